@@ -1,0 +1,62 @@
+"""The typed expression tree: what a WHERE clause or a SELECT item has become once names and types are known.
+
+Invariant: a tree holds plain data only, so it can be compared, hashed, shipped and printed. It never holds query text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from slackwater.model.schema import Kind
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of input `stream` (its position in FROM)."""
+
+    stream: int
+    name: str
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A constant; None is NULL. Timestamps are microseconds."""
+
+    value: int | float | bool | str | None
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class Call:
+    """An operator or function of the allow-list applied to arguments. `op` is its name there."""
+
+    op: str
+    args: tuple[Expr, ...]
+    kind: Kind
+
+
+Expr = Column | Literal | Call
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """The expression and everything under it, outermost first."""
+    yield expr
+    if isinstance(expr, Call):
+        for arg in expr.args:
+            yield from walk(arg)
+
+
+def streams_of(expr: Expr) -> frozenset[int]:
+    """Which inputs an expression reads.
+
+    >>> sorted(streams_of(Call("=", (Column(0, "k", Kind.INT), Column(2, "k", Kind.INT)), Kind.BOOL)))
+    [0, 2]
+    """
+    return frozenset(node.stream for node in walk(expr) if isinstance(node, Column))
+
+
+def columns_of(expr: Expr) -> frozenset[tuple[int, str]]:
+    """The (stream, column) pairs an expression reads."""
+    return frozenset((node.stream, node.name) for node in walk(expr) if isinstance(node, Column))

@@ -1,0 +1,1 @@
+"""From query text to a bound query."""

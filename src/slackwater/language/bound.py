@@ -1,0 +1,76 @@
+"""A bound query: every name resolved, every type known, every filter where it belongs. What the planner starts from.
+
+Invariant: a bound query is plain, frozen data; two equal texts over equal schemas bind to equal values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slackwater.expressions.tree import Expr
+from slackwater.model.options import Options
+from slackwater.model.quality import Quality
+from slackwater.model.schema import Kind, Schema
+
+
+@dataclass(frozen=True)
+class StreamRef:
+    """One entry of FROM. `source` names the stream it reads; a self-join reads one source under two aliases."""
+
+    alias: str
+    source: str
+    schema: Schema
+    range: int | None
+    """Window size in microseconds; None only where a single stream is merely filtered."""
+    slide: int | None = None
+    """Step of an aggregate window; None (RANGE without SLIDE) means tumbling."""
+    filters: tuple[Expr, ...] = ()
+    """Conjuncts of WHERE that read this stream alone (`Column.stream` is this entry's position)."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """One item of the SELECT list of a join or selection."""
+
+    name: str
+    expr: Expr
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """One aggregate call. `argument` is None for COUNT(*); `parameter` is the p of QUANTILE."""
+
+    name: str
+    function: str
+    """COUNT, SUM, AVG, MIN, MAX, VAR, STDDEV, MEDIAN, QUANTILE or COUNT_DISTINCT."""
+    argument: Expr | None
+    parameter: float | None
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class JoinQuery:
+    """An m-way window join; with one stream, a plain selection in event-time order."""
+
+    streams: tuple[StreamRef, ...]
+    conditions: tuple[Expr, ...]
+    """Conjuncts of WHERE that read two streams or more."""
+    outputs: tuple[Output, ...]
+    quality: Quality
+    options: Options
+
+
+@dataclass(frozen=True)
+class AggregateQuery:
+    """Window aggregates over one stream, per group where `keys` is not empty."""
+
+    stream: StreamRef
+    keys: tuple[Output, ...]
+    aggregates: tuple[Aggregate, ...]
+    order: tuple[str, ...]
+    """Names of keys and aggregates as the SELECT list has them (a GROUP BY key need not be selected)."""
+    quality: Quality
+    options: Options
+
+
+BoundQuery = JoinQuery | AggregateQuery

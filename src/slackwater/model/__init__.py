@@ -1,0 +1,1 @@
+"""The vocabulary every other package speaks. Imports nothing of ours."""

@@ -1,0 +1,85 @@
+"""What a stream's columns are: five kinds, each carried as one 64-bit word a value.
+
+Invariant: a column of any kind is one int64 or float64 array. A null is NULL_WORD in the integer kinds and NaN in FLOAT, so
+no validity mask travels beside the values. Text is a code from the query's codebook.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import pyarrow as pa
+
+NULL_WORD = -(2**63)
+"""How a null looks in an int64 word; a value that equals it is rejected at the source."""
+
+
+class Kind(Enum):
+    """The type of a value, as far as queries can tell."""
+
+    INT = "integer"
+    FLOAT = "float"
+    BOOL = "boolean"
+    TEXT = "text"
+    TIME = "timestamp"
+
+    @property
+    def numeric(self) -> bool:
+        return self in (Kind.INT, Kind.FLOAT)
+
+
+@dataclass(frozen=True)
+class Field:
+    """One column of a stream: its name, its kind, and the Arrow type it came with and leaves with."""
+
+    name: str
+    kind: Kind
+    arrow: pa.DataType
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns of a stream, in order, and which of them is the event time.
+
+    >>> schema = Schema((Field("ts", Kind.TIME, pa.timestamp("us", "UTC")), Field("v", Kind.FLOAT, pa.float64())), "ts")
+    >>> schema["v"].kind.value
+    'float'
+    """
+
+    fields: tuple[Field, ...]
+    time: str
+
+    def __getitem__(self, name: str) -> Field:
+        for field in self.fields:
+            if field.name == name:
+                return field
+        raise KeyError(name)
+
+    def __contains__(self, name: object) -> bool:
+        return any(field.name == name for field in self.fields)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(field.name for field in self.fields)
+
+
+def kind_of(arrow: pa.DataType) -> Kind | None:
+    """The kind that carries an Arrow type, or None where no kind can.
+
+    >>> kind_of(pa.int16()), kind_of(pa.dictionary(pa.int8(), pa.string())), kind_of(pa.list_(pa.int8()))
+    (<Kind.INT: 'integer'>, <Kind.TEXT: 'text'>, None)
+    """
+    if pa.types.is_dictionary(arrow):
+        return kind_of(arrow.value_type)
+    if pa.types.is_integer(arrow):
+        return Kind.INT
+    if pa.types.is_floating(arrow) or pa.types.is_decimal(arrow):
+        return Kind.FLOAT
+    if pa.types.is_boolean(arrow):
+        return Kind.BOOL
+    if pa.types.is_string(arrow) or pa.types.is_large_string(arrow) or pa.types.is_string_view(arrow):
+        return Kind.TEXT
+    if pa.types.is_timestamp(arrow) or pa.types.is_date(arrow):
+        return Kind.TIME
+    return None

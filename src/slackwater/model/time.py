@@ -1,0 +1,79 @@
+"""Event time: int64 microseconds since 1970-01-01 UTC, everywhere inside.
+
+Invariant: every event time that passes admission lies in [MIN_TIME, MAX_TIME], so that adding or subtracting a window, a
+slack or a slide never overflows int64.
+"""
+
+from __future__ import annotations
+
+import re
+
+MICROSECOND = 1
+MILLISECOND = 1_000
+SECOND = 1_000_000
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+
+MAX_TIME = 2**61
+MIN_TIME = -MAX_TIME
+BEFORE_ALL = -(2**62)
+"""A clock or frontier that has not moved yet."""
+AFTER_ALL = 2**62
+"""The frontier once the input has ended."""
+
+_UNITS: dict[str, int] = {
+    name: size
+    for names, size in (
+        (("us", "microsecond", "microseconds"), MICROSECOND),
+        (("ms", "milli", "millis", "millisecond", "milliseconds"), MILLISECOND),
+        (("s", "sec", "secs", "second", "seconds"), SECOND),
+        (("min", "mins", "minute", "minutes"), MINUTE),
+        (("h", "hour", "hours"), HOUR),
+        (("d", "day", "days"), DAY),
+    )
+    for name in names
+}
+
+_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*")
+
+
+def unit_size(name: str) -> int | None:
+    """Microseconds in one unit, or None for a word that is no unit.
+
+    >>> unit_size("SECONDS")
+    1000000
+    """
+    return _UNITS.get(name.lower())
+
+
+def parse_duration(text: str) -> int:
+    """A duration in words as microseconds.
+
+    >>> parse_duration("1.5 seconds")
+    1500000
+    >>> parse_duration("100ms")
+    100000
+    """
+    match = _DURATION.fullmatch(text)
+    size = unit_size(match.group(2)) if match else None
+    if match is None or size is None:
+        raise ValueError(f"'{text}' is not a duration; write a number and a unit, such as '5 seconds' or '100 ms'")
+    micros = float(match.group(1)) * size
+    if micros != int(micros):
+        raise ValueError(f"'{text}' is finer than a microsecond")
+    if micros > MAX_TIME:
+        raise ValueError(f"'{text}' is longer than any stream")
+    return int(micros)
+
+
+def format_duration(micros: int) -> str:
+    """The shortest exact way to write a duration.
+
+    >>> format_duration(1_500_000), format_duration(300_000_000), format_duration(250)
+    ('1.5 s', '5 min', '250 us')
+    """
+    for size, name in ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"), (SECOND, "s"), (MILLISECOND, "ms")):
+        if abs(micros) >= size and (micros % size == 0 or size <= SECOND):
+            return f"{micros / size:g} {name}"
+    return f"{micros} us" if micros else "0 s"
