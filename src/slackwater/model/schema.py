@@ -1,7 +1,8 @@
 """What a stream's columns are: five kinds, each carried as one 64-bit word a value.
 
-Invariant: a column of any kind is one int64 or float64 array. A null is NULL_WORD in the integer kinds and NaN in FLOAT, so
-no validity mask travels beside the values. Text is a code from the query's codebook.
+Invariant: a column of any kind is one int64 or float64 array, and no validity mask travels beside it. A null is NULL_WORD
+in the integer kinds and the NaN with the bits NULL_FLOAT in FLOAT; any other NaN is a value of the data and always has the
+bits of `math.nan`. Text is a code from the query's codebook.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import pyarrow as pa
 
 NULL_WORD = -(2**63)
 """How a null looks in an int64 word; a value that equals it is rejected at the source."""
+NULL_FLOAT = 0x7FF8_0000_0000_0BAD
+"""The bits of a null in a float word: a NaN that no data carries, because every other NaN is made canonical."""
 
 
 class Kind(Enum):

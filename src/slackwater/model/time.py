@@ -1,7 +1,7 @@
 """Event time: int64 microseconds since 1970-01-01 UTC, everywhere inside.
 
-Invariant: every event time that passes admission lies in [MIN_TIME, MAX_TIME], so that adding or subtracting a window, a
-slack or a slide never overflows int64.
+Invariant: every event time that passes admission lies in [MIN_TIME, MAX_TIME], so that adding or subtracting a window,
+a slack or a slide never overflows int64.
 """
 
 from __future__ import annotations

@@ -1,0 +1,102 @@
+"""Slack controllers: who decides how long to wait.
+
+Invariant: a controller sees measurements only and sets `slack` only; it never touches a tuple. The release loops read
+`slack` at the start of a stretch of arrivals and stop at `next_adaptation`, so a controller may be arbitrarily clever
+without a cost per tuple.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from slackwater.model.errors import UsageError
+from slackwater.model.options import Options
+from slackwater.model.quality import Complete, Delay, NoWait, Quality
+from slackwater.model.time import AFTER_ALL, format_duration
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a controller may look at when it adapts."""
+
+    clocks: tuple[int, ...]
+    largest_delay: int
+    slack: int
+
+
+class SlackController(Protocol):
+    """Chooses the slack K that all inputs of a query share (Same-K policy, 004 Theorem 4.1)."""
+
+    slack: int
+    """K in force, in microseconds."""
+    follows_largest_delay: bool
+    """True: the release loop itself raises K with every new largest delay."""
+    next_adaptation: int
+    """Event time at which `adapt` is due; AFTER_ALL for never."""
+
+    def adapt(self, measured: Measured) -> None:
+        """Choose `slack` and `next_adaptation` anew."""
+
+    def describe(self) -> str:
+        """One line for EXPLAIN and the report."""
+
+
+class FixedSlack:
+    """K never changes. With 0 this is No-K-slack: only the slowest stream is waited for.
+
+    >>> FixedSlack(2_000_000).describe()
+    'fixed slack of 2 s'
+    """
+
+    follows_largest_delay = False
+
+    def __init__(self, slack: int) -> None:
+        self.slack = slack
+        self.next_adaptation = AFTER_ALL
+
+    def adapt(self, measured: Measured) -> None:
+        self.next_adaptation = AFTER_ALL
+
+    def describe(self) -> str:
+        if self.slack == 0:
+            return "no slack (No-K-slack); the slowest stream is still waited for"
+        return f"fixed slack of {format_duration(self.slack)}"
+
+
+class LargestDelay:
+    """K is the largest delay seen so far (Max-K-slack).
+
+    A tuple that sets a new largest delay is itself late: its delay is only known once it is here.
+
+    References: [MP13a] in 004 §3.2.1; 003 §VI, baseline Max-K-slack.
+    """
+
+    follows_largest_delay = True
+
+    def __init__(self, initial: int = 0) -> None:
+        self.slack = initial
+        self.next_adaptation = AFTER_ALL
+
+    def adapt(self, measured: Measured) -> None:
+        self.slack = max(self.slack, measured.largest_delay)
+
+    def describe(self) -> str:
+        return (
+            "slack follows the largest delay seen (Max-K-slack); a tuple that sets a new largest delay is itself late"
+        )
+
+
+def controller_for(quality: Quality, options: Options) -> SlackController:
+    """The controller that serves a quality target.
+
+    >>> controller_for(NoWait(), Options()).slack
+    0
+    """
+    if isinstance(quality, Complete):
+        return LargestDelay(options.initial_slack)
+    if isinstance(quality, NoWait):
+        return FixedSlack(0)
+    if isinstance(quality, Delay):
+        return FixedSlack(quality.slack)
+    raise UsageError(f"WITH {quality} is not offered yet; use WITH COMPLETE, NO WAIT or DELAY <duration>")

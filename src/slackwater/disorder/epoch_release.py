@@ -1,0 +1,140 @@
+"""Epoch release: take in a whole epoch, move the frontier once, let out everything up to it, sorted.
+
+Invariant: after an epoch every tuple taken in with `ts <= frontier` has been let out, and the frontier is
+`min(clocks) - K` or where it was before. What arrives inside one epoch is put in order for free. With a K that covers every
+delay the results are those of tuple release.
+
+References: semantics.md, epoch release; the frontier is T-sync of 004 Alg. 3.1 under the Same-K policy (Theorem 4.1).
+"""
+
+from __future__ import annotations
+
+from slackwater.compiled import compiled, inner
+from slackwater.disorder.clocks import follow_largest_delay, hear, mark_idle, must_pause, slowest
+from slackwater.disorder.heap import pop, push
+from slackwater.disorder.state import (
+    EPOCH_CLOCK,
+    EPOCH_TUPLES,
+    EPOCHS,
+    FREE,
+    FRONTIER,
+    LARGEST,
+    SEQUENCE,
+    SLACK,
+    Arrivals,
+    Buffers,
+    Clockwork,
+    Policy,
+    Room,
+)
+from slackwater.model.batch import TS
+from slackwater.model.time import BEFORE_ALL
+
+
+@compiled
+def release_sorted(
+    new: Arrivals, begin: int, policy: Policy, clock: Clockwork, held: Buffers, out: Room, n_out: int
+) -> tuple[int, int]:
+    """Arrivals in, a run out; stops early after the epoch in which the largest clock reached `policy.pause_at`.
+
+    Returns (arrivals consumed, tuples let out).
+    """
+    n = new.words.shape[1]
+    for i in range(begin, n):
+        s, t = new.stream[i], new.words[TS, i]
+        now = new.heard[i] if len(new.heard) > 0 else max(clock.scalars[LARGEST], t)
+        delay = hear(clock, s, t, now, new.passes[i])
+        if new.passes[i]:
+            if t < clock.scalars[FRONTIER]:
+                out.words[:, n_out] = new.words[:, i]
+                out.stream[n_out], out.delay[n_out] = s, delay
+                out.cutoff[n_out], out.clock[n_out] = clock.scalars[FRONTIER], clock.scalars[LARGEST]
+                n_out += 1
+            else:
+                slot = put(clock, held, new, i, delay)
+                held.sizes[0] = push(
+                    held.ts[0], held.seq[0], held.slot[0], held.sizes[0], t, clock.scalars[SEQUENCE], slot
+                )
+                clock.scalars[SEQUENCE] += 1
+        if epoch_is_full(clock, policy) or (policy.ends_here and i == n - 1):
+            cutoff = clock.scalars[FRONTIER]
+            end_epoch(clock, now, policy)
+            n_out = let_out_up_to(clock, clock.scalars[FRONTIER], cutoff, held, out, n_out)
+            if must_pause(clock, policy):
+                return i + 1, n_out
+    return n, n_out
+
+
+@compiled
+def release_unsorted(new: Arrivals, begin: int, policy: Policy, clock: Clockwork, out: Room) -> int:
+    """As `release_sorted` for operators that need no order: tuples pass at once, marked with the frontier they met."""
+    n = new.words.shape[1]
+    closed = clock.scalars[EPOCH_CLOCK]
+    for i in range(begin, n):
+        s, t = new.stream[i], new.words[TS, i]
+        now = new.heard[i] if len(new.heard) > 0 else max(clock.scalars[LARGEST], t)
+        out.delay[i] = hear(clock, s, t, now, new.passes[i])
+        out.cutoff[i] = clock.scalars[FRONTIER]
+        out.clock[i] = closed
+        if epoch_is_full(clock, policy) or (policy.ends_here and i == n - 1):
+            end_epoch(clock, now, policy)
+            closed = clock.scalars[LARGEST]
+            if must_pause(clock, policy):
+                return i + 1
+    return n
+
+
+@inner
+def epoch_is_full(clock: Clockwork, policy: Policy) -> bool:
+    """Whether the epoch ends here, by count or by how far the largest clock has come."""
+    if policy.epoch_tuples > 0 and clock.scalars[EPOCH_TUPLES] >= policy.epoch_tuples:
+        return True
+    return policy.epoch_span > 0 and clock.scalars[LARGEST] - clock.scalars[EPOCH_CLOCK] >= policy.epoch_span
+
+
+@inner
+def end_epoch(clock: Clockwork, now: int, policy: Policy) -> None:
+    """Choose K, move the frontier, begin the next epoch."""
+    if policy.follow:
+        follow_largest_delay(clock)
+    mark_idle(clock, now, policy.idle_timeout)
+    slow = slowest(clock.clocks, clock.idle)
+    if slow != BEFORE_ALL:
+        clock.scalars[FRONTIER] = max(clock.scalars[FRONTIER], slow - clock.scalars[SLACK])
+    clock.before[:] = clock.clocks
+    clock.scalars[EPOCH_TUPLES] = 0
+    clock.scalars[EPOCH_CLOCK] = clock.scalars[LARGEST]
+    clock.scalars[EPOCHS] += 1
+
+
+@inner
+def put(clock: Clockwork, held: Buffers, new: Arrivals, i: int, delay: int) -> int:
+    """Copy an arrival into a free slot of the pool; returns the slot."""
+    clock.scalars[FREE] -= 1
+    slot = held.free[clock.scalars[FREE]]
+    for r in range(new.words.shape[0]):
+        held.pool[r, slot] = new.words[r, i]
+    held.stream[slot], held.delay[slot] = new.stream[i], delay
+    return slot
+
+
+@inner
+def take(clock: Clockwork, held: Buffers, slot: int, cutoff: int, out: Room, n_out: int) -> int:
+    """Move a held tuple from the pool into the run; returns the run's new length."""
+    for r in range(held.pool.shape[0]):
+        out.words[r, n_out] = held.pool[r, slot]
+    out.stream[n_out], out.delay[n_out] = held.stream[slot], held.delay[slot]
+    out.cutoff[n_out], out.clock[n_out] = cutoff, clock.scalars[LARGEST]
+    held.free[clock.scalars[FREE]] = slot
+    clock.scalars[FREE] += 1
+    return n_out + 1
+
+
+@compiled
+def let_out_up_to(clock: Clockwork, bound: int, cutoff: int, held: Buffers, out: Room, n_out: int) -> int:
+    """Move every held tuple with `ts <= bound` into the run, sorted."""
+    while held.sizes[0] > 0 and held.ts[0, 0] <= bound:
+        slot = held.slot[0, 0]
+        held.sizes[0] = pop(held.ts[0], held.seq[0], held.slot[0], held.sizes[0])
+        n_out = take(clock, held, slot, cutoff, out, n_out)
+    return n_out

@@ -1,0 +1,217 @@
+"""Release: the two disciplines behind one face. Arrivals go in, runs come out.
+
+Invariant: every tuple taken in leaves in exactly one run, as in time or late, or is filtered; K is one for all streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from slackwater.disorder import state as st
+from slackwater.disorder.controllers import Measured, SlackController
+from slackwater.disorder.epoch_release import let_out_up_to, release_sorted, release_unsorted
+from slackwater.disorder.run import Run
+from slackwater.disorder.tuple_release import drain_all, release_each
+from slackwater.kernel import Change, changed, decode_json, decode_words, encode_json, encode_words
+from slackwater.model.batch import Batch, Words
+from slackwater.model.time import AFTER_ALL
+
+
+@dataclass(frozen=True)
+class ReleaseSpec:
+    """How tuples are let out.
+
+    `epoch_tuples` or `epoch_span` (microseconds of the largest clock) cut epochs; with neither, each call ends one.
+    """
+
+    streams: int
+    rows: int
+    discipline: Literal["tuple", "epoch"] = "epoch"
+    sorted: bool = True
+    """False: the operator commutes, so epoch release may hand tuples over as they come, marked with the frontier."""
+    epoch_tuples: int = 0
+    epoch_span: int = 0
+    idle_timeout: int | None = None
+
+
+class Release:
+    """The disorder stage of one query.
+
+    >>> from slackwater.disorder.controllers import FixedSlack
+    >>> release = Release(ReleaseSpec(streams=1, rows=2, discipline="tuple"), FixedSlack(1))
+    >>> arrivals = Batch.of([(0, t) for t in (1, 4, 3, 5, 7, 8, 6, 9)])
+    >>> [run.ts.tolist() for run in release.let_out(arrivals)]
+    [[1, 3, 4, 5, 7, 6, 8]]
+    """
+
+    def __init__(self, spec: ReleaseSpec, controller: SlackController) -> None:
+        self.spec, self.controller = spec, controller
+        self._clock = st.clockwork(spec.streams, controller.slack)
+        heaps = 2 * spec.streams if spec.discipline == "tuple" else 1
+        self._held = st.buffers(heaps, spec.rows, 1024)
+        self._clock.scalars[st.FREE] = 1024
+        self._slack_log: list[tuple[int, int]] = []
+        self._ended = False
+
+    @property
+    def _unsorted(self) -> bool:
+        return self.spec.discipline == "epoch" and not self.spec.sorted
+
+    def let_out(self, batch: Batch, end: bool = False) -> Iterator[Run]:
+        """Take in arrivals; yield what may be processed now. With `end`, everything."""
+        new = st.arrivals(batch)
+        begin = 0
+        while begin < len(batch):
+            begin, run = self._stretch(batch, new, begin)
+            self._consult_controller()
+            if len(run) or self._unsorted:
+                yield run
+        if end:
+            yield self._flush()
+
+    def _stretch(self, batch: Batch, new: st.Arrivals, begin: int) -> tuple[int, Run]:
+        """Arrivals up to the controller's next adaptation."""
+        clock, spec = self._clock, self.spec
+        clock.scalars[st.SLACK] = self.controller.slack
+        idle = -1 if spec.idle_timeout is None else spec.idle_timeout
+        explicit = spec.epoch_tuples == 0 and spec.epoch_span == 0
+        pause_at = self.controller.next_adaptation
+        policy = st.Policy(
+            spec.epoch_tuples, spec.epoch_span, explicit, self.controller.follows_largest_delay, idle, pause_at
+        )
+        count = len(batch) - begin
+        if self._unsorted:
+            out = st.room(len(batch), 0)
+            stop = release_unsorted(new, begin, policy, clock, out)
+            return stop, self._passing(batch, begin, stop, out)
+        if clock.scalars[st.FREE] < count:
+            capacity = self._held.pool.shape[1]
+            self._held = st.grown(self._held, max(2 * capacity, capacity + count), clock)
+        out = st.room(self.held + count, spec.rows)
+        loop = release_each if spec.discipline == "tuple" else release_sorted
+        stop, n = loop(new, begin, policy, clock, self._held, out, 0)
+        return stop, self._run(out, n)
+
+    def _run(self, out: st.Room, n: int, ended: bool = False) -> Run:
+        scalars = self._clock.scalars
+        frontier = AFTER_ALL if ended else int(scalars[st.FRONTIER])
+        return Run(
+            out.stream[:n], out.words[:, :n], out.cutoff[:n], out.clock[:n], out.delay[:n],
+            frontier, int(scalars[st.LARGEST]), ended,
+        )  # fmt: skip
+
+    def _passing(self, batch: Batch, begin: int, stop: int, out: st.Room) -> Run:
+        scalars = self._clock.scalars
+        index: slice | Words = slice(begin, stop)
+        if not batch.passes[begin:stop].all():
+            index = begin + np.flatnonzero(batch.passes[begin:stop])
+        return Run(
+            batch.stream[index], batch.words[:, index], out.cutoff[index], out.clock[index], out.delay[index],
+            int(scalars[st.FRONTIER]), int(scalars[st.LARGEST]),
+        )  # fmt: skip
+
+    def _consult_controller(self) -> None:
+        scalars = self._clock.scalars
+        largest, slack = int(scalars[st.LARGEST]), int(scalars[st.SLACK])
+        changes = int(scalars[st.SLACK_CHANGES])
+        self._slack_log += [(int(c), int(k)) for c, k in self._clock.slack_log[:, :changes].T]
+        scalars[st.SLACK_CHANGES] = 0
+        if self.controller.follows_largest_delay:
+            self.controller.slack = slack
+        if largest >= self.controller.next_adaptation:
+            self.controller.adapt(Measured(self.clocks, int(scalars[st.LARGEST_DELAY]), slack))
+            if self.controller.slack != slack:
+                self._slack_log.append((largest, self.controller.slack))
+
+    def _flush(self) -> Run:
+        self._ended = True
+        out = st.room(self.held, self.spec.rows)
+        if self.spec.discipline == "tuple":
+            n = drain_all(self._clock, self._held, out, 0)
+        else:
+            n = let_out_up_to(self._clock, AFTER_ALL, int(self._clock.scalars[st.FRONTIER]), self._held, out, 0)
+        return self._run(out, n, ended=True)
+
+    @property
+    def held(self) -> int:
+        """Tuples in slack buffers and synchronizer."""
+        return self._held.pool.shape[1] - int(self._clock.scalars[st.FREE])
+
+    @property
+    def clocks(self) -> tuple[int, ...]:
+        return tuple(self._clock.clocks.tolist())
+
+    @property
+    def slack(self) -> int:
+        return int(self._clock.scalars[st.SLACK])
+
+    @property
+    def frontier(self) -> int:
+        return AFTER_ALL if self._ended else int(self._clock.scalars[st.FRONTIER])
+
+    @property
+    def epochs(self) -> int:
+        return int(self._clock.scalars[st.EPOCHS])
+
+    @property
+    def idle_acted(self) -> tuple[int, ...]:
+        """How often each stream was taken out by the idle timeout."""
+        return tuple(self._clock.acted.tolist())
+
+    def slack_log(self) -> list[tuple[int, int]]:
+        """Changes of K since the last call, as (largest clock, K from there on)."""
+        log, self._slack_log = self._slack_log, []
+        return log
+
+    def changes(self) -> list[Change]:
+        clock = {name: array.tolist() for name, array in self._clock._asdict().items() if name != "slack_log"}
+        return [
+            changed("release", "clock", encode_json(clock | {"slack": self.controller.slack})),
+            changed("release", "held", self._encode_held()),
+        ]
+
+    def _encode_held(self) -> bytes:
+        held = self._held
+        parts: dict[str, list[Words]] = {"heap": [], "ts": [], "seq": [], "slot": []}
+        for h, size in enumerate(held.sizes):
+            parts["heap"].append(np.full(size, h, np.int64))
+            parts["ts"].append(held.ts[h, :size])
+            parts["seq"].append(held.seq[h, :size])
+            parts["slot"].append(held.slot[h, :size])
+        joined = {name: np.concatenate(arrays) for name, arrays in parts.items()}
+        slot = joined.pop("slot")
+        joined |= {"stream": held.stream[slot], "delay": held.delay[slot]}
+        return encode_words(joined | {f"w{r}": held.pool[r, slot] for r in range(self.spec.rows)})
+
+    def restore(self, entries: list[Change]) -> None:
+        for entry in entries:
+            if entry.value is None:
+                continue
+            if entry.key == "clock":
+                saved = decode_json(entry.value)
+                self.controller.slack = saved["slack"]
+                for name, array in self._clock._asdict().items():
+                    if name in saved:
+                        array[:] = saved[name]
+            else:
+                self._decode_held(decode_words(entry.value))
+        self._clock.scalars[st.FREE] = self._held.pool.shape[1] - int(self._held.sizes.sum())
+
+    def _decode_held(self, saved: dict[str, Words]) -> None:
+        count = len(saved["ts"])
+        held = st.buffers(len(self._held.sizes), self.spec.rows, max(1024, 2 * count))
+        held.stream[:count], held.delay[:count] = saved["stream"], saved["delay"]
+        for r in range(self.spec.rows):
+            held.pool[r, :count] = saved[f"w{r}"]
+        for h in range(len(held.sizes)):
+            slots = np.flatnonzero(saved["heap"] == h)
+            held.sizes[h] = len(slots)
+            held.ts[h, : len(slots)], held.seq[h, : len(slots)] = saved["ts"][slots], saved["seq"][slots]
+            held.slot[h, : len(slots)] = slots
+        spare = held.pool.shape[1] - count
+        held.free[:spare] = np.arange(held.pool.shape[1] - 1, count - 1, -1)
+        self._held = held

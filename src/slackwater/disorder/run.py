@@ -1,0 +1,43 @@
+"""A run: what the disorder stage hands to an operator, in the order the operator must process it.
+
+Invariant: among the tuples of a run that are in time (`ts >= cutoff`), event times never go down, within a run and from run
+to run. A late tuple stands where it arrived. An operator needs nothing else about disorder.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from slackwater.model.batch import Flags, Words
+
+
+@dataclass(frozen=True)
+class Run:
+    """Tuples in processing order."""
+
+    stream: Words
+    words: Words
+    cutoff: Words
+    """The frontier each tuple met: it is late iff its event time lies before."""
+    clock: Words
+    """Ordered release: the largest stream clock when the tuple was let out. Unordered: when `cutoff` was reached."""
+    delay: Words
+    """How far each tuple was behind its stream's clock when it arrived."""
+    frontier: int
+    """Where the frontier stands after the run."""
+    largest: int
+    """The largest stream clock after the run."""
+    ended: bool = False
+
+    def __len__(self) -> int:
+        return int(self.words.shape[1])
+
+    @property
+    def ts(self) -> Words:
+        return self.words[0]
+
+    @property
+    def late(self) -> Flags:
+        return np.less(self.words[0], self.cutoff)

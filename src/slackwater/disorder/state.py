@@ -1,0 +1,146 @@
+"""The state of a release loop, as named groups of arrays that compiled code can read and update in place."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from slackwater.model.batch import Batch, Flags, Words
+from slackwater.model.time import BEFORE_ALL
+
+# Places in `Clockwork.scalars`.
+SLACK = 0
+FRONTIER = 1
+"""Epoch release: min(clock) - K, never going back. Tuple release: T-join."""
+LARGEST = 2
+"""The largest stream clock."""
+LARGEST_DELAY = 3
+SEQUENCE = 4
+"""Numbers the tuples, so that equal event times leave in arrival order."""
+EPOCH_TUPLES = 5
+EPOCH_CLOCK = 6
+"""Largest clock when the epoch began."""
+EPOCHS = 7
+T_SYNC = 8
+FREE = 9
+"""How many slots of the pool are free."""
+SLACK_CHANGES = 10
+"""How many changes of K wait in `Clockwork.slack_log`."""
+_SCALARS = 11
+
+SLACK_LOG = 256
+"""A loop pauses when this many changes of K have not been read."""
+
+
+class Clockwork(NamedTuple):
+    """Everything about time: one entry per stream, and the scalars."""
+
+    clocks: Words
+    before: Words
+    """Each stream's clock when the epoch began; the delay that matters is against this one."""
+    last_heard: Words
+    idle: Words
+    acted: Words
+    """How often the idle timeout took a stream out."""
+    scalars: Words
+    slack_log: Words
+    """Columns (largest clock, K from there on)."""
+
+
+class Arrivals(NamedTuple):
+    """A batch as compiled code sees it; `heard` is empty where arrival times are not known."""
+
+    stream: Words
+    words: Words
+    passes: Flags
+    heard: Words
+
+
+class Policy(NamedTuple):
+    """When an epoch ends and what is chosen then. 0 switches an epoch rule off, a negative timeout the idle rule."""
+
+    epoch_tuples: int
+    epoch_span: int
+    ends_here: bool
+    follow: bool
+    idle_timeout: int
+    pause_at: int
+
+
+class Buffers(NamedTuple):
+    """Tuples being held: a pool of slots, and heaps over it (shape (heaps, capacity))."""
+
+    ts: Words
+    seq: Words
+    slot: Words
+    sizes: Words
+    pool: Words
+    stream: Words
+    delay: Words
+    free: Words
+
+
+class Room(NamedTuple):
+    """Where a run is written."""
+
+    words: Words
+    stream: Words
+    cutoff: Words
+    clock: Words
+    delay: Words
+
+
+def clockwork(streams: int, slack: int) -> Clockwork:
+    """Time before anything was heard."""
+    scalars = np.zeros(_SCALARS, np.int64)
+    scalars[SLACK] = slack
+    scalars[[FRONTIER, LARGEST, EPOCH_CLOCK, T_SYNC]] = BEFORE_ALL
+    unheard = np.full(streams, BEFORE_ALL, np.int64)
+    none = np.zeros(streams, np.int64)
+    log = np.zeros((2, SLACK_LOG), np.int64)
+    return Clockwork(unheard, unheard.copy(), unheard.copy(), none, none.copy(), scalars, log)
+
+
+def buffers(heaps: int, rows: int, capacity: int) -> Buffers:
+    """An empty pool with its heaps; the caller sets scalars[FREE] to the capacity."""
+    heap = np.empty((heaps, capacity), np.int64)
+    single = np.empty(capacity, np.int64)
+    return Buffers(
+        heap,
+        heap.copy(),
+        heap.copy(),
+        np.zeros(heaps, np.int64),
+        np.empty((rows, capacity), np.int64),
+        single,
+        single.copy(),
+        np.arange(capacity - 1, -1, -1, dtype=np.int64),
+    )
+
+
+def grown(old: Buffers, capacity: int, clock: Clockwork) -> Buffers:
+    """The same held tuples with room for more."""
+    new = buffers(len(old.sizes), old.pool.shape[0], capacity)
+    before = old.pool.shape[1]
+    for source, target in zip(old, new, strict=True):
+        if source is not old.free and source is not old.sizes:
+            target[..., :before] = source
+    new.sizes[:] = old.sizes
+    free = int(clock.scalars[FREE])
+    added = capacity - before
+    new.free[:added] = np.arange(capacity - 1, before - 1, -1)
+    new.free[added : added + free] = old.free[:free]
+    clock.scalars[FREE] = free + added
+    return new
+
+
+def arrivals(batch: Batch) -> Arrivals:
+    """A batch for compiled code."""
+    heard = np.empty(0, np.int64) if batch.heard is None else batch.heard
+    return Arrivals(batch.stream, np.ascontiguousarray(batch.words), batch.passes, heard)
+
+
+def room(tuples: int, rows: int) -> Room:
+    """Space for a run of up to this many tuples."""
+    line = np.empty((4, tuples), np.int64)
+    return Room(np.empty((rows, tuples), np.int64), line[0], line[1], line[2], line[3])

@@ -1,0 +1,123 @@
+"""Tuple release: the published algorithms to the letter, arrival by arrival.
+
+A K-slack buffer per stream lets a tuple go when `ts + K <= clock`, each time its stream's clock moves; the synchronizer
+merges what they let go (Alg. 3.1); T-join is the largest event time handed on, and a tuple behind it is late (Alg. 4.6).
+
+Invariant: what leaves the synchronizer's buffer leaves in event-time order; only a tuple at or behind T-sync passes it by.
+
+References: 004 §3.2.1 (Eq. 3.1), Alg. 3.1, Alg. 4.6 lines 2-4; 003 Alg. 1 and 2.
+"""
+
+from __future__ import annotations
+
+from slackwater.compiled import compiled, inner
+from slackwater.disorder.clocks import follow_largest_delay, hear, mark_idle, must_pause, slowest
+from slackwater.disorder.epoch_release import put, take
+from slackwater.disorder.heap import pop, push
+from slackwater.disorder.state import (
+    EPOCHS,
+    FRONTIER,
+    LARGEST,
+    SEQUENCE,
+    SLACK,
+    T_SYNC,
+    Arrivals,
+    Buffers,
+    Clockwork,
+    Policy,
+    Room,
+)
+from slackwater.model.batch import TS
+
+
+@compiled
+def release_each(
+    new: Arrivals, begin: int, policy: Policy, clock: Clockwork, held: Buffers, out: Room, n_out: int
+) -> tuple[int, int]:
+    """Arrivals in, a run out. Heaps 0..m-1 are the slack buffers, m..2m-1 the synchronizer's, one per stream."""
+    m = len(clock.clocks)
+    for i in range(begin, new.words.shape[1]):
+        s, t = new.stream[i], new.words[TS, i]
+        now = new.heard[i] if len(new.heard) > 0 else max(clock.scalars[LARGEST], t)
+        moved = t > clock.clocks[s]
+        clock.before[s] = max(clock.clocks[s], t)
+        delay = hear(clock, s, t, now, new.passes[i])
+        clock.scalars[EPOCHS] += 1
+        if policy.follow:
+            follow_largest_delay(clock)
+        mark_idle(clock, now, policy.idle_timeout)
+        if new.passes[i]:
+            slot = put(clock, held, new, i, delay)
+            held.sizes[s] = push(held.ts[s], held.seq[s], held.slot[s], held.sizes[s], t, clock.scalars[SEQUENCE], slot)
+            clock.scalars[SEQUENCE] += 1
+        for k in range(m):
+            if clock.idle[k] == 1:
+                n_out = let_go(clock, k, slowest(clock.clocks, clock.idle), held, out, n_out)
+            elif k == s and moved:
+                n_out = let_go(clock, k, clock.clocks[k], held, out, n_out)
+        if must_pause(clock, policy):
+            return i + 1, n_out
+    return new.words.shape[1], n_out
+
+
+@inner
+def let_go(clock: Clockwork, k: int, now: int, held: Buffers, out: Room, n_out: int) -> int:
+    """The slack buffer of stream k lets its tuples with `ts + K <= now` go to the synchronizer (Eq. 3.1)."""
+    m = len(clock.clocks)
+    while held.sizes[k] > 0 and held.ts[k, 0] + clock.scalars[SLACK] <= now:
+        n_out = to_synchronizer(clock, k, held, out, n_out)
+        n_out = synchronize(clock, m, False, held, out, n_out)
+    return n_out
+
+
+@inner
+def to_synchronizer(clock: Clockwork, k: int, held: Buffers, out: Room, n_out: int) -> int:
+    """Lines 4-5 and 9-10 of Alg. 3.1: buffer the earliest tuple of slack buffer k, or pass it on at once."""
+    ts, seq, slot = held.ts[k, 0], held.seq[k, 0], held.slot[k, 0]
+    held.sizes[k] = pop(held.ts[k], held.seq[k], held.slot[k], held.sizes[k])
+    if ts <= clock.scalars[T_SYNC]:
+        return hand_on(clock, slot, held, out, n_out)
+    b = len(clock.clocks) + k
+    held.sizes[b] = push(held.ts[b], held.seq[b], held.slot[b], held.sizes[b], ts, seq, slot)
+    return n_out
+
+
+@inner
+def synchronize(clock: Clockwork, m: int, drain: bool, held: Buffers, out: Room, n_out: int) -> int:
+    """Lines 6-8 of Alg. 3.1: while every stream has a tuple here, let out all that have the smallest event time."""
+    while True:
+        first = -1
+        for k in range(m):
+            b = m + k
+            if held.sizes[b] == 0:
+                if drain or clock.idle[k] == 1:
+                    continue
+                return n_out
+            if first < 0 or held.ts[b, 0] < held.ts[first, 0]:
+                first = b
+        if first < 0:
+            return n_out
+        clock.scalars[T_SYNC] = held.ts[first, 0]
+        for b in range(m, 2 * m):
+            while held.sizes[b] > 0 and held.ts[b, 0] == clock.scalars[T_SYNC]:
+                slot = held.slot[b, 0]
+                held.sizes[b] = pop(held.ts[b], held.seq[b], held.slot[b], held.sizes[b])
+                n_out = hand_on(clock, slot, held, out, n_out)
+
+
+@inner
+def hand_on(clock: Clockwork, slot: int, held: Buffers, out: Room, n_out: int) -> int:
+    """Give one tuple to the operator; T-join, kept as the frontier, follows the tuples that are in time."""
+    cutoff = clock.scalars[FRONTIER]
+    clock.scalars[FRONTIER] = max(cutoff, held.pool[TS, slot])
+    return take(clock, held, slot, cutoff, out, n_out)
+
+
+@compiled
+def drain_all(clock: Clockwork, held: Buffers, out: Room, n_out: int) -> int:
+    """The input has ended: empty the slack buffers into the synchronizer, then the synchronizer in event-time order."""
+    m = len(clock.clocks)
+    for k in range(m):
+        while held.sizes[k] > 0:
+            n_out = to_synchronizer(clock, k, held, out, n_out)
+    return synchronize(clock, m, True, held, out, n_out)

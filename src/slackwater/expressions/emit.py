@@ -1,0 +1,194 @@
+"""Lowered expressions as one numba intrinsic that computes any of them, inlined into the loop that asks.
+
+Invariant: the code emitted for an expression has no side effects, never raises, and gives (value, state) where the
+state is KNOWN, UNKNOWN or FAILED and the value means something only when KNOWN.
+
+Each node is emitted straight into the caller's loop. Compared with one compiled function a node, this keeps the time to
+compile a query nearly independent of its size: what is compiled apart is only each kernel, once a process.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba.core.cgutils
+from llvmlite import ir
+from numba.extending import intrinsic
+
+from slackwater.expressions.kernels import Checked, Lazy, Strict
+from slackwater.expressions.logic import FAILED, KNOWN
+from slackwater.expressions.lower import MAX_STREAMS, Cell, Node, Step, Word
+from slackwater.expressions.user import UserFunction
+from slackwater.model.schema import NULL_WORD, Kind
+
+# numba is only half typed: what it calls untyped would have to be excused at every use.
+types: Any = numba.types
+cgutils: Any = numba.core.cgutils
+
+_BITS = ir.IntType(64)
+_NULL = ir.Constant(_BITS, NULL_WORD)
+_KNOWN = ir.Constant(_BITS, KNOWN)
+_FAILED = ir.Constant(_BITS, FAILED)
+
+Emitted = tuple[Any, Any]
+"""The values of the code builder that hold a result and its state."""
+
+
+def evaluator(nodes: tuple[Node, ...]) -> Any:
+    """An intrinsic `f(which, words, floats, stream, position, others) -> (value, state)`.
+
+    It computes node number `which`, where the tuple of `stream` is at `position` and the tuples of the other streams
+    are where `others`, a tuple of MAX_STREAMS positions, says. All nodes must agree on integer or float values. A
+    `which` out of range gives a known 1.
+    """
+    value_type = number_type(nodes[0].kind) if nodes else types.int64
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        which, *place = args
+        writer = _Writer(context, builder, signature.args[1:3], *place)
+        done, other = builder.append_basic_block("done"), builder.append_basic_block("other")
+        switch = builder.switch(which, other)
+        results = [(ir.Constant(context.get_value_type(value_type), 1), _KNOWN, other)]
+        for number, node in enumerate(nodes):
+            block = builder.append_basic_block(f"node{number}")
+            switch.add_case(ir.Constant(_BITS, number), block)
+            builder.position_at_end(block)
+            value, state = writer.emit(node)
+            # Emitting may have opened further blocks.
+            results.append((value, state, builder.block))
+            builder.branch(done)
+        builder.position_at_end(other)
+        builder.branch(done)
+        builder.position_at_end(done)
+        value, state = builder.phi(results[0][0].type), builder.phi(_BITS)
+        for one_value, one_state, block in results:
+            value.add_incoming(one_value, block)
+            state.add_incoming(one_state, block)
+        return context.make_tuple(builder, signature.return_type, [value, state])
+
+    @intrinsic
+    def evaluate(typing: Any, which: Any, words: Any, floats: Any, stream: Any, position: Any, others: Any) -> Any:
+        positions = types.UniTuple(types.int64, MAX_STREAMS)
+        pair = types.Tuple((value_type, types.int64))
+        return pair(types.int64, words, floats, types.int64, types.int64, positions), codegen
+
+    return evaluate
+
+
+def number_type(kind: Kind) -> Any:
+    """The machine type that carries a kind."""
+    return types.float64 if kind is Kind.FLOAT else types.int64
+
+
+class _Writer:
+    """Writes nodes into one function under construction."""
+
+    def __init__(
+        self,
+        context: Any,
+        builder: Any,
+        array_types: Any,
+        words: Any,
+        floats: Any,
+        stream: Any,
+        position: Any,
+        others: Any,
+    ) -> None:
+        self.context, self.builder, self.array_types = context, builder, array_types
+        self.arrays = [context.make_array(array_types[at])(context, builder, (words, floats)[at]) for at in (0, 1)]
+        self.positions = [
+            builder.select(
+                builder.icmp_signed("==", stream, ir.Constant(_BITS, number)),
+                position,
+                builder.extract_value(others, number),
+            )
+            for number in range(MAX_STREAMS)
+        ]
+
+    def emit(self, node: Node) -> Emitted:
+        if isinstance(node, Cell):
+            return self._cell(node)
+        if isinstance(node, Word):
+            value = (
+                ir.Constant(ir.DoubleType(), node.number) if node.kind is Kind.FLOAT else ir.Constant(_BITS, node.bits)
+            )
+            return value, self._known(value, node.kind)
+        args = [self.emit(arg) for arg in node.args]
+        kernel = node.kernel
+        if isinstance(kernel, Lazy):
+            return self._lazy(kernel, node, args)
+        if isinstance(kernel, Checked):
+            return self._checked(kernel, args)
+        if isinstance(kernel, Strict):
+            return self._strict(kernel, node, args)
+        return self._user(kernel, node, args)
+
+    def _cell(self, cell: Cell) -> Emitted:
+        array = cell.kind is Kind.FLOAT
+        pointer = cgutils.get_item_pointer(
+            self.context,
+            self.builder,
+            self.array_types[array],
+            self.arrays[array],
+            [ir.Constant(_BITS, cell.row), self.positions[cell.stream]],
+            wraparound=False,
+        )
+        value = self.builder.load(pointer)
+        return value, self._known(value, cell.kind)
+
+    def _known(self, value: Any, kind: Kind) -> Any:
+        """KNOWN unless the word is that of a null."""
+        if kind is Kind.FLOAT:
+            known = self.builder.fcmp_ordered("ord", value, value)
+        else:
+            known = self.builder.icmp_signed("!=", value, _NULL)
+        return self.builder.zext(known, _BITS)
+
+    def _all_known(self, args: list[Emitted]) -> Any:
+        """FAILED if one argument is, else KNOWN if all are."""
+        every = some = args[0][1]
+        for _, state in args[1:]:
+            every, some = self.builder.and_(every, state), self.builder.or_(some, state)
+        return self.builder.or_(self.builder.and_(every, _KNOWN), self.builder.and_(some, _FAILED))
+
+    def _strict(self, kernel: Strict, step: Step, args: list[Emitted]) -> Emitted:
+        signature = number_type(step.kind)(*(number_type(arg.kind) for arg in step.args))
+        value = self.context.compile_internal(self.builder, kernel.function, signature, [value for value, _ in args])
+        keep = self.builder.or_(self._known(value, step.kind), _FAILED)
+        return value, self.builder.and_(self._all_known(args), keep)
+
+    def _checked(self, kernel: Checked, args: list[Emitted]) -> Emitted:
+        state = self._all_known(args)
+        both = getattr(self.builder, kernel.instruction)(args[0][0], args[1][0])
+        value, overflow = self.builder.extract_value(both, 0), self.builder.extract_value(both, 1)
+        # The word of null is no number: reaching it is an overflow like going beyond.
+        outside = self.builder.or_(overflow, self.builder.icmp_signed("==", value, _NULL))
+        # KNOWN + KNOWN is FAILED; any other state stays.
+        return value, self.builder.add(state, self.builder.and_(state, self.builder.zext(outside, _BITS)))
+
+    def _lazy(self, kernel: Lazy, step: Step, args: list[Emitted]) -> Emitted:
+        kinds = [kind for arg in step.args for kind in (number_type(arg.kind), types.int64)]
+        signature = types.Tuple((number_type(step.kind), types.int64))(*kinds)
+        flat = [part for arg in args for part in arg]
+        pair = self.context.compile_internal(self.builder, kernel.function, signature, flat)
+        return self.builder.extract_value(pair, 0), self.builder.extract_value(pair, 1)
+
+    def _user(self, function: UserFunction, step: Step, args: list[Emitted]) -> Emitted:
+        """A user's function, called for known values only; an exception in it is a failure like an overflow."""
+        context, builder = self.context, self.builder
+        compiled = function.compiled
+        signature, kind = compiled.signature, number_type(step.kind)
+        context.active_code_library.add_linking_library(compiled.library)
+        state = self._all_known(args) if args else _KNOWN
+        zero = ir.Constant(context.get_value_type(kind), 0)
+        value_slot, state_slot = cgutils.alloca_once_value(builder, zero), cgutils.alloca_once_value(builder, state)
+        with builder.if_then(builder.icmp_signed("==", state, _KNOWN)):
+            given = [
+                context.cast(builder, value, number_type(arg.kind), wanted)
+                for (value, _), arg, wanted in zip(args, step.args, signature.args, strict=True)
+            ]
+            status, result = context.call_internal_no_propagate(builder, compiled.fndesc, signature, given)
+            value = context.cast(builder, result, signature.return_type, kind)
+            builder.store(value, value_slot)
+            builder.store(builder.select(status.is_error, _FAILED, self._known(value, step.kind)), state_slot)
+        return builder.load(value_slot), builder.load(state_slot)

@@ -1,0 +1,143 @@
+"""The allow-list: every operator and function a query may call.
+
+Invariant: no `Call` is made but by `typed_call`, so whatever walks a tree later (compiler, renderer, oracle) finds
+known operators on arguments of the right kinds and never converts on its own.
+
+Values: SQL's three-valued logic, and a NaN is an unknown number, so it behaves like NULL. Integers run from -(2^63)+1
+to 2^63-1; a result outside is an error, never a wrap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, overload
+
+from slackwater.expressions import rules
+from slackwater.expressions.rules import Args, ExpressionTypeError
+from slackwater.expressions.tree import Call, Expr, Literal
+from slackwater.expressions.user import USER_FUNCTIONS, UserFunction
+from slackwater.model.errors import UsageError
+from slackwater.model.schema import Kind
+
+__all__ = ["FUNCTIONS", "ExpressionTypeError", "Function", "function_names", "register", "typed_call"]
+
+INT_MAX = 2**63 - 1
+
+_Python = TypeVar("_Python", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Function:
+    """One entry of the allow-list: how many arguments it takes and how it types a call."""
+
+    least: int
+    most: int | None
+    typed: Callable[[str, Args], Expr]
+    spoken: bool = True
+    """Whether a query calls it by name, as opposed to an operator or a keyword."""
+
+
+def typed_call(op: str, args: Args) -> Expr:
+    """A call of `op`, checked and with its conversions in place.
+
+    >>> from slackwater.expressions.tree import Column
+    >>> x = Column(0, "x", Kind.FLOAT)
+    >>> typed_call("+", (x, Literal(1, Kind.INT))).args[1]
+    Literal(value=1.0, kind=<Kind.FLOAT: 'float'>)
+    >>> typed_call("sqrt", (Literal("nine", Kind.TEXT),))
+    Traceback (most recent call last):
+    ...
+    slackwater.expressions.rules.ExpressionTypeError: sqrt needs a number, not text
+    """
+    function = FUNCTIONS.get(op)
+    if function is None:
+        raise ExpressionTypeError(f"there is no function '{op}'")
+    if len(args) < function.least or (function.most is not None and len(args) > function.most):
+        raise ExpressionTypeError(f"{op} takes {_count(function)}, not {len(args)}")
+    for position, arg in enumerate(args):
+        if isinstance(arg, Literal) and arg.kind is Kind.INT and abs(int(arg.value or 0)) > INT_MAX:
+            raise ExpressionTypeError(f"{arg.value} does not fit in 64 bits", position)
+    return function.typed(op, args)
+
+
+def function_names() -> tuple[str, ...]:
+    """Every name a query can write as `name(...)`, user functions included.
+
+    >>> "sqrt" in function_names(), "neg" in function_names()
+    (True, False)
+    """
+    return tuple(sorted(name for name, function in FUNCTIONS.items() if function.spoken))
+
+
+@overload
+def register(name: str, function: _Python, args: Sequence[Kind], result: Kind) -> _Python: ...
+@overload
+def register(
+    name: str, function: None = None, *, args: Sequence[Kind], result: Kind
+) -> Callable[[_Python], _Python]: ...
+def register(name: str, function: Any = None, args: Sequence[Kind] = (), result: Kind = Kind.FLOAT) -> Any:
+    """Let queries call a Python function by name; numbers in, a number out, in Python that numba can compile.
+
+    It never sees a null: a null argument makes a null result. A NaN it returns is a null, too. Without `function` this
+    is a decorator. Registering a name again replaces the function for queries bound from then on.
+
+    >>> @register("half", args=[Kind.FLOAT], result=Kind.FLOAT)
+    ... def half(x):
+    ...     return x / 2
+    >>> typed_call("half", (Literal(3, Kind.INT),)).op
+    'user:half'
+    """
+    if function is None:
+        return lambda decorated: register(name, decorated, args, result)
+    key = name.lower()
+    if not key.isidentifier():
+        raise UsageError(f"'{name}' is not a name a query can call")
+    if key in FUNCTIONS and key not in USER_FUNCTIONS:
+        raise UsageError(f"'{name}' is a built-in function; register yours under another name")
+    kinds = tuple(args)
+    USER_FUNCTIONS[key] = UserFunction.build(name, function, kinds, result)
+
+    def typed(op: str, given: Args) -> Expr:
+        fitting = (
+            rules.converted(op, arg, kind, place) for place, (arg, kind) in enumerate(zip(given, kinds, strict=True))
+        )
+        return Call(f"user:{key}", tuple(fitting), result)
+
+    FUNCTIONS[key] = Function(len(kinds), len(kinds), typed)
+    FUNCTIONS[f"user:{key}"] = Function(len(kinds), len(kinds), typed, spoken=False)
+    return function
+
+
+def _count(function: Function) -> str:
+    if function.most is None:
+        return f"at least {function.least} argument{'s' * (function.least != 1)}"
+    if function.least == function.most:
+        return f"{function.least} argument{'s' * (function.least != 1)}"
+    return f"{function.least} to {function.most} arguments"
+
+
+FUNCTIONS: dict[str, Function] = {
+    **{op: Function(2, 2, rules.arithmetic, spoken=op == "mod") for op in ("+", "-", "*", "%", "mod")},
+    **{op: Function(2, 2, rules.comparison, spoken=False) for op in ("=", "<>", "<", "<=", ">", ">=")},
+    **{op: Function(2, None, rules.on_booleans, spoken=False) for op in ("and", "or")},
+    **{op: Function(2, None, rules.extreme) for op in ("least", "greatest", "min", "max")},
+    **{op: Function(1, 1, rules.number_to_int) for op in ("floor", "ceil", "sign", "to_int")},
+    **{
+        op: Function(1, 1, rules.on_floats)
+        for op in ("sqrt", "exp", "ln", "log10", "sin", "cos", "tan", "asin", "acos", "atan")
+    },
+    **{op: Function(2, 2, rules.on_floats) for op in ("pow", "atan2", "hypot")},
+    "/": Function(2, 2, rules.on_floats, spoken=False),
+    "dist": Function(4, 4, rules.on_floats),
+    "abs": Function(1, 1, rules.number_to_same),
+    "neg": Function(1, 1, rules.number_to_same, spoken=False),
+    "round": Function(1, 2, rules.rounded),
+    "to_float": Function(1, 1, rules.to_float),
+    "not": Function(1, 1, rules.on_booleans, spoken=False),
+    "is_null": Function(1, 1, rules.is_unknown, spoken=False),
+    "case": Function(3, None, rules.case, spoken=False),
+    "coalesce": Function(1, None, rules.same_kind),
+    "nullif": Function(2, 2, rules.same_kind),
+}
+"""Every operator and function, by the name a query or the binder calls it by. `register` adds to it."""

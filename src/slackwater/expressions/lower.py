@@ -1,0 +1,117 @@
+"""From the expression tree to what the machine needs: rows instead of column names, words instead of constants.
+
+Invariant: two lowered expressions are equal exactly when the same machine code serves both, so they are the key under
+which compiled code is kept.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from slackwater.expressions.kernels import FLOAT_KERNELS, KERNELS, ROUND_SCALED, Kernel
+from slackwater.expressions.tree import Column, Expr, Literal
+from slackwater.expressions.user import USER_FUNCTIONS
+from slackwater.model.errors import DataError, UsageError
+from slackwater.model.schema import NULL_WORD, Kind
+
+MAX_STREAMS = 8
+"""How many inputs an expression can read: as many as a condition has slots."""
+
+EncodeText = Callable[[str], int]
+
+
+class Layout(Protocol):
+    """Where a column lives: its row in the array of words."""
+
+    def __call__(self, stream: int, column: str) -> int: ...
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The word in `row` at the position of `stream`'s current tuple."""
+
+    stream: int
+    row: int
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class Word:
+    """A constant as the bits of its word, which tell 0.0 from -0.0 and make NaN equal to itself."""
+
+    bits: int
+    kind: Kind
+
+    @property
+    def number(self) -> float:
+        """The word read as a float."""
+        value: float = struct.unpack("<d", struct.pack("<q", self.bits))[0]
+        return value
+
+
+@dataclass(frozen=True)
+class Step:
+    """A kernel applied to its arguments."""
+
+    kernel: Kernel
+    args: tuple[Node, ...]
+    kind: Kind
+
+
+Node = Cell | Word | Step
+
+
+def lower(expr: Expr, layout: Layout, encode_text: EncodeText) -> Node:
+    """The expression with rows, words and kernels in place; chains of many arguments become nested pairs."""
+    if isinstance(expr, Column):
+        if not 0 <= expr.stream < MAX_STREAMS:
+            raise UsageError(f"a query can join at most {MAX_STREAMS} streams")
+        return Cell(expr.stream, layout(expr.stream, expr.name), expr.kind)
+    if isinstance(expr, Literal):
+        return constant(expr, encode_text)
+    args = tuple(lower(arg, layout, encode_text) for arg in expr.args)
+    op = expr.op
+    if op.startswith("user:"):
+        return Step(USER_FUNCTIONS[op.removeprefix("user:")], args, expr.kind)
+    if op in (">", ">="):
+        return Step(KERNELS["<" if op == ">" else "<="], args[::-1], expr.kind)
+    if op == "round" and len(args) == 2 and isinstance(args[1], Word):
+        return Step(ROUND_SCALED, (args[0], _float_word(10.0 ** args[1].bits)), expr.kind)
+    kernel = FLOAT_KERNELS.get(op, KERNELS[op]) if args[0].kind is Kind.FLOAT else KERNELS[op]
+    if op == "case":
+        otherwise = args[-1]
+        for at in range(len(args) - 3, -1, -2):
+            otherwise = Step(kernel, (args[at], args[at + 1], otherwise), expr.kind)
+        return otherwise
+    if op in ("and", "or", "coalesce", "least", "greatest"):
+        chain = args[0]
+        for arg in args[1:]:
+            chain = Step(kernel, (chain, arg), expr.kind)
+        return chain
+    return Step(kernel, args, expr.kind)
+
+
+def constant(literal: Literal, encode_text: EncodeText) -> Word:
+    """A literal as a word.
+
+    >>> constant(Literal(None, Kind.INT), hash).bits == NULL_WORD
+    True
+    >>> constant(Literal(2.5, Kind.FLOAT), hash).number
+    2.5
+    """
+    value = literal.value
+    if literal.kind is Kind.FLOAT:
+        return _float_word(float("nan") if value is None else float(value))
+    if value is None:
+        return Word(NULL_WORD, literal.kind)
+    bits = encode_text(str(value)) if literal.kind is Kind.TEXT else int(value)
+    if not NULL_WORD < bits < -NULL_WORD:
+        raise DataError(f"{value} does not fit in 64 bits")
+    return Word(bits, literal.kind)
+
+
+def _float_word(value: float) -> Word:
+    return Word(struct.unpack("<q", struct.pack("<d", value))[0], Kind.FLOAT)

@@ -1,0 +1,85 @@
+"""An expression in words, close to the SQL it was written in.
+
+Invariant: the text shows the tree's shape exactly. Two different trees may read the same only where a conversion or a
+synonym is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slackwater.expressions.tree import Call, Column, Expr, Literal
+from slackwater.model.schema import Kind
+
+_BINDING = {
+    "or": 1,
+    "and": 2,
+    "not": 3,
+    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">=", "is_null"), 4),
+    **dict.fromkeys(("+", "-"), 5),
+    **dict.fromkeys(("*", "/", "%"), 6),
+    "neg": 7,
+}
+"""How tightly an operator holds its arguments; what is not here holds them in brackets of its own."""
+_TIGHTEST = 8
+
+
+def render(expr: Expr, aliases: Sequence[str] = ()) -> str:
+    """The expression as SQL-like text; with `aliases`, columns are written `alias.name`.
+
+    >>> from slackwater.expressions.functions import typed_call
+    >>> x, y = Column(0, "x", Kind.INT), Column(1, "y", Kind.FLOAT)
+    >>> total = typed_call("+", (x, y))
+    >>> render(typed_call("<", (typed_call("*", (total, y)), Literal(5, Kind.INT))), ["a", "b"])
+    '(a.x + b.y) * b.y < 5.0'
+    """
+    if isinstance(expr, Column):
+        return f"{aliases[expr.stream]}.{expr.name}" if aliases else expr.name
+    if isinstance(expr, Literal):
+        return _literal(expr)
+    return _call(expr, aliases)
+
+
+def _literal(literal: Literal) -> str:
+    value = literal.value
+    if value is None:
+        return "NULL"
+    if literal.kind is Kind.TEXT:
+        return "'" + str(value).replace("'", "''") + "'"
+    if literal.kind is Kind.TIME:
+        return f"TIMESTAMP {value}"
+    return str(value).upper() if literal.kind is Kind.BOOL else repr(value)
+
+
+def _held(expr: Expr, aliases: Sequence[str], strength: int) -> str:
+    """An argument, in brackets where the operator around it would otherwise tear it apart."""
+    text = render(expr, aliases)
+    while isinstance(expr, Call) and expr.op == "to_float":
+        expr = expr.args[0]
+    own = _BINDING.get(expr.op, _TIGHTEST) if isinstance(expr, Call) else _TIGHTEST
+    return f"({text})" if own < strength else text
+
+
+def _call(call: Call, aliases: Sequence[str]) -> str:
+    op, args = call.op, call.args
+    strength = _BINDING.get(op, 0)
+    if op == "to_float":
+        return render(args[0], aliases)
+    if op == "is_null":
+        return f"{_held(args[0], aliases, strength + 1)} IS NULL"
+    if op == "not":
+        return f"NOT {_held(args[0], aliases, strength)}"
+    if op == "neg":
+        return f"-{_held(args[0], aliases, strength + 1)}"
+    if op == "case":
+        branches = (
+            f"WHEN {render(condition, aliases)} THEN {render(value, aliases)}"
+            for condition, value in zip(args[:-1:2], args[1::2], strict=True)
+        )
+        return f"CASE {' '.join(branches)} ELSE {render(args[-1], aliases)} END"
+    if op in _BINDING:
+        # The right side of a chain is held tighter, for a - (b - c) is not a - b - c; nor is a = b = c anything.
+        first = _held(args[0], aliases, strength + (strength == _BINDING["="]))
+        rest = (_held(arg, aliases, strength + 1) for arg in args[1:])
+        return f" {op.upper()} ".join((first, *rest))
+    return f"{op.removeprefix('user:')}({', '.join(render(arg, aliases) for arg in args)})"

@@ -1,0 +1,70 @@
+"""The judge behind `slackwater verify`: the true answer of a query on sorted input, by DuckDB, against what a run
+produced.
+
+Invariant: it shares no evaluation code with the engine. Both read the same bound query; what its operators, windows and
+aggregates mean is written down here a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.expressions.tree import Expr
+from slackwater.judge.aggregate import judge_aggregate
+from slackwater.judge.counted import judge_counted_join
+from slackwater.judge.inputs import JudgedInput, load, workbench
+from slackwater.judge.join import judge_join
+from slackwater.judge.sql import Renderer
+from slackwater.judge.verdict import Verdict
+from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery
+from slackwater.model.errors import UsageError
+from slackwater.model.time import SECOND
+
+__all__ = ["JudgedInput", "Verdict", "judge"]
+
+
+def judge(
+    query: BoundQuery,
+    inputs: Sequence[JudgedInput],
+    produced: Iterable[pa.Table] | pa.Table,
+    *,
+    counted: bool = False,
+    period: int = 60 * SECOND,
+    interval: int = SECOND,
+) -> Verdict:
+    """Compare what a run produced with the truth. `inputs` has one entry for each entry of FROM.
+
+    A join's rows have the SELECT list, `_ts` and `_row_<alias>` of every stream; with `counted` they have `second` and
+    `count`. An aggregate's have window_start, window_end, every GROUP BY key (selected or not) and the aggregates.
+    Recall is measured over `period`, every `interval`, both in microseconds.
+    """
+    streams = (query.stream,) if isinstance(query, AggregateQuery) else query.streams
+    if len(inputs) != len(streams):
+        raise UsageError(f"the query reads {len(streams)} streams, but {len(inputs)} inputs were given to verify")
+    if period <= 0 or interval <= 0:
+        raise UsageError("the period and the interval of measurement must be longer than nothing")
+    exprs = [*_expressions(query), *(condition for stream in streams for condition in stream.filters)]
+    render = Renderer([stream.schema for stream in streams])
+    with workbench(exprs) as connection:
+        for position, (stream, given) in enumerate(zip(streams, inputs, strict=True)):
+            load(connection, position, stream, given, exprs, render)
+        if isinstance(query, AggregateQuery):
+            return judge_aggregate(connection, query, render, produced)
+        judge_rows = judge_counted_join if counted else judge_join
+        return judge_rows(connection, query, render, produced, span=_span(inputs), period=period, interval=interval)
+
+
+def _expressions(query: BoundQuery) -> list[Expr]:
+    if isinstance(query, JoinQuery):
+        return [*query.conditions, *(output.expr for output in query.outputs)]
+    arguments = [aggregate.argument for aggregate in query.aggregates if aggregate.argument is not None]
+    return [*(key.expr for key in query.keys), *arguments]
+
+
+def _span(inputs: Sequence[JudgedInput]) -> tuple[int, int]:
+    """The first and last event time of all inputs; filtered rows count, since they move the clocks too."""
+    extremes = [pc.min_max(given.table.column("_ts")).as_py() for given in inputs if given.table.num_rows]
+    return min((e["min"] for e in extremes), default=0), max((e["max"] for e in extremes), default=0)

@@ -1,0 +1,154 @@
+"""The protocol every stateful piece speaks, so that any runtime can host any of them.
+
+A kernel is a pure state machine: no threads, no wall clock, no Spark. A frozen spec describes it; `spec.build()` makes the
+mutable kernel. Its state leaves as (cell, key, bytes) entries, Arrow or JSON, and an entry whose value is None is dropped.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.model.batch import Batch, Words
+
+
+@dataclass(frozen=True)
+class Change:
+    """One entry of persisted state: what to write under (cell, key), or to drop where value is None."""
+
+    cell: str
+    key: str
+    value: bytes | None
+
+
+@dataclass(frozen=True)
+class Late:
+    """Tuples that came behind the frontier."""
+
+    stream: Words
+    row: Words
+    ts: Words
+    delay: Words
+    frontier: Words
+
+
+@dataclass(frozen=True)
+class Emission:
+    """What one `advance` let out, in timestamp order.
+
+    `columns` are word arrays in the order the spec names them. `clock` is the largest stream clock when each result was
+    let out. `weight` says how many results a line stands for (1 each, unless results are only counted).
+    """
+
+    ts: Words
+    columns: tuple[Words, ...]
+    clock: Words
+    weight: Words | None
+    late: Late
+    flushed: bool = False
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What a kernel can tell about itself between two epochs. Times are microseconds."""
+
+    clocks: tuple[int, ...]
+    slack: int
+    frontier: int
+    tuples: int
+    in_time: int
+    late: int
+    filtered: int
+    ahead: int
+    held: int
+    """Tuples in slack buffers, synchronizer and admission."""
+    retained: int
+    """Tuples in join windows, or partial aggregates in panes."""
+    results: int
+    epochs: int
+    idle: tuple[int, ...] = ()
+    """How often each stream fell silent for longer than the idle timeout."""
+    notes: dict[str, float] = field(default_factory=dict)
+
+
+class Kernel(Protocol):
+    """A stateful piece of a query."""
+
+    def absorb(self, batch: Batch) -> None:
+        """Take in tuples, in arrival order."""
+
+    def advance(self, end: bool = False) -> Iterable[Emission]:
+        """End the epoch: move clocks, slack and frontier, let results out. With `end`, let everything out."""
+
+    def changes(self) -> Iterable[Change]:
+        """What to persist since the last call."""
+
+    def restore(self, entries: Iterable[Change]) -> None:
+        """Take over the state that an earlier kernel of the same spec persisted."""
+
+    def observe(self) -> Observation:
+        """Clocks, slack, frontier and counts."""
+
+
+def changed(cell: str, key: str, value: bytes | None) -> Change:
+    """A state entry to write, or to drop.
+
+    >>> changed("clocks", "all", None).value is None
+    True
+    """
+    return Change(cell, key, value)
+
+
+def encode_json(value: dict[str, Any]) -> bytes:
+    """Small state as JSON."""
+    return json.dumps(value, sort_keys=True).encode()
+
+
+def decode_json(value: bytes) -> dict[str, Any]:
+    """The inverse of `encode_json`."""
+    decoded: dict[str, Any] = json.loads(value)
+    return decoded
+
+
+def encode_words(columns: dict[str, Words]) -> bytes:
+    """Word arrays of equal length as one Arrow stream.
+
+    >>> decode_words(encode_words({"a": np.array([1, 2])}))["a"].tolist()
+    [1, 2]
+    """
+    names = list(columns)
+    batch = pa.record_batch([pa.array(np.ascontiguousarray(columns[name])) for name in names], names=names)
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
+
+
+def decode_words(value: bytes) -> dict[str, Words]:
+    """The inverse of `encode_words`."""
+    table = pa.ipc.open_stream(value).read_all()
+    return {name: np.array(table.column(name).to_numpy()) for name in table.column_names}
+
+
+def encode_batch(batch: Batch, **extra: Words) -> bytes:
+    """A batch, and arrays of the same length that belong to its tuples, as Arrow."""
+    columns = {f"w{r}": batch.words[r] for r in range(batch.words.shape[0])}
+    columns |= {"stream": batch.stream, "passes": batch.passes.astype(np.int64)}
+    if batch.heard is not None:
+        columns["heard"] = batch.heard
+    return encode_words(columns | {f"x_{name}": array for name, array in extra.items()})
+
+
+def decode_batch(value: bytes) -> tuple[Batch, dict[str, Words]]:
+    """The inverse of `encode_batch`."""
+    columns = decode_words(value)
+    rows = sum(name[0] == "w" for name in columns)
+    words = np.stack([columns[f"w{r}"] for r in range(rows)])
+    batch = Batch(columns["stream"], words, columns["passes"].astype(np.bool_), columns.get("heard"))
+    return batch, {name[2:]: array for name, array in columns.items() if name.startswith("x_")}

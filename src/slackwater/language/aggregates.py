@@ -1,0 +1,63 @@
+"""Aggregate calls with their argument bound and the kind of their result.
+
+Invariant: COUNT gives an integer, SUM an integer of integers and a float of floats, MIN and MAX what they are given,
+and all others a float.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from slackwater.expressions.tree import Expr, Literal
+from slackwater.language.aggregate_names import aggregate_function
+from slackwater.language.bound import Aggregate
+from slackwater.language.names import Scope
+from slackwater.language.scalars import Scalars
+from slackwater.model.schema import Kind
+
+
+def bind_aggregate(node: exp.Expr, name: str, scope: Scope) -> Aggregate:
+    """One aggregate call, under the name its column will have."""
+    function = aggregate_function(node)
+    if function is None:
+        raise scope.fail("expected an aggregate here", node)
+    arguments, parameter = list(node.expressions), None
+    if function == "QUANTILE":
+        if len(arguments) != 2:
+            raise scope.fail("QUANTILE takes a value and a share, as in QUANTILE(v, 0.9)", node)
+        parameter = _share(arguments.pop(), scope)
+    if len(arguments) != 1:
+        wanted = "* or one value" if function == "COUNT" else "one value"
+        raise scope.fail(f"{node.name.upper()} takes {wanted}", node)
+    (argument,) = arguments
+    if isinstance(argument, exp.Star):
+        if function != "COUNT" or any(argument.args.values()):
+            raise scope.fail("only COUNT can take *, as in COUNT(*)", argument)
+        return Aggregate(name, "COUNT", None, None, Kind.INT)
+    if isinstance(argument, exp.Distinct):
+        if function != "COUNT" or argument.args.get("on") or len(argument.expressions) != 1:
+            raise scope.fail("DISTINCT is offered as COUNT(DISTINCT x) only", node)
+        function, argument = "COUNT_DISTINCT", argument.expressions[0]
+    bound = Scalars(scope, "another aggregate").bind(argument)
+    return Aggregate(name, function, bound, parameter, _kind(function, bound, argument, scope))
+
+
+def _kind(function: str, argument: Expr, node: exp.Expr, scope: Scope) -> Kind:
+    if function in ("COUNT", "COUNT_DISTINCT"):
+        return Kind.INT
+    if function in ("MIN", "MAX"):
+        if not (argument.kind.numeric or argument.kind is Kind.TIME):
+            raise scope.fail(f"{function} needs a number or a timestamp, not {argument.kind.value}", node)
+        return argument.kind
+    if not argument.kind.numeric:
+        hint = "; write SUM(CASE WHEN c THEN 1 ELSE 0 END)" if (function, argument.kind) == ("SUM", Kind.BOOL) else ""
+        raise scope.fail(f"{function} needs a number, not {argument.kind.value}{hint}", node)
+    return argument.kind if function == "SUM" else Kind.FLOAT
+
+
+def _share(node: exp.Expr, scope: Scope) -> float:
+    bound = Scalars(scope, "QUANTILE").bind(node)
+    value = bound.value if isinstance(bound, Literal) and bound.kind.numeric else None
+    if not isinstance(value, (int, float)) or not 0 <= value <= 1:
+        raise scope.fail("the share of QUANTILE must be a number from 0 to 1", node)
+    return float(value)

@@ -1,0 +1,175 @@
+"""From query text to a bound query.
+
+Invariant: whatever can be known to be wrong with a query before data flows is refused here, with its place in the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from slackwater.expressions.tree import Call, Expr, Literal, streams_of
+from slackwater.language.bound import BoundQuery, JoinQuery, StreamRef
+from slackwater.language.grouping import bind_aggregation, is_aggregation
+from slackwater.language.names import Scope, did_you_mean, matching
+from slackwater.language.scalars import Scalars
+from slackwater.language.selection import bind_outputs
+from slackwater.language.statement import ParsedQuery, ParsedStream, parse, sources_of
+from slackwater.model.errors import QueryError
+from slackwater.model.quality import Complete, Quality, Recall, RelativeError
+from slackwater.model.schema import Kind, Schema
+
+__all__ = ["MOST_STREAMS", "Bound", "bind", "parse", "sources_of"]
+
+MOST_STREAMS = 8
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A query ready to be planned, and what its text said besides."""
+
+    query: BoundQuery
+    explain: bool
+    """Whether the text asks for the plan instead of the results."""
+    text: str
+    quality_stated: bool
+    """Whether the text has a WITH clause; without one the query is COMPLETE."""
+
+
+def bind(text: str, schemas: Mapping[str, Schema]) -> Bound:
+    """Resolve every name and type of a query over sources with these schemas.
+
+    >>> import pyarrow as pa
+    >>> from slackwater.model.schema import Field
+    >>> schema = Schema((Field("ts", Kind.TIME, pa.timestamp("us")), Field("v", Kind.INT, pa.int64())), "ts")
+    >>> bound = bind("SELECT SUM(v) AS total FROM s [RANGE 1 SECOND] WITH DELAY 2 SECONDS", {"s": schema})
+    >>> bound.query.aggregates[0].kind.value, str(bound.query.quality)
+    ('integer', 'DELAY 2 s')
+    """
+    parsed = parse(text)
+    try:
+        query = _bind(parsed, schemas)
+    except RecursionError:
+        raise QueryError("an expression of this query is nested too deeply", text) from None
+    return Bound(query, parsed.explain, text, parsed.quality is not None)
+
+
+def _bind(parsed: ParsedQuery, schemas: Mapping[str, Schema]) -> BoundQuery:
+    streams = _streams(parsed, schemas)
+    aggregation = is_aggregation(parsed)
+    if aggregation and len(streams) > 1:
+        second = parsed.streams[1].place
+        raise QueryError("aggregates above joins are not offered yet; aggregate one stream", parsed.text, *second)
+    _check_windows(parsed, aggregation)
+    quality = _quality(parsed, aggregation)
+    scope = Scope(parsed.text, streams)
+    filters, conditions = _split(_conjuncts(parsed, scope), len(streams))
+    streams = tuple(replace(stream, filters=filters[at]) for at, stream in enumerate(streams))
+    if aggregation:
+        return bind_aggregation(parsed, streams[0], quality)
+    return JoinQuery(streams, conditions, bind_outputs(parsed.items, scope), quality, parsed.options)
+
+
+def _streams(parsed: ParsedQuery, schemas: Mapping[str, Schema]) -> tuple[StreamRef, ...]:
+    if len(parsed.streams) > MOST_STREAMS:
+        extra = parsed.streams[MOST_STREAMS].place
+        message = f"a join takes 2 to {MOST_STREAMS} streams, not {len(parsed.streams)}"
+        raise QueryError(message, parsed.text, *extra)
+    taken: set[str] = set()
+    bound = []
+    for stream in parsed.streams:
+        if stream.alias in taken:
+            message = f"two streams in FROM are called '{stream.alias}'; name one otherwise with AS"
+            raise QueryError(message, parsed.text, *stream.alias_place)
+        taken.add(stream.alias)
+        source = _source(stream, schemas, parsed.text)
+        window = stream.window
+        bound.append(
+            StreamRef(
+                stream.alias,
+                source,
+                schemas[source],
+                None if window is None else window.range,
+                None if window is None else window.slide,
+            )
+        )
+    return tuple(bound)
+
+
+def _source(stream: ParsedStream, schemas: Mapping[str, Schema], text: str) -> str:
+    found = matching(stream.source, schemas)
+    if len(found) == 1:
+        return found[0]
+    known = "; the streams are " + ", ".join(schemas) if schemas else ""
+    if found:
+        raise QueryError(f"'{stream.source}' could be {' or '.join(found)}; say which", text, *stream.place)
+    hint = did_you_mean(stream.source, schemas) or known
+    raise QueryError(f"there is no stream '{stream.source}'{hint}", text, *stream.place)
+
+
+def _check_windows(parsed: ParsedQuery, aggregation: bool) -> None:
+    joined = len(parsed.streams) > 1
+    for stream in parsed.streams:
+        window = stream.window
+        if window is None:
+            if joined or aggregation:
+                what = "a join" if joined else "an aggregate"
+                message = f"stream {stream.alias} needs a window in {what}, as in {stream.alias} [RANGE 5 SECONDS]"
+                raise QueryError(message, parsed.text, *stream.place)
+            continue
+        if window.slide is not None and not aggregation:
+            message = "SLIDE belongs to aggregates; the window of a join moves with every tuple"
+            raise QueryError(message, parsed.text, *window.slide_place)
+        if aggregation and window.range <= 0:
+            raise QueryError("the window of an aggregate must be longer than nothing", parsed.text, *window.place)
+        if window.slide is not None and not 0 < window.slide <= window.range:
+            message = "SLIDE must be longer than nothing and no longer than RANGE, or tuples would fall between windows"
+            raise QueryError(message, parsed.text, *window.slide_place)
+
+
+def _quality(parsed: ParsedQuery, aggregation: bool) -> Quality:
+    quality = parsed.quality
+    if quality is None:
+        return Complete()
+    if aggregation and isinstance(quality, Recall):
+        message = (
+            "RECALL counts the results of a join; for an aggregate write ERROR, as in WITH ERROR 1% CONFIDENCE 95%"
+        )
+        raise QueryError(message, parsed.text, *parsed.quality_place)
+    if not aggregation and isinstance(quality, RelativeError):
+        message = (
+            "ERROR measures the value of an aggregate; for a join write RECALL, as in WITH RECALL 0.99 OVER 1 MINUTE"
+        )
+        raise QueryError(message, parsed.text, *parsed.quality_place)
+    return quality
+
+
+def _conjuncts(parsed: ParsedQuery, scope: Scope) -> list[Expr]:
+    """What must all be true of a result, each as small as it gets."""
+    conjuncts: list[Expr] = []
+    pending = [Scalars(scope, "WHERE").condition(node) for node in reversed(parsed.conditions)]
+    while pending:
+        expr = pending.pop()
+        if isinstance(expr, Call) and expr.op == "and":
+            pending += reversed(expr.args)
+        elif expr != Literal(True, Kind.BOOL) and expr not in conjuncts:
+            conjuncts.append(expr)
+    return conjuncts
+
+
+def _split(conjuncts: list[Expr], streams: int) -> tuple[list[tuple[Expr, ...]], tuple[Expr, ...]]:
+    """Conjuncts of one stream alone, per stream, and those of several.
+
+    A constant holds of every tuple or of none, so it filters every stream: none then keeps tuples for results that
+    cannot come.
+    """
+    filters: list[list[Expr]] = [[] for _ in range(streams)]
+    conditions = []
+    for expr in conjuncts:
+        read = streams_of(expr)
+        if len(read) > 1:
+            conditions.append(expr)
+            continue
+        for position in read or range(streams):
+            filters[position].append(expr)
+    return [tuple(found) for found in filters], tuple(conditions)

@@ -1,0 +1,173 @@
+"""The clauses SQL does not have: windows, quality targets, options.
+
+Invariant: what comes out is a value of the model in microseconds and shares, checked for its range; what is wrong is
+refused at the token that is wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, get_args, get_type_hints
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from slackwater.language import refusals
+from slackwater.language.names import did_you_mean, matching
+from slackwater.language.tokens import Cursor, is_name
+from slackwater.model.errors import QueryError
+from slackwater.model.options import Options
+from slackwater.model.quality import Complete, Delay, NoWait, Quality, Recall, RelativeError
+from slackwater.model.time import parse_duration
+
+DEFAULT_CONFIDENCE = 0.95
+_TARGETS = "COMPLETE, NO WAIT, DELAY 2 SECONDS, RECALL 0.99 OVER 1 MINUTE or ERROR 1% CONFIDENCE 95%"
+
+
+@dataclass(frozen=True)
+class Window:
+    """`[RANGE range SLIDE slide]` and where its parts stand."""
+
+    range: int
+    slide: int | None
+    place: tuple[int, int]
+    slide_place: tuple[int, int]
+
+
+def read_window(cursor: Cursor) -> Window | None:
+    """The window in brackets that comes next, if one does.
+
+    >>> read_window(Cursor("[RANGE 1 SECOND SLIDE 100 ms]")).slide
+    100000
+    """
+    opening = cursor.peek()
+    if opening is None or not cursor.accept("["):
+        return None
+    refusal = refusals.window(cursor.word())
+    if refusal is not None:
+        cursor.fail(refusal)
+    cursor.accept("RANGE")
+    size = read_duration(cursor, "the size of the window")
+    slide: int | None = None
+    slide_token = cursor.peek()
+    if cursor.accept("SLIDE"):
+        slide = read_duration(cursor, "the slide of the window")
+    slide_stop = cursor.tokens[cursor.index - 1].end + 1
+    refusal = refusals.window(cursor.word())
+    if refusal is not None:
+        cursor.fail(refusal)
+    closing = cursor.peek()
+    if closing is None or not cursor.accept("]"):
+        cursor.fail("expected SLIDE and a duration, or ']', here")
+    start = slide_token.start if slide_token is not None else opening.start
+    return Window(size, slide, (opening.start, closing.end + 1), (start, slide_stop))
+
+
+def read_duration(cursor: Cursor, what: str) -> int:
+    """A number and a unit, or both in quotes, as microseconds."""
+    token = cursor.peek()
+    if token is None or token.token_type not in (TokenType.NUMBER, TokenType.STRING):
+        cursor.fail(f"expected {what}, a duration such as 5 SECONDS, here")
+    cursor.take()
+    if token.token_type == TokenType.STRING:
+        return _duration(cursor.text, token.text, token, token)
+    unit = cursor.peek()
+    if unit is None or not is_name(unit):
+        cursor.fail(f"{what} needs a unit after {token.text}, such as SECONDS")
+    cursor.take()
+    return _duration(cursor.text, f"{token.text} {unit.text}", token, unit)
+
+
+def _duration(text: str, written: str, first: Token, last: Token) -> int:
+    try:
+        return parse_duration(written)
+    except ValueError as error:
+        raise QueryError(str(error), text, first.start, last.end + 1) from None
+
+
+def read_quality(cursor: Cursor) -> Quality:
+    """The target after WITH.
+
+    >>> str(read_quality(Cursor("ERROR 1% CONFIDENCE 95%")))
+    'ERROR 0.01 CONFIDENCE 0.95'
+    """
+    if cursor.accept("COMPLETE"):
+        return Complete()
+    if cursor.accept("NO", "WAIT"):
+        return NoWait()
+    if cursor.accept("DELAY"):
+        return Delay(read_duration(cursor, "the delay"))
+    if cursor.accept("RECALL"):
+        target = _read_share(cursor, "RECALL", one_included=True)
+        if not cursor.accept("OVER"):
+            cursor.fail("RECALL needs a period to be measured over, as in RECALL 0.99 OVER 1 MINUTE")
+        period = cursor.peek()
+        over = read_duration(cursor, "the period of RECALL")
+        if over <= 0:
+            cursor.fail("the period of RECALL must be longer than nothing", period)
+        return Recall(target, over)
+    if cursor.accept("ERROR"):
+        bound = _read_share(cursor, "ERROR")
+        return RelativeError(
+            bound, _read_share(cursor, "CONFIDENCE") if cursor.accept("CONFIDENCE") else DEFAULT_CONFIDENCE
+        )
+    raise cursor.error(f"WITH needs a target: {_TARGETS}")
+
+
+def _read_share(cursor: Cursor, what: str, one_included: bool = False) -> float:
+    token = cursor.peek()
+    if token is None or token.token_type != TokenType.NUMBER:
+        cursor.fail(f"{what} needs a share, such as 0.99 or 99%")
+    cursor.take()
+    number = float(token.text)
+    share = float(f"{number / 100:.15g}") if cursor.accept("%") else number
+    if not (0 < share < 1 or (one_included and share == 1)):
+        upper = "at most 1 (100%)" if one_included else "less than 1 (100%)"
+        cursor.fail(f"{what} must be more than 0 and {upper}", token)
+    return share
+
+
+def read_options(cursor: Cursor) -> Options:
+    """The list after OPTIONS. Which options there are, and of which type, is read off `Options` itself.
+
+    >>> read_options(Cursor("(initial_slack = 2 SECONDS, max_ahead = '1 hour')")).initial_slack
+    2000000
+    """
+    known = [field.name for field in fields(Options)]
+    chosen: dict[str, Any] = {}
+    if not cursor.accept("("):
+        cursor.fail("OPTIONS needs a list in parentheses, as in OPTIONS (initial_slack = 2 SECONDS)")
+    while True:
+        token = cursor.name("the name of an option")
+        found = matching(token.text, known)
+        if len(found) != 1:
+            listing = f"; the options are {', '.join(known)}"
+            cursor.fail(f"there is no option '{token.text}'{listing}{did_you_mean(token.text, known)}", token)
+        name = found[0]
+        if name in chosen:
+            cursor.fail(f"option {name} is set twice", token)
+        if not cursor.accept("="):
+            cursor.fail(f"expected '=' and a value for {name} here")
+        chosen[name] = _read_option(cursor, name)
+        if cursor.accept(")"):
+            return Options(**chosen)
+        if not cursor.accept(","):
+            cursor.fail("expected ',' or ')' here")
+
+
+def _read_option(cursor: Cursor, name: str) -> int | float | bool | str:
+    hint = get_type_hints(Options)[name]
+    types = [kind for kind in get_args(hint) or (hint,) if kind is not type(None)]
+    if bool in types:
+        if cursor.word() not in ("TRUE", "FALSE"):
+            cursor.fail(f"option {name} is TRUE or FALSE")
+        return cursor.take().text.upper() == "TRUE"
+    if int in types:
+        return read_duration(cursor, f"option {name}")
+    if float in types:
+        if (token := cursor.peek()) is None or token.token_type != TokenType.NUMBER:
+            cursor.fail(f"option {name} is a number")
+        return float(cursor.take().text)
+    token = cursor.peek()
+    if token is None or not (is_name(token) or token.token_type == TokenType.STRING):
+        cursor.fail(f"option {name} is a word or a text in quotes")
+    return str(cursor.take().text)

@@ -1,0 +1,64 @@
+"""Constants of a query as values.
+
+Invariant: an integer fits in 64 bits beside the null word; a timestamp is microseconds, UTC.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from sqlglot import exp
+
+from slackwater.expressions.tree import Literal
+from slackwater.language.names import Scope
+from slackwater.model.schema import Kind
+from slackwater.model.time import parse_duration
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LARGEST = 2**63 - 1
+
+
+def number(node: exp.Literal, scope: Scope, negative: bool = False) -> Literal:
+    """A written number: an integer if it has neither point nor exponent."""
+    written = str(node.this)
+    if not written.isdecimal():
+        value = float(written)
+        if value == float("inf"):
+            raise scope.fail(f"{written} is too large for a float", node)
+        return Literal(-value if negative else value, Kind.FLOAT)
+    integer = int(written)
+    if integer > _LARGEST:
+        raise scope.fail(f"{written} does not fit in 64 bits; write it with a point for a float", node)
+    return Literal(-integer if negative else integer, Kind.INT)
+
+
+def timestamp(written: str) -> int | None:
+    """Microseconds since 1970 of a written timestamp, UTC unless it says otherwise; None if it is none.
+
+    >>> timestamp("1970-01-01 00:00:01"), timestamp("1970-01-01T01:00:00+01:00"), timestamp("yesterday")
+    (1000000, 0, None)
+    """
+    try:
+        moment = datetime.fromisoformat(written.strip())
+    except ValueError:
+        return None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def timestamp_literal(node: exp.Expr, written: str, scope: Scope) -> Literal:
+    """A written timestamp, or a complaint at its place."""
+    micros = timestamp(written)
+    if micros is None:
+        raise scope.fail(f"'{written}' is not a timestamp; write it as '2024-01-31 12:00:00'", node)
+    return Literal(micros, Kind.TIME)
+
+
+def interval(node: exp.Interval, scope: Scope) -> int:
+    """Microseconds of INTERVAL 5 SECONDS, INTERVAL '5' SECOND or INTERVAL '5 seconds'."""
+    amount, unit = node.this, node.args.get("unit")
+    written = f"{amount.name} {unit.name}" if isinstance(amount, exp.Literal) and unit is not None else ""
+    try:
+        return parse_duration(written)
+    except ValueError:
+        raise scope.fail("an interval is written as INTERVAL '5' SECOND, or another number and unit", node) from None

@@ -1,0 +1,87 @@
+"""Names in a query, matched to streams and columns.
+
+Invariant: a name that is spelled exactly wins; failing that, one that differs in case alone, if it is the only one.
+Between two candidates nothing is ever guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from sqlglot import exp
+
+from slackwater.expressions.tree import Column
+from slackwater.language.bound import StreamRef
+from slackwater.language.syntax import place_of
+from slackwater.model.errors import QueryError
+
+
+def matching(name: str, known: Iterable[str]) -> list[str]:
+    """The names meant: the exact one, or all that differ in case alone.
+
+    >>> matching("KEY", ["key", "value"]), matching("v", ["v", "V"]), matching("x", ["X", "x "])
+    (['key'], ['v'], ['X'])
+    """
+    candidates = list(known)
+    return [name] if name in candidates else [other for other in candidates if other.lower() == name.lower()]
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A hint at the closest known name, or nothing.
+
+    >>> did_you_mean("postions", ["positions", "trades"]), did_you_mean("z", ["positions"])
+    ("; did you mean 'positions'?", '')
+    """
+    by_lower = {other.lower(): other for other in known}
+    close = get_close_matches(name.lower(), by_lower, n=1)
+    return f"; did you mean '{by_lower[close[0]]}'?" if close else ""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The streams an expression may read, and the text it stands in."""
+
+    text: str
+    streams: tuple[StreamRef, ...]
+
+    def fail(self, message: str, node: exp.Expr) -> QueryError:
+        return QueryError(message, self.text, *place_of(node))
+
+    def position(self, alias: exp.Expr) -> int:
+        """Which entry of FROM a qualifier names."""
+        aliases = [stream.alias for stream in self.streams]
+        found = matching(alias.name, aliases)
+        if len(found) == 1:
+            return aliases.index(found[0])
+        hint = did_you_mean(alias.name, aliases)
+        raise self.fail(f"no stream '{alias.name}' in FROM{hint or '; it has ' + ', '.join(aliases)}", alias)
+
+    def column(self, node: exp.Column) -> Column:
+        """The column a name means."""
+        if any(node.args.get(part) for part in ("db", "catalog")):
+            raise self.fail("a column is written as stream.column", node)
+        name, qualifier = node.this.name, node.args.get("table")
+        positions = range(len(self.streams)) if qualifier is None else [self.position(qualifier)]
+        found = self._candidates(name, positions)
+        if len(found) == 1:
+            position, actual = found[0]
+            return Column(position, actual, self.streams[position].schema[actual].kind)
+        if found:
+            choices = " or ".join(f"{self.streams[position].alias}.{actual}" for position, actual in found)
+            raise self.fail(f"'{name}' could be {choices}; say which", node)
+        raise self.fail(self._unknown(name, positions), node.this)
+
+    def _candidates(self, name: str, positions: Iterable[int]) -> list[tuple[int, str]]:
+        matches = [(at, actual) for at in positions for actual in matching(name, self.streams[at].schema.names)]
+        return [match for match in matches if match[1] == name] or matches
+
+    def _unknown(self, name: str, positions: Sequence[int]) -> str:
+        columns = [column for position in positions for column in self.streams[position].schema.names]
+        if len(positions) == 1:
+            where = f"in stream {self.streams[positions[0]].alias}"
+            listing = f"; it has {', '.join(columns)}"
+        else:
+            where, listing = "in any stream of FROM", ""
+        return f"no column '{name}' {where}{did_you_mean(name, columns) or listing}"

@@ -1,0 +1,125 @@
+"""What the language knows but does not offer. Invariant: it is refused with one clear sentence, never ignored."""
+
+from __future__ import annotations
+
+_SUBQUERY = "a query inside a query is not offered; read one stream per entry of FROM"
+_OUTER = "only inner joins are offered; write JOIN ... ON, or a comma and WHERE"
+_SET = "queries cannot be combined with UNION, EXCEPT or INTERSECT; run each on its own"
+_OVER = "functions over a window are not offered; put the window in FROM, as in s [RANGE 1 MINUTE SLIDE 10 SECONDS]"
+_STREAM_OPERATOR = (
+    "ISTREAM, DSTREAM and RSTREAM are not offered; results always leave as a stream, in the order of time"
+)
+_LIMIT = "a stream has no end to count from, so LIMIT, OFFSET and FETCH are not offered"
+
+_CLAUSES = {
+    "HAVING": "HAVING is not offered; filter the results where they are read",
+    "ORDER": "ORDER BY is not offered; results always leave in the order of time",
+    "SORT": "SORT BY is not offered; results always leave in the order of time",
+    "LIMIT": _LIMIT,
+    "OFFSET": _LIMIT,
+    "FETCH": _LIMIT,
+    "TOP": _LIMIT,
+    "DISTINCT": "SELECT DISTINCT is not offered; group by the columns and select COUNT(*) with them",
+    "UNION": _SET,
+    "EXCEPT": _SET,
+    "INTERSECT": _SET,
+    "MINUS": _SET,
+    "WINDOW": "a WINDOW clause is not offered; put the window in FROM, as in s [RANGE 1 MINUTE]",
+    "QUALIFY": "QUALIFY is not offered; filter the results where they are read",
+    "EMIT": "EMIT is not offered; say how long to wait with WITH COMPLETE, NO WAIT, DELAY, RECALL or ERROR",
+    "ISTREAM": _STREAM_OPERATOR,
+    "DSTREAM": _STREAM_OPERATOR,
+    "RSTREAM": _STREAM_OPERATOR,
+    "LEFT": _OUTER,
+    "RIGHT": _OUTER,
+    "FULL": _OUTER,
+    "OUTER": _OUTER,
+    "SEMI": "semi joins are not offered; " + _OUTER,
+    "ANTI": "anti joins are not offered; " + _OUTER,
+    "ASOF": "as-of joins are not offered; " + _OUTER,
+    "NATURAL": "NATURAL JOIN is not offered; name the columns, as in ON a.key = b.key",
+    "USING": "USING is not offered; name the columns, as in ON a.key = b.key",
+    "LATERAL": "LATERAL is not offered; " + _OUTER,
+    "TABLESAMPLE": "samples of a stream are not offered",
+    "PIVOT": "PIVOT is not offered",
+    "SELECT": _SUBQUERY,
+    "EXISTS": "EXISTS is not offered; " + _OUTER,
+}
+
+_INSIDE = {
+    "OVER": _OVER,
+    "FILTER": "FILTER is not offered; write the condition in the aggregate, as in SUM(CASE WHEN c THEN v END)",
+    "WITHIN": "WITHIN GROUP is not offered; write QUANTILE(v, 0.5)",
+    "SELECT": _SUBQUERY,
+    "LIKE": "LIKE is not offered; text can be compared with =, <> and IN",
+    "ILIKE": "ILIKE is not offered; text can be compared with =, <> and IN",
+    "::": "casts are not offered; write to_int(x) or to_float(x)",
+    "||": "text cannot be put together in a query",
+    "DISTINCT": "IS DISTINCT FROM is not offered; compare with = and IS NULL",
+    "?": "a query takes no parameters; write the value itself",
+    "[": "a value has no elements here; a window in brackets stands in FROM, after the stream",
+    "GROUPING": "GROUPING SETS, ROLLUP and CUBE are not offered; run one query per grouping",
+    "ORDER": "ORDER BY inside an aggregate is not offered",
+    "EXISTS": "EXISTS is not offered; " + _OUTER,
+}
+
+_GROUPING = "GROUPING SETS, ROLLUP and CUBE are not offered; run one query per grouping"
+_WINDOW_FUNCTION = "window functions are not offered; put the window in FROM, as in s [RANGE 1 MINUTE SLIDE 10 SECONDS]"
+_FUNCTIONS = {
+    "cast": "CAST is not offered; write to_int(x) or to_float(x)",
+    "try_cast": "TRY_CAST is not offered; write to_int(x) or to_float(x)",
+    "rollup": _GROUPING,
+    "cube": _GROUPING,
+    "tumble": _WINDOW_FUNCTION,
+    "hop": _WINDOW_FUNCTION,
+    "session": "session windows are not offered; " + _WINDOW_FUNCTION,
+    "window": _WINDOW_FUNCTION,
+    "percentile_cont": "write QUANTILE(v, 0.5) for a percentile; it interpolates",
+    "percentile": "write QUANTILE(v, 0.5) for a percentile; it interpolates",
+    "if": "write CASE WHEN c THEN x ELSE y END for a choice",
+    "ifnull": "write coalesce(x, y)",
+    "nvl": "write coalesce(x, y)",
+    "mean": "write AVG(v) for the mean",
+    "var_pop": "VAR is the sample variance; the population's is not offered",
+    "stddev_pop": "STDDEV is the sample deviation; the population's is not offered",
+    "row_number": _OVER,
+    "rank": _OVER,
+    "lag": _OVER,
+    "lead": _OVER,
+}
+
+_WINDOWS = {
+    "ROWS": "windows are measured in time; write RANGE and a duration, as in [RANGE 5 SECONDS]",
+    "SESSION": "session windows are not offered; write RANGE and a duration, as in [RANGE 5 SECONDS]",
+    "UNBOUNDED": "a window must end; write RANGE and a duration, as in [RANGE 5 SECONDS]",
+    "NOW": "write [RANGE 0 SECONDS] for tuples of one and the same time",
+    "PARTITION": "PARTITION BY is not offered in a window; use GROUP BY",
+}
+
+
+def clause(name: str) -> str | None:
+    """Why a clause that begins with this word is refused, or None if the word begins no clause.
+
+    >>> clause("HAVING")
+    'HAVING is not offered; filter the results where they are read'
+    """
+    return _CLAUSES.get(name)
+
+
+def inside_expression(name: str) -> str | None:
+    """Why an expression may not go on with this word."""
+    return _INSIDE.get(name)
+
+
+def function(name: str) -> str | None:
+    """Why a function of SQL has no place here, with what to write in its stead."""
+    return _FUNCTIONS.get(name)
+
+
+def window(name: str) -> str | None:
+    """Why a window that begins with this word is refused."""
+    return _WINDOWS.get(name)
+
+
+CLAUSE_WORDS = frozenset(_CLAUSES) - {"SELECT", "EXISTS", "DISTINCT", "TOP", "ISTREAM", "DSTREAM", "RSTREAM"}
+"""Words after which an expression is over, even though what they begin is refused."""

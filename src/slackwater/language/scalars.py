@@ -1,0 +1,288 @@
+"""Expressions with their names resolved and their types checked.
+
+Invariant: a bound expression is made of columns, literals and calls of the allow-list only; IN, BETWEEN, simple CASE,
+IS TRUE and sums with an INTERVAL have become those. A node with a part that is not understood is refused, never bound
+without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from slackwater.expressions.functions import ExpressionTypeError, function_names, typed_call
+from slackwater.expressions.tree import Column, Expr, Literal
+from slackwater.language import refusals
+from slackwater.language.aggregate_names import AGGREGATES, aggregate_function
+from slackwater.language.literals import interval, number, timestamp_literal
+from slackwater.language.names import Scope, did_you_mean
+from slackwater.language.syntax import name_place
+from slackwater.model.errors import QueryError
+from slackwater.model.schema import Kind
+
+_COMPARISONS: dict[type[exp.Expr], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+_ARITHMETIC: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
+_LOGIC: dict[type[exp.Expr], str] = {exp.And: "and", exp.Or: "or"}
+_LIKENING = frozenset(
+    ("=", "<>", "<", "<=", ">", ">=", "coalesce", "nullif", "least", "greatest", "min", "max", "case")
+)
+_TIME_TYPES = frozenset(("TIMESTAMP", "TIMESTAMPTZ", "DATETIME", "DATE"))
+_PARTS: dict[type[exp.Expr], frozenset[str]] = {
+    exp.Case: frozenset(("this", "ifs", "default")),
+    exp.In: frozenset(("this", "expressions")),
+    exp.Between: frozenset(("this", "low", "high")),
+    exp.Anonymous: frozenset(("this", "expressions")),
+    exp.Literal: frozenset(("this", "is_string")),
+    exp.Cast: frozenset(("this", "to")),
+    exp.Interval: frozenset(("this", "unit")),
+    exp.Column: frozenset(("this", "table", "db", "catalog")),
+}
+_OPERANDS = frozenset(("this", "expression"))
+_REFUSED: dict[type[exp.Expr], str] = {
+    exp.Like: "LIKE",
+    exp.ILike: "ILIKE",
+    exp.DPipe: "||",
+    exp.Bracket: "[",
+    exp.Exists: "EXISTS",
+    exp.NullSafeEQ: "DISTINCT",
+    exp.NullSafeNEQ: "DISTINCT",
+    exp.Placeholder: "?",
+    exp.Parameter: "?",
+}
+_DIALECT_MARKS = frozenset(("typed", "safe"))
+"""What sqlglot notes on a division about the dialect it came from; it is not in the text."""
+
+
+@dataclass(frozen=True)
+class Scalars:
+    """Binds the expressions of one clause; `clause` is how messages call it."""
+
+    scope: Scope
+    clause: str
+
+    def bind(self, node: exp.Expr) -> Expr:
+        """The typed tree of an expression."""
+        kind = type(node)
+        if kind in _COMPARISONS:
+            self._whole(node)
+            return self._compare(_COMPARISONS[kind], node.this, node.args["expression"], node)
+        if kind in _ARITHMETIC:
+            self._whole(node)
+            return self._call(_ARITHMETIC[kind], [node.this, node.args["expression"]], node)
+        if kind in _LOGIC:
+            return self._call(_LOGIC[kind], _flattened(node), node)
+        bound = _BINDERS.get(kind)
+        if bound is None:
+            raise self.scope.fail(self._not_offered(node), node)
+        self._whole(node)
+        return bound(self, node)
+
+    def condition(self, node: exp.Expr) -> Expr:
+        """An expression that must be true or false."""
+        bound = self.bind(node)
+        if isinstance(bound, Literal) and bound.value is None:
+            return Literal(None, Kind.BOOL)
+        if bound.kind is not Kind.BOOL:
+            raise self.scope.fail(f"{self.clause} needs a condition, not a value of kind {bound.kind.value}", node)
+        return bound
+
+    def _whole(self, node: exp.Expr) -> None:
+        """Refuse a node that carries more than this binder reads."""
+        known = _PARTS.get(type(node), _OPERANDS)
+        for part, value in node.args.items():
+            if value and part not in known and part not in _DIALECT_MARKS:
+                if isinstance(value, exp.Expr):
+                    raise self.scope.fail(self._not_offered(value), node)
+                raise self.scope.fail(f"this form of {type(node).key.upper()} is not offered", node)
+
+    def _not_offered(self, node: exp.Expr) -> str:
+        if isinstance(node, (exp.Subquery, exp.Select)):
+            return refusals.inside_expression("SELECT") or ""
+        if isinstance(node, exp.Star):
+            return f"'*' cannot stand in {self.clause}"
+        return refusals.inside_expression(_REFUSED.get(type(node), "")) or "this is not offered in an expression"
+
+    def _call(self, op: str, nodes: Sequence[exp.Expr], whole: exp.Expr) -> Expr:
+        return self._typed(op, [self.bind(node) for node in nodes], nodes, whole)
+
+    def _typed(self, op: str, args: Sequence[Expr], nodes: Sequence[exp.Expr], whole: exp.Expr) -> Expr:
+        if op in _LIKENING and any(arg.kind is Kind.TIME for arg in args):
+            args = [self._as_time(arg, node) for arg, node in zip(args, nodes, strict=True)]
+        try:
+            return typed_call(op, tuple(args))
+        except ExpressionTypeError as error:
+            blamed = whole if error.argument is None else nodes[error.argument]
+            raise self.scope.fail(error.message, blamed) from None
+
+    def _as_time(self, arg: Expr, node: exp.Expr) -> Expr:
+        if isinstance(arg, Literal) and isinstance(arg.value, str):
+            return timestamp_literal(node, arg.value, self.scope)
+        return arg
+
+    def _compare(self, op: str, left: exp.Expr, right: exp.Expr, whole: exp.Expr) -> Expr:
+        """x + I < y + J for timestamps becomes x - y < J - I, and a bare interval is compared as microseconds."""
+        (left_rest, left_shift), (right_rest, right_shift) = self._shifted(left), self._shifted(right)
+        if left_shift is None and right_shift is None:
+            return self._call(op, [left, right], whole)
+        shift = Literal((right_shift or 0) - (left_shift or 0), Kind.INT)
+        rests = [rest for rest in (left_rest, right_rest) if rest is not None]
+        if len(rests) == 2:
+            bound = [self.bind(rest) for rest in rests]
+            if Kind.TIME in (bound[0].kind, bound[1].kind):
+                bound = [self._as_time(arg, rest) for arg, rest in zip(bound, rests, strict=True)]
+            for arg, rest in zip(bound, rests, strict=True):
+                if arg.kind is not Kind.TIME:
+                    raise self.scope.fail("an interval can only be added to a timestamp", rest)
+            return self._typed(op, [self._typed("-", bound, rests, whole), shift], [whole, whole], whole)
+        if not rests or not _is_time_difference(difference := self.bind(rests[0])):
+            raise self.scope.fail(_INTERVAL, whole)
+        args = [difference, shift] if left_rest is not None else [Literal(-int(shift.value or 0), Kind.INT), difference]
+        return self._typed(op, args, [left, right], whole)
+
+    def _shifted(self, node: exp.Expr) -> tuple[exp.Expr | None, int | None]:
+        """A side of a comparison as what is left of it without its interval, and that interval."""
+        node = _unwrapped(node)
+        if isinstance(node, exp.Interval):
+            return None, interval(node, self.scope)
+        if isinstance(node, exp.Neg) and isinstance(_unwrapped(node.this), exp.Interval):
+            return None, -interval(_unwrapped(node.this), self.scope)  # type: ignore[arg-type]
+        if isinstance(node, (exp.Add, exp.Sub)):
+            left, right = _unwrapped(node.this), _unwrapped(node.args["expression"])
+            if isinstance(right, exp.Interval):
+                size = interval(right, self.scope)
+                return node.this, size if isinstance(node, exp.Add) else -size
+            if isinstance(left, exp.Interval) and isinstance(node, exp.Add):
+                return node.args["expression"], interval(left, self.scope)
+        return node, None
+
+    def _column(self, node: exp.Expr) -> Expr:
+        if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
+            raise self.scope.fail(f"'*' cannot stand in {self.clause}", node)
+        return self.scope.column(node)
+
+    def _literal(self, node: exp.Expr) -> Expr:
+        if not isinstance(node, exp.Literal):
+            raise self.scope.fail("expected a constant", node)
+        return Literal(str(node.this), Kind.TEXT) if node.is_string else number(node, self.scope)
+
+    def _negative(self, node: exp.Expr) -> Expr:
+        inner = _unwrapped(node.this)
+        if isinstance(inner, exp.Literal) and not inner.is_string:
+            return number(inner, self.scope, negative=True)
+        return self._call("neg", [node.this], node)
+
+    def _is(self, node: exp.Expr) -> Expr:
+        expected = node.args["expression"]
+        if isinstance(expected, exp.Null):
+            return self._call("is_null", [node.this], node)
+        if not isinstance(expected, exp.Boolean):
+            raise self.scope.fail("IS takes NULL, TRUE or FALSE", expected)
+        value = self.bind(node.this)
+        if not expected.this:
+            value = self._typed("not", [value], [node.this], node)
+        return self._typed("coalesce", [value, Literal(False, Kind.BOOL)], [node.this, node], node)
+
+    def _in(self, node: exp.Expr) -> Expr:
+        choices = node.args.get("expressions") or []
+        if not choices:
+            raise self.scope.fail("IN needs a list of values, as in k IN (1, 2)", node)
+        equal = [self._compare("=", node.this, choice, choice) for choice in choices]
+        return equal[0] if len(equal) == 1 else self._typed("or", equal, choices, node)
+
+    def _between(self, node: exp.Expr) -> Expr:
+        low, high = node.args["low"], node.args["high"]
+        ends = [self._compare(">=", node.this, low, node), self._compare("<=", node.this, high, node)]
+        return self._typed("and", ends, [low, high], node)
+
+    def _case(self, node: exp.Expr) -> Expr:
+        args: list[Expr] = []
+        nodes: list[exp.Expr] = []
+        operand, default = node.args.get("this"), node.args.get("default")
+        if not node.args["ifs"]:
+            raise self.scope.fail("CASE needs at least one WHEN", node)
+        for branch in node.args["ifs"]:
+            test, value = branch.this, branch.args["true"]
+            args.append(self.bind(test) if operand is None else self._compare("=", operand, test, test))
+            args.append(self.bind(value))
+            nodes += [test, value]
+        args.append(Literal(None, Kind.INT) if default is None else self.bind(default))
+        nodes.append(node if default is None else default)
+        return self._typed("case", args, nodes, node)
+
+    def _cast(self, node: exp.Expr) -> Expr:
+        written, target = node.this, node.args["to"]
+        if isinstance(written, exp.Literal) and written.is_string and target.this.name in _TIME_TYPES:
+            return timestamp_literal(node, str(written.this), self.scope)
+        raise self.scope.fail(refusals.inside_expression("::") or "", node)
+
+    def _function(self, node: exp.Expr) -> Expr:
+        name = node.name.lower()
+        if aggregate_function(node) is not None:
+            raise self._at_name(f"{name.upper()} is an aggregate and cannot stand in {self.clause}", node)
+        names = function_names()
+        if name not in names:
+            hint = did_you_mean(name, (*names, *AGGREGATES))
+            raise self._at_name(refusals.function(name) or f"there is no function '{node.name}'{hint}", node)
+        return self._call(name, node.expressions, node)
+
+    def _at_name(self, message: str, node: exp.Expr) -> QueryError:
+        return QueryError(message, self.scope.text, *name_place(node))
+
+    def _interval(self, node: exp.Expr) -> Expr:
+        raise self.scope.fail(_INTERVAL, node)
+
+
+_INTERVAL = "an interval can only be compared with the difference of two timestamps, or added to one in a comparison"
+_BINDERS: dict[type[exp.Expr], Callable[[Scalars, exp.Expr], Expr]] = {
+    exp.Column: Scalars._column,
+    exp.Literal: Scalars._literal,
+    exp.Null: lambda self, node: Literal(None, Kind.INT),
+    exp.Boolean: lambda self, node: Literal(bool(node.this), Kind.BOOL),
+    exp.Paren: lambda self, node: self.bind(node.this),
+    exp.Neg: Scalars._negative,
+    exp.Not: lambda self, node: self._call("not", [node.this], node),
+    exp.Is: Scalars._is,
+    exp.In: Scalars._in,
+    exp.Between: Scalars._between,
+    exp.Case: Scalars._case,
+    exp.Cast: Scalars._cast,
+    exp.Interval: Scalars._interval,
+    exp.Anonymous: Scalars._function,
+}
+
+
+def _unwrapped(node: exp.Expr) -> exp.Expr:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+def _flattened(node: exp.Expr) -> list[exp.Expr]:
+    """The operands of a chain of one logical operator; long chains are not to nest."""
+    operands: list[exp.Expr] = []
+    pending = [node]
+    while pending:
+        current = pending.pop()
+        inner = _unwrapped(current)
+        if type(inner) is type(node):
+            pending += [inner.args["expression"], inner.this]
+        else:
+            operands.append(current)
+    return operands
+
+
+def _is_time_difference(expr: Expr) -> bool:
+    if isinstance(expr, (Column, Literal)):
+        return False
+    if expr.op == "-":
+        return all(arg.kind is Kind.TIME for arg in expr.args)
+    return expr.op in ("abs", "neg") and _is_time_difference(expr.args[0])

@@ -1,0 +1,56 @@
+"""The SELECT list of a join or a selection. Invariant: outputs come in the order of the list, stars spread in place."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from slackwater.expressions.tree import Column, Expr
+from slackwater.language.bound import Output
+from slackwater.language.names import Scope
+from slackwater.language.naming import Wish, name_columns, spelled
+from slackwater.language.scalars import Scalars
+from slackwater.language.statement import ParsedItem
+
+
+def bind_outputs(items: tuple[ParsedItem, ...], scope: Scope) -> tuple[Output, ...]:
+    """Every column of the result, named."""
+    exprs: list[Expr] = []
+    wishes: list[Wish] = []
+    scalars = Scalars(scope, "the SELECT list of a join")
+    for item in items:
+        starred = _starred(item, scope)
+        if starred is None:
+            bound = scalars.bind(item.node)
+            exprs.append(bound)
+            wishes.append(wish_for(item, bound, scope))
+            continue
+        for position in starred:
+            stream = scope.streams[position]
+            for field in stream.schema.fields:
+                exprs.append(Column(position, field.name, field.kind))
+                wishes.append(Wish(None, field.name, f"{stream.alias}_{field.name}", item.place))
+    names = name_columns(wishes, scope.text, aggregate=False)
+    return tuple(Output(name, expr) for name, expr in zip(names, exprs, strict=True))
+
+
+def wish_for(item: ParsedItem, bound: Expr, scope: Scope) -> Wish:
+    """What an item without a star would like to be called."""
+    if isinstance(bound, Column):
+        return Wish(item.alias, bound.name, f"{scope.streams[bound.stream].alias}_{bound.name}", item.place)
+    name = spelled(scope.text[slice(*item.place)])
+    return Wish(item.alias, name, name, item.place)
+
+
+def _starred(item: ParsedItem, scope: Scope) -> list[int] | None:
+    """The streams whose columns an item spreads out, or None if it is no star."""
+    node = item.node
+    star = node.this if isinstance(node, exp.Column) else node
+    if not isinstance(star, exp.Star):
+        return None
+    if any(star.args.values()):
+        raise scope.fail("a star takes no EXCEPT, REPLACE or RENAME; name the columns", node)
+    if item.alias is not None:
+        raise scope.fail("a star cannot be given a name", node)
+    if isinstance(node, exp.Column):
+        return [scope.position(node.args["table"])]
+    return list(range(len(scope.streams)))

@@ -1,0 +1,219 @@
+"""Query text as its clauses, before any name is resolved.
+
+Invariant: every token of the text belongs to exactly one clause, or the query is refused; nothing is skipped over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token
+
+from slackwater.language import refusals
+from slackwater.language.clauses import Window, read_options, read_quality, read_window
+from slackwater.language.syntax import read_expression
+from slackwater.language.tokens import Cursor, is_name, split_at_commas
+from slackwater.model.errors import QueryError
+from slackwater.model.options import Options
+from slackwater.model.quality import Quality
+
+_HARD = frozenset(("FROM", "WHERE", "WITH", "GROUP BY", "ORDER BY"))
+_SOFT = refusals.CLAUSE_WORDS | {"OPTIONS"}
+_JOINS = frozenset(("JOIN", "INNER", "CROSS"))
+_TARGETS = frozenset(("COMPLETE", "NO", "DELAY", "RECALL", "ERROR"))
+_WINDOW_WORDS = frozenset(("RANGE", "SLIDE", "ROWS"))
+_NOT_AN_ALIAS = _SOFT | _JOINS | _TARGETS | _WINDOW_WORDS | {"FROM", "WHERE", "WITH", "GROUP", "BY", "ON"}
+
+
+@dataclass(frozen=True)
+class ParsedItem:
+    """One item of the SELECT list."""
+
+    node: exp.Expr
+    alias: str | None
+    place: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class ParsedStream:
+    """One entry of FROM."""
+
+    source: str
+    alias: str
+    window: Window | None
+    place: tuple[int, int]
+    alias_place: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class ParsedQuery:
+    """A query's clauses as written."""
+
+    text: str
+    explain: bool
+    items: tuple[ParsedItem, ...]
+    streams: tuple[ParsedStream, ...]
+    conditions: tuple[exp.Expr, ...]
+    """The ON conditions, then WHERE."""
+    groups: tuple[exp.Expr, ...] | None
+    quality: Quality | None
+    quality_place: tuple[int, int]
+    options: Options
+
+
+def parse(text: str) -> ParsedQuery:
+    """Take a query apart into its clauses.
+
+    >>> query = parse("SELECT a.v FROM a [5 SEC], b [5 SEC] WHERE a.k = b.k WITH NO WAIT")
+    >>> [stream.window.range for stream in query.streams], str(query.quality)
+    ([5000000, 5000000], 'NO WAIT')
+    """
+    cursor = Cursor(text)
+    explain = cursor.accept("EXPLAIN")
+    _begin(cursor)
+    items = _items(cursor)
+    if not cursor.accept("FROM"):
+        cursor.fail("expected FROM and the streams to read here")
+    streams, conditions = _from(cursor)
+    if cursor.accept("WHERE"):
+        conditions.append(_condition(cursor, "WHERE", commas=False))
+    groups = _groups(cursor) if cursor.accept("GROUP", "BY") else None
+    quality: Quality | None = None
+    start = cursor.peek()
+    if cursor.accept("WITH"):
+        quality = read_quality(cursor)
+    place = (start.start, cursor.tokens[cursor.index - 1].end + 1) if start is not None else (0, 0)
+    options = read_options(cursor) if cursor.accept("OPTIONS") else Options()
+    _end(cursor)
+    return ParsedQuery(text, explain, items, tuple(streams), tuple(conditions), groups, quality, place, options)
+
+
+def sources_of(text: str) -> tuple[str, ...]:
+    """The sources a query reads as it spells them, each once, in the order of FROM.
+
+    >>> sources_of("SELECT x.v FROM trades x [5 s], quotes y [5 s], trades z [5 s]")
+    ('trades', 'quotes')
+    """
+    return tuple(dict.fromkeys(stream.source for stream in parse(text).streams))
+
+
+def _begin(cursor: Cursor) -> None:
+    if cursor.word() == "WITH":
+        cursor.fail("a query begins with SELECT; named sub-queries (WITH ... AS) are not offered")
+    if not cursor.accept("SELECT"):
+        cursor.fail(refusals.clause(cursor.word()) or "a query begins with SELECT, or with EXPLAIN SELECT")
+    first, second = cursor.word(), cursor.peek(1)
+    if first == "DISTINCT":
+        cursor.fail(refusals.clause(first) or first)
+    follows = (
+        second is not None
+        and (is_name(second) or cursor.word(1) in ("*", "("))
+        and cursor.word(1) not in ("AS", "FROM")
+    )
+    if first in ("ISTREAM", "DSTREAM", "RSTREAM") and follows:
+        cursor.fail(refusals.clause(first) or first)
+
+
+def _items(cursor: Cursor) -> tuple[ParsedItem, ...]:
+    return tuple(_item(cursor.text, tokens) for tokens in _list(cursor, "SELECT needs columns to return", ()))
+
+
+def _item(text: str, tokens: list[Token]) -> ParsedItem:
+    node = read_expression(tokens, text, aliased=True)
+    place = tokens[0].start, tokens[-1].end + 1
+    if not isinstance(node, exp.Alias):
+        return ParsedItem(node, None, place)
+    named = len(tokens) > 2 and tokens[-2].text.upper() == "AS"
+    if isinstance(node.this, exp.Literal) and not named:
+        raise QueryError("write AS before the name of a constant", text, tokens[-1].start, place[1])
+    return ParsedItem(node.this, node.alias, place)
+
+
+def _list(cursor: Cursor, nothing: str, soft: tuple[str, ...]) -> list[list[Token]]:
+    """Comma-separated items up to the next clause."""
+    items = split_at_commas(cursor.until(_HARD, soft))
+    if not items[-1]:
+        cursor.fail(nothing if len(items) == 1 else "something is missing after the last comma")
+    for item, following in pairwise(items):
+        if not item:
+            cursor.fail("something is missing before this item", following[0] if following else None)
+    return items
+
+
+def _from(cursor: Cursor) -> tuple[list[ParsedStream], list[exp.Expr]]:
+    streams, conditions = [_stream(cursor)], []
+    while True:
+        if cursor.accept(","):
+            streams.append(_stream(cursor))
+        elif cursor.accept("CROSS", "JOIN"):
+            streams.append(_stream(cursor))
+            if cursor.word() == "ON":
+                cursor.fail("CROSS JOIN takes no ON; write JOIN ... ON")
+        elif cursor.accept("JOIN") or cursor.accept("INNER", "JOIN"):
+            streams.append(_stream(cursor))
+            if not cursor.accept("ON"):
+                cursor.fail(refusals.clause(cursor.word()) or "JOIN needs a condition: ON, as in ON a.key = b.key")
+            conditions.append(_condition(cursor, "ON", commas=True))
+        else:
+            return streams, conditions
+
+
+def _stream(cursor: Cursor) -> ParsedStream:
+    if cursor.word() == "(":
+        cursor.fail(refusals.clause("SELECT") or "")
+    if cursor.word() in ("LATERAL", "UNNEST") and is_name(cursor.peek(1)) | (cursor.word(1) == "("):
+        cursor.fail(refusals.clause("LATERAL") or "")
+    token = cursor.name("the name of a stream")
+    if cursor.word() == ".":
+        cursor.fail("a stream's name has one part; put it in quotes if it has a dot in it")
+    if cursor.word() == "(":
+        cursor.fail(refusals.function("window") or "")
+    alias = _alias(cursor)
+    window = read_window(cursor)
+    if alias is None and window is not None:
+        alias = _alias(cursor)
+    named = alias or token
+    return ParsedStream(token.text, named.text, window, (token.start, token.end + 1), (named.start, named.end + 1))
+
+
+def _alias(cursor: Cursor) -> Token | None:
+    if cursor.accept("AS"):
+        return cursor.name("another name for the stream")
+    if is_name(cursor.peek()) and cursor.word() not in _NOT_AN_ALIAS:
+        return cursor.take()
+    return None
+
+
+def _condition(cursor: Cursor, clause: str, commas: bool) -> exp.Expr:
+    tokens = cursor.until(_HARD | {","} if commas else _HARD, _SOFT | _JOINS)
+    if not tokens:
+        cursor.fail(f"{clause} needs a condition")
+    return read_expression(tokens, cursor.text)
+
+
+def _groups(cursor: Cursor) -> tuple[exp.Expr, ...]:
+    return tuple(
+        read_expression(tokens, cursor.text)
+        for tokens in _list(cursor, "GROUP BY needs columns to group by", tuple(_SOFT))
+    )
+
+
+def _end(cursor: Cursor) -> None:
+    cursor.accept(";")
+    token = cursor.peek()
+    if token is None:
+        return
+    if cursor.tokens[cursor.index - 1].text == ";":
+        cursor.fail("one query at a time; this is the beginning of a second")
+    known = refusals.clause(cursor.word())
+    if cursor.word() in _TARGETS:
+        known = f"write WITH before {cursor.word()}"
+    if cursor.word() in _WINDOW_WORDS:
+        known = "a window stands in brackets after its stream, as in s [RANGE 5 SECONDS]"
+    if known is None and cursor.word() in ("WHERE", "GROUP", "WITH", "OPTIONS", "FROM", "JOIN", "ON"):
+        known = (
+            f"{cursor.word()} cannot stand here; the order is SELECT, FROM, WHERE, GROUP BY, WITH, OPTIONS, each once"
+        )
+    cursor.fail(known or f"did not expect '{cursor.text[token.start : token.end + 1]}' here")

@@ -1,0 +1,136 @@
+"""Expressions of a query as sqlglot trees that know their places.
+
+Invariant: every node has a place in the query's text (`place_of`), and every function call is an `Anonymous` node,
+whatever sqlglot knows about the function: which functions exist is decided by the allow-list, not by the parser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, NoReturn
+
+from sqlglot import exp
+from sqlglot.errors import ParseError
+from sqlglot.parser import Parser
+from sqlglot.tokenizer_core import Token, TokenType
+
+from slackwater.language import refusals
+from slackwater.language.tokens import word
+from slackwater.model.errors import QueryError
+
+_FROM, _TO = "from", "to"
+_NEEDS_LEFT = frozenset((",", "AND", "OR", "=", "<>", "!=", "<", "<=", ">", ">=", "/", "%", "IN", "IS", "BETWEEN"))
+
+
+class _StumbleError(ParseError):
+    """The parser could not go on; `token` is where."""
+
+    def __init__(self, message: str, token: Token | None) -> None:
+        super().__init__(message)
+        self.token = token
+
+
+def _placed(make: Callable[[], exp.Expr]) -> Callable[[Parser, Token], exp.Expr]:
+    def parse(parser: Parser, token: Token) -> exp.Expr:
+        node = make()
+        node.meta.update({_FROM: token.start, _TO: token.end + 1})
+        return node
+
+    return parse
+
+
+class _ExpressionParser(Parser):
+    FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {}
+    FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {}
+    NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
+    NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {"CASE": Parser.NO_PAREN_FUNCTION_PARSERS["CASE"]}
+    PRIMARY_PARSERS: ClassVar[dict[Any, Any]] = {
+        **Parser.PRIMARY_PARSERS,
+        TokenType.NULL: _placed(exp.Null),
+        TokenType.TRUE: _placed(lambda: exp.Boolean(this=True)),
+        TokenType.FALSE: _placed(lambda: exp.Boolean(this=False)),
+    }
+
+    def read(self, tokens: list[Token], text: str, aliased: bool) -> exp.Expr | None:
+        method = _ExpressionParser._parse_expression if aliased else _ExpressionParser._parse_disjunction
+        found = self._parse(method, tokens, text)
+        return found[0] if found else None
+
+    def _parse_unary(self) -> exp.Expr | None:
+        first = self._curr
+        node = super()._parse_unary()
+        if node is not None and first and self._prev:
+            node.meta.setdefault(_FROM, first.start)
+            node.meta.setdefault(_TO, self._prev.end + 1)
+        return node
+
+    def raise_error(self, message: str, token: Token | None = None) -> NoReturn:
+        raise _StumbleError(message, token or self._curr or None)
+
+
+def read_expression(tokens: list[Token], text: str, aliased: bool = False) -> exp.Expr:
+    """The tree of one expression; with `aliased` it may end in a name of its own (AS or not).
+
+    >>> from slackwater.language.tokens import tokenize
+    >>> node = read_expression(tokenize("a.v + sqrt(b.v)"), "a.v + sqrt(b.v)")
+    >>> type(node).__name__, place_of(node), place_of(node.expression)
+    ('Add', (0, 15), (6, 15))
+    """
+    _refuse_gaps(tokens, text)
+    try:
+        node = _ExpressionParser().read(tokens, text, aliased)
+    except _StumbleError as stumble:
+        raise _explain(stumble, tokens, text) from None
+    except RecursionError:
+        raise QueryError("this is nested too deeply", text, tokens[0].start, tokens[-1].end + 1) from None
+    if node is None:
+        raise QueryError("expected an expression here", text, tokens[0].start, tokens[0].end + 1)
+    return node
+
+
+def _refuse_gaps(tokens: list[Token], text: str) -> None:
+    """Refuse a missing operand where sqlglot would read over it, as in f(1,)."""
+    before = "("
+    for token in tokens:
+        here = word(token)
+        if (before in ("(", ",") and here in _NEEDS_LEFT) or (before == "," and here == ")"):
+            raise QueryError(f"something is missing before this '{token.text}'", text, token.start, token.end + 1)
+        before = here
+
+
+def _explain(stumble: _StumbleError, tokens: list[Token], text: str) -> QueryError:
+    token = stumble.token
+    if token is None:
+        end = tokens[-1].end + 1
+        wanted = f": {_wanted(stumble)}" if _wanted(stumble) else ""
+        return QueryError(f"the expression ends too early{wanted}", text, end, end + 1)
+    position = next((at for at, other in enumerate(tokens) if other is token), 0)
+    for suspect in (token, tokens[max(position - 1, 0)]):
+        refusal = refusals.inside_expression(word(suspect))
+        if refusal is not None:
+            return QueryError(refusal, text, suspect.start, suspect.end + 1)
+    wanted = f"; {_wanted(stumble)}" if _wanted(stumble) else ""
+    written = text[token.start : token.end + 1]
+    return QueryError(f"did not expect '{written}' here{wanted}", text, token.start, token.end + 1)
+
+
+def _wanted(stumble: _StumbleError) -> str:
+    """sqlglot's own word on what was missing, where it is about the text and not about its classes."""
+    message = str(stumble)
+    return message[0].lower() + message[1:] if message.startswith("Expect") else ""
+
+
+def place_of(node: exp.Expr) -> tuple[int, int]:
+    """Where a node stands in the text: offset of its first character, and of the one after its last."""
+    if _FROM in node.meta:
+        return node.meta[_FROM], node.meta[_TO]
+    places = [place_of(child) for child in node.iter_expressions()]
+    if "start" in node.meta:
+        places.append((node.meta["start"], node.meta["end"] + 1))
+    places = [place for place in places if place[1] > 0]
+    return min((start for start, _ in places), default=0), max((stop for _, stop in places), default=0)
+
+
+def name_place(call: exp.Expr) -> tuple[int, int]:
+    """Where the name of a function call stands, without its arguments."""
+    return (call.meta["start"], call.meta["end"] + 1) if "start" in call.meta else place_of(call)

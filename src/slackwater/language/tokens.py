@@ -1,0 +1,164 @@
+"""Query text as tokens, and a cursor over them.
+
+Invariant: every token knows its offsets in the text as the user wrote it, so every complaint can point at its cause.
+Only the words an expression needs are keywords here; clause words are told apart by where they stand, so a column may
+be called `date`, `left` or `options`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NoReturn
+
+from sqlglot.errors import TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot.tokens import Tokenizer
+
+from slackwater.model.errors import QueryError
+
+
+def _words(listed: str) -> frozenset[str]:
+    return frozenset(listed.split())
+
+
+_KEYWORDS = _words(
+    "SELECT FROM WHERE AS AND OR NOT IN BETWEEN IS NULL TRUE FALSE CASE WHEN THEN ELSE END DISTINCT LIKE ILIKE EXISTS "
+    "INTERVAL TIMESTAMP DATE"
+)
+_SYMBOLS = _words(":: || == <> != <= >= <=>")
+_OPENING = _words("( [ CASE")
+_CLOSING = _words(") ] END")
+_VALUES = _words(") ] END NULL TRUE FALSE")
+_NEVER_A_NAME = _KEYWORDS - _words("TIMESTAMP DATE INTERVAL EXISTS LIKE ILIKE")
+
+
+class _QueryTokenizer(Tokenizer):
+    IDENTIFIERS = ['"', "`"]  # noqa: RUF012 - the base class declares it so
+    COMMANDS = set()  # noqa: RUF012 - no word may swallow the rest of the text
+    KEYWORDS = {  # noqa: RUF012
+        word: kind for word, kind in Tokenizer.KEYWORDS.items() if word in _KEYWORDS or word in _SYMBOLS
+    }
+
+
+def tokenize(text: str) -> list[Token]:
+    """The tokens of a query, comments left out.
+
+    >>> [token.text for token in tokenize("FROM a [5 sec] -- the last five")]
+    ['FROM', 'a', '[', '5', 'sec', ']']
+    """
+    tokenizer = _QueryTokenizer()
+    try:
+        return tokenizer.tokenize(text)
+    except TokenError:
+        read = tokenizer.tokens[-1].end + 1 if tokenizer.tokens else 0
+        quotes = [place for mark in "'\"`" if (place := text.find(mark, read)) >= 0]
+        start = min(quotes, default=read)
+        raise QueryError("this quote is never closed", text, start, start + 1) from None
+
+
+def word(token: Token | None) -> str:
+    """A token as a word to compare keywords and symbols with: upper case, and nothing for a quoted name or a string."""
+    if token is None or token.token_type in (TokenType.IDENTIFIER, TokenType.STRING):
+        return ""
+    return str(token.text).upper()
+
+
+def is_name(token: Token | None) -> bool:
+    """Whether a token can name a stream, a column or an option."""
+    if token is not None and token.token_type == TokenType.IDENTIFIER:
+        return True
+    return word(token).isidentifier() and word(token) not in _NEVER_A_NAME
+
+
+def ends_operand(token: Token) -> bool:
+    """Whether an expression may end with this token; after it a clause can begin."""
+    if token.token_type in (TokenType.STRING, TokenType.NUMBER):
+        return True
+    return is_name(token) or word(token) in _VALUES
+
+
+class Cursor:
+    """A place in the tokens of one query."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = tokenize(text)
+        self.index = 0
+
+    def peek(self, ahead: int = 0) -> Token | None:
+        index = self.index + ahead
+        return self.tokens[index] if index < len(self.tokens) else None
+
+    def word(self, ahead: int = 0) -> str:
+        return word(self.peek(ahead))
+
+    def take(self) -> Token:
+        token = self.peek()
+        if token is None:
+            self.fail("the query ends too early")
+        self.index += 1
+        return token
+
+    def accept(self, *words: str) -> bool:
+        """Step over these words if they come next."""
+        if any(self.word(ahead) != expected for ahead, expected in enumerate(words)):
+            return False
+        self.index += len(words)
+        return True
+
+    def name(self, what: str) -> Token:
+        if not is_name(self.peek()):
+            self.fail(f"expected {what} here")
+        return self.take()
+
+    def fail(self, message: str, token: Token | None = None) -> NoReturn:
+        """Refuse the query at a token, by default the next one."""
+        raise self.error(message, token)
+
+    def error(self, message: str, token: Token | None = None) -> QueryError:
+        """The complaint `fail` raises; at the end of the text it points behind the last token."""
+        token = token or self.peek()
+        if token is not None:
+            return QueryError(message, self.text, token.start, token.end + 1)
+        end = self.tokens[-1].end + 1 if self.tokens else 0
+        return QueryError(message, self.text, end, end + 1)
+
+    def until(self, hard: Collection[str], soft: Collection[str]) -> list[Token]:
+        """The tokens up to the next clause, outside of brackets.
+
+        A hard word always begins one; a soft word only where an expression could have ended, so that it may also name a
+        column.
+        """
+        start, depth = self.index, 0
+        while (token := self.peek()) is not None:
+            before = self.tokens[self.index - 1] if self.index else None
+            name = word(token)
+            qualified = word(before) == "."
+            if depth == 0 and not qualified and word(before) != "DISTINCT":
+                pair = f"{name} {self.word(1)}"
+                ended = self.index > start and before is not None and ends_operand(before)
+                if name in hard or pair in hard or (name in soft and ended) or name == ";":
+                    break
+            if not qualified:
+                depth += (name in _OPENING) - (name in _CLOSING)
+            if depth < 0:
+                self.fail(f"this '{token.text}' closes nothing")
+            self.index += 1
+        return self.tokens[start : self.index]
+
+
+def split_at_commas(tokens: list[Token]) -> list[list[Token]]:
+    """A comma-separated list as its items, brackets kept whole.
+
+    >>> [len(item) for item in split_at_commas(tokenize("a.v, least(a.v, b.v)"))]
+    [3, 10]
+    """
+    items: list[list[Token]] = [[]]
+    depth = 0
+    for token in tokens:
+        depth += (word(token) in ("(", "[")) - (word(token) in (")", "]"))
+        if depth == 0 and word(token) == ",":
+            items.append([])
+        else:
+            items[-1].append(token)
+    return items

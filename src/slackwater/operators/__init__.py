@@ -1,0 +1,1 @@
+"""What is computed over an ordered, late-aware stream: filter, aggregate, join. One algorithm per file."""

@@ -1,0 +1,161 @@
+"""Aggregates as lift / combine / lower, with their algebra as types.
+
+Every aggregate is a `Distributive` or a `Holistic`. A distributive one keeps a few components of constant size, each with a
+commutative `combine`; a pane's partial result is made once and windows are combined from panes. None of them is undone by
+subtraction: integer counts and sums could be (`Component.invertible`), but float sums could not without losing digits, and
+sliding by two stacks costs the same (see `sliding`). A holistic one (quantiles, distinct counts) keeps the multiset of the
+values, which is commutative and invertible: a pane is merged in when it enters the window and out when it leaves.
+
+Invariant: `combine` is commutative and associative up to float rounding; sums are compensated, integer sums are 128 bits.
+
+References: Gray et al., Data Cube, 1997 (distributive, holistic); Chan, Golub, LeVeque 1983 (moments); Neumaier 1974 (sums).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from slackwater.model.batch import Words
+from slackwater.model.errors import DataError
+from slackwater.model.schema import NULL_FLOAT, NULL_WORD, Kind
+
+Floats = npt.NDArray[np.float64]
+
+
+class Op(IntEnum):
+    """What a component does with a value; `WIDTH` words of state each."""
+
+    COUNT = 0
+    SUM_INT = 1
+    SUM_FLOAT = 2
+    MIN_INT = 3
+    MAX_INT = 4
+    MIN_FLOAT = 5
+    MAX_FLOAT = 6
+    MOMENTS = 7
+
+
+WIDTH = {Op.SUM_INT: 2, Op.SUM_FLOAT: 2, Op.MOMENTS: 3}
+INVERTIBLE = frozenset({Op.COUNT, Op.SUM_INT})
+
+
+@dataclass(frozen=True)
+class Component:
+    """One accumulator over one argument; `row` is the word row of the argument, or -1 to count tuples."""
+
+    op: Op
+    row: int
+    float_argument: bool
+
+    @property
+    def width(self) -> int:
+        return WIDTH.get(self.op, 1)
+
+    @property
+    def invertible(self) -> bool:
+        return self.op in INVERTIBLE
+
+
+@dataclass(frozen=True)
+class AggregateSpec:
+    """One aggregate of a query: its function, the row and kind of its argument, the p of a quantile."""
+
+    function: str
+    row: int = -1
+    kind: Kind = Kind.INT
+    parameter: float | None = None
+
+    @property
+    def holistic(self) -> bool:
+        return self.function in ("MEDIAN", "QUANTILE", "COUNT_DISTINCT")
+
+    @property
+    def components(self) -> tuple[Component, ...]:
+        """The accumulators this aggregate is computed from (none for a holistic one)."""
+        is_float = self.kind is Kind.FLOAT
+        present = Component(Op.COUNT, self.row, is_float)
+        total = Component(Op.SUM_FLOAT if is_float else Op.SUM_INT, self.row, is_float)
+        match self.function:
+            case "COUNT":
+                return (present,)
+            case "SUM" | "AVG":
+                return (present, total)
+            case "MIN":
+                return (present, Component(Op.MIN_FLOAT if is_float else Op.MIN_INT, self.row, is_float))
+            case "MAX":
+                return (present, Component(Op.MAX_FLOAT if is_float else Op.MAX_INT, self.row, is_float))
+            case "VAR" | "STDDEV":
+                return (Component(Op.MOMENTS, self.row, is_float),)
+            case _:
+                return ()
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where each component's state lies in a partial result."""
+
+    components: tuple[Component, ...]
+
+    @staticmethod
+    def of(aggregates: Sequence[AggregateSpec]) -> Layout:
+        """The components of all aggregates, each kept once."""
+        return Layout(tuple(dict.fromkeys(c for a in aggregates for c in a.components)))
+
+    def offset(self, component: Component) -> int:
+        return sum(c.width for c in self.components[: self.components.index(component)])
+
+    @property
+    def width(self) -> int:
+        return max(1, sum(c.width for c in self.components))
+
+
+def lower(aggregate: AggregateSpec, layout: Layout, state: Words) -> Words:
+    """The words of a distributive aggregate's results, from the states of the windows (shape (windows, width)).
+
+    >>> count = AggregateSpec("COUNT")
+    >>> lower(count, Layout.of([count]), np.array([[3], [1]])).tolist()
+    [3, 1]
+    """
+    at = [layout.offset(c) for c in aggregate.components]
+    floats = state.view(np.float64)
+    if aggregate.function == "COUNT":
+        return np.ascontiguousarray(state[:, at[0]])
+    if aggregate.function in ("VAR", "STDDEV"):
+        return _lower_moments(aggregate.function, floats[:, at[0]], floats[:, at[0] + 2])
+    present = state[:, at[0]]
+    if aggregate.function in ("MIN", "MAX"):
+        null = NULL_FLOAT if aggregate.kind is Kind.FLOAT else NULL_WORD
+        return np.where(present > 0, state[:, at[1]], null)
+    if aggregate.kind is Kind.FLOAT:
+        total, correction = floats[:, at[1]], floats[:, at[1] + 1]
+        with np.errstate(invalid="ignore"):
+            corrected = total + correction
+        total = np.where(np.isfinite(total), corrected, total)
+    elif aggregate.function == "SUM":
+        low, high = state[:, at[1]], state[:, at[1] + 1]
+        if np.any(high != low >> 63) or np.any(low == NULL_WORD):
+            raise DataError("integer overflow in SUM; sum a float instead, e.g. SUM(v * 1.0)")
+        return np.where(present > 0, low, NULL_WORD)
+    else:
+        total = state[:, at[1] + 1] * 2.0**64 + state[:, at[1]].astype(np.uint64)
+    if aggregate.function == "AVG":
+        total = total / np.maximum(present, 1)
+    return float_words(total, present == 0)
+
+
+def _lower_moments(function: str, n: Floats, squares: Floats) -> Words:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        variance = squares / (n - 1)
+        values = np.sqrt(variance) if function == "STDDEV" else variance
+    return float_words(values, n < 2)
+
+
+def float_words(values: Floats, null: npt.NDArray[np.bool_]) -> Words:
+    """Floats as words: every NaN canonical, nulls marked."""
+    clean = np.where(np.isnan(values), np.nan, values)
+    return np.where(null, NULL_FLOAT, np.ascontiguousarray(clean).view(np.int64))

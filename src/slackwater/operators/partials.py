@@ -1,0 +1,155 @@
+"""Partial aggregates in compiled code: identity, add one value, combine two partials.
+
+Invariant: a partial is a stretch of words inside a record (row `r` of a 2-D array, from word `at` on); `program` says which
+component owns which of them. Float words are read through a float view of the same memory.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from slackwater.compiled import inner
+from slackwater.model.batch import Words
+from slackwater.model.schema import NULL_FLOAT, NULL_WORD
+from slackwater.operators.algebra import Layout, Op
+
+Floats = npt.NDArray[np.float64]
+
+COUNT, SUM_INT, SUM_FLOAT = int(Op.COUNT), int(Op.SUM_INT), int(Op.SUM_FLOAT)
+MIN_INT, MAX_INT = int(Op.MIN_INT), int(Op.MAX_INT)
+MIN_FLOAT, MAX_FLOAT, MOMENTS = int(Op.MIN_FLOAT), int(Op.MAX_FLOAT), int(Op.MOMENTS)
+LARGEST_WORD = 2**63 - 1
+
+# Columns of a program: what a component does, where its state begins, which row holds its argument, how a null looks there.
+OP, AT, ROW, NULL, IS_FLOAT = range(5)
+
+
+def program_for(layout: Layout) -> Words:
+    """The components of a layout for compiled code, one per line."""
+    lines = [
+        (int(c.op), layout.offset(c), c.row, NULL_FLOAT if c.float_argument else NULL_WORD, int(c.float_argument))
+        for c in layout.components
+    ]
+    return np.array(lines, np.int64).reshape(len(lines), 5)
+
+
+@inner
+def clear(program: Words, ints: Words, floats: Floats, r: int, base: int) -> None:
+    """Make a partial the identity of `combine`."""
+    for c in range(len(program)):
+        op, at = program[c, OP], base + program[c, AT]
+        ints[r, at] = 0
+        if op == SUM_INT or op == SUM_FLOAT:
+            ints[r, at + 1] = 0
+        elif op == MIN_INT:
+            ints[r, at] = LARGEST_WORD
+        elif op == MAX_INT:
+            ints[r, at] = NULL_WORD
+        elif op == MIN_FLOAT:
+            floats[r, at] = np.nan
+        elif op == MAX_FLOAT:
+            floats[r, at] = -np.inf
+        elif op == MOMENTS:
+            ints[r, at + 1], ints[r, at + 2] = 0, 0
+
+
+@inner
+def add(
+    program: Words, ints: Words, floats: Floats, r: int, base: int, words: Words, word_floats: Floats, i: int
+) -> None:
+    """Lift tuple i and combine it in."""
+    for c in range(len(program)):
+        op, at, row = program[c, OP], base + program[c, AT], program[c, ROW]
+        if row >= 0 and words[row, i] == program[c, NULL]:
+            continue
+        if op == COUNT:
+            ints[r, at] += 1
+        elif op == SUM_INT:
+            add_wide(ints, r, at, words[row, i], words[row, i] >> 63)
+        elif op == SUM_FLOAT:
+            add_compensated(floats, r, at, word_floats[row, i])
+        elif op == MIN_INT:
+            ints[r, at] = min(ints[r, at], words[row, i])
+        elif op == MAX_INT:
+            ints[r, at] = max(ints[r, at], words[row, i])
+        elif op == MIN_FLOAT:
+            floats[r, at] = smaller(floats[r, at], word_floats[row, i])
+        elif op == MAX_FLOAT:
+            floats[r, at] = larger(floats[r, at], word_floats[row, i])
+        else:
+            value = word_floats[row, i] if program[c, IS_FLOAT] == 1 else np.float64(words[row, i])
+            add_moments(floats, r, at, 1.0, value, 0.0)
+
+
+@inner
+def combine(
+    program: Words, ints: Words, floats: Floats, r: int, base: int, others: Words, other_floats: Floats, o: int, there: int
+) -> None:
+    """Combine another partial in."""
+    for c in range(len(program)):
+        op, at, to = program[c, OP], there + program[c, AT], base + program[c, AT]
+        if op == COUNT:
+            ints[r, to] += others[o, at]
+        elif op == SUM_INT:
+            add_wide(ints, r, to, others[o, at], others[o, at + 1])
+        elif op == SUM_FLOAT:
+            add_compensated(floats, r, to, other_floats[o, at])
+            floats[r, to + 1] += other_floats[o, at + 1]
+        elif op == MIN_INT:
+            ints[r, to] = min(ints[r, to], others[o, at])
+        elif op == MAX_INT:
+            ints[r, to] = max(ints[r, to], others[o, at])
+        elif op == MIN_FLOAT:
+            floats[r, to] = smaller(floats[r, to], other_floats[o, at])
+        elif op == MAX_FLOAT:
+            floats[r, to] = larger(floats[r, to], other_floats[o, at])
+        else:
+            f = other_floats
+            add_moments(floats, r, to, f[o, at], f[o, at + 1], f[o, at + 2])
+
+
+@inner
+def add_wide(ints: Words, r: int, at: int, low: int, high: int) -> None:
+    """128-bit addition in two words."""
+    before = np.uint64(ints[r, at])
+    after = before + np.uint64(low)
+    ints[r, at] = np.int64(after)
+    ints[r, at + 1] += high + (1 if after < before else 0)
+
+
+@inner
+def add_compensated(floats: Floats, r: int, at: int, value: float) -> None:
+    """Neumaier's sum: what rounding drops is kept in the second word."""
+    total = floats[r, at]
+    new = total + value
+    if abs(total) >= abs(value):
+        floats[r, at + 1] += (total - new) + value
+    else:
+        floats[r, at + 1] += (value - new) + total
+    floats[r, at] = new
+
+
+@inner
+def add_moments(floats: Floats, r: int, at: int, n: float, mean: float, squares: float) -> None:
+    """Chan's rule for count, mean and sum of squared deviations."""
+    if n == 0.0:
+        return
+    old = floats[r, at]
+    total = old + n
+    delta = mean - floats[r, at + 1]
+    floats[r, at + 1] += delta * (n / total)
+    floats[r, at + 2] += squares + delta * delta * (old * n / total)
+    floats[r, at] = total
+
+
+@inner
+def smaller(a: float, b: float) -> float:
+    """The smaller number, NaN counting as the largest."""
+    return b if np.isnan(a) or b < a else a
+
+
+@inner
+def larger(a: float, b: float) -> float:
+    """The larger number, NaN counting as the largest."""
+    return b if np.isnan(b) or b > a else a

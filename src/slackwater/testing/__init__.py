@@ -1,0 +1,1 @@
+"""Public helpers for tests: slow oracles, traces and laws."""

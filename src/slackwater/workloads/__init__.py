@@ -1,0 +1,43 @@
+"""Seeded workloads: the datasets of the papers, made anew, and inputs for benchmarks.
+
+Invariant: the same name and seed give the same rows on every machine with the same numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from slackwater.workloads.disorder import Delays
+from slackwater.workloads.dsyn import dsyn3, dsyn4
+from slackwater.workloads.plugs import smart_plugs
+from slackwater.workloads.soccer import positions, velocities
+from slackwater.workloads.statistics import DisorderStatistics, disorder_statistics
+from slackwater.workloads.uniform import uniform_stream
+from slackwater.workloads.workload import EPOCH_MS, Workload, write
+
+WORKLOADS: dict[str, Callable[..., Workload]] = {
+    "dsyn3": dsyn3,
+    "dsyn4": dsyn4,
+    "soccer": positions,
+    "velocity1": partial(velocities, 1),
+    "velocity2": partial(velocities, 2),
+    "plugs": smart_plugs,
+}
+"""Every workload by name; each factory takes `seed`, and all but the velocities take `minutes`."""
+
+__all__ = [
+    "EPOCH_MS",
+    "WORKLOADS",
+    "Delays",
+    "DisorderStatistics",
+    "Workload",
+    "disorder_statistics",
+    "dsyn3",
+    "dsyn4",
+    "positions",
+    "smart_plugs",
+    "uniform_stream",
+    "velocities",
+    "write",
+]

@@ -1,0 +1,90 @@
+"""A workload: streams as they arrived, and the query that was asked of them.
+
+Invariant: the rows of every stream are in arrival order, `arrival` orders the tuples of all streams of a workload
+against each other, and `ts` is int64 milliseconds since 1970-01-01 UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from slackwater.model.errors import UsageError
+
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+EPOCH_MS = 1_372_514_400_000
+"""2013-06-29T14:00:00Z, where the event time of every generated stream begins."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Named streams, each with the columns `ts`, `arrival` and its own, and a query over them."""
+
+    name: str
+    streams: dict[str, pa.Table]
+    query: str
+
+
+def write(workload: Workload, folder: str | Path) -> tuple[Path, ...]:
+    """Write one parquet file a stream and `query.sql`; the folder is made where it is missing. Returns the files.
+
+    >>> import tempfile
+    >>> table = pa.table({"ts": [EPOCH_MS], "arrival": [0]})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [path.name for path in write(Workload("tiny", {"s": table}, "SELECT * FROM s"), folder)]
+    ['s.parquet', 'query.sql']
+    """
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, table in workload.streams.items():
+        path = target / f"{name}.parquet"
+        pq.write_table(table, path)
+        written.append(path)
+    query = target / "query.sql"
+    query.write_text(workload.query.rstrip() + "\n", encoding="utf-8")
+    return (*written, query)
+
+
+def generator(seed: int, *purpose: int) -> np.random.Generator:
+    """A random generator of its own for each purpose (stream, column, ...), so that none disturbs another.
+
+    >>> bool(generator(0, 1).random() == generator(0, 1).random())
+    True
+    """
+    if seed < 0:
+        raise UsageError(f"a seed is a whole number from 0 on, not {seed}")
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=purpose))
+
+
+def whole_milliseconds(minutes: float) -> int:
+    """A length in minutes as milliseconds; anything but a positive length is refused.
+
+    >>> whole_milliseconds(0.5)
+    30000
+    """
+    milliseconds = round(minutes * 60_000) if 0 < minutes < float("inf") else 0
+    if milliseconds < 1:
+        raise UsageError(f"a workload lasts longer than 0 minutes, not {minutes:g}")
+    return milliseconds
+
+
+def arrival_ranks(moments: Sequence[npt.NDArray[np.generic]]) -> list[Integers]:
+    """One order over all streams from each stream's moments of arrival; ties go by stream, then by row.
+
+    >>> [ranks.tolist() for ranks in arrival_ranks([np.array([0, 5, 9]), np.array([5, 6])])]
+    [[0, 1, 4], [2, 3]]
+    """
+    order = np.argsort(np.concatenate(moments), kind="stable")
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order))
+    return np.split(ranks, np.cumsum([len(stream) for stream in moments])[:-1])

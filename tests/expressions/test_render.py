@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import pytest
+
+from slackwater.expressions.functions import typed_call as call
+from slackwater.expressions.render import render
+from slackwater.expressions.tree import Column, Expr, Literal
+from slackwater.model.schema import Kind
+
+A, B, C = (Column(stream, name, Kind.INT) for stream, name in enumerate("abc"))
+P, Q = Column(0, "p", Kind.BOOL), Column(1, "q", Kind.BOOL)
+T = Column(0, "t", Kind.TEXT)
+
+
+@pytest.mark.parametrize(
+    ("expr", "text"),
+    [
+        (call("-", (A, call("-", (B, C)))), "a - (b - c)"),
+        (call("-", (call("-", (A, B)), C)), "a - b - c"),
+        (call("*", (call("+", (A, B)), C)), "(a + b) * c"),
+        (call("+", (A, call("*", (B, C)))), "a + b * c"),
+        (call("neg", (call("+", (A, B)),)), "-(a + b)"),
+        (call("neg", (call("neg", (A,)),)), "-(-a)"),
+        (call("*", (call("to_float", (call("+", (A, B)),)), Literal(2.0, Kind.FLOAT))), "(a + b) * 2.0"),
+        (call("not", (call("and", (P, Q)),)), "NOT (p AND q)"),
+        (call("or", (call("and", (P, Q)), P)), "p AND q OR p"),
+        (call("and", (call("or", (P, Q)), P)), "(p OR q) AND p"),
+        (call("not", (call("is_null", (A,)),)), "NOT a IS NULL"),
+        (call("=", (call("=", (A, B)), P)), "(a = b) = p"),
+        (call("=", (T, Literal("it's", Kind.TEXT))), "t = 'it''s'"),
+        (call("case", (P, A, Q, B, Literal(None, Kind.INT))), "CASE WHEN p THEN a WHEN q THEN b ELSE NULL END"),
+        (call("max", (A, B, C)), "greatest(a, b, c)"),
+        (call("and", (P, Literal(True, Kind.BOOL))), "p AND TRUE"),
+    ],
+)
+def test_an_expression_reads_like_sql(expr: Expr, text: str) -> None:
+    assert render(expr) == text
+
+
+def test_aliases_tell_the_streams_apart() -> None:
+    assert render(call("<", (A, B)), ["left", "right"]) == "left.a < right.b"

@@ -1,0 +1,1 @@
+SELECT a.v FROM a [1 s], b [1 s] WHERE TRUE AND 1 = 2 AND NULL

@@ -1,0 +1,4 @@
+SELECT CASE key WHEN 1 THEN 'one' WHEN 2 THEN 'two' END AS word,
+  CASE WHEN v > 1 THEN v ELSE NULL END AS big
+FROM s
+WHERE v NOT BETWEEN 1 AND 2 AND key IN (1, 2, 3) AND name NOT IN ('x') AND ok IS NOT TRUE AND v IS NOT NULL AND name != 'y'

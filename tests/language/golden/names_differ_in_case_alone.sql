@@ -1,0 +1,1 @@
+select V from S where KEY = 1 and NAME = 'x'

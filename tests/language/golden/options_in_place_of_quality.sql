@@ -1,0 +1,1 @@
+SELECT v FROM s OPTIONS (max_ahead = 1 HOUR)

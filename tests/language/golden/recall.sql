@@ -1,0 +1,1 @@
+SELECT a.v FROM a [5 s], b [5 s] WITH RECALL 99% OVER 1 MINUTE

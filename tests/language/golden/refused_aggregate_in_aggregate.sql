@@ -1,0 +1,1 @@
+SELECT SUM(MAX(v)) FROM s [1 s]

@@ -1,0 +1,1 @@
+SELECT key FROM a [5 s], b [5 s]

@@ -1,0 +1,1 @@
+SELECT CAST(v AS INT) FROM s

@@ -1,0 +1,1 @@
+SELECT pos FROM odd

@@ -1,0 +1,1 @@
+SELECT SUM(v) / COUNT(*) FROM s [1 s]

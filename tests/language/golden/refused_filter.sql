@@ -1,0 +1,1 @@
+SELECT SUM(v) FILTER (WHERE ok) FROM s [1 s]

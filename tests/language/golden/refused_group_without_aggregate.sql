@@ -1,0 +1,1 @@
+SELECT key FROM s [1 s] GROUP BY key

@@ -1,0 +1,1 @@
+SELECT MIN(name) FROM s [1 s]

@@ -1,0 +1,1 @@
+WITH x AS (SELECT v FROM s) SELECT v FROM x

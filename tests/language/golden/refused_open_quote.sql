@@ -1,0 +1,2 @@
+SELECT v FROM s
+WHERE name = 'x

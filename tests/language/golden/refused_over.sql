@@ -1,0 +1,1 @@
+SELECT SUM(v) OVER (PARTITION BY key) FROM s [1 s]

@@ -1,0 +1,1 @@
+SELECT QUANTILE(v, 1.5) FROM s [1 s]

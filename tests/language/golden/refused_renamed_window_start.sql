@@ -1,0 +1,1 @@
+SELECT window_start AS begins, COUNT(*) FROM s [1 s]

@@ -1,0 +1,1 @@
+SELECT v AS _row_number FROM s

@@ -1,0 +1,1 @@
+SELECT COUNT(*) FROM s [RANGE 1 s SLIDE 2 s]

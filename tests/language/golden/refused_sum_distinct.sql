@@ -1,0 +1,1 @@
+SELECT SUM(DISTINCT v) FROM s [1 s]

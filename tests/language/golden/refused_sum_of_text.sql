@@ -1,0 +1,1 @@
+SELECT SUM(name) FROM s [1 s]

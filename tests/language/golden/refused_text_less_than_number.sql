@@ -1,0 +1,4 @@
+SELECT a.v
+FROM a [5 s], b [5 s]
+WHERE a.key = b.key
+  AND a.name < 5

@@ -1,0 +1,1 @@
+SELECT v AS x, key AS x FROM s

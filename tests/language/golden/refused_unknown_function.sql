@@ -1,0 +1,2 @@
+SELECT v FROM s
+WHERE v > 1 AND sqrtt(v) > 2

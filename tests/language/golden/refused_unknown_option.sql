@@ -1,0 +1,1 @@
+SELECT v FROM s OPTIONS (initial_slak = 1 s)

@@ -1,0 +1,1 @@
+SELECT c.v FROM a [5 s], b [5 s]

@@ -1,0 +1,1 @@
+SELECT v FROM s WINDOW w AS (ROWS 5)

@@ -1,0 +1,1 @@
+SELECT COUNT(*) AS window_start FROM s [1 s]

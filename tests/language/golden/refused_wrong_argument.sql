@@ -1,0 +1,1 @@
+SELECT sqrt(name) FROM s

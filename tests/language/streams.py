@@ -1,0 +1,87 @@
+"""The streams the language tests query, and a bound query in a few readable lines."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from slackwater.expressions.tree import Call, Column, Expr
+from slackwater.language.bind import Bound, bind
+from slackwater.language.bound import JoinQuery, StreamRef
+from slackwater.model.options import Options
+from slackwater.model.schema import Field, Kind, Schema
+from slackwater.model.time import format_duration
+
+_ARROW = {
+    Kind.TIME: pa.timestamp("us", "UTC"),
+    Kind.INT: pa.int64(),
+    Kind.FLOAT: pa.float64(),
+    Kind.BOOL: pa.bool_(),
+    Kind.TEXT: pa.string(),
+}
+
+
+def schema(**columns: Kind) -> Schema:
+    return Schema(tuple(Field(name, kind, _ARROW[kind]) for name, kind in columns.items()), "ts")
+
+
+_READINGS = schema(ts=Kind.TIME, key=Kind.INT, v=Kind.FLOAT, name=Kind.TEXT, ok=Kind.BOOL)
+SCHEMAS = {
+    "a": _READINGS,
+    "b": _READINGS,
+    "s": _READINGS,
+    "positions": schema(ts=Kind.TIME, id=Kind.INT, x=Kind.FLOAT, y=Kind.FLOAT),
+    "odd": schema(
+        ts=Kind.TIME,
+        limit=Kind.INT,
+        left=Kind.INT,
+        v=Kind.INT,
+        V=Kind.INT,
+        Case=Kind.INT,
+        _ts=Kind.TIME,
+        Pos=Kind.INT,
+        POS=Kind.INT,
+    ),
+}
+
+
+def bound(text: str) -> Bound:
+    return bind(text, SCHEMAS)
+
+
+def show(result: Bound) -> str:
+    """Everything a bound query holds, one fact a line."""
+    query = result.query
+    lines = ["explain"] if result.explain else []
+    if isinstance(query, JoinQuery):
+        for position, stream in enumerate(query.streams):
+            lines += _stream(position, stream)
+        lines += [f"condition {_expr(condition)}" for condition in query.conditions]
+        lines += [f"output {output.name} = {_expr(output.expr)} {output.expr.kind.value}" for output in query.outputs]
+    else:
+        lines += _stream(0, query.stream)
+        lines += [f"key {key.name} = {_expr(key.expr)} {key.expr.kind.value}" for key in query.keys]
+        for call in query.aggregates:
+            inside = [] if call.argument is None else [_expr(call.argument)]
+            inside += [] if call.parameter is None else [str(call.parameter)]
+            lines.append(f"aggregate {call.name} = {call.function}({', '.join(inside)}) {call.kind.value}")
+        lines.append(f"order {', '.join(query.order)}")
+    lines.append(f"quality {query.quality}{'' if result.quality_stated else ' (not stated)'}")
+    if query.options != Options():
+        lines.append(f"options {query.options}")
+    return "\n".join(lines) + "\n"
+
+
+def _stream(position: int, stream: StreamRef) -> list[str]:
+    window = "" if stream.range is None else f" range {format_duration(stream.range)}"
+    slide = "" if stream.slide is None else f" slide {format_duration(stream.slide)}"
+    return [f"stream {position} {stream.alias} from {stream.source}{window}{slide}"] + [
+        f"  filter {_expr(condition)}" for condition in stream.filters
+    ]
+
+
+def _expr(expr: Expr) -> str:
+    if isinstance(expr, Column):
+        return f"{expr.stream}.{expr.name}"
+    if isinstance(expr, Call):
+        return f"({' '.join([expr.op, *map(_expr, expr.args)])})"
+    return f"{expr.value!r}{'' if expr.kind.value in ('integer', 'float', 'boolean') else ':' + expr.kind.value}"

@@ -1,0 +1,108 @@
+"""What holds of every text: how it is laid out does not matter, and nothing but a QueryError ever comes out."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from slackwater.language.bind import sources_of
+from slackwater.language.tokens import tokenize
+from slackwater.model.errors import QueryError
+from slackwater.model.time import parse_duration
+
+from .streams import bound
+
+_QUERIES = (
+    "SELECT a.key , b.v - 1 AS w FROM a [ RANGE 5 SECONDS ] , b [ 2 SEC ] WHERE a.key = b.key AND a.v IN ( 1 , 2 )",
+    "SELECT key , COUNT ( * ) AS n FROM s [ RANGE 1 SECOND SLIDE 100 MS ] GROUP BY key WITH ERROR 1 % CONFIDENCE 95 %",
+    "SELECT v FROM s WHERE CASE WHEN ok THEN v ELSE 0 END > 1 WITH NO WAIT OPTIONS ( max_ahead = 1 HOUR )",
+)
+_GAPS = st.sampled_from((" ", "\n", "\t", "  ", " -- a comment\n", " /* SELECT */ "))
+_WORDS = """
+    SELECT EXPLAIN FROM WHERE GROUP BY WITH COMPLETE NO WAIT DELAY RECALL OVER ERROR CONFIDENCE OPTIONS RANGE
+    SLIDE ON JOIN INNER LEFT CROSS AND OR NOT IN BETWEEN IS NULL TRUE CASE WHEN THEN ELSE END AS DISTINCT
+    INTERVAL TIMESTAMP COUNT SUM MIN QUANTILE sqrt dist a b s v key name ok ts a.v b.v s.* * + - / % = <> < (
+    ) [ ] , ; . 5 1.5 99999999999999999999 'x' '2024' "q" SECONDS sec window_start max_ahead :: || ? @ { } ~ !
+    ^ -> LIKE HAVING ORDER LIMIT UNION EXISTS
+"""
+
+
+def outcome(text: str) -> QueryError | None:
+    """What a text is refused with; any other exception is a failure of the test."""
+    try:
+        bound(text)
+    except QueryError as error:
+        return error
+    return None
+
+
+@given(st.sampled_from(_QUERIES), st.data())
+@settings(max_examples=60, deadline=None)
+def test_spacing_comments_and_the_case_of_keywords_change_nothing(query: str, data: st.DataObject) -> None:
+    words = [
+        word.lower() if word.isupper() and word.isalpha() and data.draw(st.booleans()) else word
+        for word in query.split()
+    ]
+    laid_out = "".join(word + data.draw(_GAPS) for word in words) + data.draw(st.sampled_from(("", ";", " ; -- end")))
+    assert bound(laid_out).query == bound(query).query
+
+
+@given(st.lists(st.sampled_from(_WORDS.split()), max_size=14), st.booleans())
+@example(["'x", "'x"], True)
+@settings(max_examples=400, deadline=None)
+def test_no_text_fails_with_anything_but_a_query_error(words: list[str], grounded: bool) -> None:
+    text = ("SELECT v FROM s [1 s] WHERE " if grounded else "SELECT ") + " ".join(words)
+    error = outcome(text)
+    if error is not None:
+        assert error.start is None or 0 <= error.start <= len(text)
+        assert str(error)
+
+
+@given(st.text(max_size=40))
+@settings(max_examples=150, deadline=None)
+def test_not_even_noise_does(noise: str) -> None:
+    for text in (noise, f"SELECT v FROM s WHERE {noise}", f"SELECT {noise} FROM s"):
+        error = outcome(text)
+        assert error is None or error.exit_code == 2
+
+
+@given(st.lists(_GAPS, min_size=4, max_size=12))
+@settings(max_examples=50, deadline=None)
+def test_the_place_of_an_error_is_the_place_in_the_text_as_written(gaps: list[str]) -> None:
+    layout = iter(gaps * 4)
+    query = "SELECT v FROM s WHERE v > 1 AND nosuch < 2"
+    text = "".join(word + next(layout) for word in query.split())
+    with pytest.raises(QueryError) as caught:
+        bound(text)
+    assert text[caught.value.start : caught.value.stop] == "nosuch"
+
+
+@given(st.integers(0, 10**6), st.sampled_from(("us", "ms", "SEC", "seconds", "Minute", "h", "DAYS")), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_a_duration_means_the_same_everywhere(number: int, unit: str, quoted: bool) -> None:
+    written = f"'{number} {unit}'" if quoted else f"{number} {unit}"
+    expected = parse_duration(f"{number} {unit}")
+    query = bound(f"SELECT v FROM s [{written}] WITH DELAY {written} OPTIONS (initial_slack = {written})").query
+    assert (query.streams[0].range, query.quality.slack, query.options.initial_slack) == (expected,) * 3
+
+
+@pytest.mark.parametrize("inside", ["(" * 3000 + "ok" + ")" * 3000, "NOT " * 3000 + "ok", "v + " * 4000 + "1 > 2"])
+def test_deep_nesting_is_refused_not_crashed_on(inside: str) -> None:
+    with pytest.raises(QueryError, match="nested too deeply"):
+        bound(f"SELECT v FROM s WHERE {inside}")
+
+
+def test_a_long_list_of_conditions_does_not_nest() -> None:
+    query = bound("SELECT v FROM s WHERE " + " AND ".join(f"key <> {number}" for number in range(2000))).query
+    assert len(query.streams[0].filters) == 2000
+
+
+def test_sources_are_named_before_schemas_are_known() -> None:
+    text = 'EXPLAIN SELECT * FROM trades x [1 s], "my quotes" [1 s] JOIN trades z [1 s] ON x.k = z.k WITH NO WAIT'
+    assert sources_of(text) == ("trades", "my quotes")
+
+
+def test_tokens_know_their_offsets_beyond_the_first_plane() -> None:
+    text = "'🐍é' , nosuch"
+    assert [text[token.start : token.end + 1] for token in tokenize(text)] == ["'🐍é'", ",", "nosuch"]

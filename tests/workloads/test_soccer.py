@@ -1,0 +1,129 @@
+import numpy as np
+import pytest
+
+from slackwater.model.errors import UsageError
+from slackwater.workloads import EPOCH_MS, disorder_statistics, positions, velocities
+from slackwater.workloads.motion import play
+from slackwater.workloads.statistics import delays
+
+TABLE_4_1 = {
+    1: {"duration_ms": 980_000, "tuples": 544_223, "out_of_order": 313_405, "correlated": 261_426, "max": 4_490},
+    2: {"duration_ms": 1_400_000, "tuples": 559_211, "out_of_order": 279_337, "correlated": 231_260, "max": 16_950},
+}
+LARGE_MS = 500
+
+
+def times(table):
+    return table["ts"].to_numpy()
+
+
+@pytest.fixture(scope="module", params=[0, 7])
+def aggregate_streams(request):
+    return {dataset: velocities(dataset, seed=request.param).streams["s"] for dataset in (1, 2)}
+
+
+@pytest.fixture(scope="module")
+def game():
+    return positions()
+
+
+@pytest.mark.parametrize("dataset", [1, 2])
+def test_the_velocity_streams_show_the_published_statistics(aggregate_streams, dataset):
+    found, published = disorder_statistics(times(aggregate_streams[dataset])), TABLE_4_1[dataset]
+    for figure in ("duration_ms", "tuples", "out_of_order", "correlated"):
+        assert getattr(found, figure) == pytest.approx(published[figure], rel=0.02), figure
+    assert found.max_delay_ms == pytest.approx(published["max"], rel=0.01)
+    assert found.small_delay_share > 0.9
+
+
+def test_large_delays_come_late_in_the_first_velocity_stream_and_throughout_the_second(aggregate_streams):
+    in_second_half = {}
+    for dataset, table in aggregate_streams.items():
+        large = np.flatnonzero(delays(times(table)) > LARGE_MS)
+        in_second_half[dataset] = (large > table.num_rows / 2).mean()
+    assert in_second_half[1] > 0.7
+    assert 0.3 < in_second_half[2] < 0.7
+
+
+def test_the_second_velocity_stream_has_more_large_delays(aggregate_streams):
+    large = {dataset: (delays(times(table)) > LARGE_MS).sum() for dataset, table in aggregate_streams.items()}
+    assert large[2] > 1.5 * large[1] > 0
+
+
+def test_velocities_are_those_of_people(aggregate_streams):
+    for table in aggregate_streams.values():
+        vel = table["vel"].to_numpy()
+        assert vel.min() >= 0
+        assert vel.max() < 12
+        assert 1 < vel.mean() < 4
+
+
+def test_there_is_no_third_velocity_dataset():
+    with pytest.raises(UsageError, match="1 and 2, not 3"):
+        velocities(3)
+
+
+@pytest.mark.parametrize(("stream", "max_delay_ms"), [("s1", 22_000), ("s2", 26_300)])
+def test_the_positions_have_the_published_size_and_largest_delay(game, stream, max_delay_ms):
+    found = disorder_statistics(times(game.streams[stream]))
+    assert found.tuples == pytest.approx(450_000, rel=0.01)
+    assert found.duration_ms == pytest.approx(23 * 60_000, rel=0.01)
+    assert found.max_delay_ms == max_delay_ms
+    assert found.small_delay_share > 0.9
+    assert found.correlated / found.out_of_order > 0.7
+
+
+def test_large_delays_of_positions_are_rare_but_there(game):
+    for table in game.streams.values():
+        share = (delays(times(table)) > 1000).mean()
+        assert 0.001 < share < 0.01
+
+
+def test_players_stay_on_the_field_and_belong_to_one_team(game):
+    teams = [set(np.unique(table["sid"].to_numpy()).tolist()) for table in game.streams.values()]
+    assert teams == [set(range(1, 9)), set(range(9, 17))]
+    for table in game.streams.values():
+        x, y = table["x"].to_numpy(), table["y"].to_numpy()
+        assert x.min() >= 0
+        assert x.max() <= 105
+        assert y.min() >= 0
+        assert y.max() <= 68
+
+
+def test_no_player_outruns_a_sprinter(game):
+    for table in game.streams.values():
+        for player in np.unique(table["sid"].to_numpy())[:3]:
+            own = table.filter(table["sid"].to_numpy() == player).sort_by("ts")
+            ts, x, y = (own[name].to_numpy() for name in ("ts", "x", "y"))
+            moved = np.hypot(np.diff(x), np.diff(y))
+            assert (moved <= 12 * np.diff(ts) / 1000 + 1e-6).all()
+
+
+def test_players_of_two_teams_meet_now_and_then():
+    grid = play(np.random.default_rng(3), 23 * 60_000).grid
+    apart = np.linalg.norm(grid[:8, None] - grid[None, 8:], axis=-1)
+    assert 0.005 < (apart < 5).mean() < 0.1
+
+
+def test_the_two_teams_share_one_arrival_order(game):
+    arrivals = [table["arrival"].to_numpy() for table in game.streams.values()]
+    assert all((np.diff(arrival) > 0).all() for arrival in arrivals)
+    assert (np.sort(np.concatenate(arrivals)) == np.arange(sum(map(len, arrivals)))).all()
+
+
+def test_the_clocks_of_the_two_teams_stay_together(game):
+    arrival = np.concatenate([table["arrival"].to_numpy() for table in game.streams.values()])
+    clock = np.concatenate([np.maximum.accumulate(times(table)) for table in game.streams.values()])
+    in_order = clock[np.argsort(arrival)]
+    assert (np.maximum.accumulate(in_order) - in_order).max() < 1000
+
+
+def test_a_short_game_keeps_its_event_times_inside_the_game():
+    for table in positions(minutes=0.2).streams.values():
+        assert times(table).min() >= EPOCH_MS
+        assert times(table).max() <= EPOCH_MS + 12_000
+
+
+def test_a_game_of_hardly_a_tuple_is_refused():
+    with pytest.raises(UsageError, match="too few"):
+        positions(minutes=0.0001)
