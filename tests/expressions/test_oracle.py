@@ -170,7 +170,7 @@ def as_word(value: Any, kind: Kind) -> Any:
 
 # A new expression takes a fifth of a second to compile, so there are few examples, each with many rows.
 few = settings(
-    max_examples=25,
+    max_examples=20,
     deadline=None,
     phases=(Phase.explicit, Phase.reuse, Phase.generate),
     suppress_health_check=list(HealthCheck),
@@ -226,7 +226,7 @@ def filter_verdict(conjuncts: Sequence[Expr], values: dict[str, Any]) -> bool | 
     return True
 
 
-@settings(few, max_examples=15)
+@settings(few, max_examples=12)
 @given(st.lists(trees(Kind.BOOL, 3, streams=2), min_size=1, max_size=5), rows(12), rows(12), st.integers(-4, 4))
 def test_refining_keeps_the_candidates_the_oracle_finds_true(
     conjuncts: list[Expr], left: list[dict[str, Any]], right: list[dict[str, Any]], horizon: int

@@ -129,7 +129,7 @@ def _keep_inside(
     kept = 0
     for c in range(lo, hi):
         out[kept] = c
-        kept += np.int64(words[0, c] >= horizon)
+        kept += int(words[0, c] >= horizon)
     return kept
 
 

@@ -48,7 +48,9 @@ class UserFunction:
         except (NumbaError, NotImplementedError) as error:
             raise UsageError(f"function '{name}' cannot be compiled: {_reason(error)}") from None
         compiled: Any = dispatcher.overloads[signature]
-        given = types.unliteral(compiled.signature.return_type)
+        returned: Any = compiled.signature.return_type
+        # A function that always returns 7 is typed as the constant 7.
+        given = getattr(returned, "literal_type", returned)
         if not _fits(given, result):
             raise UsageError(f"function '{name}' returns {given}, which is not {result.value}")
         return cls(name, plain, args, result, compiled)

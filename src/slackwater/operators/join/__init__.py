@@ -1,0 +1,1 @@
+"""The m-way window join."""

@@ -1,0 +1,169 @@
+"""The m-way window join as an operator: runs in, results out, as rows or as counts.
+
+Invariant: results are exactly the combinations with every member inside its window of the newest one's timestamp T
+(`T - W_i <= ts_i <= T`), every equality and condition true, whose last member in processing order was in time.
+
+References: 003 §II-A and Alg. 2; 004 Alg. 4.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from slackwater.disorder.run import Run
+from slackwater.expressions.compile import Condition, compile_condition, no_condition
+from slackwater.expressions.tree import Expr, streams_of
+from slackwater.kernel import Change, changed, decode_words, encode_words
+from slackwater.model.batch import TS, Words
+from slackwater.model.errors import DataError
+from slackwater.model.time import BEFORE_ALL
+from slackwater.operators.join.enumerate import FINE, OVERFLOW, join_run
+from slackwater.operators.join.probing import Equality, ProbePlan, plan_probes
+from slackwater.operators.join.store import WindowStore
+from slackwater.operators.output import Output
+
+ENOUGH = 1 << 17
+"""Results per output chunk; one tuple's results are never split."""
+
+
+@dataclass(frozen=True)
+class WindowJoin:
+    """Spec of a join; with one stream, a selection.
+
+    Output columns: the members' words named by `emit`, as (stream, row) pairs. Counted: none, but a weight per line.
+    """
+
+    windows: tuple[int, ...]
+    equalities: tuple[Equality, ...]
+    conditions: tuple[Expr, ...]
+    columns: tuple[tuple[int, str, int], ...]
+    """(stream, column, row) for every column that a condition reads."""
+    emit: tuple[tuple[int, int], ...]
+    rows: int
+    counted: bool = False
+
+    @property
+    def streams(self) -> int:
+        return len(self.windows)
+
+    @property
+    def needs_order(self) -> bool:
+        return True
+
+    def probes(self) -> ProbePlan:
+        """How every arriving stream probes the others."""
+        reads = tuple(streams_of(condition) for condition in self.conditions)
+        return plan_probes(self.streams, self.equalities, reads, self.counted)
+
+    def build(self, encode_text: Callable[[str], int] = lambda text: 0) -> JoinOperator:
+        return JoinOperator(self, encode_text)
+
+
+class JoinOperator:
+    """The mutable half of `WindowJoin`."""
+
+    def __init__(self, spec: WindowJoin, encode_text: Callable[[str], int]) -> None:
+        self.spec = spec
+        self._plan = spec.probes()
+        self._condition = self._compiled(encode_text)
+        self._windows = np.array(spec.windows, np.int64)
+        self._store = WindowStore(spec.streams, spec.rows, self._plan.indexes)
+        self._frontier = BEFORE_ALL
+        self._epoch = 0
+        self._chunks: dict[str, tuple[int, int]] = {}
+        self._fresh: list[tuple[Words, Words]] = []
+
+    def _compiled(self, encode_text: Callable[[str], int]) -> Condition:
+        if not self.spec.conditions:
+            return no_condition()
+        places = {(stream, column): row for stream, column, row in self.spec.columns}
+        return compile_condition(self.spec.conditions, lambda stream, name: places[stream, name], encode_text)
+
+    def process(self, run: Run, ordered: bool) -> Iterator[Output]:
+        """Take in a run; yield its results."""
+        store, spec, plan = self._store, self.spec, self._plan
+        arriving = np.bincount(run.stream, minlength=spec.streams)
+        store.make_room(arriving, self._horizons())
+        counts = np.zeros(len(run), np.int64)
+        words = np.ascontiguousarray(run.words)
+        begin = 0
+        while begin < len(run):
+            out = np.empty((spec.streams, 1 if spec.counted else ENOUGH), np.int64)
+            begin_at = begin
+            begin, n, out, status = join_run(
+                self._condition.refine, self._condition.refine_listed,
+                plan.steps, plan.leaves, plan.checks, plan.conditions, self._windows, spec.counted,
+                run.stream, words, run.cutoff, begin, ENOUGH,
+                store.words, store.words.view(np.float64), store.regions, store.links, store.buckets, store.indexes,
+                out, counts,
+            )  # fmt: skip
+            if status != FINE:
+                raise DataError(
+                    "integer overflow in the join condition" if status == OVERFLOW
+                    else "one tuple has more results than 64 bits can count"
+                )  # fmt: skip
+            made = np.flatnonzero(counts[begin_at:begin]) + begin_at
+            if len(made):
+                yield self._output(run, made, counts[made], out[:, :n])
+        self._fresh.append((run.stream, words))
+        self._frontier = max(self._frontier, run.frontier)
+
+    def _output(self, run: Run, made: Words, counts: Words, slots: Words) -> Output:
+        ts, clock = run.ts[made], run.clock[made]
+        if self.spec.counted:
+            return Output(ts, (), clock, counts, int(counts.sum()))
+        columns = tuple(self._store.words[row, slots[stream]] for stream, row in self.spec.emit)
+        return Output(np.repeat(ts, counts), columns, np.repeat(clock, counts), None, slots.shape[1])
+
+    def _horizons(self) -> Words:
+        """What lies before its stream's horizon cannot be joined any more."""
+        return np.maximum(self._frontier, BEFORE_ALL) - self._windows
+
+    @property
+    def retained(self) -> int:
+        """Tuples in the windows."""
+        return self._store.held
+
+    def changes(self) -> list[Change]:
+        """New tuples as one chunk per stream; chunks whose tuples have all expired are dropped."""
+        entries = []
+        horizons = self._horizons()
+        for key, (stream, newest) in list(self._chunks.items()):
+            if newest < horizons[stream]:
+                del self._chunks[key]
+                entries.append(changed("window", key, None))
+        if self._fresh:
+            streams = np.concatenate([stream for stream, _ in self._fresh])
+            words = np.concatenate([words for _, words in self._fresh], axis=1)
+            for stream in range(self.spec.streams):
+                mine = words[:, (streams == stream) & (words[TS] >= horizons[stream])]
+                if mine.shape[1]:
+                    key = f"{stream}-{self._epoch}"
+                    self._chunks[key] = (stream, int(mine[TS].max()))
+                    entries.append(changed("window", key, encode_words({f"w{r}": row for r, row in enumerate(mine)})))
+        self._fresh = []
+        self._epoch += 1
+        return entries
+
+    def restore(self, entries: list[Change]) -> None:
+        """Tuples go back into their windows, oldest chunk first, without making results."""
+        chunks = [(entry.key, decode_words(entry.value)) for entry in entries if entry.value is not None]
+        for key, columns in sorted(chunks, key=lambda chunk: int(chunk[0].split("-")[1])):
+            stream, epoch = map(int, key.split("-"))
+            words = np.stack([columns[f"w{r}"] for r in range(self.spec.rows)])
+            self._epoch = max(self._epoch, epoch + 1)
+            self._chunks[key] = (stream, int(words[TS].max()))
+            self._put_back(stream, words)
+
+    def _put_back(self, stream: int, words: Words) -> None:
+        n = words.shape[1]
+        ts = words[TS]
+        # A tuple one tick behind its cutoff is late: it enters its window and probes nothing.
+        everyone = np.full(n, stream, np.int64)
+        run = Run(everyone, words, ts + 1, ts, np.zeros(n, np.int64), BEFORE_ALL, BEFORE_ALL)
+        for _ in self.process(run, True):
+            raise AssertionError("restoring a window made a result")
+        self._fresh = []

@@ -1,0 +1,171 @@
+"""The windows of a join: tuples of all streams in one pool of words, with hash indexes over them.
+
+Each stream owns a region of the pool; its tuples are appended in processing order, so those in time are sorted by event time.
+An index keeps, per key, a chain of tuples from newest to oldest event time with its length; expired tuples are cut off at the
+old end when the key is probed. A late tuple is put into its chain by event time.
+
+Invariant: a chain is sorted by event time, and its count is its length; a tuple with a null key is in no chain.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from slackwater.compiled import compiled, inner
+from slackwater.model.batch import TS, Words
+from slackwater.model.schema import NULL_WORD
+from slackwater.operators.join.probing import ANY_KEY
+from slackwater.operators.records import NONE, mix
+
+# Columns of a region.
+BEGIN, END, BASE, CAPACITY = range(4)
+# Fields of a bucket.
+KEY, NEWEST, OLDEST, COUNT = range(4)
+UNUSED = -2
+# Places of a link pair.
+OLDER, NEWER = 0, 1
+# Columns of an index: its stream, its key row, its pair of links among those of its stream, buckets in use.
+OF_STREAM, KEY_ROW, LINK, USED = range(4)
+
+
+@inner
+def find_bucket(buckets: Words, x: int, key: int) -> int:
+    """The bucket of a key in index x, or the unused one where it would go."""
+    mask = buckets.shape[1] - 1
+    b = mix(key) & mask
+    while buckets[x, b, NEWEST] != UNUSED and buckets[x, b, KEY] != key:
+        b = (b + 1) & mask
+    return b
+
+
+@inner
+def trim(words: Words, links: Words, buckets: Words, x: int, link: int, b: int, horizon: int) -> None:
+    """Cut expired tuples off the old end of a chain."""
+    oldest = buckets[x, b, OLDEST]
+    while oldest != NONE and words[TS, oldest] < horizon:
+        following = links[oldest, link + NEWER]
+        if following == NONE:
+            buckets[x, b, NEWEST] = NONE
+        else:
+            links[following, link + OLDER] = NONE
+        oldest = following
+        buckets[x, b, COUNT] -= 1
+    buckets[x, b, OLDEST] = oldest
+
+
+@inner
+def link_in(words: Words, links: Words, buckets: Words, indexes: Words, x: int, slot: int) -> None:
+    """Put a tuple into its chain of index x."""
+    row, link = indexes[x, KEY_ROW], indexes[x, LINK]
+    key = np.int64(0) if row == ANY_KEY else words[row, slot]
+    if key == NULL_WORD:
+        return
+    b = find_bucket(buckets, x, key)
+    if buckets[x, b, NEWEST] == UNUSED:
+        buckets[x, b, KEY], buckets[x, b, COUNT] = key, 0
+        buckets[x, b, NEWEST], buckets[x, b, OLDEST] = NONE, NONE
+        indexes[x, USED] += 1
+    following, at = np.int64(NONE), buckets[x, b, NEWEST]
+    while at != NONE and words[TS, at] > words[TS, slot]:
+        following, at = at, links[at, link + OLDER]
+    links[slot, link + OLDER], links[slot, link + NEWER] = at, following
+    if at == NONE:
+        buckets[x, b, OLDEST] = slot
+    else:
+        links[at, link + NEWER] = slot
+    if following == NONE:
+        buckets[x, b, NEWEST] = slot
+    else:
+        links[following, link + OLDER] = slot
+    buckets[x, b, COUNT] += 1
+
+
+@compiled
+def rebuild(
+    old: Words, old_regions: Words, horizons: Words, words: Words, regions: Words, links: Words, buckets: Words, indexes: Words
+) -> None:
+    """Copy the tuples at or after each stream's horizon into a pool that may be the same one, and index them anew."""
+    buckets[:, :, NEWEST] = UNUSED
+    indexes[:, USED] = 0
+    for s in range(len(regions)):
+        to = regions[s, BASE]
+        for slot in range(old_regions[s, BEGIN], old_regions[s, END]):
+            if old[TS, slot] >= horizons[s]:
+                for r in range(words.shape[0]):
+                    words[r, to] = old[r, slot]
+                for x in range(len(indexes)):
+                    if indexes[x, OF_STREAM] == s:
+                        link_in(words, links, buckets, indexes, x, to)
+                to += 1
+        regions[s, BEGIN], regions[s, END] = regions[s, BASE], to
+
+
+@compiled
+def count_live(words: Words, regions: Words, horizons: Words) -> Words:
+    """Per stream, how many tuples are at or after its horizon."""
+    live = np.zeros(len(regions), np.int64)
+    for s in range(len(regions)):
+        for slot in range(regions[s, BEGIN], regions[s, END]):
+            if words[TS, slot] >= horizons[s]:
+                live[s] += 1
+    return live
+
+
+class WindowStore:
+    """The arrays behind a join's windows, and when they are compacted or grown."""
+
+    def __init__(self, streams: int, rows: int, indexes: tuple[tuple[int, int], ...]) -> None:
+        pairs = np.zeros(streams, np.int64)
+        lines = []
+        for stream, row in indexes:
+            lines.append((stream, row, 2 * pairs[stream], 0))
+            pairs[stream] += 1
+        self.indexes = np.array(lines, np.int64).reshape(-1, 4)
+        self._links = int(2 * pairs.max())
+        self._rows = rows
+        self.regions = _regions(np.full(streams, 256))
+        self._allocate(256)
+
+    def _allocate(self, buckets: int) -> None:
+        capacity = int(self.regions[:, CAPACITY].sum())
+        self.words = np.zeros((self._rows, capacity), np.int64)
+        self.links = np.empty((capacity, max(1, self._links)), np.int64)
+        self._empty_buckets(buckets)
+
+    def _empty_buckets(self, buckets: int) -> None:
+        self.buckets = np.empty((max(1, len(self.indexes)), buckets, 4), np.int64)
+        self.buckets[:, :, NEWEST] = UNUSED
+
+    def make_room(self, arriving: Words, horizons: Words) -> None:
+        """Room for so many new tuples per stream; what is older than its stream's horizon may be dropped."""
+        needed = int(arriving.max(initial=0))
+        fits = np.all(self.regions[:, END] + arriving <= self.regions[:, BASE] + self.regions[:, CAPACITY])
+        used = int(self.indexes[:, USED].max(initial=0))
+        if fits and 2 * (used + needed) <= self.buckets.shape[1]:
+            return
+        live = count_live(self.words, self.regions, horizons)
+        buckets = self.buckets.shape[1]
+        while buckets < 4 * (int(live.max()) + needed):
+            buckets *= 2
+        old, before = self.words, self.regions
+        wanted = 2 * (live + arriving)
+        if np.all(wanted <= before[:, CAPACITY]):
+            self.regions = before.copy()
+            if buckets != self.buckets.shape[1]:
+                self._empty_buckets(buckets)
+        else:
+            self.regions = _regions(np.maximum(before[:, CAPACITY], 2 * wanted))
+            self._allocate(buckets)
+        rebuild(old, before, horizons, self.words, self.regions, self.links, self.buckets, self.indexes)
+
+    @property
+    def held(self) -> int:
+        return int((self.regions[:, END] - self.regions[:, BEGIN]).sum())
+
+
+def _regions(capacities: Words) -> Words:
+    regions = np.zeros((len(capacities), 4), np.int64)
+    regions[:, CAPACITY] = capacities
+    regions[:, BASE] = np.concatenate([[0], np.cumsum(capacities)[:-1]])
+    regions[:, BEGIN] = regions[:, END] = regions[:, BASE]
+    return regions

@@ -1,0 +1,165 @@
+"""A query as one kernel: admission, then release in event-time order, then the operator.
+
+Invariant (law 4): every tuple absorbed is, at any moment, in exactly one of these places: waiting in admission or release, in
+time, late, filtered, or rejected as ahead of all evidence; `observe` counts them and the counts add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from slackwater.disorder.admission import Admission
+from slackwater.disorder.controllers import SlackController
+from slackwater.disorder.release import Release, ReleaseSpec
+from slackwater.disorder.run import Run
+from slackwater.kernel import Change, Emission, Late, Observation, changed, decode_json, encode_json
+from slackwater.model.batch import ROW, TS, Batch, Words
+from slackwater.operators.output import Output
+
+STATE_VERSION = 1
+
+
+class Operator(Protocol):
+    """What stands behind the disorder stage."""
+
+    @property
+    def retained(self) -> int: ...
+    def process(self, run: Run, ordered: bool) -> Iterator[Output]: ...
+    def changes(self) -> list[Change]: ...
+    def restore(self, entries: list[Change]) -> None: ...
+
+
+class OperatorSpec(Protocol):
+    """The frozen half of an operator."""
+
+    @property
+    def streams(self) -> int: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def needs_order(self) -> bool: ...
+    def build(self) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Epochs:
+    """How a runtime cuts time: tuple release, or epochs of n tuples, of a span of event time, or as the caller says."""
+
+    each_tuple: bool = False
+    tuples: int = 0
+    span: int = 0
+
+
+class Pipeline:
+    """The kernel a runtime hosts."""
+
+    def __init__(
+        self,
+        spec: OperatorSpec,
+        operator: Operator,
+        controller: SlackController,
+        epochs: Epochs,
+        max_ahead: int,
+        idle_timeout: int | None = None,
+    ) -> None:
+        self._spec, self._operator = spec, operator
+        discipline = ReleaseSpec(
+            spec.streams,
+            spec.rows,
+            "tuple" if epochs.each_tuple else "epoch",
+            spec.needs_order,
+            epochs.tuples,
+            epochs.span,
+            idle_timeout,
+        )
+        self._ordered = epochs.each_tuple or spec.needs_order
+        self._admission = Admission(spec.streams, max_ahead)
+        self.release = Release(discipline, controller)
+        self._waiting: list[Batch] = []
+        self._ahead: list[Batch] = []
+        self._counts = {"tuples": 0, "in_time": 0, "late": 0, "filtered": 0, "ahead": 0, "results": 0}
+
+    def absorb(self, batch: Batch) -> None:
+        self._counts["tuples"] += len(batch)
+        self._waiting.append(batch)
+
+    def advance(self, end: bool = False) -> Iterator[Emission]:
+        batch = Batch.concat(self._waiting) if self._waiting else Batch.of([], self._spec.rows)
+        self._waiting = []
+        admitted = self._admission.admit(batch, end)
+        if len(admitted.ahead):
+            self._ahead.append(admitted.ahead)
+            self._counts["ahead"] += len(admitted.ahead)
+        self._counts["filtered"] += int(len(admitted.batch) - np.count_nonzero(admitted.batch.passes))
+        for run in self.release.let_out(admitted.batch, end):
+            yield from self._process(run)
+
+    def _process(self, run: Run) -> Iterator[Emission]:
+        is_late = run.late
+        n_late = int(np.count_nonzero(is_late))
+        self._counts["late"] += n_late
+        self._counts["in_time"] += len(run) - n_late
+        late = _late_of(run, np.flatnonzero(is_late)) if n_late else NO_LATE
+        told = False
+        for output in self._operator.process(run, self._ordered):
+            self._counts["results"] += output.results
+            yield Emission(
+                output.ts, output.columns, output.clock, output.weight, NO_LATE if told else late, run.ended
+            )
+            told = True
+        if not told and n_late:
+            yield Emission(_NOTHING, (), _NOTHING, None, late, run.ended)
+
+    def take_ahead(self) -> list[Batch]:
+        """The tuples rejected since the last call."""
+        ahead, self._ahead = self._ahead, []
+        return ahead
+
+    def changes(self) -> Iterable[Change]:
+        yield changed("kernel", "version", encode_json({"version": STATE_VERSION}))
+        yield changed("kernel", "counts", encode_json(self._counts))
+        yield from self._admission.changes()
+        yield from self.release.changes()
+        yield from (replace(entry, cell=f"operator/{entry.cell}") for entry in self._operator.changes())
+
+    def restore(self, entries: Iterable[Change]) -> None:
+        parts: dict[str, list[Change]] = {"kernel": [], "admission": [], "release": [], "operator": []}
+        for entry in entries:
+            part, _, cell = entry.cell.partition("/")
+            parts[part].append(replace(entry, cell=cell or part))
+        for entry in parts["kernel"]:
+            if entry.key == "version" and entry.value is not None:
+                version = decode_json(entry.value)["version"]
+                if version != STATE_VERSION:
+                    raise ValueError(f"this state has format {version}, and this version reads format {STATE_VERSION}")
+            elif entry.value is not None:
+                self._counts = decode_json(entry.value)
+        self._admission.restore(parts["admission"])
+        self.release.restore(parts["release"])
+        self._operator.restore(parts["operator"])
+
+    def observe(self) -> Observation:
+        return Observation(
+            clocks=self.release.clocks,
+            slack=self.release.slack,
+            frontier=self.release.frontier,
+            held=self.release.held + self._admission.aside + sum(map(len, self._waiting)),
+            retained=self._operator.retained,
+            epochs=self.release.epochs,
+            idle=self.release.idle_acted,
+            **self._counts,
+        )
+
+
+_NOTHING: Words = np.zeros(0, np.int64)
+NO_LATE = Late(_NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING)
+
+
+def _late_of(run: Run, index: Words) -> Late:
+    return Late(
+        run.stream[index], run.words[ROW, index], run.words[TS, index], run.delay[index], run.cutoff[index]
+    )
