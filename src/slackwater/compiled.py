@@ -26,7 +26,7 @@ _FOLDERS = ("model", "windows", "disorder", "operators", "observe")
 def _stamp() -> bytes:
     digest = hashlib.sha256()
     for folder in _FOLDERS:
-        for file in sorted((_HERE / folder).glob("*.py")):
+        for file in sorted((_HERE / folder).rglob("*.py")):
             digest.update(file.read_bytes())
     return digest.digest()
 

@@ -38,6 +38,10 @@ class Late:
     frontier: Words
 
 
+NOTHING: Words = np.zeros(0, np.int64)
+NO_LATE = Late(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING)
+
+
 @dataclass(frozen=True)
 class Emission:
     """What one `advance` let out, in timestamp order.

@@ -56,7 +56,10 @@ class Admission:
     def admit(self, batch: Batch, end: bool = False) -> Admitted:
         """Judge a batch; with `end`, whatever is still aside is turned away."""
         waiting = self.aside
-        shown = batch if self._aside is None else Batch.concat([self._aside, batch])
+        shown = batch
+        if self._aside is not None:
+            # An empty batch knows no arrival times and must not make those aside forget theirs.
+            shown = Batch.concat([self._aside, batch]) if len(batch) else self._aside
         confirmed = np.zeros(len(shown), np.int64)
         confirmed[:waiting] = self._confirmed
         order, rejected, still, straight = _judge(

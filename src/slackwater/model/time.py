@@ -7,6 +7,7 @@ a slack or a slide never overflows int64.
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 
 MICROSECOND = 1
 MILLISECOND = 1_000
@@ -59,8 +60,8 @@ def parse_duration(text: str) -> int:
     size = unit_size(match.group(2)) if match else None
     if match is None or size is None:
         raise ValueError(f"'{text}' is not a duration; write a number and a unit, such as '5 seconds' or '100 ms'")
-    micros = float(match.group(1)) * size
-    if micros != int(micros):
+    micros = Fraction(match.group(1)) * size
+    if micros.denominator != 1:
         raise ValueError(f"'{text}' is finer than a microsecond")
     if micros > MAX_TIME:
         raise ValueError(f"'{text}' is longer than any stream")
@@ -70,10 +71,12 @@ def parse_duration(text: str) -> int:
 def format_duration(micros: int) -> str:
     """The shortest exact way to write a duration.
 
-    >>> format_duration(1_500_000), format_duration(300_000_000), format_duration(250)
-    ('1.5 s', '5 min', '250 us')
+    >>> format_duration(1_500_000), format_duration(300_000_000), format_duration(12_345_678)
+    ('1.5 s', '5 min', '12.345678 s')
     """
     for size, name in ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"), (SECOND, "s"), (MILLISECOND, "ms")):
         if abs(micros) >= size and (micros % size == 0 or size <= SECOND):
-            return f"{micros / size:g} {name}"
+            whole, rest = divmod(abs(micros), size)
+            digits = f"{float(Fraction(rest, size)):.6f}"[1:].rstrip("0").rstrip(".")
+            return f"{'-' if micros < 0 else ''}{whole}{digits} {name}"
     return f"{micros} us" if micros else "0 s"

@@ -16,7 +16,7 @@ from slackwater.disorder.admission import Admission
 from slackwater.disorder.controllers import SlackController
 from slackwater.disorder.release import Release, ReleaseSpec
 from slackwater.disorder.run import Run
-from slackwater.kernel import Change, Emission, Late, Observation, changed, decode_json, encode_json
+from slackwater.kernel import NO_LATE, NOTHING, Change, Emission, Late, Observation, changed, decode_json, encode_json
 from slackwater.model.batch import ROW, TS, Batch, Words
 from slackwater.operators.output import Output
 
@@ -84,8 +84,9 @@ class Pipeline:
         self._counts = {"tuples": 0, "in_time": 0, "late": 0, "filtered": 0, "ahead": 0, "results": 0}
 
     def absorb(self, batch: Batch) -> None:
-        self._counts["tuples"] += len(batch)
-        self._waiting.append(batch)
+        if len(batch):
+            self._counts["tuples"] += len(batch)
+            self._waiting.append(batch)
 
     def advance(self, end: bool = False) -> Iterator[Emission]:
         batch = Batch.concat(self._waiting) if self._waiting else Batch.of([], self._spec.rows)
@@ -112,7 +113,7 @@ class Pipeline:
             )
             told = True
         if not told and n_late:
-            yield Emission(_NOTHING, (), _NOTHING, None, late, run.ended)
+            yield Emission(NOTHING, (), NOTHING, None, late, run.ended)
 
     def take_ahead(self) -> list[Batch]:
         """The tuples rejected since the last call."""
@@ -153,10 +154,6 @@ class Pipeline:
             idle=self.release.idle_acted,
             **self._counts,
         )
-
-
-_NOTHING: Words = np.zeros(0, np.int64)
-NO_LATE = Late(_NOTHING, _NOTHING, _NOTHING, _NOTHING, _NOTHING)
 
 
 def _late_of(run: Run, index: Words) -> Late:

@@ -8,6 +8,7 @@ References: 003 §II-A and Alg. 2; 004 Alg. 4.6.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -74,7 +75,7 @@ class JoinOperator:
         self._frontier = BEFORE_ALL
         self._epoch = 0
         self._chunks: dict[str, tuple[int, int]] = {}
-        self._fresh: list[tuple[Words, Words]] = []
+        self._fresh: deque[tuple[int, Words, Words]] = deque()
 
     def _compiled(self, encode_text: Callable[[str], int]) -> Condition:
         if not self.spec.conditions:
@@ -108,8 +109,13 @@ class JoinOperator:
             made = np.flatnonzero(counts[begin_at:begin]) + begin_at
             if len(made):
                 yield self._output(run, made, counts[made], out[:, :n])
-        self._fresh.append((run.stream, words))
         self._frontier = max(self._frontier, run.frontier)
+        if len(run):
+            self._fresh.append((int(run.ts.max()), run.stream, words))
+        # Where nothing is ever persisted, what waits to be persisted must not pile up.
+        expired = int(self._horizons().min())
+        while self._fresh and self._fresh[0][0] < expired:
+            self._fresh.popleft()
 
     def _output(self, run: Run, made: Words, counts: Words, slots: Words) -> Output:
         ts, clock = run.ts[made], run.clock[made]
@@ -136,15 +142,15 @@ class JoinOperator:
                 del self._chunks[key]
                 entries.append(changed("window", key, None))
         if self._fresh:
-            streams = np.concatenate([stream for stream, _ in self._fresh])
-            words = np.concatenate([words for _, words in self._fresh], axis=1)
+            streams = np.concatenate([stream for _, stream, _ in self._fresh])
+            words = np.concatenate([words for _, _, words in self._fresh], axis=1)
             for stream in range(self.spec.streams):
                 mine = words[:, (streams == stream) & (words[TS] >= horizons[stream])]
                 if mine.shape[1]:
                     key = f"{stream}-{self._epoch}"
                     self._chunks[key] = (stream, int(mine[TS].max()))
                     entries.append(changed("window", key, encode_words({f"w{r}": row for r, row in enumerate(mine)})))
-        self._fresh = []
+        self._fresh.clear()
         self._epoch += 1
         return entries
 
@@ -156,14 +162,4 @@ class JoinOperator:
             words = np.stack([columns[f"w{r}"] for r in range(self.spec.rows)])
             self._epoch = max(self._epoch, epoch + 1)
             self._chunks[key] = (stream, int(words[TS].max()))
-            self._put_back(stream, words)
-
-    def _put_back(self, stream: int, words: Words) -> None:
-        n = words.shape[1]
-        ts = words[TS]
-        # A tuple one tick behind its cutoff is late: it enters its window and probes nothing.
-        everyone = np.full(n, stream, np.int64)
-        run = Run(everyone, words, ts + 1, ts, np.zeros(n, np.int64), BEFORE_ALL, BEFORE_ALL)
-        for _ in self.process(run, True):
-            raise AssertionError("restoring a window made a result")
-        self._fresh = []
+            self._store.put_back(stream, words, self._horizons())

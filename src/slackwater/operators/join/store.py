@@ -101,6 +101,19 @@ def rebuild(
 
 
 @compiled
+def append(new: Words, s: int, words: Words, regions: Words, links: Words, buckets: Words, indexes: Words) -> None:
+    """Put tuples into the window of stream s, for which there must be room."""
+    for i in range(new.shape[1]):
+        slot = regions[s, END]
+        for r in range(words.shape[0]):
+            words[r, slot] = new[r, i]
+        for x in range(len(indexes)):
+            if indexes[x, OF_STREAM] == s:
+                link_in(words, links, buckets, indexes, x, slot)
+        regions[s, END] += 1
+
+
+@compiled
 def count_live(words: Words, regions: Words, horizons: Words) -> Words:
     """Per stream, how many tuples are at or after its horizon."""
     live = np.zeros(len(regions), np.int64)
@@ -157,6 +170,13 @@ class WindowStore:
             self.regions = _regions(np.maximum(before[:, CAPACITY], 2 * wanted))
             self._allocate(buckets)
         rebuild(old, before, horizons, self.words, self.regions, self.links, self.buckets, self.indexes)
+
+    def put_back(self, stream: int, words: Words, horizons: Words) -> None:
+        """Tuples of one stream enter its window again."""
+        arriving = np.zeros(len(self.regions), np.int64)
+        arriving[stream] = words.shape[1]
+        self.make_room(arriving, horizons)
+        append(words, stream, self.words, self.regions, self.links, self.buckets, self.indexes)
 
     @property
     def held(self) -> int:

@@ -1,0 +1,1 @@
+"""Measurements as values: latency, slack, the report of a run."""

@@ -1,0 +1,122 @@
+"""The report of a run: what went in, what came out, what was waited for.
+
+Invariant: tuples = in_time + late + filtered + rejected + held, where held is 0 once the input has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slackwater.kernel import Emission, Observation
+from slackwater.model.time import BEFORE_ALL, MILLISECOND
+from slackwater.observe.distribution import Distribution
+
+
+class SlackUse:
+    """Slack in force, weighted by the event time it was in force for."""
+
+    def __init__(self, initial: int) -> None:
+        self._slack, self._since = initial, BEFORE_ALL
+        self._spans = Distribution()
+        self.largest = initial
+
+    def note(self, changes: Sequence[tuple[int, int]], clock: int) -> None:
+        """Changes of slack as (largest clock, slack from there on), and where the largest clock stands now."""
+        for at, slack in changes:
+            self._until(at)
+            self._slack = slack
+            self.largest = max(self.largest, slack)
+        self._until(clock)
+
+    def _until(self, clock: int) -> None:
+        if self._since != BEFORE_ALL and clock > self._since:
+            self._spans.count(self._slack, clock - self._since)
+        if clock != BEFORE_ALL:
+            self._since = max(self._since, clock)
+
+    def as_ms(self) -> dict[str, float]:
+        """avg, p50, p95, max and last, in milliseconds."""
+        known = self._spans
+        return {
+            "avg": _ms(known.mean if known.weight else self._slack) or 0.0,
+            "p50": _ms(known.quantile(0.5) if known.weight else self._slack) or 0.0,
+            "p95": _ms(known.quantile(0.95) if known.weight else self._slack) or 0.0,
+            "max": _ms(self.largest) or 0.0,
+            "last": _ms(self._slack) or 0.0,
+        }
+
+
+class LatencyUse:
+    """Waiting per result, in event time; what the final flush lets out does not count."""
+
+    def __init__(self) -> None:
+        self._waits = Distribution()
+
+    def note(self, emission: Emission) -> None:
+        if not emission.flushed:
+            self._waits.add(emission.clock - emission.ts, emission.weight)
+
+    def as_ms(self) -> dict[str, float | None]:
+        """avg, p50, p95 and p99, in milliseconds; None where nothing was let out before the end."""
+        quantiles = {name: _ms(self._waits.quantile(p)) for name, p in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))}
+        return {"avg": _ms(self._waits.mean), **quantiles}
+
+
+def _ms(micros: float | None) -> float | None:
+    return None if micros is None else round(micros / MILLISECOND, 3)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `report.json` holds."""
+
+    quality: str
+    controller: str
+    runtime: str
+    observation: Observation
+    unreadable: dict[str, int]
+    """Rows turned away before they could move a clock, by reason."""
+    slack: SlackUse
+    latency: LatencyUse
+    seconds: float
+    interrupted: bool
+    aliases: tuple[str, ...]
+
+    @property
+    def tuples(self) -> int:
+        return self.observation.tuples + sum(self.unreadable.values())
+
+    @property
+    def rejected(self) -> int:
+        return self.observation.ahead + sum(self.unreadable.values())
+
+    def as_json(self) -> dict[str, Any]:
+        """The report as plain data."""
+        seen = self.observation
+        reasons = dict(self.unreadable)
+        if seen.ahead:
+            reasons["ahead"] = seen.ahead
+        idle = {alias: times for alias, times in zip(self.aliases, seen.idle, strict=False) if times}
+        return {
+            "tuples": self.tuples,
+            "in_time": seen.in_time,
+            "late": seen.late,
+            "filtered": seen.filtered,
+            "rejected": self.rejected,
+            "rejected_reasons": reasons,
+            "held": seen.held,
+            "results": seen.results,
+            "slack_ms": self.slack.as_ms(),
+            "latency_ms": self.latency.as_ms(),
+            "seconds": round(self.seconds, 6),
+            "throughput_tps": round(self.tuples / self.seconds, 1) if self.seconds > 0 else None,
+            "compute_ms_per_tuple": round(1000 * self.seconds / self.tuples, 6) if self.tuples else None,
+            "runtime": self.runtime,
+            "epochs": seen.epochs,
+            "quality": self.quality,
+            "controller": self.controller,
+            "idle_timeouts": idle,
+            "interrupted": self.interrupted,
+        }

@@ -1,0 +1,58 @@
+"""Giving rows to columns and computed keys of one input."""
+
+from __future__ import annotations
+
+from slackwater.expressions.tree import Column, Expr, columns_of
+from slackwater.language.bound import StreamRef
+from slackwater.model.batch import FIRST_COLUMN, ROW, TS
+from slackwater.model.schema import Kind
+from slackwater.plan.physical import IDENTITY, Computed, InputPlan
+
+
+class InputLayout:
+    """Hands out rows of one input, each column and each computed expression once."""
+
+    def __init__(self, stream: StreamRef, position: int) -> None:
+        self._stream, self._position = stream, position
+        self._columns: dict[str, int] = {}
+        self._computed: dict[tuple[Expr, str], int] = {}
+        self._next = FIRST_COLUMN
+
+    def column(self, name: str) -> int:
+        """The row of a column; event time and identity have theirs already."""
+        if name == self._stream.schema.time:
+            return TS
+        if name == IDENTITY:
+            return ROW
+        if name not in self._columns:
+            self._columns[name] = self._take()
+        return self._columns[name]
+
+    def value(self, expr: Expr, role: str) -> int:
+        """The row that holds an expression: a plain column is its own row, unless it is a float key."""
+        if isinstance(expr, Column) and (role == "argument" or expr.kind is not Kind.FLOAT):
+            return self.column(expr.name)
+        key = (expr, role)
+        if key not in self._computed:
+            self._computed[key] = self._take()
+        return self._computed[key]
+
+    def _take(self) -> int:
+        self._next += 1
+        return self._next - 1
+
+    def finish(self) -> InputPlan:
+        """Fix the layout; what only filters and computed rows read is placed behind the rows that are shipped."""
+        shipped = self._next
+        for expr in (*self._stream.filters, *(expr for expr, _ in self._computed)):
+            for _, name in columns_of(expr):
+                self.column(name)
+        schema = self._stream.schema
+        return InputPlan(
+            self._stream,
+            self._position,
+            tuple((name, schema[name].kind, row) for name, row in self._columns.items()),
+            tuple(Computed(expr, row, role) for (expr, role), row in self._computed.items()),
+            shipped,
+            self._next,
+        )

@@ -1,0 +1,83 @@
+"""The physical plan: what each input ships, which kernel runs, how results are named.
+
+Invariant: a plan is plain, frozen data. Row 0 of a tuple is its event time, row 1 its identity; every other row is
+given here, and columns that only a filter reads come last and are not shipped to the kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from slackwater.expressions.tree import Expr
+from slackwater.language.bound import BoundQuery, StreamRef
+from slackwater.model.options import Options
+from slackwater.model.quality import Quality
+from slackwater.model.schema import Kind
+from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.join.operator import WindowJoin
+
+IDENTITY = "_row"
+"""The pseudo-column that stands for a tuple's identity."""
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A row that is computed when a tuple is taken in: a key, a group or an argument.
+
+    A join key never matches when it is null or NaN; a group key does form a group then. Both fold -0.0 into 0.0.
+    """
+
+    expr: Expr
+    row: int
+    role: str
+    """"join key", "group key" or "argument"."""
+
+
+@dataclass(frozen=True)
+class InputPlan:
+    """One entry of FROM."""
+
+    stream: StreamRef
+    position: int
+    columns: tuple[tuple[str, Kind, int], ...]
+    """(column, kind, row) of everything read from the source."""
+    computed: tuple[Computed, ...]
+    rows: int
+    """Rows shipped to the kernel."""
+    all_rows: int
+    """Rows including those that only filters read."""
+
+
+@dataclass(frozen=True)
+class OutputColumn:
+    """A result column: a kernel column as it is, or an expression over kernel columns."""
+
+    name: str
+    kind: Kind
+    arrow: pa.DataType
+    source: int | None
+    expr: Expr | None = None
+
+
+@dataclass(frozen=True)
+class PhysicalPlan:
+    """Everything a runtime needs."""
+
+    query: BoundQuery
+    inputs: tuple[InputPlan, ...]
+    operator: WindowJoin | WindowAggregate
+    outputs: tuple[OutputColumn, ...]
+    emitted: tuple[tuple[int, str], ...]
+    """Joins: the (stream, column) that each kernel column holds."""
+    quality: Quality
+    options: Options
+
+    @property
+    def counted(self) -> bool:
+        return isinstance(self.operator, WindowJoin) and self.operator.counted
+
+    @property
+    def joins(self) -> bool:
+        return isinstance(self.operator, WindowJoin)

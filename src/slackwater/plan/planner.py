@@ -1,0 +1,136 @@
+"""From a bound query to a physical plan.
+
+Equalities between two streams become hash keys, everything else a residual condition; filters stay with their input.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+
+from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_of
+from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery
+from slackwater.language.bound import Output as SelectItem
+from slackwater.model.errors import UsageError
+from slackwater.model.schema import Kind
+from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.algebra import AggregateSpec
+from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.probing import Equality
+from slackwater.plan.layout import InputLayout
+from slackwater.plan.physical import IDENTITY, OutputColumn, PhysicalPlan
+
+UTC = pa.timestamp("us", "UTC")
+ARROW_OF = {
+    Kind.INT: pa.int64(),
+    Kind.FLOAT: pa.float64(),
+    Kind.BOOL: pa.bool_(),
+    Kind.TEXT: pa.string(),
+    Kind.TIME: UTC,
+}
+
+
+def plan(query: BoundQuery, *, counted: bool = False, identities: bool = False) -> PhysicalPlan:
+    """The plan of a query.
+
+    `identities` adds what tells results apart: a column `_row_<alias>` per stream of a join, group keys not selected.
+    """
+    if isinstance(query, JoinQuery):
+        return _plan_join(_with_identities(query) if identities else query, counted)
+    if counted:
+        raise UsageError("--count counts the results of a join; an aggregate already counts, with COUNT(*)")
+    return _plan_aggregate(query, identities)
+
+
+def _with_identities(query: JoinQuery) -> JoinQuery:
+    members = tuple(
+        SelectItem(f"{IDENTITY}_{stream.alias}", Column(i, IDENTITY, Kind.INT))
+        for i, stream in enumerate(query.streams)
+    )
+    return replace(query, outputs=query.outputs + members)
+
+
+def _plan_join(query: JoinQuery, counted: bool) -> PhysicalPlan:
+    layouts = [InputLayout(stream, i) for i, stream in enumerate(query.streams)]
+    equalities, conditions = [], []
+    for condition in query.conditions:
+        sides = _equal_sides(condition)
+        if sides is None:
+            conditions.append(condition)
+            continue
+        (left, left_expr), (right, right_expr) = sides
+        left_row = layouts[left].value(left_expr, "join key")
+        equalities.append(Equality(left, left_row, right, layouts[right].value(right_expr, "join key")))
+    read = sorted({pair for condition in conditions for pair in columns_of(condition)})
+    columns = tuple((stream, name, layouts[stream].column(name)) for stream, name in read)
+    selected = () if counted else query.outputs
+    emitted = tuple(dict.fromkeys(pair for item in selected for pair in sorted(columns_of(item.expr))))
+    emit = tuple((stream, layouts[stream].column(name)) for stream, name in emitted)
+    inputs = tuple(layout.finish() for layout in layouts)
+    operator = WindowJoin(
+        tuple(stream.range or 0 for stream in query.streams),
+        tuple(equalities),
+        tuple(conditions),
+        columns,
+        emit,
+        max(one.rows for one in inputs),
+        counted,
+    )
+    outputs = tuple(_join_output(query, item, emitted) for item in selected)
+    return PhysicalPlan(query, inputs, operator, outputs, emitted, query.quality, query.options)
+
+
+def _equal_sides(condition: Expr) -> tuple[tuple[int, Expr], tuple[int, Expr]] | None:
+    """The two streams of an equality that a hash can serve, each with its side."""
+    if not isinstance(condition, Call) or condition.op != "=":
+        return None
+    left, right = condition.args
+    reads = streams_of(left), streams_of(right)
+    if len(reads[0]) != 1 or len(reads[1]) != 1 or reads[0] == reads[1]:
+        return None
+    return (next(iter(reads[0])), left), (next(iter(reads[1])), right)
+
+
+def _join_output(query: JoinQuery, item: SelectItem, emitted: tuple[tuple[int, str], ...]) -> OutputColumn:
+    if not isinstance(item.expr, Column):
+        return OutputColumn(item.name, item.expr.kind, ARROW_OF[item.expr.kind], None, item.expr)
+    column = item.expr
+    schema = query.streams[column.stream].schema
+    known = column.name in schema and column.kind is not Kind.TIME
+    arrow = schema[column.name].arrow if known else ARROW_OF[column.kind]
+    return OutputColumn(item.name, column.kind, arrow, emitted.index((column.stream, column.name)))
+
+
+def _plan_aggregate(query: AggregateQuery, identities: bool) -> PhysicalPlan:
+    layout = InputLayout(query.stream, 0)
+    keys = tuple(layout.value(key.expr, "group key") for key in query.keys)
+    specs = []
+    for call in query.aggregates:
+        if call.argument is None:
+            specs.append(AggregateSpec(call.function))
+        else:
+            row = layout.value(call.argument, "argument")
+            specs.append(AggregateSpec(call.function, row, call.argument.kind, call.parameter))
+    one = layout.finish()
+    assert query.stream.range is not None, "binding an aggregate without a window"
+    operator = WindowAggregate(query.stream.range, query.stream.slide, keys, tuple(specs), one.rows)
+    return PhysicalPlan(
+        query, (one,), operator, _aggregate_outputs(query, identities), (), query.quality, query.options
+    )
+
+
+def _aggregate_outputs(query: AggregateQuery, identities: bool) -> tuple[OutputColumn, ...]:
+    """Window bounds, then keys and aggregates as selected; kernel columns are start, end, keys, aggregates."""
+    schema = query.stream.schema
+    known: dict[str, OutputColumn] = {}
+    for i, key in enumerate(query.keys):
+        expr = key.expr
+        plain = isinstance(expr, Column) and expr.kind is not Kind.TIME
+        arrow = schema[expr.name].arrow if plain and isinstance(expr, Column) else ARROW_OF[expr.kind]
+        known[key.name] = OutputColumn(key.name, expr.kind, arrow, 2 + i)
+    for i, call in enumerate(query.aggregates):
+        known[call.name] = OutputColumn(call.name, call.kind, ARROW_OF[call.kind], 2 + len(query.keys) + i)
+    hidden = [key.name for key in query.keys if identities and key.name not in query.order]
+    bounds = (OutputColumn("window_start", Kind.TIME, UTC, 0), OutputColumn("window_end", Kind.TIME, UTC, 1))
+    return (*bounds, *(known[name] for name in (*query.order, *hidden)))

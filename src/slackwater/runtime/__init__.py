@@ -1,0 +1,1 @@
+"""Where a plan runs: in this process, or on Spark."""

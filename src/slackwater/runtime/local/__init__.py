@@ -1,0 +1,1 @@
+"""The in-process runtime: replays arrivals against the kernels."""

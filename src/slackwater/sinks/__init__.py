@@ -1,0 +1,1 @@
+"""What leaves: results as rows or counts, late rows, rejected rows."""

@@ -1,0 +1,82 @@
+"""A folder of parquet files: results/, late/<stream>/, rejected/<stream>/, report.json.
+
+Invariant: names sort in output order; output of an earlier run in the same folder is replaced, never mixed in, and nothing
+but such output is ever removed.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from slackwater.model.errors import UsageError
+
+ROWS_PER_PART = 1 << 20
+
+
+class PartWriter:
+    """Tables into part-00000.parquet, part-00001.parquet, ... of one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._waiting: list[pa.Table] = []
+        self._rows = 0
+        self._part = 0
+
+    def write(self, table: pa.Table) -> None:
+        self._waiting.append(table)
+        self._rows += table.num_rows
+        if self._rows >= ROWS_PER_PART:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        table = pa.concat_tables(_unified(self._waiting))
+        pq.write_table(table, self._folder / f"part-{self._part:05d}.parquet")
+        self._part += 1
+        self._waiting, self._rows = [], 0
+
+    def close(self, empty: pa.Table | None = None) -> None:
+        """Write what waits; a folder without any row gets the empty table, if one is given."""
+        if not self._waiting and self._part == 0 and empty is not None:
+            self._waiting = [empty]
+        if self._waiting:
+            self._flush()
+
+
+def _unified(tables: list[pa.Table]) -> list[pa.Table]:
+    """Text as plain strings: dictionaries differ from table to table."""
+    plain = []
+    for table in tables:
+        for i, field in enumerate(table.schema):
+            if pa.types.is_dictionary(field.type):
+                table = table.set_column(i, field.name, table.column(i).cast(field.type.value_type))
+        plain.append(table)
+    return plain
+
+
+class OutputFolder:
+    """The folder that `--out` names."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        if path.exists() and not path.is_dir():
+            raise UsageError(f"--out {path}: this is a file; name a folder")
+        for old in ("report.json", "results/part-*.parquet", "late/*/part-*.parquet", "rejected/*/part-*.parquet"):
+            for file in path.glob(old):
+                file.unlink()
+        path.mkdir(parents=True, exist_ok=True)
+        self.results = PartWriter(path / "results")
+
+    def aside(self, what: str, stream: str, table: pa.Table) -> None:
+        """Late or rejected rows of one stream."""
+        writer = PartWriter(self.path / what / stream)
+        writer.write(table)
+        writer.close()
+
+    def report(self, content: dict[str, Any]) -> None:
+        (self.path / "report.json").write_text(json.dumps(content, indent=2) + "\n")

@@ -1,0 +1,85 @@
+"""Kernel output to Arrow: words get their names and types back.
+
+Invariant: a table has the SELECT list in its order; a join adds `_ts` at the end.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slackwater.expressions.compile import compile_map
+from slackwater.kernel import NO_LATE, Emission
+from slackwater.model.batch import Words
+from slackwater.model.schema import NULL_FLOAT, Kind
+from slackwater.model.time import SECOND
+from slackwater.plan.physical import OutputColumn, PhysicalPlan
+from slackwater.sources.codebook import Codebook
+from slackwater.sources.encode import UTC, decode_column
+
+
+class RowMaker:
+    """Turns emissions of one plan into tables."""
+
+    def __init__(self, plan: PhysicalPlan, codebook: Codebook) -> None:
+        self._plan, self._codebook = plan, codebook
+        places = {pair: i for i, pair in enumerate(plan.emitted)}
+        self._maps = {
+            column.name: compile_map(column.expr, lambda stream, name: places[stream, name], codebook.code)
+            for column in plan.outputs
+            if column.expr is not None
+        }
+
+    def table(self, emission: Emission) -> pa.Table:
+        """The results of an emission as rows."""
+        computed = np.stack(emission.columns) if self._maps else None
+        arrays = [self._column(column, emission, computed) for column in self._plan.outputs]
+        names = [column.name for column in self._plan.outputs]
+        if self._plan.joins:
+            arrays.append(pa.array(emission.ts).cast(UTC))
+            names.append("_ts")
+        return pa.table(arrays, names=names)
+
+    def empty(self) -> pa.Table:
+        """No results, with the right columns."""
+        width = len(self._plan.emitted) if self._plan.joins else len(self._plan.outputs)
+        nothing = np.zeros(0, np.int64)
+        return self.table(Emission(nothing, (nothing,) * max(1, width), nothing, None, NO_LATE))
+
+    def _column(self, column: OutputColumn, emission: Emission, computed: Words | None) -> pa.Array:
+        if column.source is not None:
+            words = emission.columns[column.source]
+        else:
+            assert computed is not None
+            values = self._maps[column.name](computed, computed.view(np.float64), computed.shape[1])
+            words = values.astype(np.int64, copy=False) if column.kind is not Kind.FLOAT else _nulls_marked(values)
+        return decode_column(words, column.kind, column.arrow, self._codebook)
+
+
+def _nulls_marked(values: npt.NDArray[np.float64]) -> Words:
+    return np.where(np.isnan(values), NULL_FLOAT, np.ascontiguousarray(values).view(np.int64))
+
+
+class SecondCounts:
+    """Results counted by the second of their timestamp."""
+
+    def __init__(self) -> None:
+        self._counts: dict[int, int] = {}
+
+    def note(self, emission: Emission) -> None:
+        assert emission.weight is not None
+        seconds = emission.ts // SECOND
+        edges = np.concatenate([[0], np.flatnonzero(np.diff(seconds)) + 1]) if len(seconds) else np.zeros(0, np.int64)
+        ends = np.append(edges[1:], len(seconds))
+        for begin, end in zip(edges.tolist(), ends.tolist(), strict=True):
+            # Python integers do not overflow where a second has more results than a word can count.
+            total = sum(emission.weight[begin:end].tolist())
+            second = int(seconds[begin])
+            self._counts[second] = self._counts.get(second, 0) + total
+
+    def table(self) -> pa.Table:
+        """(second, count), in order."""
+        seconds = sorted(self._counts)
+        moments = pa.array([second * SECOND for second in seconds], pa.int64()).cast(UTC)
+        return pa.table({"second": moments, "count": pa.array([self._counts[s] for s in seconds], pa.int64())})

@@ -1,0 +1,149 @@
+"""Arrow columns to words, and back. The one place where a null, a unit or a type of the outside is looked at.
+
+Invariant: after encoding, a FLOAT word is a number, the canonical NaN or NULL_FLOAT; any other word is a value or
+NULL_WORD. A value that no word can hold marks its row as bad; it is never changed silently.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC as UTC_ZONE
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.model.batch import Flags, Words
+from slackwater.model.schema import NULL_FLOAT, NULL_WORD, Kind
+from slackwater.model.time import MAX_TIME, MICROSECOND, MILLISECOND, MIN_TIME, SECOND
+from slackwater.sources.codebook import Codebook
+
+TIME_UNITS = {"s": SECOND, "ms": MILLISECOND, "us": MICROSECOND, "ns": 0}
+UTC = pa.timestamp("us", "UTC")
+
+REASONS = ("", "null_time", "nan_time", "unparsable_time", "time_out_of_range", "value_out_of_range", "ahead")
+"""Why a row was turned away before it could move a clock; a row carries the position of its reason, 0 for none."""
+GOOD, NULL_TIME, NAN_TIME, UNPARSABLE_TIME, TIME_OUT_OF_RANGE, VALUE_OUT_OF_RANGE, AHEAD = range(len(REASONS))
+
+Reasons = npt.NDArray[np.uint8]
+
+
+def encode_column(values: pa.ChunkedArray, kind: Kind, codebook: Codebook) -> tuple[Words, Flags]:
+    """The words of a column, and which rows hold a value that no word can."""
+    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    if kind is Kind.TEXT:
+        return codebook.encode(array), np.zeros(len(array), np.bool_)
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    null = array.is_null().to_numpy(zero_copy_only=False)
+    if kind is Kind.FLOAT:
+        floats = _filled(array.cast(pa.float64()), 0.0)
+        words = np.where(np.isnan(floats), np.nan, floats).view(np.int64)
+        words[null] = NULL_FLOAT
+        return words, np.zeros(len(array), np.bool_)
+    if kind is Kind.TIME:
+        array = array.cast(pa.timestamp("us", getattr(array.type, "tz", None)), safe=False).cast(pa.int64())
+    bad = np.zeros(len(array), np.bool_)
+    if pa.types.is_uint64(array.type):
+        large = _filled(pc.greater(array, pa.scalar(2**63 - 1, pa.uint64())), False)
+        bad |= large
+        array = pc.if_else(pa.array(large), pa.scalar(0, pa.uint64()), array)
+    words = _filled(array.cast(pa.int64()), 0).copy()
+    bad |= words == NULL_WORD
+    words[null] = NULL_WORD
+    return words, bad
+
+
+def encode_time(values: pa.ChunkedArray, unit: str) -> tuple[Words, Reasons]:
+    """Event times in microseconds, and per row why it has none.
+
+    >>> words, why = encode_time(pa.chunked_array([pa.array([1, None, 3])]), "ms")
+    >>> words.tolist()[::2], [REASONS[code] for code in why]
+    ([1000, 3000], ['', 'null_time', ''])
+    """
+    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    why: Reasons = np.zeros(len(array), np.uint8)
+    null = array.is_null().to_numpy(zero_copy_only=False)
+    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+        array = _parsed(array)
+        why[array.is_null().to_numpy(zero_copy_only=False)] = UNPARSABLE_TIME
+    if pa.types.is_timestamp(array.type) or pa.types.is_date(array.type):
+        scale = {"s": "s", "ms": "ms", "us": "us", "ns": "ns"}.get(getattr(array.type, "unit", "ms"), "ms")
+        if pa.types.is_date(array.type):
+            array = array.cast(pa.timestamp("ms"))
+        raw, unit = _filled(array.cast(pa.int64()), 0), scale
+    elif pa.types.is_floating(array.type):
+        floats = _filled(array.cast(pa.float64()), 0.0)
+        why[np.isnan(floats)] = NAN_TIME
+        return _from_floats(floats, unit, why, null)
+    else:
+        bad = np.zeros(len(array), np.bool_)
+        if pa.types.is_uint64(array.type):
+            bad = _filled(pc.greater(array, pa.scalar(2**63 - 1, pa.uint64())), False)
+            array = pc.if_else(pa.array(bad), pa.scalar(0, pa.uint64()), array)
+        why[bad] = TIME_OUT_OF_RANGE
+        raw = _filled(array.cast(pa.int64()), 0)
+    size = TIME_UNITS[unit]
+    if size == 0:
+        words = raw // 1000
+        far = np.zeros(len(raw), np.bool_)
+    else:
+        far = (raw > MAX_TIME // size) | (raw < -(MAX_TIME // size))
+        words = np.where(far, 0, raw) * size
+    why[far | (words > MAX_TIME) | (words < MIN_TIME)] = TIME_OUT_OF_RANGE
+    why[null] = NULL_TIME
+    return words, why
+
+
+def _parsed(array: pa.Array) -> pa.Array:
+    """ISO 8601 strings as timestamps, UTC unless they say otherwise; null where a string is none."""
+    try:
+        return array.cast(pa.timestamp("us"))
+    except pa.ArrowInvalid:
+        return pa.array([_parsed_one(text) for text in array.to_pylist()], pa.timestamp("us"))
+
+
+def _parsed_one(text: str | None) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat((text or "").strip())
+    except ValueError:
+        return None
+    return moment.astimezone(UTC_ZONE).replace(tzinfo=None) if moment.tzinfo else moment
+
+
+def _from_floats(floats: npt.NDArray[np.float64], unit: str, why: Reasons, null: Flags) -> tuple[Words, Reasons]:
+    scale = TIME_UNITS[unit] or 1e-3
+    with np.errstate(invalid="ignore", over="ignore"):
+        micros = np.round(floats * scale)
+        far = np.abs(micros) > MAX_TIME
+    why[far] = TIME_OUT_OF_RANGE
+    why[null] = NULL_TIME
+    return np.where(why == GOOD, micros, 0).astype(np.int64), why
+
+
+def _filled(array: pa.Array, value: object) -> npt.NDArray[Any]:
+    filled = pc.fill_null(array, value) if array.null_count else array
+    if isinstance(filled, pa.ChunkedArray):
+        filled = filled.combine_chunks()
+    return np.asarray(filled.to_numpy(zero_copy_only=False))
+
+
+def decode_column(words: Words, kind: Kind, arrow: pa.DataType, codebook: Codebook) -> pa.Array:
+    """Words as an Arrow column of the type it came with (text as a dictionary, event times as UTC timestamps)."""
+    if kind is Kind.TEXT:
+        return codebook.decode(words)
+    if kind is Kind.FLOAT:
+        array = pa.array(np.ascontiguousarray(words).view(np.float64), mask=words == NULL_FLOAT)
+        return array if not pa.types.is_float32(arrow) else array.cast(arrow)
+    null = words == NULL_WORD
+    mask = null if null.any() else None
+    if kind is Kind.BOOL:
+        return pa.array(words == 1, mask=mask)
+    array = pa.array(words, mask=mask)
+    if kind is Kind.TIME:
+        return array.cast(UTC)
+    return array.cast(arrow) if pa.types.is_integer(arrow) else array

@@ -1,0 +1,110 @@
+"""Replaying recorded streams: all inputs of a plan as one sequence of arrivals.
+
+Invariant: `arrival` is order only. Ties go by the order in which the streams were named, then by row. A stream read under
+two aliases arrives at both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.model.batch import Batch, Words
+from slackwater.model.errors import DataError, QueryError
+from slackwater.plan.physical import PhysicalPlan
+from slackwater.sources.codebook import Codebook
+from slackwater.sources.encode import GOOD, encode_time
+from slackwater.sources.files import ARRIVAL
+from slackwater.sources.ingest import Ingested, ingest
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Arrivals of a plan's inputs, in order."""
+
+    inputs: tuple[Ingested, ...]
+    tables: tuple[pa.Table, ...]
+    """The source rows of each input, for late and rejected rows."""
+    codebook: Codebook
+    rows: int
+    stream: Words
+    row: Words
+    heard: Words | None
+
+    def __len__(self) -> int:
+        return len(self.stream)
+
+    def batches(self, size: int) -> Iterator[Batch]:
+        """The good rows in arrival order, `size` at a time."""
+        for begin in range(0, len(self), size):
+            stream, row = self.stream[begin : begin + size], self.row[begin : begin + size]
+            heard = None if self.heard is None else self.heard[begin : begin + size]
+            yield self._gathered(stream, row, heard)
+
+    def _gathered(self, stream: Words, row: Words, heard: Words | None) -> Batch:
+        words = np.zeros((self.rows, len(stream)), np.int64)
+        passes = np.ones(len(stream), np.bool_)
+        for s, one in enumerate(self.inputs):
+            if len(self.inputs) == 1:
+                gapless = row[-1] - row[0] + 1 == len(row)
+                where = slice(row[0], row[-1] + 1) if gapless else row
+                return Batch(stream, np.ascontiguousarray(one.words[:, where]), one.passes[where], heard)
+            mine = np.flatnonzero(stream == s)
+            words[: len(one.words), mine] = one.words[:, row[mine]]
+            passes[mine] = one.passes[row[mine]]
+        return Batch(stream, words, passes, heard)
+
+
+def replay(
+    plan: PhysicalPlan, sources: Mapping[str, pa.Table], time_unit: str, arrival_time: str | None = None
+) -> Replay:
+    """Encode the sources of a plan and put their rows into arrival order."""
+    codebook = Codebook()
+    tables = tuple(sources[one.stream.source] for one in plan.inputs)
+    inputs = tuple(ingest(one, table, codebook, time_unit) for one, table in zip(plan.inputs, tables, strict=True))
+    names = list(dict.fromkeys(name for name in sources if any(one.stream.source == name for one in plan.inputs)))
+    lines = []
+    for position, one in enumerate(plan.inputs):
+        table = tables[position]
+        arrival = _arrival(one.stream.source, table) if len(names) > 1 else np.arange(table.num_rows)
+        order = np.full(table.num_rows, names.index(one.stream.source), np.int64)
+        lines.append((np.full(table.num_rows, position, np.int64), order, np.arange(table.num_rows), arrival))
+    stream, order, row, arrival = (np.concatenate(column) for column in zip(*lines, strict=True))
+    if len(plan.inputs) > 1:
+        sequence = np.lexsort((stream, row, order, arrival))
+        stream, row = stream[sequence], row[sequence]
+    good = np.concatenate([one.reasons == GOOD for one in inputs])
+    begins = np.concatenate([[0], np.cumsum([table.num_rows for table in tables])])
+    keep = good[begins[stream] + row]
+    stream, row = stream[keep], row[keep]
+    heard = None
+    if arrival_time is not None:
+        moments = np.concatenate([_moments(one.stream.source, table, arrival_time, time_unit)
+                                  for one, table in zip(plan.inputs, tables, strict=True)])  # fmt: skip
+        heard = moments[begins[stream] + row]
+    return Replay(inputs, tables, codebook, plan.operator.rows, stream, row, heard)
+
+
+def _arrival(source: str, table: pa.Table) -> Words:
+    if ARRIVAL not in table.column_names:
+        raise QueryError(
+            f"stream {source} has no column '{ARRIVAL}'; with several files each needs one, to say in which order rows came"
+        )
+    column = table.column(ARRIVAL)
+    if not pa.types.is_integer(column.type):
+        raise QueryError(f"stream {source}: column '{ARRIVAL}' must hold integers, not {column.type}")
+    if column.null_count:
+        raise DataError(f"stream {source}: column '{ARRIVAL}' has {column.null_count} nulls; every row needs its place")
+    return column.cast(pa.int64()).to_numpy()
+
+
+def _moments(source: str, table: pa.Table, column: str, unit: str) -> Words:
+    if column not in table.column_names:
+        raise QueryError(f"stream {source} has no column '{column}' to take arrival times from")
+    moments, reasons = encode_time(table.column(column), unit)
+    if (reasons != GOOD).any():
+        raise DataError(f"stream {source}: column '{column}' has rows without an arrival time")
+    return moments
