@@ -45,6 +45,15 @@ class LocalRun:
         self._latency = LatencyUse()
         self._done = 0
 
+    def warm_up(self) -> None:
+        """Have everything compiled before the clock runs, on a kernel that is thrown away."""
+        for batch in self.replay.batches(64):
+            kernel = kernel_for(self.plan, self.epochs, self.replay.codebook)
+            kernel.absorb(batch)
+            for _ in kernel.advance(end=True):
+                pass
+            return
+
     def emissions(self) -> Iterator[Emission]:
         """Run to the end of the input, or until interrupted; yields what holds results."""
         batches = self.replay.batches(BATCH)
@@ -106,9 +115,7 @@ class LocalRun:
         row = _joined([late.row[mine] for late, mine in parts])
         delay = _joined([late.delay[mine] for late, mine in parts])
         frontier = _joined([late.frontier[mine] for late, mine in parts])
-        return self._aside(
-            position, row, {"delay": pa.array(delay / 1000.0), "frontier": pa.array(frontier).cast(UTC)}
-        )
+        return self._aside(position, row, {"delay": pa.array(delay / 1000.0), "frontier": pa.array(frontier).cast(UTC)})
 
     def rejected_rows(self, position: int) -> pa.Table:
         """Rejected rows of one input: stream, reason, and the row."""

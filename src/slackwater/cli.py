@@ -1,0 +1,200 @@
+"""The command line: run, verify, explain, demo, workload.
+
+Exit codes: 0 fine, 2 wrong use or query, 3 data that cannot be read, 1 anything else, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from slackwater.model.errors import SlackwaterError, UsageError
+
+app = typer.Typer(
+    name="slackwater",
+    help="Say how good the answer must be, not how long to wait.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+INTERRUPTED = 130
+
+Query = Annotated[Path, typer.Argument(help="A file with the query.", show_default=False)]
+Streams = Annotated[
+    list[str],
+    typer.Option("--stream", help="NAME=FILE.parquet[?column=value&...], once per stream. Rows are in arrival order."),
+]
+Time = Annotated[str, typer.Option("--time", help="The event-time column.")]
+TimeUnit = Annotated[str, typer.Option("--time-unit", help="Unit of integer event times: s, ms, us or ns.")]
+Epoch = Annotated[str, typer.Option("--epoch", help="1: release tuple by tuple; N: every N tuples; or a duration.")]
+Count = Annotated[bool, typer.Option("--count", help="Count the results per second instead of making rows.")]
+ArrivalTime = Annotated[
+    str | None, typer.Option("--arrival-time", help="Column with the moment of arrival, for idle timeouts.")
+]
+IdleTimeout = Annotated[
+    str | None, typer.Option("--idle-timeout", help="Stop waiting for a stream that is silent for so long.")
+]
+MaxAhead = Annotated[
+    str | None, typer.Option("--max-ahead", help="How far ahead of its stream a tuple may be unconfirmed [10 minutes].")
+]
+InitialSlack = Annotated[str | None, typer.Option("--initial-slack", help="Slack to begin with.")]
+Runtime = Annotated[str, typer.Option("--runtime", help="Where to run it: local.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.command()
+def run(
+    query: Query,
+    stream: Streams,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for results, late and rejected rows.")] = None,
+    runtime: Runtime = "local",
+    epoch: Epoch = "1",
+    time: Time = "ts",
+    time_unit: TimeUnit = "ms",
+    count: Count = False,
+    arrival_time: ArrivalTime = None,
+    idle_timeout: IdleTimeout = None,
+    max_ahead: MaxAhead = None,
+    initial_slack: InitialSlack = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run a query over recorded streams."""
+    from slackwater.commands.prepare import epochs_of, prepare
+    from slackwater.commands.run import run_query, show
+    from slackwater.plan.explain import explain as explained
+    from slackwater.plan.planner import plan
+
+    _only_local(runtime)
+    epochs = epochs_of(epoch)
+    prepared = prepare(query, stream, time, time_unit, _options(idle_timeout, max_ahead, initial_slack))
+    if prepared.bound.explain:
+        print(explained(plan(prepared.bound.query, counted=count), prepared.bound.quality_stated))
+        return
+    if out is None:
+        raise UsageError("--out FOLDER is missing: it says where results, late and rejected rows go")
+    report = run_query(prepared, epochs, out, count, arrival_time, quiet)
+    show(report, out, Console())
+    if report.interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+@app.command()
+def verify(
+    query: Query,
+    stream: Streams,
+    runtime: Runtime = "local",
+    epoch: Epoch = "1",
+    time: Time = "ts",
+    time_unit: TimeUnit = "ms",
+    count: Count = False,
+    arrival_time: ArrivalTime = None,
+    idle_timeout: IdleTimeout = None,
+    max_ahead: MaxAhead = None,
+    initial_slack: InitialSlack = None,
+    period: Annotated[str | None, typer.Option("--period", help="Recall is measured over so long [1 minute].")] = None,
+    interval: Annotated[str, typer.Option("--interval", help="Recall is measured so often.")] = "1 second",
+    json_: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run a query and compare it with the truth, computed by DuckDB on the sorted input."""
+    from slackwater.commands.prepare import epochs_of, prepare
+    from slackwater.commands.verify import show, verify_query
+
+    _only_local(runtime)
+    epochs = epochs_of(epoch)
+    measured = _duration("period", period), _duration("interval", interval)
+    prepared = prepare(query, stream, time, time_unit, _options(idle_timeout, max_ahead, initial_slack))
+    verified = verify_query(prepared, epochs, count, arrival_time, measured[0], measured[1] or 0, quiet or json_)
+    if json_:
+        print(json.dumps(verified.as_json(), indent=2))
+    else:
+        show(verified, Console())
+    if not verified.verdict.sound:
+        raise typer.Exit(1)
+
+
+@app.command()
+def explain(query: Query, stream: Streams, time: Time = "ts", time_unit: TimeUnit = "ms", count: Count = False) -> None:
+    """Print the physical plan of a query."""
+    from slackwater.commands.prepare import prepare
+    from slackwater.plan.explain import explain as explained
+    from slackwater.plan.planner import plan
+
+    prepared = prepare(query, stream, time, time_unit, {})
+    print(explained(plan(prepared.bound.query, counted=count), prepared.bound.quality_stated))
+
+
+@app.command()
+def workload(
+    name: Annotated[str, typer.Argument(help="dsyn3, dsyn4, soccer, velocity1, velocity2 or plugs.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the streams and the query.")],
+    seed: Annotated[int, typer.Option("--seed")] = 0,
+    minutes: Annotated[float | None, typer.Option("--minutes", help="Shorter or longer than published.")] = None,
+) -> None:
+    """Write a seeded workload: one parquet file per stream, and its query."""
+    from slackwater.workloads import WORKLOADS, write
+
+    if name not in WORKLOADS:
+        raise UsageError(f"there is no workload '{name}'; there are {', '.join(WORKLOADS)}")
+    arguments = {"seed": seed} if minutes is None else {"seed": seed, "minutes": minutes}
+    try:
+        made = WORKLOADS[name](**arguments)
+    except TypeError:
+        raise UsageError(f"workload {name} has the published length only; leave --minutes out") from None
+    files = write(made, out)
+    streams = " ".join(f"--stream {file.stem}={file}" for file in files if file.suffix == ".parquet")
+    print(
+        f"wrote {', '.join(str(file) for file in files)}\nrun it: slackwater run {out / 'query.sql'} {streams} --out DIR"
+    )
+
+
+@app.command()
+def demo(
+    seconds: Annotated[int, typer.Option("--seconds", help="How much of the game to play.")] = 120,
+    seed: Annotated[int, typer.Option("--seed")] = 0,
+    runtime: Runtime = "local",
+) -> None:
+    """Two teams, positions out of order: who comes within 5 metres of whom, and what waiting costs."""
+    from slackwater.commands.demo import play
+
+    _only_local(runtime)
+    play(seconds, seed, Console())
+
+
+def _only_local(runtime: str) -> None:
+    if runtime != "local":
+        raise UsageError(f"--runtime {runtime}: only 'local' is offered yet")
+
+
+def _options(idle_timeout: str | None, max_ahead: str | None, initial_slack: str | None) -> dict[str, str | None]:
+    return {"idle_timeout": idle_timeout, "max_ahead": max_ahead, "initial_slack": initial_slack}
+
+
+def _duration(name: str, text: str | None) -> int | None:
+    from slackwater.model.time import parse_duration
+
+    try:
+        return None if text is None else parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"--{name}: {error}") from None
+
+
+def main() -> None:
+    """The entry point: every failure becomes one message and an exit code."""
+    try:
+        app()
+    except SlackwaterError as error:
+        Console(stderr=True).print(f"error: {error}", style="bold red", highlight=False, markup=False)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

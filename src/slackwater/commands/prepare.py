@@ -1,0 +1,90 @@
+"""From the words of a command line to a bound query and its streams."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from slackwater.language.bind import Bound, bind, sources_of
+from slackwater.language.bound import AggregateQuery, JoinQuery
+from slackwater.model.errors import UsageError
+from slackwater.model.options import Options
+from slackwater.model.time import parse_duration
+from slackwater.operators.pipeline import Epochs
+from slackwater.sources.encode import TIME_UNITS
+from slackwater.sources.files import StreamFile, schema_of
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A query ready to be planned, with the rows of its streams."""
+
+    bound: Bound
+    sources: dict[str, pa.Table]
+    time_unit: str
+
+
+def prepare(query: Path, streams: list[str], time: str, time_unit: str, overrides: dict[str, str | None]) -> Prepared:
+    """Read the query and its streams, and bind one to the others."""
+    if time_unit not in TIME_UNITS:
+        raise UsageError(f"--time-unit {time_unit}: it is one of {', '.join(TIME_UNITS)}")
+    try:
+        text = query.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"the query {query} cannot be read: {error}") from None
+    files = [StreamFile.parse(stream) for stream in streams]
+    names = [file.name for file in files]
+    if len(set(names)) < len(names):
+        raise UsageError("a stream is given twice; each --stream needs a name of its own")
+    needed = sources_of(text)
+    _check_names(names, needed)
+    sources = {file.name: file.read() for file in files}
+    bound = bind(text, {name: schema_of(name, table, time) for name, table in sources.items()})
+    return Prepared(_with_options(bound, overrides), sources, time_unit)
+
+
+def _check_names(given: list[str], needed: tuple[str, ...]) -> None:
+    folded = {name.lower() for name in given}
+    missing = [name for name in needed if name.lower() not in folded]
+    if missing:
+        raise UsageError(f"the query reads {', '.join(missing)}: give it as --stream {missing[0]}=FILE.parquet")
+    unused = [name for name in given if name.lower() not in {source.lower() for source in needed}]
+    if unused:
+        raise UsageError(f"--stream {unused[0]}: the query does not read it; it reads {', '.join(needed)}")
+
+
+def _with_options(bound: Bound, overrides: dict[str, str | None]) -> Bound:
+    given = {name: _duration(name, value) for name, value in overrides.items() if value is not None}
+    query = bound.query
+    options: Options = replace(query.options, **given)
+    if isinstance(query, JoinQuery):
+        return replace(bound, query=replace(query, options=options))
+    assert isinstance(query, AggregateQuery)
+    return replace(bound, query=replace(query, options=options))
+
+
+def _duration(name: str, value: str) -> int:
+    try:
+        return parse_duration(value)
+    except ValueError as error:
+        raise UsageError(f"--{name.replace('_', '-')}: {error}") from None
+
+
+def epochs_of(text: str) -> Epochs:
+    """`1` is tuple release, `N` so many tuples, a duration so much event time.
+
+    >>> epochs_of("1000").tuples, epochs_of("1 s").span, epochs_of("1").each_tuple
+    (1000, 1000000, True)
+    """
+    stripped = text.strip()
+    if stripped.isdigit():
+        count = int(stripped)
+        if count == 0:
+            raise UsageError("--epoch 0: an epoch has at least one tuple")
+        return Epochs(each_tuple=True) if count == 1 else Epochs(tuples=count)
+    span = _duration("epoch", stripped)
+    if span == 0:
+        raise UsageError(f"--epoch {text}: an epoch is longer than nothing")
+    return Epochs(span=span)

@@ -1,0 +1,74 @@
+"""`slackwater run`: a query over recorded streams, into a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from slackwater.commands.prepare import Prepared
+from slackwater.commands.progress import progress
+from slackwater.observe.report import Report
+from slackwater.operators.pipeline import Epochs
+from slackwater.plan.planner import plan
+from slackwater.runtime.local.run import LocalRun
+from slackwater.sinks.folder import OutputFolder
+from slackwater.sinks.rows import RowMaker, SecondCounts
+from slackwater.sources.replay import replay
+
+
+def run_query(
+    prepared: Prepared, epochs: Epochs, out: Path, counted: bool, arrival_time: str | None, quiet: bool
+) -> Report:
+    """Run a query and write what it lets out; returns the report that was written."""
+    physical = plan(prepared.bound.query, counted=counted)
+    arrivals = replay(physical, prepared.sources, prepared.time_unit, arrival_time)
+    run = LocalRun(physical, arrivals, epochs)
+    run.warm_up()
+    folder = OutputFolder(out)
+    maker, counts = RowMaker(physical, arrivals.codebook), SecondCounts()
+    with progress(run, quiet) as bar:
+        for emission in run.emissions():
+            if counted:
+                counts.note(emission)
+            else:
+                folder.results.write(maker.table(emission))
+            bar.tick()
+    if counted:
+        folder.results.write(counts.table())
+    folder.results.close(None if counted else maker.empty())
+    for position, one in enumerate(physical.inputs):
+        for what, rows in (("late", run.late_rows(position)), ("rejected", run.rejected_rows(position))):
+            if rows.num_rows:
+                folder.aside(what, one.stream.alias, rows)
+    report = run.report()
+    folder.report(report.as_json())
+    return report
+
+
+def show(report: Report, out: Path, console: Console) -> None:
+    """The report as a short table."""
+    content = report.as_json()
+    slack, latency = content["slack_ms"], content["latency_ms"]
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_row("results", f"{content['results']:,}")
+    table.add_row(
+        "tuples",
+        f"{content['tuples']:,}: {content['in_time']:,} in time, {content['late']:,} late, "
+        f"{content['filtered']:,} filtered, {content['rejected']:,} rejected"
+        + (f", {content['held']:,} still held" if content["held"] else ""),
+    )
+    for reason, count in content["rejected_reasons"].items():
+        table.add_row("", f"rejected as {reason}: {count:,}")
+    for stream, times in content["idle_timeouts"].items():
+        table.add_row("", f"idle timeout let the others go on without {stream}: {times:,} times")
+    table.add_row("slack", f"{slack['avg']:,g} ms on average, at most {slack['max']:,g} ms")
+    if latency["avg"] is not None:
+        table.add_row("latency", f"{latency['avg']:,g} ms on average, 95 % within {latency['p95']:,g} ms (event time)")
+    rate = content["throughput_tps"]
+    table.add_row("speed", f"{rate:,.0f} tuples/s" if rate else "no tuples")
+    table.add_row("written to", str(out))
+    console.print(table)
+    if report.interrupted:
+        console.print("interrupted: everything let out so far is written; held tuples were not flushed")

@@ -1,0 +1,157 @@
+"""`slackwater verify`: run a query, and have an independent engine say what it should have answered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+
+from slackwater.commands.prepare import Prepared
+from slackwater.commands.progress import progress
+from slackwater.judge import JudgedInput, Verdict, judge
+from slackwater.model.errors import SlackwaterError
+from slackwater.model.quality import Recall, RelativeError
+from slackwater.model.time import SECOND, format_duration
+from slackwater.observe.report import Report
+from slackwater.operators.pipeline import Epochs
+from slackwater.plan.planner import plan
+from slackwater.runtime.local.run import LocalRun
+from slackwater.sinks.rows import RowMaker, SecondCounts
+from slackwater.sources.replay import replay
+
+RECALLS = (0.9, 0.95, 0.99, 1.0)
+ERRORS = (0.0, 0.01, 0.05, 0.1)
+
+
+@dataclass(frozen=True)
+class Verified:
+    """A run and its verdict."""
+
+    report: Report
+    verdict: Verdict
+    target: float | None
+    period: int
+    interval: int
+
+    def as_json(self) -> dict[str, Any]:
+        levels = self.levels()
+        report = self.report.as_json()
+        kept = ("tuples", "in_time", "late", "filtered", "rejected", "epochs", "slack_ms", "latency_ms", "runtime")
+        return {
+            **self.verdict.to_json(),
+            "fulfilment": {f"{x:g}": self.verdict.fulfilment(x) for x in levels},
+            "target": self.target,
+            "period_ms": self.period / 1000,
+            "interval_ms": self.interval / 1000,
+            "measured": [
+                {"t_ms": t / 1000, self.verdict.measure: value if np.isfinite(value) else None}
+                for t, value in self.verdict.measurements
+            ],
+            **{name: report[name] for name in kept},
+        }
+
+    def levels(self) -> tuple[float, ...]:
+        usual = RECALLS if self.verdict.measure == "recall" else ERRORS
+        return usual if self.target is None else tuple(sorted({*usual, self.target}))
+
+
+def verify_query(
+    prepared: Prepared, epochs: Epochs, counted: bool, arrival_time: str | None,
+    period: int | None, interval: int, quiet: bool,
+) -> Verified:  # fmt: skip
+    """Run a query and judge it."""
+    query = prepared.bound.query
+    physical = plan(query, counted=counted, identities=True)
+    arrivals = replay(physical, prepared.sources, prepared.time_unit, arrival_time)
+    run = LocalRun(physical, arrivals, epochs)
+    run.warm_up()
+    maker, counts = RowMaker(physical, arrivals.codebook), SecondCounts()
+    produced: list[pa.Table] = []
+    with progress(run, quiet) as bar:
+        for emission in run.emissions():
+            if counted:
+                counts.note(emission)
+            else:
+                produced.append(maker.table(emission))
+            bar.tick()
+    if run.interrupted:
+        raise KeyboardInterrupt
+    rows = counts.table() if counted else produced or [maker.empty()]
+    quality = query.quality
+    if period is None:
+        period = quality.over if isinstance(quality, Recall) else 60 * SECOND
+    target = quality.target if isinstance(quality, Recall) else None
+    if isinstance(quality, RelativeError):
+        target = quality.bound
+    inputs = [_judged(run, position) for position in range(len(physical.inputs))]
+    verdict = judge(query, inputs, rows, counted=counted, period=period, interval=interval)
+    return Verified(run.report(), verdict, target, period, interval)
+
+
+def _judged(run: LocalRun, position: int) -> JudgedInput:
+    """The rows of one input that were not rejected, with their identity and how they fared."""
+    table = run.replay.tables[position]
+    words = run.replay.inputs[position].words
+    late = np.zeros(table.num_rows, np.bool_)
+    frontier = np.zeros(table.num_rows, np.int64)
+    row, met = run.frontiers(position)
+    late[row], frontier[row] = True, met
+    keep = np.ones(table.num_rows, np.bool_)
+    keep[run.rejected(position)] = False
+    own = {"_row": words[1], "_ts": words[0], "_late": late, "_frontier": frontier}
+    taken = [name for name in own if name in table.column_names]
+    if taken:
+        raise SlackwaterError(f"verify needs the column name {taken[0]} for itself; rename it in the stream")
+    for name, values in own.items():
+        table = table.append_column(name, pa.array(values))
+    return JudgedInput(table.filter(pa.array(keep)))
+
+
+def show(verified: Verified, console: Console) -> None:
+    """The verdict as a table, the measurements in one line each level."""
+    verdict = verified.verdict
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_row("results", f"{verdict.results:,}")
+    table.add_row("true_results", f"{verdict.true_results:,}")
+    explained = f"{verdict.missing_late:,} because of late tuples, {verdict.missing_unexplained:,} unexplained"
+    table.add_row("missing", f"{verdict.missing:,} ({explained})")
+    table.add_row("missing_unexplained", f"{verdict.missing_unexplained:,}")
+    table.add_row("spurious", f"{verdict.spurious:,}")
+    table.add_row("out_of_order", f"{verdict.out_of_order:,}")
+    table.add_row("recall_overall", f"{verdict.recall_overall:.6f}")
+    table.add_row("late tuples", f"{verified.report.observation.late:,} of {verified.report.tuples:,}")
+    console.print(table)
+    if not verdict.measurements:
+        console.print(f"no measurement: the streams are shorter than one period of {format_duration(verified.period)}")
+        return
+    what = "recall" if verdict.measure == "recall" else "relative error"
+    period = f" over {format_duration(verified.period)}, every {format_duration(verified.interval)}"
+    console.print(
+        f"\n{what}{period if verdict.measure == 'recall' else ' per window'}: {len(verdict.measurements):,} measurements"
+    )
+    _show_periods(verdict, console)
+    sign = "≥" if verdict.measure == "recall" else "≤"
+    for level in verified.levels():
+        met = verdict.fulfilment(level)
+        mark = "  <- the target" if level == verified.target else ""
+        console.print(f"Φ({what} {sign} {level:g}) = {met:.4f}{mark}")
+
+
+def _show_periods(verdict: Verdict, console: Console, most: int = 12) -> None:
+    """Every measurement, or a dozen of them, evenly spread, where there are more."""
+    count = len(verdict.measurements)
+    picked = sorted({round(i * (count - 1) / (most - 1)) for i in range(most)}) if count > most else range(count)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("measured at")
+    table.add_column(verdict.measure, justify="right")
+    for i in picked:
+        t, value = verdict.measurements[i]
+        moment = np.datetime_as_string(np.datetime64(t, "us"), unit="ms") + "Z"
+        table.add_row(moment, f"{value:.6f}" if np.isfinite(value) else "never emitted")
+    console.print(table)
+    if count > most:
+        console.print(f"({len(picked)} of {count:,} shown; --json has all)")

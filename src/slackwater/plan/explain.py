@@ -1,0 +1,149 @@
+"""EXPLAIN: the physical plan as a tree, in words a user can check against the query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from slackwater.disorder.controllers import controller_for
+from slackwater.expressions.render import render
+from slackwater.model.errors import UsageError
+from slackwater.model.quality import NoWait
+from slackwater.model.time import format_duration
+from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.probing import (
+    ANY_KEY,
+    COND_BEGIN,
+    COND_END,
+    FROM_STREAM,
+    INDEX,
+    SCAN,
+    STREAM,
+    ProbePlan,
+)
+from slackwater.plan.physical import InputPlan, PhysicalPlan
+
+
+@dataclass
+class Line:
+    """One line of the tree and what hangs under it."""
+
+    text: str
+    under: list[Line] = field(default_factory=list)
+
+    def render(self) -> str:
+        """The tree as text.
+
+        >>> print(Line("top", [Line("first"), Line("last")]).render())
+        top
+        ├─ first
+        └─ last
+        """
+        lines = [self.text]
+        for position, child in enumerate(self.under):
+            last = position == len(self.under) - 1
+            head, *rest = child.render().split("\n")
+            lines.append(("└─ " if last else "├─ ") + head)
+            lines += [("   " if last else "│  ") + line for line in rest]
+        return "\n".join(lines)
+
+
+def explain(plan: PhysicalPlan, quality_stated: bool = True) -> str:
+    """The plan of a query as a tree."""
+    operator = plan.operator
+    head = _aggregate(plan, operator) if isinstance(operator, WindowAggregate) else _join(plan, operator)
+    waiting = Line(f"waiting: WITH {plan.quality}" + ("" if quality_stated else " (the default)"))
+    waiting.under += [Line(text) for text in _waiting(plan)]
+    head.under = [waiting, *head.under, *(_input(one) for one in plan.inputs)]
+    return head.render()
+
+
+def _waiting(plan: PhysicalPlan) -> list[str]:
+    options = plan.options
+    try:
+        lines = [controller_for(plan.quality, options).describe()]
+    except UsageError as error:
+        lines = [str(error)]
+    if len(plan.inputs) > 1 and not isinstance(plan.quality, NoWait):
+        lines.append("the slowest stream is waited for, and one slack serves all streams (Same-K)")
+    if options.initial_slack:
+        lines.append(f"slack begins at {format_duration(options.initial_slack)}")
+    lines.append(
+        f"a tuple more than {format_duration(options.max_ahead)} ahead of its stream waits for three that confirm it"
+    )
+    if options.idle_timeout is not None:
+        lines.append(f"a stream silent for {format_duration(options.idle_timeout)} no longer holds the others back")
+    return lines
+
+
+def _aggregate(plan: PhysicalPlan, operator: WindowAggregate) -> Line:
+    slide = operator.slide or operator.range
+    kind = "tumbling" if slide == operator.range else f"sliding by {format_duration(slide)}"
+    names = [column.name for column in plan.outputs]
+    keys = f", {len(operator.keys)} group key{'s' if len(operator.keys) > 1 else ''}" if operator.keys else ""
+    line = Line(f"aggregate: window {format_duration(operator.range)}, {kind}{keys}")
+    line.under.append(Line(f"output: {', '.join(names)}"))
+    for aggregate in operator.aggregates:
+        how = "values sorted per window" if aggregate.holistic else "partial results per pane, two stacks per window"
+        line.under.append(Line(f"{aggregate.function}: {how}"))
+    return line
+
+
+def _join(plan: PhysicalPlan, operator: WindowJoin) -> Line:
+    aliases = [one.stream.alias for one in plan.inputs]
+    if operator.streams == 1:
+        line = Line(f"selection from {aliases[0]}, in event-time order")
+    else:
+        line = Line(f"window join of {operator.streams} streams: {', '.join(aliases)}")
+    names = [column.name for column in plan.outputs]
+    line.under.append(
+        Line("output: counted by second" if operator.counted else f"output: {', '.join([*names, '_ts'])}")
+    )
+    probes = operator.probes()
+    for root in range(operator.streams if operator.streams > 1 else 0):
+        steps = [_step(plan, operator, probes, root, d) for d in range(operator.streams - 1)]
+        line.under.append(Line(f"a tuple of {aliases[root]} probes", [Line(step) for step in steps]))
+    return line
+
+
+def _step(plan: PhysicalPlan, operator: WindowJoin, probes: ProbePlan, root: int, d: int) -> str:
+    step = probes.steps[root, d]
+    aliases = [one.stream.alias for one in plan.inputs]
+    alias, index = aliases[step[STREAM]], int(step[INDEX])
+    row = probes.indexes[index][1] if index != SCAN else SCAN
+    if index == SCAN:
+        how = f"{alias} by scanning its window"
+    elif row == ANY_KEY:
+        how = f"{alias} as a whole"
+    else:
+        how = f"{alias} by hash on {_row_name(plan, int(step[STREAM]), row)}, from {aliases[step[FROM_STREAM]]}"
+    conditions = [operator.conditions[c] for c in probes.conditions[step[COND_BEGIN] : step[COND_END]]]
+    if conditions:
+        how += ", where " + " and ".join(render(condition, aliases) for condition in conditions)
+    if d >= probes.leaves[root] and operator.counted:
+        how += ", as a factor of the count"
+    return how
+
+
+def _row_name(plan: PhysicalPlan, stream: int, row: int) -> str:
+    one = plan.inputs[stream]
+    for name, _, at in one.columns:
+        if at == row:
+            return name
+    for computed in one.computed:
+        if computed.row == row:
+            return render(computed.expr)
+    return one.stream.schema.time
+
+
+def _input(one: InputPlan) -> Line:
+    stream = one.stream
+    source = "" if stream.source == stream.alias else f", reading {stream.source}"
+    window = "" if stream.range is None else f", window {format_duration(stream.range)}"
+    line = Line(f"input {stream.alias}{source}{window}")
+    if stream.filters:
+        line.under.append(Line("filter " + " and ".join(render(condition) for condition in stream.filters)))
+    shipped = [name for name, _, row in one.columns if row < one.rows]
+    shipped += [render(computed.expr) for computed in one.computed]
+    line.under.append(Line(f"ships {', '.join([stream.schema.time, *shipped])}"))
+    return line

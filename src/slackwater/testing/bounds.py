@@ -1,0 +1,50 @@
+"""How many tuples a pipeline may hold: the bound of law 5, counted on the trace itself.
+
+Invariant: the bound grows with slack, skew, windows and epoch only, never with the length of the trace:
+
+- disorder stage: tuples after the frontier (slack and skew);
+- join: tuples at or after `frontier - window` when an epoch begins, and those of the epoch. Room is doubled when it is used
+  up and expired tuples are dropped only then, so up to four times as many may stand in a window, and never fewer than the
+  room it began with;
+- aggregate: tuples after `frontier - range - slide` (a partial each at most, and a value each where values are kept).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+
+from slackwater.model.batch import Batch
+from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.join.operator import WindowJoin
+
+FIRST_ROOM = 256
+ROOM = 4
+
+
+class Bound:
+    """Follows a trace, and says after each epoch what may be retained and held."""
+
+    def __init__(self, spec: WindowAggregate | WindowJoin) -> None:
+        self._spec = spec
+        self._ts: list[list[int]] = [[] for _ in range(spec.streams)]
+        self._peak = [0] * spec.streams
+
+    def after(self, epoch: Batch, frontier_before: int) -> int:
+        """What the operator may retain after this epoch."""
+        for stream, ts in zip(epoch.stream.tolist(), epoch.ts.tolist(), strict=True):
+            insort(self._ts[stream], ts)
+        spec = self._spec
+        if isinstance(spec, WindowAggregate):
+            slide = spec.slide or spec.range
+            holistic = any(aggregate.holistic for aggregate in spec.aggregates)
+            return (2 if holistic else 1) * self._since(0, frontier_before - spec.range - slide)
+        for stream, window in enumerate(spec.windows):
+            self._peak[stream] = max(self._peak[stream], self._since(stream, frontier_before - window))
+        return sum(max(FIRST_ROOM, ROOM * peak) for peak in self._peak)
+
+    def held(self, frontier: int) -> int:
+        """What slack buffers and synchronizer may hold once the frontier stands there."""
+        return sum(self._since(stream, frontier) for stream in range(len(self._ts)))
+
+    def _since(self, stream: int, ts: int) -> int:
+        return len(self._ts[stream]) - bisect_left(self._ts[stream], ts)

@@ -1,0 +1,150 @@
+"""Driving a pipeline over a trace, and its results in a form that can be compared.
+
+Invariant: two outcomes are the same iff they hold the same results, whatever epochs they were let out in; results of equal
+timestamps have no order among them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from slackwater.disorder.controllers import SlackController
+from slackwater.kernel import Emission, Observation
+from slackwater.model.batch import Batch
+from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.pipeline import Epochs, OperatorSpec, Pipeline
+from slackwater.testing.oracle_aggregate import (
+    Answer,
+    WindowKey,
+    oracle_aggregate,
+    oracle_aggregate_processing,
+    result_kind,
+)
+from slackwater.testing.oracle_join import Result, oracle_join, oracle_join_processing
+from slackwater.testing.oracle_release import Released
+from slackwater.testing.words import decode, same_value
+
+NO_GUARD = 2**62
+"""A `max_ahead` that admits everything."""
+
+Make = Callable[[SlackController, Epochs], Pipeline]
+"""Builds a fresh pipeline of one query; the laws are about any such factory."""
+
+Results = Counter[Any] | Answer
+"""Joins: (timestamp, members) -> times made; counted joins: timestamp -> results; aggregates: window -> values."""
+
+
+def pipeline_of(spec: OperatorSpec, max_ahead: int = NO_GUARD, idle_timeout: int | None = None) -> Make:
+    """The plain factory: the spec's own operator behind admission and release."""
+    return lambda controller, epochs: Pipeline(spec, spec.build(), controller, epochs, max_ahead, idle_timeout)
+
+
+@dataclass
+class Outcome:
+    """What came out of a pipeline, and what it said about itself after each epoch."""
+
+    emissions: list[Emission] = field(default_factory=list)
+    observed: list[Observation] = field(default_factory=list)
+
+    @property
+    def late_rows(self) -> list[int]:
+        return [row for emission in self.emissions for row in emission.late.row.tolist()]
+
+    @property
+    def timestamps(self) -> list[int]:
+        return [ts for emission in self.emissions for ts in emission.ts.tolist()]
+
+
+def feed(pipeline: Pipeline, batches: Iterable[Batch], outcome: Outcome, end: bool) -> Outcome:
+    """One epoch per batch; with `end`, everything is let out after the last one."""
+    for batch in batches:
+        pipeline.absorb(batch)
+        outcome.emissions += list(pipeline.advance())
+        outcome.observed.append(pipeline.observe())
+    if end:
+        outcome.emissions += list(pipeline.advance(end=True))
+        outcome.observed.append(pipeline.observe())
+    return outcome
+
+
+def drive(pipeline: Pipeline, batches: Iterable[Batch]) -> Outcome:
+    """A whole trace through a pipeline, to its end."""
+    return feed(pipeline, batches, Outcome(), end=True)
+
+
+def results_of(spec: OperatorSpec, emissions: Iterable[Emission]) -> Results:
+    """The results in comparable form; an aggregate that answers twice for one window and key raises."""
+    if isinstance(spec, WindowAggregate):
+        return _windows(spec, emissions)
+    return Counter({result: times for (result, _), times in _joined(spec, emissions).items()})
+
+
+def clocked_results_of(spec: WindowJoin, emissions: Iterable[Emission]) -> Counter[Any]:
+    """As `results_of`, with the largest clock when each result was let out."""
+    return _joined(spec, emissions)
+
+
+def _joined(spec: Any, emissions: Iterable[Emission]) -> Counter[Any]:
+    found: Counter[Any] = Counter()
+    for emission in emissions:
+        clock = emission.clock.tolist()
+        for line, ts in enumerate(emission.ts.tolist()):
+            if spec.counted:
+                assert emission.weight is not None
+                found[ts, clock[line]] += int(emission.weight[line])
+            else:
+                found[(ts, tuple(int(column[line]) for column in emission.columns)), clock[line]] += 1
+    return found
+
+
+def _windows(spec: WindowAggregate, emissions: Iterable[Emission]) -> Answer:
+    answer: Answer = {}
+    keys = len(spec.keys)
+    for emission in emissions:
+        for line, end in enumerate(emission.ts.tolist()):
+            start, stop, *rest = (int(column[line]) for column in emission.columns)
+            assert (stop, stop - start) == (end, spec.range), "a window's bounds disagree"
+            window: WindowKey = (start, tuple(rest[:keys]))
+            assert window not in answer, f"window {window} was answered twice"
+            words = zip(spec.aggregates, rest[keys:], strict=True)
+            answer[window] = tuple(decode(word, result_kind(aggregate)) for aggregate, word in words)
+    return answer
+
+
+def truth(spec: OperatorSpec, batch: Batch) -> Results:
+    """What the slow oracle makes of all tuples."""
+    if isinstance(spec, WindowAggregate):
+        return oracle_aggregate(spec, batch)
+    if isinstance(spec, WindowJoin):
+        return _counted(spec, oracle_join(spec, batch).elements())
+    raise TypeError(f"there is no oracle for {type(spec).__name__}; write one in slackwater.testing")
+
+
+def expected(spec: OperatorSpec, released: Iterable[Released]) -> Results:
+    """What the slow oracle makes of a release sequence, late tuples included."""
+    if isinstance(spec, WindowAggregate):
+        return oracle_aggregate_processing(spec, released)
+    if isinstance(spec, WindowJoin):
+        return _counted(spec, (result for result, _ in oracle_join_processing(spec, released)))
+    raise TypeError(f"there is no oracle for {type(spec).__name__}; write one in slackwater.testing")
+
+
+def _counted(spec: WindowJoin, results: Iterable[Result]) -> Counter[Any]:
+    return Counter(result[0] for result in results) if spec.counted else Counter(results)
+
+
+def assert_same(found: Results, wanted: Results) -> None:
+    """Fail with the first few differences."""
+    differing = [key for key in sorted({*found, *wanted}) if not _agrees(found.get(key), wanted.get(key))]
+    shown = "\n".join(f"  {key}: {found.get(key)} instead of {wanted.get(key)}" for key in differing[:5])
+    assert not differing, f"{len(differing)} of {len(wanted)} results differ:\n{shown}"
+
+
+def _agrees(a: Any, b: Any) -> bool:
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(same_value, a, b))
+    return bool(a == b)

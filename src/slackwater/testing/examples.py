@@ -1,0 +1,122 @@
+"""Examples of every operator spec, on which the laws are tried.
+
+Invariant: every spec class of `slackwater.operators` has an example here; `specs_without_example` names those that have none.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from dataclasses import dataclass, is_dataclass, replace
+from typing import Any
+
+import slackwater.operators
+from slackwater.expressions.functions import typed_call
+from slackwater.expressions.tree import Column, Expr, Literal
+from slackwater.model.batch import FIRST_COLUMN, ROW
+from slackwater.model.schema import Kind
+from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.algebra import AggregateSpec
+from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.probing import Equality
+from slackwater.operators.pipeline import OperatorSpec
+
+K, L, V = FIRST_COLUMN, FIRST_COLUMN + 1, FIRST_COLUMN + 2
+KINDS = (Kind.INT, Kind.INT, Kind.FLOAT)
+"""Every example reads tuples with two integer columns and a float one, in rows K, L and V."""
+ROWS = FIRST_COLUMN + len(KINDS)
+
+
+@dataclass(frozen=True)
+class Example:
+    """A spec with a name."""
+
+    name: str
+    spec: Any
+
+
+def _aggregate(name: str, range_: int, slide: int | None, keys: tuple[int, ...], *aggregates: AggregateSpec) -> Example:
+    return Example(name, WindowAggregate(range_, slide, keys, aggregates, ROWS))
+
+
+def _every(row: int, kind: Kind) -> tuple[AggregateSpec, ...]:
+    functions = ("COUNT", "SUM", "AVG", "MIN", "MAX", "VAR", "STDDEV", "MEDIAN", "COUNT_DISTINCT")
+    return (*(AggregateSpec(f, row, kind) for f in functions), AggregateSpec("QUANTILE", row, kind, 0.9))
+
+
+def _join(windows: tuple[int, ...], *equalities: Equality, conditions: tuple[Expr, ...] = ()) -> WindowJoin:
+    names = ((K, "k"), (L, "l"), (V, "v"))
+    columns = tuple((s, name, row) for s in range(len(windows)) for row, name in names)
+    emit = tuple((s, ROW) for s in range(len(windows)))
+    return WindowJoin(windows, equalities, conditions, columns, emit, ROWS)
+
+
+def _joins() -> Iterator[Example]:
+    on_k = Equality(0, K, 1, K)
+    v = [Column(s, "v", Kind.FLOAT) for s in range(3)]
+    near = typed_call("<", (typed_call("abs", (typed_call("-", (v[0], v[1])),)), Literal(3.0, Kind.FLOAT)))
+    rising = typed_call("<=", (v[1], v[2]))
+    unequal = typed_call("<>", (Column(0, "l", Kind.INT), Column(1, "l", Kind.INT)))
+    joins = {
+        "selection": _join((0,)),
+        "equi-join": _join((5, 5), on_k),
+        "equi-join, own window per stream": _join((0, 7), on_k),
+        "equi-join on two keys": _join((5, 4), on_k, Equality(0, L, 1, L)),
+        "equi-join, one column equal to two": _join((6, 6), on_k, Equality(0, L, 1, K)),
+        "equi-join with a condition": _join((6, 3), on_k, conditions=(unequal,)),
+        "theta join": _join((4, 6), conditions=(near,)),
+        "cross join": _join((2, 3)),
+        "three-way, one class": _join((5, 5, 5), on_k, Equality(1, K, 2, K)),
+        "three-way chain": _join((4, 6, 5), on_k, Equality(1, L, 2, L)),
+        "three-way star with a condition": _join((4, 0, 5), on_k, Equality(0, L, 2, K), conditions=(rising,)),
+        "three-way, one linked and one not": _join((3, 2, 2), on_k),
+        "four-way star": _join((4, 4, 3, 3), on_k, Equality(0, L, 2, L), Equality(0, K, 3, L)),
+    }
+    for name, spec in joins.items():
+        yield Example(name, spec)
+        yield Example(f"{name}, counted", replace(spec, counted=True, emit=()))
+
+
+EXAMPLES: tuple[Example, ...] = (
+    _aggregate("tumbling count", 10, None, (), AggregateSpec("COUNT")),
+    _aggregate("sliding, every function of an integer", 12, 3, (), *_every(L, Kind.INT)),
+    _aggregate("sliding by key, every function of a float", 9, 3, (K,), *_every(V, Kind.FLOAT)),
+    _aggregate("slide does not divide range", 10, 4, (K,), AggregateSpec("SUM", L), AggregateSpec("MEDIAN", L)),
+    _aggregate("two keys", 6, 2, (K, L), AggregateSpec("COUNT"), AggregateSpec("AVG", V, Kind.FLOAT)),
+    _aggregate("gaps between windows", 3, 7, (K,), AggregateSpec("COUNT"), AggregateSpec("COUNT_DISTINCT", L)),
+    _aggregate("a window for every tick", 5, 1, (), AggregateSpec("MAX", L), AggregateSpec("MIN", V, Kind.FLOAT)),
+    *_joins(),
+)
+
+
+def operator_specs() -> set[type]:
+    """Every operator spec class there is, found by walking the package.
+
+    >>> sorted(spec.__name__ for spec in operator_specs())[-1]
+    'WindowJoin'
+    """
+    package = slackwater.operators
+    found = set()
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        for value in vars(importlib.import_module(module.name)).values():
+            if isinstance(value, type) and _is_spec(value):
+                found.add(value)
+    return found
+
+
+def _is_spec(candidate: type) -> bool:
+    if not is_dataclass(candidate) or not callable(getattr(candidate, "build", None)):
+        return False
+    members = {*dir(candidate), *candidate.__dataclass_fields__}
+    return {name for name in vars(OperatorSpec) if not name.startswith("_")} <= members
+
+
+def specs_without_example() -> list[str]:
+    """The names of the spec classes nobody has written an example for.
+
+    >>> specs_without_example()
+    []
+    """
+    shown = {type(example.spec) for example in EXAMPLES}
+    return sorted(spec.__name__ for spec in operator_specs() - shown)

@@ -1,0 +1,178 @@
+"""The laws every kernel obeys, as checks over any factory of pipelines.
+
+Each check raises AssertionError where the law is broken. Tests try them on every example of `examples`; a runtime of its own
+may try them on the pipelines it builds.
+
+Invariant: a check never looks inside a kernel; it uses the five methods of the protocol only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import cast
+
+from slackwater.disorder.controllers import FixedSlack, SlackController
+from slackwater.kernel import Change
+from slackwater.model.batch import Batch
+from slackwater.model.time import BEFORE_ALL
+from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.pipeline import Epochs, OperatorSpec, Pipeline
+from slackwater.testing.bounds import Bound
+from slackwater.testing.drive import (
+    Make,
+    Outcome,
+    assert_same,
+    clocked_results_of,
+    drive,
+    expected,
+    feed,
+    results_of,
+    truth,
+)
+from slackwater.testing.oracle_join import oracle_join_processing
+from slackwater.testing.oracle_release import Released
+from slackwater.testing.traces import largest_delay_of, pieces
+
+Cuts = Sequence[int]
+Controllers = Callable[[], SlackController]
+
+
+def any_cutting_gives_the_true_results(
+    spec: OperatorSpec, make: Make, batch: Batch, epochs: Epochs, cuts: Cuts
+) -> None:
+    """Law 1: when slack covers all delays, the results are those of the oracle, however epochs are cut."""
+    outcome = drive(make(FixedSlack(largest_delay_of(batch)), epochs), pieces(batch, cuts))
+    assert outcome.observed[-1].late == 0, "a tuple was late although slack covers every delay"
+    assert_same(results_of(spec, outcome.emissions), truth(spec, batch))
+
+
+def going_on_after_restore_equals_never_stopping(
+    spec: OperatorSpec, make: Make, batch: Batch, epochs: Epochs, cuts: Cuts, stop: int, controllers: Controllers
+) -> None:
+    """Law 2: state persisted after every epoch, restored after `stop` of them, gives the results of an unbroken run."""
+    parts = pieces(batch, cuts)
+    unbroken = drive(make(controllers(), epochs), parts)
+    first, stored = make(controllers(), epochs), Store()
+    outcome = Outcome()
+    for part in parts[:stop]:
+        feed(first, [part], outcome, end=False)
+        stored.write(first)
+    if not stored.entries:
+        stored.write(first)
+    second = make(controllers(), epochs)
+    second.restore(stored.read())
+    assert second.observe() == first.observe(), "a restored pipeline says something else about itself"
+    for part in parts[stop:]:
+        feed(second, [part], outcome, end=False)
+        stored.write(second)
+    third = make(controllers(), epochs)
+    third.restore(stored.read())
+    feed(third, [], outcome, end=True)
+    assert_same(results_of(spec, outcome.emissions), results_of(spec, unbroken.emissions))
+    assert outcome.late_rows == unbroken.late_rows
+    last, wanted = outcome.observed[-1], unbroken.observed[-1]
+    assert (last.tuples, last.in_time, last.late, last.results) == (
+        wanted.tuples,
+        wanted.in_time,
+        wanted.late,
+        wanted.results,
+    )
+
+
+class Store:
+    """Persisted state as a runtime keeps it: entries by (cell, key)."""
+
+    def __init__(self) -> None:
+        self.entries: dict[tuple[str, str], bytes] = {}
+
+    def write(self, pipeline: Pipeline) -> None:
+        """Take over what changed; None drops an entry."""
+        for change in pipeline.changes():
+            if change.value is None:
+                self.entries.pop((change.cell, change.key), None)
+            else:
+                self.entries[change.cell, change.key] = change.value
+
+    def read(self) -> list[Change]:
+        """All entries, in no particular order."""
+        return [Change(cell, key, value) for (cell, key), value in sorted(self.entries.items(), reverse=True)]
+
+
+def output_is_ordered_and_true(
+    spec: OperatorSpec, make: Make, batch: Batch, epochs: Epochs, cuts: Cuts, controller: SlackController
+) -> None:
+    """Law 3: timestamp order, nothing behind the frontier, no inventions, no duplicates; with any slack."""
+    pipeline = make(controller, epochs)
+    outcome = Outcome()
+    parts = pieces(batch, cuts)
+    for part in [*parts, None]:
+        frontier, before = pipeline.observe().frontier, len(outcome.emissions)
+        feed(pipeline, [] if part is None else [part], outcome, end=part is None)
+        emitted = [ts for emission in outcome.emissions[before:] for ts in emission.ts.tolist()]
+        if emitted and frontier != BEFORE_ALL:
+            assert min(emitted) >= frontier, "a result was let out behind the frontier"
+    assert all(a <= b for a, b in pairwise(outcome.timestamps)), "results are not in timestamp order"
+    found, true = results_of(spec, outcome.emissions), truth(spec, batch)
+    assert set(found) <= set(true), "a result was invented"
+    if isinstance(spec, WindowJoin):
+        assert cast("Counter[object]", found) <= cast("Counter[object]", true), "a result was made twice"
+
+
+def every_tuple_is_accounted_for(
+    make: Make, batch: Batch, epochs: Epochs, cuts: Cuts, controller: SlackController
+) -> None:
+    """Law 4: at every moment each tuple is held, in time, late, filtered or rejected; at the end none is held."""
+    pipeline = make(controller, epochs)
+    late = 0
+    for part in [*pieces(batch, cuts), None]:
+        if part is not None:
+            pipeline.absorb(part)
+            _adds_up(pipeline)
+        for emission in pipeline.advance(end=part is None):
+            late += len(emission.late.row)
+        _adds_up(pipeline)
+        assert pipeline.observe().late == late, "a late tuple was counted, and not handed out"
+    last = pipeline.observe()
+    assert last.tuples == len(batch)
+    assert last.held == 0, "the input has ended and a tuple is still held"
+    assert last.ahead == sum(map(len, pipeline.take_ahead()))
+
+
+def _adds_up(pipeline: Pipeline) -> None:
+    o = pipeline.observe()
+    assert o.tuples == o.in_time + o.late + o.filtered + o.ahead + o.held, f"the counts do not add up: {o}"
+
+
+def state_is_bounded(spec: OperatorSpec, make: Make, batch: Batch, epochs: Epochs, cuts: Cuts, slack: int) -> int:
+    """Law 5: what is held and retained stays within `Bound`; returns the largest bound that was needed."""
+    pipeline = make(FixedSlack(slack), epochs)
+    bound = Bound(cast("WindowAggregate | WindowJoin", spec))
+    largest = 0
+    for part in pieces(batch, cuts):
+        allowed = bound.after(part, frontier_before=pipeline.observe().frontier)
+        feed(pipeline, [part], Outcome(), end=False)
+        o = pipeline.observe()
+        allowed += bound.held(o.frontier)
+        assert o.held + o.retained <= allowed, f"{o.held} held and {o.retained} retained; {allowed} would do"
+        largest = max(largest, allowed)
+    return largest
+
+
+def late_tuples_count_as_published(
+    spec: OperatorSpec,
+    make: Make,
+    batch: Batch,
+    epochs: Epochs,
+    cuts: Cuts,
+    controller: SlackController,
+    released: list[Released],
+) -> None:
+    """With any slack: exactly the results and the late tuples of the line-by-line oracles (Alg. 1, Alg. 2)."""
+    outcome = drive(make(controller, epochs), pieces(batch, cuts))
+    assert sorted(outcome.late_rows) == sorted(step.tuple.row for step in released if step.late)
+    assert_same(results_of(spec, outcome.emissions), expected(spec, released))
+    if isinstance(spec, WindowJoin) and not spec.counted:
+        assert_same(clocked_results_of(spec, outcome.emissions), Counter(oracle_join_processing(spec, released)))

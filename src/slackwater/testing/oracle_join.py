@@ -1,0 +1,79 @@
+"""Joins, slow and obvious: the truth by trying all combinations, and Algorithm 2 line by line.
+
+Invariant: shares no code with the join kernel. A result is (timestamp, the members' identities in the order of the streams).
+
+References: 003 §II-A, Alg. 2; 004 Alg. 4.6.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from itertools import product
+
+from slackwater.expressions.tree import Column, walk
+from slackwater.model.batch import Batch
+from slackwater.model.schema import NULL_WORD
+from slackwater.operators.join.operator import WindowJoin
+from slackwater.testing.evaluate import evaluate
+from slackwater.testing.oracle_release import Released, Tuple, tuples_of
+from slackwater.testing.words import decode
+
+Result = tuple[int, tuple[int, ...]]
+Members = tuple[Tuple, ...]
+
+
+def joins(spec: WindowJoin, members: Members) -> bool:
+    """Whether one tuple of each stream satisfies every equality and condition."""
+    for equality in spec.equalities:
+        left = members[equality.left].words[equality.left_row]
+        right = members[equality.right].words[equality.right_row]
+        if left != right or left == NULL_WORD:
+            return False
+    place = {(stream, name): row for stream, name, row in spec.columns}
+    rows: list[dict[str, object]] = [{} for _ in members]
+    for condition in spec.conditions:
+        for node in walk(condition):
+            if isinstance(node, Column):
+                word = members[node.stream].words[place[node.stream, node.name]]
+                rows[node.stream][node.name] = decode(word, node.kind)
+    return all(evaluate(condition, rows) is True for condition in spec.conditions)
+
+
+def oracle_join(spec: WindowJoin, batch: Batch) -> Counter[Result]:
+    """All true results on these tuples, whatever their order of arrival.
+
+    >>> spec = WindowJoin(windows=(2, 2), equalities=(), conditions=(), columns=(), emit=(), rows=2)
+    >>> sorted(oracle_join(spec, Batch.of([(0, 5), (1, 3), (1, 2), (1, 8)])))
+    [(5, (0, 1))]
+    """
+    streams: list[list[Tuple]] = [[] for _ in spec.windows]
+    for e in tuples_of(batch):
+        if e.passes:
+            streams[e.stream].append(e)
+    results: Counter[Result] = Counter()
+    for members in product(*streams):
+        newest = max(e.ts for e in members)
+        inside = all(e.ts >= newest - window for e, window in zip(members, spec.windows, strict=True))
+        if inside and joins(spec, members):
+            results[newest, tuple(e.row for e in members)] += 1
+    return results
+
+
+def oracle_join_processing(spec: WindowJoin, released: Iterable[Released]) -> list[tuple[Result, int]]:
+    """Algorithm 2 on a release sequence, with its late tuples: results in order, each with the clock when it was made."""
+    windows: list[list[Tuple]] = [[] for _ in spec.windows]
+    results: list[tuple[Result, int]] = []
+    for step in released:
+        e, i = step.tuple, step.tuple.stream
+        if e.ts >= step.met:
+            for j in range(len(windows)):
+                if j != i:
+                    windows[j] = [other for other in windows[j] if other.ts >= e.ts - spec.windows[j]]
+            for members in product(*([e] if j == i else windows[j] for j in range(len(windows)))):
+                if joins(spec, members):
+                    results.append(((e.ts, tuple(member.row for member in members)), step.clock))
+            windows[i].append(e)
+        elif e.ts >= step.met - spec.windows[i]:
+            windows[i].append(e)
+    return results

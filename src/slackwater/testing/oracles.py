@@ -1,0 +1,28 @@
+"""Slow, obvious twins of the kernels, in plain Python.
+
+Invariant: no oracle shares code with the kernel it judges; each reads like the definition or the published pseudo-code.
+"""
+
+from slackwater.testing.oracle_aggregate import oracle_aggregate, oracle_aggregate_processing
+from slackwater.testing.oracle_join import oracle_join, oracle_join_processing
+from slackwater.testing.oracle_release import (
+    Released,
+    SlackRule,
+    cuts_by_count,
+    cuts_by_span,
+    oracle_epoch_release,
+    oracle_tuple_release,
+)
+
+__all__ = [
+    "Released",
+    "SlackRule",
+    "cuts_by_count",
+    "cuts_by_span",
+    "oracle_aggregate",
+    "oracle_aggregate_processing",
+    "oracle_epoch_release",
+    "oracle_join",
+    "oracle_join_processing",
+    "oracle_tuple_release",
+]

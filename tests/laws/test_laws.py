@@ -1,0 +1,109 @@
+"""The laws, tried on every example of every operator spec."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slackwater.disorder.controllers import FixedSlack, LargestDelay
+from slackwater.operators.pipeline import Epochs
+from slackwater.testing import laws
+from slackwater.testing.drive import pipeline_of
+from slackwater.testing.examples import EXAMPLES, KINDS, specs_without_example
+from slackwater.testing.oracles import (
+    SlackRule,
+    cuts_by_count,
+    cuts_by_span,
+    oracle_epoch_release,
+    oracle_tuple_release,
+)
+from slackwater.testing.traces import cuttings, seeded_trace, traces
+
+each_example = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+few = settings(max_examples=20)
+
+EPOCHS = st.sampled_from([Epochs(), Epochs(each_tuple=True), Epochs(tuples=5), Epochs(span=4)])
+SLACKS = st.sampled_from(["none", "small", "largest delay"])
+
+
+def trace_for(example, filtered=False):
+    streams = example.spec.streams
+    return traces(streams, KINDS, most={1: 60, 2: 50, 3: 36, 4: 24}[streams], filtered=filtered)
+
+
+def controller(slack):
+    return {"none": FixedSlack(0), "small": FixedSlack(4), "largest delay": LargestDelay()}[slack]
+
+
+def rule(slack):
+    return {"none": SlackRule(0), "small": SlackRule(4), "largest delay": SlackRule(0, follows=True)}[slack]
+
+
+def test_every_operator_spec_has_an_example():
+    assert specs_without_example() == []
+
+
+@each_example
+@few
+@given(data=st.data())
+def test_any_cutting_into_epochs_gives_the_true_results(example, data):
+    batch = data.draw(trace_for(example, filtered=True))
+    cuts = data.draw(cuttings(len(batch)))
+    make = pipeline_of(example.spec)
+    for epochs in (Epochs(), Epochs(each_tuple=True), Epochs(tuples=7), Epochs(span=5)):
+        laws.any_cutting_gives_the_true_results(example.spec, make, batch, epochs, cuts)
+
+
+@each_example
+@few
+@given(data=st.data())
+def test_going_on_after_a_restore_equals_never_having_stopped(example, data):
+    batch = data.draw(trace_for(example, filtered=True))
+    cuts = data.draw(cuttings(len(batch)))
+    stop = data.draw(st.integers(0, len(cuts)))
+    epochs, slack = data.draw(EPOCHS), data.draw(SLACKS)
+    laws.going_on_after_restore_equals_never_stopping(
+        example.spec, pipeline_of(example.spec), batch, epochs, cuts, stop, lambda: controller(slack)
+    )
+
+
+@each_example
+@few
+@given(data=st.data())
+def test_output_is_in_order_and_true_and_every_tuple_is_accounted_for_with_any_slack(example, data):
+    batch = data.draw(trace_for(example, filtered=True))
+    cuts = data.draw(cuttings(len(batch)))
+    epochs, slack = data.draw(EPOCHS), data.draw(SLACKS)
+    guard = data.draw(st.sampled_from([5, 20, 2**62]))
+    make = pipeline_of(example.spec, max_ahead=guard)
+    laws.output_is_ordered_and_true(example.spec, make, batch, epochs, cuts, controller(slack))
+    laws.every_tuple_is_accounted_for(make, batch, epochs, cuts, controller(slack))
+
+
+@each_example
+@few
+@given(data=st.data())
+def test_late_tuples_count_exactly_as_in_the_published_algorithms(example, data):
+    batch = data.draw(trace_for(example, filtered=True))
+    cuts = data.draw(cuttings(len(batch)))
+    slack = data.draw(SLACKS)
+    streams = example.spec.streams
+    releases = {
+        Epochs(each_tuple=True): oracle_tuple_release(batch, streams, rule(slack)),
+        Epochs(): oracle_epoch_release(batch, streams, cuts, rule(slack)),
+        Epochs(tuples=3): oracle_epoch_release(batch, streams, cuts_by_count(batch, 3), rule(slack)),
+        Epochs(span=4): oracle_epoch_release(batch, streams, cuts_by_span(batch, 4), rule(slack)),
+    }
+    for epochs, released in releases.items():
+        laws.late_tuples_count_as_published(
+            example.spec, pipeline_of(example.spec), batch, epochs, cuts, controller(slack), released
+        )
+
+
+@each_example
+@pytest.mark.parametrize("epochs", [Epochs(), Epochs(each_tuple=True)], ids=["epoch", "tuple"])
+def test_what_is_kept_is_bounded_by_slack_windows_skew_and_epoch(example, epochs):
+    # Sparse enough that windows stay small, long enough that a leak would show.
+    batch = seeded_trace(7, example.spec.streams, KINDS, tuples=8000, largest_delay=12)
+    cuts = list(range(50, len(batch) + 1, 50))
+    needed = laws.state_is_bounded(example.spec, pipeline_of(example.spec), batch, epochs, cuts, slack=12)
+    assert needed < len(batch) / 4
