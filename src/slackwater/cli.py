@@ -110,6 +110,8 @@ def verify(
     epochs = epochs_of(epoch)
     measured = _duration("period", period), _duration("interval", interval)
     prepared = prepare(query, stream, time, time_unit, _options(idle_timeout, max_ahead, initial_slack))
+    if prepared.bound.explain:
+        raise UsageError("verify compares results, and an EXPLAIN query has none; leave EXPLAIN out")
     verified = verify_query(prepared, epochs, count, arrival_time, measured[0], measured[1] or 0, quiet or json_)
     if json_:
         print(json.dumps(verified.as_json(), indent=2))
@@ -149,22 +151,22 @@ def workload(
         raise UsageError(f"workload {name} has the published length only; leave --minutes out") from None
     files = write(made, out)
     streams = " ".join(f"--stream {file.stem}={file}" for file in files if file.suffix == ".parquet")
-    print(
-        f"wrote {', '.join(str(file) for file in files)}\nrun it: slackwater run {out / 'query.sql'} {streams} --out DIR"
-    )
+    print(f"wrote {', '.join(str(file) for file in files)}")
+    print(f"run it: slackwater run {out / 'query.sql'} {streams} --out DIR")
 
 
 @app.command()
 def demo(
     seconds: Annotated[int, typer.Option("--seconds", help="How much of the game to play.")] = 120,
     seed: Annotated[int, typer.Option("--seed")] = 0,
+    fast: Annotated[bool, typer.Option("--fast", help="No slow motion: the summary at once.")] = False,
     runtime: Runtime = "local",
 ) -> None:
     """Two teams, positions out of order: who comes within 5 metres of whom, and what waiting costs."""
     from slackwater.commands.demo import play
 
     _only_local(runtime)
-    play(seconds, seed, Console())
+    play(seconds, seed, Console(), fast)
 
 
 def _only_local(runtime: str) -> None:
@@ -190,10 +192,21 @@ def main() -> None:
     try:
         app()
     except SlackwaterError as error:
-        Console(stderr=True).print(f"error: {error}", style="bold red", highlight=False, markup=False)
+        _complain(str(error))
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
+    except MemoryError:
+        _complain("there is not enough memory for these streams")
+        sys.exit(1)
+    except OSError as error:
+        _complain(str(error))
+        sys.exit(1)
+
+
+def _complain(message: str) -> None:
+    # Without soft wrapping a narrow terminal would break the line that shows the place in the query.
+    Console(stderr=True).print(f"error: {message}", style="bold red", highlight=False, markup=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

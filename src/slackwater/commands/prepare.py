@@ -9,12 +9,14 @@ import pyarrow as pa
 
 from slackwater.language.bind import Bound, bind, sources_of
 from slackwater.language.bound import AggregateQuery, JoinQuery
-from slackwater.model.errors import UsageError
+from slackwater.model.batch import Words
+from slackwater.model.errors import QueryError, UsageError
 from slackwater.model.options import Options
+from slackwater.model.schema import kind_of
 from slackwater.model.time import parse_duration
 from slackwater.operators.pipeline import Epochs
 from slackwater.sources.encode import TIME_UNITS
-from slackwater.sources.files import StreamFile, schema_of
+from slackwater.sources.files import StreamFile, read_streams, schema_of
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,7 @@ class Prepared:
 
     bound: Bound
     sources: dict[str, pa.Table]
+    places: dict[str, Words] | None
     time_unit: str
 
 
@@ -40,9 +43,26 @@ def prepare(query: Path, streams: list[str], time: str, time_unit: str, override
         raise UsageError("a stream is given twice; each --stream needs a name of its own")
     needed = sources_of(text)
     _check_names(names, needed)
-    sources = {file.name: file.read() for file in files}
-    bound = bind(text, {name: schema_of(name, table, time) for name, table in sources.items()})
-    return Prepared(_with_options(bound, overrides), sources, time_unit)
+    sources, places = read_streams(files)
+    schemas = {name: schema_of(name, table, time) for name, table in sources.items()}
+    try:
+        bound = bind(text, schemas)
+    except QueryError as error:
+        raise _unreadable_column(error, sources) or error from None
+    return Prepared(_with_options(bound, overrides), sources, places, time_unit)
+
+
+def _unreadable_column(error: QueryError, sources: dict[str, pa.Table]) -> QueryError | None:
+    """A better error where the place of this one is the name of a column whose type no query can read."""
+    if error.start is None:
+        return None
+    named = error.text[error.start : error.stop].rpartition(".")[2].strip('"`')
+    for name, table in sources.items():
+        for field in table.schema:
+            if field.name.lower() == named.lower() and kind_of(field.type) is None:
+                message = f"column '{field.name}' of stream {name} holds {field.type}, which a query cannot read"
+                return QueryError(message, error.text, error.start, error.stop)
+    return None
 
 
 def _check_names(given: list[str], needed: tuple[str, ...]) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from slackwater.commands.interrupts import interruptible
 from slackwater.commands.prepare import Prepared
 from slackwater.commands.progress import progress
 from slackwater.observe.report import Report
@@ -23,12 +24,12 @@ def run_query(
 ) -> Report:
     """Run a query and write what it lets out; returns the report that was written."""
     physical = plan(prepared.bound.query, counted=counted)
-    arrivals = replay(physical, prepared.sources, prepared.time_unit, arrival_time)
+    arrivals = replay(physical, prepared.sources, prepared.time_unit, arrival_time, prepared.places)
     run = LocalRun(physical, arrivals, epochs)
     run.warm_up()
     folder = OutputFolder(out)
     maker, counts = RowMaker(physical, arrivals.codebook), SecondCounts()
-    with progress(run, quiet) as bar:
+    with interruptible(run), progress(run, quiet) as bar:
         for emission in run.emissions():
             if counted:
                 counts.note(emission)
@@ -68,7 +69,7 @@ def show(report: Report, out: Path, console: Console) -> None:
         table.add_row("latency", f"{latency['avg']:,g} ms on average, 95 % within {latency['p95']:,g} ms (event time)")
     rate = content["throughput_tps"]
     table.add_row("speed", f"{rate:,.0f} tuples/s" if rate else "no tuples")
-    table.add_row("written to", str(out))
     console.print(table)
+    console.print(f"written to {out}", soft_wrap=True, highlight=False, markup=False)
     if report.interrupted:
         console.print("interrupted: everything let out so far is written; held tuples were not flushed")

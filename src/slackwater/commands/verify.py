@@ -10,10 +10,11 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
+from slackwater.commands.interrupts import interruptible
 from slackwater.commands.prepare import Prepared
 from slackwater.commands.progress import progress
 from slackwater.judge import JudgedInput, Verdict, judge
-from slackwater.model.errors import SlackwaterError
+from slackwater.model.errors import UsageError
 from slackwater.model.quality import Recall, RelativeError
 from slackwater.model.time import SECOND, format_duration
 from slackwater.observe.report import Report
@@ -66,12 +67,12 @@ def verify_query(
     """Run a query and judge it."""
     query = prepared.bound.query
     physical = plan(query, counted=counted, identities=True)
-    arrivals = replay(physical, prepared.sources, prepared.time_unit, arrival_time)
+    arrivals = replay(physical, prepared.sources, prepared.time_unit, arrival_time, prepared.places)
     run = LocalRun(physical, arrivals, epochs)
     run.warm_up()
     maker, counts = RowMaker(physical, arrivals.codebook), SecondCounts()
     produced: list[pa.Table] = []
-    with progress(run, quiet) as bar:
+    with interruptible(run), progress(run, quiet) as bar:
         for emission in run.emissions():
             if counted:
                 counts.note(emission)
@@ -104,8 +105,11 @@ def _judged(run: LocalRun, position: int) -> JudgedInput:
     keep[run.rejected(position)] = False
     own = {"_row": words[1], "_ts": words[0], "_late": late, "_frontier": frontier}
     taken = [name for name in own if name in table.column_names]
-    if taken:
-        raise SlackwaterError(f"verify needs the column name {taken[0]} for itself; rename it in the stream")
+    read = {name for name, _, _ in run.plan.inputs[position].columns}
+    for name in taken:
+        if name in read:
+            raise UsageError(f"verify needs the column name {name} for itself; rename it in the stream")
+    table = table.drop_columns(taken)
     for name, values in own.items():
         table = table.append_column(name, pa.array(values))
     return JudgedInput(table.filter(pa.array(keep)))
@@ -130,9 +134,8 @@ def show(verified: Verified, console: Console) -> None:
         return
     what = "recall" if verdict.measure == "recall" else "relative error"
     period = f" over {format_duration(verified.period)}, every {format_duration(verified.interval)}"
-    console.print(
-        f"\n{what}{period if verdict.measure == 'recall' else ' per window'}: {len(verdict.measurements):,} measurements"
-    )
+    scope = period if verdict.measure == "recall" else " per window"
+    console.print(f"\n{what}{scope}: {len(verdict.measurements):,} measurements")
     _show_periods(verdict, console)
     sign = "≥" if verdict.measure == "recall" else "≤"
     for level in verified.levels():

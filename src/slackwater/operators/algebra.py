@@ -142,7 +142,9 @@ def lower(aggregate: AggregateSpec, layout: Layout, state: Words) -> Words:
             raise DataError("integer overflow in SUM; sum a float instead, e.g. SUM(v * 1.0)")
         return np.where(present > 0, low, NULL_WORD)
     else:
-        total = state[:, at[1] + 1] * 2.0**64 + state[:, at[1]].astype(np.uint64)
+        low, high = state[:, at[1]], state[:, at[1] + 1]
+        # Adding the halves of a small negative sum would round it away.
+        total = np.where(high == low >> 63, low.astype(np.float64), high * 2.0**64 + low.astype(np.uint64))
     if aggregate.function == "AVG":
         total = total / np.maximum(present, 1)
     return float_words(total, present == 0)

@@ -18,8 +18,8 @@ from slackwater.model.schema import Kind
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.join.operator import WindowJoin
 
-IDENTITY = "_row"
-"""The pseudo-column that stands for a tuple's identity."""
+IDENTITY = "\0row"
+"""The pseudo-column that stands for a tuple's identity: a name that no query can spell."""
 
 
 @dataclass(frozen=True)

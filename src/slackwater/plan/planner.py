@@ -45,8 +45,7 @@ def plan(query: BoundQuery, *, counted: bool = False, identities: bool = False) 
 
 def _with_identities(query: JoinQuery) -> JoinQuery:
     members = tuple(
-        SelectItem(f"{IDENTITY}_{stream.alias}", Column(i, IDENTITY, Kind.INT))
-        for i, stream in enumerate(query.streams)
+        SelectItem(f"_row_{stream.alias}", Column(i, IDENTITY, Kind.INT)) for i, stream in enumerate(query.streams)
     )
     return replace(query, outputs=query.outputs + members)
 

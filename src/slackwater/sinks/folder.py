@@ -1,7 +1,7 @@
 """A folder of parquet files: results/, late/<stream>/, rejected/<stream>/, report.json.
 
-Invariant: names sort in output order; output of an earlier run in the same folder is replaced, never mixed in, and nothing
-but such output is ever removed.
+Invariant: names sort in output order; output of an earlier run in the same folder is replaced, never mixed in, and
+nothing but such output is ever removed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class PartWriter:
 
     def _flush(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
-        table = pa.concat_tables(_unified(self._waiting))
+        table = pa.concat_tables(plain_text(self._waiting))
         pq.write_table(table, self._folder / f"part-{self._part:05d}.parquet")
         self._part += 1
         self._waiting, self._rows = [], 0
@@ -48,7 +48,7 @@ class PartWriter:
             self._flush()
 
 
-def _unified(tables: list[pa.Table]) -> list[pa.Table]:
+def plain_text(tables: list[pa.Table]) -> list[pa.Table]:
     """Text as plain strings: dictionaries differ from table to table."""
     plain = []
     for table in tables:

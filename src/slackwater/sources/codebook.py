@@ -26,6 +26,7 @@ class Codebook:
     def __init__(self) -> None:
         self._codes: dict[str, int] = {}
         self._texts: list[str] = []
+        self._dictionary = pa.array([], pa.string())
 
     def code(self, text: str) -> int:
         """The code of one string."""
@@ -39,7 +40,7 @@ class Codebook:
         if isinstance(values, pa.ChunkedArray):
             values = values.combine_chunks()
         if not pa.types.is_dictionary(values.type):
-            values = pc.dictionary_encode(values)
+            values = pc.dictionary_encode(values.cast(pa.large_string()))
         texts = values.dictionary.to_pylist()
         codes = np.array([NULL_WORD if text is None else self.code(text) for text in texts] + [NULL_WORD], np.int64)
         index = pc.fill_null(values.indices.cast(pa.int64()), len(texts)).to_numpy(zero_copy_only=False)
@@ -47,6 +48,9 @@ class Codebook:
 
     def decode(self, codes: Words) -> pa.Array:
         """The strings of a column of codes."""
+        # Results leave in many small tables; the dictionary is made again only when there are new texts.
+        if len(self._dictionary) < len(self._texts):
+            self._dictionary = pa.array(self._texts, pa.string())
         missing = codes == NULL_WORD
         index = pa.array(np.where(missing, 0, codes).astype(np.int32), mask=missing)
-        return pa.DictionaryArray.from_arrays(index, pa.array(self._texts, pa.string()))
+        return pa.DictionaryArray.from_arrays(index, self._dictionary)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.model.batch import Flags, Words
-from slackwater.model.schema import NULL_FLOAT, NULL_WORD, Kind
+from slackwater.model.schema import NULL_FLOAT, NULL_WORD, Kind, kind_of
 from slackwater.model.time import MAX_TIME, MICROSECOND, MILLISECOND, MIN_TIME, SECOND
 from slackwater.sources.codebook import Codebook
 
@@ -44,7 +44,7 @@ def encode_column(values: pa.ChunkedArray, kind: Kind, codebook: Codebook) -> tu
         words[null] = NULL_FLOAT
         return words, np.zeros(len(array), np.bool_)
     if kind is Kind.TIME:
-        array = array.cast(pa.timestamp("us", getattr(array.type, "tz", None)), safe=False).cast(pa.int64())
+        return _encode_moments(array, null)
     bad = np.zeros(len(array), np.bool_)
     if pa.types.is_uint64(array.type):
         large = _filled(pc.greater(array, pa.scalar(2**63 - 1, pa.uint64())), False)
@@ -54,6 +54,13 @@ def encode_column(values: pa.ChunkedArray, kind: Kind, codebook: Codebook) -> tu
     bad |= words == NULL_WORD
     words[null] = NULL_WORD
     return words, bad
+
+
+def _encode_moments(array: pa.Array, null: Flags) -> tuple[Words, Flags]:
+    """A timestamp or date column that is not the event time."""
+    words, reasons = encode_time(array, "us")
+    words[null] = NULL_WORD
+    return words, (reasons != GOOD) & ~null
 
 
 def encode_time(values: pa.ChunkedArray, unit: str) -> tuple[Words, Reasons]:
@@ -68,15 +75,15 @@ def encode_time(values: pa.ChunkedArray, unit: str) -> tuple[Words, Reasons]:
         array = array.dictionary_decode()
     why: Reasons = np.zeros(len(array), np.uint8)
     null = array.is_null().to_numpy(zero_copy_only=False)
-    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
-        array = _parsed(array)
+    if kind_of(array.type) is Kind.TEXT:
+        array = _parsed(array.cast(pa.large_string()))
         why[array.is_null().to_numpy(zero_copy_only=False)] = UNPARSABLE_TIME
     if pa.types.is_timestamp(array.type) or pa.types.is_date(array.type):
         scale = {"s": "s", "ms": "ms", "us": "us", "ns": "ns"}.get(getattr(array.type, "unit", "ms"), "ms")
         if pa.types.is_date(array.type):
             array = array.cast(pa.timestamp("ms"))
         raw, unit = _filled(array.cast(pa.int64()), 0), scale
-    elif pa.types.is_floating(array.type):
+    elif kind_of(array.type) is Kind.FLOAT:
         floats = _filled(array.cast(pa.float64()), 0.0)
         why[np.isnan(floats)] = NAN_TIME
         return _from_floats(floats, unit, why, null)
@@ -110,9 +117,10 @@ def _parsed(array: pa.Array) -> pa.Array:
 def _parsed_one(text: str | None) -> datetime | None:
     try:
         moment = datetime.fromisoformat((text or "").strip())
-    except ValueError:
+        return moment.astimezone(UTC_ZONE).replace(tzinfo=None) if moment.tzinfo else moment
+    # A zone can carry a moment of the first or the last day out of the calendar.
+    except (ValueError, OverflowError):
         return None
-    return moment.astimezone(UTC_ZONE).replace(tzinfo=None) if moment.tzinfo else moment
 
 
 def _from_floats(floats: npt.NDArray[np.float64], unit: str, why: Reasons, null: Flags) -> tuple[Words, Reasons]:

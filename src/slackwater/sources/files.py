@@ -5,18 +5,29 @@ Invariant: rows keep the file's order, which is their arrival order; a selection
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import parse_qsl
+from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from slackwater.model.batch import Words
 from slackwater.model.errors import DataError, QueryError, UsageError
 from slackwater.model.schema import Field, Kind, Schema, kind_of
 
 ARRIVAL = "arrival"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The rows of a stream, and the place each of them had in its file."""
+
+    table: pa.Table
+    places: Words
 
 
 @dataclass(frozen=True)
@@ -31,6 +42,8 @@ class StreamFile:
     def parse(text: str) -> StreamFile:
         """Read `NAME=FILE.parquet?column=value`; `&` narrows down, a column named twice takes either value.
 
+        A value may have its `&` and `%` written as %26 and %25.
+
         >>> StreamFile.parse("a=ticks.parquet?stream=spot").selection
         (('stream', 'spot'),)
         """
@@ -38,12 +51,15 @@ class StreamFile:
         if not equals or not name.strip() or not rest:
             raise UsageError(f"--stream {text}: write it as NAME=FILE.parquet or NAME=FILE.parquet?column=value")
         path, mark, query = rest.partition("?")
-        selection = tuple(parse_qsl(query, keep_blank_values=True))
-        if mark and not selection:
-            raise UsageError(f"--stream {text}: after ? comes column=value")
-        return StreamFile(name.strip(), Path(path), selection)
+        selection = []
+        for part in query.split("&") if mark else ():
+            column, equals, value = part.partition("=")
+            if not column or not equals:
+                raise UsageError(f"--stream {text}: after ? comes column=value, and & between two of them")
+            selection.append((unquote(column), unquote(value)))
+        return StreamFile(name.strip(), Path(path), tuple(selection))
 
-    def read(self) -> pa.Table:
+    def read(self) -> Recorded:
         """The stream's rows."""
         if not self.path.exists():
             raise DataError(f"stream {self.name}: there is no file {self.path}")
@@ -51,15 +67,18 @@ class StreamFile:
             table = pq.read_table(self.path)
         except (pa.ArrowException, OSError) as error:
             raise DataError(f"stream {self.name}: {self.path} cannot be read as parquet: {error}") from None
+        table = _plain(table)
         wanted: dict[str, list[str]] = {}
         for column, value in self.selection:
             wanted.setdefault(column, []).append(value)
+        places = np.arange(table.num_rows)
         for column, values in wanted.items():
-            table = table.filter(self._matches(table, column, values))
-        return table
+            mine = self._matches(table, column, values)
+            table, places = table.filter(mine), places[mine.to_numpy()]
+        return Recorded(table, places)
 
-    def _matches(self, table: pa.Table, column: str, values: list[str]) -> pa.Array:
-        if column not in table.column_names:
+    def _matches(self, table: pa.Table, column: str, values: list[str]) -> pa.ChunkedArray:
+        if table.column_names.count(column) != 1:
             raise UsageError(
                 f"stream {self.name}: {self.path.name} has no column '{column}'; it has {', '.join(table.column_names)}"
             )
@@ -67,19 +86,37 @@ class StreamFile:
         if pa.types.is_dictionary(array.type):
             array = array.cast(array.type.value_type)
         try:
-            allowed = pa.array(values).cast(array.type)
-        except pa.ArrowInvalid:
+            return pc.is_in(array, value_set=pa.array(values).cast(array.type))
+        except pa.ArrowException:
             raise UsageError(
                 f"stream {self.name}: '{', '.join(values)}' is no value of column '{column}', which holds {array.type}"
             ) from None
-        return pc.is_in(array, value_set=allowed)
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """String views as strings: Arrow can read the former but hardly select or take them."""
+    for i, field in enumerate(table.schema):
+        if pa.types.is_string_view(field.type):
+            table = table.set_column(i, field.name, table.column(i).cast(pa.string()))
+    return table
+
+
+def read_streams(files: Sequence[StreamFile]) -> tuple[dict[str, pa.Table], dict[str, Words] | None]:
+    """The rows of every stream; and, where all come out of one file, the places they have there."""
+    recorded = {file.name: file.read() for file in files}
+    one_file = len({file.path.resolve() for file in files}) == 1
+    places = {name: stream.places for name, stream in recorded.items()} if one_file else None
+    return {name: stream.table for name, stream in recorded.items()}, places
 
 
 def schema_of(name: str, table: pa.Table, time: str) -> Schema:
     """The schema of a stream; columns of types that no query can read are left out, and refused when named."""
-    if time not in table.column_names:
-        columns = ", ".join(table.column_names)
-        raise QueryError(f"stream {name} has no time column '{time}'; it has {columns}. Name it with --time")
+    names = table.column_names
+    if len(set(names)) < len(names):
+        twice = next(column for column in names if names.count(column) > 1)
+        raise QueryError(f"stream {name} has two columns called '{twice}'")
+    if time not in names:
+        raise QueryError(f"stream {name} has no time column '{time}'; it has {', '.join(names)}. Name it with --time")
     fields = []
     for field in table.schema:
         kind = kind_of(field.type)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slackwater.expressions.compile import compile_filter, compile_map
+from slackwater.expressions.tree import Column
 from slackwater.model.batch import ROW, TS, Flags, Words
 from slackwater.model.schema import NULL_FLOAT, NULL_WORD, Kind
 from slackwater.plan.physical import Computed, InputPlan
@@ -51,6 +52,7 @@ def ingest(plan: InputPlan, table: pa.Table, codebook: Codebook, time_unit: str,
 
 
 def _as_words(computed: Computed, values: npt.NDArray[Any]) -> Words:
+    """Values as words. Inside an expression a NaN is a null; only a bare column still tells the two apart."""
     if computed.expr.kind is not Kind.FLOAT:
         return values.astype(np.int64, copy=False)
     bits = np.ascontiguousarray(values).view(np.int64)
@@ -59,6 +61,8 @@ def _as_words(computed: Computed, values: npt.NDArray[Any]) -> Words:
     folded = (values + 0.0).view(np.int64)
     if computed.role == "join key":
         return np.where(np.isnan(values), NULL_WORD, folded)
+    if not isinstance(computed.expr, Column):
+        return np.where(np.isnan(values), NULL_FLOAT, folded)
     return np.where(bits == NULL_FLOAT, NULL_FLOAT, np.where(np.isnan(values), _NAN, folded))
 
 

@@ -1,7 +1,7 @@
 """Replaying recorded streams: all inputs of a plan as one sequence of arrivals.
 
-Invariant: `arrival` is order only. Ties go by the order in which the streams were named, then by row. A stream read under
-two aliases arrives at both.
+Invariant: `arrival` is order only. Ties go by the order in which the streams were named, then by row. A stream read
+under two aliases arrives at both.
 """
 
 from __future__ import annotations
@@ -59,9 +59,16 @@ class Replay:
 
 
 def replay(
-    plan: PhysicalPlan, sources: Mapping[str, pa.Table], time_unit: str, arrival_time: str | None = None
+    plan: PhysicalPlan,
+    sources: Mapping[str, pa.Table],
+    time_unit: str,
+    arrival_time: str | None = None,
+    places: Mapping[str, Words] | None = None,
 ) -> Replay:
-    """Encode the sources of a plan and put their rows into arrival order."""
+    """Encode the sources of a plan and put their rows into arrival order.
+
+    `places` tells the rows' order where no column `arrival` does, because all sources come out of one file.
+    """
     codebook = Codebook()
     tables = tuple(sources[one.stream.source] for one in plan.inputs)
     inputs = tuple(ingest(one, table, codebook, time_unit) for one, table in zip(plan.inputs, tables, strict=True))
@@ -69,7 +76,7 @@ def replay(
     lines = []
     for position, one in enumerate(plan.inputs):
         table = tables[position]
-        arrival = _arrival(one.stream.source, table) if len(names) > 1 else np.arange(table.num_rows)
+        arrival = _arrival(one.stream.source, table, places) if len(names) > 1 else np.arange(table.num_rows)
         order = np.full(table.num_rows, names.index(one.stream.source), np.int64)
         lines.append((np.full(table.num_rows, position, np.int64), order, np.arange(table.num_rows), arrival))
     stream, order, row, arrival = (np.concatenate(column) for column in zip(*lines, strict=True))
@@ -88,17 +95,23 @@ def replay(
     return Replay(inputs, tables, codebook, plan.operator.rows, stream, row, heard)
 
 
-def _arrival(source: str, table: pa.Table) -> Words:
+def _arrival(source: str, table: pa.Table, places: Mapping[str, Words] | None) -> Words:
     if ARRIVAL not in table.column_names:
+        if places is not None:
+            return places[source]
         raise QueryError(
-            f"stream {source} has no column '{ARRIVAL}'; with several files each needs one, to say in which order rows came"
+            f"stream {source} has no column '{ARRIVAL}'; with several files each needs one, to say in which order"
+            " rows came"
         )
     column = table.column(ARRIVAL)
     if not pa.types.is_integer(column.type):
         raise QueryError(f"stream {source}: column '{ARRIVAL}' must hold integers, not {column.type}")
     if column.null_count:
         raise DataError(f"stream {source}: column '{ARRIVAL}' has {column.null_count} nulls; every row needs its place")
-    return column.cast(pa.int64()).to_numpy()
+    try:
+        return column.cast(pa.int64()).to_numpy()
+    except pa.ArrowInvalid:
+        raise DataError(f"stream {source}: column '{ARRIVAL}' has numbers beyond 64 bits") from None
 
 
 def _moments(source: str, table: pa.Table, column: str, unit: str) -> Words:

@@ -3,9 +3,9 @@
 Invariant: the bound grows with slack, skew, windows and epoch only, never with the length of the trace:
 
 - disorder stage: tuples after the frontier (slack and skew);
-- join: tuples at or after `frontier - window` when an epoch begins, and those of the epoch. Room is doubled when it is used
-  up and expired tuples are dropped only then, so up to four times as many may stand in a window, and never fewer than the
-  room it began with;
+- join: tuples at or after `frontier - window` when an epoch begins, and those of the epoch. Room is doubled when it
+  is used up and expired tuples are dropped only then, so up to four times as many may stand in a window, and never
+  fewer than the room it began with;
 - aggregate: tuples after `frontier - range - slide` (a partial each at most, and a value each where values are kept).
 """
 

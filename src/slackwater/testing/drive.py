@@ -1,7 +1,7 @@
 """Driving a pipeline over a trace, and its results in a form that can be compared.
 
-Invariant: two outcomes are the same iff they hold the same results, whatever epochs they were let out in; results of equal
-timestamps have no order among them.
+Invariant: two outcomes are the same iff they hold the same results, whatever epochs they were let out in; results of
+equal timestamps have no order among them.
 """
 
 from __future__ import annotations
@@ -80,7 +80,10 @@ def results_of(spec: OperatorSpec, emissions: Iterable[Emission]) -> Results:
     """The results in comparable form; an aggregate that answers twice for one window and key raises."""
     if isinstance(spec, WindowAggregate):
         return _windows(spec, emissions)
-    return Counter({result: times for (result, _), times in _joined(spec, emissions).items()})
+    found: Counter[Any] = Counter()
+    for (result, _), times in _joined(spec, emissions).items():
+        found[result] += times
+    return found
 
 
 def clocked_results_of(spec: WindowJoin, emissions: Iterable[Emission]) -> Counter[Any]:

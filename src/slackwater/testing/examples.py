@@ -1,6 +1,7 @@
 """Examples of every operator spec, on which the laws are tried.
 
-Invariant: every spec class of `slackwater.operators` has an example here; `specs_without_example` names those that have none.
+Invariant: every spec class of `slackwater.operators` has an example here; `specs_without_example` names those that
+have none.
 """
 
 from __future__ import annotations

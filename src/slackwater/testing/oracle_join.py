@@ -1,6 +1,7 @@
 """Joins, slow and obvious: the truth by trying all combinations, and Algorithm 2 line by line.
 
-Invariant: shares no code with the join kernel. A result is (timestamp, the members' identities in the order of the streams).
+Invariant: shares no code with the join kernel. A result is (timestamp, the members' identities in the order of the
+streams).
 
 References: 003 §II-A, Alg. 2; 004 Alg. 4.6.
 """
@@ -61,7 +62,7 @@ def oracle_join(spec: WindowJoin, batch: Batch) -> Counter[Result]:
 
 
 def oracle_join_processing(spec: WindowJoin, released: Iterable[Released]) -> list[tuple[Result, int]]:
-    """Algorithm 2 on a release sequence, with its late tuples: results in order, each with the clock when it was made."""
+    """Algorithm 2 on a release sequence, late tuples included: the results, each with the clock when it was made."""
     windows: list[list[Tuple]] = [[] for _ in spec.windows]
     results: list[tuple[Result, int]] = []
     for step in released:

@@ -1,7 +1,7 @@
 """Release, slow and obvious: the published pseudo-code line by line, with Python lists and `heapq`.
 
-Invariant: shares no code with the release kernels. What comes out is a sequence of tuples in processing order, each with the
-frontier it met; a tuple is late iff its event time lies before that frontier.
+Invariant: shares no code with the release kernels. What comes out is a sequence of tuples in processing order, each
+with the frontier it met; a tuple is late iff its event time lies before that frontier.
 
 References: 003 §III-A (K-slack), Alg. 1; semantics.md (epoch release).
 """
@@ -106,7 +106,7 @@ class _TupleStages:
         self.out: list[Released] = []
 
     def synchronize(self, e: Tuple, ending: bool = False) -> None:
-        """Alg. 1, lines 4-10. While the input is ending, no stream is waited for any more, so nothing is let out yet."""
+        """Alg. 1, lines 4-10. While the input is ending, all streams are first brought here, and nothing is let out."""
         if e.ts > self.t_sync:
             self.sync_buf[e.stream].append(e)
             while all(self.sync_buf) and not ending:

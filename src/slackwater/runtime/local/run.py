@@ -1,7 +1,7 @@
 """A local run: one process, recorded arrivals, an injected clock.
 
-Invariant: the kernel never asks what time it is; the clock here serves only the report. An interrupted run ends between two
-batches, with everything it has let out written and counted, and without a flush: its input has not ended.
+Invariant: the kernel never asks what time it is; the clock here serves only the report. An interrupted run ends between
+two batches, with everything it has let out written and counted, and without a flush: its input has not ended.
 """
 
 from __future__ import annotations
@@ -56,16 +56,22 @@ class LocalRun:
 
     def emissions(self) -> Iterator[Emission]:
         """Run to the end of the input, or until interrupted; yields what holds results."""
-        batches = self.replay.batches(BATCH)
         try:
-            for batch in batches:
+            for batch in self.replay.batches(BATCH):
+                if self.interrupted:
+                    return
                 begun = self.clock()
                 self._kernel.absorb(batch)
                 self._done += len(batch)
                 yield from self._advance(begun, end=False)
-            yield from self._advance(self.clock(), end=True)
+            if not self.interrupted:
+                yield from self._advance(self.clock(), end=True)
         except KeyboardInterrupt:
             self.interrupted = True
+
+    def interrupt(self) -> None:
+        """Stop after the batch at hand: no tuple is then half way through, so the counts of the report add up."""
+        self.interrupted = True
 
     def _advance(self, begun: float, end: bool) -> Iterator[Emission]:
         for emission in self._kernel.advance(end):

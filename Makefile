@@ -1,0 +1,50 @@
+# Every target works on a fresh clone: the environment is made when it is missing or out of date.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench format clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## Make .venv with the package and its tools
+
+$(STAMP): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "Python >= 3.11 is needed, and '$(PYTHON)' was not found; name another with: make PYTHON=python3.11"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python >= 3.11 is needed, and $(PYTHON) is $$($(PYTHON) --version 2>&1); name another with: make PYTHON=python3.11"; exit 1; }
+	@java -version 2>&1 | sed -n 's/.*version "\(1\.\)\{0,1\}\([0-9]*\).*/\2/p' | head -n 1 | \
+		{ read -r found || found=0; [ "$${found:-0}" -ge 17 ]; } || \
+		echo "note: no Java >= 17 found; the local runtime works without it (Debian/Ubuntu: install openjdk-17-jre-headless)"
+	@test -x $(BIN)/python || { echo "making $(VENV) ..."; $(PYTHON) -m venv $(VENV); }
+	@echo "installing slackwater and its tools (a minute or two the first time) ..."
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+	@echo "ready: $(BIN)/slackwater"
+
+demo: $(STAMP) ## Play the demonstration
+	@$(BIN)/slackwater demo
+
+test: $(STAMP) ## Run all tests, doctests and documented examples
+	@$(BIN)/python -m pytest -n 2
+
+check: $(STAMP) ## Check format, lint, types and the import contract
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: $(STAMP) ## Run the core benchmark
+	@$(BIN)/python -m benchmarks.core
+
+format: $(STAMP) ## Put the code into its format
+	@$(BIN)/ruff check --fix --select I .
+	@$(BIN)/ruff format .
+
+clean: ## Remove the environment, caches and build output
+	@rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

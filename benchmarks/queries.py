@@ -1,0 +1,105 @@
+"""The queries that are measured, and the target each must meet.
+
+Invariant: a query is the product's own spec; nothing here computes results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from benchmarks.inputs import Input, pairs, places, readings, synthetic
+from slackwater.expressions.functions import typed_call
+from slackwater.expressions.tree import Column, Expr, Literal
+from slackwater.model.batch import FIRST_COLUMN, ROW
+from slackwater.model.schema import Kind
+from slackwater.model.time import MILLISECOND, SECOND
+from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.algebra import AggregateSpec
+from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.probing import Equality
+
+KEY, V = FIRST_COLUMN, FIRST_COLUMN + 1
+X, Y = FIRST_COLUMN, FIRST_COLUMN + 1
+Spec = WindowAggregate | WindowJoin
+
+
+def sliding_sum(grouped: bool) -> WindowAggregate:
+    """SUM(v) over [RANGE 1 s SLIDE 100 ms], for each key where grouped."""
+    keys = (KEY,) if grouped else ()
+    return WindowAggregate(SECOND, 100 * MILLISECOND, keys, (AggregateSpec("SUM", V, Kind.FLOAT),), rows=4)
+
+
+def equi_join(counted: bool) -> WindowJoin:
+    """a.key = b.key within 5 s; a.key, a.v, b.v come out."""
+    emit = () if counted else ((0, KEY), (0, V), (1, V))
+    return WindowJoin((5 * SECOND,) * 2, (Equality(0, KEY, 1, KEY),), (), (), emit, rows=4, counted=counted)
+
+
+def distance_join() -> WindowJoin:
+    """dist(a.x, a.y, b.x, b.y) < 5 within 5 s, rows out."""
+    columns = tuple((stream, name, row) for stream in (0, 1) for name, row in (("x", X), ("y", Y)))
+    near: Expr = typed_call("<", (_distance(), Literal(5.0, Kind.FLOAT)))
+    return WindowJoin((5 * SECOND,) * 2, (), (near,), columns, ((0, ROW), (1, ROW)), rows=4)
+
+
+def _distance() -> Expr:
+    return typed_call("dist", tuple(Column(stream, name, Kind.FLOAT) for stream in (0, 1) for name in ("x", "y")))
+
+
+def all_pairs() -> WindowJoin:
+    """How many pairs `distance_join` must check: the same windows without a condition, counted."""
+    return WindowJoin((5 * SECOND,) * 2, (), (), (), (), rows=4, counted=True)
+
+
+def three_way_count() -> WindowJoin:
+    """D_syn x3: one key over three streams within 5 s, counted."""
+    equal = Equality(0, KEY, 1, KEY), Equality(1, KEY, 2, KEY)
+    return WindowJoin((5 * SECOND,) * 3, equal, (), (), (), rows=3, counted=True)
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A query over an input, and what is promised about it."""
+
+    name: str
+    says: str
+    make_input: Callable[[int], Input]
+    spec: Spec
+    tuples: int
+    quick: int
+    unit: str
+    """'tuples', 'results' or 'pairs' a second, or 's' for seconds in all."""
+    target: float
+    pairs: WindowJoin | None = None
+    """Counts the pairs to check, where the unit is pairs."""
+    flat: bool = False
+    """Whether its cost per tuple must not grow with the length of the input."""
+
+
+BENCHMARKS = (
+    Benchmark(
+        "A1", "sliding SUM, 1 s / 100 ms",
+        partial(readings, keys=1), sliding_sum(grouped=False), 5_000_000, 500_000, "tuples", 5e6, flat=True,
+    ),
+    Benchmark(
+        "A2", "the same for each of 1000 keys",
+        partial(readings, keys=1000), sliding_sum(grouped=True), 5_000_000, 500_000, "tuples", 2e6, flat=True,
+    ),
+    Benchmark(
+        "J2 counted", "equi-join on 1000 keys within 5 s",
+        partial(pairs, keys=1000), equi_join(counted=True), 1_000_000, 200_000, "tuples", 1e6, flat=True,
+    ),
+    Benchmark(
+        "J2 rows", "the same with its rows",
+        partial(pairs, keys=1000), equi_join(counted=False), 1_000_000, 200_000, "results", 5e6,
+    ),
+    Benchmark(
+        "D", "distance join without key within 5 s",
+        places, distance_join(), 198_000, 33_000, "pairs", 200e6, pairs=all_pairs(),
+    ),
+    Benchmark(
+        "D_syn x3", "3-way equi-join, 540,000 tuples, counted", synthetic, three_way_count(), 540_000, 540_000, "s", 1.0
+    ),
+)  # fmt: skip

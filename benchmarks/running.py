@@ -1,0 +1,81 @@
+"""How a benchmark is run: through the kernel that a runtime would host, on one core, and nothing kept of what comes out.
+
+Invariant: only kernel work is timed; inputs are in memory before the clock starts, and one run that is not counted goes first.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+
+from benchmarks.inputs import Input
+from benchmarks.queries import Benchmark, Spec
+from slackwater.disorder.controllers import FixedSlack
+from slackwater.model.options import Options
+from slackwater.model.time import SECOND
+from slackwater.operators.pipeline import Epochs, Pipeline
+
+RUNS = 3
+SLACK = 2 * SECOND
+EPOCH = SECOND
+FIRST_TUPLES = 20_000
+"""Input of the first query of a new process."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Seconds of every run, and what one run did."""
+
+    seconds: tuple[float, ...]
+    tuples: int
+    results: int
+    pairs: int = 0
+
+    @property
+    def best(self) -> float:
+        return min(self.seconds)
+
+
+def results_of(spec: Spec, given: Input) -> int:
+    """Run a query over all of its input, to the end; returns how many results it let out."""
+    pipeline = Pipeline(spec, spec.build(), FixedSlack(SLACK), Epochs(span=EPOCH), Options().max_ahead)
+    last = len(given.batches) - 1
+    for number, batch in enumerate(given.batches):
+        pipeline.absorb(batch)
+        for emission in pipeline.advance(end=number == last):
+            del emission
+    return pipeline.observe().results
+
+
+def measure(benchmark: Benchmark, tuples: int, runs: int = RUNS) -> Measured:
+    """Warm up on the beginning of the input, then run `runs` times over all of it."""
+    given = benchmark.make_input(tuples)
+    beginning = given.batches[: max(1, len(given.batches) // 10)]
+    results_of(benchmark.spec, Input(beginning, sum(map(len, beginning)), given.rows))
+    seconds, results = [], 0
+    for _ in range(runs):
+        begin = time.perf_counter()
+        results = results_of(benchmark.spec, given)
+        seconds.append(time.perf_counter() - begin)
+    pairs = results_of(benchmark.pairs, given) if benchmark.pairs else 0
+    return Measured(tuple(seconds), given.tuples, results, pairs)
+
+
+def first_query(benchmark: Benchmark) -> float:
+    """Seconds a new process needs to import, run one small query and end; machine code is on disk already."""
+    begin = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "benchmarks.running", benchmark.name], check=True)
+    return time.perf_counter() - begin
+
+
+def _run_once(name: str) -> None:
+    from benchmarks.queries import BENCHMARKS
+
+    (benchmark,) = (b for b in BENCHMARKS if b.name == name)
+    results_of(benchmark.spec, benchmark.make_input(FIRST_TUPLES))
+
+
+if __name__ == "__main__":
+    _run_once(sys.argv[1])

@@ -1,0 +1,189 @@
+"""The demo shows numbers of real runs, the same for every seed, fast or in slow motion, and ends when told to."""
+
+import io
+import time
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from slackwater.cli import app
+from slackwater.commands import demo
+from slackwater.commands.demo import WAYS, count_true_results, play, query_text
+from slackwater.commands.demo_race import TUPLE_RELEASE, Contender, Moment, race
+from slackwater.commands.demo_view import Outcome, frame, in_words, percent
+from slackwater.commands.prepare import prepare
+from slackwater.commands.verify import verify_query
+from slackwater.language.bind import bind
+from slackwater.model.errors import UsageError
+from slackwater.model.time import SECOND
+from slackwater.plan.planner import plan
+from slackwater.sources.files import schema_of
+from slackwater.sources.replay import replay
+from slackwater.workloads import Workload, positions, write
+
+SHORT = 5
+FOR_EVER = 1000.0
+
+
+def quiet_console() -> Console:
+    return Console(file=io.StringIO(), width=80)
+
+
+def printed(console: Console) -> str:
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def contenders_of(streams):
+    schemas = {name: schema_of(name, table, "ts") for name, table in streams.items()}
+    plans = [plan(bind(query_text(way), schemas).query, counted=True) for way in WAYS]
+    contenders = [Contender(physical, replay(physical, streams, "ms")) for physical in plans]
+    return contenders, sum(table.num_rows for table in streams.values())
+
+
+@pytest.fixture(scope="module")
+def short_game():
+    return positions(0, SHORT / 60).streams
+
+
+@pytest.fixture(scope="module")
+def telling_game():
+    console = quiet_console()
+    return play(60, 0, console), printed(console)
+
+
+def test_waiting_longer_finds_more_pairs_and_answers_later(telling_game):
+    none, some, most = telling_game[0]
+    assert none.recall < 0.6 < 0.95 < some.recall <= most.recall <= 1
+    assert none.latency < some.latency < most.latency
+    assert none.latency_p95 < some.latency_p95 < most.latency_p95
+    assert none.slack < some.slack < most.slack
+    assert none.late > some.late > most.late
+
+
+def test_the_summary_prints_what_was_measured(telling_game):
+    outcomes, text = telling_game
+    for one in outcomes:
+        line = next(line for line in text.splitlines() if line.startswith(f" {one.name} "))
+        assert f"{one.results:,}" in line
+        assert percent(one.recall) in line
+        assert f"{one.late:,}" in line
+    assert f"{outcomes[0].true_results:,} pairs are true" in text
+    assert in_words(*outcomes) in " ".join(text.split())
+    assert "WITH DELAY 1 SECOND" in text
+    assert "longer game" not in text
+
+
+def test_no_line_of_the_summary_is_wider_than_80_columns(telling_game):
+    assert max(map(len, telling_game[1].splitlines())) <= 80
+
+
+def test_a_seed_gives_the_same_text_twice_and_another_seed_another():
+    first, again, other = quiet_console(), quiet_console(), quiet_console()
+    assert play(SHORT, 3, first) == play(SHORT, 3, again)
+    play(SHORT, 4, other)
+    assert printed(first) == printed(again) != printed(other)
+
+
+def test_true_pairs_are_those_of_an_independent_engine(short_game, tmp_path):
+    write(Workload("game", short_game, query_text("COMPLETE")), tmp_path)
+    files = [f"{name}={tmp_path / name}.parquet" for name in short_game]
+    prepared = prepare(tmp_path / "query.sql", files, "ts", "ms", {})
+    verified = verify_query(prepared, TUPLE_RELEASE, True, None, None, SECOND, True)
+    assert count_true_results(short_game, SHORT) == verified.verdict.true_results > 0
+
+
+def test_slow_motion_ends_in_the_same_numbers_as_full_speed(short_game):
+    ends = []
+    for seconds in (0.0, 0.6):
+        contenders, tuples = contenders_of(short_game)
+        begun = time.monotonic()
+        reports = race(contenders, tuples, seconds)
+        assert time.monotonic() - begun >= seconds
+        ends.append([Outcome.of(report, 1) for report in reports])
+    assert ends[0] == ends[1]
+
+
+def test_the_live_table_moves_on_a_terminal(monkeypatch):
+    monkeypatch.setattr(demo, "LIVE_SECONDS", 0.5)
+    live, fast = (Console(file=io.StringIO(), width=80, force_terminal=True, color_system=None) for _ in range(2))
+    assert play(SHORT, 0, live) == play(SHORT, 0, fast, fast=True)
+    positions_shown = {line for line in printed(live).splitlines() if "tuples in" in line and "event time" in line}
+    assert len(positions_shown) > 2
+    assert "held to be sorted" in printed(live)
+    assert "held to be sorted" not in printed(fast)
+
+
+def test_a_frame_shows_every_contender_in_80_columns():
+    waiting = Moment(73 * SECOND, 500, 1_234_567, 0, 20_000, 4_321, 12, 3_300)
+    behind = Moment(73 * SECOND, 480, 987_654, 26_300_000, 26_330_000, 145, 14_386, 3_347)
+    contenders = [
+        SimpleNamespace(name="NO WAIT", moments=[waiting]),
+        SimpleNamespace(name="DELAY 1 s", moments=[]),
+        SimpleNamespace(name="COMPLETE", moments=[behind]),
+    ]
+    console = quiet_console()
+    console.print(frame(contenders, 0, 120 * SECOND, 1000))
+    lines = printed(console).splitlines()
+    cells = {line[1:19].strip(): line[19:].split("  ") for line in lines}
+    shown = {name: [cell.strip() for cell in row if cell.strip()] for name, row in cells.items()}
+    assert lines[0].startswith("event time 1:13 of 2:00")
+    assert "500 tuples in" in lines[0]
+    assert shown["pairs found"] == ["1,234,567", "0", "987,654"]
+    assert shown["slack"] == ["0 s", "0 s", "26.3 s"]
+    assert shown["latency now"] == ["20 ms", "-", "26.3 s"]
+    assert shown["late tuples"] == ["4,321", "0", "145"]
+    assert shown["held to be sorted"] == ["12", "0", "14,386"]
+    assert shown["kept in windows"] == ["3,300", "0", "3,347"]
+    assert shown["latency, █ 26.3 s"] == ["········▁·······", "·" * 16, "·······█········"]
+    assert max(map(len, lines)) <= 80
+
+
+def test_an_interrupt_ends_every_run_of_the_race_at_once(short_game):
+    contenders, tuples = contenders_of(short_game)
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        race(contenders, tuples, FOR_EVER, interrupt)
+    assert time.monotonic() - begun < 30
+    assert all(contender.moments[-1].tuples < tuples for contender in contenders)
+
+
+def test_a_contender_that_fails_ends_the_race_with_its_error(short_game, monkeypatch):
+    contenders, tuples = contenders_of(short_game)
+
+    def fail(pace):
+        raise ValueError("broken")
+
+    monkeypatch.setattr(contenders[1], "run", fail)
+    with pytest.raises(ValueError, match="broken"):
+        race(contenders, tuples, FOR_EVER)
+
+
+def test_an_interrupted_demo_says_so_and_shows_no_summary(monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(demo, "race", interrupted)
+    console = quiet_console()
+    with pytest.raises(KeyboardInterrupt):
+        play(SHORT, 0, console)
+    assert printed(console).rstrip().endswith("interrupted before the end of the game")
+
+
+def test_a_game_that_is_too_short_is_refused():
+    with pytest.raises(UsageError, match="at least 5 seconds"):
+        play(4, 0, quiet_console())
+
+
+def test_the_command_plays_a_short_game_and_says_that_it_is_short():
+    result = CliRunner().invoke(app, ["demo", "--seconds", str(SHORT), "--seed", "1", "--fast"])
+    assert result.exit_code == 0
+    assert "dist(a.x, a.y, b.x, b.y) < 5" in result.stdout
+    assert "NO WAIT answered after" in result.stdout
+    assert "longer game" in result.stdout

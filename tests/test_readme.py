@@ -1,0 +1,87 @@
+"""The README runs: its blocks are executed in order, in one folder, and print what stands below them."""
+
+import contextlib
+import io
+import os
+import re
+import runpy
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+README = Path(__file__).parent.parent / "README.md"
+NOT_RUN = "<!-- not run -->"
+_BLOCK = re.compile(r"(?P<mark><!-- not run -->\n)?^```(?P<kind>\w+)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+_SPEED = re.compile(r"[\d,.]+ tuples/s")
+
+
+@dataclass(frozen=True)
+class Block:
+    kind: str
+    body: str
+    line: int
+    shown: str | None
+    """What stands below it as its output, if anything does."""
+
+
+def blocks(text: str) -> list[Block]:
+    """The blocks to run, each with its output where the next block is one of text."""
+    found = list(_BLOCK.finditer(text))
+    runnable = []
+    for at, match in enumerate(found):
+        if match["mark"] or match["kind"] not in ("python", "sh"):
+            continue
+        after = found[at + 1] if at + 1 < len(found) else None
+        below = after is not None and after["kind"] == "text" and not text[match.end() : after.start()].strip()
+        shown = after["body"] if below and after is not None else None
+        runnable.append(Block(match["kind"], match["body"], text[: match.start("kind")].count("\n") + 1, shown))
+    return runnable
+
+
+def run_shell(body: str) -> str:
+    binaries = str(Path(sys.executable).parent)
+    environment = os.environ | {
+        "PATH": binaries + os.pathsep + os.environ["PATH"],
+        "COLUMNS": "120",
+        "LC_ALL": "C.UTF-8",
+    }
+    command = ["bash", "-eu", "-o", "pipefail", "-c", body]
+    return subprocess.run(command, env=environment, check=True, text=True, stdout=subprocess.PIPE).stdout
+
+
+def run_python(body: str, line: int, names: dict[str, Any]) -> str:
+    """Run a block with the names of the blocks before it; a failure points at its line of the page."""
+    script = Path(f"README_{line}.py")
+    script.write_text("\n" * line + body)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        names |= runpy.run_path(str(script), init_globals=names)
+    return printed.getvalue()
+
+
+def steady(output: str) -> list[str]:
+    """Output without what differs from run to run: the speed, and blanks at the end of a line."""
+    return [_SPEED.sub("N tuples/s", line.rstrip()) for line in output.strip().splitlines()]
+
+
+def test_every_block_of_the_readme_prints_what_stands_below_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for block in blocks(README.read_text()):
+        output = run_shell(block.body) if block.kind == "sh" else run_python(block.body, block.line, names)
+        assert steady(output) == steady(block.shown or ""), f"README.md, the block at line {block.line}"
+
+
+def test_the_readme_shows_output_often_enough_to_be_worth_running() -> None:
+    shown = [block for block in blocks(README.read_text()) if block.shown]
+    assert len(shown) >= 8
+
+
+def test_only_setting_up_is_left_out() -> None:
+    text = README.read_text()
+    assert text.count(NOT_RUN) == 1
+    assert "make demo" in text.split(NOT_RUN)[1].split("```")[1]
