@@ -31,7 +31,9 @@ def lines_for(benchmark: Benchmark, quick: bool) -> Iterator[Line]:
 
 def main() -> int:
     """Run, print, and say whether all targets were met."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.core", description="Speed of the kernels against targets.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.core", description="Speed of the kernels against targets."
+    )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of: {', '.join(b.name for b in BENCHMARKS)}")
     parser.add_argument("--quick", action="store_true", help="small inputs, speed only")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")

@@ -1,7 +1,7 @@
 """What the benchmarks read: seeded streams in memory, as the batches a runtime would hand to a kernel.
 
-Invariant: the same name and size give the same batches; tuples are in arrival order over all streams, and one in ten is held
-back, by at most 1.5 s.
+Invariant: the same name and size give the same batches; tuples are in arrival order over all streams, and one in ten is
+held back, by at most 1.5 s.
 """
 
 from __future__ import annotations
@@ -54,9 +54,7 @@ def synthetic(tuples: int) -> Input:
 
 
 def _stream(tuples: int, rate: float, keys: int, seed: int) -> pa.Table:
-    return uniform_stream(
-        tuples, rate, keys, seed, max_delay_ms=MAX_DELAY_MS, late_share=LATE_SHARE, field_m=FIELD_M
-    )
+    return uniform_stream(tuples, rate, keys, seed, max_delay_ms=MAX_DELAY_MS, late_share=LATE_SHARE, field_m=FIELD_M)
 
 
 def batched(streams: list[pa.Table], columns: tuple[str, ...]) -> Input:

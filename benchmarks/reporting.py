@@ -71,7 +71,12 @@ def as_table(lines: list[Line]) -> Table:
         verdict = "[green]hit[/]" if line.hit else "[red]miss[/]"
         runs = ", ".join(_short(run) for run in line.runs)
         table.add_row(
-            line.name, line.says, f"{_short(line.figure)} {line.unit}", f"{_short(line.target)} {line.unit}", verdict, runs
+            line.name,
+            line.says,
+            f"{_short(line.figure)} {line.unit}",
+            f"{_short(line.target)} {line.unit}",
+            verdict,
+            runs,
         )
     return table
 

@@ -1,6 +1,7 @@
-"""How a benchmark is run: through the kernel that a runtime would host, on one core, and nothing kept of what comes out.
+"""How a benchmark is run: through the kernel that a runtime would host, on one core; nothing is kept of what comes out.
 
-Invariant: only kernel work is timed; inputs are in memory before the clock starts, and one run that is not counted goes first.
+Invariant: only kernel work is timed; inputs are in memory before the clock starts, and a run that is not counted goes
+first.
 """
 
 from __future__ import annotations

@@ -7,11 +7,15 @@ import re
 import runpy
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from slackwater.expressions.functions import FUNCTIONS
+from slackwater.expressions.user import USER_FUNCTIONS
 
 README = Path(__file__).parent.parent / "README.md"
 NOT_RUN = "<!-- not run -->"
@@ -68,6 +72,17 @@ def steady(output: str) -> list[str]:
     return [_SPEED.sub("N tuples/s", line.rstrip()) for line in output.strip().splitlines()]
 
 
+@pytest.fixture
+def forgotten_functions() -> Iterator[None]:
+    """What the page registers must not be known to the tests that follow."""
+    before = dict(FUNCTIONS), dict(USER_FUNCTIONS)
+    yield
+    for known, kept in zip((FUNCTIONS, USER_FUNCTIONS), before, strict=True):
+        for name in set(known) - set(kept):
+            del known[name]
+
+
+@pytest.mark.usefixtures("forgotten_functions")
 def test_every_block_of_the_readme_prints_what_stands_below_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}

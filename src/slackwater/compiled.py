@@ -1,8 +1,15 @@
 """How inner loops are compiled: cached on disk, never holding the interpreter.
 
-Invariant: every njit function of the package is made here, so that one place decides the flags and a new process finds the
-machine code of the last one. Numba asks only whether a function's own file has changed; machine code holds the callees
-too, so the stamp of every cached function covers all files that hold compiled code.
+Invariant: every njit function of the package is made here, so that one place decides the flags and a new process finds
+the machine code of the last one. Numba asks only whether a function's own file has changed; machine code holds its
+callees too, so the stamp of every cached function covers all files that hold compiled code.
+
+Numba counts the references to every array at every call, with atomic instructions, which costs a helper of a few lines
+more than its work. A function that makes no array needs none of that: its caller owns what it is given. So `in_place`
+and `inner` count nothing, and cannot make arrays (numba refuses to compile them then); `compiled` and `allocating` can.
+
+Compiling is what a newcomer's first query waits for. So a helper is not compiled anew for every literal it is called
+with, and compiled code never assigns one slice to another, which would compile the wording of a shape error along.
 """
 
 from __future__ import annotations
@@ -14,17 +21,20 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
+from numba.core import types
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _HERE = Path(__file__).parent
 _FOLDERS = ("model", "windows", "disorder", "operators", "observe")
+_njit: Any = numba.njit
+_unliteral: Any = types.unliteral
 
 
 @cache
 def _stamp() -> bytes:
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(Path(__file__).read_bytes())
     for folder in _FOLDERS:
         for file in sorted((_HERE / folder).rglob("*.py")):
             digest.update(file.read_bytes())
@@ -33,15 +43,39 @@ def _stamp() -> bytes:
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Compile to machine code on first call, and keep it on disk beside the package."""
-    dispatcher: Any = numba.njit(cache=True, nogil=True)(function)
-    dispatcher._cache._cache_file._source_stamp = _stamp()
-    return cast("Callable[P, R]", dispatcher)
+    return _cached(function, {"nogil": True})
+
+
+def in_place(function: Callable[P, R]) -> Callable[P, R]:
+    """As `compiled`, for a loop that works only in the arrays it is given."""
+    return _cached(function, {"nogil": True, "_nrt": False})
 
 
 def inner(function: Callable[P, R]) -> Callable[P, R]:
-    """For the helpers of a `compiled` loop: no wrapper of their own, so that they cost little to compile."""
-    options = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return cast("Callable[P, R]", numba.njit(**options)(function))
+    """For the helpers of a loop: no wrapper of their own, so that they cost little to compile; they make no array."""
+    return _helper(function, {"nogil": True, "_nrt": False})
+
+
+def allocating(function: Callable[P, R]) -> Callable[P, R]:
+    """As `inner`, for a helper that makes arrays."""
+    return _helper(function, {"nogil": True, "_nrt": True})
+
+
+def _helper(function: Callable[P, R], options: dict[str, bool]) -> Callable[P, R]:
+    dispatcher = _njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)
+    template_for = dispatcher.get_call_template
+
+    def without_literals(args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
+        return template_for(tuple(map(_unliteral, args)), {name: _unliteral(kind) for name, kind in kws.items()})
+
+    dispatcher.get_call_template = without_literals
+    return cast("Callable[P, R]", dispatcher)
+
+
+def _cached(function: Callable[P, R], options: dict[str, bool]) -> Callable[P, R]:
+    dispatcher = _njit(cache=True, **options)(function)
+    dispatcher._cache._cache_file._source_stamp = _stamp()
+    return cast("Callable[P, R]", dispatcher)
 
 
 def jit(function: Callable[..., Any]) -> Callable[..., Any]:

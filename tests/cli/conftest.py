@@ -48,7 +48,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 def parquet(tmp_path: Path) -> Written:
     """Write a parquet file of the given columns."""
 
-    def write(name: str, **columns: Any) -> Path:
+    def write(name: str, /, **columns: Any) -> Path:
         path = tmp_path / f"{name}.parquet"
         pq.write_table(pa.table(columns), path)
         return path

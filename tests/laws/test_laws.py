@@ -107,3 +107,42 @@ def test_what_is_kept_is_bounded_by_slack_windows_skew_and_epoch(example, epochs
     cuts = list(range(50, len(batch) + 1, 50))
     needed = laws.state_is_bounded(example.spec, pipeline_of(example.spec), batch, epochs, cuts, slack=12)
     assert needed < len(batch) / 4
+
+
+@pytest.mark.parametrize("example", [e for e in EXAMPLES if e.spec.streams < 3], ids=lambda example: example.name)
+@pytest.mark.parametrize("slack", ["none", "small", "largest delay"])
+def test_long_traces_with_late_tuples_agree_with_the_published_algorithms(example, slack):
+    batch = seeded_trace(11, example.spec.streams, KINDS, tuples=600, largest_delay=15, longest_step=2)
+    cuts = list(range(40, 601, 40))
+    streams = example.spec.streams
+    releases = {
+        Epochs(each_tuple=True): oracle_tuple_release(batch, streams, rule(slack)),
+        Epochs(): oracle_epoch_release(batch, streams, cuts, rule(slack)),
+    }
+    for epochs, released in releases.items():
+        assert slack == "largest delay" or any(step.late for step in released)
+        laws.late_tuples_count_as_published(
+            example.spec, pipeline_of(example.spec), batch, epochs, cuts, controller(slack), released
+        )
+
+
+@each_example
+@pytest.mark.parametrize("epochs", [Epochs(), Epochs(each_tuple=True)], ids=["epoch", "tuple"])
+@pytest.mark.parametrize("slack", ["none", "largest delay"])
+def test_long_traces_survive_a_restart(example, epochs, slack):
+    batch = seeded_trace(13, example.spec.streams, KINDS, tuples=160, largest_delay=6, longest_step=1, keys=2)
+    restarted(example.spec, batch, epochs, list(range(16, 161, 16)), slack)
+
+
+@each_example
+@pytest.mark.parametrize("epochs", [Epochs(), Epochs(each_tuple=True)], ids=["epoch", "tuple"])
+def test_what_lies_exactly_at_the_frontier_survives_a_restart(example, epochs):
+    batch = seeded_trace(13, example.spec.streams, KINDS, tuples=28, largest_delay=1, longest_step=0, keys=2)
+    restarted(example.spec, batch, epochs, list(range(4, 29, 4)), "none")
+
+
+def restarted(spec, batch, epochs, cuts, slack):
+    for stop in range(1, len(cuts), 2):
+        laws.going_on_after_restore_equals_never_stopping(
+            spec, pipeline_of(spec), batch, epochs, cuts, stop, lambda: controller(slack)
+        )

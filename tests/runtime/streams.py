@@ -50,7 +50,9 @@ def arrived(columns: Mapping[str, pa.DataType], *rows: Row) -> dict[str, pa.Tabl
             {
                 "arrival": pa.array([row[0] for row in kept], pa.int64()),
                 "ts": pa.array([row[1] for row in kept], pa.int64()),
-                **{name: pa.array([row[i + 2] for row in kept], kind) for i, (name, kind) in enumerate(columns.items())},
+                **{
+                    name: pa.array([row[i + 2] for row in kept], kind) for i, (name, kind) in enumerate(columns.items())
+                },
             }
         )
         for stream, kept in tables.items()

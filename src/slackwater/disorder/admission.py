@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slackwater.compiled import compiled, inner
+from slackwater.compiled import allocating, compiled, inner
 from slackwater.kernel import Change, changed, decode_batch, decode_json, encode_batch, encode_json
 from slackwater.model.batch import Batch, Words
 from slackwater.model.time import BEFORE_ALL
@@ -115,7 +115,8 @@ def _judge(
             n_aside, n_order, jumped = _let_in(stream, ts, clocks, max_ahead, confirmed, aside, n_aside, order, n_order)
         reference = clocks[s]
         if reference == BEFORE_ALL:
-            reference = clocks.max()
+            for clock in clocks:
+                reference = max(reference, clock)
         if reference != BEFORE_ALL and t > reference + max_ahead:
             aside[n_aside] = i
             n_aside += 1
@@ -130,7 +131,7 @@ def _judge(
     return order[:n_order], rejected[:n_rejected], aside[:n_aside], straight
 
 
-@inner
+@allocating
 def _let_in(
     stream: Words,
     ts: Words,

@@ -29,7 +29,8 @@ def hear(clock: Clockwork, s: int, t: int, now: int, passes: bool) -> int:
     """One tuple arrives: move its stream's clock, note its delay. Returns its delay against the clock as it is now."""
     if clock.scalars[LARGEST] == BEFORE_ALL:
         clock.scalars[EPOCH_CLOCK] = t
-        clock.last_heard[:] = now
+        for each in range(len(clock.last_heard)):
+            clock.last_heard[each] = now
     clock.clocks[s] = max(clock.clocks[s], t)
     clock.scalars[LARGEST] = max(clock.scalars[LARGEST], t)
     clock.scalars[EPOCH_TUPLES] += 1

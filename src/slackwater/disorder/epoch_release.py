@@ -9,7 +9,7 @@ References: semantics.md, epoch release; the frontier is T-sync of 004 Alg. 3.1 
 
 from __future__ import annotations
 
-from slackwater.compiled import compiled, inner
+from slackwater.compiled import in_place, inner
 from slackwater.disorder.clocks import follow_largest_delay, hear, mark_idle, must_pause, slowest
 from slackwater.disorder.heap import pop, push
 from slackwater.disorder.state import (
@@ -31,7 +31,7 @@ from slackwater.model.batch import TS
 from slackwater.model.time import BEFORE_ALL
 
 
-@compiled
+@in_place
 def release_sorted(
     new: Arrivals, begin: int, policy: Policy, clock: Clockwork, held: Buffers, out: Room, n_out: int
 ) -> tuple[int, int]:
@@ -46,7 +46,8 @@ def release_sorted(
         delay = hear(clock, s, t, now, new.passes[i])
         if new.passes[i]:
             if t < clock.scalars[FRONTIER]:
-                out.words[:, n_out] = new.words[:, i]
+                for r in range(new.words.shape[0]):
+                    out.words[r, n_out] = new.words[r, i]
                 out.stream[n_out], out.delay[n_out] = s, delay
                 out.cutoff[n_out], out.clock[n_out] = clock.scalars[FRONTIER], clock.scalars[LARGEST]
                 n_out += 1
@@ -65,7 +66,7 @@ def release_sorted(
     return n, n_out
 
 
-@compiled
+@in_place
 def release_unsorted(new: Arrivals, begin: int, policy: Policy, clock: Clockwork, out: Room) -> int:
     """As `release_sorted` for operators that need no order: tuples pass at once, marked with the frontier they met."""
     n = new.words.shape[1]
@@ -101,7 +102,8 @@ def end_epoch(clock: Clockwork, now: int, policy: Policy) -> None:
     slow = slowest(clock.clocks, clock.idle)
     if slow != BEFORE_ALL:
         clock.scalars[FRONTIER] = max(clock.scalars[FRONTIER], slow - clock.scalars[SLACK])
-    clock.before[:] = clock.clocks
+    for s in range(len(clock.clocks)):
+        clock.before[s] = clock.clocks[s]
     clock.scalars[EPOCH_TUPLES] = 0
     clock.scalars[EPOCH_CLOCK] = clock.scalars[LARGEST]
     clock.scalars[EPOCHS] += 1
@@ -130,7 +132,7 @@ def take(clock: Clockwork, held: Buffers, slot: int, cutoff: int, out: Room, n_o
     return n_out + 1
 
 
-@compiled
+@in_place
 def let_out_up_to(clock: Clockwork, bound: int, cutoff: int, held: Buffers, out: Room, n_out: int) -> int:
     """Move every held tuple with `ts <= bound` into the run, sorted."""
     while held.sizes[0] > 0 and held.ts[0, 0] <= bound:

@@ -10,7 +10,7 @@ References: 004 §3.2.1 (Eq. 3.1), Alg. 3.1, Alg. 4.6 lines 2-4; 003 Alg. 1 and 
 
 from __future__ import annotations
 
-from slackwater.compiled import compiled, inner
+from slackwater.compiled import in_place, inner
 from slackwater.disorder.clocks import follow_largest_delay, hear, mark_idle, must_pause, slowest
 from slackwater.disorder.epoch_release import put, take
 from slackwater.disorder.heap import pop, push
@@ -30,7 +30,7 @@ from slackwater.disorder.state import (
 from slackwater.model.batch import TS
 
 
-@compiled
+@in_place
 def release_each(
     new: Arrivals, begin: int, policy: Policy, clock: Clockwork, held: Buffers, out: Room, n_out: int
 ) -> tuple[int, int]:
@@ -113,7 +113,7 @@ def hand_on(clock: Clockwork, slot: int, held: Buffers, out: Room, n_out: int) -
     return take(clock, held, slot, cutoff, out, n_out)
 
 
-@compiled
+@in_place
 def drain_all(clock: Clockwork, held: Buffers, out: Room, n_out: int) -> int:
     """The input has ended: empty the slack buffers into the synchronizer, then the synchronizer in event-time order."""
     m = len(clock.clocks)

@@ -1,15 +1,22 @@
 """A weighted distribution of whole numbers: exact while it has few distinct values, to four digits beyond.
 
-Invariant: the sum is always exact; quantiles are exact until more than MOST_VALUES distinct values were seen.
+Invariant: weight and sum are always exact; quantiles are exact until more than MOST_VALUES distinct values were seen,
+as far as a float can tell weights apart. Memory is bounded by MOST_VALUES and MOST_PENDING, however much is counted.
 """
 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from slackwater.model.batch import Words
 
 MOST_VALUES = 1 << 16
+MOST_PENDING = 1 << 18
+_SAFE = 2**62
+"""Sums below this cannot have wrapped."""
+
+Weights = npt.NDArray[np.float64]
 
 
 class Distribution:
@@ -22,36 +29,43 @@ class Distribution:
     """
 
     def __init__(self) -> None:
-        self._counts: dict[int, int] = {}
-        self._sum = 0
         self.weight = 0
+        self._sum = 0
+        self._values: Words = np.zeros(0, np.int64)
+        self._weights: Weights = np.zeros(0)
+        self._pending: list[tuple[Words, Weights]] = []
+        self._entries = 0
 
     def add(self, values: Words, weights: Words | None = None) -> None:
         """Count values, each as often as its weight says."""
         if len(values) == 0:
             return
-        # Results of one tuple share one value, so runs of equal values are long; sorting runs beats sorting values.
+        weight, total = _exact(values, weights)
+        self.weight += weight
+        self._sum += total
+        # Results of one tuple share one value, so runs of equal values are long, and cheaper to shorten than to sort.
         edges = np.concatenate([[0], np.flatnonzero(np.diff(values)) + 1])
-        ends = np.concatenate([edges[1:], [len(values)]])
-        totals = ends - edges if weights is None else np.add.reduceat(weights, edges)
-        for value, total in zip(values[edges].tolist(), totals.tolist(), strict=True):
-            self.count(value, total)
+        ends = np.append(edges[1:], len(values))
+        counts = (ends - edges).astype(np.float64)
+        self._pending.append((values[edges], counts if weights is None else np.add.reduceat(weights * 1.0, edges)))
+        self._entries += len(edges)
+        if self._entries >= MOST_PENDING:
+            self._settle()
 
     def count(self, value: int, weight: int = 1) -> None:
         """Count one value."""
-        if len(self._counts) >= MOST_VALUES:
-            self._coarsen()
-        self._counts[value] = self._counts.get(value, 0) + weight
-        self._sum += value * weight
-        self.weight += weight
+        self.add(np.array([value]), np.array([weight]))
 
-    def _coarsen(self) -> None:
-        """Round to four significant digits."""
-        rounded: dict[int, int] = {}
-        for value, weight in self._counts.items():
-            step = 10 ** max(0, len(str(abs(value))) - 4)
-            rounded[round(value / step) * step] = rounded.get(round(value / step) * step, 0) + weight
-        self._counts = rounded
+    def _settle(self) -> None:
+        """Merge what is pending into the sorted values."""
+        if not self._pending:
+            return
+        values = np.concatenate([self._values, *(part for part, _ in self._pending)])
+        weights = np.concatenate([self._weights, *(part for _, part in self._pending)])
+        self._pending, self._entries = [], 0
+        self._values, self._weights = _merged(values, weights)
+        if len(self._values) > MOST_VALUES:
+            self._values, self._weights = _merged(_four_digits(self._values), self._weights)
 
     @property
     def mean(self) -> float | None:
@@ -59,11 +73,40 @@ class Distribution:
 
     def quantile(self, p: float) -> int | None:
         """The smallest value that at least this share of the weight does not exceed."""
-        if not self.weight:
+        self._settle()
+        if not len(self._values):
             return None
-        below = 0
-        for value in sorted(self._counts):
-            below += self._counts[value]
-            if below >= p * self.weight:
-                return value
-        return max(self._counts)
+        below = np.cumsum(self._weights)
+        at = int(np.searchsorted(below, p * below[-1], side="left"))
+        return int(self._values[min(at, len(self._values) - 1)])
+
+
+def _exact(values: Words, weights: Words | None) -> tuple[int, int]:
+    """The sum of the weights and of the weighted values, in Python's integers where a word could wrap."""
+    largest = max(abs(int(values.max())), abs(int(values.min())))
+    if weights is None:
+        count = len(values)
+        return count, int(values.sum()) if largest * count < _SAFE else sum(values.tolist())
+    heaviest = int(weights.max()) * len(weights)
+    if heaviest < _SAFE and heaviest * largest < _SAFE:
+        return int(weights.sum()), int(np.dot(values, weights))
+    pairs = list(zip(values.tolist(), weights.tolist(), strict=True))
+    return sum(weight for _, weight in pairs), sum(value * weight for value, weight in pairs)
+
+
+def _merged(values: Words, weights: Weights) -> tuple[Words, Weights]:
+    order = np.argsort(values, kind="stable")
+    values, weights = values[order], weights[order]
+    edges = np.concatenate([[0], np.flatnonzero(np.diff(values)) + 1])
+    return values[edges], np.add.reduceat(weights, edges)
+
+
+def _four_digits(values: Words) -> Words:
+    """Round to four significant digits.
+
+    >>> _four_digits(np.array([0, 9999, 123456, -123456])).tolist()
+    [0, 9999, 123500, -123500]
+    """
+    digits = np.floor(np.log10(np.maximum(np.abs(values), 1))).astype(np.int64) + 1
+    step = 10 ** np.maximum(0, digits - 4)
+    return np.rint(values / step).astype(np.int64) * step

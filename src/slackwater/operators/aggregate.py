@@ -106,7 +106,7 @@ class AggregateOperator:
             begin, n, status = consume(
                 self._program, spec.grid, self._key_rows, self._value_rows,
                 words, words.view(np.float64), run.cutoff, run.clock, ordered, begin, run.frontier, run.largest,
-                t.partials, t.floats, t.groups, t.group_floats, t.panes, t.values, t.moved, t.scalars,
+                t.partials, t.floats, t.groups, t.group_floats, t.panes, t.buckets, t.values, t.moved, t.scalars,
                 lines, state, state.view(np.float64),
             )  # fmt: skip
             if status == CLOSED_ONE:
@@ -195,7 +195,7 @@ class AggregateOperator:
         t = self._tables
         t.scalars[[sl.NEXT, sl.FLIP]] = following, sl.NO_PANE
         admit_panes(
-            self._program, t.partials, t.floats, t.groups, t.group_floats, t.panes, t.values, t.moved, t.scalars,
+            self._program, t.partials, t.floats, t.groups, t.group_floats, t.panes, t.buckets, t.values, t.moved, t.scalars,
             sl.NO_PANE, last_pane(self.spec.grid, following - 1), bool(self._sorted),
         )  # fmt: skip
         self._slide_values()
@@ -213,5 +213,5 @@ class AggregateOperator:
         put_back(
             self._program, pane, keys, np.arange(t.keys), np.ascontiguousarray(state),
             owners, held, np.arange(t.arguments),
-            t.partials, t.floats, t.groups, t.panes, t.values, t.scalars,
+            t.partials, t.floats, t.groups, t.panes, t.buckets, t.values, t.scalars,
         )  # fmt: skip

@@ -8,7 +8,7 @@ References: 004 §2.1.2 (sliding windows), §4.1.
 
 from __future__ import annotations
 
-from slackwater.compiled import compiled, inner
+from slackwater.compiled import in_place, inner
 from slackwater.model.batch import TS, Words
 from slackwater.operators.pane_queue import (
     HEAD,
@@ -71,7 +71,7 @@ CLOSED_ONE = 2
 WINDOW, CLOCK, OF_GROUP, OF_KEY = range(4)
 
 
-@compiled
+@in_place
 def consume(
     program: Words,
     grid: Panes,
@@ -90,6 +90,7 @@ def consume(
     groups: Words,
     group_floats: Floats,
     panes: Words,
+    buckets: Words,
     values: Words,
     moved: Words,
     scalars: Words,
@@ -119,10 +120,10 @@ def consume(
                 return i, n_out, OUT_OF_ROOM
             first = first_pane(grid, k)
             retire_panes_before(
-                program, partials, floats, groups, group_floats, panes, values, moved, scalars, first, holistic
+                program, partials, floats, groups, group_floats, panes, buckets, values, moved, scalars, first, holistic
             )
             admit_panes(
-                program, partials, floats, groups, group_floats, panes, values, moved, scalars,
+                program, partials, floats, groups, group_floats, panes, buckets, values, moved, scalars,
                 first, last_pane(grid, k), holistic,
             )  # fmt: skip
             for a in range(scalars[ACTIVE]):
@@ -142,14 +143,14 @@ def consume(
         pane = pane_of(grid, words[TS, i])
         if pane < first_pane(grid, scalars[NEXT]):
             continue
-        g = group_of(groups, scalars, words, key_rows, i)
+        g = group_of(groups, buckets, scalars, words, key_rows, i)
         e = groups[g, LAST_USED]
         if e == NONE or partials[e, PANE] != pane or partials[e, GROUP] != g:
-            e = find_partial(partials, pane, g)
+            e = find_partial(partials, buckets, pane, g)
         late = pane <= scalars[ENTERED]
         if e == NONE:
-            e = new_partial(program, partials, floats, groups, scalars, pane, g)
-            add_to_pane(panes, partials, scalars, pane, e, late)
+            e = new_partial(program, partials, floats, groups, buckets, scalars, pane, g)
+            add_to_pane(panes, partials, buckets, scalars, pane, e, late)
             if late:
                 insert_late(program, partials, floats, groups, group_floats, scalars, e)
         groups[g, LAST_USED] = e
@@ -183,6 +184,7 @@ def retire_panes_before(
     groups: Words,
     group_floats: Floats,
     panes: Words,
+    buckets: Words,
     values: Words,
     moved: Words,
     scalars: Words,
@@ -201,14 +203,14 @@ def retire_panes_before(
             following = partials[e, NEXT_IN_PANE]
             if holistic:
                 note_left(values, moved, scalars, partials, e)
-            leave(partials, groups, scalars, e)
+            leave(partials, groups, buckets, scalars, e)
             e = following
         scalars[INSIDE_BEGIN] = (scalars[INSIDE_BEGIN] + 1) & (len(panes) - 1)
         scalars[INSIDE_COUNT] -= 1
-        forget_pane(panes, scalars, p)
+        forget_pane(panes, buckets, scalars, p)
 
 
-@compiled
+@in_place
 def admit_panes(
     program: Words,
     partials: Words,
@@ -216,6 +218,7 @@ def admit_panes(
     groups: Words,
     group_floats: Floats,
     panes: Words,
+    buckets: Words,
     values: Words,
     moved: Words,
     scalars: Words,
@@ -232,9 +235,9 @@ def admit_panes(
                 following = partials[e, NEXT_IN_PANE]
                 if holistic:
                     discard(values, scalars, partials, e)
-                free_partial(partials, groups, scalars, e)
+                free_partial(partials, groups, buckets, scalars, e)
                 e = following
-            forget_pane(panes, scalars, p)
+            forget_pane(panes, buckets, scalars, p)
             continue
         while e != NONE:
             enter(program, partials, floats, groups, group_floats, scalars, e)

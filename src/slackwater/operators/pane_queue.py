@@ -8,8 +8,16 @@ from __future__ import annotations
 
 from slackwater.compiled import inner
 from slackwater.model.batch import Words
-from slackwater.operators.records import BUCKET, CHAIN, FIRST_FIELD, NONE, hang, mix, unhang
-from slackwater.operators.sliding import FREE_PANE, INSIDE_BEGIN, INSIDE_COUNT, NEXT_IN_PANE, PANES, WAITING
+from slackwater.operators.records import CHAIN, FIRST_FIELD, NONE, hang, mix, unhang
+from slackwater.operators.sliding import (
+    FREE_PANE,
+    INSIDE_BEGIN,
+    INSIDE_COUNT,
+    NEXT_IN_PANE,
+    OF_PANES,
+    PANES,
+    WAITING,
+)
 
 # A pane: its number, its first partial; and which pane stands at this place of the heap, of the ring.
 NUMBER, HEAD, HEAP, RING = range(FIRST_FIELD, FIRST_FIELD + 4)
@@ -23,24 +31,26 @@ def bucket_of(panes: Words, number: int) -> int:
 
 
 @inner
-def find_pane(panes: Words, number: int) -> int:
+def find_pane(panes: Words, buckets: Words, number: int) -> int:
     """The record of a live pane, or NONE."""
-    p = panes[bucket_of(panes, number), BUCKET]
+    p = buckets[OF_PANES, bucket_of(panes, number)]
     while p != NONE and panes[p, NUMBER] != number:
         p = panes[p, CHAIN]
     return p
 
 
 @inner
-def add_to_pane(panes: Words, partials: Words, scalars: Words, number: int, e: int, entered: bool) -> None:
+def add_to_pane(
+    panes: Words, partials: Words, buckets: Words, scalars: Words, number: int, e: int, entered: bool
+) -> None:
     """Hang a new partial onto its pane, making the pane if it is new."""
-    p = find_pane(panes, number)
+    p = find_pane(panes, buckets, number)
     if p == NONE:
         p = scalars[FREE_PANE]
         scalars[FREE_PANE] = panes[p, CHAIN]
         scalars[PANES] += 1
         panes[p, NUMBER], panes[p, HEAD] = number, NONE
-        hang(panes, bucket_of(panes, number), p)
+        hang(panes, buckets, OF_PANES, bucket_of(panes, number), p)
         if entered:
             queue_inside(panes, scalars, p)
         else:
@@ -50,9 +60,9 @@ def add_to_pane(panes: Words, partials: Words, scalars: Words, number: int, e: i
 
 
 @inner
-def forget_pane(panes: Words, scalars: Words, p: int) -> None:
+def forget_pane(panes: Words, buckets: Words, scalars: Words, p: int) -> None:
     """A pane with no partials left is gone."""
-    unhang(panes, bucket_of(panes, panes[p, NUMBER]), p)
+    unhang(panes, buckets, OF_PANES, bucket_of(panes, panes[p, NUMBER]), p)
     panes[p, CHAIN] = scalars[FREE_PANE]
     scalars[FREE_PANE] = p
     scalars[PANES] -= 1

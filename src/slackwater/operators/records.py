@@ -1,7 +1,8 @@
 """Tables of records for compiled code: one 2-D array of words per table, one record per line.
 
-Invariant: a table has as many hash buckets as records; the head of bucket b is kept in column BUCKET of line b, the chain in
-column CHAIN. Free records are chained through CHAIN too, so a table is one array and passing it on costs next to nothing.
+Invariant: a table has as many hash buckets as records, chained in column CHAIN; free records are chained there too. The
+heads of the buckets of several tables share one array, one line per table, apart from the records: a look-up that finds
+nothing then reads one word of a small array instead of a line of a large one.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from slackwater.compiled import inner
 from slackwater.model.batch import Words
 
 NONE = -1
-BUCKET, CHAIN = 0, 1
-FIRST_FIELD = 2
+CHAIN = 0
+FIRST_FIELD = 1
 
 
 @inner
@@ -28,25 +29,24 @@ def mix(word: int) -> int:
 def table(capacity: int, fields: int) -> Words:
     """An empty table; all its records are free, chained from 0 on. `capacity` is a power of two."""
     records = np.zeros((capacity, fields), np.int64)
-    records[:, BUCKET] = NONE
     records[:, CHAIN] = np.arange(1, capacity + 1)
     records[-1, CHAIN] = NONE
     return records
 
 
 @inner
-def hang(records: Words, b: int, r: int) -> None:
-    """Put a record at the head of a bucket."""
-    records[r, CHAIN] = records[b, BUCKET]
-    records[b, BUCKET] = r
+def hang(records: Words, buckets: Words, line: int, b: int, r: int) -> None:
+    """Put a record at the head of a bucket; `line` holds the buckets of its table."""
+    records[r, CHAIN] = buckets[line, b]
+    buckets[line, b] = r
 
 
 @inner
-def unhang(records: Words, b: int, r: int) -> None:
+def unhang(records: Words, buckets: Words, line: int, b: int, r: int) -> None:
     """Take a record out of its bucket."""
-    at = records[b, BUCKET]
+    at = buckets[line, b]
     if at == r:
-        records[b, BUCKET] = records[r, CHAIN]
+        buckets[line, b] = records[r, CHAIN]
         return
     while records[at, CHAIN] != r:
         at = records[at, CHAIN]

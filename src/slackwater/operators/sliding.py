@@ -22,7 +22,7 @@ import numpy.typing as npt
 from slackwater.compiled import inner
 from slackwater.model.batch import Words
 from slackwater.operators.partials import add, clear, combine
-from slackwater.operators.records import BUCKET, CHAIN, FIRST_FIELD, NONE, hang, mix, unhang
+from slackwater.operators.records import CHAIN, FIRST_FIELD, NONE, hang, mix, unhang
 
 Floats = npt.NDArray[np.float64]
 
@@ -56,15 +56,18 @@ SCALARS = 19
 
 NO_PANE = -(2**62)
 
+# Lines of the array of buckets.
+OF_PARTIALS, OF_GROUPS, OF_PANES = range(3)
+
 
 @inner
-def group_of(groups: Words, scalars: Words, words: Words, key_rows: Words, i: int) -> int:
+def group_of(groups: Words, buckets: Words, scalars: Words, words: Words, key_rows: Words, i: int) -> int:
     """The group of tuple i; a new one if its key is new."""
     h = np.int64(0)
     for r in key_rows:
         h = mix(h ^ words[r, i])
     b = h & (len(groups) - 1)
-    g = groups[b, BUCKET]
+    g = buckets[OF_GROUPS, b]
     while g != NONE:
         same = True
         for k in range(len(key_rows)):
@@ -80,7 +83,7 @@ def group_of(groups: Words, scalars: Words, words: Words, key_rows: Words, i: in
     for k in range(len(key_rows)):
         groups[g, KEY + k] = words[key_rows[k], i]
     groups[g, ENTRIES], groups[g, INSIDE], groups[g, LAST_USED] = 0, 0, NONE
-    hang(groups, b, g)
+    hang(groups, buckets, OF_GROUPS, b, g)
     return g
 
 
@@ -100,9 +103,9 @@ def partial_bucket(partials: Words, pane: int, g: int) -> int:
 
 
 @inner
-def find_partial(partials: Words, pane: int, g: int) -> int:
+def find_partial(partials: Words, buckets: Words, pane: int, g: int) -> int:
     """The partial of a group in a pane, or NONE."""
-    e = partials[partial_bucket(partials, pane, g), BUCKET]
+    e = buckets[OF_PARTIALS, partial_bucket(partials, pane, g)]
     while e != NONE and (partials[e, PANE] != pane or partials[e, GROUP] != g):
         e = partials[e, CHAIN]
     return e
@@ -110,7 +113,7 @@ def find_partial(partials: Words, pane: int, g: int) -> int:
 
 @inner
 def new_partial(
-    program: Words, partials: Words, floats: Floats, groups: Words, scalars: Words, pane: int, g: int
+    program: Words, partials: Words, floats: Floats, groups: Words, buckets: Words, scalars: Words, pane: int, g: int
 ) -> int:
     """An identity partial for a group in a pane."""
     e = scalars[FREE_PARTIAL]
@@ -118,24 +121,24 @@ def new_partial(
     scalars[PARTIALS] += 1
     partials[e, PANE], partials[e, GROUP] = pane, g
     partials[e, OLDER], partials[e, NEWER], partials[e, VALUES] = NONE, NONE, NONE
-    hang(partials, partial_bucket(partials, pane, g), e)
+    hang(partials, buckets, OF_PARTIALS, partial_bucket(partials, pane, g), e)
     clear(program, partials, floats, e, OWN)
     groups[g, ENTRIES] += 1
     return e
 
 
 @inner
-def free_partial(partials: Words, groups: Words, scalars: Words, e: int) -> None:
+def free_partial(partials: Words, groups: Words, buckets: Words, scalars: Words, e: int) -> None:
     """Forget a partial, and its group with the last one."""
     g = partials[e, GROUP]
-    unhang(partials, partial_bucket(partials, partials[e, PANE], g), e)
+    unhang(partials, buckets, OF_PARTIALS, partial_bucket(partials, partials[e, PANE], g), e)
     partials[e, PANE] = NO_PANE
     partials[e, CHAIN] = scalars[FREE_PARTIAL]
     scalars[FREE_PARTIAL] = e
     scalars[PARTIALS] -= 1
     groups[g, ENTRIES] -= 1
     if groups[g, ENTRIES] == 0:
-        unhang(groups, group_bucket(groups, scalars[KEYS], g), g)
+        unhang(groups, buckets, OF_GROUPS, group_bucket(groups, scalars[KEYS], g), g)
         groups[g, CHAIN] = scalars[FREE_GROUP]
         scalars[FREE_GROUP] = g
         scalars[GROUPS] -= 1
@@ -168,7 +171,7 @@ def enter(
 
 
 @inner
-def leave(partials: Words, groups: Words, scalars: Words, e: int) -> None:
+def leave(partials: Words, groups: Words, buckets: Words, scalars: Words, e: int) -> None:
     """The oldest partial of its group, always of the front, leaves."""
     g = partials[e, GROUP]
     following = partials[e, NEWER]
@@ -183,7 +186,7 @@ def leave(partials: Words, groups: Words, scalars: Words, e: int) -> None:
         last = groups[scalars[ACTIVE], ACTIVE_AT]
         groups[groups[g, POSITION], ACTIVE_AT] = last
         groups[last, POSITION] = groups[g, POSITION]
-    free_partial(partials, groups, scalars, e)
+    free_partial(partials, groups, buckets, scalars, e)
 
 
 @inner
@@ -196,7 +199,8 @@ def flip(
         g = groups[a, ACTIVE_AT]
         e = groups[g, NEWEST]
         while e != NONE:
-            partials[e, suffix : suffix + scalars[WIDTH]] = partials[e, OWN:suffix]
+            for c in range(scalars[WIDTH]):
+                partials[e, suffix + c] = partials[e, OWN + c]
             newer = partials[e, NEWER]
             if newer != NONE:
                 combine(program, partials, floats, e, suffix, partials, floats, newer, suffix)
@@ -221,7 +225,8 @@ def value_of(
 ) -> None:
     """The window's value of a group."""
     back = KEY + scalars[KEYS]
-    into[o, :] = groups[g, back : back + scalars[WIDTH]]
+    for c in range(scalars[WIDTH]):
+        into[o, c] = groups[g, back + c]
     if groups[g, FRONT] != NONE:
         combine(program, into, into_floats, o, 0, partials, floats, groups[g, FRONT], OWN + scalars[WIDTH])
 

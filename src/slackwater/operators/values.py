@@ -51,7 +51,8 @@ def keep(values: Words, scalars: Words, partials: Words, e: int, words: Words, r
 def note_one(values: Words, moved: Words, scalars: Words, g: int, v: int) -> None:
     """One value is inside the window from now on."""
     moved[scalars[CAME], FROM_GROUP] = g
-    moved[scalars[CAME], 1:] = values[v, WORD:]
+    for h in range(1, moved.shape[1]):
+        moved[scalars[CAME], h] = values[v, h]
     scalars[CAME] += 1
 
 
@@ -71,7 +72,8 @@ def note_left(values: Words, moved: Words, scalars: Words, partials: Words, e: i
     while v != NONE:
         at = len(moved) // 2 + scalars[WENT]
         moved[at, FROM_GROUP] = partials[e, GROUP]
-        moved[at, 1:] = values[v, WORD:]
+        for h in range(1, moved.shape[1]):
+            moved[at, h] = values[v, h]
         scalars[WENT] += 1
         v = values[v, LINK]
     discard(values, scalars, partials, e)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -48,6 +49,16 @@ class PartWriter:
             self._flush()
 
 
+def folder_name(alias: str) -> str:
+    """An alias as the name of one folder: it may hold anything, and must not lead elsewhere.
+
+    >>> folder_name("trades"), folder_name("../x")
+    ('trades', '%2E.%2Fx')
+    """
+    name = quote(alias, safe=" ")
+    return "%2E" + name[1:] if name.startswith(".") else name
+
+
 def plain_text(tables: list[pa.Table]) -> list[pa.Table]:
     """Text as plain strings: dictionaries differ from table to table."""
     plain = []
@@ -74,7 +85,7 @@ class OutputFolder:
 
     def aside(self, what: str, stream: str, table: pa.Table) -> None:
         """Late or rejected rows of one stream."""
-        writer = PartWriter(self.path / what / stream)
+        writer = PartWriter(self.path / what / folder_name(stream))
         writer.write(table)
         writer.close()
 

@@ -12,11 +12,14 @@ import pyarrow as pa
 from slackwater.expressions.compile import compile_map
 from slackwater.kernel import NO_LATE, Emission
 from slackwater.model.batch import Words
+from slackwater.model.errors import DataError
 from slackwater.model.schema import NULL_FLOAT, Kind
 from slackwater.model.time import SECOND
 from slackwater.plan.physical import OutputColumn, PhysicalPlan
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import UTC, decode_column
+
+MOST = 2**63 - 1
 
 
 class RowMaker:
@@ -33,7 +36,8 @@ class RowMaker:
 
     def table(self, emission: Emission) -> pa.Table:
         """The results of an emission as rows."""
-        computed = np.stack(emission.columns) if self._maps else None
+        # Event times stand in where every item of SELECT is a constant, which reads no column.
+        computed = np.stack(emission.columns or (emission.ts,)) if self._maps else None
         arrays = [self._column(column, emission, computed) for column in self._plan.outputs]
         names = [column.name for column in self._plan.outputs]
         if self._plan.joins:
@@ -43,9 +47,11 @@ class RowMaker:
 
     def empty(self) -> pa.Table:
         """No results, with the right columns."""
-        width = len(self._plan.emitted) if self._plan.joins else len(self._plan.outputs)
+        # A group key that is not selected has a kernel column but no output.
+        sources = [column.source for column in self._plan.outputs if column.source is not None]
+        width = len(self._plan.emitted) if self._plan.joins else 1 + max(sources)
         nothing = np.zeros(0, np.int64)
-        return self.table(Emission(nothing, (nothing,) * max(1, width), nothing, None, NO_LATE))
+        return self.table(Emission(nothing, (nothing,) * width, nothing, None, NO_LATE))
 
     def _column(self, column: OutputColumn, emission: Emission, computed: Words | None) -> pa.Array:
         if column.source is not None:
@@ -82,4 +88,7 @@ class SecondCounts:
         """(second, count), in order."""
         seconds = sorted(self._counts)
         moments = pa.array([second * SECOND for second in seconds], pa.int64()).cast(UTC)
-        return pa.table({"second": moments, "count": pa.array([self._counts[s] for s in seconds], pa.int64())})
+        counts = [self._counts[second] for second in seconds]
+        if max(counts, default=0) > MOST:
+            raise DataError("one second has more results than a 64-bit number can count")
+        return pa.table({"second": moments, "count": pa.array(counts, pa.int64())})

@@ -72,6 +72,32 @@ def replay(
     codebook = Codebook()
     tables = tuple(sources[one.stream.source] for one in plan.inputs)
     inputs = tuple(ingest(one, table, codebook, time_unit) for one, table in zip(plan.inputs, tables, strict=True))
+    if len(inputs) == 1:
+        row = np.flatnonzero(inputs[0].reasons == GOOD)
+        stream = np.zeros(len(row), np.int64)
+    else:
+        stream, row = _interleaved(plan, sources, tables, places)
+        good = np.zeros(len(row), np.bool_)
+        for position, one in enumerate(inputs):
+            mine = stream == position
+            good[mine] = one.reasons[row[mine]] == GOOD
+        stream, row = stream[good], row[good]
+    heard = None
+    if arrival_time is not None:
+        heard = np.empty(len(row), np.int64)
+        for position, (entry, table) in enumerate(zip(plan.inputs, tables, strict=True)):
+            mine = stream == position
+            heard[mine] = _moments(entry.stream.source, table, arrival_time, time_unit)[row[mine]]
+    return Replay(inputs, tables, codebook, plan.operator.rows, stream, row, heard)
+
+
+def _interleaved(
+    plan: PhysicalPlan,
+    sources: Mapping[str, pa.Table],
+    tables: tuple[pa.Table, ...],
+    places: Mapping[str, Words] | None,
+) -> tuple[Words, Words]:
+    """(input, row) of all rows of several inputs, in arrival order."""
     names = list(dict.fromkeys(name for name in sources if any(one.stream.source == name for one in plan.inputs)))
     lines = []
     for position, one in enumerate(plan.inputs):
@@ -80,19 +106,8 @@ def replay(
         order = np.full(table.num_rows, names.index(one.stream.source), np.int64)
         lines.append((np.full(table.num_rows, position, np.int64), order, np.arange(table.num_rows), arrival))
     stream, order, row, arrival = (np.concatenate(column) for column in zip(*lines, strict=True))
-    if len(plan.inputs) > 1:
-        sequence = np.lexsort((stream, row, order, arrival))
-        stream, row = stream[sequence], row[sequence]
-    good = np.concatenate([one.reasons == GOOD for one in inputs])
-    begins = np.concatenate([[0], np.cumsum([table.num_rows for table in tables])])
-    keep = good[begins[stream] + row]
-    stream, row = stream[keep], row[keep]
-    heard = None
-    if arrival_time is not None:
-        moments = np.concatenate([_moments(one.stream.source, table, arrival_time, time_unit)
-                                  for one, table in zip(plan.inputs, tables, strict=True)])  # fmt: skip
-        heard = moments[begins[stream] + row]
-    return Replay(inputs, tables, codebook, plan.operator.rows, stream, row, heard)
+    sequence = np.lexsort((stream, row, order, arrival))
+    return stream[sequence], row[sequence]
 
 
 def _arrival(source: str, table: pa.Table, places: Mapping[str, Words] | None) -> Words:

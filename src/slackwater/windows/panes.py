@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from slackwater.compiled import compiled, inner
+from slackwater.compiled import in_place, inner
 
 
 class Panes(NamedTuple):
@@ -40,7 +40,7 @@ def panes(range_: int, slide: int | None) -> Panes:
     return Panes(range_, step, range_ % step, range_ // step)
 
 
-@compiled
+@in_place
 def pane_of(grid: Panes, ts: int) -> int:
     """The pane an event time lies in."""
     k = ts // grid.slide
@@ -49,25 +49,25 @@ def pane_of(grid: Panes, ts: int) -> int:
     return 2 * k + (1 if ts - k * grid.slide >= grid.rest else 0)
 
 
-@compiled
+@in_place
 def first_pane(grid: Panes, k: int) -> int:
     """The oldest pane of window k."""
     return k if grid.rest == 0 else 2 * k
 
 
-@compiled
+@in_place
 def last_pane(grid: Panes, k: int) -> int:
     """The newest pane of window k."""
     return k + grid.whole - 1 if grid.rest == 0 else 2 * (k + grid.whole)
 
 
-@compiled
+@in_place
 def window_end(grid: Panes, k: int) -> int:
     """The event time at which window k is complete."""
     return k * grid.slide + grid.range
 
 
-@compiled
+@in_place
 def first_open(grid: Panes, frontier: int) -> int:
     """The oldest window that ends after the frontier."""
     return (frontier - grid.range) // grid.slide + 1

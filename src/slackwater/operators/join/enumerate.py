@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.compiled import compiled, inner
+from slackwater.compiled import allocating, compiled, inner
 from slackwater.model.batch import TS, Words
 from slackwater.model.schema import NULL_WORD
 from slackwater.operators.join.probing import (
@@ -259,7 +259,7 @@ def factors(
     return product
 
 
-@inner
+@allocating
 def write(
     out: Words, n_out: int, slots: Words, last: int, candidates: Words, d: int, n: int
 ) -> tuple[Words, int]:
@@ -267,7 +267,9 @@ def write(
     count = 1 if n < 0 else n
     if n_out + count > out.shape[1]:
         larger = np.empty((out.shape[0], 2 * (n_out + count)), np.int64)
-        larger[:, :n_out] = out[:, :n_out]
+        for s in range(out.shape[0]):
+            for k in range(n_out):
+                larger[s, k] = out[s, k]
         out = larger
     for s in range(out.shape[0]):
         if s == last and n >= 0:

@@ -1,0 +1,190 @@
+"""Release against its line-by-line oracles; frontiers, slack, idle streams."""
+
+import heapq
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.disorder.controllers import FixedSlack, LargestDelay, controller_for
+from slackwater.disorder.heap import pop, push
+from slackwater.disorder.release import Release, ReleaseSpec
+from slackwater.model.batch import ROW, Batch
+from slackwater.model.errors import UsageError
+from slackwater.model.options import Options
+from slackwater.model.quality import Complete, Delay, NoWait, Recall
+from slackwater.model.time import BEFORE_ALL
+from slackwater.testing.oracle_release import NEVER, SlackRule, oracle_epoch_release, oracle_tuple_release
+from slackwater.testing.traces import cuttings, pieces, traces
+
+TIMES = st.integers(-1000, 1000)
+
+
+def sequence(runs):
+    return [
+        (run.words[ROW, i], run.words[0, i], bool(run.late[i]), max(int(run.cutoff[i]), BEFORE_ALL), run.clock[i])
+        for run in runs
+        for i in range(len(run))
+    ]
+
+
+def wanted(released):
+    return [(r.tuple.row, r.tuple.ts, r.late, BEFORE_ALL if r.met == NEVER else r.met, r.clock) for r in released]
+
+
+def controllers(draw_slack):
+    slack, follows = draw_slack
+    return (LargestDelay(slack) if follows else FixedSlack(slack)), SlackRule(slack, follows)
+
+
+SLACK = st.tuples(st.sampled_from([0, 1, 4, 30]), st.booleans())
+
+
+@given(data=st.data(), streams=st.integers(1, 4), slack=SLACK)
+def test_tuple_release_lets_out_what_algorithm_1_lets_out_in_its_order(data, streams, slack):
+    batch = data.draw(traces(streams, filtered=True))
+    cuts = data.draw(cuttings(len(batch)))
+    controller, rule = controllers(slack)
+    release = Release(ReleaseSpec(streams, 2, "tuple"), controller)
+    runs = [run for piece in pieces(batch, cuts) for run in release.let_out(piece)]
+    runs += release.let_out(Batch.of([]), end=True)
+    assert sequence(runs) == wanted(oracle_tuple_release(batch, streams, rule))
+    assert release.slack == rule.slack
+
+
+@given(data=st.data(), streams=st.integers(1, 4), slack=SLACK)
+def test_epoch_release_lets_out_each_epoch_sorted_up_to_the_frontier(data, streams, slack):
+    batch = data.draw(traces(streams, filtered=True))
+    cuts = data.draw(cuttings(len(batch)))
+    controller, rule = controllers(slack)
+    release = Release(ReleaseSpec(streams, 2, "epoch"), controller)
+    runs = [run for piece in pieces(batch, cuts) for run in release.let_out(piece)]
+    runs += release.let_out(Batch.of([]), end=True)
+    assert sequence(runs) == wanted(oracle_epoch_release(batch, streams, cuts, rule))
+
+
+@given(data=st.data(), slack=SLACK)
+def test_unsorted_release_marks_the_same_tuples_late_as_sorted_release(data, slack):
+    batch = data.draw(traces(1, filtered=True))
+    cuts = data.draw(cuttings(len(batch)))
+    late = []
+    for ordered in (True, False):
+        release = Release(ReleaseSpec(1, 2, "epoch", sorted=ordered), controllers(slack)[0])
+        runs = [run for piece in pieces(batch, cuts) for run in release.let_out(piece)]
+        runs += release.let_out(Batch.of([]), end=True)
+        late.append(sorted((row, met) for row, _, is_late, met, _ in sequence(runs) if is_late))
+    assert late[0] == late[1]
+
+
+@given(st.lists(st.tuples(TIMES, st.integers(0, 50)), min_size=1, max_size=4))
+def test_one_slack_for_all_streams_moves_the_frontier_like_any_choice_of_slacks(streams):
+    # Theorem 4.1 on frontiers, and Proposition 4.1: the skew is what it was.
+    clocks = [clock for clock, _ in streams]
+    k = min(clocks) - min(clock - own for clock, own in streams)
+    release = Release(ReleaseSpec(len(clocks), 2), FixedSlack(k))
+    list(release.let_out(Batch.of(list(enumerate(clocks)))))
+    assert release.frontier == min(clock - own for clock, own in streams)
+    assert release.frontier == min(clock - k for clock in clocks)
+    assert list(release.clocks) == clocks
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(0, 9)), max_size=60))
+def test_the_heap_gives_back_equal_times_in_the_order_they_came(steps):
+    ts, seq, slot = (np.zeros(64, np.int64) for _ in range(3))
+    size, model = 0, []
+    for number, step in enumerate(steps):
+        if step is not None:
+            size = push.py_func(ts, seq, slot, size, step, number, 100 + number)
+            heapq.heappush(model, (step, number, 100 + number))
+        elif model:
+            assert (ts[0], seq[0], slot[0]) == heapq.heappop(model)
+            size = pop.py_func(ts, seq, slot, size)
+        assert size == len(model)
+
+
+def test_the_slack_log_tells_every_new_largest_delay_with_the_clock():
+    release = Release(ReleaseSpec(1, 2, "tuple"), LargestDelay())
+    list(release.let_out(Batch.of([(0, 10), (0, 8), (0, 20), (0, 19), (0, 13)])))
+    assert release.slack_log() == [(10, 2), (20, 7)]
+    assert release.slack_log() == []
+
+
+def test_more_changes_of_slack_than_the_log_has_room_for_are_all_told():
+    arrivals = [(0, ts) for i in range(600) for ts in (10_000 * i, 10_000 * i - i - 1)]
+    release = Release(ReleaseSpec(1, 2, "tuple"), LargestDelay())
+    list(release.let_out(Batch.of(arrivals)))
+    assert release.slack_log() == [(10_000 * i, i + 1) for i in range(600)]
+
+
+def test_a_tuple_that_sets_a_new_largest_delay_is_itself_late():
+    release = Release(ReleaseSpec(1, 2, "epoch", epoch_tuples=1), LargestDelay())
+    runs = list(release.let_out(Batch.of([(0, 10), (0, 7), (0, 12), (0, 9)])))
+    assert [(ts, late) for _, ts, late, _, _ in sequence(runs)] == [(10, False), (7, True), (9, True)]
+    assert release.frontier == 10
+
+
+def test_initial_slack_saves_the_first_late_tuple():
+    release = Release(ReleaseSpec(1, 2, "epoch", epoch_tuples=1), controller_for(Complete(), Options(initial_slack=3)))
+    runs = list(release.let_out(Batch.of([(0, 10), (0, 7), (0, 12)]), end=True))
+    assert not any(late for _, _, late, _, _ in sequence(runs))
+
+
+def test_quality_targets_without_a_controller_are_refused():
+    assert controller_for(NoWait(), Options()).slack == 0
+    assert controller_for(Delay(5), Options()).slack == 5
+    with pytest.raises(UsageError, match="not offered yet"):
+        controller_for(Recall(0.9, 1), Options())
+
+
+DISCIPLINES = pytest.mark.parametrize("discipline", ["tuple", "epoch"])
+
+
+def two_streams(discipline, timeout):
+    spec = ReleaseSpec(2, 2, discipline, epoch_tuples=1 if discipline == "epoch" else 0, idle_timeout=timeout)
+    return Release(spec, FixedSlack(0))
+
+
+def heard(arrivals, times):
+    batch = Batch.of(arrivals)
+    return Batch(batch.stream, batch.words, batch.passes, np.array(times, np.int64))
+
+
+@DISCIPLINES
+def test_without_a_timeout_a_silent_stream_holds_everyone_back_for_ever(discipline):
+    release = two_streams(discipline, None)
+    runs = list(release.let_out(Batch.of([(1, 0), *((0, t) for t in range(0, 100, 5))])))
+    assert [ts for _, ts, *_ in sequence(runs)] == [0, 0]
+    assert release.idle_acted == (0, 0)
+
+
+@DISCIPLINES
+def test_a_stream_silent_for_longer_than_the_timeout_no_longer_holds_the_others(discipline):
+    release = two_streams(discipline, 20)
+    runs = list(release.let_out(Batch.of([(1, 0), *((0, t) for t in range(0, 25, 5))])))
+    assert [ts for _, ts, *_ in sequence(runs)] == [0, 0], "20 units of silence are not more than 20"
+    runs = list(release.let_out(Batch.of([(0, 25)])))
+    assert [ts for _, ts, *_ in sequence(runs)] == [5, 10, 15, 20, 25]
+    assert release.idle_acted == (0, 1)
+
+
+@DISCIPLINES
+def test_a_stream_that_speaks_again_is_waited_for_again(discipline):
+    release = two_streams(discipline, 20)
+    list(release.let_out(Batch.of([(1, 0), *((0, t) for t in range(0, 30, 5))])))
+    back = list(release.let_out(Batch.of([(1, 10), (1, 26)])))
+    assert sequence(back)[0][1:3] == (10, True)
+    assert release.frontier == 25, "it never goes back, and the slower of the two is now at 25"
+    after = list(release.let_out(Batch.of([(0, 30), (0, 40)])))
+    assert 40 not in [ts for _, ts, *_ in sequence(after)]
+    assert release.idle_acted == (0, 1)
+
+
+@DISCIPLINES
+def test_silence_is_measured_in_arrival_time_where_it_is_known(discipline):
+    release = two_streams(discipline, 20)
+    list(release.let_out(heard([(1, 0), (0, 0), (0, 1000)], [1, 2, 3])))
+    assert release.idle_acted == (0, 0)
+    runs = list(release.let_out(heard([(0, 1001)], [22])))
+    assert [ts for _, ts, *_ in sequence(runs)] == [1000, 1001]
+    assert release.idle_acted == (0, 1)

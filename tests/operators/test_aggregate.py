@@ -1,0 +1,116 @@
+"""What an aggregate does in the corners; the laws cover the rest."""
+
+import pytest
+
+from slackwater.disorder.controllers import FixedSlack
+from slackwater.model.batch import FIRST_COLUMN, Batch
+from slackwater.model.errors import DataError
+from slackwater.model.schema import NULL_FLOAT, NULL_WORD, Kind
+from slackwater.model.time import MAX_TIME, MIN_TIME
+from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.algebra import AggregateSpec
+from slackwater.operators.pipeline import Epochs
+from slackwater.testing.drive import Outcome, drive, feed, pipeline_of, results_of
+from slackwater.testing.laws import Store
+from slackwater.testing.traces import float_word
+
+V = FIRST_COLUMN
+BY_CALL = Epochs()
+
+
+def aggregated(functions, values, kind=Kind.INT, keys=(), range_=10, slide=None):
+    spec = WindowAggregate(range_, slide, keys, tuple(AggregateSpec(f, V, kind) for f in functions), V + 1)
+    outcome = drive(pipeline_of(spec)(FixedSlack(0), Epochs()), [Batch.of([(0, 1, v) for v in values], V + 1)])
+    return results_of(spec, outcome.emissions)
+
+
+def test_the_average_of_negative_integers_is_negative():
+    assert aggregated(["AVG"], [-7, 0, 0]) == {(0, ()): (-7 / 3,)}
+
+
+def test_an_average_may_have_a_sum_beyond_64_bits():
+    assert aggregated(["AVG"], [-(2**62)] * 8) == {(0, ()): (-(2.0**62),)}
+    assert aggregated(["AVG"], [2**62] * 8) == {(0, ()): (2.0**62,)}
+
+
+def test_a_sum_beyond_64_bits_is_an_error_and_not_a_wrap():
+    assert aggregated(["SUM"], [2**62, 2**62, -(2**62)]) == {(0, ()): (2**62,)}
+    with pytest.raises(DataError, match="overflow"):
+        aggregated(["SUM"], [2**62, 2**62])
+
+
+def test_nulls_are_ignored_and_a_window_of_nulls_only_has_null_aggregates():
+    functions = ["COUNT", "SUM", "AVG", "MIN", "MAX", "VAR", "MEDIAN", "COUNT_DISTINCT"]
+    nothing = (0, None, None, None, None, None, None, 0)
+    assert aggregated(functions, [NULL_WORD, NULL_WORD]) == {(0, ()): nothing}
+    assert aggregated(functions, [NULL_FLOAT], Kind.FLOAT) == {(0, ()): nothing}
+
+
+def test_null_forms_a_group():
+    assert aggregated(["COUNT"], [NULL_WORD, 5, NULL_WORD], keys=(V,)) == {(0, (NULL_WORD,)): (0,), (0, (5,)): (1,)}
+
+
+def test_one_value_has_no_variance():
+    assert aggregated(["VAR", "STDDEV"], [5]) == {(0, ()): (None, None)}
+
+
+def test_nan_is_the_largest_number():
+    values = [float_word(v) for v in (1.0, float("nan"), -3.0)]
+    assert aggregated(["MIN"], values, Kind.FLOAT) == {(0, ()): (-3.0,)}
+    (largest,) = aggregated(["MAX"], values, Kind.FLOAT)[0, ()]
+    assert largest != largest
+
+
+COUNT = (AggregateSpec("COUNT"),)
+
+
+def windows(spec, times, epochs=BY_CALL):
+    outcome = drive(pipeline_of(spec)(FixedSlack(0), epochs), [Batch.of([(0, t) for t in times])])
+    return results_of(spec, outcome.emissions)
+
+
+def test_windows_are_aligned_to_1970_also_before_it():
+    assert windows(WindowAggregate(10, None, (), COUNT, 2), [-1, -10, -11, 0]) == {
+        (-20, ()): (1,),
+        (-10, ()): (2,),
+        (0, ()): (1,),
+    }
+
+
+def test_windows_without_tuples_give_no_row_however_long_the_gap():
+    spec = WindowAggregate(10, 1, (), COUNT, 2)
+    assert len(windows(spec, [MIN_TIME, 0, MAX_TIME])) == 30
+
+
+def test_tuples_between_windows_are_in_none():
+    assert windows(WindowAggregate(3, 7, (), COUNT, 2), [0, 2, 3, 6, 7, 13]) == {(0, ()): (2,), (7, ()): (1,)}
+
+
+def test_a_window_is_let_out_when_the_frontier_reaches_its_end():
+    pipeline = pipeline_of(WindowAggregate(10, None, (), COUNT, 2))(FixedSlack(2), Epochs(tuples=1))
+    outcome = Outcome()
+    feed(pipeline, [Batch.of([(0, 3), (0, 11)])], outcome, end=False)
+    assert outcome.timestamps == []
+    feed(pipeline, [Batch.of([(0, 12)])], outcome, end=False)
+    assert outcome.timestamps == [10]
+    assert outcome.emissions[-1].clock.tolist() == [12], "the largest clock when the window was let out"
+
+
+def test_a_late_tuple_counts_in_the_windows_that_are_still_open():
+    spec = WindowAggregate(10, 5, (), COUNT, 2)
+    assert windows(spec, [1, 11, 7], Epochs(tuples=1)) == {
+        (-5, ()): (1,),
+        (0, ()): (1,),
+        (5, ()): (2,),
+        (10, ()): (1,),
+    }
+
+
+def test_panes_are_dropped_from_the_persisted_state_when_no_window_needs_them():
+    spec = WindowAggregate(10, 2, (), (AggregateSpec("MEDIAN", V),), V + 1)
+    pipeline, stored = pipeline_of(spec)(FixedSlack(0), Epochs()), Store()
+    for t in range(300):
+        feed(pipeline, [Batch.of([(0, t, t)])], Outcome(), end=False)
+        stored.write(pipeline)
+    assert len([key for cell, key in stored.entries if cell == "operator/pane"]) <= 7
+    assert len([key for cell, key in stored.entries if cell == "operator/values"]) <= 7

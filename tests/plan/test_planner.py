@@ -1,0 +1,103 @@
+"""Plans: what is shipped, what is a key, what a filter; and EXPLAIN."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from slackwater.language.bind import bind
+from slackwater.model.batch import FIRST_COLUMN, ROW, TS
+from slackwater.model.errors import UsageError
+from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.join.operator import WindowJoin
+from slackwater.plan.explain import explain
+from slackwater.plan.physical import PhysicalPlan
+from slackwater.plan.planner import plan
+from slackwater.sources.files import schema_of
+
+TABLE = pa.table({"ts": [1], "k": [1], "x": [0.5], "w": [1], "unused": ["u"]})
+SCHEMAS = {name: schema_of(name, TABLE, "ts") for name in ("a", "b", "c")}
+JOIN = "SELECT a.w AS aw FROM a [5 SEC], b [5 SEC] WHERE "
+
+
+def planned(query: str, **options: bool) -> PhysicalPlan:
+    return plan(bind(query, SCHEMAS).query, **options)
+
+
+def join_of(physical: PhysicalPlan) -> WindowJoin:
+    assert isinstance(physical.operator, WindowJoin)
+    return physical.operator
+
+
+def test_equalities_become_keys_and_the_rest_conditions() -> None:
+    physical = planned(JOIN + "a.k = b.k AND a.x < b.x AND a.k + 1 = b.w AND a.x > 0 AND a.k = a.w")
+    operator = join_of(physical)
+    assert len(operator.equalities) == 2
+    assert len(operator.conditions) == 1
+    assert [len(one.stream.filters) for one in physical.inputs] == [2, 0]
+
+
+def test_an_equality_within_one_side_is_a_condition() -> None:
+    operator = join_of(planned(JOIN + "a.k + b.k = 3"))
+    assert (len(operator.equalities), len(operator.conditions)) == (0, 1)
+
+
+def test_only_what_is_used_is_read_and_only_what_is_emitted_or_compared_is_shipped() -> None:
+    physical = planned(JOIN + "a.k = b.k AND a.x > 0")
+    first, second = physical.inputs
+    assert {name for name, _, _ in first.columns} == {"k", "w", "x"}
+    shipped = {name for name, _, row in first.columns if row < first.rows}
+    assert shipped == {"k", "w"}
+    assert {name for name, _, _ in second.columns} == {"k"}
+    assert join_of(physical).rows == max(first.rows, second.rows)
+
+
+def test_rows_of_an_input_are_given_once() -> None:
+    for one in planned(JOIN + "a.k = b.k AND a.k < b.w AND a.x = b.x AND abs(a.x) = b.x").inputs:
+        rows = [row for _, _, row in one.columns] + [computed.row for computed in one.computed]
+        assert len(set(rows)) == len(rows)
+        assert sorted(rows) == list(range(FIRST_COLUMN, one.all_rows))
+
+
+def test_event_time_and_identity_have_rows_of_their_own() -> None:
+    physical = planned("SELECT a.ts AS t FROM a [5 SEC], b [5 SEC]", identities=True)
+    assert join_of(physical).emit == ((0, TS), (0, ROW), (1, ROW))
+    assert [column.name for column in physical.outputs] == ["t", "_row_a", "_row_b"]
+
+
+def test_counting_makes_no_rows() -> None:
+    physical = planned(JOIN + "a.k = b.k", counted=True)
+    assert (physical.counted, physical.outputs, join_of(physical).emit) == (True, (), ())
+    with pytest.raises(UsageError, match="--count"):
+        planned("SELECT COUNT(*) AS n FROM a [5 SEC]", counted=True)
+
+
+def test_a_group_key_that_is_not_selected_is_kept_from_the_output() -> None:
+    query = "SELECT COUNT(*) AS n FROM a [5 SEC] GROUP BY k"
+    physical = planned(query)
+    assert isinstance(physical.operator, WindowAggregate)
+    assert len(physical.operator.keys) == 1
+    assert [column.name for column in physical.outputs] == ["window_start", "window_end", "n"]
+    assert [column.name for column in planned(query, identities=True).outputs][-1] == "k"
+
+
+def test_equal_queries_have_equal_plans() -> None:
+    query = JOIN + "a.k = b.k AND a.x < b.x WITH DELAY 2 SECONDS"
+    assert planned(query) == planned(query)
+    assert planned(query) != planned(query.replace("<", "<="))
+
+
+def test_explain_says_how_each_stream_is_probed_and_what_is_waited_for() -> None:
+    text = explain(
+        planned("SELECT a.w AS aw FROM a [5 SEC], b [2 SEC], c [1 SEC] WHERE a.k = b.k AND b.x < c.x WITH NO WAIT")
+    )
+    for words in ("window join of 3 streams: a, b, c", "WITH NO WAIT", "input b, window 2 s", "b by hash on k",
+                  "c by scanning its window", "b.x < c.x", "the slowest stream is still waited for"):  # fmt: skip
+        assert words in text
+    assert all(len(line) < 200 for line in text.splitlines())
+
+
+def test_explain_describes_aggregates_and_their_filters() -> None:
+    text = explain(planned("SELECT k, MEDIAN(x) AS m FROM a [10 SEC SLIDE 1 SEC] WHERE w > 2 GROUP BY k"), False)
+    for words in ("window 10 s, sliding by 1 s, 1 group key", "(the default)", "MEDIAN", "filter w > 2", "input a"):
+        assert words in text
