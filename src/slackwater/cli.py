@@ -65,7 +65,7 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Run a query over recorded streams."""
-    from slackwater.commands.prepare import epochs_of, prepare
+    from slackwater.commands.prepare import epochs_of, left_out, prepare
     from slackwater.commands.run import run_query, show
     from slackwater.plan.explain import explain as explained
     from slackwater.plan.planner import plan
@@ -76,6 +76,8 @@ def run(
     if prepared.bound.explain:
         print(explained(plan(prepared.bound.query, counted=count), prepared.bound.quality_stated))
         return
+    for column in left_out(prepared):
+        Console(stderr=True).print(f"note: {column} is left out; a query cannot read it", markup=False, soft_wrap=True)
     if out is None:
         raise UsageError("--out FOLDER is missing: it says where results, late and rejected rows go")
     report = run_query(prepared, epochs, out, count, arrival_time, quiet)

@@ -1,7 +1,8 @@
 """The protocol every stateful piece speaks, so that any runtime can host any of them.
 
-A kernel is a pure state machine: no threads, no wall clock, no Spark. A frozen spec describes it; `spec.build()` makes the
-mutable kernel. Its state leaves as (cell, key, bytes) entries, Arrow or JSON, and an entry whose value is None is dropped.
+A kernel is a pure state machine: no threads, no wall clock, no Spark. A frozen spec describes it; `spec.build()`
+makes the mutable kernel. Its state leaves as (cell, key, bytes) entries, Arrow or JSON, and an entry whose value is
+None is dropped.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -56,6 +57,8 @@ class Emission:
     weight: Words | None
     late: Late
     flushed: bool = False
+    moment: Words | None = None
+    """When each result was let out, by the arrival times of tuples, where these are known."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,6 @@ class Observation:
     epochs: int
     idle: tuple[int, ...] = ()
     """How often each stream fell silent for longer than the idle timeout."""
-    notes: dict[str, float] = field(default_factory=dict)
 
 
 class Kernel(Protocol):

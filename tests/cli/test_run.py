@@ -237,3 +237,13 @@ def test_an_alias_cannot_lead_out_of_the_folder(
     assert done.code == 0, done.err
     assert not (tmp_path / "deep" / "x").exists()
     assert rows(tmp_path / "deep" / "out" / "late" / "%2E.%2F..%2Fx").column("v").to_pylist() == [2]
+
+
+def test_select_star_says_which_columns_it_cannot_give(
+    command: Command, query: Query, parquet: Written, tmp_path: Path
+) -> None:
+    path = parquet("s", ts=[1, 2], v=[1, 2], tags=[[1], [2]])
+    star = command("run", query("SELECT * FROM s"), "--stream", f"s={path}", "--out", tmp_path / "out")
+    assert (star.code, "note: s.tags (list<" in star.err) == (0, True)
+    assert rows(tmp_path / "out" / "results").schema.names == ["ts", "v", "_ts"]
+    assert command("run", query("SELECT v FROM s"), "--stream", f"s={path}", "--out", tmp_path / "out").err == ""

@@ -51,7 +51,22 @@ def test_old_tuples_confirm_nothing():
 
 
 def test_a_stream_that_reaches_the_place_by_itself_refutes_the_poisoned_tuple():
-    assert judged([(0, 1), (0, 30), (0, 9), (0, 19), (0, 20)]) == ([0, 2, 3, 4], [1], 0)
+    assert judged([(0, 1), (0, 30), (0, 9), (0, 19), (0, 29)]) == ([0, 2, 3, 4], [], 1)
+    assert judged([(0, 1), (0, 30), (0, 9), (0, 19), (0, 29), (0, 30)]) == ([0, 2, 3, 4, 5], [1], 0)
+
+
+def test_a_tuple_just_beyond_the_guard_can_still_be_confirmed_after_the_stream_moved_on():
+    let_in, ahead, aside = judged([(0, 1), (0, 12), (0, 2), (0, 13), (0, 14), (0, 15)])
+    assert (sorted(let_in), ahead, aside) == ([0, 1, 2, 3, 4, 5], [], 0)
+
+
+def test_the_moment_of_arrival_confirms_a_real_gap_and_exposes_a_poisoned_first_tuple():
+    arrivals = Batch.of([(0, 1), (0, 1000), (0, 5000)])
+    told = Batch(arrivals.stream, arrivals.words, arrivals.passes, np.array([1, 1001, 1002]))
+    seen = Admission(1, 10).admit(told, end=True)
+    assert (seen.batch.ts.tolist(), seen.ahead.ts.tolist()) == ([1, 1000], [5000])
+    first = Batch(arrivals.stream[2:], arrivals.words[:, 2:], arrivals.passes[2:], np.array([3]))
+    assert Admission(1, 10).admit(first).batch.ts.tolist() == []
 
 
 def test_what_is_still_aside_when_the_input_ends_is_rejected():

@@ -62,7 +62,7 @@ def join_of(window):
 def test_without_disorder_handling_both_results_are_lost(window, arrivals, true):
     batch = Batch.of(arrivals)
     met = np.maximum.accumulate(np.concatenate([[0], batch.ts[:-1]]))
-    run = Run(batch.stream, batch.words, met, met, np.zeros(len(batch), np.int64), int(batch.ts.max()), 8)
+    run = Run(batch.stream, batch.words, met, met, met, np.zeros(len(batch), np.int64), int(batch.ts.max()), 8, 8)
     assert run.late.tolist() == [False, False, False, True, False, True]
     assert list(join_of(window).build().process(run, ordered=True)) == []
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from slackwater.expressions.tree import Column
 from slackwater.language.bind import Bound, bind, sources_of
 from slackwater.language.bound import AggregateQuery, JoinQuery
 from slackwater.model.batch import Words
@@ -50,6 +51,21 @@ def prepare(query: Path, streams: list[str], time: str, time_unit: str, override
     except QueryError as error:
         raise _unreadable_column(error, sources) or error from None
     return Prepared(_with_options(bound, overrides), sources, places, time_unit)
+
+
+def left_out(prepared: Prepared) -> list[str]:
+    """Columns that `SELECT *` cannot give because no query can read their type, as alias.column (type)."""
+    query = prepared.bound.query
+    if not isinstance(query, JoinQuery):
+        return []
+    given = {(item.expr.stream, item.expr.name) for item in query.outputs if isinstance(item.expr, Column)}
+    return [
+        f"{stream.alias}.{field.name} ({field.type})"
+        for position, stream in enumerate(query.streams)
+        if all((position, name) in given for name in stream.schema.names)
+        for field in prepared.sources[stream.source].schema
+        if kind_of(field.type) is None
+    ]
 
 
 def _unreadable_column(error: QueryError, sources: dict[str, pa.Table]) -> QueryError | None:

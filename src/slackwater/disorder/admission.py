@@ -1,13 +1,16 @@
 """Admission: no single tuple may move a stream's clock by more than `max_ahead`.
 
-Invariant: a clock only jumps further than `max_ahead` when three later tuples, of any stream, confirm the jump. A tuple
-ahead of that is held aside; it ends admitted (a real gap in the stream) or rejected with reason `ahead` (a poisoned clock):
+Invariant: a clock only jumps further than `max_ahead` when three later tuples, of any stream, confirm the jump. A
+tuple ahead of that is held aside; it ends admitted (a real gap in the stream) or rejected with reason `ahead` (a
+poisoned clock):
 
-- a later tuple *confirms* the one aside when it is itself beyond the guard of that stream, and at most `max_ahead` behind
-  the tuple aside;
-- the stream itself *refutes* it by reaching its neighbourhood without such a jump.
+- a later tuple *confirms* the one aside when it is itself beyond the guard of that stream, and at most `max_ahead`
+  behind the tuple aside;
+- the stream itself *refutes* it by reaching its event time without such a jump.
 
-A stream that has no clock yet is measured against the largest clock of the others; the first tuple of all is admitted.
+A stream that has no clock yet is measured against the largest clock of the others; the first tuple of all is
+admitted. Where arrival times are known they are evidence too: a tuple no further than `max_ahead` from the moment it
+arrived is not ahead, however long its stream was silent.
 """
 
 from __future__ import annotations
@@ -63,7 +66,7 @@ class Admission:
         confirmed = np.zeros(len(shown), np.int64)
         confirmed[:waiting] = self._confirmed
         order, rejected, still, straight = _judge(
-            shown.stream, shown.ts, waiting, self._clocks, self._max_ahead, confirmed
+            shown.stream, shown.ts, _moments(shown), waiting, self._clocks, self._max_ahead, confirmed
         )
         if end and len(still):
             rejected, still = np.concatenate([rejected, still]), still[:0]
@@ -92,9 +95,13 @@ class Admission:
                 self._confirmed = extra["confirmed"]
 
 
+def _moments(batch: Batch) -> Words:
+    return np.empty(0, np.int64) if batch.heard is None else batch.heard
+
+
 @compiled
 def _judge(
-    stream: Words, ts: Words, waiting: int, clocks: Words, max_ahead: int, confirmed: Words
+    stream: Words, ts: Words, heard: Words, waiting: int, clocks: Words, max_ahead: int, confirmed: Words
 ) -> tuple[Words, Words, Words, bool]:
     order = np.empty(len(ts), np.int64)
     rejected = np.empty(len(ts), np.int64)
@@ -111,12 +118,14 @@ def _judge(
             if t > clocks[stream[h]] + max_ahead and t >= ts[h] - max_ahead:
                 confirmed[h] += 1
                 jumped = jumped or confirmed[h] >= CONFIRMATIONS
-        while jumped:
-            n_aside, n_order, jumped = _let_in(stream, ts, clocks, max_ahead, confirmed, aside, n_aside, order, n_order)
+        if jumped:
+            n_aside, n_order = _let_in(stream, ts, clocks, max_ahead, confirmed, aside, n_aside, order, n_order)
         reference = clocks[s]
         if reference == BEFORE_ALL:
             for clock in clocks:
                 reference = max(reference, clock)
+        if len(heard) > 0:
+            reference = max(reference, heard[i])
         if reference != BEFORE_ALL and t > reference + max_ahead:
             aside[n_aside] = i
             n_aside += 1
@@ -127,7 +136,7 @@ def _judge(
         if t > clocks[s]:
             clocks[s] = t
             if n_aside > 0:
-                n_aside, n_rejected = _refute(stream, ts, s, t + max_ahead, aside, n_aside, rejected, n_rejected)
+                n_aside, n_rejected = _refute(stream, ts, s, t, aside, n_aside, rejected, n_rejected)
     return order[:n_order], rejected[:n_rejected], aside[:n_aside], straight
 
 
@@ -142,7 +151,7 @@ def _let_in(
     n_aside: int,
     order: Words,
     n_order: int,
-) -> tuple[int, int, bool]:
+) -> tuple[int, int]:
     """Admit what is confirmed and, with it, what its stream's new clock no longer finds ahead."""
     jumped = np.zeros(len(clocks), np.bool_)
     for a in range(n_aside):
@@ -150,36 +159,30 @@ def _let_in(
         if confirmed[h] >= CONFIRMATIONS:
             jumped[stream[h]] = True
             clocks[stream[h]] = max(clocks[stream[h]], ts[h])
-    kept = 0
-    moved = False
-    for a in range(n_aside):
-        h = aside[a]
-        s = stream[h]
-        if confirmed[h] >= CONFIRMATIONS or (jumped[s] and ts[h] <= clocks[s] + max_ahead):
-            order[n_order] = h
-            n_order += 1
-            if ts[h] > clocks[s]:
-                clocks[s] = ts[h]
-                moved = True
-        else:
-            aside[kept] = h
-            kept += 1
-    return kept, n_order, moved and kept > 0 and _any_confirmed(confirmed, aside, kept)
-
-
-@inner
-def _any_confirmed(confirmed: Words, aside: Words, n_aside: int) -> bool:
-    for a in range(n_aside):
-        if confirmed[aside[a]] >= CONFIRMATIONS:
-            return True
-    return False
+    moved = True
+    while moved:
+        moved = False
+        kept = 0
+        for a in range(n_aside):
+            h = aside[a]
+            s = stream[h]
+            if confirmed[h] >= CONFIRMATIONS or (jumped[s] and ts[h] <= clocks[s] + max_ahead):
+                order[n_order] = h
+                n_order += 1
+                moved = moved or ts[h] > clocks[s]
+                clocks[s] = max(clocks[s], ts[h])
+            else:
+                aside[kept] = h
+                kept += 1
+        n_aside = kept
+    return n_aside, n_order
 
 
 @inner
 def _refute(
     stream: Words, ts: Words, s: int, reached: int, aside: Words, n_aside: int, rejected: Words, n_rejected: int
 ) -> tuple[int, int]:
-    """Reject the tuples of stream s whose neighbourhood its clock reached by itself."""
+    """Reject the tuples of stream s that its clock reached by itself."""
     kept = 0
     for a in range(n_aside):
         h = aside[a]

@@ -1,7 +1,7 @@
 """Stream clocks, and the smallest of them that counts.
 
-Invariant: a clock never goes back. A stream silent for longer than the idle timeout takes the smallest clock of the others
-until it speaks again; without a timeout it holds everyone back, as the published algorithms have it.
+Invariant: a clock never goes back. A stream silent for longer than the idle timeout takes the smallest clock of the
+others until it speaks again; without a timeout it holds everyone back, as the published algorithms have it.
 
 References: 004 §2.2.1 (local current time, delay, skew, slowest stream).
 """
@@ -14,6 +14,7 @@ from slackwater.disorder.state import (
     EPOCH_TUPLES,
     LARGEST,
     LARGEST_DELAY,
+    NOW,
     SLACK,
     SLACK_CHANGES,
     SLACK_LOG,
@@ -34,6 +35,7 @@ def hear(clock: Clockwork, s: int, t: int, now: int, passes: bool) -> int:
     clock.clocks[s] = max(clock.clocks[s], t)
     clock.scalars[LARGEST] = max(clock.scalars[LARGEST], t)
     clock.scalars[EPOCH_TUPLES] += 1
+    clock.scalars[NOW] = now
     clock.last_heard[s] = now
     if passes and clock.before[s] != BEFORE_ALL:
         clock.scalars[LARGEST_DELAY] = max(clock.scalars[LARGEST_DELAY], clock.before[s] - t)

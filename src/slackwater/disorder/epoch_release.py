@@ -1,8 +1,8 @@
 """Epoch release: take in a whole epoch, move the frontier once, let out everything up to it, sorted.
 
 Invariant: after an epoch every tuple taken in with `ts <= frontier` has been let out, and the frontier is
-`min(clocks) - K` or where it was before. What arrives inside one epoch is put in order for free. With a K that covers every
-delay the results are those of tuple release.
+`min(clocks) - K` or where it was before. What arrives inside one epoch is put in order for free. With a K that covers
+every delay the results are those of tuple release.
 
 References: semantics.md, epoch release; the frontier is T-sync of 004 Alg. 3.1 under the Same-K policy (Theorem 4.1).
 """
@@ -19,6 +19,7 @@ from slackwater.disorder.state import (
     FREE,
     FRONTIER,
     LARGEST,
+    NOW,
     SEQUENCE,
     SLACK,
     Arrivals,
@@ -50,6 +51,7 @@ def release_sorted(
                     out.words[r, n_out] = new.words[r, i]
                 out.stream[n_out], out.delay[n_out] = s, delay
                 out.cutoff[n_out], out.clock[n_out] = clock.scalars[FRONTIER], clock.scalars[LARGEST]
+                out.moment[n_out] = now
                 n_out += 1
             else:
                 slot = put(clock, held, new, i, delay)
@@ -70,16 +72,16 @@ def release_sorted(
 def release_unsorted(new: Arrivals, begin: int, policy: Policy, clock: Clockwork, out: Room) -> int:
     """As `release_sorted` for operators that need no order: tuples pass at once, marked with the frontier they met."""
     n = new.words.shape[1]
-    closed = clock.scalars[EPOCH_CLOCK]
+    closed, closed_at = clock.scalars[EPOCH_CLOCK], clock.scalars[NOW]
     for i in range(begin, n):
         s, t = new.stream[i], new.words[TS, i]
         now = new.heard[i] if len(new.heard) > 0 else max(clock.scalars[LARGEST], t)
         out.delay[i] = hear(clock, s, t, now, new.passes[i])
         out.cutoff[i] = clock.scalars[FRONTIER]
-        out.clock[i] = closed
+        out.clock[i], out.moment[i] = closed, closed_at
         if epoch_is_full(clock, policy) or (policy.ends_here and i == n - 1):
             end_epoch(clock, now, policy)
-            closed = clock.scalars[LARGEST]
+            closed, closed_at = clock.scalars[LARGEST], now
             if must_pause(clock, policy):
                 return i + 1
     return n
@@ -127,6 +129,7 @@ def take(clock: Clockwork, held: Buffers, slot: int, cutoff: int, out: Room, n_o
         out.words[r, n_out] = held.pool[r, slot]
     out.stream[n_out], out.delay[n_out] = held.stream[slot], held.delay[slot]
     out.cutoff[n_out], out.clock[n_out] = cutoff, clock.scalars[LARGEST]
+    out.moment[n_out] = clock.scalars[NOW]
     held.free[clock.scalars[FREE]] = slot
     clock.scalars[FREE] += 1
     return n_out + 1

@@ -1,7 +1,7 @@
 """A binary min-heap of (event time, slot) over two arrays: the buffer behind every slack buffer and the synchronizer.
 
-Invariant: `ts[0]` is the smallest event time held; equal event times leave in the order of their slots' sequence numbers,
-which the caller keeps in `seq`, so that release order never depends on how the heap was built.
+Invariant: `ts[0]` is the smallest event time held; equal event times leave in the order of their slots' sequence
+numbers, which the caller keeps in `seq`, so that release order never depends on how the heap was built.
 """
 
 from __future__ import annotations

@@ -100,8 +100,8 @@ class Release:
         scalars = self._clock.scalars
         frontier = AFTER_ALL if ended else int(scalars[st.FRONTIER])
         return Run(
-            out.stream[:n], out.words[:, :n], out.cutoff[:n], out.clock[:n], out.delay[:n],
-            frontier, int(scalars[st.LARGEST]), ended,
+            out.stream[:n], out.words[:, :n], out.cutoff[:n], out.clock[:n], out.moment[:n], out.delay[:n],
+            frontier, int(scalars[st.LARGEST]), int(scalars[st.NOW]), ended,
         )  # fmt: skip
 
     def _passing(self, batch: Batch, begin: int, stop: int, out: st.Room) -> Run:
@@ -110,8 +110,8 @@ class Release:
         if not batch.passes[begin:stop].all():
             index = begin + np.flatnonzero(batch.passes[begin:stop])
         return Run(
-            batch.stream[index], batch.words[:, index], out.cutoff[index], out.clock[index], out.delay[index],
-            int(scalars[st.FRONTIER]), int(scalars[st.LARGEST]),
+            batch.stream[index], batch.words[:, index], out.cutoff[index], out.clock[index], out.moment[index],
+            out.delay[index], int(scalars[st.FRONTIER]), int(scalars[st.LARGEST]), int(scalars[st.NOW]),
         )  # fmt: skip
 
     def _consult_controller(self) -> None:

@@ -1,7 +1,7 @@
 """A run: what the disorder stage hands to an operator, in the order the operator must process it.
 
-Invariant: among the tuples of a run that are in time (`ts >= cutoff`), event times never go down, within a run and from run
-to run. A late tuple stands where it arrived. An operator needs nothing else about disorder.
+Invariant: among the tuples of a run that are in time (`ts >= cutoff`), event times never go down, within a run and
+from run to run. A late tuple stands where it arrived. An operator needs nothing else about disorder.
 """
 
 from __future__ import annotations
@@ -23,12 +23,16 @@ class Run:
     """The frontier each tuple met: it is late iff its event time lies before."""
     clock: Words
     """Ordered release: the largest stream clock when the tuple was let out. Unordered: when `cutoff` was reached."""
+    moment: Words
+    """As `clock`, by the arrival times of tuples; without meaning where these are not known."""
     delay: Words
     """How far each tuple was behind its stream's clock when it arrived."""
     frontier: int
     """Where the frontier stands after the run."""
     largest: int
     """The largest stream clock after the run."""
+    now: int
+    """When the latest tuple arrived."""
     ended: bool = False
 
     def __len__(self) -> int:

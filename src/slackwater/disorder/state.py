@@ -27,7 +27,9 @@ FREE = 9
 """How many slots of the pool are free."""
 SLACK_CHANGES = 10
 """How many changes of K wait in `Clockwork.slack_log`."""
-_SCALARS = 11
+NOW = 11
+"""When the latest tuple arrived; the largest clock where arrival times are not known."""
+_SCALARS = 12
 
 SLACK_LOG = 256
 """A loop pauses when this many changes of K have not been read."""
@@ -88,6 +90,7 @@ class Room(NamedTuple):
     stream: Words
     cutoff: Words
     clock: Words
+    moment: Words
     delay: Words
 
 
@@ -95,7 +98,7 @@ def clockwork(streams: int, slack: int) -> Clockwork:
     """Time before anything was heard."""
     scalars = np.zeros(_SCALARS, np.int64)
     scalars[SLACK] = slack
-    scalars[[FRONTIER, LARGEST, EPOCH_CLOCK, T_SYNC]] = BEFORE_ALL
+    scalars[[FRONTIER, LARGEST, EPOCH_CLOCK, T_SYNC, NOW]] = BEFORE_ALL
     unheard = np.full(streams, BEFORE_ALL, np.int64)
     none = np.zeros(streams, np.int64)
     log = np.zeros((2, SLACK_LOG), np.int64)
@@ -142,5 +145,5 @@ def arrivals(batch: Batch) -> Arrivals:
 
 def room(tuples: int, rows: int) -> Room:
     """Space for a run of up to this many tuples."""
-    line = np.empty((4, tuples), np.int64)
-    return Room(np.empty((rows, tuples), np.int64), line[0], line[1], line[2], line[3])
+    line = np.empty((5, tuples), np.int64)
+    return Room(np.empty((rows, tuples), np.int64), line[0], line[1], line[2], line[3], line[4])

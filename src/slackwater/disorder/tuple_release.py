@@ -1,9 +1,11 @@
 """Tuple release: the published algorithms to the letter, arrival by arrival.
 
-A K-slack buffer per stream lets a tuple go when `ts + K <= clock`, each time its stream's clock moves; the synchronizer
-merges what they let go (Alg. 3.1); T-join is the largest event time handed on, and a tuple behind it is late (Alg. 4.6).
+A K-slack buffer per stream lets a tuple go when `ts + K <= clock`, each time its stream's clock moves; the
+synchronizer merges what they let go (Alg. 3.1); T-join is the largest event time handed on, and a tuple behind it is
+late (Alg. 4.6).
 
-Invariant: what leaves the synchronizer's buffer leaves in event-time order; only a tuple at or behind T-sync passes it by.
+Invariant: what leaves the synchronizer's buffer leaves in event-time order; only a tuple at or behind T-sync passes
+it by.
 
 References: 004 §3.2.1 (Eq. 3.1), Alg. 3.1, Alg. 4.6 lines 2-4; 003 Alg. 1 and 2.
 """

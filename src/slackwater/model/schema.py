@@ -1,8 +1,8 @@
 """What a stream's columns are: five kinds, each carried as one 64-bit word a value.
 
-Invariant: a column of any kind is one int64 or float64 array, and no validity mask travels beside it. A null is NULL_WORD
-in the integer kinds and the NaN with the bits NULL_FLOAT in FLOAT; any other NaN is a value of the data and always has the
-bits of `math.nan`. Text is a code from the query's codebook.
+Invariant: a column of any kind is one int64 or float64 array, and no validity mask travels beside it. A null is
+NULL_WORD in the integer kinds and the NaN with the bits NULL_FLOAT in FLOAT; any other NaN is a value of the data and
+always has the bits of `math.nan`. Text is a code from the query's codebook.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The window aggregate operator: sliding and tumbling, with and without groups, incremental.
 
-Invariant: a window `[start, end)` is emitted once per group that has tuples in it, when the frontier reaches `end`; a late
-tuple counts in every window that was still open when it came, and in no other.
+Invariant: a window `[start, end)` is emitted once per group that has tuples in it, when the frontier reaches `end`; a
+late tuple counts in every window that was still open when it came, and in no other.
 
 References: 004 §2.1.2, §3.1 (Example 3.1.1), §4.1.
 """
@@ -21,9 +21,9 @@ from slackwater.model.time import BEFORE_ALL
 from slackwater.operators import sliding as sl
 from slackwater.operators.algebra import AggregateSpec, Layout, lower
 from slackwater.operators.closing import (
-    CLOCK,
     CLOSED_ALL,
     CLOSED_ONE,
+    LET_OUT_BY,
     OF_GROUP,
     OF_KEY,
     WINDOW,
@@ -105,7 +105,7 @@ class AggregateOperator:
             state = np.empty((most, t.width), np.int64)
             begin, n, status = consume(
                 self._program, spec.grid, self._key_rows, self._value_rows,
-                words, words.view(np.float64), run.cutoff, run.clock, ordered, begin, run.frontier, run.largest,
+                words, words.view(np.float64), run.cutoff, ordered, begin, run.frontier,
                 t.partials, t.floats, t.groups, t.group_floats, t.panes, t.buckets, t.values, t.moved, t.scalars,
                 lines, state, state.view(np.float64),
             )  # fmt: skip
@@ -128,14 +128,13 @@ class AggregateOperator:
         start = lines[:, WINDOW] * spec.grid.slide
         group = np.ascontiguousarray(lines[:, OF_GROUP])
         lowered = [
-            self._sorted[a.row].lower(a, group) if a.holistic else lower(a, spec.layout, state)
-            for a in spec.aggregates
+            self._sorted[a.row].lower(a, group) if a.holistic else lower(a, spec.layout, state) for a in spec.aggregates
         ]
         keys = [np.ascontiguousarray(lines[:, OF_KEY + c]) for c in range(len(spec.keys))]
         return Output(
             start + spec.range,
             (start, start + spec.range, *keys, *lowered),
-            np.ascontiguousarray(lines[:, CLOCK]),
+            np.ascontiguousarray(lines[:, LET_OUT_BY]),
             None,
             len(lines),
         )
@@ -195,8 +194,8 @@ class AggregateOperator:
         t = self._tables
         t.scalars[[sl.NEXT, sl.FLIP]] = following, sl.NO_PANE
         admit_panes(
-            self._program, t.partials, t.floats, t.groups, t.group_floats, t.panes, t.buckets, t.values, t.moved, t.scalars,
-            sl.NO_PANE, last_pane(self.spec.grid, following - 1), bool(self._sorted),
+            self._program, t.partials, t.floats, t.groups, t.group_floats, t.panes, t.buckets, t.values, t.moved,
+            t.scalars, sl.NO_PANE, last_pane(self.spec.grid, following - 1), bool(self._sorted),
         )  # fmt: skip
         self._slide_values()
         t.partials[:, sl.DIRTY] = 0

@@ -1,14 +1,17 @@
 """Aggregates as lift / combine / lower, with their algebra as types.
 
-Every aggregate is a `Distributive` or a `Holistic`. A distributive one keeps a few components of constant size, each with a
-commutative `combine`; a pane's partial result is made once and windows are combined from panes. None of them is undone by
-subtraction: integer counts and sums could be (`Component.invertible`), but float sums could not without losing digits, and
-sliding by two stacks costs the same (see `sliding`). A holistic one (quantiles, distinct counts) keeps the multiset of the
-values, which is commutative and invertible: a pane is merged in when it enters the window and out when it leaves.
+Every aggregate is a `Distributive` or a `Holistic`. A distributive one keeps a few components of constant size, each
+with a commutative `combine`; a pane's partial result is made once and windows are combined from panes. None of them
+is undone by subtraction: integer counts and sums could be (`Component.invertible`), but float sums could not without
+losing digits, and sliding by two stacks costs the same (see `sliding`). A holistic one (quantiles, distinct counts)
+keeps the multiset of the values, which is commutative and invertible: a pane is merged in when it enters the window
+and out when it leaves.
 
-Invariant: `combine` is commutative and associative up to float rounding; sums are compensated, integer sums are 128 bits.
+Invariant: `combine` is commutative and associative up to float rounding; sums are compensated, integer sums are 128
+bits.
 
-References: Gray et al., Data Cube, 1997 (distributive, holistic); Chan, Golub, LeVeque 1983 (moments); Neumaier 1974 (sums).
+References: Gray et al., Data Cube, 1997 (distributive, holistic); Chan, Golub, LeVeque 1983 (moments); Neumaier 1974
+(sums).
 """
 
 from __future__ import annotations

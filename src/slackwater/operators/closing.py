@@ -1,7 +1,7 @@
 """Tuples into panes, panes into windows, windows out: the loop of the aggregate operator.
 
-Invariant: after `consume` has seen a frontier F, exactly the windows with `end <= F` are closed, in order, each with every
-tuple that arrived before it closed; windows without tuples are stepped over, never visited one by one.
+Invariant: after `consume` has seen a frontier F, exactly the windows with `end <= F` are closed, in order, each with
+every tuple that arrived before it closed; windows without tuples are stepped over, never visited one by one.
 
 References: 004 §2.1.2 (sliding windows), §4.1.
 """
@@ -68,7 +68,7 @@ OUT_OF_ROOM = 1
 CLOSED_ONE = 2
 
 # Columns of a closed line; the group's key follows.
-WINDOW, CLOCK, OF_GROUP, OF_KEY = range(4)
+WINDOW, LET_OUT_BY, OF_GROUP, OF_KEY = range(4)
 
 
 @in_place
@@ -80,11 +80,9 @@ def consume(
     words: Words,
     word_floats: Floats,
     cutoff: Words,
-    clock: Words,
     ordered: bool,
     begin: int,
     frontier: int,
-    largest: int,
     partials: Words,
     floats: Floats,
     groups: Words,
@@ -104,7 +102,6 @@ def consume(
     for i in range(begin, words.shape[1] + 1):
         done = i == words.shape[1]
         reached = frontier if done else cutoff[i]
-        now = largest if done else clock[i]
         if ordered and not done:
             reached = max(reached, words[TS, i])
         while window_end(grid, scalars[NEXT]) <= reached:
@@ -128,7 +125,7 @@ def consume(
             )  # fmt: skip
             for a in range(scalars[ACTIVE]):
                 g = groups[a, ACTIVE_AT]
-                lines[n_out, WINDOW], lines[n_out, CLOCK], lines[n_out, OF_GROUP] = k, now, g
+                lines[n_out, WINDOW], lines[n_out, LET_OUT_BY], lines[n_out, OF_GROUP] = k, i, g
                 for c in range(scalars[KEYS]):
                     lines[n_out, OF_KEY + c] = groups[g, KEY + c]
                 value_of(

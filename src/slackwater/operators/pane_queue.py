@@ -1,7 +1,8 @@
-"""Live panes in compiled code: found by number, waiting in a heap until they enter, then queued by age until they retire.
+"""Live panes in compiled code: found by number, waiting in a heap until they enter, then queued by age until they
+retire.
 
-Invariant: a live pane is either among the WAITING (a min-heap by number) or among the INSIDE (a ring, oldest first); it has at
-least one partial.
+Invariant: a live pane is either among the WAITING (a min-heap by number) or among the INSIDE (a ring, oldest first);
+it has at least one partial.
 """
 
 from __future__ import annotations

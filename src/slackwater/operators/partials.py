@@ -1,7 +1,7 @@
 """Partial aggregates in compiled code: identity, add one value, combine two partials.
 
-Invariant: a partial is a stretch of words inside a record (row `r` of a 2-D array, from word `at` on); `program` says which
-component owns which of them. Float words are read through a float view of the same memory.
+Invariant: a partial is a stretch of words inside a record (row `r` of a 2-D array, from word `at` on); `program` says
+which component owns which of them. Float words are read through a float view of the same memory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ MIN_INT, MAX_INT = int(Op.MIN_INT), int(Op.MAX_INT)
 MIN_FLOAT, MAX_FLOAT, MOMENTS = int(Op.MIN_FLOAT), int(Op.MAX_FLOAT), int(Op.MOMENTS)
 LARGEST_WORD = 2**63 - 1
 
-# Columns of a program: what a component does, where its state begins, which row holds its argument, how a null looks there.
+# Columns of a program: what a component does, where its state begins, which row holds its argument, how a null looks
+# there, whether it is a float.
 OP, AT, ROW, NULL, IS_FLOAT = range(5)
 
 
@@ -40,7 +41,7 @@ def clear(program: Words, ints: Words, floats: Floats, r: int, base: int) -> Non
     for c in range(len(program)):
         op, at = program[c, OP], base + program[c, AT]
         ints[r, at] = 0
-        if op == SUM_INT or op == SUM_FLOAT:
+        if op in (SUM_INT, SUM_FLOAT):
             ints[r, at + 1] = 0
         elif op == MIN_INT:
             ints[r, at] = LARGEST_WORD
@@ -84,7 +85,15 @@ def add(
 
 @inner
 def combine(
-    program: Words, ints: Words, floats: Floats, r: int, base: int, others: Words, other_floats: Floats, o: int, there: int
+    program: Words,
+    ints: Words,
+    floats: Floats,
+    r: int,
+    base: int,
+    others: Words,
+    other_floats: Floats,
+    o: int,
+    there: int,
 ) -> None:
     """Combine another partial in."""
     for c in range(len(program)):

@@ -1,7 +1,7 @@
 """A query as one kernel: admission, then release in event-time order, then the operator.
 
-Invariant (law 4): every tuple absorbed is, at any moment, in exactly one of these places: waiting in admission or release, in
-time, late, filtered, or rejected as ahead of all evidence; `observe` counts them and the counts add up.
+Invariant (law 4): every tuple absorbed is, at any moment, in exactly one of these places: waiting in admission or
+release, in time, late, filtered, or rejected as ahead of all evidence; `observe` counts them and the counts add up.
 """
 
 from __future__ import annotations
@@ -80,12 +80,14 @@ class Pipeline:
         self._admission = Admission(spec.streams, max_ahead)
         self.release = Release(discipline, controller)
         self._waiting: list[Batch] = []
+        self._heard = False
         self._ahead: list[Batch] = []
         self._counts = {"tuples": 0, "in_time": 0, "late": 0, "filtered": 0, "ahead": 0, "results": 0}
 
     def absorb(self, batch: Batch) -> None:
         if len(batch):
             self._counts["tuples"] += len(batch)
+            self._heard = batch.heard is not None
             self._waiting.append(batch)
 
     def advance(self, end: bool = False) -> Iterator[Emission]:
@@ -108,8 +110,10 @@ class Pipeline:
         told = False
         for output in self._operator.process(run, self._ordered):
             self._counts["results"] += output.results
+            clock = np.append(run.clock, run.largest)[output.by]
+            moment = np.append(run.moment, run.now)[output.by] if self._heard else None
             yield Emission(
-                output.ts, output.columns, output.clock, output.weight, NO_LATE if told else late, run.ended
+                output.ts, output.columns, clock, output.weight, NO_LATE if told else late, run.ended, moment
             )
             told = True
         if not told and n_late:
@@ -157,6 +161,4 @@ class Pipeline:
 
 
 def _late_of(run: Run, index: Words) -> Late:
-    return Late(
-        run.stream[index], run.words[ROW, index], run.words[TS, index], run.delay[index], run.cutoff[index]
-    )
+    return Late(run.stream[index], run.words[ROW, index], run.words[TS, index], run.delay[index], run.cutoff[index])

@@ -1,8 +1,8 @@
 """Tables of records for compiled code: one 2-D array of words per table, one record per line.
 
-Invariant: a table has as many hash buckets as records, chained in column CHAIN; free records are chained there too. The
-heads of the buckets of several tables share one array, one line per table, apart from the records: a look-up that finds
-nothing then reads one word of a small array instead of a line of a large one.
+Invariant: a table has as many hash buckets as records, chained in column CHAIN; free records are chained there too.
+The heads of the buckets of several tables share one array, one line per table, apart from the records: a look-up that
+finds nothing then reads one word of a small array instead of a line of a large one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def mix(word: int) -> int:
     z = np.uint64(word) + np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.int64(z ^ (z >> np.uint64(31)))
+    return np.int64(z ^ (z >> np.uint64(31)))  # type: ignore[return-value]  # an int to numba
 
 
 def table(capacity: int, fields: int) -> Words:
@@ -54,7 +54,7 @@ def unhang(records: Words, buckets: Words, line: int, b: int, r: int) -> None:
 
 
 def grown(records: Words, capacity: int, first_free: int) -> Words:
-    """A larger copy with the same records; the caller hangs the live ones anew. The new records come first when free."""
+    """A larger copy with the same records; the caller hangs the live ones anew. New records are free first."""
     size = len(records)
     new = table(capacity, records.shape[1])
     new[:size, FIRST_FIELD:] = records[:, FIRST_FIELD:]

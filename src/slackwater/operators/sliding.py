@@ -1,17 +1,19 @@
 """Sliding by two stacks, sparse: each partial enters a window once and leaves it once, whatever window/slide is.
 
-Partials are kept per (pane, group). A window is a front and a back: for every partial of the front, its suffix combines it
-with all newer front partials of its group; the back of a group is one running combination. A window's value of a group is its
-oldest front suffix combined with its back. When the front is used up, the whole window becomes the front: suffixes are made
-once per partial, so the amortised cost of a partial is constant, without ever subtracting.
+Partials are kept per (pane, group). A window is a front and a back: for every partial of the front, its suffix
+combines it with all newer front partials of its group; the back of a group is one running combination. A window's
+value of a group is its oldest front suffix combined with its back. When the front is used up, the whole window
+becomes the front: suffixes are made once per partial, so the amortised cost of a partial is constant, without ever
+subtracting.
 
-A late tuple may fall into a pane that has already entered: `combine` is commutative, so it is combined into the partials and
-suffixes that cover it.
+A late tuple may fall into a pane that has already entered: `combine` is commutative, so it is combined into the
+partials and suffixes that cover it.
 
-Invariant: INSIDE partials of a group lie in panes [first of the window, ENTERED]; groups with none are not listed as active.
+Invariant: INSIDE partials of a group lie in panes [first of the window, ENTERED]; groups with none are not listed as
+active.
 
-References: Tangwongsan, Hirzel, Schneider: Low-latency sliding-window aggregation in worst-case constant time, DEBS 2017 (two
-stacks); Traub et al.: Scotty, ICDE 2018 (slices).
+References: Tangwongsan, Hirzel, Schneider: Low-latency sliding-window aggregation in worst-case constant time, DEBS
+2017 (two stacks); Traub et al.: Scotty, ICDE 2018 (slices).
 """
 
 from __future__ import annotations
@@ -26,13 +28,14 @@ from slackwater.operators.records import CHAIN, FIRST_FIELD, NONE, hang, mix, un
 
 Floats = npt.NDArray[np.float64]
 
-# A partial: its pane and group, its neighbours in the pane and in its group by age, its values, whether it changed since it
-# was last persisted; then its own state and its suffix.
+# A partial: its pane and group, its neighbours in the pane and in its group by age, its values, whether it changed
+# since it was last persisted; then its own state and its suffix.
 PANE, GROUP, NEXT_IN_PANE, OLDER, NEWER, VALUES, DIRTY = range(FIRST_FIELD, FIRST_FIELD + 7)
 OWN = FIRST_FIELD + 7
 
-# A group: how many partials it has at all and inside the window, its oldest front partial, its newest inside, the partial it
-# used last, its place among the active, and the group that is active at this place; then its key and its back.
+# A group: how many partials it has at all and inside the window, its oldest front partial, its newest inside, the
+# partial it used last, its place among the active, and the group that is active at this place; then its key and its
+# back.
 ENTRIES, INSIDE, FRONT, NEWEST, LAST_USED, POSITION, ACTIVE_AT = range(FIRST_FIELD, FIRST_FIELD + 7)
 KEY = FIRST_FIELD + 7
 
@@ -63,7 +66,7 @@ OF_PARTIALS, OF_GROUPS, OF_PANES = range(3)
 @inner
 def group_of(groups: Words, buckets: Words, scalars: Words, words: Words, key_rows: Words, i: int) -> int:
     """The group of tuple i; a new one if its key is new."""
-    h = np.int64(0)
+    h = 0
     for r in key_rows:
         h = mix(h ^ words[r, i])
     b = h & (len(groups) - 1)
@@ -90,7 +93,7 @@ def group_of(groups: Words, buckets: Words, scalars: Words, words: Words, key_ro
 @inner
 def group_bucket(groups: Words, n_keys: int, g: int) -> int:
     """Where a group's key belongs."""
-    h = np.int64(0)
+    h = 0
     for k in range(n_keys):
         h = mix(h ^ groups[g, KEY + k])
     return h & (len(groups) - 1)
@@ -190,9 +193,7 @@ def leave(partials: Words, groups: Words, buckets: Words, scalars: Words, e: int
 
 
 @inner
-def flip(
-    program: Words, partials: Words, floats: Floats, groups: Words, group_floats: Floats, scalars: Words
-) -> None:
+def flip(program: Words, partials: Words, floats: Floats, groups: Words, group_floats: Floats, scalars: Words) -> None:
     """The whole window becomes the front: make every suffix, empty every back."""
     suffix = OWN + scalars[WIDTH]
     for a in range(scalars[ACTIVE]):
@@ -239,7 +240,7 @@ def insert_late(
     g, pane, suffix = partials[e, GROUP], partials[e, PANE], OWN + scalars[WIDTH]
     if groups[g, INSIDE] == 0:
         activate(program, groups, group_floats, scalars, g)
-    following, at = np.int64(NONE), groups[g, NEWEST]
+    following, at = NONE, groups[g, NEWEST]
     while at != NONE and partials[at, PANE] > pane:
         following, at = at, partials[at, OLDER]
     partials[e, OLDER], partials[e, NEWER] = at, following

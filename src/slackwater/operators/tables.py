@@ -135,5 +135,3 @@ def _hang_panes(panes: Words, buckets: Words, used: Words) -> None:
 def _hang_groups(groups: Words, buckets: Words, used: Words, n_keys: int) -> None:
     for g in used:
         hang(groups, buckets, sl.OF_GROUPS, sl.group_bucket(groups, n_keys, g), g)
-
-

@@ -1,8 +1,8 @@
 """The values behind holistic aggregates: kept per partial while a pane lives, and as one sorted multiset per window.
 
-Invariant: the sorted arrays of a `SortedWindow` hold exactly the values of the panes inside the window, ordered by group and
-value. A pane's values are merged in when it enters and merged out when it leaves, so a slide costs one pass over the window
-however many panes it has.
+Invariant: the sorted arrays of a `SortedWindow` hold exactly the values of the panes inside the window, ordered by
+group and value. A pane's values are merged in when it enters and merged out when it leaves, so a slide costs one pass
+over the window however many panes it has.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from slackwater.model.schema import NULL_FLOAT, NULL_WORD, Kind
 from slackwater.operators.algebra import AggregateSpec, float_words
 from slackwater.operators.records import NONE
 from slackwater.operators.sliding import CAME, FREE_VALUE, GROUP, VALUES, VALUES_KEPT, WENT
-
 
 # A kept value: the next one of its partial (or the next free one), then one word per argument.
 LINK, WORD = 0, 1

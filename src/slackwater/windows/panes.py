@@ -1,12 +1,14 @@
 """Panes: the pieces that sliding windows are made of, at most two per slide.
 
-Invariant: a window is a run of whole panes, and a tuple lies in exactly one pane, so a tuple is aggregated once however
-many windows overlap. Windows `[k * slide, k * slide + range)` are aligned to 1970-01-01 UTC, like Spark's `window()`.
+Invariant: a window is a run of whole panes, and a tuple lies in exactly one pane, so a tuple is aggregated once
+however many windows overlap. Windows `[k * slide, k * slide + range)` are aligned to 1970-01-01 UTC, like Spark's
+`window()`.
 
-Where the slide does not divide the range, each slide is cut in two at `range mod slide`, never finer: the cost does not
-depend on a common divisor.
+Where the slide does not divide the range, each slide is cut in two at `range mod slide`, never finer: the cost does
+not depend on a common divisor.
 
-References: S. Krishnamurthy, C. Wu, M. Franklin: On-the-fly sharing for streamed aggregation, SIGMOD 2006 (paired windows).
+References: S. Krishnamurthy, C. Wu, M. Franklin: On-the-fly sharing for streamed aggregation, SIGMOD 2006 (paired
+windows).
 """
 
 from __future__ import annotations

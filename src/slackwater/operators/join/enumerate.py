@@ -1,7 +1,7 @@
 """The join itself: every tuple in time probes the other windows; every tuple then enters its own.
 
-Invariant: a result is made when its last member in processing order arrives in time; so results come in timestamp order, each
-once. A late tuple makes none, but enters its window while it can still be joined.
+Invariant: a result is made when its last member in processing order arrives in time; so results come in timestamp
+order, each once. A late tuple makes none, but enters its window while it can still be joined.
 
 References: 003 Alg. 2; 004 Alg. 4.6.
 """
@@ -78,7 +78,7 @@ def join_run(
 ) -> tuple[int, int, Words, int]:
     """Process a run from `begin` on, until its end or until `enough` results wait to be taken.
 
-    Returns (tuples processed, results written, the result array, status). `counts[i]` is the number of results of tuple i.
+    Returns (tuples processed, results written, the result array, status); `counts[i]` is tuple i's number of results.
     """
     m = len(regions)
     candidates = np.empty((max(1, m - 1), words.shape[1]), np.int64)
@@ -96,10 +96,12 @@ def join_run(
         if ts >= run_cutoff[i]:
             slots[s] = slot
             depths = leaves[s] if counted else m - 1
-            total = np.int64(0)
+            total = 0
             d = 0
             if depths == 0:
-                total = factors(steps, 0, m - 1, s, ts, windows, words, links, buckets, indexes, slots) if counted else 1
+                total = (
+                    factors(steps, 0, m - 1, s, ts, windows, words, links, buckets, indexes, slots) if counted else 1
+                )
                 if not counted:
                     out, n_out = write(out, n_out, slots, s, candidates, 0, -1)
             else:
@@ -165,7 +167,7 @@ def reach(
     slots: Words,
     candidates: Words,
 ) -> int:
-    """The tuples that step d may bind, into candidates[d]; returns how many, or -1 on integer overflow in a condition."""
+    """The tuples that step d may bind, into candidates[d]; returns how many, or -1 on overflow in a condition."""
     step = steps[root, d]
     j, x = step[STREAM], step[INDEX]
     horizon = ts - windows[j]
@@ -186,7 +188,9 @@ def reach(
                     found[n] = slot
                     n += 1
     else:
-        n = follow_chain(words, links, buckets, indexes, x, words[step[FROM_ROW], slots[step[FROM_STREAM]]], horizon, found)
+        n = follow_chain(
+            words, links, buckets, indexes, x, words[step[FROM_ROW], slots[step[FROM_STREAM]]], horizon, found
+        )
     for c in range(step[CHECK_BEGIN], step[CHECK_END]):
         kept = 0
         wanted = words[checks[c, 2], slots[checks[c, 1]]]
@@ -237,10 +241,10 @@ def factors(
     slots: Words,
 ) -> int:
     """The product of the leaves' counts; -1 where it does not fit."""
-    product = np.int64(1)
+    product = 1
     for d in range(begin, end):
         step = steps[root, d]
-        key = np.int64(0)
+        key = 0
         if step[FROM_ROW] != ANY_KEY:
             key = words[step[FROM_ROW], slots[step[FROM_STREAM]]]
         if key == NULL_WORD:
@@ -260,9 +264,7 @@ def factors(
 
 
 @allocating
-def write(
-    out: Words, n_out: int, slots: Words, last: int, candidates: Words, d: int, n: int
-) -> tuple[Words, int]:
+def write(out: Words, n_out: int, slots: Words, last: int, candidates: Words, d: int, n: int) -> tuple[Words, int]:
     """One result per candidate of the last step; with n = -1, the bound slots alone."""
     count = 1 if n < 0 else n
     if n_out + count > out.shape[1]:

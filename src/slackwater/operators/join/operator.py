@@ -118,11 +118,11 @@ class JoinOperator:
             self._fresh.popleft()
 
     def _output(self, run: Run, made: Words, counts: Words, slots: Words) -> Output:
-        ts, clock = run.ts[made], run.clock[made]
+        ts = run.ts[made]
         if self.spec.counted:
-            return Output(ts, (), clock, counts, int(counts.sum()))
+            return Output(ts, (), made, counts, int(counts.sum()))
         columns = tuple(self._store.words[row, slots[stream]] for stream, row in self.spec.emit)
-        return Output(np.repeat(ts, counts), columns, np.repeat(clock, counts), None, slots.shape[1])
+        return Output(np.repeat(ts, counts), columns, np.repeat(made, counts), None, slots.shape[1])
 
     def _horizons(self) -> Words:
         """What lies before its stream's horizon cannot be joined any more."""

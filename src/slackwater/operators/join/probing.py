@@ -1,12 +1,14 @@
-"""The plan of a join in compiled form: for every arriving stream, in which order and by which access the others are probed.
+"""The plan of a join in compiled form: for every arriving stream, in which order and by which access the others are
+probed.
 
-Equalities are closed into classes (a.k = b.k and b.k = c.k put a, b, c into one class), so any member can be reached from any
-other. A step reaches one stream: by a hash index where a class links it to a stream bound before it, else by scanning its
-window. Further classes become checks, and every residual condition is evaluated at the first step that binds its last stream.
+Equalities are closed into classes (a.k = b.k and b.k = c.k put a, b, c into one class), so any member can be reached
+from any other. A step reaches one stream: by a hash index where a class links it to a stream bound before it, else by
+scanning its window. Further classes become checks, and every residual condition is evaluated at the first step that
+binds its last stream.
 
-When results are only counted, a stream that nothing else depends on is a leaf: its step is a factor, the number of its
-tuples in the window under one key, and is never enumerated. All streams but the arriving one are leaves when one class
-joins them all; so D_syn x3 counts 27 billion results by products.
+When results are only counted, a stream that nothing else depends on is a leaf: its step is a factor, the number of
+its tuples in the window under one key, and is never enumerated. All streams but the arriving one are leaves when one
+class joins them all; so D_syn x3 counts 27 billion results by products.
 
 Invariant: every class and every condition is applied exactly once on the way to a result.
 
@@ -139,7 +141,8 @@ class _Planner:
             there = [(s, row) for b in bound for s, row in sorted(members) if s == b]
             if own and there:
                 links += [(row, *there[0]) for row in own]
-                # A stream bound by a step agrees with itself in all its rows of the class; the arriving one was not asked.
+                # A stream bound by a step agrees with itself in all its rows of the class; the arriving one was not
+                # asked.
                 links += [(own[0], s, row) for s, row in there[1:] if s == bound[0]]
         return links
 
@@ -156,9 +159,7 @@ class _Planner:
         elif leaf:
             line[INDEX], line[FROM_ROW] = self._index(stream, ANY_KEY), ANY_KEY
         line[CHECK_END] = len(self.checks)
-        self.order += [
-            c for c, reads in enumerate(self.conditions) if stream in reads and reads <= {*bound, stream}
-        ]
+        self.order += [c for c, reads in enumerate(self.conditions) if stream in reads and reads <= {*bound, stream}]
         line[COND_END] = len(self.order)
         return line
 

@@ -1,8 +1,8 @@
 """The windows of a join: tuples of all streams in one pool of words, with hash indexes over them.
 
-Each stream owns a region of the pool; its tuples are appended in processing order, so those in time are sorted by event time.
-An index keeps, per key, a chain of tuples from newest to oldest event time with its length; expired tuples are cut off at the
-old end when the key is probed. A late tuple is put into its chain by event time.
+Each stream owns a region of the pool; its tuples are appended in processing order, so those in time are sorted by
+event time. An index keeps, per key, a chain of tuples from newest to oldest event time with its length; expired
+tuples are cut off at the old end when the key is probed. A late tuple is put into its chain by event time.
 
 Invariant: a chain is sorted by event time, and its count is its length; a tuple with a null key is in no chain.
 """
@@ -57,7 +57,7 @@ def trim(words: Words, links: Words, buckets: Words, x: int, link: int, b: int, 
 def link_in(words: Words, links: Words, buckets: Words, indexes: Words, x: int, slot: int) -> None:
     """Put a tuple into its chain of index x."""
     row, link = indexes[x, KEY_ROW], indexes[x, LINK]
-    key = np.int64(0) if row == ANY_KEY else words[row, slot]
+    key = 0 if row == ANY_KEY else words[row, slot]
     if key == NULL_WORD:
         return
     b = find_bucket(buckets, x, key)
@@ -65,7 +65,7 @@ def link_in(words: Words, links: Words, buckets: Words, indexes: Words, x: int, 
         buckets[x, b, KEY], buckets[x, b, COUNT] = key, 0
         buckets[x, b, NEWEST], buckets[x, b, OLDEST] = NONE, NONE
         indexes[x, USED] += 1
-    following, at = np.int64(NONE), buckets[x, b, NEWEST]
+    following, at = NONE, buckets[x, b, NEWEST]
     while at != NONE and words[TS, at] > words[TS, slot]:
         following, at = at, links[at, link + OLDER]
     links[slot, link + OLDER], links[slot, link + NEWER] = at, following
@@ -82,7 +82,14 @@ def link_in(words: Words, links: Words, buckets: Words, indexes: Words, x: int, 
 
 @compiled
 def rebuild(
-    old: Words, old_regions: Words, horizons: Words, words: Words, regions: Words, links: Words, buckets: Words, indexes: Words
+    old: Words,
+    old_regions: Words,
+    horizons: Words,
+    words: Words,
+    regions: Words,
+    links: Words,
+    buckets: Words,
+    indexes: Words,
 ) -> None:
     """Copy the tuples at or after each stream's horizon into a pool that may be the same one, and index them anew."""
     buckets[:, :, NEWEST] = UNUSED
