@@ -34,7 +34,15 @@ TimeUnit = Annotated[str, typer.Option("--time-unit", help="Unit of integer even
 Epoch = Annotated[str, typer.Option("--epoch", help="1: release tuple by tuple; N: every N tuples; or a duration.")]
 Count = Annotated[bool, typer.Option("--count", help="Count the results per second instead of making rows.")]
 ArrivalTime = Annotated[
-    str | None, typer.Option("--arrival-time", help="Column with the moment of arrival, for idle timeouts.")
+    str | None,
+    typer.Option(
+        "--arrival-time",
+        help="COLUMN[:UNIT] with the moment of arrival: for wall latency, idle timeouts and tuples far ahead.",
+    ),
+]
+Functions = Annotated[
+    Path | None,
+    typer.Option("--functions", help="A Python file that registers functions for the query (slackwater.register)."),
 ]
 IdleTimeout = Annotated[
     str | None, typer.Option("--idle-timeout", help="Stop waiting for a stream that is silent for so long.")
@@ -62,16 +70,18 @@ def run(
     idle_timeout: IdleTimeout = None,
     max_ahead: MaxAhead = None,
     initial_slack: InitialSlack = None,
+    functions: Functions = None,
     quiet: Quiet = False,
 ) -> None:
     """Run a query over recorded streams."""
-    from slackwater.commands.prepare import epochs_of, left_out, prepare
+    from slackwater.commands.prepare import epochs_of, left_out, load_functions, prepare
     from slackwater.commands.run import run_query, show
     from slackwater.plan.explain import explain as explained
     from slackwater.plan.planner import plan
 
     _only_local(runtime)
     epochs = epochs_of(epoch)
+    load_functions(functions)
     prepared = prepare(query, stream, time, time_unit, _options(idle_timeout, max_ahead, initial_slack))
     if prepared.bound.explain:
         print(explained(plan(prepared.bound.query, counted=count), prepared.bound.quality_stated))
@@ -99,18 +109,20 @@ def verify(
     idle_timeout: IdleTimeout = None,
     max_ahead: MaxAhead = None,
     initial_slack: InitialSlack = None,
+    functions: Functions = None,
     period: Annotated[str | None, typer.Option("--period", help="Recall is measured over so long [1 minute].")] = None,
     interval: Annotated[str, typer.Option("--interval", help="Recall is measured so often.")] = "1 second",
     json_: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Run a query and compare it with the truth, computed by DuckDB on the sorted input."""
-    from slackwater.commands.prepare import epochs_of, prepare
+    from slackwater.commands.prepare import epochs_of, load_functions, prepare
     from slackwater.commands.verify import show, verify_query
 
     _only_local(runtime)
     epochs = epochs_of(epoch)
     measured = _duration("period", period), _duration("interval", interval)
+    load_functions(functions)
     prepared = prepare(query, stream, time, time_unit, _options(idle_timeout, max_ahead, initial_slack))
     if prepared.bound.explain:
         raise UsageError("verify compares results, and an EXPLAIN query has none; leave EXPLAIN out")
@@ -124,12 +136,20 @@ def verify(
 
 
 @app.command()
-def explain(query: Query, stream: Streams, time: Time = "ts", time_unit: TimeUnit = "ms", count: Count = False) -> None:
+def explain(
+    query: Query,
+    stream: Streams,
+    time: Time = "ts",
+    time_unit: TimeUnit = "ms",
+    count: Count = False,
+    functions: Functions = None,
+) -> None:
     """Print the physical plan of a query."""
-    from slackwater.commands.prepare import prepare
+    from slackwater.commands.prepare import load_functions, prepare
     from slackwater.plan.explain import explain as explained
     from slackwater.plan.planner import plan
 
+    load_functions(functions)
     prepared = prepare(query, stream, time, time_unit, {})
     print(explained(plan(prepared.bound.query, counted=count), prepared.bound.quality_stated))
 

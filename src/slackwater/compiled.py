@@ -27,7 +27,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _HERE = Path(__file__).parent
-_FOLDERS = ("model", "windows", "disorder", "operators", "observe")
+_FOLDERS = ("model", "windows", "disorder", "operators")
 _njit: Any = numba.njit
 _unliteral: Any = types.unliteral
 

@@ -247,3 +247,35 @@ def test_select_star_says_which_columns_it_cannot_give(
     assert (star.code, "note: s.tags (list<" in star.err) == (0, True)
     assert rows(tmp_path / "out" / "results").schema.names == ["ts", "v", "_ts"]
     assert command("run", query("SELECT v FROM s"), "--stream", f"s={path}", "--out", tmp_path / "out").err == ""
+
+
+def test_functions_of_a_python_file_can_be_called_in_a_query(
+    command: Command, query: Query, two: list[str], tmp_path: Path
+) -> None:
+    functions = tmp_path / "mine.py"
+    functions.write_text(
+        "import slackwater as sw\n\n"
+        "@sw.register('twice_over', args=[sw.Kind.INT], result=sw.Kind.INT)\n"
+        "def twice_over(v):\n    return 2 * v\n"
+    )
+    text = query(JOIN.replace("a.v AS av", "twice_over(a.v) AS av"))
+    done = command("run", text, *two, "--out", tmp_path / "out", "--functions", functions)
+    assert done.code == 0, done.err
+    assert rows(tmp_path / "out" / "results").column("av").to_pylist() == [2, 4]
+    broken = tmp_path / "broken.py"
+    broken.write_text("1 / 0\n")
+    refused = command("run", text, *two, "--out", tmp_path / "out", "--functions", broken)
+    assert (refused.code, "ZeroDivisionError" in refused.err) == (2, True)
+
+
+def test_arrival_times_give_a_wall_latency_in_their_own_unit(
+    command: Command, query: Query, parquet: Written, tmp_path: Path
+) -> None:
+    moments = [1_010_000_000, 2_010_000_000, 3_510_000_000]
+    s = parquet("s", ts=[1000, 2000, 3500], v=[1, 2, 3], came=moments)
+    text = query("SELECT v FROM s WITH DELAY 1 SECOND")
+    done = command("run", text, "--stream", f"s={s}", "--out", tmp_path / "out", "--arrival-time", "came:ns")
+    assert done.code == 0, done.err
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert report["latency_ms"]["avg"] == pytest.approx((1000 + 1500) / 2)
+    assert report["wall_latency_ms"]["avg"] == pytest.approx((1010 + 1510) / 2)

@@ -158,6 +158,12 @@ def test_an_integer_overflow_is_an_error(runtime: Runtime) -> None:
         runtime.run("SELECT SUM(v) AS w FROM s [1 SEC] WHERE v > 0", streams)
 
 
+def test_a_row_that_the_filter_drops_cannot_fail_a_query(runtime: Runtime) -> None:
+    streams = one({"k": INT}, (1000, 1), (1001, 2**62))
+    query = "SELECT SUM(k * 4) AS total FROM s [RANGE 1 SECOND] WHERE k = 1 WITH DELAY 10 SECONDS"
+    assert runtime.run(query, streams).rows("total") == [(4,)]
+
+
 def test_columns_no_query_can_read_matter_only_when_named(runtime: Runtime) -> None:
     streams = {"s": pa.table({"ts": [1], "v": [2], "list": [[1]], "struct": [{"x": 1}], "bytes": [b"x"]})}
     assert runtime.run(SELECT, streams).rows("v") == [(2,)]

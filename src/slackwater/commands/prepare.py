@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from slackwater.expressions.tree import Column
 from slackwater.language.bind import Bound, bind, sources_of
 from slackwater.language.bound import AggregateQuery, JoinQuery
 from slackwater.model.batch import Words
-from slackwater.model.errors import QueryError, UsageError
+from slackwater.model.errors import QueryError, SlackwaterError, UsageError
 from slackwater.model.options import Options
 from slackwater.model.schema import kind_of
 from slackwater.model.time import parse_duration
@@ -51,6 +52,21 @@ def prepare(query: Path, streams: list[str], time: str, time_unit: str, override
     except QueryError as error:
         raise _unreadable_column(error, sources) or error from None
     return Prepared(_with_options(bound, overrides), sources, places, time_unit)
+
+
+def load_functions(file: Path | None) -> None:
+    """Run the user's own Python file, which registers functions that the query calls."""
+    if file is None:
+        return
+    spec = spec_from_file_location("slackwater_user_functions", file)
+    if spec is None or spec.loader is None or not file.is_file():
+        raise UsageError(f"--functions {file}: this is not a Python file")
+    try:
+        spec.loader.exec_module(module_from_spec(spec))
+    except SlackwaterError:
+        raise
+    except Exception as error:
+        raise UsageError(f"--functions {file}: {type(error).__name__}: {error}") from error
 
 
 def left_out(prepared: Prepared) -> list[str]:

@@ -5,6 +5,7 @@ Invariant: every row of the table is either given words or a reason; none is dro
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,14 +42,36 @@ def ingest(plan: InputPlan, table: pa.Table, codebook: Codebook, time_unit: str,
         words[row], bad = encode_column(table.column(name), kind, codebook)
         reasons[bad & (reasons == GOOD)] = VALUE_OUT_OF_RANGE
     places = {name: row for name, _, row in plan.columns} | {plan.stream.schema.time: TS}
-    floats = words.view(np.float64)
-    for computed in plan.computed:
-        evaluate = compile_map(computed.expr, lambda _, name: places[name], codebook.code)
-        words[computed.row] = _as_words(computed, evaluate(words, floats, n))
-    passes = np.ones(n, np.bool_)
+
+    def here(stream: int, column: str) -> int:
+        return places[column]
+
+    # A row that is turned away, or that the filter drops, must not fail a query by what is computed from it.
+    passes = reasons == GOOD
     if plan.stream.filters:
-        passes = compile_filter(plan.stream.filters, lambda _, name: places[name], codebook.code)(words, floats, n)
+        keep = compile_filter(plan.stream.filters, here, codebook.code)
+        passes = _spread(words, passes, keep, np.bool_)
+    for computed in plan.computed:
+        evaluate = compile_map(computed.expr, here, codebook.code)
+        words[computed.row] = _spread(words, passes, _worded(computed, evaluate), np.int64)
     return Ingested(words[: plan.rows], passes, reasons)
+
+
+Evaluate = Callable[[Words, npt.NDArray[np.float64], int], npt.NDArray[Any]]
+
+
+def _spread(words: Words, rows: Flags, evaluate: Evaluate, dtype: type[np.generic]) -> npt.NDArray[Any]:
+    """Evaluate over some of the rows; the others get zero."""
+    if rows.all():
+        return evaluate(words, words.view(np.float64), words.shape[1])
+    some = np.ascontiguousarray(words[:, rows])
+    spread = np.zeros(words.shape[1], dtype)
+    spread[rows] = evaluate(some, some.view(np.float64), some.shape[1])
+    return spread
+
+
+def _worded(computed: Computed, evaluate: Evaluate) -> Evaluate:
+    return lambda ints, floats, count: _as_words(computed, evaluate(ints, floats, count))
 
 
 def _as_words(computed: Computed, values: npt.NDArray[Any]) -> Words:

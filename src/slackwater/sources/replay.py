@@ -16,7 +16,7 @@ from slackwater.model.batch import Batch, Words
 from slackwater.model.errors import DataError, QueryError
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.sources.codebook import Codebook
-from slackwater.sources.encode import GOOD, encode_time
+from slackwater.sources.encode import GOOD, TIME_UNITS, encode_time
 from slackwater.sources.files import ARRIVAL
 from slackwater.sources.ingest import Ingested, ingest
 
@@ -67,6 +67,7 @@ def replay(
 ) -> Replay:
     """Encode the sources of a plan and put their rows into arrival order.
 
+    `arrival_time` names the column with the moments of arrival, as COLUMN or, where its unit is another, COLUMN:UNIT.
     `places` tells the rows' order where no column `arrival` does, because all sources come out of one file.
     """
     codebook = Codebook()
@@ -84,10 +85,13 @@ def replay(
         stream, row = stream[good], row[good]
     heard = None
     if arrival_time is not None:
+        column, _, unit = arrival_time.rpartition(":")
+        if unit not in TIME_UNITS:
+            column, unit = arrival_time, time_unit
         heard = np.empty(len(row), np.int64)
         for position, (entry, table) in enumerate(zip(plan.inputs, tables, strict=True)):
             mine = stream == position
-            heard[mine] = _moments(entry.stream.source, table, arrival_time, time_unit)[row[mine]]
+            heard[mine] = _moments(entry.stream.source, table, column, unit)[row[mine]]
     return Replay(inputs, tables, codebook, plan.operator.rows, stream, row, heard)
 
 
