@@ -1,4 +1,5 @@
-"""The README runs: its blocks are executed in order, in one folder, and print what stands below them."""
+"""The README and the page on concepts run: their blocks are executed in order, in one folder, and print what stands
+below them."""
 
 import contextlib
 import io
@@ -17,7 +18,8 @@ import pytest
 from slackwater.expressions.functions import FUNCTIONS
 from slackwater.expressions.user import USER_FUNCTIONS
 
-README = Path(__file__).parent.parent / "README.md"
+ROOT = Path(__file__).parent.parent
+README, CONCEPTS = ROOT / "README.md", ROOT / "docs" / "concepts.md"
 NOT_RUN = "<!-- not run -->"
 _BLOCK = re.compile(r"(?P<mark><!-- not run -->\n)?^```(?P<kind>\w+)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 _SPEED = re.compile(r"[\d,.]+ tuples/s")
@@ -59,7 +61,7 @@ def run_shell(body: str) -> str:
 
 def run_python(body: str, line: int, names: dict[str, Any]) -> str:
     """Run a block with the names of the blocks before it; a failure points at its line of the page."""
-    script = Path(f"README_{line}.py")
+    script = Path(f"block_{line}.py")
     script.write_text("\n" * line + body)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
@@ -83,20 +85,25 @@ def forgotten_functions() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("forgotten_functions")
-def test_every_block_of_the_readme_prints_what_stands_below_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("page", [README, CONCEPTS], ids=lambda page: page.name)
+def test_every_block_of_a_page_prints_what_stands_below_it(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
-    for block in blocks(README.read_text()):
+    for block in blocks(page.read_text()):
         output = run_shell(block.body) if block.kind == "sh" else run_python(block.body, block.line, names)
-        assert steady(output) == steady(block.shown or ""), f"README.md, the block at line {block.line}"
+        assert steady(output) == steady(block.shown or ""), f"{page.name}, the block at line {block.line}"
 
 
-def test_the_readme_shows_output_often_enough_to_be_worth_running() -> None:
-    shown = [block for block in blocks(README.read_text()) if block.shown]
-    assert len(shown) >= 8
+@pytest.mark.parametrize(("page", "least"), [(README, 8), (CONCEPTS, 1)], ids=["README.md", "concepts.md"])
+def test_a_page_shows_output_often_enough_to_be_worth_running(page: Path, least: int) -> None:
+    assert len([block for block in blocks(page.read_text()) if block.shown]) >= least
 
 
-def test_only_setting_up_is_left_out() -> None:
-    text = README.read_text()
-    assert text.count(NOT_RUN) == 1
-    assert "make demo" in text.split(NOT_RUN)[1].split("```")[1]
+def test_only_setting_up_and_spark_are_left_out() -> None:
+    """The block on Spark is run by the tests of the Spark runtime."""
+    left_out = [part.split("```")[1] for part in README.read_text().split(NOT_RUN)[1:]]
+    assert len(left_out) == 2
+    assert "make demo" in left_out[0]
+    assert "sw.session" in left_out[1]

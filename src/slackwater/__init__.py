@@ -20,9 +20,24 @@ if TYPE_CHECKING:
     from slackwater.model.schema import Kind
     from slackwater.operators.pipeline import Epochs
     from slackwater.runtime.local.answer import Answer, replay
+    from slackwater.runtime.spark.api import aggregate, complete, delay, join, no_wait, sql
+    from slackwater.runtime.spark.session import session
 
 __version__ = "0.1.0"
-__all__ = ["Answer", "Epochs", "Kind", "register", "replay"]
+__all__ = [
+    "Answer",
+    "Epochs",
+    "Kind",
+    "aggregate",
+    "complete",
+    "delay",
+    "join",
+    "no_wait",
+    "register",
+    "replay",
+    "session",
+    "sql",
+]
 
 _HOMES = {
     "Answer": "slackwater.runtime.local.answer",
@@ -30,6 +45,8 @@ _HOMES = {
     "Kind": "slackwater.model.schema",
     "register": "slackwater.expressions.functions",
     "replay": "slackwater.runtime.local.answer",
+    "session": "slackwater.runtime.spark.session",
+    **dict.fromkeys(("aggregate", "complete", "delay", "join", "no_wait", "sql"), "slackwater.runtime.spark.api"),
 }
 
 

@@ -31,7 +31,13 @@ Streams = Annotated[
 ]
 Time = Annotated[str, typer.Option("--time", help="The event-time column.")]
 TimeUnit = Annotated[str, typer.Option("--time-unit", help="Unit of integer event times: s, ms, us or ns.")]
-Epoch = Annotated[str, typer.Option("--epoch", help="1: release tuple by tuple; N: every N tuples; or a duration.")]
+Epoch = Annotated[
+    str,
+    typer.Option(
+        "--epoch",
+        help="1: release tuple by tuple; N: every N tuples; a duration: each time the largest clock has come so far.",
+    ),
+]
 Count = Annotated[bool, typer.Option("--count", help="Count the results per second instead of making rows.")]
 ArrivalTime = Annotated[
     str | None,
@@ -50,17 +56,20 @@ IdleTimeout = Annotated[
 MaxAhead = Annotated[
     str | None, typer.Option("--max-ahead", help="How far ahead of its stream a tuple may be unconfirmed [10 minutes].")
 ]
-InitialSlack = Annotated[str | None, typer.Option("--initial-slack", help="Slack to begin with.")]
+InitialSlack = Annotated[str | None, typer.Option("--initial-slack", help="Slack of WITH COMPLETE to begin with [0].")]
 Runtime = Annotated[str, typer.Option("--runtime", help="Where to run it: local.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Json = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
+Seed = Annotated[int, typer.Option("--seed", help="Another seed makes other streams; the same one, the same.")]
 
 
 @app.command()
 def run(
     query: Query,
     stream: Streams,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder for results, late and rejected rows.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for results, late and rejected rows and the report.")
+    ] = None,
     runtime: Runtime = "local",
     epoch: Epoch = "1",
     time: Time = "ts",
@@ -110,23 +119,27 @@ def verify(
     max_ahead: MaxAhead = None,
     initial_slack: InitialSlack = None,
     functions: Functions = None,
-    period: Annotated[str | None, typer.Option("--period", help="Recall is measured over so long [1 minute].")] = None,
+    period: Annotated[
+        str | None,
+        typer.Option("--period", help="Recall is measured over so long [as WITH RECALL says, else 1 minute]."),
+    ] = None,
     interval: Annotated[str, typer.Option("--interval", help="Recall is measured so often.")] = "1 second",
     json_: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Run a query and compare it with the truth, computed by DuckDB on the sorted input."""
-    from slackwater.commands.prepare import epochs_of, load_functions, prepare
+    from slackwater.commands.prepare import duration_of, epochs_of, load_functions, prepare
     from slackwater.commands.verify import show, verify_query
 
     _only_local(runtime)
     epochs = epochs_of(epoch)
-    measured = _duration("period", period), _duration("interval", interval)
+    over = None if period is None else duration_of("period", period)
+    every = duration_of("interval", interval)
     load_functions(functions)
     prepared = prepare(query, stream, time, time_unit, _options(idle_timeout, max_ahead, initial_slack))
     if prepared.bound.explain:
         raise UsageError("verify compares results, and an EXPLAIN query has none; leave EXPLAIN out")
-    verified = verify_query(prepared, epochs, count, arrival_time, measured[0], measured[1] or 0, quiet or json_)
+    verified = verify_query(prepared, epochs, count, arrival_time, over, every, quiet or json_)
     if json_:
         print(json.dumps(verified.as_json(), indent=2))
     else:
@@ -158,7 +171,7 @@ def explain(
 def workload(
     name: Annotated[str, typer.Argument(help="dsyn3, dsyn4, soccer, velocity1, velocity2 or plugs.")],
     out: Annotated[Path, typer.Option("--out", help="Folder for the streams and the query.")],
-    seed: Annotated[int, typer.Option("--seed")] = 0,
+    seed: Seed = 0,
     minutes: Annotated[float | None, typer.Option("--minutes", help="Shorter or longer than published.")] = None,
 ) -> None:
     """Write a seeded workload: one parquet file per stream, and its query."""
@@ -180,7 +193,7 @@ def workload(
 @app.command()
 def demo(
     seconds: Annotated[int, typer.Option("--seconds", help="How much of the game to play.")] = 120,
-    seed: Annotated[int, typer.Option("--seed")] = 0,
+    seed: Seed = 0,
     fast: Annotated[bool, typer.Option("--fast", help="No slow motion: the summary at once.")] = False,
     runtime: Runtime = "local",
 ) -> None:
@@ -198,15 +211,6 @@ def _only_local(runtime: str) -> None:
 
 def _options(idle_timeout: str | None, max_ahead: str | None, initial_slack: str | None) -> dict[str, str | None]:
     return {"idle_timeout": idle_timeout, "max_ahead": max_ahead, "initial_slack": initial_slack}
-
-
-def _duration(name: str, text: str | None) -> int | None:
-    from slackwater.model.time import parse_duration
-
-    try:
-        return None if text is None else parse_duration(text)
-    except ValueError as error:
-        raise UsageError(f"--{name}: {error}") from None
 
 
 def main() -> None:

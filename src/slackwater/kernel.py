@@ -37,10 +37,12 @@ class Late:
     ts: Words
     delay: Words
     frontier: Words
+    words: Words
+    """The tuples themselves, shape (rows, tuples)."""
 
 
 NOTHING: Words = np.zeros(0, np.int64)
-NO_LATE = Late(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING)
+NO_LATE = Late(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING)
 
 
 @dataclass(frozen=True)

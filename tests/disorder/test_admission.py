@@ -50,6 +50,12 @@ def test_old_tuples_confirm_nothing():
     assert judged([(0, 1), (0, 1000), (0, 2), (0, 3), (0, 4), (0, 5)]) == ([0, 2, 3, 4, 5], [], 1)
 
 
+def test_a_tuple_confirms_a_jump_if_it_is_at_most_the_guard_behind_it():
+    let_in, ahead, aside = judged([(0, 1), (0, 100), (0, 90), (0, 90), (0, 90)])
+    assert (sorted(let_in), ahead, aside) == ([0, 1, 2, 3, 4], [], 0)
+    assert judged([(0, 1), (0, 100), (0, 89), (0, 89), (0, 89)]) == ([0], [], 4)
+
+
 def test_a_stream_that_reaches_the_place_by_itself_refutes_the_poisoned_tuple():
     assert judged([(0, 1), (0, 30), (0, 9), (0, 19), (0, 29)]) == ([0, 2, 3, 4], [], 1)
     assert judged([(0, 1), (0, 30), (0, 9), (0, 19), (0, 29), (0, 30)]) == ([0, 2, 3, 4, 5], [1], 0)

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.disorder.controllers import FixedSlack, LargestDelay, controller_for
-from slackwater.disorder.heap import pop, push
+from slackwater.disorder.held import pop, push
 from slackwater.disorder.release import Release, ReleaseSpec
+from slackwater.disorder.state import buffers
 from slackwater.model.batch import ROW, Batch
 from slackwater.model.errors import UsageError
 from slackwater.model.options import Options
@@ -91,16 +92,15 @@ def test_one_slack_for_all_streams_moves_the_frontier_like_any_choice_of_slacks(
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 9)), max_size=60))
 def test_the_heap_gives_back_equal_times_in_the_order_they_came(steps):
-    ts, seq, slot = (np.zeros(64, np.int64) for _ in range(3))
-    size, model = 0, []
+    held, model = buffers(heaps=2, rows=2, capacity=64), []
     for number, step in enumerate(steps):
         if step is not None:
-            size = push.py_func(ts, seq, slot, size, step, number, 100 + number)
+            push.py_func(held, 1, step, number, 100 + number)
             heapq.heappush(model, (step, number, 100 + number))
         elif model:
-            assert (ts[0], seq[0], slot[0]) == heapq.heappop(model)
-            size = pop.py_func(ts, seq, slot, size)
-        assert size == len(model)
+            head = held.ts[1, 0], held.seq[1, 0], pop.py_func(held, 1)
+            assert head == heapq.heappop(model)
+        assert held.sizes.tolist() == [0, len(model)]
 
 
 def test_the_slack_log_tells_every_new_largest_delay_with_the_clock():
@@ -155,7 +155,7 @@ def test_without_a_timeout_a_silent_stream_holds_everyone_back_for_ever(discipli
     release = two_streams(discipline, None)
     runs = list(release.let_out(Batch.of([(1, 0), *((0, t) for t in range(0, 100, 5))])))
     assert [ts for _, ts, *_ in sequence(runs)] == [0, 0]
-    assert release.idle_acted == (0, 0)
+    assert release.idle_timeouts == (0, 0)
 
 
 @DISCIPLINES
@@ -165,7 +165,7 @@ def test_a_stream_silent_for_longer_than_the_timeout_no_longer_holds_the_others(
     assert [ts for _, ts, *_ in sequence(runs)] == [0, 0], "20 units of silence are not more than 20"
     runs = list(release.let_out(Batch.of([(0, 25)])))
     assert [ts for _, ts, *_ in sequence(runs)] == [5, 10, 15, 20, 25]
-    assert release.idle_acted == (0, 1)
+    assert release.idle_timeouts == (0, 1)
 
 
 @DISCIPLINES
@@ -177,14 +177,14 @@ def test_a_stream_that_speaks_again_is_waited_for_again(discipline):
     assert release.frontier == 25, "it never goes back, and the slower of the two is now at 25"
     after = list(release.let_out(Batch.of([(0, 30), (0, 40)])))
     assert 40 not in [ts for _, ts, *_ in sequence(after)]
-    assert release.idle_acted == (0, 1)
+    assert release.idle_timeouts == (0, 1)
 
 
 @DISCIPLINES
 def test_silence_is_measured_in_arrival_time_where_it_is_known(discipline):
     release = two_streams(discipline, 20)
     list(release.let_out(heard([(1, 0), (0, 0), (0, 1000)], [1, 2, 3])))
-    assert release.idle_acted == (0, 0)
+    assert release.idle_timeouts == (0, 0)
     runs = list(release.let_out(heard([(0, 1001)], [22])))
     assert [ts for _, ts, *_ in sequence(runs)] == [1000, 1001]
-    assert release.idle_acted == (0, 1)
+    assert release.idle_timeouts == (0, 1)

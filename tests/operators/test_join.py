@@ -9,6 +9,7 @@ from slackwater.disorder.controllers import FixedSlack
 from slackwater.model.batch import FIRST_COLUMN, ROW, Batch
 from slackwater.model.errors import DataError
 from slackwater.model.schema import NULL_WORD
+from slackwater.operators.join import operator
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import ANY_KEY, Equality, plan_probes
 from slackwater.operators.pipeline import Epochs
@@ -79,6 +80,18 @@ def test_a_late_tuple_makes_nothing_itself_and_joins_what_comes_after_it():
     assert set(found) == {(10, (0, 1)), (11, (0, 3)), (11, (2, 3))}
 
 
+@pytest.mark.parametrize("room", [1, 5, 64])
+def test_results_that_have_no_room_in_one_chunk_come_whole_in_the_next(monkeypatch, room):
+    monkeypatch.setattr(operator, "ENOUGH", room)
+    spec = join((50, 50), ON_K)
+    arrivals = [(s, t, 7) for t in range(12) for s in (0, 1)] + [(0, 40, 8)]
+    batch = Batch.of(arrivals, spec.rows)
+    outcome = drive(pipeline_of(spec)(FixedSlack(0), BY_CALL), [batch])
+    assert results_of(spec, outcome.emissions) == oracle_join(spec, batch)
+    newest = [emission.ts[-1] for emission in outcome.emissions if len(emission.ts)]
+    assert len(newest) > 2
+
+
 def test_counting_gives_the_number_of_results_per_timestamp():
     batch = seeded_trace(3, streams=3, tuples=90, longest_step=1, keys=2)
     words = np.vstack([batch.words, np.arange(90) % 2, np.arange(90) % 3])
@@ -108,13 +121,13 @@ def test_a_stream_that_one_class_links_is_a_factor_of_the_count():
 
 def test_a_join_that_is_never_persisted_does_not_pile_up_what_it_would_persist():
     spec = join((5, 5), ON_K)
-    operator = spec.build()
+    built = spec.build()
     pipeline = pipeline_of(replace(spec))(FixedSlack(12), Epochs())
-    pipeline._operator = operator
+    pipeline._operator = built
     batch = seeded_trace(5, streams=2, tuples=4000)
     words = np.vstack([batch.words, np.zeros((2, 4000), np.int64)])
     feed(pipeline, pieces(Batch(batch.stream, words, batch.passes), range(20, 4001, 20)), Outcome(), end=False)
-    assert sum(words.shape[1] for _, _, words in operator._fresh) < 200
+    assert sum(words.shape[1] for _, _, words in built._fresh) < 200
 
 
 def test_persisted_chunks_are_dropped_when_all_their_tuples_have_expired():

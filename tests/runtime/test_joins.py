@@ -207,3 +207,9 @@ def test_a_select_list_of_constants_gives_a_row_each(runtime: Runtime) -> None:
     query = "SELECT 1 AS one, 'x' AS letter FROM a [5 SEC], b [5 SEC]"
     assert runtime.run(query, streams).rows("one", "letter", "_ts") == [(1, "x", at(1)), (1, "x", at(2))]
     assert runtime.run(query + " WHERE a.k > 1", streams).rows("one", "letter") == []
+
+
+def test_a_selected_expression_without_a_value_is_null_and_not_nan(runtime: Runtime) -> None:
+    streams = arrived({"v": FLOAT}, ("s", 0, 4.0), ("s", 1, -4.0), ("s", 2, None), ("s", 3, math.nan))
+    ran = runtime.run("SELECT sqrt(v) AS root, v / 0 AS lost FROM s WITH COMPLETE", streams)
+    assert ran.rows("root", "lost") == [(2.0, None), (None, None), (None, None), (None, None)]

@@ -108,7 +108,7 @@ def _check_names(given: list[str], needed: tuple[str, ...]) -> None:
 
 
 def _with_options(bound: Bound, overrides: dict[str, str | None]) -> Bound:
-    given = {name: _duration(name, value) for name, value in overrides.items() if value is not None}
+    given = {name: duration_of(name.replace("_", "-"), value) for name, value in overrides.items() if value is not None}
     query = bound.query
     options: Options = replace(query.options, **given)
     if isinstance(query, JoinQuery):
@@ -117,11 +117,16 @@ def _with_options(bound: Bound, overrides: dict[str, str | None]) -> Bound:
     return replace(bound, query=replace(query, options=options))
 
 
-def _duration(name: str, value: str) -> int:
+def duration_of(option: str, text: str) -> int:
+    """The microseconds of an option's value.
+
+    >>> duration_of("period", "5 s")
+    5000000
+    """
     try:
-        return parse_duration(value)
+        return parse_duration(text)
     except ValueError as error:
-        raise UsageError(f"--{name.replace('_', '-')}: {error}") from None
+        raise UsageError(f"--{option}: {error}") from None
 
 
 def epochs_of(text: str) -> Epochs:
@@ -136,7 +141,7 @@ def epochs_of(text: str) -> Epochs:
         if count == 0:
             raise UsageError("--epoch 0: an epoch has at least one tuple")
         return Epochs(each_tuple=True) if count == 1 else Epochs(tuples=count)
-    span = _duration("epoch", stripped)
+    span = duration_of("epoch", stripped)
     if span == 0:
         raise UsageError(f"--epoch {text}: an epoch is longer than nothing")
     return Epochs(span=span)

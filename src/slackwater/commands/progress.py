@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from slackwater.kernel import Emission
 from slackwater.model.time import format_duration
 from slackwater.runtime.local.run import LocalRun
 
@@ -22,6 +23,12 @@ class RunProgress:
         self._bar, self._run = bar, run
         self._task = bar.add_task("", total=len(run.replay), rate="", slack="", late="")
         self._begun = self._shown = time.monotonic()
+
+    def emissions(self) -> Iterator[Emission]:
+        """What the run lets out, with the bar moving along."""
+        for emission in self._run.emissions():
+            yield emission
+            self.tick()
 
     def tick(self) -> None:
         now = time.monotonic()

@@ -15,7 +15,7 @@ from slackwater.operators.pipeline import Epochs
 from slackwater.plan.planner import plan
 from slackwater.runtime.local.run import LocalRun
 from slackwater.sinks.folder import OutputFolder
-from slackwater.sinks.rows import RowMaker, SecondCounts
+from slackwater.sinks.rows import result_tables
 from slackwater.sources.replay import replay
 
 
@@ -28,17 +28,10 @@ def run_query(
     run = LocalRun(physical, arrivals, epochs)
     run.warm_up()
     folder = OutputFolder(out)
-    maker, counts = RowMaker(physical, arrivals.codebook), SecondCounts()
     with interruptible(run), progress(run, quiet) as bar:
-        for emission in run.emissions():
-            if counted:
-                counts.note(emission)
-            else:
-                folder.results.write(maker.table(emission))
-            bar.tick()
-    if counted:
-        folder.results.write(counts.table())
-    folder.results.close(None if counted else maker.empty())
+        for table in result_tables(physical, arrivals.codebook, bar.emissions()):
+            folder.results.write(table)
+    folder.results.close()
     for position, one in enumerate(physical.inputs):
         for what, rows in (("late", run.late_rows(position)), ("rejected", run.rejected_rows(position))):
             if rows.num_rows:

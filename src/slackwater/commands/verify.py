@@ -14,6 +14,7 @@ from slackwater.commands.interrupts import interruptible
 from slackwater.commands.prepare import Prepared
 from slackwater.commands.progress import progress
 from slackwater.judge import JudgedInput, Verdict, judge
+from slackwater.model.batch import ROW, TS
 from slackwater.model.errors import UsageError
 from slackwater.model.quality import Recall, RelativeError
 from slackwater.model.time import SECOND, format_duration
@@ -21,7 +22,7 @@ from slackwater.observe.report import Report
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.planner import plan
 from slackwater.runtime.local.run import LocalRun
-from slackwater.sinks.rows import RowMaker, SecondCounts
+from slackwater.sinks.rows import result_tables
 from slackwater.sources.replay import replay
 
 RECALLS = (0.9, 0.95, 0.99, 1.0)
@@ -70,18 +71,10 @@ def verify_query(
     arrivals = replay(physical, prepared.sources, prepared.time_unit, arrival_time, prepared.places)
     run = LocalRun(physical, arrivals, epochs)
     run.warm_up()
-    maker, counts = RowMaker(physical, arrivals.codebook), SecondCounts()
-    produced: list[pa.Table] = []
     with interruptible(run), progress(run, quiet) as bar:
-        for emission in run.emissions():
-            if counted:
-                counts.note(emission)
-            else:
-                produced.append(maker.table(emission))
-            bar.tick()
+        rows = list(result_tables(physical, arrivals.codebook, bar.emissions()))
     if run.interrupted:
         raise KeyboardInterrupt
-    rows = counts.table() if counted else produced or [maker.empty()]
     quality = query.quality
     if period is None:
         period = quality.over if isinstance(quality, Recall) else 60 * SECOND
@@ -103,7 +96,7 @@ def _judged(run: LocalRun, position: int) -> JudgedInput:
     late[row], frontier[row] = True, met
     keep = np.ones(table.num_rows, np.bool_)
     keep[run.rejected(position)] = False
-    own = {"_row": words[1], "_ts": words[0], "_late": late, "_frontier": frontier}
+    own = {"_row": words[ROW], "_ts": words[TS], "_late": late, "_frontier": frontier}
     taken = [name for name in own if name in table.column_names]
     read = {name for name, _, _ in run.plan.inputs[position].columns}
     for name in taken:

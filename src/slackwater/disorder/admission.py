@@ -56,6 +56,11 @@ class Admission:
         """How many tuples wait for their verdict."""
         return 0 if self._aside is None else len(self._aside)
 
+    @property
+    def clocks(self) -> Words:
+        """The largest event time admitted per stream."""
+        return self._clocks
+
     def admit(self, batch: Batch, end: bool = False) -> Admitted:
         """Judge a batch; with `end`, whatever is still aside is turned away."""
         waiting = self.aside

@@ -50,7 +50,7 @@ def mark_idle(clock: Clockwork, now: int, timeout: int) -> None:
     for s in range(len(clock.clocks)):
         silent = now - clock.last_heard[s] > timeout
         if silent and clock.idle[s] == 0:
-            clock.acted[s] += 1
+            clock.timeouts[s] += 1
         clock.idle[s] = 1 if silent else 0
 
 

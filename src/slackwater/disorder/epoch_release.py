@@ -4,23 +4,21 @@ Invariant: after an epoch every tuple taken in with `ts <= frontier` has been le
 `min(clocks) - K` or where it was before. What arrives inside one epoch is put in order for free. With a K that covers
 every delay the results are those of tuple release.
 
-References: semantics.md, epoch release; the frontier is T-sync of 004 Alg. 3.1 under the Same-K policy (Theorem 4.1).
+References: the frontier is T-sync of 004 Alg. 3.1 under the Same-K policy (004 Theorem 4.1).
 """
 
 from __future__ import annotations
 
 from slackwater.compiled import in_place, inner
 from slackwater.disorder.clocks import follow_largest_delay, hear, mark_idle, must_pause, slowest
-from slackwater.disorder.heap import pop, push
+from slackwater.disorder.held import hold, let_out, pop
 from slackwater.disorder.state import (
     EPOCH_CLOCK,
     EPOCH_TUPLES,
     EPOCHS,
-    FREE,
     FRONTIER,
     LARGEST,
     NOW,
-    SEQUENCE,
     SLACK,
     Arrivals,
     Buffers,
@@ -47,18 +45,9 @@ def release_sorted(
         delay = hear(clock, s, t, now, new.passes[i])
         if new.passes[i]:
             if t < clock.scalars[FRONTIER]:
-                for r in range(new.words.shape[0]):
-                    out.words[r, n_out] = new.words[r, i]
-                out.stream[n_out], out.delay[n_out] = s, delay
-                out.cutoff[n_out], out.clock[n_out] = clock.scalars[FRONTIER], clock.scalars[LARGEST]
-                out.moment[n_out] = now
-                n_out += 1
+                n_out = pass_late(clock, new, i, delay, out, n_out)
             else:
-                slot = put(clock, held, new, i, delay)
-                held.sizes[0] = push(
-                    held.ts[0], held.seq[0], held.slot[0], held.sizes[0], t, clock.scalars[SEQUENCE], slot
-                )
-                clock.scalars[SEQUENCE] += 1
+                hold(clock, held, 0, new, i, delay)
         if epoch_is_full(clock, policy) or (policy.ends_here and i == n - 1):
             cutoff = clock.scalars[FRONTIER]
             end_epoch(clock, now, policy)
@@ -112,26 +101,13 @@ def end_epoch(clock: Clockwork, now: int, policy: Policy) -> None:
 
 
 @inner
-def put(clock: Clockwork, held: Buffers, new: Arrivals, i: int, delay: int) -> int:
-    """Copy an arrival into a free slot of the pool; returns the slot."""
-    clock.scalars[FREE] -= 1
-    slot = held.free[clock.scalars[FREE]]
+def pass_late(clock: Clockwork, new: Arrivals, i: int, delay: int, out: Room, n_out: int) -> int:
+    """A late tuple goes into the run where it arrived; returns the run's new length."""
     for r in range(new.words.shape[0]):
-        held.pool[r, slot] = new.words[r, i]
-    held.stream[slot], held.delay[slot] = new.stream[i], delay
-    return slot
-
-
-@inner
-def take(clock: Clockwork, held: Buffers, slot: int, cutoff: int, out: Room, n_out: int) -> int:
-    """Move a held tuple from the pool into the run; returns the run's new length."""
-    for r in range(held.pool.shape[0]):
-        out.words[r, n_out] = held.pool[r, slot]
-    out.stream[n_out], out.delay[n_out] = held.stream[slot], held.delay[slot]
-    out.cutoff[n_out], out.clock[n_out] = cutoff, clock.scalars[LARGEST]
+        out.words[r, n_out] = new.words[r, i]
+    out.stream[n_out], out.delay[n_out] = new.stream[i], delay
+    out.cutoff[n_out], out.clock[n_out] = clock.scalars[FRONTIER], clock.scalars[LARGEST]
     out.moment[n_out] = clock.scalars[NOW]
-    held.free[clock.scalars[FREE]] = slot
-    clock.scalars[FREE] += 1
     return n_out + 1
 
 
@@ -139,7 +115,5 @@ def take(clock: Clockwork, held: Buffers, slot: int, cutoff: int, out: Room, n_o
 def let_out_up_to(clock: Clockwork, bound: int, cutoff: int, held: Buffers, out: Room, n_out: int) -> int:
     """Move every held tuple with `ts <= bound` into the run, sorted."""
     while held.sizes[0] > 0 and held.ts[0, 0] <= bound:
-        slot = held.slot[0, 0]
-        held.sizes[0] = pop(held.ts[0], held.seq[0], held.slot[0], held.sizes[0])
-        n_out = take(clock, held, slot, cutoff, out, n_out)
+        n_out = let_out(clock, held, pop(held, 0), cutoff, out, n_out)
     return n_out

@@ -18,7 +18,7 @@ from slackwater.disorder.run import Run
 from slackwater.disorder.tuple_release import drain_all, release_each
 from slackwater.kernel import Change, changed, decode_json, decode_words, encode_json, encode_words
 from slackwater.model.batch import Batch, Words
-from slackwater.model.time import AFTER_ALL
+from slackwater.model.time import AFTER_ALL, BEFORE_ALL
 
 
 @dataclass(frozen=True)
@@ -136,6 +136,13 @@ class Release:
             n = let_out_up_to(self._clock, AFTER_ALL, int(self._clock.scalars[st.FRONTIER]), self._held, out, 0)
         return self._run(out, n, ended=True)
 
+    def hear_of(self, stream: int, oldest: int) -> None:
+        """Another part of the stream has seen a tuple this old in the epoch that is about to end."""
+        before = int(self._clock.before[stream])
+        if before != BEFORE_ALL:
+            scalars = self._clock.scalars
+            scalars[st.LARGEST_DELAY] = max(int(scalars[st.LARGEST_DELAY]), before - oldest)
+
     @property
     def held(self) -> int:
         """Tuples in slack buffers and synchronizer."""
@@ -158,9 +165,9 @@ class Release:
         return int(self._clock.scalars[st.EPOCHS])
 
     @property
-    def idle_acted(self) -> tuple[int, ...]:
+    def idle_timeouts(self) -> tuple[int, ...]:
         """How often each stream was taken out by the idle timeout."""
-        return tuple(self._clock.acted.tolist())
+        return tuple(self._clock.timeouts.tolist())
 
     def slack_log(self) -> list[tuple[int, int]]:
         """Changes of K since the last call, as (largest clock, K from there on)."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slackwater.model.batch import Flags, Words
+from slackwater.model.batch import TS, Flags, Words
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Run:
 
     @property
     def ts(self) -> Words:
-        return self.words[0]
+        return self.words[TS]
 
     @property
     def late(self) -> Flags:
-        return np.less(self.words[0], self.cutoff)
+        return np.less(self.words[TS], self.cutoff)

@@ -43,7 +43,7 @@ class Clockwork(NamedTuple):
     """Each stream's clock when the epoch began; the delay that matters is against this one."""
     last_heard: Words
     idle: Words
-    acted: Words
+    timeouts: Words
     """How often the idle timeout took a stream out."""
     scalars: Words
     slack_log: Words

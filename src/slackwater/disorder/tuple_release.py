@@ -14,13 +14,11 @@ from __future__ import annotations
 
 from slackwater.compiled import in_place, inner
 from slackwater.disorder.clocks import follow_largest_delay, hear, mark_idle, must_pause, slowest
-from slackwater.disorder.epoch_release import put, take
-from slackwater.disorder.heap import pop, push
+from slackwater.disorder.held import hold, let_out, pop, push
 from slackwater.disorder.state import (
     EPOCHS,
     FRONTIER,
     LARGEST,
-    SEQUENCE,
     SLACK,
     T_SYNC,
     Arrivals,
@@ -49,9 +47,7 @@ def release_each(
             follow_largest_delay(clock)
         mark_idle(clock, now, policy.idle_timeout)
         if new.passes[i]:
-            slot = put(clock, held, new, i, delay)
-            held.sizes[s] = push(held.ts[s], held.seq[s], held.slot[s], held.sizes[s], t, clock.scalars[SEQUENCE], slot)
-            clock.scalars[SEQUENCE] += 1
+            hold(clock, held, s, new, i, delay)
         for k in range(m):
             if clock.idle[k] == 1:
                 n_out = let_go(clock, k, slowest(clock.clocks, clock.idle), held, out, n_out)
@@ -75,12 +71,11 @@ def let_go(clock: Clockwork, k: int, now: int, held: Buffers, out: Room, n_out: 
 @inner
 def to_synchronizer(clock: Clockwork, k: int, held: Buffers, out: Room, n_out: int) -> int:
     """Lines 4-5 and 9-10 of Alg. 3.1: buffer the earliest tuple of slack buffer k, or pass it on at once."""
-    ts, seq, slot = held.ts[k, 0], held.seq[k, 0], held.slot[k, 0]
-    held.sizes[k] = pop(held.ts[k], held.seq[k], held.slot[k], held.sizes[k])
+    ts, seq = held.ts[k, 0], held.seq[k, 0]
+    slot = pop(held, k)
     if ts <= clock.scalars[T_SYNC]:
         return hand_on(clock, slot, held, out, n_out)
-    b = len(clock.clocks) + k
-    held.sizes[b] = push(held.ts[b], held.seq[b], held.slot[b], held.sizes[b], ts, seq, slot)
+    push(held, len(clock.clocks) + k, ts, seq, slot)
     return n_out
 
 
@@ -102,9 +97,7 @@ def synchronize(clock: Clockwork, m: int, drain: bool, held: Buffers, out: Room,
         clock.scalars[T_SYNC] = held.ts[first, 0]
         for b in range(m, 2 * m):
             while held.sizes[b] > 0 and held.ts[b, 0] == clock.scalars[T_SYNC]:
-                slot = held.slot[b, 0]
-                held.sizes[b] = pop(held.ts[b], held.seq[b], held.slot[b], held.sizes[b])
-                n_out = hand_on(clock, slot, held, out, n_out)
+                n_out = hand_on(clock, pop(held, b), held, out, n_out)
 
 
 @inner
@@ -112,7 +105,7 @@ def hand_on(clock: Clockwork, slot: int, held: Buffers, out: Room, n_out: int) -
     """Give one tuple to the operator; T-join, kept as the frontier, follows the tuples that are in time."""
     cutoff = clock.scalars[FRONTIER]
     clock.scalars[FRONTIER] = max(cutoff, held.pool[TS, slot])
-    return take(clock, held, slot, cutoff, out, n_out)
+    return let_out(clock, held, slot, cutoff, out, n_out)
 
 
 @in_place

@@ -22,7 +22,7 @@ from slackwater.compiled import jit
 from slackwater.expressions.emit import evaluator
 from slackwater.expressions.lower import EncodeText, Layout, Node, constant, lower
 from slackwater.expressions.render import render
-from slackwater.expressions.tree import Column, Expr, Literal, walk
+from slackwater.expressions.tree import Call, Column, Expr, Literal, walk
 from slackwater.model.errors import DataError
 from slackwater.model.schema import NULL_WORD, Kind
 
@@ -54,9 +54,9 @@ class Condition:
     refine_listed: Any
     conjuncts: tuple[Expr, ...]
 
-    def failure(self, conjunct: int) -> DataError:
+    def failure(self) -> DataError:
         """What to raise when a conjunct has returned -1."""
-        return _failure(self.conjuncts[conjunct])
+        return _failure(Call("and", self.conjuncts, Kind.BOOL) if len(self.conjuncts) > 1 else self.conjuncts[0])
 
 
 def compile_condition(conjuncts: Sequence[Expr], layout: Layout, encode_text: EncodeText) -> Condition:

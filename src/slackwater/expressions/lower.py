@@ -20,6 +20,9 @@ from slackwater.model.schema import NULL_WORD, Kind
 MAX_STREAMS = 8
 """How many inputs an expression can read: as many as a condition has slots."""
 
+MAX_BRANCHES = 100
+"""How many WHENs a CASE can have: each is nested in the one before it, and compiled."""
+
 EncodeText = Callable[[str], int]
 
 
@@ -82,16 +85,23 @@ def lower(expr: Expr, layout: Layout, encode_text: EncodeText) -> Node:
         return Step(ROUND_SCALED, (args[0], _float_word(10.0 ** args[1].bits)), expr.kind)
     kernel = FLOAT_KERNELS.get(op, KERNELS[op]) if args[0].kind is Kind.FLOAT else KERNELS[op]
     if op == "case":
+        if len(args) > 2 * MAX_BRANCHES + 1:
+            raise UsageError(f"a CASE can have at most {MAX_BRANCHES} branches")
         otherwise = args[-1]
         for at in range(len(args) - 3, -1, -2):
             otherwise = Step(kernel, (args[at], args[at + 1], otherwise), expr.kind)
         return otherwise
     if op in ("and", "or", "coalesce", "least", "greatest"):
-        chain = args[0]
-        for arg in args[1:]:
-            chain = Step(kernel, (chain, arg), expr.kind)
-        return chain
+        return _paired(kernel, args, expr.kind)
     return Step(kernel, args, expr.kind)
+
+
+def _paired(kernel: Kernel, args: tuple[Node, ...], kind: Kind) -> Node:
+    """Many arguments as a balanced tree of pairs, in their order: a long IN list must not nest deeply."""
+    if len(args) == 1:
+        return args[0]
+    half = len(args) // 2
+    return Step(kernel, (_paired(kernel, args[:half], kind), _paired(kernel, args[half:], kind)), kind)
 
 
 def constant(literal: Literal, encode_text: EncodeText) -> Word:

@@ -16,6 +16,7 @@ ROW = 1
 FIRST_COLUMN = 2
 
 Words = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 

@@ -18,7 +18,7 @@ from slackwater.disorder.run import Run
 from slackwater.kernel import Change, changed, decode_json, decode_words, encode_json, encode_words
 from slackwater.model.batch import Words
 from slackwater.model.time import BEFORE_ALL
-from slackwater.operators import sliding as sl
+from slackwater.operators import aggregate_state as st
 from slackwater.operators.algebra import AggregateSpec, Layout, lower
 from slackwater.operators.closing import (
     CLOSED_ALL,
@@ -30,16 +30,16 @@ from slackwater.operators.closing import (
     admit_panes,
     consume,
 )
-from slackwater.operators.output import Output
+from slackwater.operators.output import Output, joined
 from slackwater.operators.partials import program_for
 from slackwater.operators.records import NONE
 from slackwater.operators.reentry import put_back
-from slackwater.operators.tables import Tables
-from slackwater.operators.values import LINK, WORD, SortedWindow
+from slackwater.operators.sorted_window import SortedWindow
+from slackwater.operators.tables import GrowingTables
 from slackwater.windows.panes import Panes, first_open, last_pane, panes
 
 MOST_LINES = 1 << 17
-"""Lines per output chunk; a chunk is larger only where one window has more groups than this."""
+"""Lines at which an output is yielded; it is larger by at most one window."""
 
 
 @dataclass(frozen=True)
@@ -82,46 +82,48 @@ class AggregateOperator:
 
     def __init__(self, spec: WindowAggregate) -> None:
         self.spec = spec
-        self._program = program_for(spec.layout)
         self._key_rows = np.array(spec.keys, np.int64)
         kinds = {a.row: a.kind for a in spec.aggregates if a.holistic}
         self._value_rows = np.array(list(kinds), np.int64)
         self._sorted = {row: SortedWindow(i, kind) for i, (row, kind) in enumerate(kinds.items())}
-        self._tables = Tables(len(spec.keys), spec.layout.width, len(kinds))
+        self._tables = GrowingTables(program_for(spec.layout), len(spec.keys), spec.layout.width, len(kinds))
         self._saved: set[int] = set()
         scalars = self._tables.scalars
-        scalars[sl.NEXT] = first_open(spec.grid, BEFORE_ALL)
-        scalars[sl.ENTERED] = scalars[sl.FLIP] = last_pane(spec.grid, int(scalars[sl.NEXT]) - 1)
+        scalars[st.NEXT] = first_open(spec.grid, BEFORE_ALL)
+        scalars[st.ENTERED] = scalars[st.FLIP] = last_pane(spec.grid, int(scalars[st.NEXT]) - 1)
 
     def process(self, run: Run, ordered: bool) -> Iterator[Output]:
         """Take in a run; yield the windows it closes."""
-        t, spec = self._tables, self.spec
+        t = self._tables
         t.make_room(len(run))
         words = np.ascontiguousarray(run.words)
-        begin, status, room = 0, -1, 1024
+        new = st.Taken(words, words.view(np.float64), run.cutoff, self._key_rows, self._value_rows)
+        begin, status, room, lines = 0, -1, 1024, 0
+        waiting: list[Output] = []
         while status != CLOSED_ALL:
-            most = max(room, int(t.scalars[sl.GROUPS]) + (len(run) - begin if t.keys else 1))
-            lines = np.empty((most, OF_KEY + t.keys), np.int64)
+            most = max(room, int(t.scalars[st.GROUPS]) + (len(run) - begin if t.keys else 1))
             state = np.empty((most, t.width), np.int64)
-            begin, n, status = consume(
-                self._program, spec.grid, self._key_rows, self._value_rows,
-                words, words.view(np.float64), run.cutoff, ordered, begin, run.frontier,
-                t.partials, t.floats, t.groups, t.group_floats, t.panes, t.buckets, t.values, t.moved, t.scalars,
-                lines, state, state.view(np.float64),
-            )  # fmt: skip
+            closed = st.Closed(np.empty((most, OF_KEY + t.keys), np.int64), state, state.view(np.float64))
+            begin, n, status = consume(t.now, self.spec.grid, new, begin, ordered, run.frontier, closed)
             if status == CLOSED_ONE:
                 self._slide_values()
             else:
                 room = min(4 * room, MOST_LINES)
             if n:
-                yield self._lowered(lines[:n], state[:n])
+                waiting.append(self._lowered(closed.lines[:n], state[:n]))
+                lines += n
+            # A window of a single line costs more on its way out than to close, so windows leave together.
+            if waiting and (status != CLOSED_ONE or lines >= MOST_LINES):
+                yield joined(waiting)
+                waiting, lines = [], 0
 
     def _slide_values(self) -> None:
         t = self._tables
-        half, came, went = len(t.moved) // 2, int(t.scalars[sl.CAME]), int(t.scalars[sl.WENT])
+        moved, came, went = t.now.moved, int(t.scalars[st.CAME]), int(t.scalars[st.WENT])
+        half = len(moved) // 2
         for window in self._sorted.values():
-            window.slide(t.moved[:came], t.moved[half : half + went])
-        t.scalars[[sl.CAME, sl.WENT]] = 0
+            window.slide(moved[:came], moved[half : half + went])
+        t.scalars[[st.CAME, st.WENT]] = 0
 
     def _lowered(self, lines: Words, state: Words) -> Output:
         spec = self.spec
@@ -130,11 +132,12 @@ class AggregateOperator:
         lowered = [
             self._sorted[a.row].lower(a, group) if a.holistic else lower(a, spec.layout, state) for a in spec.aggregates
         ]
-        keys = [np.ascontiguousarray(lines[:, OF_KEY + c]) for c in range(len(spec.keys))]
+        # Views would keep whole buffers alive for as long as the results are.
+        keys = [lines[:, OF_KEY + c].copy() for c in range(len(spec.keys))]
         return Output(
             start + spec.range,
             (start, start + spec.range, *keys, *lowered),
-            np.ascontiguousarray(lines[:, LET_OUT_BY]),
+            lines[:, LET_OUT_BY].copy(),
             None,
             len(lines),
         )
@@ -142,15 +145,15 @@ class AggregateOperator:
     @property
     def retained(self) -> int:
         """Partial aggregates, and values of holistic ones."""
-        return int(self._tables.scalars[sl.PARTIALS] + self._tables.scalars[sl.VALUES_KEPT])
+        return int(self._tables.scalars[st.PARTIALS] + self._tables.scalars[st.VALUES_KEPT])
 
     def changes(self) -> list[Change]:
-        table = self._tables.partials
-        live = np.flatnonzero(table[:, sl.PANE] != sl.NO_PANE)
-        pane_of = table[live, sl.PANE]
-        touched = set(np.unique(pane_of[table[live, sl.DIRTY] == 1]).tolist())
+        table = self._tables.now.partials
+        live = np.flatnonzero(table[:, st.PANE] != st.NO_PANE)
+        pane_of = table[live, st.PANE]
+        touched = set(np.unique(pane_of[table[live, st.DIRTY] == 1]).tolist())
         present = set(np.unique(pane_of).tolist())
-        entries = [changed("aggregate", "next", encode_json({"next": int(self._tables.scalars[sl.NEXT])}))]
+        entries = [changed("aggregate", "next", encode_json({"next": int(self._tables.scalars[st.NEXT])}))]
         for pane in sorted(touched):
             members = live[pane_of == pane]
             entries.append(changed("pane", str(pane), self._encode_partials(members)))
@@ -160,27 +163,27 @@ class AggregateOperator:
             entries.append(changed("pane", str(pane), None))
             if self._sorted:
                 entries.append(changed("values", str(pane), None))
-        table[:, sl.DIRTY] = 0
+        table[:, st.DIRTY] = 0
         self._saved = (self._saved & present) | touched
         return entries
 
     def _encode_partials(self, members: Words) -> bytes:
-        t = self._tables
-        group = t.partials[members, sl.GROUP]
-        columns = {f"k{c}": t.groups[group, sl.KEY + c] for c in range(t.keys)}
-        return encode_words(columns | {f"s{c}": t.partials[members, sl.OWN + c] for c in range(t.width)})
+        keys, width, t = self._tables.keys, self._tables.width, self._tables.now
+        group = t.partials[members, st.GROUP]
+        columns = {f"k{c}": t.groups[group, st.KEY + c] for c in range(keys)}
+        return encode_words(columns | {f"s{c}": t.partials[members, st.OWN + c] for c in range(width)})
 
     def _encode_values(self, members: Words) -> bytes:
-        t = self._tables
+        t = self._tables.now
         owner, kept = [], []
         for position, e in enumerate(members.tolist()):
-            v = int(t.partials[e, sl.VALUES])
+            v = int(t.partials[e, st.VALUES])
             while v != NONE:
                 owner.append(position)
                 kept.append(v)
-                v = int(t.values[v, LINK])
+                v = int(t.values[v, st.LINK])
         columns = {"owner": np.array(owner, np.int64)}
-        return encode_words(columns | {f"v{h}": t.values[kept, WORD + h] for h in range(t.arguments)})
+        return encode_words(columns | {f"v{h}": t.values[kept, st.WORD + h] for h in range(self._tables.arguments)})
 
     def restore(self, entries: list[Change]) -> None:
         """Rebuild the panes; those that had entered the window enter it again."""
@@ -192,13 +195,10 @@ class AggregateOperator:
             kept = decode_words(live["values", str(pane)]) if self._sorted else {}
             self._restore_pane(pane, partials, kept)
         t = self._tables
-        t.scalars[[sl.NEXT, sl.FLIP]] = following, sl.NO_PANE
-        admit_panes(
-            self._program, t.partials, t.floats, t.groups, t.group_floats, t.panes, t.buckets, t.values, t.moved,
-            t.scalars, sl.NO_PANE, last_pane(self.spec.grid, following - 1), bool(self._sorted),
-        )  # fmt: skip
+        t.scalars[[st.NEXT, st.FLIP]] = following, st.NO_PANE
+        admit_panes(t.now, st.NO_PANE, last_pane(self.spec.grid, following - 1), bool(self._sorted))
         self._slide_values()
-        t.partials[:, sl.DIRTY] = 0
+        t.now.partials[:, st.DIRTY] = 0
         self._saved = set(numbers)
 
     def _restore_pane(self, pane: int, partials: dict[str, Words], kept: dict[str, Words]) -> None:
@@ -210,7 +210,5 @@ class AggregateOperator:
         state = np.stack([partials[f"s{c}"] for c in range(t.width)], axis=1)
         held = np.array([kept[f"v{h}"] for h in range(t.arguments)], np.int64).reshape(t.arguments, len(owners))
         put_back(
-            self._program, pane, keys, np.arange(t.keys), np.ascontiguousarray(state),
-            owners, held, np.arange(t.arguments),
-            t.partials, t.floats, t.groups, t.panes, t.buckets, t.values, t.scalars,
-        )  # fmt: skip
+            t.now, pane, keys, np.arange(t.keys), np.ascontiguousarray(state), owners, held, np.arange(t.arguments)
+        )

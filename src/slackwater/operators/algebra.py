@@ -1,11 +1,10 @@
-"""Aggregates as lift / combine / lower, with their algebra as types.
+"""Aggregates as lift / combine / lower.
 
-Every aggregate is a `Distributive` or a `Holistic`. A distributive one keeps a few components of constant size, each
-with a commutative `combine`; a pane's partial result is made once and windows are combined from panes. None of them
-is undone by subtraction: integer counts and sums could be (`Component.invertible`), but float sums could not without
-losing digits, and sliding by two stacks costs the same (see `sliding`). A holistic one (quantiles, distinct counts)
-keeps the multiset of the values, which is commutative and invertible: a pane is merged in when it enters the window
-and out when it leaves.
+An aggregate is distributive or holistic. A distributive one keeps a few components of constant size, each with a
+commutative `combine`; a pane's partial result is made once and windows are combined from panes. None of them is undone
+by subtraction: integer counts and sums could be, but float sums could not without losing digits, and sliding by two
+stacks costs the same (see `sliding`). A holistic one (quantiles, distinct counts) keeps the multiset of the values,
+which is commutative and invertible: a pane is merged in when it enters the window and out when it leaves.
 
 Invariant: `combine` is commutative and associative up to float rounding; sums are compensated, integer sums are 128
 bits.
@@ -21,13 +20,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
-import numpy.typing as npt
 
-from slackwater.model.batch import Words
+from slackwater.model.batch import Flags, Floats, Words
 from slackwater.model.errors import DataError
 from slackwater.model.schema import NULL_FLOAT, NULL_WORD, Kind
-
-Floats = npt.NDArray[np.float64]
 
 
 class Op(IntEnum):
@@ -44,7 +40,6 @@ class Op(IntEnum):
 
 
 WIDTH = {Op.SUM_INT: 2, Op.SUM_FLOAT: 2, Op.MOMENTS: 3}
-INVERTIBLE = frozenset({Op.COUNT, Op.SUM_INT})
 
 
 @dataclass(frozen=True)
@@ -58,10 +53,6 @@ class Component:
     @property
     def width(self) -> int:
         return WIDTH.get(self.op, 1)
-
-    @property
-    def invertible(self) -> bool:
-        return self.op in INVERTIBLE
 
 
 @dataclass(frozen=True)
@@ -127,7 +118,8 @@ def lower(aggregate: AggregateSpec, layout: Layout, state: Words) -> Words:
     at = [layout.offset(c) for c in aggregate.components]
     floats = state.view(np.float64)
     if aggregate.function == "COUNT":
-        return np.ascontiguousarray(state[:, at[0]])
+        # A view would keep its whole buffer alive for as long as the results are.
+        return state[:, at[0]].copy()
     if aggregate.function in ("VAR", "STDDEV"):
         return _lower_moments(aggregate.function, floats[:, at[0]], floats[:, at[0] + 2])
     present = state[:, at[0]]
@@ -160,7 +152,7 @@ def _lower_moments(function: str, n: Floats, squares: Floats) -> Words:
     return float_words(values, n < 2)
 
 
-def float_words(values: Floats, null: npt.NDArray[np.bool_]) -> Words:
+def float_words(values: Floats, null: Flags) -> Words:
     """Floats as words: every NaN canonical, nulls marked."""
     clean = np.where(np.isnan(values), np.nan, values)
     return np.where(null, NULL_FLOAT, np.ascontiguousarray(clean).view(np.int64))

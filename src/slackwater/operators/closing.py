@@ -9,21 +9,8 @@ References: 004 §2.1.2 (sliding windows), §4.1.
 from __future__ import annotations
 
 from slackwater.compiled import in_place, inner
-from slackwater.model.batch import TS, Words
-from slackwater.operators.pane_queue import (
-    HEAD,
-    HEAP,
-    NUMBER,
-    RING,
-    add_to_pane,
-    forget_pane,
-    inside_at,
-    pop_waiting,
-    queue_inside,
-)
-from slackwater.operators.partials import Floats, add
-from slackwater.operators.records import NONE
-from slackwater.operators.sliding import (
+from slackwater.model.batch import TS
+from slackwater.operators.aggregate_state import (
     ACTIVE,
     ACTIVE_AT,
     DIRTY,
@@ -31,6 +18,8 @@ from slackwater.operators.sliding import (
     FLIP,
     GROUP,
     GROUPS,
+    HEAD,
+    HEAP,
     INSIDE_BEGIN,
     INSIDE_COUNT,
     KEY,
@@ -38,9 +27,19 @@ from slackwater.operators.sliding import (
     LAST_USED,
     NEXT,
     NEXT_IN_PANE,
+    NUMBER,
     OWN,
     PANE,
+    RING,
     WAITING,
+    Closed,
+    Tables,
+    Taken,
+)
+from slackwater.operators.pane_queue import add_to_pane, forget_pane, inside_at, pop_waiting, queue_inside
+from slackwater.operators.partials import add
+from slackwater.operators.records import NONE
+from slackwater.operators.sliding import (
     enter,
     find_partial,
     flip,
@@ -50,7 +49,7 @@ from slackwater.operators.sliding import (
     leave,
     new_partial,
     spread_late,
-    value_of,
+    write_value,
 )
 from slackwater.operators.values import discard, keep, note_entered, note_left, note_one
 from slackwater.windows.panes import (
@@ -73,173 +72,134 @@ WINDOW, LET_OUT_BY, OF_GROUP, OF_KEY = range(4)
 
 @in_place
 def consume(
-    program: Words,
-    grid: Panes,
-    key_rows: Words,
-    value_rows: Words,
-    words: Words,
-    word_floats: Floats,
-    cutoff: Words,
-    ordered: bool,
-    begin: int,
-    frontier: int,
-    partials: Words,
-    floats: Floats,
-    groups: Words,
-    group_floats: Floats,
-    panes: Words,
-    buckets: Words,
-    values: Words,
-    moved: Words,
-    scalars: Words,
-    lines: Words,
-    state: Words,
-    state_floats: Floats,
+    t: Tables, grid: Panes, new: Taken, begin: int, ordered: bool, frontier: int, closed: Closed
 ) -> tuple[int, int, int]:
     """Take in tuples from `begin` on; returns (tuples consumed, lines written, why it stopped)."""
-    holistic = len(value_rows) > 0
+    n = new.words.shape[1]
+    holistic = len(new.value_rows) > 0
     n_out = 0
-    for i in range(begin, words.shape[1] + 1):
-        done = i == words.shape[1]
-        reached = frontier if done else cutoff[i]
+    for i in range(begin, n + 1):
+        done = i == n
+        reached = frontier if done else new.cutoff[i]
         if ordered and not done:
-            reached = max(reached, words[TS, i])
-        while window_end(grid, scalars[NEXT]) <= reached:
-            k = scalars[NEXT]
-            if scalars[ACTIVE] == 0:
-                k = next_with_tuples(grid, panes, scalars, k)
+            reached = max(reached, new.words[TS, i])
+        while window_end(grid, t.scalars[NEXT]) <= reached:
+            k = t.scalars[NEXT]
+            if t.scalars[ACTIVE] == 0:
+                k = next_with_tuples(t, grid, k)
                 if window_end(grid, k) > reached:
-                    scalars[NEXT] = first_open(grid, reached)
-                    scalars[ENTERED] = last_pane(grid, scalars[NEXT] - 1)
-                    scalars[FLIP] = scalars[ENTERED]
+                    skip_to(t, grid, first_open(grid, reached))
                     break
-            if n_out + scalars[GROUPS] > len(lines):
+            if n_out + t.scalars[GROUPS] > len(closed.lines):
                 return i, n_out, OUT_OF_ROOM
-            first = first_pane(grid, k)
-            retire_panes_before(
-                program, partials, floats, groups, group_floats, panes, buckets, values, moved, scalars, first, holistic
-            )
-            admit_panes(
-                program, partials, floats, groups, group_floats, panes, buckets, values, moved, scalars,
-                first, last_pane(grid, k), holistic,
-            )  # fmt: skip
-            for a in range(scalars[ACTIVE]):
-                g = groups[a, ACTIVE_AT]
-                lines[n_out, WINDOW], lines[n_out, LET_OUT_BY], lines[n_out, OF_GROUP] = k, i, g
-                for c in range(scalars[KEYS]):
-                    lines[n_out, OF_KEY + c] = groups[g, KEY + c]
-                value_of(
-                    program, partials, floats, groups, group_floats, scalars, g, state, state_floats, n_out
-                )  # fmt: skip
-                n_out += 1
-            scalars[NEXT] = k + 1
+            retire_panes_before(t, first_pane(grid, k), holistic)
+            admit_panes(t, first_pane(grid, k), last_pane(grid, k), holistic)
+            n_out = write_window(t, k, i, closed, n_out)
+            t.scalars[NEXT] = k + 1
             if holistic:
                 return i, n_out, CLOSED_ONE
-        if done:
-            break
-        pane = pane_of(grid, words[TS, i])
-        if pane < first_pane(grid, scalars[NEXT]):
-            continue
-        g = group_of(groups, buckets, scalars, words, key_rows, i)
-        e = groups[g, LAST_USED]
-        if e == NONE or partials[e, PANE] != pane or partials[e, GROUP] != g:
-            e = find_partial(partials, buckets, pane, g)
-        late = pane <= scalars[ENTERED]
-        if e == NONE:
-            e = new_partial(program, partials, floats, groups, buckets, scalars, pane, g)
-            add_to_pane(panes, partials, buckets, scalars, pane, e, late)
-            if late:
-                insert_late(program, partials, floats, groups, group_floats, scalars, e)
-        groups[g, LAST_USED] = e
-        partials[e, DIRTY] = 1
-        if late:
-            spread_late(
-                program, partials, floats, groups, group_floats, scalars, e, words, word_floats, i
-            )  # fmt: skip
-        else:
-            add(program, partials, floats, e, OWN, words, word_floats, i)
-        if holistic:
-            v = keep(values, scalars, partials, e, words, value_rows, i)
-            if late:
-                note_one(values, moved, scalars, g, v)
-    return words.shape[1], n_out, CLOSED_ALL
+        if not done:
+            put_into_pane(t, grid, new, i, holistic)
+    return n, n_out, CLOSED_ALL
 
 
 @inner
-def next_with_tuples(grid: Panes, panes: Words, scalars: Words, k: int) -> int:
+def next_with_tuples(t: Tables, grid: Panes, k: int) -> int:
     """With no tuple inside: the first window from k on that will have one, or one beyond any frontier."""
-    if scalars[WAITING] == 0:
+    if t.scalars[WAITING] == 0:
         return 2**62 // grid.slide
-    return max(k, first_window_with(grid, panes[panes[0, HEAP], NUMBER]))
+    return max(k, first_window_with(grid, t.panes[t.panes[0, HEAP], NUMBER]))
 
 
 @inner
-def retire_panes_before(
-    program: Words,
-    partials: Words,
-    floats: Floats,
-    groups: Words,
-    group_floats: Floats,
-    panes: Words,
-    buckets: Words,
-    values: Words,
-    moved: Words,
-    scalars: Words,
-    first: int,
-    holistic: bool,
-) -> None:
+def skip_to(t: Tables, grid: Panes, k: int) -> None:
+    """With no tuple inside: step over all windows before k."""
+    t.scalars[NEXT] = k
+    t.scalars[ENTERED] = last_pane(grid, k - 1)
+    t.scalars[FLIP] = t.scalars[ENTERED]
+
+
+@inner
+def write_window(t: Tables, k: int, by: int, closed: Closed, n_out: int) -> int:
+    """One line per group with tuples in window k, let out by tuple `by`; returns the new number of lines."""
+    for a in range(t.scalars[ACTIVE]):
+        g = t.groups[a, ACTIVE_AT]
+        closed.lines[n_out, WINDOW], closed.lines[n_out, LET_OUT_BY], closed.lines[n_out, OF_GROUP] = k, by, g
+        for c in range(t.scalars[KEYS]):
+            closed.lines[n_out, OF_KEY + c] = t.groups[g, KEY + c]
+        write_value(t, g, closed, n_out)
+        n_out += 1
+    return n_out
+
+
+@inner
+def put_into_pane(t: Tables, grid: Panes, new: Taken, i: int, holistic: bool) -> None:
+    """Add tuple i to the partial of its pane and group, unless every window of the pane is closed."""
+    pane = pane_of(grid, new.words[TS, i])
+    if pane < first_pane(grid, t.scalars[NEXT]):
+        return
+    g = group_of(t, new.words, new.key_rows, i)
+    e = t.groups[g, LAST_USED]
+    if e == NONE or t.partials[e, PANE] != pane or t.partials[e, GROUP] != g:
+        e = find_partial(t, pane, g)
+    late = pane <= t.scalars[ENTERED]
+    if e == NONE:
+        e = new_partial(t, pane, g)
+        add_to_pane(t, pane, e, late)
+        if late:
+            insert_late(t, e)
+    t.groups[g, LAST_USED] = e
+    t.partials[e, DIRTY] = 1
+    if late:
+        spread_late(t, e, new, i)
+    else:
+        add(t.program, t.partials, t.floats, e, OWN, new.words, new.floats, i)
+    if holistic:
+        v = keep(t, e, new.words, new.value_rows, i)
+        if late:
+            note_one(t, g, v)
+
+
+@inner
+def retire_panes_before(t: Tables, first: int, holistic: bool) -> None:
     """Panes older than the window leave it."""
-    while scalars[INSIDE_COUNT] > 0:
-        p = panes[inside_at(panes, scalars, 0), RING]
-        if panes[p, NUMBER] >= first:
+    while t.scalars[INSIDE_COUNT] > 0:
+        p = t.panes[inside_at(t, 0), RING]
+        if t.panes[p, NUMBER] >= first:
             return
-        if panes[p, NUMBER] > scalars[FLIP]:
-            flip(program, partials, floats, groups, group_floats, scalars)
-        e = panes[p, HEAD]
+        if t.panes[p, NUMBER] > t.scalars[FLIP]:
+            flip(t)
+        e = t.panes[p, HEAD]
         while e != NONE:
-            following = partials[e, NEXT_IN_PANE]
+            following = t.partials[e, NEXT_IN_PANE]
             if holistic:
-                note_left(values, moved, scalars, partials, e)
-            leave(partials, groups, buckets, scalars, e)
+                note_left(t, e)
+            leave(t, e)
             e = following
-        scalars[INSIDE_BEGIN] = (scalars[INSIDE_BEGIN] + 1) & (len(panes) - 1)
-        scalars[INSIDE_COUNT] -= 1
-        forget_pane(panes, buckets, scalars, p)
+        t.scalars[INSIDE_BEGIN] = (t.scalars[INSIDE_BEGIN] + 1) & (len(t.panes) - 1)
+        t.scalars[INSIDE_COUNT] -= 1
+        forget_pane(t, p)
 
 
 @in_place
-def admit_panes(
-    program: Words,
-    partials: Words,
-    floats: Floats,
-    groups: Words,
-    group_floats: Floats,
-    panes: Words,
-    buckets: Words,
-    values: Words,
-    moved: Words,
-    scalars: Words,
-    first: int,
-    last: int,
-    holistic: bool,
-) -> None:
+def admit_panes(t: Tables, first: int, last: int, holistic: bool) -> None:
     """Panes up to the window's newest enter it, oldest first; one older than its oldest is in no window at all."""
-    while scalars[WAITING] > 0 and panes[panes[0, HEAP], NUMBER] <= last:
-        p = pop_waiting(panes, scalars)
-        e = panes[p, HEAD]
-        if panes[p, NUMBER] < first:
+    while t.scalars[WAITING] > 0 and t.panes[t.panes[0, HEAP], NUMBER] <= last:
+        p = pop_waiting(t)
+        e = t.panes[p, HEAD]
+        if t.panes[p, NUMBER] < first:
             while e != NONE:
-                following = partials[e, NEXT_IN_PANE]
+                following = t.partials[e, NEXT_IN_PANE]
                 if holistic:
-                    discard(values, scalars, partials, e)
-                free_partial(partials, groups, buckets, scalars, e)
+                    discard(t, e)
+                free_partial(t, e)
                 e = following
-            forget_pane(panes, buckets, scalars, p)
+            forget_pane(t, p)
             continue
         while e != NONE:
-            enter(program, partials, floats, groups, group_floats, scalars, e)
+            enter(t, e)
             if holistic:
-                note_entered(values, moved, scalars, partials, e)
-            e = partials[e, NEXT_IN_PANE]
-        queue_inside(panes, scalars, p)
-    scalars[ENTERED] = last
+                note_entered(t, e)
+            e = t.partials[e, NEXT_IN_PANE]
+        queue_inside(t, p)
+    t.scalars[ENTERED] = last

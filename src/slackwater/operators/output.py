@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from slackwater.model.batch import Words
 
@@ -20,3 +23,17 @@ class Output:
     by: Words
     weight: Words | None
     results: int
+
+
+def joined(outputs: Sequence[Output]) -> Output:
+    """Outputs of one run, each line one result, as one."""
+    if len(outputs) == 1:
+        return outputs[0]
+    columns = zip(*(output.columns for output in outputs), strict=True)
+    return Output(
+        np.concatenate([output.ts for output in outputs]),
+        tuple(np.concatenate(column) for column in columns),
+        np.concatenate([output.by for output in outputs]),
+        None,
+        sum(output.results for output in outputs),
+    )

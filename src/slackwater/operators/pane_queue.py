@@ -8,107 +8,106 @@ it has at least one partial.
 from __future__ import annotations
 
 from slackwater.compiled import inner
-from slackwater.model.batch import Words
-from slackwater.operators.records import CHAIN, FIRST_FIELD, NONE, hang, mix, unhang
-from slackwater.operators.sliding import (
+from slackwater.operators.aggregate_state import (
     FREE_PANE,
+    HEAD,
+    HEAP,
     INSIDE_BEGIN,
     INSIDE_COUNT,
     NEXT_IN_PANE,
+    NUMBER,
     OF_PANES,
     PANES,
+    RING,
     WAITING,
+    Tables,
 )
-
-# A pane: its number, its first partial; and which pane stands at this place of the heap, of the ring.
-NUMBER, HEAD, HEAP, RING = range(FIRST_FIELD, FIRST_FIELD + 4)
-FIELDS = FIRST_FIELD + 4
+from slackwater.operators.records import CHAIN, NONE, hang, mix, unhang
 
 
 @inner
-def bucket_of(panes: Words, number: int) -> int:
+def pane_bucket(t: Tables, number: int) -> int:
     """Where a pane belongs."""
-    return mix(number) & (len(panes) - 1)
+    return mix(number) & (len(t.panes) - 1)
 
 
 @inner
-def find_pane(panes: Words, buckets: Words, number: int) -> int:
+def find_pane(t: Tables, number: int) -> int:
     """The record of a live pane, or NONE."""
-    p = buckets[OF_PANES, bucket_of(panes, number)]
-    while p != NONE and panes[p, NUMBER] != number:
-        p = panes[p, CHAIN]
+    p = t.buckets[OF_PANES, pane_bucket(t, number)]
+    while p != NONE and t.panes[p, NUMBER] != number:
+        p = t.panes[p, CHAIN]
     return p
 
 
 @inner
-def add_to_pane(
-    panes: Words, partials: Words, buckets: Words, scalars: Words, number: int, e: int, entered: bool
-) -> None:
+def add_to_pane(t: Tables, number: int, e: int, entered: bool) -> None:
     """Hang a new partial onto its pane, making the pane if it is new."""
-    p = find_pane(panes, buckets, number)
+    p = find_pane(t, number)
     if p == NONE:
-        p = scalars[FREE_PANE]
-        scalars[FREE_PANE] = panes[p, CHAIN]
-        scalars[PANES] += 1
-        panes[p, NUMBER], panes[p, HEAD] = number, NONE
-        hang(panes, buckets, OF_PANES, bucket_of(panes, number), p)
+        p = t.scalars[FREE_PANE]
+        t.scalars[FREE_PANE] = t.panes[p, CHAIN]
+        t.scalars[PANES] += 1
+        t.panes[p, NUMBER], t.panes[p, HEAD] = number, NONE
+        hang(t.panes, t.buckets, OF_PANES, pane_bucket(t, number), p)
         if entered:
-            queue_inside(panes, scalars, p)
+            queue_inside(t, p)
         else:
-            push_waiting(panes, scalars, p)
-    partials[e, NEXT_IN_PANE] = panes[p, HEAD]
-    panes[p, HEAD] = e
+            push_waiting(t, p)
+    t.partials[e, NEXT_IN_PANE] = t.panes[p, HEAD]
+    t.panes[p, HEAD] = e
 
 
 @inner
-def forget_pane(panes: Words, buckets: Words, scalars: Words, p: int) -> None:
+def forget_pane(t: Tables, p: int) -> None:
     """A pane with no partials left is gone."""
-    unhang(panes, buckets, OF_PANES, bucket_of(panes, panes[p, NUMBER]), p)
-    panes[p, CHAIN] = scalars[FREE_PANE]
-    scalars[FREE_PANE] = p
-    scalars[PANES] -= 1
+    unhang(t.panes, t.buckets, OF_PANES, pane_bucket(t, t.panes[p, NUMBER]), p)
+    t.panes[p, CHAIN] = t.scalars[FREE_PANE]
+    t.scalars[FREE_PANE] = p
+    t.scalars[PANES] -= 1
 
 
 @inner
-def inside_at(panes: Words, scalars: Words, place: int) -> int:
+def inside_at(t: Tables, place: int) -> int:
     """The line of the ring that holds the pane at this place, counted from the oldest."""
-    return (scalars[INSIDE_BEGIN] + place) & (len(panes) - 1)
+    return (t.scalars[INSIDE_BEGIN] + place) & (len(t.panes) - 1)
 
 
 @inner
-def queue_inside(panes: Words, scalars: Words, p: int) -> None:
+def queue_inside(t: Tables, p: int) -> None:
     """Put a pane into the ring by its number; it is nearly always the newest."""
-    place = scalars[INSIDE_COUNT]
-    scalars[INSIDE_COUNT] += 1
+    place = t.scalars[INSIDE_COUNT]
+    t.scalars[INSIDE_COUNT] += 1
     while place > 0:
-        before = panes[inside_at(panes, scalars, place - 1), RING]
-        if panes[before, NUMBER] <= panes[p, NUMBER]:
+        before = t.panes[inside_at(t, place - 1), RING]
+        if t.panes[before, NUMBER] <= t.panes[p, NUMBER]:
             break
-        panes[inside_at(panes, scalars, place), RING] = before
+        t.panes[inside_at(t, place), RING] = before
         place -= 1
-    panes[inside_at(panes, scalars, place), RING] = p
+    t.panes[inside_at(t, place), RING] = p
 
 
 @inner
-def push_waiting(panes: Words, scalars: Words, p: int) -> None:
+def push_waiting(t: Tables, p: int) -> None:
     """Put a pane into the heap."""
-    at = scalars[WAITING]
-    scalars[WAITING] += 1
+    at = t.scalars[WAITING]
+    t.scalars[WAITING] += 1
     while at > 0:
         parent = (at - 1) >> 1
-        if panes[panes[parent, HEAP], NUMBER] <= panes[p, NUMBER]:
+        if t.panes[t.panes[parent, HEAP], NUMBER] <= t.panes[p, NUMBER]:
             break
-        panes[at, HEAP] = panes[parent, HEAP]
+        t.panes[at, HEAP] = t.panes[parent, HEAP]
         at = parent
-    panes[at, HEAP] = p
+    t.panes[at, HEAP] = p
 
 
 @inner
-def pop_waiting(panes: Words, scalars: Words) -> int:
+def pop_waiting(t: Tables) -> int:
     """Take the oldest waiting pane out of the heap."""
+    panes = t.panes
     oldest = panes[0, HEAP]
-    scalars[WAITING] -= 1
-    size = scalars[WAITING]
+    t.scalars[WAITING] -= 1
+    size = t.scalars[WAITING]
     last = panes[size, HEAP]
     at = 0
     while True:

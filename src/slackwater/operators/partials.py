@@ -7,14 +7,11 @@ which component owns which of them. Float words are read through a float view of
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from slackwater.compiled import inner
-from slackwater.model.batch import Words
+from slackwater.model.batch import Floats, Words
 from slackwater.model.schema import NULL_FLOAT, NULL_WORD
 from slackwater.operators.algebra import Layout, Op
-
-Floats = npt.NDArray[np.float64]
 
 COUNT, SUM_INT, SUM_FLOAT = int(Op.COUNT), int(Op.SUM_INT), int(Op.SUM_FLOAT)
 MIN_INT, MAX_INT = int(Op.MIN_INT), int(Op.MAX_INT)

@@ -155,10 +155,11 @@ class Pipeline:
             held=self.release.held + self._admission.aside + sum(map(len, self._waiting)),
             retained=self._operator.retained,
             epochs=self.release.epochs,
-            idle=self.release.idle_acted,
+            idle=self.release.idle_timeouts,
             **self._counts,
         )
 
 
 def _late_of(run: Run, index: Words) -> Late:
-    return Late(run.stream[index], run.words[ROW, index], run.words[TS, index], run.delay[index], run.cutoff[index])
+    words = run.words[:, index]
+    return Late(run.stream[index], words[ROW], words[TS], run.delay[index], run.cutoff[index], words)

@@ -18,266 +18,232 @@ References: Tangwongsan, Hirzel, Schneider: Low-latency sliding-window aggregati
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
 from slackwater.compiled import inner
 from slackwater.model.batch import Words
+from slackwater.operators.aggregate_state import (
+    ACTIVE,
+    ACTIVE_AT,
+    ENTERED,
+    ENTRIES,
+    FLIP,
+    FREE_GROUP,
+    FREE_PARTIAL,
+    FRONT,
+    GROUP,
+    GROUPS,
+    INSIDE,
+    KEY,
+    KEYS,
+    LAST_USED,
+    NEWER,
+    NEWEST,
+    NO_PANE,
+    OF_GROUPS,
+    OF_PARTIALS,
+    OLDER,
+    OWN,
+    PANE,
+    PARTIALS,
+    POSITION,
+    VALUES,
+    WIDTH,
+    Closed,
+    Tables,
+    Taken,
+)
 from slackwater.operators.partials import add, clear, combine
-from slackwater.operators.records import CHAIN, FIRST_FIELD, NONE, hang, mix, unhang
-
-Floats = npt.NDArray[np.float64]
-
-# A partial: its pane and group, its neighbours in the pane and in its group by age, its values, whether it changed
-# since it was last persisted; then its own state and its suffix.
-PANE, GROUP, NEXT_IN_PANE, OLDER, NEWER, VALUES, DIRTY = range(FIRST_FIELD, FIRST_FIELD + 7)
-OWN = FIRST_FIELD + 7
-
-# A group: how many partials it has at all and inside the window, its oldest front partial, its newest inside, the
-# partial it used last, its place among the active, and the group that is active at this place; then its key and its
-# back.
-ENTRIES, INSIDE, FRONT, NEWEST, LAST_USED, POSITION, ACTIVE_AT = range(FIRST_FIELD, FIRST_FIELD + 7)
-KEY = FIRST_FIELD + 7
-
-# Scalars.
-NEXT = 0
-"""The oldest window not yet closed."""
-FLIP = 1
-"""Newest pane of the front."""
-ENTERED = 2
-"""Newest pane whose partials have entered."""
-ACTIVE = 3
-FREE_PARTIAL, FREE_GROUP, FREE_PANE = 4, 5, 6
-PARTIALS, GROUPS, PANES = 7, 8, 9
-"""How many records of each table are in use."""
-WAITING, INSIDE_BEGIN, INSIDE_COUNT = 10, 11, 12
-WIDTH, KEYS = 13, 14
-"""Words of a partial's state; key columns."""
-FREE_VALUE, VALUES_KEPT, CAME, WENT = 15, 16, 17, 18
-"""Values of holistic aggregates: the first free one, how many are kept, how many entered and left the window."""
-SCALARS = 19
-
-NO_PANE = -(2**62)
-
-# Lines of the array of buckets.
-OF_PARTIALS, OF_GROUPS, OF_PANES = range(3)
+from slackwater.operators.records import CHAIN, NONE, hang, mix, unhang
 
 
 @inner
-def group_of(groups: Words, buckets: Words, scalars: Words, words: Words, key_rows: Words, i: int) -> int:
+def group_of(t: Tables, words: Words, key_rows: Words, i: int) -> int:
     """The group of tuple i; a new one if its key is new."""
     h = 0
     for r in key_rows:
         h = mix(h ^ words[r, i])
-    b = h & (len(groups) - 1)
-    g = buckets[OF_GROUPS, b]
+    b = h & (len(t.groups) - 1)
+    g = t.buckets[OF_GROUPS, b]
     while g != NONE:
         same = True
         for k in range(len(key_rows)):
-            if groups[g, KEY + k] != words[key_rows[k], i]:
+            if t.groups[g, KEY + k] != words[key_rows[k], i]:
                 same = False
                 break
         if same:
             return g
-        g = groups[g, CHAIN]
-    g = scalars[FREE_GROUP]
-    scalars[FREE_GROUP] = groups[g, CHAIN]
-    scalars[GROUPS] += 1
+        g = t.groups[g, CHAIN]
+    g = t.scalars[FREE_GROUP]
+    t.scalars[FREE_GROUP] = t.groups[g, CHAIN]
+    t.scalars[GROUPS] += 1
     for k in range(len(key_rows)):
-        groups[g, KEY + k] = words[key_rows[k], i]
-    groups[g, ENTRIES], groups[g, INSIDE], groups[g, LAST_USED] = 0, 0, NONE
-    hang(groups, buckets, OF_GROUPS, b, g)
+        t.groups[g, KEY + k] = words[key_rows[k], i]
+    t.groups[g, ENTRIES], t.groups[g, INSIDE], t.groups[g, LAST_USED] = 0, 0, NONE
+    hang(t.groups, t.buckets, OF_GROUPS, b, g)
     return g
 
 
 @inner
-def group_bucket(groups: Words, n_keys: int, g: int) -> int:
+def group_bucket(t: Tables, g: int) -> int:
     """Where a group's key belongs."""
     h = 0
-    for k in range(n_keys):
-        h = mix(h ^ groups[g, KEY + k])
-    return h & (len(groups) - 1)
+    for k in range(t.scalars[KEYS]):
+        h = mix(h ^ t.groups[g, KEY + k])
+    return h & (len(t.groups) - 1)
 
 
 @inner
-def partial_bucket(partials: Words, pane: int, g: int) -> int:
+def partial_bucket(t: Tables, pane: int, g: int) -> int:
     """Where a (pane, group) belongs."""
-    return mix(mix(pane) ^ g) & (len(partials) - 1)
+    return mix(mix(pane) ^ g) & (len(t.partials) - 1)
 
 
 @inner
-def find_partial(partials: Words, buckets: Words, pane: int, g: int) -> int:
+def find_partial(t: Tables, pane: int, g: int) -> int:
     """The partial of a group in a pane, or NONE."""
-    e = buckets[OF_PARTIALS, partial_bucket(partials, pane, g)]
-    while e != NONE and (partials[e, PANE] != pane or partials[e, GROUP] != g):
-        e = partials[e, CHAIN]
+    e = t.buckets[OF_PARTIALS, partial_bucket(t, pane, g)]
+    while e != NONE and (t.partials[e, PANE] != pane or t.partials[e, GROUP] != g):
+        e = t.partials[e, CHAIN]
     return e
 
 
 @inner
-def new_partial(
-    program: Words, partials: Words, floats: Floats, groups: Words, buckets: Words, scalars: Words, pane: int, g: int
-) -> int:
+def new_partial(t: Tables, pane: int, g: int) -> int:
     """An identity partial for a group in a pane."""
-    e = scalars[FREE_PARTIAL]
-    scalars[FREE_PARTIAL] = partials[e, CHAIN]
-    scalars[PARTIALS] += 1
-    partials[e, PANE], partials[e, GROUP] = pane, g
-    partials[e, OLDER], partials[e, NEWER], partials[e, VALUES] = NONE, NONE, NONE
-    hang(partials, buckets, OF_PARTIALS, partial_bucket(partials, pane, g), e)
-    clear(program, partials, floats, e, OWN)
-    groups[g, ENTRIES] += 1
+    e = t.scalars[FREE_PARTIAL]
+    t.scalars[FREE_PARTIAL] = t.partials[e, CHAIN]
+    t.scalars[PARTIALS] += 1
+    t.partials[e, PANE], t.partials[e, GROUP] = pane, g
+    t.partials[e, OLDER], t.partials[e, NEWER], t.partials[e, VALUES] = NONE, NONE, NONE
+    hang(t.partials, t.buckets, OF_PARTIALS, partial_bucket(t, pane, g), e)
+    clear(t.program, t.partials, t.floats, e, OWN)
+    t.groups[g, ENTRIES] += 1
     return e
 
 
 @inner
-def free_partial(partials: Words, groups: Words, buckets: Words, scalars: Words, e: int) -> None:
+def free_partial(t: Tables, e: int) -> None:
     """Forget a partial, and its group with the last one."""
-    g = partials[e, GROUP]
-    unhang(partials, buckets, OF_PARTIALS, partial_bucket(partials, partials[e, PANE], g), e)
-    partials[e, PANE] = NO_PANE
-    partials[e, CHAIN] = scalars[FREE_PARTIAL]
-    scalars[FREE_PARTIAL] = e
-    scalars[PARTIALS] -= 1
-    groups[g, ENTRIES] -= 1
-    if groups[g, ENTRIES] == 0:
-        unhang(groups, buckets, OF_GROUPS, group_bucket(groups, scalars[KEYS], g), g)
-        groups[g, CHAIN] = scalars[FREE_GROUP]
-        scalars[FREE_GROUP] = g
-        scalars[GROUPS] -= 1
+    g = t.partials[e, GROUP]
+    unhang(t.partials, t.buckets, OF_PARTIALS, partial_bucket(t, t.partials[e, PANE], g), e)
+    t.partials[e, PANE] = NO_PANE
+    t.partials[e, CHAIN] = t.scalars[FREE_PARTIAL]
+    t.scalars[FREE_PARTIAL] = e
+    t.scalars[PARTIALS] -= 1
+    t.groups[g, ENTRIES] -= 1
+    if t.groups[g, ENTRIES] == 0:
+        unhang(t.groups, t.buckets, OF_GROUPS, group_bucket(t, g), g)
+        t.groups[g, CHAIN] = t.scalars[FREE_GROUP]
+        t.scalars[FREE_GROUP] = g
+        t.scalars[GROUPS] -= 1
 
 
 @inner
-def activate(program: Words, groups: Words, group_floats: Floats, scalars: Words, g: int) -> None:
+def activate(t: Tables, g: int) -> None:
     """A group gets its first partial inside the window."""
-    groups[g, POSITION] = scalars[ACTIVE]
-    groups[scalars[ACTIVE], ACTIVE_AT] = g
-    scalars[ACTIVE] += 1
-    groups[g, FRONT], groups[g, NEWEST] = NONE, NONE
-    clear(program, groups, group_floats, g, KEY + scalars[KEYS])
+    t.groups[g, POSITION] = t.scalars[ACTIVE]
+    t.groups[t.scalars[ACTIVE], ACTIVE_AT] = g
+    t.scalars[ACTIVE] += 1
+    t.groups[g, FRONT], t.groups[g, NEWEST] = NONE, NONE
+    clear(t.program, t.groups, t.group_floats, g, KEY + t.scalars[KEYS])
 
 
 @inner
-def enter(
-    program: Words, partials: Words, floats: Floats, groups: Words, group_floats: Floats, scalars: Words, e: int
-) -> None:
+def enter(t: Tables, e: int) -> None:
     """A partial becomes the newest of its group inside the window."""
-    g = partials[e, GROUP]
-    if groups[g, INSIDE] == 0:
-        activate(program, groups, group_floats, scalars, g)
+    g = t.partials[e, GROUP]
+    if t.groups[g, INSIDE] == 0:
+        activate(t, g)
     else:
-        partials[groups[g, NEWEST], NEWER] = e
-        partials[e, OLDER] = groups[g, NEWEST]
-    groups[g, NEWEST] = e
-    groups[g, INSIDE] += 1
-    combine(program, groups, group_floats, g, KEY + scalars[KEYS], partials, floats, e, OWN)
+        t.partials[t.groups[g, NEWEST], NEWER] = e
+        t.partials[e, OLDER] = t.groups[g, NEWEST]
+    t.groups[g, NEWEST] = e
+    t.groups[g, INSIDE] += 1
+    combine(t.program, t.groups, t.group_floats, g, KEY + t.scalars[KEYS], t.partials, t.floats, e, OWN)
 
 
 @inner
-def leave(partials: Words, groups: Words, buckets: Words, scalars: Words, e: int) -> None:
+def leave(t: Tables, e: int) -> None:
     """The oldest partial of its group, always of the front, leaves."""
-    g = partials[e, GROUP]
-    following = partials[e, NEWER]
-    groups[g, FRONT] = NONE
+    g = t.partials[e, GROUP]
+    following = t.partials[e, NEWER]
+    t.groups[g, FRONT] = NONE
     if following != NONE:
-        partials[following, OLDER] = NONE
-        if partials[following, PANE] <= scalars[FLIP]:
-            groups[g, FRONT] = following
-    groups[g, INSIDE] -= 1
-    if groups[g, INSIDE] == 0:
-        scalars[ACTIVE] -= 1
-        last = groups[scalars[ACTIVE], ACTIVE_AT]
-        groups[groups[g, POSITION], ACTIVE_AT] = last
-        groups[last, POSITION] = groups[g, POSITION]
-    free_partial(partials, groups, buckets, scalars, e)
+        t.partials[following, OLDER] = NONE
+        if t.partials[following, PANE] <= t.scalars[FLIP]:
+            t.groups[g, FRONT] = following
+    t.groups[g, INSIDE] -= 1
+    if t.groups[g, INSIDE] == 0:
+        t.scalars[ACTIVE] -= 1
+        last = t.groups[t.scalars[ACTIVE], ACTIVE_AT]
+        t.groups[t.groups[g, POSITION], ACTIVE_AT] = last
+        t.groups[last, POSITION] = t.groups[g, POSITION]
+    free_partial(t, e)
 
 
 @inner
-def flip(program: Words, partials: Words, floats: Floats, groups: Words, group_floats: Floats, scalars: Words) -> None:
+def flip(t: Tables) -> None:
     """The whole window becomes the front: make every suffix, empty every back."""
-    suffix = OWN + scalars[WIDTH]
-    for a in range(scalars[ACTIVE]):
-        g = groups[a, ACTIVE_AT]
-        e = groups[g, NEWEST]
+    suffix = OWN + t.scalars[WIDTH]
+    for a in range(t.scalars[ACTIVE]):
+        g = t.groups[a, ACTIVE_AT]
+        e = t.groups[g, NEWEST]
         while e != NONE:
-            for c in range(scalars[WIDTH]):
-                partials[e, suffix + c] = partials[e, OWN + c]
-            newer = partials[e, NEWER]
+            for c in range(t.scalars[WIDTH]):
+                t.partials[e, suffix + c] = t.partials[e, OWN + c]
+            newer = t.partials[e, NEWER]
             if newer != NONE:
-                combine(program, partials, floats, e, suffix, partials, floats, newer, suffix)
-            groups[g, FRONT] = e
-            e = partials[e, OLDER]
-        clear(program, groups, group_floats, g, KEY + scalars[KEYS])
-    scalars[FLIP] = scalars[ENTERED]
+                combine(t.program, t.partials, t.floats, e, suffix, t.partials, t.floats, newer, suffix)
+            t.groups[g, FRONT] = e
+            e = t.partials[e, OLDER]
+        clear(t.program, t.groups, t.group_floats, g, KEY + t.scalars[KEYS])
+    t.scalars[FLIP] = t.scalars[ENTERED]
 
 
 @inner
-def value_of(
-    program: Words,
-    partials: Words,
-    floats: Floats,
-    groups: Words,
-    group_floats: Floats,
-    scalars: Words,
-    g: int,
-    into: Words,
-    into_floats: Floats,
-    o: int,
-) -> None:
+def write_value(t: Tables, g: int, closed: Closed, line: int) -> None:
     """The window's value of a group."""
-    back = KEY + scalars[KEYS]
-    for c in range(scalars[WIDTH]):
-        into[o, c] = groups[g, back + c]
-    if groups[g, FRONT] != NONE:
-        combine(program, into, into_floats, o, 0, partials, floats, groups[g, FRONT], OWN + scalars[WIDTH])
+    back = KEY + t.scalars[KEYS]
+    for c in range(t.scalars[WIDTH]):
+        closed.state[line, c] = t.groups[g, back + c]
+    front = t.groups[g, FRONT]
+    if front != NONE:
+        combine(t.program, closed.state, closed.floats, line, 0, t.partials, t.floats, front, OWN + t.scalars[WIDTH])
 
 
 @inner
-def insert_late(
-    program: Words, partials: Words, floats: Floats, groups: Words, group_floats: Floats, scalars: Words, e: int
-) -> None:
+def insert_late(t: Tables, e: int) -> None:
     """Link a new, still empty partial of an entered pane between its group's older and newer ones."""
-    g, pane, suffix = partials[e, GROUP], partials[e, PANE], OWN + scalars[WIDTH]
-    if groups[g, INSIDE] == 0:
-        activate(program, groups, group_floats, scalars, g)
-    following, at = NONE, groups[g, NEWEST]
-    while at != NONE and partials[at, PANE] > pane:
-        following, at = at, partials[at, OLDER]
-    partials[e, OLDER], partials[e, NEWER] = at, following
+    g, pane, suffix = t.partials[e, GROUP], t.partials[e, PANE], OWN + t.scalars[WIDTH]
+    if t.groups[g, INSIDE] == 0:
+        activate(t, g)
+    following, at = NONE, t.groups[g, NEWEST]
+    while at != NONE and t.partials[at, PANE] > pane:
+        following, at = at, t.partials[at, OLDER]
+    t.partials[e, OLDER], t.partials[e, NEWER] = at, following
     if at != NONE:
-        partials[at, NEWER] = e
+        t.partials[at, NEWER] = e
     if following != NONE:
-        partials[following, OLDER] = e
+        t.partials[following, OLDER] = e
     else:
-        groups[g, NEWEST] = e
-    groups[g, INSIDE] += 1
-    if pane <= scalars[FLIP]:
-        clear(program, partials, floats, e, suffix)
-        if following != NONE and partials[following, PANE] <= scalars[FLIP]:
-            combine(program, partials, floats, e, suffix, partials, floats, following, suffix)
+        t.groups[g, NEWEST] = e
+    t.groups[g, INSIDE] += 1
+    if pane <= t.scalars[FLIP]:
+        clear(t.program, t.partials, t.floats, e, suffix)
+        if following != NONE and t.partials[following, PANE] <= t.scalars[FLIP]:
+            combine(t.program, t.partials, t.floats, e, suffix, t.partials, t.floats, following, suffix)
         if at == NONE:
-            groups[g, FRONT] = e
+            t.groups[g, FRONT] = e
 
 
 @inner
-def spread_late(
-    program: Words,
-    partials: Words,
-    floats: Floats,
-    groups: Words,
-    group_floats: Floats,
-    scalars: Words,
-    e: int,
-    words: Words,
-    word_floats: Floats,
-    i: int,
-) -> None:
+def spread_late(t: Tables, e: int, new: Taken, i: int) -> None:
     """Combine late tuple i into everything that covers partial e."""
-    add(program, partials, floats, e, OWN, words, word_floats, i)
-    if partials[e, PANE] > scalars[FLIP]:
-        add(program, groups, group_floats, partials[e, GROUP], KEY + scalars[KEYS], words, word_floats, i)
+    add(t.program, t.partials, t.floats, e, OWN, new.words, new.floats, i)
+    if t.partials[e, PANE] > t.scalars[FLIP]:
+        g = t.partials[e, GROUP]
+        add(t.program, t.groups, t.group_floats, g, KEY + t.scalars[KEYS], new.words, new.floats, i)
         return
     at = e
     while at != NONE:
-        add(program, partials, floats, at, OWN + scalars[WIDTH], words, word_floats, i)
-        at = partials[at, OLDER]
+        add(t.program, t.partials, t.floats, at, OWN + t.scalars[WIDTH], new.words, new.floats, i)
+        at = t.partials[at, OLDER]

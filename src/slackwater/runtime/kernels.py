@@ -9,10 +9,14 @@ from slackwater.plan.physical import PhysicalPlan
 from slackwater.sources.codebook import Codebook
 
 
-def kernel_for(plan: PhysicalPlan, epochs: Epochs, codebook: Codebook) -> Pipeline:
-    """A fresh kernel for a plan; text literals get their codes from the codebook."""
+def kernel_for(plan: PhysicalPlan, epochs: Epochs, codebook: Codebook, max_ahead: int | None = None) -> Pipeline:
+    """A fresh kernel for a plan; text literals get their codes from the codebook.
+
+    `max_ahead` replaces the plan's where the runtime judges poisoned clocks itself.
+    """
     spec = plan.operator
     operator = spec.build() if isinstance(spec, WindowAggregate) else spec.build(codebook.code)
     options = plan.options
     controller = controller_for(plan.quality, options)
-    return Pipeline(spec, operator, controller, epochs, options.max_ahead, options.idle_timeout)
+    ahead = options.max_ahead if max_ahead is None else max_ahead
+    return Pipeline(spec, operator, controller, epochs, ahead, options.idle_timeout)

@@ -41,10 +41,8 @@ class PartWriter:
         self._part += 1
         self._waiting, self._rows = [], 0
 
-    def close(self, empty: pa.Table | None = None) -> None:
-        """Write what waits; a folder without any row gets the empty table, if one is given."""
-        if not self._waiting and self._part == 0 and empty is not None:
-            self._waiting = [empty]
+    def close(self) -> None:
+        """Write what waits."""
         if self._waiting:
             self._flush()
 

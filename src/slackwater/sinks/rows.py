@@ -5,6 +5,8 @@ Invariant: a table has the SELECT list in its order; a join adds `_ts` at the en
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -73,6 +75,11 @@ class SecondCounts:
     def __init__(self) -> None:
         self._counts: dict[int, int] = {}
 
+    @property
+    def any(self) -> bool:
+        """Whether anything was counted."""
+        return bool(self._counts)
+
     def note(self, emission: Emission) -> None:
         assert emission.weight is not None
         seconds = emission.ts // SECOND
@@ -92,3 +99,19 @@ class SecondCounts:
         if max(counts, default=0) > MOST:
             raise DataError("one second has more results than a 64-bit number can count")
         return pa.table({"second": moments, "count": pa.array(counts, pa.int64())})
+
+
+def result_tables(plan: PhysicalPlan, codebook: Codebook, emissions: Iterable[Emission]) -> Iterator[pa.Table]:
+    """The results in output order: a table per emission, or the counts alone at the end. There is always a table."""
+    if plan.counted:
+        counts = SecondCounts()
+        for emission in emissions:
+            counts.note(emission)
+        yield counts.table()
+        return
+    maker, nothing = RowMaker(plan, codebook), True
+    for emission in emissions:
+        nothing = False
+        yield maker.table(emission)
+    if nothing:
+        yield maker.empty()

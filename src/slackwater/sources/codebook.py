@@ -35,6 +35,11 @@ class Codebook:
             self._texts.append(text)
         return code
 
+    @property
+    def texts(self) -> list[str]:
+        """All strings in the order of their codes."""
+        return self._texts
+
     def encode(self, values: pa.Array | pa.ChunkedArray) -> Words:
         """The codes of a column of strings."""
         if isinstance(values, pa.ChunkedArray):

@@ -6,9 +6,7 @@ of the same seed is the beginning of a longer one.
 The recipe lets a tuple be delayed past the common start, so the first seconds hold event times before it. The step of
 the delays is not printed; here they are drawn from {0, 10 ms, ..., 20 s} with 0 as the most frequent.
 
-References: Ji et al., "Quality-Driven Disorder Handling for M-way Sliding Window Stream Joins", ICDE 2016, §VI
-"Datasets and Queries"; Ji, "Handling Tradeoffs between Performance and Query-Result Quality in Data Stream
-Processing", TU Dresden 2017, §4.3.1.
+References: 003 §VI (datasets and queries); 004 §4.3.1.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 Invariant: the columns and their types are those of the recorded data, work never shrinks, and it grows by exactly
 what the load says (as far as a 32-bit value can show it).
 
-References: Ji, "Handling Tradeoffs between Performance and Query-Result Quality in Data Stream Processing", TU
-Dresden 2017, §6.4.
+References: 004 §6.4.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ def smart_plugs(seed: int = 0, minutes: float = 5.0, plugs: int = 1000, disorder
     query = (
         "SELECT house, household, plug, MAX(value) AS highest, AVG(value) AS average\n"
         "FROM plugs [RANGE 5 MINUTES SLIDE 1 SECOND]\n"
-        "WHERE property = 1\nGROUP BY house, household, plug\nWITH COMPLETE"
+        f"WHERE property = {LOAD}\nGROUP BY house, household, plug\nWITH COMPLETE"
     )
     return Workload("plugs", {"plugs": stream}, query)
 

@@ -4,9 +4,7 @@ Invariant: the recorded data is not shipped; what these streams share with it is
 the sizes and largest delays of the join dataset, mostly small delays with rare large ones, no-wait recall around one
 half).
 
-References: Ji et al., "Quality-Driven Disorder Handling for M-way Sliding Window Stream Joins", ICDE 2016, §VI; Ji,
-"Handling Tradeoffs between Performance and Query-Result Quality in Data Stream Processing", TU Dresden 2017, §4.3.1,
-Table 4.1, Fig. 4.7 and 4.8.
+References: 003 §VI; 004 §4.3.1, Table 4.1, Fig. 4.7 and 4.8.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 Invariant: only the order of the rows and their event times count; the clock of a stream is the largest event time so
 far, and a tuple is out of order iff it lies below that clock.
 
-References: Ji, "Handling Tradeoffs between Performance and Query-Result Quality in Data Stream Processing", TU
-Dresden 2017, §2.2.1 (stream clock, delay), §4.1.3 (correlated out-of-order tuples), Table 4.1.
+References: 004 §2.2.1 (stream clock, delay), §4.1.3 (correlated out-of-order tuples), Table 4.1.
 """
 
 from __future__ import annotations

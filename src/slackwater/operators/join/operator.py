@@ -21,7 +21,7 @@ from slackwater.kernel import Change, changed, decode_words, encode_words
 from slackwater.model.batch import TS, Words
 from slackwater.model.errors import DataError
 from slackwater.model.time import BEFORE_ALL
-from slackwater.operators.join.enumerate import FINE, OVERFLOW, join_run
+from slackwater.operators.join.enumerate import NO_ROOM, OVERFLOW, TOO_MANY, Arriving, Probes, join_run, search_space
 from slackwater.operators.join.probing import Equality, ProbePlan, plan_probes
 from slackwater.operators.join.store import WindowStore
 from slackwater.operators.output import Output
@@ -68,10 +68,11 @@ class JoinOperator:
 
     def __init__(self, spec: WindowJoin, encode_text: Callable[[str], int]) -> None:
         self.spec = spec
-        self._plan = spec.probes()
         self._condition = self._compiled(encode_text)
         self._windows = np.array(spec.windows, np.int64)
-        self._store = WindowStore(spec.streams, spec.rows, self._plan.indexes)
+        plan = spec.probes()
+        self._probes = Probes(plan.steps, plan.leaves, plan.checks, plan.conditions, self._windows, spec.counted)
+        self._store = WindowStore(spec.streams, spec.rows, plan.indexes)
         self._frontier = BEFORE_ALL
         self._epoch = 0
         self._chunks: dict[str, tuple[int, int]] = {}
@@ -85,27 +86,28 @@ class JoinOperator:
 
     def process(self, run: Run, ordered: bool) -> Iterator[Output]:
         """Take in a run; yield its results."""
-        store, spec, plan = self._store, self.spec, self._plan
+        store, spec = self._store, self.spec
         arriving = np.bincount(run.stream, minlength=spec.streams)
         store.make_room(arriving, self._horizons())
         counts = np.zeros(len(run), np.int64)
         words = np.ascontiguousarray(run.words)
-        begin = 0
+        new = Arriving(run.stream, words, run.cutoff)
+        windows = store.windows
+        search = search_space(spec.streams, windows.words.shape[1])
+        begin, room = 0, 1 if spec.counted else ENOUGH
         while begin < len(run):
-            out = np.empty((spec.streams, 1 if spec.counted else ENOUGH), np.int64)
+            out = np.empty((spec.streams, room), np.int64)
             begin_at = begin
-            begin, n, out, status = join_run(
-                self._condition.refine, self._condition.refine_listed,
-                plan.steps, plan.leaves, plan.checks, plan.conditions, self._windows, spec.counted,
-                run.stream, words, run.cutoff, begin, ENOUGH,
-                store.words, store.words.view(np.float64), store.regions, store.links, store.buckets, store.indexes,
+            begin, n, status = join_run(
+                self._condition.refine, self._condition.refine_listed, self._probes, new, begin, windows, search,
                 out, counts,
             )  # fmt: skip
-            if status != FINE:
-                raise DataError(
-                    "integer overflow in the join condition" if status == OVERFLOW
-                    else "one tuple has more results than 64 bits can count"
-                )  # fmt: skip
+            if status == OVERFLOW:
+                raise self._condition.failure()
+            if status == TOO_MANY:
+                raise DataError("one tuple has more results than 64 bits can count")
+            if status == NO_ROOM and n == 0:
+                room *= 4
             made = np.flatnonzero(counts[begin_at:begin]) + begin_at
             if len(made):
                 yield self._output(run, made, counts[made], out[:, :n])

@@ -9,10 +9,12 @@ Invariant: a chain is sorted by event time, and its count is its length; a tuple
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from slackwater.compiled import compiled, inner
-from slackwater.model.batch import TS, Words
+from slackwater.compiled import compiled, in_place, inner
+from slackwater.model.batch import TS, Floats, Words
 from slackwater.model.schema import NULL_WORD
 from slackwater.operators.join.probing import ANY_KEY
 from slackwater.operators.records import NONE, mix
@@ -28,96 +30,107 @@ OLDER, NEWER = 0, 1
 OF_STREAM, KEY_ROW, LINK, USED = range(4)
 
 
+class Windows(NamedTuple):
+    """All windows of a join, as compiled code reads and updates them; `floats` is the memory of `words`."""
+
+    words: Words
+    floats: Floats
+    regions: Words
+    links: Words
+    buckets: Words
+    indexes: Words
+
+
 @inner
-def find_bucket(buckets: Words, x: int, key: int) -> int:
+def find_bucket(w: Windows, x: int, key: int) -> int:
     """The bucket of a key in index x, or the unused one where it would go."""
-    mask = buckets.shape[1] - 1
+    mask = w.buckets.shape[1] - 1
     b = mix(key) & mask
-    while buckets[x, b, NEWEST] != UNUSED and buckets[x, b, KEY] != key:
+    while w.buckets[x, b, NEWEST] != UNUSED and w.buckets[x, b, KEY] != key:
         b = (b + 1) & mask
     return b
 
 
 @inner
-def trim(words: Words, links: Words, buckets: Words, x: int, link: int, b: int, horizon: int) -> None:
+def trim(w: Windows, x: int, b: int, horizon: int) -> None:
     """Cut expired tuples off the old end of a chain."""
-    oldest = buckets[x, b, OLDEST]
-    while oldest != NONE and words[TS, oldest] < horizon:
-        following = links[oldest, link + NEWER]
+    link = w.indexes[x, LINK]
+    oldest = w.buckets[x, b, OLDEST]
+    while oldest != NONE and w.words[TS, oldest] < horizon:
+        following = w.links[oldest, link + NEWER]
         if following == NONE:
-            buckets[x, b, NEWEST] = NONE
+            w.buckets[x, b, NEWEST] = NONE
         else:
-            links[following, link + OLDER] = NONE
+            w.links[following, link + OLDER] = NONE
         oldest = following
-        buckets[x, b, COUNT] -= 1
-    buckets[x, b, OLDEST] = oldest
+        w.buckets[x, b, COUNT] -= 1
+    w.buckets[x, b, OLDEST] = oldest
 
 
 @inner
-def link_in(words: Words, links: Words, buckets: Words, indexes: Words, x: int, slot: int) -> None:
+def place(w: Windows, s: int, words: Words, i: int) -> int:
+    """Copy tuple i behind the tuples of stream s, outside of its window still; returns the slot."""
+    slot = w.regions[s, END]
+    for r in range(w.words.shape[0]):
+        w.words[r, slot] = words[r, i]
+    return slot
+
+
+@inner
+def insert(w: Windows, s: int) -> None:
+    """The tuple placed last is in the window of stream s from now on, and in its indexes."""
+    for x in range(len(w.indexes)):
+        if w.indexes[x, OF_STREAM] == s:
+            link_in(w, x, w.regions[s, END])
+    w.regions[s, END] += 1
+
+
+@inner
+def link_in(w: Windows, x: int, slot: int) -> None:
     """Put a tuple into its chain of index x."""
-    row, link = indexes[x, KEY_ROW], indexes[x, LINK]
-    key = 0 if row == ANY_KEY else words[row, slot]
+    row, link = w.indexes[x, KEY_ROW], w.indexes[x, LINK]
+    key = 0 if row == ANY_KEY else w.words[row, slot]
     if key == NULL_WORD:
         return
-    b = find_bucket(buckets, x, key)
-    if buckets[x, b, NEWEST] == UNUSED:
-        buckets[x, b, KEY], buckets[x, b, COUNT] = key, 0
-        buckets[x, b, NEWEST], buckets[x, b, OLDEST] = NONE, NONE
-        indexes[x, USED] += 1
-    following, at = NONE, buckets[x, b, NEWEST]
-    while at != NONE and words[TS, at] > words[TS, slot]:
-        following, at = at, links[at, link + OLDER]
-    links[slot, link + OLDER], links[slot, link + NEWER] = at, following
+    b = find_bucket(w, x, key)
+    if w.buckets[x, b, NEWEST] == UNUSED:
+        w.buckets[x, b, KEY], w.buckets[x, b, COUNT] = key, 0
+        w.buckets[x, b, NEWEST], w.buckets[x, b, OLDEST] = NONE, NONE
+        w.indexes[x, USED] += 1
+    following, at = NONE, w.buckets[x, b, NEWEST]
+    while at != NONE and w.words[TS, at] > w.words[TS, slot]:
+        following, at = at, w.links[at, link + OLDER]
+    w.links[slot, link + OLDER], w.links[slot, link + NEWER] = at, following
     if at == NONE:
-        buckets[x, b, OLDEST] = slot
+        w.buckets[x, b, OLDEST] = slot
     else:
-        links[at, link + NEWER] = slot
+        w.links[at, link + NEWER] = slot
     if following == NONE:
-        buckets[x, b, NEWEST] = slot
+        w.buckets[x, b, NEWEST] = slot
     else:
-        links[following, link + OLDER] = slot
-    buckets[x, b, COUNT] += 1
+        w.links[following, link + OLDER] = slot
+    w.buckets[x, b, COUNT] += 1
 
 
-@compiled
-def rebuild(
-    old: Words,
-    old_regions: Words,
-    horizons: Words,
-    words: Words,
-    regions: Words,
-    links: Words,
-    buckets: Words,
-    indexes: Words,
-) -> None:
-    """Copy the tuples at or after each stream's horizon into a pool that may be the same one, and index them anew."""
-    buckets[:, :, NEWEST] = UNUSED
-    indexes[:, USED] = 0
-    for s in range(len(regions)):
-        to = regions[s, BASE]
+@in_place
+def rebuild(w: Windows, old: Words, old_regions: Words, horizons: Words) -> None:
+    """Move the tuples at or after each stream's horizon here from a pool that may be the same, and index them anew."""
+    w.buckets[:, :, NEWEST] = UNUSED
+    w.indexes[:, USED] = 0
+    for s in range(len(w.regions)):
+        w.regions[s, BEGIN] = w.regions[s, END] = w.regions[s, BASE]
         for slot in range(old_regions[s, BEGIN], old_regions[s, END]):
             if old[TS, slot] >= horizons[s]:
-                for r in range(words.shape[0]):
-                    words[r, to] = old[r, slot]
-                for x in range(len(indexes)):
-                    if indexes[x, OF_STREAM] == s:
-                        link_in(words, links, buckets, indexes, x, to)
-                to += 1
-        regions[s, BEGIN], regions[s, END] = regions[s, BASE], to
+                place(w, s, old, slot)
+                insert(w, s)
 
 
-@compiled
-def append(new: Words, s: int, words: Words, regions: Words, links: Words, buckets: Words, indexes: Words) -> None:
+@in_place
+def append(w: Windows, s: int, new: Words) -> None:
     """Put tuples into the window of stream s, for which there must be room."""
     for i in range(new.shape[1]):
-        slot = regions[s, END]
-        for r in range(words.shape[0]):
-            words[r, slot] = new[r, i]
-        for x in range(len(indexes)):
-            if indexes[x, OF_STREAM] == s:
-                link_in(words, links, buckets, indexes, x, slot)
-        regions[s, END] += 1
+        place(w, s, new, i)
+        insert(w, s)
 
 
 @compiled
@@ -156,6 +169,11 @@ class WindowStore:
         self.buckets = np.empty((max(1, len(self.indexes)), buckets, 4), np.int64)
         self.buckets[:, :, NEWEST] = UNUSED
 
+    @property
+    def windows(self) -> Windows:
+        """The arrays as they are until room is made again."""
+        return Windows(self.words, self.words.view(np.float64), self.regions, self.links, self.buckets, self.indexes)
+
     def make_room(self, arriving: Words, horizons: Words) -> None:
         """Room for so many new tuples per stream; what is older than its stream's horizon may be dropped."""
         needed = int(arriving.max(initial=0))
@@ -176,14 +194,14 @@ class WindowStore:
         else:
             self.regions = _regions(np.maximum(before[:, CAPACITY], 2 * wanted))
             self._allocate(buckets)
-        rebuild(old, before, horizons, self.words, self.regions, self.links, self.buckets, self.indexes)
+        rebuild(self.windows, old, before, horizons)
 
     def put_back(self, stream: int, words: Words, horizons: Words) -> None:
         """Tuples of one stream enter its window again."""
         arriving = np.zeros(len(self.regions), np.int64)
         arriving[stream] = words.shape[1]
         self.make_room(arriving, horizons)
-        append(words, stream, self.words, self.regions, self.links, self.buckets, self.indexes)
+        append(self.windows, stream, words)
 
     @property
     def held(self) -> int:

@@ -13,7 +13,7 @@ from slackwater.operators.pipeline import Epochs
 from slackwater.plan.planner import plan
 from slackwater.runtime.local.run import LocalRun
 from slackwater.sinks.folder import plain_text
-from slackwater.sinks.rows import RowMaker, SecondCounts
+from slackwater.sinks.rows import result_tables
 from slackwater.sources.files import schema_of
 from slackwater.sources.replay import replay as arrivals_of
 
@@ -47,16 +47,10 @@ def replay(
     physical = plan(bound.query, counted=count)
     arrivals = arrivals_of(physical, streams, time_unit)
     run = LocalRun(physical, arrivals, epochs or Epochs(each_tuple=True))
-    maker, counts = RowMaker(physical, arrivals.codebook), SecondCounts()
-    tables = [maker.empty()]
-    for emission in run.emissions():
-        if count:
-            counts.note(emission)
-        else:
-            tables.append(maker.table(emission))
+    tables = list(result_tables(physical, arrivals.codebook, run.emissions()))
     aliases = [one.stream.alias for one in physical.inputs]
     return Answer(
-        counts.table() if count else pa.concat_tables(plain_text(tables)),
+        pa.concat_tables(plain_text(tables)),
         {alias: run.late_rows(i) for i, alias in enumerate(aliases)},
         {alias: run.rejected_rows(i) for i, alias in enumerate(aliases)},
         run.report().as_json(),

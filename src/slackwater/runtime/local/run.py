@@ -19,7 +19,7 @@ from slackwater.observe.report import LatencyUse, Report, SlackUse
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.kernels import kernel_for
-from slackwater.sources.encode import AHEAD, GOOD, REASONS, UTC
+from slackwater.sources.encode import AHEAD, GOOD, REASONS, UTC, Reasons
 from slackwater.sources.replay import Replay
 
 BATCH = 8192
@@ -117,17 +117,13 @@ class LocalRun:
 
     def late_rows(self, position: int) -> pa.Table:
         """Late rows of one input: stream, delay (milliseconds), the frontier they met, and the row."""
-        parts = [(late, late.stream == position) for late in self._late]
-        row = _joined([late.row[mine] for late, mine in parts])
-        delay = _joined([late.delay[mine] for late, mine in parts])
-        frontier = _joined([late.frontier[mine] for late, mine in parts])
+        row, frontier = self.frontiers(position)
+        delay = _joined([late.delay[late.stream == position] for late in self._late])
         return self._aside(position, row, {"delay": pa.array(delay / 1000.0), "frontier": pa.array(frontier).cast(UTC)})
 
     def rejected_rows(self, position: int) -> pa.Table:
         """Rejected rows of one input: stream, reason, and the row."""
-        reasons = self.replay.inputs[position].reasons.copy()
-        for stream, row in self._ahead:
-            reasons[row[stream == position]] = AHEAD
+        reasons = self._reasons(position)
         row = np.flatnonzero(reasons != GOOD)
         return self._aside(position, row, {"reason": pa.array([REASONS[code] for code in reasons[row]], pa.string())})
 
@@ -138,10 +134,14 @@ class LocalRun:
 
     def rejected(self, position: int) -> Words:
         """Which rows of one input were rejected, for any reason."""
-        gone = self.replay.inputs[position].reasons != GOOD
+        return np.flatnonzero(self._reasons(position) != GOOD)
+
+    def _reasons(self, position: int) -> Reasons:
+        """Why each row of one input was rejected; GOOD where it was not."""
+        reasons = self.replay.inputs[position].reasons.copy()
         for stream, row in self._ahead:
-            gone[row[stream == position]] = True
-        return np.flatnonzero(gone)
+            reasons[row[stream == position]] = AHEAD
+        return reasons
 
     def _aside(self, position: int, row: Words, columns: dict[str, pa.Array]) -> pa.Table:
         alias = self.plan.inputs[position].stream.alias

@@ -1,0 +1,127 @@
+"""Queries on ordinary streaming DataFrames, returning ordinary streaming DataFrames."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from pyspark.sql import DataFrame, SparkSession
+
+from slackwater.language.bind import bind
+from slackwater.model.errors import QueryError
+from slackwater.model.quality import Complete, Delay, NoWait, Quality
+from slackwater.model.time import parse_duration
+from slackwater.plan.planner import plan as planned
+from slackwater.runtime.spark.query import aside, emitted, results
+from slackwater.runtime.spark.schemas import schema_of_frame
+
+Give = Literal["results", "aside"]
+
+
+def sql(
+    spark: SparkSession,
+    query: str,
+    /,
+    *,
+    time: str = "ts",
+    time_unit: str = "ms",
+    shards: int | None = None,
+    give: Give = "results",
+    **streams: DataFrame,
+) -> DataFrame:
+    """A query in the language, over named streams.
+
+    `give="aside"` gives, in place of the results, the tuples that came late or were rejected, with the reason.
+    """
+    return _over(spark, query, streams, time, time_unit, shards, give)
+
+
+def _over(
+    spark: SparkSession,
+    query: str,
+    streams: Mapping[str, DataFrame],
+    time: str,
+    time_unit: str,
+    shards: int | None,
+    give: Give,
+) -> DataFrame:
+    bound = bind(query, {name: schema_of_frame(name, frame, time) for name, frame in streams.items()})
+    if bound.explain:
+        raise QueryError("EXPLAIN gives no stream; print it with `slackwater explain`")
+    plan = planned(bound.query)
+    count = shards or int(spark.conf.get("spark.sql.shuffle.partitions", "2") or 2)
+    out = emitted(spark, plan, streams, count, time_unit)
+    return aside(out) if give == "aside" else results(out, plan)
+
+
+def join(
+    streams: Mapping[str, DataFrame],
+    *,
+    time: str,
+    within: str | Mapping[str, str],
+    where: str,
+    select: str = "*",
+    quality: Quality | None = None,
+    shards: int | None = None,
+    give: Give = "results",
+) -> DataFrame:
+    """A window join; `within` is one duration, or one a stream."""
+    sizes = {name: within if isinstance(within, str) else within[name] for name in streams}
+    sources = ", ".join(f'"{name}" [RANGE {_micros(size)}]' for name, size in sizes.items())
+    # Query text of ours, for our own parser: it reads names and expressions from an allow-list and runs nothing else.
+    text = f"SELECT {select} FROM {sources} WHERE {where} {_waiting(quality)}"  # noqa: S608
+    spark = next(iter(streams.values())).sparkSession
+    return _over(spark, text, streams, time, "ms", shards, give)
+
+
+def aggregate(
+    stream: DataFrame,
+    *,
+    time: str,
+    window: str,
+    slide: str | None = None,
+    by: Sequence[str] = (),
+    select: Mapping[str, str],
+    where: str | None = None,
+    quality: Quality | None = None,
+    shards: int | None = None,
+    give: Give = "results",
+) -> DataFrame:
+    """Window aggregates; `select` maps output names to aggregate calls such as `SUM(load)`."""
+    keys = ", ".join(f'"{name}"' for name in by)
+    items = ", ".join([*([keys] if keys else []), *(f'{call} AS "{name}"' for name, call in select.items())])
+    slides = f" SLIDE {_micros(slide)}" if slide else ""
+    text = f"SELECT {items} FROM s [RANGE {_micros(window)}{slides}]"  # noqa: S608
+    text += f" WHERE {where}" if where else ""
+    text += f" GROUP BY {keys}" if keys else ""
+    text += f" {_waiting(quality)}"
+    return _over(stream.sparkSession, text, {"s": stream}, time, "ms", shards, give)
+
+
+def _micros(text: str) -> str:
+    return f"{parse_duration(text)} MICROSECONDS"
+
+
+def _waiting(quality: Quality | None) -> str:
+    if isinstance(quality, Delay):
+        return f"WITH DELAY {quality.slack} MICROSECONDS"
+    return f"WITH {quality or Complete()}"
+
+
+def complete() -> Complete:
+    """Never let out early."""
+    return Complete()
+
+
+def no_wait() -> NoWait:
+    """Wait for the slowest stream only."""
+    return NoWait()
+
+
+def delay(duration: str) -> Delay:
+    """Wait so long.
+
+    >>> delay("2 seconds").slack
+    2000000
+    """
+    return Delay(parse_duration(duration))

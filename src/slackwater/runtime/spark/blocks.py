@@ -1,0 +1,70 @@
+"""Blocks: the tuples of one input, one partition and one shard as one binary row.
+
+A block crosses between JVM and Python as a whole. It is an Arrow record batch of words; text travels as codes of a
+small dictionary of its own, which the shard translates into its codes.
+
+Invariant: a block read back gives the words that were written, with every text code translated.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.model.batch import Words
+from slackwater.model.schema import NULL_WORD
+
+TEXTS = b"texts"
+
+
+class Texts(Protocol):
+    """What text a code stands for."""
+
+    def __getitem__(self, code: int, /) -> str: ...
+
+
+def write_block(words: Words, text_rows: tuple[int, ...], texts: Texts) -> bytes:
+    """Words of shape (rows, tuples) as bytes; codes in `text_rows` are places in `texts`.
+
+    >>> words = np.array([[1, 2], [0, 1], [1, NULL_WORD]])
+    >>> read_block(write_block(words, (2,), ["x", "y"]), (2,), {"x": 7, "y": 8}.__getitem__)[2].tolist()[0]
+    8
+    """
+    used: dict[int, int] = {}
+    sent = words.copy() if text_rows else words
+    for row in text_rows:
+        codes, place = np.unique(words[row], return_inverse=True)
+        known = np.array([NULL_WORD if c == NULL_WORD else used.setdefault(c, len(used)) for c in codes.tolist()])
+        sent[row] = known[place] if len(codes) else sent[row]
+    schema = pa.schema([(f"w{r}", pa.int64()) for r in range(len(sent))])
+    schema = schema.with_metadata({TEXTS: json.dumps([texts[code] for code in used]).encode()})
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_batch(pa.record_batch([pa.array(row) for row in sent], schema=schema))
+    return sink.getvalue()
+
+
+def read_block(block: bytes, text_rows: tuple[int, ...], code: Callable[[str], int]) -> Words:
+    """The words of a block, text in the codes of the reader."""
+    table = pa.ipc.open_stream(block).read_all()
+    words = np.empty((table.num_columns, table.num_rows), np.int64)
+    for r in range(table.num_columns):
+        words[r] = table.column(r).to_numpy()
+    if text_rows:
+        codes = np.array([code(text) for text in json.loads(table.schema.metadata[TEXTS])] + [NULL_WORD], np.int64)
+        for row in text_rows:
+            words[row] = codes[np.where(words[row] == NULL_WORD, len(codes) - 1, words[row])]
+    return words
+
+
+def as_bytes(table: pa.Table) -> bytes:
+    """A table as one Arrow stream."""
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()

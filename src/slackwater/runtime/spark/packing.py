@@ -1,0 +1,197 @@
+"""Packing: each partition of an input becomes one block per shard, with a header that every shard hears.
+
+Invariant: every shard gets a row from every partition, if only a header, so all shards know the same stream clocks in
+the same micro-batch. Rows that can move no clock are turned away here, with their reason; rows that a filter drops
+move clocks only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slackwater.model.batch import ROW, TS, Words
+from slackwater.model.errors import DataError
+from slackwater.model.schema import Kind
+from slackwater.plan.physical import InputPlan
+from slackwater.runtime.spark.aside import aside_table
+from slackwater.runtime.spark.blocks import as_bytes, write_block
+from slackwater.sources.codebook import Codebook
+from slackwater.sources.encode import GOOD, REASONS, Reasons
+from slackwater.sources.ingest import ingest
+
+PACKED = "shard int, stream int, part long, header string, block binary, turned_away binary"
+END = "_slackwater_end"
+"""A column that is true in the row which says that the input has ended."""
+SOURCE_ROW = "_slackwater_row"
+"""A column with the identity of a row, where results must name their members."""
+BUCKETS = 16
+"""Headers tell event times apart at this share of `max_ahead`."""
+TOLD = 4
+"""How many event times a header tells per bucket: enough to confirm a jump."""
+
+
+@dataclass(frozen=True)
+class Packing:
+    """What a partition needs to know."""
+
+    plan: InputPlan
+    route: tuple[int, ...]
+    """Rows whose words choose the shard; empty: all tuples to the first."""
+    shards: tuple[int, ...]
+    """Labels of the shards, such that Spark's hash gives each its own partition."""
+    time_unit: str
+    max_ahead: int
+
+    @property
+    def text_rows(self) -> tuple[int, ...]:
+        return tuple(row for _, kind, row in self.plan.columns if kind is Kind.TEXT and row < self.plan.rows)
+
+
+class HashedText(Codebook):
+    """Codes that are the same in every process, so that equal texts of any stream go to the same shard."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._by_code: dict[int, str] = {}
+
+    def code(self, text: str) -> int:
+        code = self._codes.get(text)
+        if code is None:
+            code = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") >> 2
+            if self._by_code.setdefault(code, text) != text:
+                raise DataError(
+                    f"the texts '{text}' and '{self._by_code[code]}' have the same hash; rename one of them"
+                )
+            self._codes[text] = code
+        return code
+
+    def __getitem__(self, code: int) -> str:
+        return self._by_code[code]
+
+
+def packer(packing: Packing) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that mapInArrow runs over the partitions of one input."""
+
+    def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        part = _partition()
+        for number, batch in enumerate(_gathered(batches)):
+            yield _packed(packing, pa.Table.from_batches([batch]), part * 1_000_000 + number)
+
+    return pack
+
+
+def _partition() -> int:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return 0 if context is None else int(context.partitionId())
+
+
+def _gathered(batches: Iterable[pa.RecordBatch], most: int = 1 << 19) -> Iterator[pa.RecordBatch]:
+    """Few large batches in place of many small ones."""
+    waiting: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        waiting.append(batch)
+        count += batch.num_rows
+        if count >= most:
+            yield pa.Table.from_batches(waiting).combine_chunks().to_batches()[0]
+            waiting, count = [], 0
+    if count:
+        yield pa.Table.from_batches(waiting).combine_chunks().to_batches()[0]
+
+
+def _packed(packing: Packing, table: pa.Table, part: int) -> pa.RecordBatch:
+    ended = False
+    if END in table.column_names:
+        marks = table.column(END).fill_null(False).to_numpy(zero_copy_only=False)
+        ended = bool(marks.any())
+        table = table.filter(pa.array(~marks))
+    codebook = HashedText()
+    taken = ingest(packing.plan, table, codebook, packing.time_unit)
+    words = taken.words
+    if SOURCE_ROW in table.column_names:
+        words[ROW] = table.column(SOURCE_ROW).to_numpy()
+    good = taken.reasons == GOOD
+    keep = good & taken.passes
+    shard = _shard_of(packing, words)
+    bad = np.bincount(taken.reasons[~good], minlength=len(REASONS))
+    header = {
+        "oldest": int(words[TS, keep].min()) if keep.any() else None,
+        "told": told(words[TS, good], packing.max_ahead),
+        "filtered": int(np.count_nonzero(good & ~taken.passes)),
+        "rejected": {REASONS[code]: int(count) for code, count in enumerate(bad) if code != GOOD and count},
+        "end": ended,
+    }
+    blocks = []
+    for place in range(len(packing.shards)):
+        mine = np.flatnonzero(keep & (shard == place))
+        block = None
+        if len(mine):
+            block = write_block(words[:, mine], packing.text_rows, codebook)
+        blocks.append(block)
+    lines = len(packing.shards)
+    away = _turned_away(packing, table, taken.reasons) if (~good).any() else None
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(packing.shards, pa.int32()),
+            pa.array([packing.plan.position] * lines, pa.int32()),
+            pa.array([part] * lines, pa.int64()),
+            # What is not a tuple of some shard is counted by the first alone.
+            pa.array(
+                [json.dumps(header if i == 0 else header | {"filtered": 0, "rejected": {}}) for i in range(lines)]
+            ),
+            pa.array(blocks, pa.binary()),
+            pa.array([away if i == 0 else None for i in range(lines)], pa.binary()),
+        ],
+        names=["shard", "stream", "part", "header", "block", "turned_away"],
+    )
+
+
+def _turned_away(packing: Packing, table: pa.Table, reasons: Reasons) -> bytes:
+    """The rows that can move no clock, as rows."""
+    bad = np.flatnonzero(reasons != GOOD)
+    rows = table.take(pa.array(bad)).to_pylist()
+    return as_bytes(
+        aside_table(
+            [packing.plan.stream.alias] * len(bad),
+            [REASONS[code] for code in reasons[bad].tolist()],
+            rows=[json.dumps(row, default=str) for row in rows],
+        )
+    )
+
+
+def _shard_of(packing: Packing, words: Words) -> Words:
+    if not packing.route or len(packing.shards) == 1:
+        return np.zeros(words.shape[1], np.int64)
+    h = np.zeros(words.shape[1], np.uint64)
+    for row in packing.route:
+        h = _mixed(h ^ words[row].view(np.uint64))
+    return (h % np.uint64(len(packing.shards))).astype(np.int64)
+
+
+def _mixed(z: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """The finalizer of splitmix64 over an array."""
+    with np.errstate(over="ignore"):
+        z = z + np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def told(ts: Words, max_ahead: int) -> list[int]:
+    """The event times a header tells: the latest few of every stretch, oldest first."""
+    if len(ts) == 0:
+        return []
+    ordered = np.sort(ts)
+    width = max(1, max_ahead // BUCKETS)
+    bucket = ordered // width
+    last = np.searchsorted(bucket, bucket, "right")
+    return ordered[last - np.arange(len(ordered)) <= TOLD].tolist()

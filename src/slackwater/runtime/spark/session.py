@@ -1,0 +1,66 @@
+"""A SparkSession with the settings that stateful Python operators need, and a check of anyone else's session."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+
+from pyspark.sql import SparkSession
+
+from slackwater.model.errors import UsageError
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+NEEDED = {
+    "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+}
+JAVA = "Java 17 or newer is not found; install it (Debian and Ubuntu: openjdk-17-jre-headless), then try again"
+
+
+def session(master: str = "local[*]", shards: int = 2, app: str = "slackwater", **settings: str) -> SparkSession:
+    """A ready session; `shards` is the number of shuffle partitions, one task a shard."""
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        raise UsageError(JAVA)
+    # Workers must be this interpreter: another one would not find this package.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(master).appName(app)
+    chosen = NEEDED | {
+        "spark.sql.shuffle.partitions": str(shards),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    }
+    for name, value in (chosen | settings).items():
+        builder = builder.config(name, value)
+    made = builder.getOrCreate()
+    made.sparkContext.setLogLevel("ERROR")
+    return made
+
+
+def complaints(spark: SparkSession, shards: int) -> list[str]:
+    """What in a session's settings is missing or does harm, each with its remedy."""
+    found = []
+    for name, value in NEEDED.items():
+        actual = spark.conf.get(name, "")
+        if actual != value:
+            found.append(f"{name} is {actual or 'not set'}; set it to {value}")
+    partitions = int(spark.conf.get("spark.sql.shuffle.partitions", "200") or 200)
+    if partitions > 4 * shards:
+        found.append(
+            f"spark.sql.shuffle.partitions is {partitions} for {shards} shards; every empty partition costs a task, so"
+            f" set it to {shards}"
+        )
+    return found
+
+
+def must_have_rocksdb(spark: SparkSession) -> None:
+    """Refuse a session on which no stateful Python operator can run."""
+    actual = spark.conf.get("spark.sql.streaming.stateStore.providerClass", "")
+    if actual != ROCKSDB:
+        raise UsageError(
+            f"this session keeps state in {actual or 'memory'}; set spark.sql.streaming.stateStore.providerClass to"
+            f" {ROCKSDB}, or take a session from slackwater.session()"
+        )

@@ -1,0 +1,171 @@
+"""A shard: one kernel, fed by blocks, told by headers what the whole stream has seen.
+
+Invariant: clocks come from headers alone, so they are the same in every shard after every epoch. A tuple is admitted
+when the clock that headers agreed on has reached it, or nearly; the guard against poisoned clocks judges headers, not
+tuples.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from slackwater.disorder.admission import Admission
+from slackwater.kernel import Change, Emission, changed, decode_batch, decode_json, encode_batch, encode_json
+from slackwater.model.batch import TS, Batch
+from slackwater.operators.pipeline import Epochs, Pipeline
+from slackwater.plan.physical import PhysicalPlan
+from slackwater.runtime.kernels import kernel_for
+from slackwater.runtime.spark.blocks import read_block
+from slackwater.sources.codebook import Codebook
+
+UNGUARDED = 2**60
+"""max_ahead of a kernel whose input the shard has already judged."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """One row of the packed stream."""
+
+    stream: int
+    part: int
+    header: dict[str, Any]
+    block: bytes | None
+    turned_away: bytes | None = None
+    """Rows that could move no clock, on their way out."""
+
+
+@dataclass
+class Shard:
+    """The state of one shard between two micro-batches."""
+
+    plan: PhysicalPlan
+    text_rows: tuple[tuple[int, ...], ...]
+    fingerprint: str
+    codebook: Codebook = field(default_factory=Codebook)
+
+    def __post_init__(self) -> None:
+        self.kernel: Pipeline = kernel_for(self.plan, Epochs(), self.codebook, max_ahead=UNGUARDED)
+        self._guard = Admission(len(self.plan.inputs), self.plan.options.max_ahead)
+        self._aside: Batch | None = None
+        self._ahead: list[Batch] = []
+        self._saved_texts = 0
+        self.counts = {"filtered": 0, "ahead": 0, "rejected": 0}
+
+    def epoch(self, blocks: Iterable[Block]) -> Iterator[Emission]:
+        """Take in one micro-batch and end the epoch."""
+        ordered = sorted(blocks, key=lambda block: (block.stream, block.part))
+        end = any(block.header["end"] for block in ordered)
+        heard = self._hear(ordered, end)
+        own = [self._read(block) for block in ordered if block.block is not None]
+        if self._aside is not None:
+            own.append(self._aside)
+        if own:
+            mine = Batch.concat(own)
+            limit = self._guard.clocks[mine.stream] + self.plan.options.max_ahead
+            early = mine.ts <= limit
+            self._aside = None if early.all() else mine.take(np.flatnonzero(~early))
+            self.kernel.absorb(mine if early.all() else mine.take(np.flatnonzero(early)))
+        if self._aside is not None and (end or not self._guard.aside):
+            self.counts["ahead"] += len(self._aside)
+            self._ahead.append(self._aside)
+            self._aside = None
+        self.kernel.absorb(heard)
+        yield from self.kernel.advance(end)
+
+    def _hear(self, blocks: list[Block], end: bool) -> Batch:
+        """The event times of all headers that the guard admits, as tuples that move clocks and nothing else."""
+        stream: list[int] = []
+        ts: list[int] = []
+        for block in blocks:
+            stream += [block.stream] * len(block.header["told"])
+            ts += block.header["told"]
+            self.counts["filtered"] += block.header["filtered"]
+            self.counts["rejected"] += sum(block.header["rejected"].values())
+            if block.header["oldest"] is not None:
+                # The largest delay is the whole stream's, so a slack that follows it is the same in every shard.
+                self.kernel.release.hear_of(block.stream, block.header["oldest"])
+        words = np.zeros((self.plan.operator.rows, len(ts)), np.int64)
+        words[TS] = ts
+        told = Batch(np.array(stream, np.int64), words, np.zeros(len(ts), np.bool_))
+        return self._guard.admit(told, end).batch
+
+    def take_ahead(self) -> list[Batch]:
+        """The tuples rejected since the last call."""
+        ahead, self._ahead = self._ahead, []
+        return ahead
+
+    def _read(self, block: Block) -> Batch:
+        assert block.block is not None
+        words = read_block(block.block, self.text_rows[block.stream], self.codebook.code)
+        if len(words) < self.plan.operator.rows:
+            words = np.vstack([words, np.zeros((self.plan.operator.rows - len(words), words.shape[1]), np.int64)])
+        n = words.shape[1]
+        return Batch(np.full(n, block.stream, np.int64), words, np.ones(n, np.bool_))
+
+    def metrics(self) -> dict[str, Any]:
+        """What the shard can tell about itself, for Spark's observed metrics."""
+        seen = self.kernel.observe()
+        return {
+            "clocks": list(seen.clocks),
+            "slack": seen.slack,
+            "frontier": seen.frontier,
+            "in_time": seen.in_time,
+            "late": seen.late,
+            "results": seen.results,
+            "filtered": self.counts["filtered"],
+            "rejected": self.counts["rejected"] + self.counts["ahead"],
+            "held": seen.held + (0 if self._aside is None else len(self._aside)),
+            "retained": seen.retained,
+            "epochs": seen.epochs,
+        }
+
+    def changes(self) -> Iterator[Change]:
+        """What to write to the state store after an epoch."""
+        yield changed("shard", "query", self.fingerprint.encode())
+        yield changed("shard", "counts", encode_json(self.counts))
+        yield changed("shard", "aside", None if self._aside is None else encode_batch(self._aside))
+        for entry in self._guard.changes():
+            yield Change(f"guard/{entry.cell}", entry.key, entry.value)
+        texts = self.codebook.texts
+        if len(texts) > self._saved_texts:
+            yield changed("texts", f"{self._saved_texts:012d}", json.dumps(texts[self._saved_texts :]).encode())
+            self._saved_texts = len(texts)
+        for entry in self.kernel.changes():
+            yield Change(f"kernel/{entry.cell}", entry.key, entry.value)
+
+    def restore(self, entries: Iterable[Change]) -> None:
+        """Take over the state of an earlier run of the same query."""
+        guard, kernel, texts = [], [], []
+        for entry in entries:
+            part, _, cell = entry.cell.partition("/")
+            if part == "guard":
+                guard.append(Change(cell, entry.key, entry.value))
+            elif part == "kernel":
+                kernel.append(Change(cell, entry.key, entry.value))
+            elif part == "texts":
+                texts.append(entry)
+            elif entry.value is not None:
+                self._restore_own(entry)
+        for entry in sorted(texts, key=lambda entry: entry.key):
+            for text in json.loads(entry.value or b"[]"):
+                self.codebook.code(text)
+        self._saved_texts = len(self.codebook.texts)
+        self._guard.restore(guard)
+        self.kernel.restore(kernel)
+
+    def _restore_own(self, entry: Change) -> None:
+        assert entry.value is not None
+        if entry.key == "query":
+            if entry.value.decode() != self.fingerprint:
+                raise ValueError(
+                    "this checkpoint belongs to another query or another number of shards; use a new checkpoint folder"
+                )
+        elif entry.key == "counts":
+            self.counts = decode_json(entry.value)
+        elif entry.key == "aside":
+            self._aside = decode_batch(entry.value)[0]

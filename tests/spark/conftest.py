@@ -1,0 +1,67 @@
+"""One Spark session for all tests of this folder, and streams that give one table a micro-batch."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
+
+from pyspark.sql import DataFrame, SparkSession
+
+from slackwater.runtime.spark.session import session
+
+Streamed = Callable[[str, Sequence[pa.Table]], DataFrame]
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    if shutil.which("java") is None:
+        pytest.skip("no Java: install one of 17 or newer, e.g. openjdk-17-jre-headless")
+    made = session("local[2]", shards=2)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def streamed(spark: SparkSession, tmp_path: Path) -> Streamed:
+    """A file stream of these tables, one a micro-batch; more can be added under the same name."""
+
+    def write(name: str, tables: Sequence[pa.Table]) -> DataFrame:
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        begin = len(list(folder.iterdir()))
+        for i, table in enumerate(tables, begin):
+            file = folder / f"{i:05d}.parquet"
+            pq.write_table(table, file)
+            # File streams go by modification time.
+            os.utime(file, (1_000_000 + i, 1_000_000 + i))
+        schema = spark.read.parquet(str(folder)).schema
+        return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
+
+    return write
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> Callable[..., pa.Table]:
+    """Run a streaming DataFrame over all that is there now; everything it has written so far."""
+
+    def run(frame: DataFrame, name: str = "out") -> pa.Table:
+        query = (
+            frame.writeStream.format("parquet")
+            .option("path", str(tmp_path / name / "rows"))
+            .option("checkpointLocation", str(tmp_path / name / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        run.progress = query.recentProgress  # type: ignore[attr-defined]
+        return frame.sparkSession.read.parquet(str(tmp_path / name / "rows")).toArrow()
+
+    return run

@@ -1,0 +1,169 @@
+"""Queries on streaming DataFrames: the same answers as the local runtime and as Spark's own operators."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import functions as fn
+
+import slackwater as sw
+from slackwater.model.errors import UsageError
+from slackwater.runtime.spark.session import complaints, must_have_rocksdb
+
+# One worker: a session for each would fight for the same cores.
+pytestmark = pytest.mark.xdist_group("spark")
+
+START = 1_700_000_000_000
+
+
+def readings(seed: int, n: int, begin: int = 0, late_share: float = 0.1) -> pa.Table:
+    """About one tuple a millisecond, some of them late, with a text key."""
+    rng = np.random.default_rng(seed)
+    ts = START + begin + np.arange(n) - np.where(rng.random(n) < late_share, rng.integers(0, 400, n), 0)
+    keys = [f"k{key}" for key in rng.integers(0, 20, n)]
+    return pa.table({"ts": ts, "arrival": begin * 2 + np.arange(n) * 2 + seed % 2, "key": keys, "v": rng.random(n)})
+
+
+def pieces(seed: int, count: int, each: int = 1000, late_share: float = 0.1) -> list[pa.Table]:
+    return [readings(seed + 2 * i, each, i * each, late_share) for i in range(count)]
+
+
+def counted(table: pa.Table, *names: str) -> Counter[tuple[object, ...]]:
+    return Counter(zip(*(table.column(name).to_pylist() for name in names), strict=True))
+
+
+JOIN = "SELECT a.key, a.v AS av, b.v AS bv FROM a [RANGE 50 MS], b [RANGE 50 MS] WHERE a.key = b.key WITH DELAY {}"
+
+
+@pytest.mark.parametrize("waiting", ["100 MS", "500 MS"])
+def test_a_join_gives_what_the_local_runtime_gives_epoch_by_epoch(spark, streamed, finished, waiting):
+    a, b = pieces(0, 3), pieces(1, 3)
+    frames = {"a": streamed("a", a), "b": streamed("b", b)}
+    got = finished(sw.sql(spark, JOIN.format(waiting), **frames))
+    late = finished(sw.sql(spark, JOIN.format(waiting), give="aside", **frames), "late")
+    local = sw.replay(
+        JOIN.format(waiting), {"a": pa.concat_tables(a), "b": pa.concat_tables(b)}, epochs=sw.Epochs(tuples=2000)
+    )
+    frontier = max(got.column("_ts").to_pylist())
+    released = [ts <= frontier for ts in local.results.column("_ts").to_pylist()]
+    names = ("key", "av", "bv", "_ts")
+    assert counted(got, *names) == counted(local.results.filter(pa.array(released)), *names)
+    assert late.num_rows == local.report["late"]
+    assert (late.num_rows > 0) == (waiting == "100 MS")
+    row = json.loads(late.column("row")[0].as_py()) if late.num_rows else {"key": "k0"}
+    assert row["key"].startswith("k")
+
+
+def test_an_aggregate_equals_sparks_own_where_nothing_is_late(spark, streamed, finished, tmp_path):
+    frame = streamed("s", pieces(0, 3, late_share=0.0))
+    ours = finished(
+        sw.aggregate(
+            frame, time="ts", window="1 second", slide="200 milliseconds", by=["key"],
+            select={"total": "SUM(v)", "n": "COUNT(*)"}, quality=sw.no_wait(),
+        )
+    )  # fmt: skip
+    native = (
+        spark.read.parquet(str(tmp_path / "s"))
+        .withColumn("moment", fn.timestamp_millis("ts"))
+        .groupBy(fn.window("moment", "1 second", "200 milliseconds"), "key")
+        .agg(fn.sum("v").alias("total"), fn.count("*").alias("n"))
+        .select("window.start", "window.end", "key", "total", "n")
+        .toArrow()
+    )
+    last = max(ours.column("window_end").to_pylist())
+    expected = {
+        (start.timestamp(), key): (total, n)
+        for start, end, key, total, n in zip(*(native.column(i).to_pylist() for i in range(5)), strict=True)
+        if end <= last
+    }
+    found = {
+        (start.timestamp(), key): (total, n)
+        for start, key, total, n in zip(
+            *(ours.column(name).to_pylist() for name in ("window_start", "key", "total", "n")), strict=True
+        )
+    }
+    assert ours.num_rows == len(found) == len(expected)
+    for place, (total, n) in expected.items():
+        assert found[place] == (pytest.approx(total, rel=1e-9), n)
+
+
+def test_a_restart_goes_on_where_the_query_stopped(spark, streamed, finished):
+    a, b = pieces(0, 4), pieces(1, 4)
+    query = JOIN.format("100 MS")
+    finished(sw.sql(spark, query, a=streamed("a", a[:2]), b=streamed("b", b[:2])))
+    resumed = finished(sw.sql(spark, query, a=streamed("a", a[2:]), b=streamed("b", b[2:])))
+    straight = finished(sw.sql(spark, query, a=streamed("c", a), b=streamed("d", b)), "straight")
+    names = ("key", "av", "bv", "_ts")
+    assert straight.num_rows > 1000
+    assert counted(resumed, *names) == counted(straight, *names)
+
+
+def test_another_query_on_an_old_checkpoint_is_refused(spark, streamed, finished):
+    a, b = streamed("a", pieces(0, 1)), streamed("b", pieces(1, 1))
+    finished(sw.sql(spark, JOIN.format("100 MS"), a=a, b=b))
+    streamed("a", pieces(0, 1)), streamed("b", pieces(1, 1))
+    with pytest.raises(StreamingQueryException, match="another query or another number of shards"):
+        finished(sw.sql(spark, JOIN.format("200 MS"), a=a, b=b))
+
+
+def test_bad_and_poisoned_rows_come_out_as_rows_and_move_no_clock(spark, streamed, finished):
+    times = [START, START + 1, None, START + 86_400_000, START + 2, START + 3]
+    more = [START + 500, START + 501]
+    frame = streamed("s", [pa.table({"ts": pa.array(t, pa.int64()), "v": range(len(t))}) for t in (times, more)])
+    query = "SELECT v FROM s WITH NO WAIT"
+    rows = finished(sw.sql(spark, query, s=frame))
+    assert sorted(rows.column("v").to_pylist()) == [0, 0, 1, 1, 4, 5]
+    progress = finished.progress[-1]["observedMetrics"]["slackwater"]["shards"]
+    assert [json.loads(shard)["clocks"] for shard in progress] == [[(START + 501) * 1000]]
+    aside = finished(sw.sql(spark, query, s=frame, give="aside"), "aside")
+    assert aside.column("reason").to_pylist() == ["null_time"]
+
+
+def test_a_session_without_a_state_store_for_python_is_refused(spark):
+    assert complaints(spark, 2) == []
+    name = "spark.sql.streaming.stateStore.providerClass"
+    kept = spark.conf.get(name)
+    spark.conf.set(name, "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider")
+    try:
+        with pytest.raises(UsageError, match="RocksDB"):
+            must_have_rocksdb(spark)
+        assert len(complaints(spark, 2)) == 1
+    finally:
+        spark.conf.set(name, kept)
+
+
+def test_the_block_of_the_readme_runs(spark, streamed, tmp_path):
+    text = (Path(__file__).parents[2] / "README.md").read_text().split("## On Spark")[1]
+    script = tmp_path / "block.py"
+    block = text.split("```python\n")[1].split("```")[0]
+    # Spark looks for relative paths where its JVM was started.
+    for name in ("pairs", "kept"):
+        block = block.replace(f'"{name}"', repr(str(tmp_path / name)))
+    script.write_text(block)
+    rng = np.random.default_rng(0)
+    n = 50
+    places = {name: rng.uniform(0, 20, n) for name in ("x", "y")}
+    team = pa.table({"ts": START + np.arange(n) * 100, **places})
+    loads = pa.table(
+        {"ts": START + np.arange(n) * 100, "house": [1, 2] * (n // 2), "load": rng.random(n), "v": range(n)}
+    )
+    given = {
+        "sw": sw,
+        "team_a": streamed("a", [team]),
+        "team_b": streamed("b", [team]),
+        "readings": streamed("r", [loads]),
+    }
+    names = runpy.run_path(str(script), init_globals=given)
+    for query in spark.streams.active:
+        query.processAllAvailable()
+        query.stop()
+    assert spark.read.parquet(str(tmp_path / "pairs")).count() > 0
+    assert names["sums"].columns == ["window_start", "window_end", "house", "total"]
+    assert "reason" in names["late"].columns
