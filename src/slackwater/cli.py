@@ -63,6 +63,16 @@ Json = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
 Seed = Annotated[int, typer.Option("--seed", help="Another seed makes other streams; the same one, the same.")]
 
 
+@app.callback(invoke_without_command=True)
+def top(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    """Say how good the answer must be, not how long to wait."""
+    if version:
+        from slackwater import __version__
+
+        print(f"slackwater {__version__}")
+        raise typer.Exit
+
+
 @app.command()
 def run(
     query: Query,

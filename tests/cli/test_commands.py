@@ -111,3 +111,10 @@ def test_an_unknown_workload_is_refused(command: Command, tmp_path: Path) -> Non
     assert (done.code, "there is no workload 'dsyn5'" in done.err) == (2, True)
     done = command("workload", "dsyn3", "--out", tmp_path / "w", "--minutes", "-1")
     assert (done.code, "minutes" in done.err) == (2, True)
+
+
+def test_the_version_is_told(command: Command) -> None:
+    from slackwater import __version__
+
+    done = command("--version")
+    assert (done.code, done.out.strip()) == (0, f"slackwater {__version__}")
