@@ -75,11 +75,6 @@ class SecondCounts:
     def __init__(self) -> None:
         self._counts: dict[int, int] = {}
 
-    @property
-    def any(self) -> bool:
-        """Whether anything was counted."""
-        return bool(self._counts)
-
     def note(self, emission: Emission) -> None:
         assert emission.weight is not None
         seconds = emission.ts // SECOND

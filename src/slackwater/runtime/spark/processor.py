@@ -16,13 +16,13 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from slackwater.kernel import Change
+from slackwater.kernel import Change, Emission, Late
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.spark.aside import ahead_table, late_table
 from slackwater.runtime.spark.blocks import as_bytes
 from slackwater.runtime.spark.shard import Block, Shard
 from slackwater.sinks.folder import plain_text
-from slackwater.sinks.rows import RowMaker, SecondCounts
+from slackwater.sinks.rows import result_tables
 
 EMITTED = "kind string, note string, block binary"
 ROWS, METRICS, ASIDE = "rows", "metrics", "aside"
@@ -50,40 +50,39 @@ class ShardProcessor(StatefulProcessor):
             for frame in rows
             for stream, part, header, block, away in frame[list(BLOCK)].itertuples(index=False)
         ]
-        for block in blocks:
-            if block.turned_away is not None:
-                yield pd.DataFrame({"kind": [ASIDE], "note": [""], "block": [block.turned_away]})
         seen = self._epoch.get()
         epoch = 0 if seen is None else int(seen[0])
         name = (_query_run(), str(key[0]))
         kept = _kept.pop(name, None)
         shard = kept[1] if kept is not None and kept[0] == epoch else self._restored(epoch)
-        maker, counts = RowMaker(self._plan, shard.codebook), SecondCounts()
-        for emission in shard.epoch(blocks):
-            if len(emission.late.ts):
-                yield _line(ASIDE, late_table(self._plan, emission.late, shard.codebook))
-            if not len(emission.ts):
-                continue
-            if self._plan.counted:
-                counts.note(emission)
-            else:
-                yield _line(ROWS, plain_text([maker.table(emission)])[0])
+        yield from self._answer(shard, blocks)
+        self._persist(shard)
+        self._epoch.update((epoch + 1,))
+        if name[0]:
+            _kept[name] = (epoch + 1, shard)
+        yield _line(METRICS, note=json.dumps({"shard": int(key[0]), **shard.metrics()}))
+
+    def _answer(self, shard: Shard, blocks: list[Block]) -> Iterator[pd.DataFrame]:
+        """What one micro-batch lets out: results, then the tuples that made none."""
+        late: list[Late] = []
+        for table in result_tables(self._plan, shard.codebook, _with_results(shard.epoch(blocks), late)):
+            if table.num_rows:
+                yield _line(ROWS, as_bytes(plain_text([table])[0]))
+        for tuples in late:
+            yield _line(ASIDE, as_bytes(late_table(self._plan, tuples, shard.codebook)))
         for ahead in shard.take_ahead():
-            yield _line(ASIDE, ahead_table(self._plan, ahead, shard.codebook))
-        if self._plan.counted and counts.any:
-            yield _line(ROWS, counts.table())
+            yield _line(ASIDE, as_bytes(ahead_table(self._plan, ahead, shard.codebook)))
+        for block in blocks:
+            if block.turned_away is not None:
+                yield _line(ASIDE, block.turned_away)
+
+    def _persist(self, shard: Shard) -> None:
         for change in shard.changes():
             place = (change.cell, change.key)
             if change.value is not None:
                 self._state.updateValue(place, (change.value,))
             elif self._state.containsKey(place):
                 self._state.removeKey(place)
-        self._epoch.update((epoch + 1,))
-        if name[0]:
-            _kept[name] = (epoch + 1, shard)
-        yield pd.DataFrame(
-            {"kind": [METRICS], "note": [json.dumps({"shard": int(key[0]), **shard.metrics()})], "block": [None]}
-        )
 
     def _restored(self, epoch: int) -> Shard:
         shard = Shard(self._plan, self._text_rows, self._fingerprint)
@@ -104,8 +103,17 @@ def _query_run() -> str:
     return f"{query}/{run}" if query and run else ""
 
 
-def _line(kind: str, table: pa.Table) -> pd.DataFrame:
-    return pd.DataFrame({"kind": [kind], "note": [""], "block": [as_bytes(table)]})
+def _with_results(emissions: Iterable[Emission], late: list[Late]) -> Iterator[Emission]:
+    """The emissions that hold results; late tuples of any of them are put aside."""
+    for emission in emissions:
+        if len(emission.late.ts):
+            late.append(emission.late)
+        if len(emission.ts):
+            yield emission
+
+
+def _line(kind: str, block: bytes | None = None, note: str = "") -> pd.DataFrame:
+    return pd.DataFrame({"kind": [kind], "note": [note], "block": [block]})
 
 
 def unpacked(frames: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
