@@ -93,10 +93,11 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Run a query over recorded streams."""
-    from slackwater.commands.prepare import epochs_of, left_out, load_functions, prepare
+    from slackwater.commands.prepare import epochs_of, load_functions, prepare
     from slackwater.commands.run import run_query, show
     from slackwater.plan.explain import explain as explained
     from slackwater.plan.planner import plan
+    from slackwater.sources.binding import left_out
 
     _only_local(runtime)
     epochs = epochs_of(epoch)
@@ -105,7 +106,7 @@ def run(
     if prepared.bound.explain:
         print(explained(plan(prepared.bound.query, counted=count), prepared.bound.quality_stated))
         return
-    for column in left_out(prepared):
+    for column in left_out(prepared.bound.query, prepared.sources):
         Console(stderr=True).print(f"note: {column} is left out; a query cannot read it", markup=False, soft_wrap=True)
     if out is None:
         raise UsageError("--out FOLDER is missing: it says where results, late and rejected rows go")

@@ -8,17 +8,16 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from slackwater.expressions.tree import Column
-from slackwater.language.bind import Bound, bind, sources_of
+from slackwater.language.bind import Bound, sources_of
 from slackwater.language.bound import AggregateQuery, JoinQuery
 from slackwater.model.batch import Words
-from slackwater.model.errors import QueryError, SlackwaterError, UsageError
+from slackwater.model.errors import SlackwaterError, UsageError
 from slackwater.model.options import Options
-from slackwater.model.schema import kind_of
 from slackwater.model.time import parse_duration
 from slackwater.operators.pipeline import Epochs
+from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.encode import TIME_UNITS
-from slackwater.sources.files import StreamFile, read_streams, schema_of
+from slackwater.sources.files import StreamFile, read_streams
 
 
 @dataclass(frozen=True)
@@ -46,11 +45,7 @@ def prepare(query: Path, streams: list[str], time: str, time_unit: str, override
     needed = sources_of(text)
     _check_names(names, needed)
     sources, places = read_streams(files)
-    schemas = {name: schema_of(name, table, time) for name, table in sources.items()}
-    try:
-        bound = bind(text, schemas)
-    except QueryError as error:
-        raise _unreadable_column(error, sources) or error from None
+    bound = bind_to_tables(text, sources, time)
     return Prepared(_with_options(bound, overrides), sources, places, time_unit)
 
 
@@ -67,34 +62,6 @@ def load_functions(file: Path | None) -> None:
         raise
     except Exception as error:
         raise UsageError(f"--functions {file}: {type(error).__name__}: {error}") from error
-
-
-def left_out(prepared: Prepared) -> list[str]:
-    """Columns that `SELECT *` cannot give because no query can read their type, as alias.column (type)."""
-    query = prepared.bound.query
-    if not isinstance(query, JoinQuery):
-        return []
-    given = {(item.expr.stream, item.expr.name) for item in query.outputs if isinstance(item.expr, Column)}
-    return [
-        f"{stream.alias}.{field.name} ({field.type})"
-        for position, stream in enumerate(query.streams)
-        if all((position, name) in given for name in stream.schema.names)
-        for field in prepared.sources[stream.source].schema
-        if kind_of(field.type) is None
-    ]
-
-
-def _unreadable_column(error: QueryError, sources: dict[str, pa.Table]) -> QueryError | None:
-    """A better error where the place of this one is the name of a column whose type no query can read."""
-    if error.start is None:
-        return None
-    named = error.text[error.start : error.stop].rpartition(".")[2].strip('"`')
-    for name, table in sources.items():
-        for field in table.schema:
-            if field.name.lower() == named.lower() and kind_of(field.type) is None:
-                message = f"column '{field.name}' of stream {name} holds {field.type}, which a query cannot read"
-                return QueryError(message, error.text, error.start, error.stop)
-    return None
 
 
 def _check_names(given: list[str], needed: tuple[str, ...]) -> None:

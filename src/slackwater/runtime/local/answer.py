@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from slackwater.language.bind import bind
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.planner import plan
 from slackwater.runtime.local.run import LocalRun
 from slackwater.sinks.folder import plain_text
 from slackwater.sinks.rows import result_tables
-from slackwater.sources.files import schema_of
+from slackwater.sources.binding import bind_to_tables, left_out
 from slackwater.sources.replay import replay as arrivals_of
 
 
@@ -43,7 +43,9 @@ def replay(
     >>> replay("SELECT SUM(v) AS total FROM s [RANGE 5 MS] WITH DELAY 5 MS", {"s": ticks}).results["total"].to_pylist()
     [60, 90]
     """
-    bound = bind(query, {name: schema_of(name, table, time) for name, table in streams.items()})
+    bound = bind_to_tables(query, streams, time)
+    for column in left_out(bound.query, streams):
+        warnings.warn(f"{column} is left out; a query cannot read it", stacklevel=2)
     physical = plan(bound.query, counted=count)
     arrivals = arrivals_of(physical, streams, time_unit)
     run = LocalRun(physical, arrivals, epochs or Epochs(each_tuple=True))

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 
-from slackwater.language.bind import bind
 from slackwater.model.errors import QueryError
 from slackwater.model.quality import Complete, Delay, NoWait, Quality
 from slackwater.model.time import parse_duration
 from slackwater.plan.planner import plan as planned
 from slackwater.runtime.spark.query import aside, emitted, results
-from slackwater.runtime.spark.schemas import schema_of_frame
+from slackwater.sources.binding import bind_to_tables, left_out
 
 Give = Literal["results", "aside"]
 
@@ -45,7 +46,10 @@ def _over(
     shards: int | None,
     give: Give,
 ) -> DataFrame:
-    bound = bind(query, {name: schema_of_frame(name, frame, time) for name, frame in streams.items()})
+    tables = {name: to_arrow_schema(frame.schema).empty_table() for name, frame in streams.items()}
+    bound = bind_to_tables(query, tables, time)
+    for column in left_out(bound.query, tables):
+        warnings.warn(f"{column} is left out; a query cannot read it", stacklevel=3)
     if bound.explain:
         raise QueryError("EXPLAIN gives no stream; print it with `slackwater explain`")
     plan = planned(bound.query)

@@ -13,6 +13,7 @@ from functools import reduce
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from slackwater.model.errors import UsageError
 from slackwater.operators.aggregate import WindowAggregate
@@ -21,7 +22,6 @@ from slackwater.plan.physical import InputPlan, PhysicalPlan
 from slackwater.runtime.spark.aside import SCHEMA as ASIDE_SCHEMA
 from slackwater.runtime.spark.packing import END, PACKED, SOURCE_ROW, Packing, packer
 from slackwater.runtime.spark.processor import ASIDE, EMITTED, METRICS, ROWS, ShardProcessor, unpacked
-from slackwater.runtime.spark.schemas import spark_type
 from slackwater.runtime.spark.session import must_have_rocksdb
 from slackwater.sinks.folder import plain_text
 from slackwater.sinks.rows import RowMaker, SecondCounts
@@ -55,13 +55,13 @@ def emitted(
 
 def results(out: DataFrame, plan: PhysicalPlan) -> DataFrame:
     """The rows of the SELECT list."""
-    schema = spark_type(result_schema(plan))
+    schema = from_arrow_schema(result_schema(plan))
     return out.where(fn.col("kind") == ROWS).select("block").mapInArrow(unpacked, schema)
 
 
 def aside(out: DataFrame) -> DataFrame:
     """Late and rejected tuples as rows."""
-    return out.where(fn.col("kind") == ASIDE).select("block").mapInArrow(unpacked, spark_type(ASIDE_SCHEMA))
+    return out.where(fn.col("kind") == ASIDE).select("block").mapInArrow(unpacked, from_arrow_schema(ASIDE_SCHEMA))
 
 
 def result_schema(plan: PhysicalPlan) -> pa.Schema:
