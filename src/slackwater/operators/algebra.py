@@ -1,10 +1,10 @@
-"""Aggregates as lift / combine / lower.
+"""Aggregates as lift / combine / lower, with their algebra as types that decide how a window slides.
 
-An aggregate is distributive or holistic. A distributive one keeps a few components of constant size, each with a
-commutative `combine`; a pane's partial result is made once and windows are combined from panes. None of them is undone
-by subtraction: integer counts and sums could be, but float sums could not without losing digits, and sliding by two
-stacks costs the same (see `sliding`). A holistic one (quantiles, distinct counts) keeps the multiset of the values,
-which is commutative and invertible: a pane is merged in when it enters the window and out when it leaves.
+A `Commutative` aggregate keeps a few components of constant size; a pane's partial result is made once, and windows are
+combined from panes by two stacks, which never take anything back (see `sliding`). An `Invertible` one can also take
+back what it combined: quantiles and distinct counts keep the multiset of the values, and a pane is merged in when it
+enters the window and out when it leaves (see `sorted_window`). Counts and integer sums could be taken back as well, but
+float sums could not without losing digits, and two stacks cost the same; so they stay with the others.
 
 Invariant: `combine` is commutative and associative up to float rounding; sums are compensated, integer sums are 128
 bits.
@@ -39,6 +39,18 @@ class Op(IntEnum):
     MOMENTS = 7
 
 
+class Commutative:
+    """`combine` takes partials in any order, so panes may fill out of order and a late value joins where it belongs."""
+
+    slides_by = "partial results per pane, two stacks per window"
+
+
+class Invertible(Commutative):
+    """What was combined can be taken back, so a window is kept as one value that panes enter and leave."""
+
+    slides_by = "values sorted per window, panes merged in and out"
+
+
 WIDTH = {Op.SUM_INT: 2, Op.SUM_FLOAT: 2, Op.MOMENTS: 3}
 
 
@@ -65,8 +77,18 @@ class AggregateSpec:
     parameter: float | None = None
 
     @property
+    def algebra(self) -> type[Commutative]:
+        """What may be done with partial results of this aggregate.
+
+        >>> AggregateSpec("MEDIAN").algebra is Invertible, AggregateSpec("MAX").algebra is Invertible
+        (True, False)
+        """
+        return Invertible if self.function in ("MEDIAN", "QUANTILE", "COUNT_DISTINCT") else Commutative
+
+    @property
     def holistic(self) -> bool:
-        return self.function in ("MEDIAN", "QUANTILE", "COUNT_DISTINCT")
+        """Whether all values are kept, not a few components."""
+        return issubclass(self.algebra, Invertible)
 
     @property
     def components(self) -> tuple[Component, ...]:

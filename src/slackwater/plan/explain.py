@@ -84,8 +84,7 @@ def _aggregate(plan: PhysicalPlan, operator: WindowAggregate) -> Line:
     line = Line(f"aggregate: window {format_duration(operator.range)}, {kind}{keys}")
     line.under.append(Line(f"output: {', '.join(names)}"))
     for aggregate in operator.aggregates:
-        how = "values sorted per window" if aggregate.holistic else "partial results per pane, two stacks per window"
-        line.under.append(Line(f"{aggregate.function}: {how}"))
+        line.under.append(Line(f"{aggregate.function}: {aggregate.algebra.slides_by}"))
     return line
 
 
