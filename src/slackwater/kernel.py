@@ -98,7 +98,11 @@ class Kernel(Protocol):
         """What to persist since the last call."""
 
     def restore(self, entries: Iterable[Change]) -> None:
-        """Take over the state that an earlier kernel of the same spec persisted."""
+        """Take over the state that an earlier kernel of the same spec persisted.
+
+        A fresh kernel is given all entries. One that was up to date once is given those that were written or dropped
+        since; what it had not persisted itself must be nothing.
+        """
 
     def observe(self) -> Observation:
         """Clocks, slack, frontier and counts."""

@@ -69,6 +69,19 @@ def test_going_on_after_a_restore_equals_never_having_stopped(example, data):
 @each_example
 @few
 @given(data=st.data())
+def test_kernels_that_take_turns_equal_one_that_never_stopped(example, data):
+    batch = data.draw(trace_for(example, filtered=True))
+    cuts = data.draw(cuttings(len(batch)))
+    turns = data.draw(st.lists(st.integers(0, 2), min_size=2, max_size=9))
+    epochs, slack = data.draw(EPOCHS), data.draw(SLACKS)
+    laws.taking_turns_equals_never_stopping(
+        example.spec, pipeline_of(example.spec), batch, epochs, cuts, turns, lambda: controller(slack)
+    )
+
+
+@each_example
+@few
+@given(data=st.data())
 def test_output_is_in_order_and_true_and_every_tuple_is_accounted_for_with_any_slack(example, data):
     batch = data.draw(trace_for(example, filtered=True))
     cuts = data.draw(cuttings(len(batch)))

@@ -92,8 +92,8 @@ class Admission:
     def restore(self, entries: list[Change]) -> None:
         for entry in entries:
             if entry.value is None:
-                continue
-            if entry.key == "clocks":
+                self._aside, self._confirmed = None, np.zeros(0, np.int64)
+            elif entry.key == "clocks":
                 self._clocks[:] = decode_json(entry.value)["clocks"]
             else:
                 self._aside, extra = decode_batch(entry.value)

@@ -21,6 +21,10 @@ from slackwater.model.batch import Batch, Words
 from slackwater.model.time import AFTER_ALL, BEFORE_ALL
 
 
+WHOLE = "held"
+"""The key under which all held tuples are persisted at once."""
+
+
 @dataclass(frozen=True)
 class ReleaseSpec:
     """How tuples are let out.
@@ -56,6 +60,8 @@ class Release:
         self._clock.scalars[st.FREE] = 1024
         self._slack_log: list[tuple[int, int]] = []
         self._ended = False
+        self._chunks: dict[str, int] = {}
+        self._persisted = 0
 
     @property
     def _unsorted(self) -> bool:
@@ -175,13 +181,29 @@ class Release:
         return log
 
     def changes(self) -> list[Change]:
+        """The clocks, and the tuples held since the last call as a chunk of their own."""
         clock = {name: array.tolist() for name, array in self._clock._asdict().items() if name != "slack_log"}
-        return [
-            changed("release", "clock", encode_json(clock | {"slack": self.controller.slack})),
-            changed("release", "held", self._encode_held()),
-        ]
+        entries = [changed("release", "clock", encode_json(clock | {"slack": self.controller.slack}))]
+        if not self._chunked:
+            return [*entries, changed("release", WHOLE, encode_words(self._held_columns()))]
+        for key in [key for key, newest in self._chunks.items() if newest <= self.frontier]:
+            del self._chunks[key]
+            entries.append(changed("release", key, None))
+        held = self._held_columns()
+        fresh = held["seq"] >= self._persisted
+        if fresh.any():
+            key = str(self._persisted)
+            self._chunks[key] = int(held["ts"][fresh].max())
+            entries.append(changed("release", key, encode_words({n: column[fresh] for n, column in held.items()})))
+        self._persisted = int(self._clock.scalars[st.SEQUENCE])
+        return entries
 
-    def _encode_held(self) -> bytes:
+    @property
+    def _chunked(self) -> bool:
+        """Where every call ends an epoch, what is held lies behind no frontier, so it can be persisted piece by piece."""
+        return self.spec.discipline == "epoch" and self.spec.epoch_tuples == 0 and self.spec.epoch_span == 0
+
+    def _held_columns(self) -> dict[str, Words]:
         held = self._held
         parts: dict[str, list[Words]] = {"heap": [], "ts": [], "seq": [], "slot": []}
         for h, size in enumerate(held.sizes):
@@ -192,24 +214,35 @@ class Release:
         joined = {name: np.concatenate(arrays) for name, arrays in parts.items()}
         slot = joined.pop("slot")
         joined |= {"stream": held.stream[slot], "delay": held.delay[slot]}
-        return encode_words(joined | {f"w{r}": held.pool[r, slot] for r in range(self.spec.rows)})
+        return joined | {f"w{r}": held.pool[r, slot] for r in range(self.spec.rows)}
 
     def restore(self, entries: list[Change]) -> None:
+        parts = [self._held_columns()] if self._chunked else []
         for entry in entries:
             if entry.value is None:
-                continue
-            if entry.key == "clock":
+                self._chunks.pop(entry.key, None)
+            elif entry.key == "clock":
                 saved = decode_json(entry.value)
                 self.controller.slack = saved["slack"]
                 for name, array in self._clock._asdict().items():
                     if name in saved:
                         array[:] = saved[name]
             else:
-                self._decode_held(decode_words(entry.value))
-        self._clock.scalars[st.FREE] = self._held.pool.shape[1] - int(self._held.sizes.sum())
+                parts.append(decode_words(entry.value))
+                if self._chunked:
+                    self._chunks[entry.key] = int(parts[-1]["ts"].max())
+        self._persisted = int(self._clock.scalars[st.SEQUENCE])
+        self._hold_again({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
 
-    def _decode_held(self, saved: dict[str, Words]) -> None:
+    def _hold_again(self, saved: dict[str, Words]) -> None:
+        """Fill the heaps with these tuples alone, without those that have been let out since they were persisted."""
+        if self._chunked:
+            left = saved["ts"] > self._clock.scalars[st.FRONTIER]
+            saved = {name: column[left] for name, column in saved.items()}
         count = len(saved["ts"])
+        # Sorted by event time they are a heap as they stand.
+        order = np.lexsort((saved["seq"], saved["ts"]))
+        saved = {name: column[order] for name, column in saved.items()}
         held = st.buffers(len(self._held.sizes), self.spec.rows, max(1024, 2 * count))
         held.stream[:count], held.delay[:count] = saved["stream"], saved["delay"]
         for r in range(self.spec.rows):
@@ -222,3 +255,4 @@ class Release:
         spare = held.pool.shape[1] - count
         held.free[:spare] = np.arange(held.pool.shape[1] - 1, count - 1, -1)
         self._held = held
+        self._clock.scalars[st.FREE] = spare

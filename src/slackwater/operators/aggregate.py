@@ -83,11 +83,15 @@ class AggregateOperator:
     def __init__(self, spec: WindowAggregate) -> None:
         self.spec = spec
         self._key_rows = np.array(spec.keys, np.int64)
+        self._persisted: dict[tuple[str, str], bytes] = {}
+        self._begin()
+
+    def _begin(self) -> None:
+        spec = self.spec
         kinds = {a.row: a.kind for a in spec.aggregates if a.holistic}
         self._value_rows = np.array(list(kinds), np.int64)
         self._sorted = {row: SortedWindow(i, kind) for i, (row, kind) in enumerate(kinds.items())}
         self._tables = GrowingTables(program_for(spec.layout), len(spec.keys), spec.layout.width, len(kinds))
-        self._saved: set[int] = set()
         scalars = self._tables.scalars
         scalars[st.NEXT] = first_open(spec.grid, BEFORE_ALL)
         scalars[st.ENTERED] = scalars[st.FLIP] = last_pane(spec.grid, int(scalars[st.NEXT]) - 1)
@@ -159,13 +163,19 @@ class AggregateOperator:
             entries.append(changed("pane", str(pane), self._encode_partials(members)))
             if self._sorted:
                 entries.append(changed("values", str(pane), self._encode_values(members)))
-        for pane in sorted(self._saved - present):
-            entries.append(changed("pane", str(pane), None))
-            if self._sorted:
-                entries.append(changed("values", str(pane), None))
+        gone = {place for place in self._persisted if int(place[1]) not in present}
+        entries += [changed(*place, None) for place in sorted(gone)]
         table[:, st.DIRTY] = 0
-        self._saved = (self._saved & present) | touched
+        self._note(entries[1:])
         return entries
+
+    def _note(self, entries: list[Change]) -> None:
+        """Panes as they were persisted: a kernel that has fallen behind is given only those that changed."""
+        for entry in entries:
+            if entry.value is None:
+                self._persisted.pop((entry.cell, entry.key), None)
+            else:
+                self._persisted[entry.cell, entry.key] = entry.value
 
     def _encode_partials(self, members: Words) -> bytes:
         keys, width, t = self._tables.keys, self._tables.width, self._tables.now
@@ -187,19 +197,18 @@ class AggregateOperator:
 
     def restore(self, entries: list[Change]) -> None:
         """Rebuild the panes; those that had entered the window enter it again."""
-        live = {(entry.cell, entry.key): entry.value for entry in entries if entry.value is not None}
-        following = int(decode_json(live.pop(("aggregate", "next")))["next"])
-        numbers = sorted(int(key) for cell, key in live if cell == "pane")
-        for pane in numbers:
-            partials = decode_words(live["pane", str(pane)])
-            kept = decode_words(live["values", str(pane)]) if self._sorted else {}
+        (following,) = (decode_json(e.value)["next"] for e in entries if e.key == "next" and e.value is not None)
+        self._note([entry for entry in entries if entry.key != "next"])
+        self._begin()
+        for pane in sorted(int(key) for cell, key in self._persisted if cell == "pane"):
+            partials = decode_words(self._persisted["pane", str(pane)])
+            kept = decode_words(self._persisted["values", str(pane)]) if self._sorted else {}
             self._restore_pane(pane, partials, kept)
         t = self._tables
         t.scalars[[st.NEXT, st.FLIP]] = following, st.NO_PANE
         admit_panes(t.now, st.NO_PANE, last_pane(self.spec.grid, following - 1), bool(self._sorted))
         self._slide_values()
         t.now.partials[:, st.DIRTY] = 0
-        self._saved = set(numbers)
 
     def _restore_pane(self, pane: int, partials: dict[str, Words], kept: dict[str, Words]) -> None:
         t = self._tables

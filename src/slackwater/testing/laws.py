@@ -85,15 +85,44 @@ def going_on_after_restore_equals_never_stopping(
     )
 
 
+def taking_turns_equals_never_stopping(
+    spec: OperatorSpec, make: Make, batch: Batch, epochs: Epochs, cuts: Cuts, turns: Sequence[int],
+    controllers: Controllers,
+) -> None:  # fmt: skip
+    """Law 2, of kernels that take turns: each is given what changed since its last turn, and goes on as if it had run.
+
+    `turns` says which of the kernels takes each epoch.
+    """
+    parts = pieces(batch, cuts)
+    unbroken = drive(make(controllers(), epochs), parts)
+    kernels = {turn: make(controllers(), epochs) for turn in turns}
+    seen = dict.fromkeys(kernels, 0)
+    stored, outcome = Store(), Outcome()
+    for number, part in enumerate([*parts, None]):
+        turn = turns[number % len(turns)]
+        kernel = kernels[turn]
+        if seen[turn] < number:
+            kernel.restore(stored.since(seen[turn]))
+        feed(kernel, [] if part is None else [part], outcome, end=part is None)
+        stored.write(kernel)
+        seen[turn] = number + 1
+    assert_same(results_of(spec, outcome.emissions), results_of(spec, unbroken.emissions))
+    assert outcome.late_rows == unbroken.late_rows
+    assert replace(outcome.observed[-1], retained=0) == replace(unbroken.observed[-1], retained=0)
+
+
 class Store:
-    """Persisted state as a runtime keeps it: entries by (cell, key)."""
+    """Persisted state as a runtime keeps it: entries by (cell, key), and which of them every epoch touched."""
 
     def __init__(self) -> None:
         self.entries: dict[tuple[str, str], bytes] = {}
+        self._touched: list[list[tuple[str, str]]] = []
 
     def write(self, pipeline: Pipeline) -> None:
         """Take over what changed; None drops an entry."""
+        self._touched.append([])
         for change in pipeline.changes():
+            self._touched[-1].append((change.cell, change.key))
             if change.value is None:
                 self.entries.pop((change.cell, change.key), None)
             else:
@@ -102,6 +131,11 @@ class Store:
     def read(self) -> list[Change]:
         """All entries, in no particular order."""
         return [Change(cell, key, value) for (cell, key), value in sorted(self.entries.items(), reverse=True)]
+
+    def since(self, epoch: int) -> list[Change]:
+        """What was written or dropped from this epoch on, as it is now."""
+        touched = {place for places in self._touched[epoch:] for place in places}
+        return [Change(*place, self.entries.get(place)) for place in sorted(touched, reverse=True)]
 
 
 def output_is_ordered_and_true(

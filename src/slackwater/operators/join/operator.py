@@ -158,6 +158,9 @@ class JoinOperator:
 
     def restore(self, entries: list[Change]) -> None:
         """Tuples go back into their windows, oldest chunk first, without making results."""
+        for entry in entries:
+            if entry.value is None:
+                self._chunks.pop(entry.key, None)
         chunks = [(entry.key, decode_words(entry.value)) for entry in entries if entry.value is not None]
         for key, columns in sorted(chunks, key=lambda chunk: int(chunk[0].split("-")[1])):
             stream, epoch = map(int, key.split("-"))
