@@ -2,7 +2,8 @@
 
 Invariant: every njit function of the package is made here, so that one place decides the flags and a new process finds
 the machine code of the last one. Numba asks only whether a function's own file has changed; machine code holds its
-callees too, so the stamp of every cached function covers all files that hold compiled code.
+callees too, so the stamp of a cached function covers every file of the package that its own file imports, directly or
+not.
 
 Numba counts the references to every array at every call, with atomic instructions, which costs a helper of a few lines
 more than its work. A function that makes no array needs none of that: its caller owns what it is given. So `in_place`
@@ -18,6 +19,7 @@ with, and compiled code never assigns one slice to another, which would compile 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -30,18 +32,36 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _HERE = Path(__file__).parent
-_FOLDERS = ("model", "windows", "disorder", "operators")
+_IMPORT = re.compile(r"^(?:from|import) slackwater\.?([\w.]*)(?: import (\([^)]*\)|.*))?$", re.MULTILINE)
 _njit: Any = numba.njit
 _unliteral: Any = types.unliteral
 
 
 @cache
-def _stamp() -> bytes:
-    digest = hashlib.sha256(Path(__file__).read_bytes())
-    for folder in _FOLDERS:
-        for file in sorted((_HERE / folder).rglob("*.py")):
-            digest.update(file.read_bytes())
+def _stamp(file: Path) -> bytes:
+    """What the machine code of a function in this file was made from."""
+    digest = hashlib.sha256()
+    reached, waiting = {file}, [file]
+    while waiting:
+        fresh = _imported(waiting.pop()) - reached
+        reached |= fresh
+        waiting += fresh
+    for one in sorted(reached | {Path(__file__)}):
+        digest.update(one.read_bytes())
     return digest.digest()
+
+
+@cache
+def _imported(file: Path) -> frozenset[Path]:
+    """The files of the package that a file imports from."""
+    found = set()
+    for module, names in _IMPORT.findall(file.read_text(encoding="utf-8")):
+        place = _HERE.joinpath(*module.split(".")) if module else _HERE
+        # A name may be a module of the package or something in its __init__.
+        candidates = [place.with_suffix(".py"), place / "__init__.py"]
+        candidates += [place / f"{name}.py" for name in re.findall(r"\w+", names)]
+        found |= {candidate for candidate in candidates if candidate.is_file()}
+    return frozenset(found)
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
@@ -77,7 +97,7 @@ def _helper(function: Callable[P, R], options: dict[str, bool]) -> Callable[P, R
 
 def _cached(function: Callable[P, R], options: dict[str, bool]) -> Callable[P, R]:
     dispatcher = _njit(cache=True, **options)(function)
-    dispatcher._cache._cache_file._source_stamp = _stamp()
+    dispatcher._cache._cache_file._source_stamp = _stamp(Path(function.__code__.co_filename))
     return cast("Callable[P, R]", dispatcher)
 
 

@@ -1,6 +1,7 @@
 """Release against its line-by-line oracles; frontiers, slack, idle streams."""
 
 import heapq
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -188,3 +189,12 @@ def test_silence_is_measured_in_arrival_time_where_it_is_known(discipline):
     runs = list(release.let_out(heard([(0, 1001)], [22])))
     assert [ts for _, ts, *_ in sequence(runs)] == [1000, 1001]
     assert release.idle_timeouts == (0, 1)
+
+
+def test_a_silent_epoch_ends_the_waiting_for_streams_that_fell_silent():
+    release = Release(ReleaseSpec(streams=2, rows=2, idle_timeout=10), FixedSlack(0))
+    spoken = replace(Batch.of([(0, 2), (1, 5)]), heard=np.array([0, 3]))
+    assert [run.ts.tolist() for run in release.let_out(spoken)] == [[2]]
+    assert release.beat(11).ts.tolist() == [5]
+    assert release.idle_timeouts == (1, 0)
+    assert release.beat(14).frontier == 5

@@ -76,6 +76,15 @@ def release_unsorted(new: Arrivals, begin: int, policy: Policy, clock: Clockwork
     return n
 
 
+@in_place
+def end_silent_epoch(now: int, policy: Policy, clock: Clockwork, held: Buffers, out: Room) -> int:
+    """An epoch in which nothing arrived ends at the moment `now`; returns how many tuples are let out."""
+    clock.scalars[NOW] = now
+    cutoff = clock.scalars[FRONTIER]
+    end_epoch(clock, now, policy)
+    return let_out_up_to(clock, clock.scalars[FRONTIER], cutoff, held, out, 0)
+
+
 @inner
 def epoch_is_full(clock: Clockwork, policy: Policy) -> bool:
     """Whether the epoch ends here, by count or by how far the largest clock has come."""

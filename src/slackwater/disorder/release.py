@@ -13,13 +13,12 @@ import numpy as np
 
 from slackwater.disorder import state as st
 from slackwater.disorder.controllers import Measured, SlackController
-from slackwater.disorder.epoch_release import let_out_up_to, release_sorted, release_unsorted
+from slackwater.disorder.epoch_release import end_silent_epoch, let_out_up_to, release_sorted, release_unsorted
 from slackwater.disorder.run import Run
 from slackwater.disorder.tuple_release import drain_all, release_each
 from slackwater.kernel import Change, changed, decode_json, decode_words, encode_json, encode_words
 from slackwater.model.batch import Batch, Words
 from slackwater.model.time import AFTER_ALL, BEFORE_ALL
-
 
 WHOLE = "held"
 """The key under which all held tuples are persisted at once."""
@@ -79,16 +78,25 @@ class Release:
         if end:
             yield self._flush()
 
-    def _stretch(self, batch: Batch, new: st.Arrivals, begin: int) -> tuple[int, Run]:
-        """Arrivals up to the controller's next adaptation."""
-        clock, spec = self._clock, self.spec
-        clock.scalars[st.SLACK] = self.controller.slack
+    def beat(self, now: int) -> Run:
+        """End an epoch in which nothing arrived, at a moment by the clock of the arrival times."""
+        out = st.room(self.held, self.spec.rows)
+        n = end_silent_epoch(now, self._policy(), self._clock, self._held, out)
+        return self._run(out, n)
+
+    def _policy(self) -> st.Policy:
+        spec, controller = self.spec, self.controller
+        self._clock.scalars[st.SLACK] = controller.slack
         idle = -1 if spec.idle_timeout is None else spec.idle_timeout
         explicit = spec.epoch_tuples == 0 and spec.epoch_span == 0
-        pause_at = self.controller.next_adaptation
-        policy = st.Policy(
-            spec.epoch_tuples, spec.epoch_span, explicit, self.controller.follows_largest_delay, idle, pause_at
-        )
+        return st.Policy(
+            spec.epoch_tuples, spec.epoch_span, explicit, controller.follows_largest_delay, idle,
+            controller.next_adaptation,
+        )  # fmt: skip
+
+    def _stretch(self, batch: Batch, new: st.Arrivals, begin: int) -> tuple[int, Run]:
+        """Arrivals up to the controller's next adaptation."""
+        clock, spec, policy = self._clock, self.spec, self._policy()
         count = len(batch) - begin
         if self._unsorted:
             out = st.room(len(batch), 0)
@@ -200,7 +208,7 @@ class Release:
 
     @property
     def _chunked(self) -> bool:
-        """Where every call ends an epoch, what is held lies behind no frontier, so it can be persisted piece by piece."""
+        """Where every call ends an epoch, what is held lies before the frontier and can be persisted piece by piece."""
         return self.spec.discipline == "epoch" and self.spec.epoch_tuples == 0 and self.spec.epoch_span == 0
 
     def _held_columns(self) -> dict[str, Words]:

@@ -101,6 +101,10 @@ class Pipeline:
         for run in self.release.let_out(admitted.batch, end):
             yield from self._process(run)
 
+    def beat(self, now: int) -> Iterator[Emission]:
+        """End an epoch in which nothing arrived: at this moment streams may have been silent for too long."""
+        yield from self._process(self.release.beat(now))
+
     def _process(self, run: Run) -> Iterator[Emission]:
         is_late = run.late
         n_late = int(np.count_nonzero(is_late))

@@ -14,6 +14,7 @@ from slackwater.model.quality import Complete, Delay, NoWait, Quality
 from slackwater.model.time import parse_duration
 from slackwater.plan.planner import plan as planned
 from slackwater.runtime.spark.query import aside, emitted, results
+from slackwater.runtime.spark.session import complaints
 from slackwater.sources.binding import bind_to_tables, left_out
 
 Give = Literal["results", "aside"]
@@ -54,7 +55,9 @@ def _over(
         raise QueryError("EXPLAIN gives no stream; print it with `slackwater explain`")
     plan = planned(bound.query)
     count = shards or int(spark.conf.get("spark.sql.shuffle.partitions", "2") or 2)
-    out = emitted(spark, plan, streams, count, time_unit)
+    for complaint in complaints(spark, count):
+        warnings.warn(complaint, stacklevel=3)
+    out = emitted(spark, plan, streams, count, time_unit, live=True)
     return aside(out) if give == "aside" else results(out, plan)
 
 
@@ -66,14 +69,18 @@ def join(
     where: str,
     select: str = "*",
     quality: Quality | None = None,
+    options: Mapping[str, str] | None = None,
     shards: int | None = None,
     give: Give = "results",
 ) -> DataFrame:
-    """A window join; `within` is one duration, or one a stream."""
+    """A window join; `within` is one duration, or one a stream.
+
+    `options` are those of the language, such as `{"idle_timeout": "30 seconds"}`.
+    """
     sizes = {name: within if isinstance(within, str) else within[name] for name in streams}
     sources = ", ".join(f'"{name}" [RANGE {_micros(size)}]' for name, size in sizes.items())
     # Query text of ours, for our own parser: it reads names and expressions from an allow-list and runs nothing else.
-    text = f"SELECT {select} FROM {sources} WHERE {where} {_waiting(quality)}"  # noqa: S608
+    text = f"SELECT {select} FROM {sources} WHERE {where} {_waiting(quality, options)}"  # noqa: S608
     spark = next(iter(streams.values())).sparkSession
     return _over(spark, text, streams, time, "ms", shards, give)
 
@@ -88,6 +95,7 @@ def aggregate(
     select: Mapping[str, str],
     where: str | None = None,
     quality: Quality | None = None,
+    options: Mapping[str, str] | None = None,
     shards: int | None = None,
     give: Give = "results",
 ) -> DataFrame:
@@ -98,7 +106,7 @@ def aggregate(
     text = f"SELECT {items} FROM s [RANGE {_micros(window)}{slides}]"  # noqa: S608
     text += f" WHERE {where}" if where else ""
     text += f" GROUP BY {keys}" if keys else ""
-    text += f" {_waiting(quality)}"
+    text += f" {_waiting(quality, options)}"
     return _over(stream.sparkSession, text, {"s": stream}, time, "ms", shards, give)
 
 
@@ -106,10 +114,12 @@ def _micros(text: str) -> str:
     return f"{parse_duration(text)} MICROSECONDS"
 
 
-def _waiting(quality: Quality | None) -> str:
-    if isinstance(quality, Delay):
-        return f"WITH DELAY {quality.slack} MICROSECONDS"
-    return f"WITH {quality or Complete()}"
+def _waiting(quality: Quality | None, options: Mapping[str, str] | None) -> str:
+    waiting = f"DELAY {quality.slack} MICROSECONDS" if isinstance(quality, Delay) else str(quality or Complete())
+    if not options:
+        return f"WITH {waiting}"
+    quoted = (f"{name} = '{value.replace(chr(39), chr(39) * 2)}'" for name, value in options.items())
+    return f"WITH {waiting} OPTIONS ({', '.join(quoted)})"
 
 
 def complete() -> Complete:

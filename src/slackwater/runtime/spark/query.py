@@ -31,9 +31,18 @@ OBSERVED = "slackwater"
 
 
 def emitted(
-    spark: SparkSession, plan: PhysicalPlan, frames: Mapping[str, DataFrame], shards: int, time_unit: str
+    spark: SparkSession,
+    plan: PhysicalPlan,
+    frames: Mapping[str, DataFrame],
+    shards: int,
+    time_unit: str,
+    live: bool = False,
 ) -> DataFrame:
-    """Everything a query lets out, as tagged rows, with its metrics observed."""
+    """Everything a query lets out, as tagged rows, with its metrics observed.
+
+    A live query with an idle timeout reads the clock on the wall, and Spark runs micro-batches for ever to let it; in a
+    recorded one streams are silent by event time, as in the local runtime.
+    """
     must_have_rocksdb(spark)
     routes = routes_of(plan)
     used = shards if routes is not None else 1
@@ -47,8 +56,11 @@ def emitted(
         for packing in packings
     ]
     together = reduce(DataFrame.unionByName, packed)
-    processor = ShardProcessor(plan, tuple(packing.text_rows for packing in packings), fingerprint(plan, labels))
-    out = together.groupBy("shard").transformWithStateInPandas(processor, EMITTED, "Append", "None")
+    beats = live and plan.options.idle_timeout is not None
+    texts = tuple(packing.text_rows for packing in packings)
+    processor = ShardProcessor(plan, texts, fingerprint(plan, labels), beats)
+    mode = "ProcessingTime" if beats else "None"
+    out = together.groupBy("shard").transformWithStateInPandas(processor, EMITTED, "Append", mode)
     metrics = fn.collect_list(fn.when(fn.col("kind") == METRICS, fn.col("note"))).alias("shards")
     return out.observe(OBSERVED, metrics)
 

@@ -14,7 +14,11 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 NEEDED = {
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    "spark.sql.session.timeZone": "UTC",
+}
+WHY = {
+    "spark.sql.streaming.stateStore.providerClass": "no other store serves stateful Python operators",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "without it every micro-batch uploads"
+    " snapshots of all state",
 }
 JAVA = "Java 17 or newer is not found; install it (Debian and Ubuntu: openjdk-17-jre-headless), then try again"
 
@@ -28,6 +32,7 @@ def session(master: str = "local[*]", shards: int = 2, app: str = "slackwater", 
     builder = SparkSession.builder.master(master).appName(app)
     chosen = NEEDED | {
         "spark.sql.shuffle.partitions": str(shards),
+        "spark.sql.session.timeZone": "UTC",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
@@ -46,12 +51,17 @@ def complaints(spark: SparkSession, shards: int) -> list[str]:
     for name, value in NEEDED.items():
         actual = spark.conf.get(name, "")
         if actual != value:
-            found.append(f"{name} is {actual or 'not set'}; set it to {value}")
+            found.append(f"{name} is {actual or 'not set'}; set it to {value}: {WHY[name]}")
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions", "200") or 200)
     if partitions > 4 * shards:
         found.append(
-            f"spark.sql.shuffle.partitions is {partitions} for {shards} shards; every empty partition costs a task, so"
-            f" set it to {shards}"
+            f"spark.sql.shuffle.partitions is {partitions} for {shards} shards; set it to {shards}: every empty"
+            " partition costs a task and a state store"
+        )
+    if spark.conf.get("spark.python.worker.reuse", "true") == "false":
+        found.append(
+            "spark.python.worker.reuse is false; set it to true: a new worker reads the whole state of a shard in every"
+            " micro-batch"
         )
     return found
 
