@@ -1,5 +1,27 @@
+"""Settings for all tests, and the one Spark session that tests share."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
 from hypothesis import Phase, settings
 
 settings.register_profile("steady", deadline=None, max_examples=40, derandomize=True)
 settings.register_profile("quick look", settings.get_profile("steady"), phases=[Phase.explicit, Phase.generate])
 settings.load_profile("steady")
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """A session of two shards; who asks for it belongs to the xdist group "spark", so that there is one process."""
+    pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
+    if shutil.which("java") is None:
+        pytest.skip("no Java: install one of 17 or newer, e.g. openjdk-17-jre-headless")
+    from slackwater.runtime.spark.session import session
+
+    made = session("local[2]", shards=2)
+    yield made
+    made.stop()

@@ -32,11 +32,22 @@ Streams = Annotated[
 Time = Annotated[str, typer.Option("--time", help="The event-time column.")]
 TimeUnit = Annotated[str, typer.Option("--time-unit", help="Unit of integer event times: s, ms, us or ns.")]
 Epoch = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--epoch",
-        help="1: release tuple by tuple; N: every N tuples; a duration: each time the largest clock has come so far.",
+        help="1: release tuple by tuple (not on Spark); N: every N tuples; a duration: each time the largest clock has"
+        " come so far [local: 1; spark: 50000].",
     ),
+]
+Shards = Annotated[int | None, typer.Option("--shards", help="Spark: how many parts the work is cut into [cores].")]
+Master = Annotated[str | None, typer.Option("--master", help="Spark: where it runs [local\\[*]].")]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option("--checkpoint", help="Spark: folder from which the same command goes on where it was stopped."),
+]
+Trigger = Annotated[
+    str | None,
+    typer.Option("--trigger", help="Spark: available (as fast as it can), or a micro-batch every DURATION."),
 ]
 Count = Annotated[bool, typer.Option("--count", help="Count the results per second instead of making rows.")]
 ArrivalTime = Annotated[
@@ -57,7 +68,7 @@ MaxAhead = Annotated[
     str | None, typer.Option("--max-ahead", help="How far ahead of its stream a tuple may be unconfirmed [10 minutes].")
 ]
 InitialSlack = Annotated[str | None, typer.Option("--initial-slack", help="Slack of WITH COMPLETE to begin with [0].")]
-Runtime = Annotated[str, typer.Option("--runtime", help="Where to run it: local.")]
+Runtime = Annotated[str, typer.Option("--runtime", help="Where to run it: local or spark.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
 Json = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
 Seed = Annotated[int, typer.Option("--seed", help="Another seed makes other streams; the same one, the same.")]
@@ -81,7 +92,11 @@ def run(
         Path | None, typer.Option("--out", help="Folder for results, late and rejected rows and the report.")
     ] = None,
     runtime: Runtime = "local",
-    epoch: Epoch = "1",
+    epoch: Epoch = None,
+    shards: Shards = None,
+    master: Master = None,
+    checkpoint: Checkpoint = None,
+    trigger: Trigger = None,
     time: Time = "ts",
     time_unit: TimeUnit = "ms",
     count: Count = False,
@@ -93,14 +108,14 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Run a query over recorded streams."""
-    from slackwater.commands.prepare import epochs_of, load_functions, prepare
+    from slackwater.commands.prepare import load_functions, prepare
     from slackwater.commands.run import run_query, show
+    from slackwater.commands.runtimes import runtime_of
     from slackwater.plan.explain import explain as explained
     from slackwater.plan.planner import plan
     from slackwater.sources.binding import left_out
 
-    _only_local(runtime)
-    epochs = epochs_of(epoch)
+    where = runtime_of(runtime, epoch, shards, master, checkpoint, trigger)
     load_functions(functions)
     prepared = prepare(query, stream, time, time_unit, _options(idle_timeout, max_ahead, initial_slack))
     if prepared.bound.explain:
@@ -110,7 +125,7 @@ def run(
         Console(stderr=True).print(f"note: {column} is left out; a query cannot read it", markup=False, soft_wrap=True)
     if out is None:
         raise UsageError("--out FOLDER is missing: it says where results, late and rejected rows go")
-    report = run_query(prepared, epochs, out, count, arrival_time, quiet)
+    report = run_query(prepared, where, out, count, arrival_time, quiet)
     show(report, out, Console())
     if report.interrupted:
         raise typer.Exit(INTERRUPTED)
@@ -121,7 +136,11 @@ def verify(
     query: Query,
     stream: Streams,
     runtime: Runtime = "local",
-    epoch: Epoch = "1",
+    epoch: Epoch = None,
+    shards: Shards = None,
+    master: Master = None,
+    checkpoint: Checkpoint = None,
+    trigger: Trigger = None,
     time: Time = "ts",
     time_unit: TimeUnit = "ms",
     count: Count = False,
@@ -139,18 +158,18 @@ def verify(
     quiet: Quiet = False,
 ) -> None:
     """Run a query and compare it with the truth, computed by DuckDB on the sorted input."""
-    from slackwater.commands.prepare import duration_of, epochs_of, load_functions, prepare
+    from slackwater.commands.prepare import duration_of, load_functions, prepare
+    from slackwater.commands.runtimes import runtime_of
     from slackwater.commands.verify import show, verify_query
 
-    _only_local(runtime)
-    epochs = epochs_of(epoch)
+    where = runtime_of(runtime, epoch, shards, master, checkpoint, trigger)
     over = None if period is None else duration_of("period", period)
     every = duration_of("interval", interval)
     load_functions(functions)
     prepared = prepare(query, stream, time, time_unit, _options(idle_timeout, max_ahead, initial_slack))
     if prepared.bound.explain:
         raise UsageError("verify compares results, and an EXPLAIN query has none; leave EXPLAIN out")
-    verified = verify_query(prepared, epochs, count, arrival_time, over, every, quiet or json_)
+    verified = verify_query(prepared, where, count, arrival_time, over, every, quiet or json_)
     if json_:
         print(json.dumps(verified.as_json(), indent=2))
     else:
@@ -206,18 +225,13 @@ def demo(
     seconds: Annotated[int, typer.Option("--seconds", help="How much of the game to play.")] = 120,
     seed: Seed = 0,
     fast: Annotated[bool, typer.Option("--fast", help="No slow motion: the summary at once.")] = False,
-    runtime: Runtime = "local",
+    runtime: Runtime = "spark",
 ) -> None:
     """Two teams, positions out of order: who comes within 5 metres of whom, and what waiting costs."""
-    from slackwater.commands.demo import play
+    from slackwater.commands.demo import play, playable
 
-    _only_local(runtime)
-    play(seconds, seed, Console(), fast)
-
-
-def _only_local(runtime: str) -> None:
-    if runtime != "local":
-        raise UsageError(f"--runtime {runtime}: only 'local' is offered yet")
+    console = Console()
+    play(seconds, seed, console, fast, playable(runtime, console))
 
 
 def _options(idle_timeout: str | None, max_ahead: str | None, initial_slack: str | None) -> dict[str, str | None]:

@@ -11,14 +11,17 @@ from typer.testing import CliRunner
 from slackwater.cli import app
 from slackwater.commands import demo
 from slackwater.commands.demo import WAYS, count_true_results, play, query_text
-from slackwater.commands.demo_race import TUPLE_RELEASE, Contender, Moment, race
+from slackwater.commands.demo_race import TUPLE_RELEASE, LocalContender, Moment, race
+from slackwater.commands.demo_spark import micro_batches
 from slackwater.commands.demo_view import Outcome, frame, in_words, percent
 from slackwater.commands.prepare import prepare
+from slackwater.commands.runtimes import Local
 from slackwater.commands.verify import verify_query
 from slackwater.language.bind import bind
 from slackwater.model.errors import UsageError
 from slackwater.model.time import SECOND
 from slackwater.plan.planner import plan
+from slackwater.runtime.local.run import LocalRun
 from slackwater.sources.files import schema_of
 from slackwater.sources.replay import replay
 from slackwater.workloads import Workload, positions, write
@@ -36,10 +39,13 @@ def printed(console: Console) -> str:
     return console.file.getvalue()
 
 
+def schemas_of(streams):
+    return {name: schema_of(name, table, "ts") for name, table in streams.items()}
+
+
 def contenders_of(streams):
-    schemas = {name: schema_of(name, table, "ts") for name, table in streams.items()}
-    plans = [plan(bind(query_text(way), schemas).query, counted=True) for way in WAYS]
-    contenders = [Contender(physical, replay(physical, streams, "ms")) for physical in plans]
+    plans = [plan(bind(query_text(way), schemas_of(streams)).query, counted=True) for way in WAYS]
+    contenders = [LocalContender(physical, replay(physical, streams, "ms")) for physical in plans]
     return contenders, sum(table.num_rows for table in streams.values())
 
 
@@ -91,7 +97,7 @@ def test_true_pairs_are_those_of_an_independent_engine(short_game, tmp_path):
     write(Workload("game", short_game, query_text("COMPLETE")), tmp_path)
     files = [f"{name}={tmp_path / name}.parquet" for name in short_game]
     prepared = prepare(tmp_path / "query.sql", files, "ts", "ms", {})
-    verified = verify_query(prepared, TUPLE_RELEASE, True, None, None, SECOND, True)
+    verified = verify_query(prepared, Local(TUPLE_RELEASE), True, None, None, SECOND, True)
     assert count_true_results(short_game, SHORT) == verified.verdict.true_results > 0
 
 
@@ -182,8 +188,38 @@ def test_a_game_that_is_too_short_is_refused():
 
 
 def test_the_command_plays_a_short_game_and_says_that_it_is_short():
-    result = CliRunner().invoke(app, ["demo", "--seconds", str(SHORT), "--seed", "1", "--fast"])
+    result = CliRunner().invoke(app, ["demo", "--seconds", str(SHORT), "--seed", "1", "--fast", "--runtime", "local"])
     assert result.exit_code == 0
     assert "dist(a.x, a.y, b.x, b.y) < 5" in result.stdout
     assert "NO WAIT answered after" in result.stdout
     assert "longer game" in result.stdout
+
+
+@pytest.mark.xdist_group("spark")
+def test_on_spark_the_live_table_moves_and_the_summary_is_right(spark, short_game):
+    console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system=None)
+    try:
+        outcomes = play(SHORT, 0, console, runtime="spark")
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", "2")
+    shown = {line for line in printed(console).splitlines() if "tuples in" in line and "event time" in line}
+    assert len(shown) > 2
+    assert "micro-batches of 1 s" in printed(console)
+    for way, outcome in zip(WAYS, outcomes, strict=True):
+        physical = plan(bind(query_text(way), schemas_of(short_game)).query, counted=True)
+        local = LocalRun(physical, replay(physical, short_game, "ms"), micro_batches(SHORT))
+        for _ in local.tables():
+            pass
+        expected = Outcome.of(local.report(), count_true_results(short_game, SHORT))
+        assert (outcome.results, outcome.late, outcome.recall) == (expected.results, expected.late, expected.recall)
+        assert outcome.slack == expected.slack or way == "COMPLETE"
+
+
+def test_without_java_the_demo_plays_here_and_says_so(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    result = CliRunner().invoke(app, ["demo", "--seconds", str(SHORT), "--fast"])
+    assert result.exit_code == 0
+    assert "Java 17 or newer is not found" in result.stdout
+    assert "NO WAIT answered after" in result.stdout
+    assert "micro-batches" not in result.stdout

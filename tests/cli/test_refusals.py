@@ -69,7 +69,7 @@ def test_the_place_is_shown_under_a_long_line(command: Command, query: Query, st
         (["--idle-timeout", "5"], "--idle-timeout"),
         (["--max-ahead", "far"], "--max-ahead"),
         (["--initial-slack", "x"], "--initial-slack"),
-        (["--runtime", "spark"], "only 'local'"),
+        (["--runtime", "flink"], "it is local or spark"),
         (["--arrival-time", "nope"], "no column 'nope'"),
         (["--sream", "a=b"], "No such option"),
     ],

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.commands.prepare import epochs_of, prepare
+from slackwater.commands.prepare import prepare
+from slackwater.commands.runtimes import runtime_of
 from slackwater.commands.verify import Verified, verify_query
 from slackwater.model.time import SECOND
 
@@ -40,6 +41,6 @@ def verify(tmp_path: Path) -> Verify:
     def verified(query: str, streams: list[str], epoch: str, counted: bool = False) -> Verified:
         (tmp_path / "query.sql").write_text(query)
         prepared = prepare(tmp_path / "query.sql", streams, "ts", "ms", {})
-        return verify_query(prepared, epochs_of(epoch), counted, None, None, SECOND, quiet=True)
+        return verify_query(prepared, runtime_of("local", epoch), counted, None, None, SECOND, quiet=True)
 
     return verified

@@ -9,8 +9,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from slackwater.commands.prepare import epochs_of, prepare
+from slackwater.commands.prepare import prepare
 from slackwater.commands.run import run_query
+from slackwater.commands.runtimes import runtime_of
 from tests.data.conftest import Verify
 from tests.data.test_recorded import assert_complete, assert_sound
 
@@ -47,7 +48,7 @@ def test_every_report_far_ahead_is_rejected_or_confirmed(
     froms = ", ".join(f"{stream} [RANGE 1 SECOND]" for stream in streams)
     (tmp_path / "query.sql").write_text(f"SELECT {streams[0]}.station AS station FROM {froms} WITH NO WAIT")
     prepared = prepare(tmp_path / "query.sql", given, "ts", "ms", {})
-    run_query(prepared, epochs_of("1000"), tmp_path / "out", False, None, quiet=True)
+    run_query(prepared, runtime_of("local", "1000"), tmp_path / "out", False, None, quiet=True)
     rejected = {row["arrival"]: row for row in _rejected(tmp_path / "out" / "rejected")}
     assert {row["reason"] for row in rejected.values()} <= {"ahead"}
 

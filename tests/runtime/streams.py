@@ -12,6 +12,7 @@ import pyarrow as pa
 from slackwater.judge import Verdict
 
 Row = tuple[Any, ...]
+TUPLE_RELEASE = "1"
 
 
 @dataclass(frozen=True)
@@ -29,14 +30,29 @@ class Ran:
 
 
 class Runtime(Protocol):
-    """Where behaviour tests run: every runtime answers the same questions."""
+    """Where behaviour tests run: every runtime answers the same questions. Without an epoch it takes its default."""
+
+    def offered(self, *epochs: str) -> tuple[str, ...]:
+        """Those of some epochs that the runtime offers, or as many of them as it has time for."""
 
     def run(
-        self, query: str, streams: Mapping[str, pa.Table], epoch: str = "1", *, counted: bool = False, **options: Any
+        self,
+        query: str,
+        streams: Mapping[str, pa.Table],
+        epoch: str | None = None,
+        *,
+        counted: bool = False,
+        **options: Any,
     ) -> Ran: ...
 
     def verify(
-        self, query: str, streams: Mapping[str, pa.Table], epoch: str = "1", *, counted: bool = False, **options: Any
+        self,
+        query: str,
+        streams: Mapping[str, pa.Table],
+        epoch: str | None = None,
+        *,
+        counted: bool = False,
+        **options: Any,
     ) -> Verdict: ...
 
 

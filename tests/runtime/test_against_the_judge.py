@@ -38,6 +38,7 @@ ROW = st.tuples(
 )
 
 
+@pytest.mark.local_only("hundreds of examples, tuple release among them; tests/spark/test_replay.py has a few")
 @pytest.mark.parametrize("name", QUERIES)
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(

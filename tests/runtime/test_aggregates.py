@@ -102,6 +102,7 @@ def test_groups_by_text_and_by_expression(runtime: Runtime) -> None:
     assert runtime.verify(query, streams, "2").missing == 0
 
 
+@pytest.mark.local_only("tuple release")
 def test_a_late_tuple_enters_the_windows_that_are_still_open(runtime: Runtime) -> None:
     query = "SELECT COUNT(*) AS n FROM s [RANGE 2 SECONDS SLIDE 1 SECOND] WITH NO WAIT"
     streams = one({"v": INT}, (500, 1), (2000, 1), (1500, 1), (2500, 1), (9000, 1))

@@ -118,7 +118,19 @@ def test_a_join_takes_one_to_many_streams(runtime: Runtime, ways: int) -> None:
     assert sum(n for (n,) in counted.rows("count")) == ran.report["results"]
 
 
-def test_conditions_of_every_sort_decide(runtime: Runtime) -> None:
+@pytest.mark.parametrize(
+    ("condition", "pairs"),
+    [
+        ("dist(a.x, a.y, b.x, b.y) <= 5", [("p", "q"), ("p", "p"), ("r", "q"), ("r", "p")]),
+        ("dist(a.x, a.y, b.x, b.y) < 1", [("p", "p"), ("r", "q")]),
+        ("a.x < b.x AND a.name <> b.name", [("p", "q"), ("r", "q")]),
+        ("a.x + b.x > 3 OR b.x IS NULL", [("r", "q"), ("p", "p"), ("r", "p")]),
+        ("CASE WHEN a.name = 'p' THEN b.x ELSE a.x END > 2", [("p", "q"), ("r", "q"), ("r", "p"), ("r", "p")]),
+        ("a.name IN ('p', 'nobody') AND abs(a.x - b.x) >= sqrt(9)", [("p", "q")]),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_conditions_of_every_sort_decide(runtime: Runtime, condition: str, pairs: list[tuple[str, str]]) -> None:
     columns = {"x": FLOAT, "y": FLOAT, "name": TEXT}
     points = [
         ("a", 0.0, 0.0, "p"),
@@ -128,19 +140,9 @@ def test_conditions_of_every_sort_decide(runtime: Runtime) -> None:
         ("b", None, 1.0, "p"),
     ]
     streams = arrived(columns, *((stream, 10 * i, x, y, name) for i, (stream, x, y, name) in enumerate(points)))
-    head = "SELECT a.name AS one, b.name AS other FROM a [1 MIN], b [1 MIN] WHERE "
-    expected = {
-        "dist(a.x, a.y, b.x, b.y) <= 5": [("p", "q"), ("p", "p"), ("r", "q"), ("r", "p")],
-        "dist(a.x, a.y, b.x, b.y) < 1": [("p", "p"), ("r", "q")],
-        "a.x < b.x AND a.name <> b.name": [("p", "q"), ("r", "q")],
-        "a.x + b.x > 3 OR b.x IS NULL": [("r", "q"), ("p", "p"), ("r", "p")],
-        "CASE WHEN a.name = 'p' THEN b.x ELSE a.x END > 2": [("p", "q"), ("r", "q"), ("r", "p"), ("r", "p")],
-        "a.name IN ('p', 'nobody') AND abs(a.x - b.x) >= sqrt(9)": [("p", "q")],
-    }  # fmt: skip
-    for condition, pairs in expected.items():
-        found = runtime.run(head + condition, streams, "1000").rows("one", "other")
-        assert sorted(found) == sorted(pairs), condition
-        assert runtime.verify(head + condition, streams, "1000").missing == 0, condition
+    query = f"SELECT a.name AS one, b.name AS other FROM a [1 MIN], b [1 MIN] WHERE {condition}"
+    assert sorted(runtime.run(query, streams, "1000").rows("one", "other")) == sorted(pairs)
+    assert runtime.verify(query, streams, "1000").missing == 0
 
 
 def test_a_registered_function_decides_and_computes(runtime: Runtime) -> None:
@@ -168,7 +170,7 @@ def test_a_pushed_down_filter_drops_tuples_but_not_their_clocks(runtime: Runtime
 
 def test_duplicates_and_equal_timestamps_are_all_kept(runtime: Runtime) -> None:
     streams = arrived({"k": INT, "v": INT}, *[("ab"[i % 2], 7, 1, 1) for i in range(6)])
-    for epoch in EPOCHS:
+    for epoch in runtime.offered(*EPOCHS):
         ran = runtime.run(ON_KEY + "COMPLETE", streams, epoch)
         assert ran.rows("av", "bv", "_ts") == [(1, 1, at(7))] * 9
 

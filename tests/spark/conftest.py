@@ -1,10 +1,9 @@
-"""One Spark session for all tests of this folder, and streams that give one table a micro-batch."""
+"""Streams that give one table a micro-batch."""
 
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,18 +14,7 @@ pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 
 from pyspark.sql import DataFrame, SparkSession
 
-from slackwater.runtime.spark.session import session
-
 Streamed = Callable[[str, Sequence[pa.Table]], DataFrame]
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    if shutil.which("java") is None:
-        pytest.skip("no Java: install one of 17 or newer, e.g. openjdk-17-jre-headless")
-    made = session("local[2]", shards=2)
-    yield made
-    made.stop()
 
 
 @pytest.fixture

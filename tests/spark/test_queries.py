@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import runpy
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -15,33 +14,11 @@ from pyspark.sql import functions as fn
 
 import slackwater as sw
 from slackwater.model.errors import UsageError
-from slackwater.plan.planner import plan
-from slackwater.runtime.spark.replay import run_replay
 from slackwater.runtime.spark.session import complaints, must_have_rocksdb
-from slackwater.sources.binding import bind_to_tables
-from slackwater.sources.replay import replay
+from tests.spark.streams import START, counted, pieces
 
 # One worker: a session for each would fight for the same cores.
 pytestmark = pytest.mark.xdist_group("spark")
-
-START = 1_700_000_000_000
-
-
-def readings(seed: int, n: int, begin: int = 0, late_share: float = 0.1) -> pa.Table:
-    """About one tuple a millisecond, some of them late, with a text key."""
-    rng = np.random.default_rng(seed)
-    ts = START + begin + np.arange(n) - np.where(rng.random(n) < late_share, rng.integers(0, 400, n), 0)
-    keys = [f"k{key}" for key in rng.integers(0, 20, n)]
-    return pa.table({"ts": ts, "arrival": begin * 2 + np.arange(n) * 2 + seed % 2, "key": keys, "v": rng.random(n)})
-
-
-def pieces(seed: int, count: int, each: int = 1000, late_share: float = 0.1) -> list[pa.Table]:
-    return [readings(seed + 2 * i, each, i * each, late_share) for i in range(count)]
-
-
-def counted(table: pa.Table, *names: str) -> Counter[tuple[object, ...]]:
-    return Counter(zip(*(table.column(name).to_pylist() for name in names), strict=True))
-
 
 JOIN = "SELECT a.key, a.v AS av, b.v AS bv FROM a [RANGE 50 MS], b [RANGE 50 MS] WHERE a.key = b.key WITH DELAY {}"
 
@@ -171,18 +148,3 @@ def test_the_block_of_the_readme_runs(spark, streamed, tmp_path):
     assert spark.read.parquet(str(tmp_path / "pairs")).count() > 0
     assert names["sums"].columns == ["window_start", "window_end", "house", "total"]
     assert "reason" in names["late"].columns
-
-
-@pytest.mark.parametrize("epochs", [sw.Epochs(tuples=1500), sw.Epochs(span=700_000)], ids=["count", "span"])
-def test_a_replay_on_spark_ends_with_everything_the_local_one_ends_with(spark, tmp_path, epochs):
-    streams = {"a": pa.concat_tables(pieces(0, 2)), "b": pa.concat_tables(pieces(1, 2))}
-    query = JOIN.format("100 MS")
-    physical = plan(bind_to_tables(query, streams, "ts").query)
-    ran = run_replay(spark, physical, replay(physical, streams, "ms"), streams, epochs, 2, "ms", tmp_path)
-    local = sw.replay(query, streams, epochs=epochs)
-    names = ("key", "av", "bv", "_ts")
-    together = pa.concat_tables(ran.results)
-    assert counted(together, *names) == counted(local.results, *names)
-    assert together.column("_ts").to_pylist() == sorted(together.column("_ts").to_pylist())
-    assert sum(table.num_rows for table in ran.aside) == local.report["late"] > 0
-    assert sum(shard["held"] for shard in ran.last_metrics()) == 0

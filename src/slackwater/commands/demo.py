@@ -6,17 +6,21 @@ that the outcome depends on the length of the game and on the seed alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 
 import pyarrow as pa
 from rich.console import Console
 from rich.live import Live
 
-from slackwater.commands.demo_race import TUPLE_RELEASE, Contender, race
+from slackwater.commands.demo_race import TUPLE_RELEASE, Contender, LocalContender, race
+from slackwater.commands.demo_spark import micro_batches, spark_contenders
 from slackwater.commands.demo_view import Outcome, frame, in_words, outcome_table, paragraph, percent, seconds_of
+from slackwater.commands.runtimes import DEFAULT_EPOCH, LOCAL, SPARK
 from slackwater.language.bind import bind
 from slackwater.model.errors import SlackwaterError, UsageError
-from slackwater.model.time import MILLISECOND, SECOND
+from slackwater.model.time import MILLISECOND, SECOND, format_duration
+from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
 from slackwater.runtime.local.run import LocalRun
@@ -50,49 +54,83 @@ def query_text(waiting: str) -> str:
     return f"{_JOIN}\nWITH {waiting}"
 
 
-def play(seconds: int, seed: int, console: Console, fast: bool = False) -> tuple[Outcome, ...]:
+def playable(runtime: str, console: Console) -> str:
+    """The runtime asked for, or the local one where Spark cannot be had; says so then."""
+    if runtime == SPARK:
+        from slackwater.runtime.spark.session import JAVA, java_is_there
+
+        if not java_is_there():
+            console.print(f"{JAVA}. Playing without Spark.\n", highlight=False, markup=False)
+            return LOCAL
+    return runtime
+
+
+def play(seconds: int, seed: int, console: Console, fast: bool = False, runtime: str = LOCAL) -> tuple[Outcome, ...]:
     """Play so many seconds of a game and show what each way of waiting made of it; returns what was shown.
 
-    On a terminal in slow motion with a live table; elsewhere, or if `fast`, at full speed with the summary alone.
+    On a terminal with a live table, in this process in slow motion; elsewhere, or if `fast`, the summary alone.
     """
+    if runtime not in DEFAULT_EPOCH:
+        raise UsageError(f"--runtime {runtime}: it is {LOCAL} or {SPARK}")
     if seconds < LEAST_SECONDS:
         raise UsageError(f"--seconds {seconds}: a game of the demo lasts at least {LEAST_SECONDS} seconds")
     try:
-        outcomes = _play(seconds, seed, console, slowly=console.is_terminal and not fast)
+        outcomes = _play(seconds, seed, console, console.is_terminal and not fast, runtime)
     except KeyboardInterrupt:
         console.print("interrupted before the end of the game")
         raise
     _conclude(outcomes, seconds, console)
+    if runtime == SPARK:
+        cut = format_duration(micro_batches(seconds).span)
+        console.print()
+        _say(f"Spark played it in micro-batches of {cut}; inside one, tuples are put in order for free.", console)
     return outcomes
 
 
-def _play(seconds: int, seed: int, console: Console, slowly: bool) -> tuple[Outcome, ...]:
+def _play(seconds: int, seed: int, console: Console, watched: bool, runtime: str) -> tuple[Outcome, ...]:
     streams = positions(seed, seconds / 60).streams
     tuples = sum(table.num_rows for table in streams.values())
     _introduce(seconds, streams, console)
-    with console.status("compiling kernels (first time only)"):
-        contenders = [Contender(*_prepared(way, streams)) for way in WAYS]
-        for contender in contenders:
-            contender.warm_up()
-    with console.status("looking for the true pairs: one run that waits for the whole game"):
-        true_results = count_true_results(streams, seconds)
-    if slowly:
-        with Live(console=console, auto_refresh=False) as live:
+    # On Spark the machine code of tuple release would be compiled for nothing else.
+    epochs = micro_batches(seconds) if runtime == SPARK else TUPLE_RELEASE
+    with _contenders(streams, seconds, console, runtime) as contenders:
+        with console.status("looking for the true pairs: one run that waits for the whole game"):
+            true_results = count_true_results(streams, seconds, epochs)
+        if watched:
+            with Live(console=console, auto_refresh=False) as live:
 
-            def show() -> None:
-                live.update(frame(contenders, EPOCH_MS * MILLISECOND, seconds * SECOND, tuples), refresh=True)
+                def show() -> None:
+                    live.update(frame(contenders, EPOCH_MS * MILLISECOND, seconds * SECOND, tuples), refresh=True)
 
-            reports = race(contenders, tuples, min(seconds, LIVE_SECONDS), show)
-    else:
-        with console.status("replaying"):
-            reports = race(contenders, tuples, 0)
+                reports = race(contenders, tuples, min(seconds, LIVE_SECONDS), show)
+        else:
+            with console.status("replaying"):
+                reports = race(contenders, tuples, 0)
     return tuple(Outcome.of(report, true_results) for report in reports)
 
 
-def count_true_results(streams: Mapping[str, pa.Table], seconds: int) -> int:
+@contextmanager
+def _contenders(
+    streams: Mapping[str, pa.Table], seconds: int, console: Console, runtime: str
+) -> Iterator[Sequence[Contender]]:
+    queries = [_prepared(way, streams) for way in WAYS]
+    if runtime == SPARK:
+        with ExitStack() as begun:
+            with console.status("starting Spark, compiling kernels (first time only)"):
+                contenders = begun.enter_context(spark_contenders(queries, streams, micro_batches(seconds)))
+            yield contenders
+        return
+    with console.status("compiling kernels (first time only)"):
+        local = [LocalContender(*query) for query in queries]
+        for contender in local:
+            contender.warm_up()
+    yield local
+
+
+def count_true_results(streams: Mapping[str, pa.Table], seconds: int, epochs: Epochs = TUPLE_RELEASE) -> int:
     """The number of pairs when nothing can come late, because the slack is as long as the game."""
-    run = LocalRun(*_prepared(f"DELAY {seconds} SECONDS", streams), TUPLE_RELEASE)
-    for _ in run.emissions():
+    run = LocalRun(*_prepared(f"DELAY {seconds} SECONDS", streams), epochs)
+    for _ in run.tables():
         pass
     if run.interrupted:
         raise KeyboardInterrupt

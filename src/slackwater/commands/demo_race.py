@@ -1,13 +1,14 @@
 """The race of the demo: one game, several ways of waiting, side by side at one pace.
 
-Invariant: every contender is an ordinary local run over the same arrivals. The pace decides only when a batch is handed
-over, never what is in it, so a race in slow motion ends in the same reports as one at full speed.
+Invariant: every contender is an ordinary run over the same arrivals. The pace decides only when a batch is handed over,
+never what is in it, so a race in slow motion ends in the same reports as one at full speed.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, fields
@@ -18,6 +19,7 @@ from slackwater.observe.report import Report
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.local.run import LocalRun
+from slackwater.runtime.recorded import RecordedRun
 from slackwater.sources.replay import Replay
 
 TUPLE_RELEASE = Epochs(each_tuple=True)
@@ -78,34 +80,22 @@ class Pace:
     def stop(self) -> None:
         self._stopped.set()
 
+    @property
+    def stopped(self) -> bool:
+        return self._stopped.is_set()
 
-class Contender:
+
+class Contender(ABC):
     """One way of waiting, run on the arrivals that all share."""
 
-    def __init__(self, plan: PhysicalPlan, replay: Replay) -> None:
-        self.name = str(plan.quality)
+    def __init__(self, run: RecordedRun) -> None:
+        self.name = str(run.plan.quality)
         self.moments: list[Moment] = []
-        self._pace: Pace | None = None
-        self._plan, self._replay = plan, replay
-        self._run = LocalRun(plan, GatedReplay.of(replay, self._at_gate), TUPLE_RELEASE)
+        self._run = run
 
-    def warm_up(self) -> None:
-        """Have everything compiled, without touching the pace."""
-        LocalRun(self._plan, self._replay, TUPLE_RELEASE).warm_up()
-
+    @abstractmethod
     def run(self, pace: Pace) -> Report:
         """Run to the end of the game, or until the pace is stopped."""
-        self._pace = pace
-        for _ in self._run.emissions():
-            pass
-        self._note()
-        return self._run.report()
-
-    def _at_gate(self, tuples: int) -> None:
-        assert self._pace is not None, "a contender runs at a pace"
-        self._note()
-        if not self._pace.await_turn(tuples):
-            self._run.interrupt()
 
     def _note(self) -> None:
         seen = self._run.observe()
@@ -123,6 +113,32 @@ class Contender:
                 seen.retained,
             )
         )
+
+
+class LocalContender(Contender):
+    """One way of waiting in this process: every batch passes a gate, at which the pace is kept."""
+
+    def __init__(self, plan: PhysicalPlan, replay: Replay) -> None:
+        super().__init__(LocalRun(plan, GatedReplay.of(replay, self._at_gate), TUPLE_RELEASE))
+        self._pace: Pace | None = None
+        self._plan, self._replay = plan, replay
+
+    def warm_up(self) -> None:
+        """Have everything compiled, without touching the pace."""
+        LocalRun(self._plan, self._replay, TUPLE_RELEASE).warm_up()
+
+    def run(self, pace: Pace) -> Report:
+        self._pace = pace
+        for _ in self._run.tables():
+            pass
+        self._note()
+        return self._run.report()
+
+    def _at_gate(self, tuples: int) -> None:
+        assert self._pace is not None, "a contender runs at a pace"
+        self._note()
+        if not self._pace.await_turn(tuples):
+            self._run.interrupt()
 
 
 def race(

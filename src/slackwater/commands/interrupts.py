@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from slackwater.runtime.local.run import LocalRun
+from slackwater.runtime.recorded import RecordedRun
 
 
 @contextmanager
-def interruptible(run: LocalRun) -> Iterator[None]:
+def interruptible(run: RecordedRun) -> Iterator[None]:
     """While inside, SIGINT interrupts the run instead of raising KeyboardInterrupt."""
     if threading.current_thread() is not threading.main_thread():
         # Only the main thread may set handlers, and only it is sent signals.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -75,7 +76,9 @@ def _check_names(given: list[str], needed: tuple[str, ...]) -> None:
 
 
 def _with_options(bound: Bound, overrides: dict[str, str | None]) -> Bound:
-    given = {name: duration_of(name.replace("_", "-"), value) for name, value in overrides.items() if value is not None}
+    given: dict[str, Any] = {
+        name: duration_of(name.replace("_", "-"), value) for name, value in overrides.items() if value is not None
+    }
     query = bound.query
     options: Options = replace(query.options, **given)
     if isinstance(query, JoinQuery):

@@ -9,28 +9,22 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from slackwater.kernel import Emission
 from slackwater.model.time import format_duration
-from slackwater.runtime.local.run import LocalRun
+from slackwater.runtime.recorded import RecordedRun
 
 REFRESH = 0.2
 
 
 class RunProgress:
-    """Updates the bar a few times a second, whatever the rate of emissions."""
+    """Updates the bar a few times a second, however often the run ticks."""
 
-    def __init__(self, bar: Progress, run: LocalRun) -> None:
+    def __init__(self, bar: Progress, run: RecordedRun) -> None:
         self._bar, self._run = bar, run
         self._task = bar.add_task("", total=len(run.replay), rate="", slack="", late="")
         self._begun = self._shown = time.monotonic()
 
-    def emissions(self) -> Iterator[Emission]:
-        """What the run lets out, with the bar moving along."""
-        for emission in self._run.emissions():
-            yield emission
-            self.tick()
-
     def tick(self) -> None:
+        """Show how the run stands, unless that was done a moment ago."""
         now = time.monotonic()
         if now - self._shown < REFRESH:
             return
@@ -46,7 +40,7 @@ class RunProgress:
 
 
 @contextmanager
-def progress(run: LocalRun, quiet: bool) -> Iterator[RunProgress]:
+def progress(run: RecordedRun, quiet: bool) -> Iterator[RunProgress]:
     """A bar on standard error; nothing where that is not a terminal."""
     console = Console(stderr=True)
     columns = (BarColumn(), TaskProgressColumn(), *(TextColumn(f"{{task.fields[{name}]}}") for name in

@@ -10,33 +10,34 @@ from rich.table import Table
 from slackwater.commands.interrupts import interruptible
 from slackwater.commands.prepare import Prepared
 from slackwater.commands.progress import progress
+from slackwater.commands.runtimes import Runtime
 from slackwater.observe.report import Report
-from slackwater.operators.pipeline import Epochs
 from slackwater.plan.planner import plan
-from slackwater.runtime.local.run import LocalRun
 from slackwater.sinks.folder import OutputFolder
-from slackwater.sinks.rows import result_tables
 from slackwater.sources.replay import replay
 
 
 def run_query(
-    prepared: Prepared, epochs: Epochs, out: Path, counted: bool, arrival_time: str | None, quiet: bool
+    prepared: Prepared, runtime: Runtime, out: Path, counted: bool, arrival_time: str | None, quiet: bool
 ) -> Report:
     """Run a query and write what it lets out; returns the report that was written."""
     physical = plan(prepared.bound.query, counted=counted)
     arrivals = replay(physical, prepared.sources, prepared.time_unit, arrival_time, prepared.places)
-    run = LocalRun(physical, arrivals, epochs)
-    run.warm_up()
-    folder = OutputFolder(out)
-    with interruptible(run), progress(run, quiet) as bar:
-        for table in result_tables(physical, arrivals.codebook, bar.emissions()):
-            folder.results.write(table)
-    folder.results.close()
-    for position, one in enumerate(physical.inputs):
-        for what, rows in (("late", run.late_rows(position)), ("rejected", run.rejected_rows(position))):
-            if rows.num_rows:
-                folder.aside(what, one.stream.alias, rows)
-    report = run.report()
+    with runtime.begin(physical, arrivals, prepared.sources, prepared.time_unit) as run:
+        run.warm_up()
+        folder = OutputFolder(out)
+        with interruptible(run), progress(run, quiet) as bar:
+            for table in run.tables(bar.tick):
+                folder.results.write(table)
+        folder.results.close()
+        for position, one in enumerate(physical.inputs):
+            for what, rows in (
+                ("late", run.fates.late_rows(position)),
+                ("rejected", run.fates.rejected_rows(position)),
+            ):
+                if rows.num_rows:
+                    folder.aside(what, one.stream.alias, rows)
+        report = run.report()
     folder.report(report.as_json())
     return report
 

@@ -13,16 +13,15 @@ from rich.table import Table
 from slackwater.commands.interrupts import interruptible
 from slackwater.commands.prepare import Prepared
 from slackwater.commands.progress import progress
+from slackwater.commands.runtimes import Runtime
 from slackwater.judge import JudgedInput, Verdict, judge
 from slackwater.model.batch import ROW, TS
 from slackwater.model.errors import UsageError
 from slackwater.model.quality import Recall, RelativeError
 from slackwater.model.time import SECOND, format_duration
 from slackwater.observe.report import Report
-from slackwater.operators.pipeline import Epochs
 from slackwater.plan.planner import plan
-from slackwater.runtime.local.run import LocalRun
-from slackwater.sinks.rows import result_tables
+from slackwater.runtime.recorded import RecordedRun
 from slackwater.sources.replay import replay
 
 RECALLS = (0.9, 0.95, 0.99, 1.0)
@@ -42,7 +41,18 @@ class Verified:
     def as_json(self) -> dict[str, Any]:
         levels = self.levels()
         report = self.report.as_json()
-        kept = ("tuples", "in_time", "late", "filtered", "rejected", "epochs", "slack_ms", "latency_ms", "runtime")
+        kept = (
+            "tuples",
+            "in_time",
+            "late",
+            "filtered",
+            "rejected",
+            "epochs",
+            "slack_ms",
+            "latency_ms",
+            "runtime",
+            "shards",
+        )
         return {
             **self.verdict.to_json(),
             "fulfilment": {f"{x:g}": self.verdict.fulfilment(x) for x in levels},
@@ -53,7 +63,7 @@ class Verified:
                 {"t_ms": t / 1000, self.verdict.measure: value if np.isfinite(value) else None}
                 for t, value in self.verdict.measurements
             ],
-            **{name: report[name] for name in kept},
+            **{name: report[name] for name in kept if name in report},
         }
 
     def levels(self) -> tuple[float, ...]:
@@ -62,17 +72,17 @@ class Verified:
 
 
 def verify_query(
-    prepared: Prepared, epochs: Epochs, counted: bool, arrival_time: str | None,
+    prepared: Prepared, runtime: Runtime, counted: bool, arrival_time: str | None,
     period: int | None, interval: int, quiet: bool,
 ) -> Verified:  # fmt: skip
     """Run a query and judge it."""
     query = prepared.bound.query
     physical = plan(query, counted=counted, identities=True)
     arrivals = replay(physical, prepared.sources, prepared.time_unit, arrival_time, prepared.places)
-    run = LocalRun(physical, arrivals, epochs)
-    run.warm_up()
-    with interruptible(run), progress(run, quiet) as bar:
-        rows = list(result_tables(physical, arrivals.codebook, bar.emissions()))
+    with runtime.begin(physical, arrivals, prepared.sources, prepared.time_unit) as run:
+        run.warm_up()
+        with interruptible(run), progress(run, quiet) as bar:
+            rows = list(run.tables(bar.tick))
     if run.interrupted:
         raise KeyboardInterrupt
     quality = query.quality
@@ -86,16 +96,16 @@ def verify_query(
     return Verified(run.report(), verdict, target, period, interval)
 
 
-def _judged(run: LocalRun, position: int) -> JudgedInput:
+def _judged(run: RecordedRun, position: int) -> JudgedInput:
     """The rows of one input that were not rejected, with their identity and how they fared."""
     table = run.replay.tables[position]
     words = run.replay.inputs[position].words
     late = np.zeros(table.num_rows, np.bool_)
     frontier = np.zeros(table.num_rows, np.int64)
-    row, met = run.frontiers(position)
+    row, met = run.fates.frontiers(position)
     late[row], frontier[row] = True, met
     keep = np.ones(table.num_rows, np.bool_)
-    keep[run.rejected(position)] = False
+    keep[run.fates.rejected(position)] = False
     own = {"_row": words[ROW], "_ts": words[TS], "_late": late, "_frontier": frontier}
     taken = [name for name in own if name in table.column_names]
     read = {name for name, _, _ in run.plan.inputs[position].columns}

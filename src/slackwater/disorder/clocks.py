@@ -1,7 +1,8 @@
 """Stream clocks, and the smallest of them that counts.
 
-Invariant: a clock never goes back. A stream silent for longer than the idle timeout takes the smallest clock of the
-others until it speaks again; without a timeout it holds everyone back, as the published algorithms have it.
+Invariant: a clock never goes back. A stream that has parts goes by the smallest of their clocks. A stream silent for
+longer than the idle timeout takes the smallest clock of the others until it speaks again; without a timeout it holds
+everyone back, as the published algorithms have it.
 
 References: 004 §2.2.1 (local current time, delay, skew, slowest stream).
 """
@@ -15,31 +16,64 @@ from slackwater.disorder.state import (
     LARGEST,
     LARGEST_DELAY,
     NOW,
+    PART_CLOCK,
+    PART_HEARD,
+    PART_IDLE,
+    PART_STREAM,
     SLACK,
     SLACK_CHANGES,
     SLACK_LOG,
+    Arrivals,
     Clockwork,
     Policy,
 )
-from slackwater.model.batch import Words
+from slackwater.model.batch import TS, Words
 from slackwater.model.time import AFTER_ALL, BEFORE_ALL
 
 
 @inner
-def hear(clock: Clockwork, s: int, t: int, now: int, passes: bool) -> int:
-    """One tuple arrives: move its stream's clock, note its delay. Returns its delay against the clock as it is now."""
+def hear(clock: Clockwork, new: Arrivals, i: int, now: int, afresh: bool) -> int:
+    """Tuple i arrives: move its stream's clock, note its delay. Returns its delay against the clock as it is now.
+
+    `afresh` says that the tuple is an epoch of its own, so that its delay counts against the clock it has just moved.
+    """
+    s, t = new.stream[i], new.words[TS, i]
     if clock.scalars[LARGEST] == BEFORE_ALL:
         clock.scalars[EPOCH_CLOCK] = t
         for each in range(len(clock.last_heard)):
             clock.last_heard[each] = now
-    clock.clocks[s] = max(clock.clocks[s], t)
-    clock.scalars[LARGEST] = max(clock.scalars[LARGEST], t)
+    if len(new.part) > 0 and new.part[i] >= 0:
+        part = new.part[i]
+        clock.parts[PART_CLOCK, part] = max(clock.parts[PART_CLOCK, part], t)
+        clock.parts[PART_HEARD, part] = now
+        clock.parts[PART_IDLE, part] = 0
+        clock.clocks[s] = max(clock.clocks[s], slowest_part(clock, s))
+    else:
+        clock.clocks[s] = max(clock.clocks[s], t)
+    if afresh:
+        clock.before[s] = clock.clocks[s]
+    clock.scalars[LARGEST] = max(clock.scalars[LARGEST], clock.clocks[s])
     clock.scalars[EPOCH_TUPLES] += 1
     clock.scalars[NOW] = now
     clock.last_heard[s] = now
-    if passes and clock.before[s] != BEFORE_ALL:
+    if new.passes[i] and clock.before[s] != BEFORE_ALL:
         clock.scalars[LARGEST_DELAY] = max(clock.scalars[LARGEST_DELAY], clock.before[s] - t)
-    return clock.clocks[s] - t
+        if len(new.behind) > 0:
+            new.behind[i] = max(0, clock.before[s] - t)
+    return max(0, clock.clocks[s] - t)
+
+
+@inner
+def slowest_part(clock: Clockwork, s: int) -> int:
+    """The smallest clock among the parts of a stream that are not idle; the largest where all are."""
+    smallest = AFTER_ALL
+    largest = BEFORE_ALL
+    for p in range(clock.parts.shape[1]):
+        if clock.parts[PART_STREAM, p] == s:
+            largest = max(largest, clock.parts[PART_CLOCK, p])
+            if clock.parts[PART_IDLE, p] == 0:
+                smallest = min(smallest, clock.parts[PART_CLOCK, p])
+    return largest if smallest == AFTER_ALL else smallest
 
 
 @inner
@@ -47,6 +81,12 @@ def mark_idle(clock: Clockwork, now: int, timeout: int) -> None:
     """Note which streams have been silent for longer than the timeout (negative: never)."""
     if timeout < 0:
         return
+    for p in range(clock.parts.shape[1]):
+        if clock.parts[PART_IDLE, p] == 0 and now - clock.parts[PART_HEARD, p] > timeout:
+            clock.parts[PART_IDLE, p] = 1
+            s = clock.parts[PART_STREAM, p]
+            clock.clocks[s] = max(clock.clocks[s], slowest_part(clock, s))
+            clock.scalars[LARGEST] = max(clock.scalars[LARGEST], clock.clocks[s])
     for s in range(len(clock.clocks)):
         silent = now - clock.last_heard[s] > timeout
         if silent and clock.idle[s] == 0:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from slackwater.model.batch import Words
 from slackwater.model.errors import UsageError
 from slackwater.model.options import Options
 from slackwater.model.quality import Complete, Delay, NoWait, Quality
@@ -25,6 +26,17 @@ class Measured:
     slack: int
 
 
+@dataclass(frozen=True)
+class Arrived:
+    """Tuples that passed their filters, in arrival order."""
+
+    stream: Words
+    words: Words
+    behind: Words
+    """How far each was behind its stream's clock when the epoch began: the slack that would have kept it in time, but
+    for what the waiting for slower streams gives."""
+
+
 class SlackController(Protocol):
     """Chooses the slack K that all inputs of a query share (Same-K policy, 004 Theorem 4.1)."""
 
@@ -35,6 +47,12 @@ class SlackController(Protocol):
     next_adaptation: int
     """Event time at which `adapt` is due; AFTER_ALL for never."""
 
+    learns: bool
+    """Whether it wants to be shown every arrival."""
+
+    def learn(self, arrived: Arrived) -> None:
+        """Note arrivals."""
+
     def adapt(self, measured: Measured) -> None:
         """Choose `slack` and `next_adaptation` anew."""
 
@@ -42,7 +60,16 @@ class SlackController(Protocol):
         """One line for EXPLAIN and the report."""
 
 
-class FixedSlack:
+class Unlearning:
+    """What controllers have in common that look at no tuple."""
+
+    learns = False
+
+    def learn(self, arrived: Arrived) -> None:
+        """Nothing to note."""
+
+
+class FixedSlack(Unlearning):
     """K never changes. With 0 this is No-K-slack: only the slowest stream is waited for.
 
     >>> FixedSlack(2_000_000).describe()
@@ -64,7 +91,7 @@ class FixedSlack:
         return f"fixed slack of {format_duration(self.slack)}"
 
 
-class LargestDelay:
+class LargestDelay(Unlearning):
     """K is the largest delay seen so far (Max-K-slack).
 
     A tuple that sets a new largest delay is itself late: its delay is only known once it is here.

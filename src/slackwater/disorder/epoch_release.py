@@ -40,9 +40,9 @@ def release_sorted(
     """
     n = new.words.shape[1]
     for i in range(begin, n):
-        s, t = new.stream[i], new.words[TS, i]
+        t = new.words[TS, i]
         now = new.heard[i] if len(new.heard) > 0 else max(clock.scalars[LARGEST], t)
-        delay = hear(clock, s, t, now, new.passes[i])
+        delay = hear(clock, new, i, now, False)
         if new.passes[i]:
             if t < clock.scalars[FRONTIER]:
                 n_out = pass_late(clock, new, i, delay, out, n_out)
@@ -63,9 +63,8 @@ def release_unsorted(new: Arrivals, begin: int, policy: Policy, clock: Clockwork
     n = new.words.shape[1]
     closed, closed_at = clock.scalars[EPOCH_CLOCK], clock.scalars[NOW]
     for i in range(begin, n):
-        s, t = new.stream[i], new.words[TS, i]
-        now = new.heard[i] if len(new.heard) > 0 else max(clock.scalars[LARGEST], t)
-        out.delay[i] = hear(clock, s, t, now, new.passes[i])
+        now = new.heard[i] if len(new.heard) > 0 else max(clock.scalars[LARGEST], new.words[TS, i])
+        out.delay[i] = hear(clock, new, i, now, False)
         out.cutoff[i] = clock.scalars[FRONTIER]
         out.clock[i], out.moment[i] = closed, closed_at
         if epoch_is_full(clock, policy) or (policy.ends_here and i == n - 1):

@@ -12,11 +12,11 @@ from typing import Literal
 import numpy as np
 
 from slackwater.disorder import state as st
-from slackwater.disorder.controllers import Measured, SlackController
+from slackwater.disorder.controllers import Arrived, Measured, SlackController
 from slackwater.disorder.epoch_release import end_silent_epoch, let_out_up_to, release_sorted, release_unsorted
 from slackwater.disorder.run import Run
 from slackwater.disorder.tuple_release import drain_all, release_each
-from slackwater.kernel import Change, changed, decode_json, decode_words, encode_json, encode_words
+from slackwater.kernel import NOTHING, Change, changed, decode_json, decode_words, encode_json, encode_words
 from slackwater.model.batch import Batch, Words
 from slackwater.model.time import AFTER_ALL, BEFORE_ALL
 
@@ -39,6 +39,8 @@ class ReleaseSpec:
     epoch_tuples: int = 0
     epoch_span: int = 0
     idle_timeout: int | None = None
+    part_rows: tuple[int, ...] = ()
+    """Per stream, the row that tells its parts apart, or NO_PART; empty: no stream has parts."""
 
 
 class Release:
@@ -59,6 +61,7 @@ class Release:
         self._clock.scalars[st.FREE] = 1024
         self._slack_log: list[tuple[int, int]] = []
         self._ended = False
+        self._part_numbers: dict[tuple[int, int], int] = {}
         self._chunks: dict[str, int] = {}
         self._persisted = 0
 
@@ -68,15 +71,37 @@ class Release:
 
     def let_out(self, batch: Batch, end: bool = False) -> Iterator[Run]:
         """Take in arrivals; yield what may be processed now. With `end`, everything."""
-        new = st.arrivals(batch)
+        new = st.arrivals(batch, self._parts_of(batch), self.controller.learns)
         begin = 0
         while begin < len(batch):
+            first = begin
             begin, run = self._stretch(batch, new, begin)
+            if self.controller.learns:
+                self.controller.learn(_arrived(batch, new.behind, first, begin))
             self._consult_controller()
             if len(run) or self._unsorted:
                 yield run
         if end:
             yield self._flush()
+
+    def _parts_of(self, batch: Batch) -> Words:
+        """The number of the part that each arrival belongs to; parts not heard of before get one."""
+        if not self.spec.part_rows:
+            return NOTHING
+        part = np.full(len(batch), st.NO_PART, np.int64)
+        for stream, row in enumerate(self.spec.part_rows):
+            mine = np.flatnonzero(batch.stream == stream)
+            if row != st.NO_PART:
+                names, place = np.unique(batch.words[row, mine], return_inverse=True)
+                part[mine] = np.array([self._part(stream, name) for name in names.tolist()], np.int64)[place]
+        return part
+
+    def _part(self, stream: int, name: int) -> int:
+        number = self._part_numbers.setdefault((stream, name), len(self._part_numbers))
+        if number == self._clock.parts.shape[1]:
+            fresh = np.array([[stream], [BEFORE_ALL], [BEFORE_ALL], [0]])
+            self._clock = self._clock._replace(parts=np.hstack([self._clock.parts, fresh]))
+        return number
 
     def beat(self, now: int) -> Run:
         """End an epoch in which nothing arrived, at a moment by the clock of the arrival times."""
@@ -191,7 +216,8 @@ class Release:
     def changes(self) -> list[Change]:
         """The clocks, and the tuples held since the last call as a chunk of their own."""
         clock = {name: array.tolist() for name, array in self._clock._asdict().items() if name != "slack_log"}
-        entries = [changed("release", "clock", encode_json(clock | {"slack": self.controller.slack}))]
+        own = {"slack": self.controller.slack, "part_names": list(self._part_numbers)}
+        entries = [changed("release", "clock", encode_json(clock | own))]
         if not self._chunked:
             return [*entries, changed("release", WHOLE, encode_words(self._held_columns()))]
         for key in [key for key, newest in self._chunks.items() if newest <= self.frontier]:
@@ -232,6 +258,8 @@ class Release:
             elif entry.key == "clock":
                 saved = decode_json(entry.value)
                 self.controller.slack = saved["slack"]
+                self._part_numbers = {(s, name): number for number, (s, name) in enumerate(saved["part_names"])}
+                self._clock = self._clock._replace(parts=np.zeros((st.PART_ROWS, len(self._part_numbers)), np.int64))
                 for name, array in self._clock._asdict().items():
                     if name in saved:
                         array[:] = saved[name]
@@ -264,3 +292,8 @@ class Release:
         held.free[:spare] = np.arange(held.pool.shape[1] - 1, count - 1, -1)
         self._held = held
         self._clock.scalars[st.FREE] = spare
+
+
+def _arrived(batch: Batch, behind: Words, begin: int, end: int) -> Arrived:
+    passing = begin + np.flatnonzero(batch.passes[begin:end])
+    return Arrived(batch.stream[passing], batch.words[:, passing], behind[passing])

@@ -48,15 +48,29 @@ class Clockwork(NamedTuple):
     scalars: Words
     slack_log: Words
     """Columns (largest clock, K from there on)."""
+    parts: Words
+    """A column per part of a stream, where streams have parts: see the rows below."""
+
+
+# Rows of `Clockwork.parts`.
+PART_STREAM, PART_CLOCK, PART_HEARD, PART_IDLE = range(4)
+PART_ROWS = 4
+NO_PART = -1
 
 
 class Arrivals(NamedTuple):
-    """A batch as compiled code sees it; `heard` is empty where arrival times are not known."""
+    """A batch as compiled code sees it.
+
+    `heard` is empty where arrival times are not known, `part` where streams have no parts. `behind` is written: how far
+    each tuple was behind its stream's clock at the beginning of the epoch; it is empty where nobody asks.
+    """
 
     stream: Words
     words: Words
     passes: Flags
     heard: Words
+    part: Words
+    behind: Words
 
 
 class Policy(NamedTuple):
@@ -102,7 +116,8 @@ def clockwork(streams: int, slack: int) -> Clockwork:
     unheard = np.full(streams, BEFORE_ALL, np.int64)
     none = np.zeros(streams, np.int64)
     log = np.zeros((2, SLACK_LOG), np.int64)
-    return Clockwork(unheard, unheard.copy(), unheard.copy(), none, none.copy(), scalars, log)
+    parts = np.zeros((PART_ROWS, 0), np.int64)
+    return Clockwork(unheard, unheard.copy(), unheard.copy(), none, none.copy(), scalars, log, parts)
 
 
 def buffers(heaps: int, rows: int, capacity: int) -> Buffers:
@@ -137,10 +152,11 @@ def grown(old: Buffers, capacity: int, clock: Clockwork) -> Buffers:
     return new
 
 
-def arrivals(batch: Batch) -> Arrivals:
-    """A batch for compiled code."""
+def arrivals(batch: Batch, part: Words, asked: bool) -> Arrivals:
+    """A batch for compiled code; `asked` says that somebody wants to know how far tuples were behind."""
+    behind = np.zeros(len(batch) if asked else 0, np.int64)
     heard = np.empty(0, np.int64) if batch.heard is None else batch.heard
-    return Arrivals(batch.stream, np.ascontiguousarray(batch.words), batch.passes, heard)
+    return Arrivals(batch.stream, np.ascontiguousarray(batch.words), batch.passes, heard, part, behind)
 
 
 def room(tuples: int, rows: int) -> Room:

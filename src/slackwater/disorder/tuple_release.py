@@ -39,9 +39,9 @@ def release_each(
     for i in range(begin, new.words.shape[1]):
         s, t = new.stream[i], new.words[TS, i]
         now = new.heard[i] if len(new.heard) > 0 else max(clock.scalars[LARGEST], t)
-        moved = t > clock.clocks[s]
-        clock.before[s] = max(clock.clocks[s], t)
-        delay = hear(clock, s, t, now, new.passes[i])
+        before = clock.clocks[s]
+        delay = hear(clock, new, i, now, True)
+        moved = clock.clocks[s] > before
         clock.scalars[EPOCHS] += 1
         if policy.follow:
             follow_largest_delay(clock)

@@ -21,3 +21,6 @@ class Options:
     """How far ahead of its stream's clock a tuple may be before it must be confirmed by later ones."""
     idle_timeout: int | None = None
     """A stream silent for longer no longer holds the others back; None: it holds them for ever."""
+    clock_by: str | None = None
+    """A column that tells the parts of a stream apart, such as the partition it was read from: the stream's clock is
+    then the smallest of its parts', so that a part which lags behind is waited for."""

@@ -6,6 +6,8 @@ as far as a float can tell weights apart. Memory is bounded by MOST_VALUES and M
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -66,6 +68,33 @@ class Distribution:
         self._values, self._weights = _merged(values, weights)
         if len(self._values) > MOST_VALUES:
             self._values, self._weights = _merged(_four_digits(self._values), self._weights)
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it as plain data, for another process to `merge`."""
+        self._settle()
+        return {
+            "weight": self.weight,
+            "sum": self._sum,
+            "values": self._values.tolist(),
+            "weights": self._weights.tolist(),
+        }
+
+    def merge(self, other: dict[str, Any]) -> None:
+        """Count what another one has counted.
+
+        >>> seen, elsewhere = Distribution(), Distribution()
+        >>> elsewhere.add(np.array([10, 30]), np.array([3, 1]))
+        >>> seen.merge(elsewhere.as_json())
+        >>> seen.mean, seen.quantile(0.5)
+        (15.0, 10)
+        """
+        if other["weight"]:
+            self.weight += other["weight"]
+            self._sum += other["sum"]
+            self._pending.append((np.array(other["values"], np.int64), np.array(other["weights"], np.float64)))
+            self._entries += len(other["values"])
+            if self._entries >= MOST_PENDING:
+                self._settle()
 
     @property
     def mean(self) -> float | None:

@@ -61,6 +61,14 @@ class LatencyUse:
             if emission.moment is not None:
                 self._wall.add(emission.moment - emission.ts, emission.weight)
 
+    def told(self) -> dict[str, Any]:
+        """The waiting as plain data, for another process to `hear`."""
+        return self._waits.as_json()
+
+    def hear(self, told: dict[str, Any]) -> None:
+        """Count the waiting that another process has told of."""
+        self._waits.merge(told)
+
     def as_ms(self) -> dict[str, float | None]:
         """avg, p50, p95 and p99, in milliseconds; None where nothing was let out before the end."""
         return _quantiles(self._waits)
@@ -94,6 +102,8 @@ class Report:
     seconds: float
     interrupted: bool
     aliases: tuple[str, ...]
+    shards: int | None = None
+    """Into how many parts the work was cut, where a runtime cuts it."""
 
     @property
     def tuples(self) -> int:
@@ -126,6 +136,7 @@ class Report:
             "throughput_tps": round(self.tuples / self.seconds, 1) if self.seconds > 0 else None,
             "compute_ms_per_tuple": round(1000 * self.seconds / self.tuples, 6) if self.tuples else None,
             "runtime": self.runtime,
+            **({} if self.shards is None else {"shards": self.shards}),
             "epochs": seen.epochs,
             "quality": self.quality,
             "controller": self.controller,

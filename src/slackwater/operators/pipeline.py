@@ -20,7 +20,7 @@ from slackwater.kernel import NO_LATE, NOTHING, Change, Emission, Late, Observat
 from slackwater.model.batch import ROW, TS, Batch, Words
 from slackwater.operators.output import Output
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 
 
 class Operator(Protocol):
@@ -65,6 +65,7 @@ class Pipeline:
         epochs: Epochs,
         max_ahead: int,
         idle_timeout: int | None = None,
+        part_rows: tuple[int, ...] = (),
     ) -> None:
         self._spec, self._operator = spec, operator
         discipline = ReleaseSpec(
@@ -75,6 +76,7 @@ class Pipeline:
             epochs.tuples,
             epochs.span,
             idle_timeout,
+            part_rows,
         )
         self._ordered = epochs.each_tuple or spec.needs_order
         self._admission = Admission(spec.streams, max_ahead)

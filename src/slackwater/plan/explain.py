@@ -73,6 +73,8 @@ def _waiting(plan: PhysicalPlan) -> list[str]:
     )
     if options.idle_timeout is not None:
         lines.append(f"a stream silent for {format_duration(options.idle_timeout)} no longer holds the others back")
+    if options.clock_by is not None:
+        lines.append(f"the clock of a stream is the smallest among its parts, told apart by {options.clock_by}")
     return lines
 
 

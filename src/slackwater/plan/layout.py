@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from slackwater.disorder.state import NO_PART
 from slackwater.expressions.tree import Column, Expr, columns_of
 from slackwater.language.bound import StreamRef
 from slackwater.model.batch import FIRST_COLUMN, ROW, TS
@@ -41,8 +42,14 @@ class InputLayout:
         self._next += 1
         return self._next - 1
 
-    def finish(self) -> InputPlan:
-        """Fix the layout; what only filters and computed rows read is placed behind the rows that are shipped."""
+    def finish(self, clock_by: str | None = None) -> InputPlan:
+        """Fix the layout; what only filters and computed rows read is placed behind the rows that are shipped.
+
+        `clock_by` names the column that tells the parts of a stream apart, where the stream has it.
+        """
+        part_row = NO_PART
+        if clock_by is not None and clock_by in self._stream.schema:
+            part_row = self.column(clock_by)
         shipped = self._next
         for expr in (*self._stream.filters, *(expr for expr, _ in self._computed)):
             for _, name in columns_of(expr):
@@ -55,4 +62,5 @@ class InputLayout:
             tuple(Computed(expr, row, role) for (expr, role), row in self._computed.items()),
             shipped,
             self._next,
+            part_row,
         )

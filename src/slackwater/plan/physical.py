@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from slackwater.disorder.state import NO_PART
 from slackwater.expressions.tree import Expr
 from slackwater.language.bound import BoundQuery, StreamRef
 from slackwater.model.options import Options
@@ -48,6 +49,8 @@ class InputPlan:
     """Rows shipped to the kernel."""
     all_rows: int
     """Rows including those that only filters read."""
+    part_row: int = NO_PART
+    """The row that tells the parts of the stream apart, where it has parts."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,12 @@ class PhysicalPlan:
     """Joins: the (stream, column) that each kernel column holds."""
     quality: Quality
     options: Options
+
+    @property
+    def part_rows(self) -> tuple[int, ...]:
+        """Per input, the row of its parts; empty where no input has any."""
+        rows = tuple(one.part_row for one in self.inputs)
+        return rows if any(row != NO_PART for row in rows) else ()
 
     @property
     def counted(self) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from slackwater.disorder.state import NO_PART
 from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_of
 from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery
 from slackwater.language.bound import Output as SelectItem
@@ -19,7 +20,7 @@ from slackwater.operators.algebra import AggregateSpec
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
 from slackwater.plan.layout import InputLayout
-from slackwater.plan.physical import IDENTITY, OutputColumn, PhysicalPlan
+from slackwater.plan.physical import IDENTITY, InputPlan, OutputColumn, PhysicalPlan
 
 UTC = pa.timestamp("us", "UTC")
 ARROW_OF = {
@@ -66,7 +67,8 @@ def _plan_join(query: JoinQuery, counted: bool) -> PhysicalPlan:
     selected = () if counted else query.outputs
     emitted = tuple(dict.fromkeys(pair for item in selected for pair in sorted(columns_of(item.expr))))
     emit = tuple((stream, layouts[stream].column(name)) for stream, name in emitted)
-    inputs = tuple(layout.finish() for layout in layouts)
+    inputs = tuple(layout.finish(query.options.clock_by) for layout in layouts)
+    _check_parts(query, inputs)
     operator = WindowJoin(
         tuple(stream.range or 0 for stream in query.streams),
         tuple(equalities),
@@ -78,6 +80,13 @@ def _plan_join(query: JoinQuery, counted: bool) -> PhysicalPlan:
     )
     outputs = tuple(_join_output(query, item, emitted) for item in selected)
     return PhysicalPlan(query, inputs, operator, outputs, emitted, query.quality, query.options)
+
+
+def _check_parts(query: BoundQuery, inputs: tuple[InputPlan, ...]) -> None:
+    column = query.options.clock_by
+    if column is not None and all(one.part_row == NO_PART for one in inputs):
+        names = ", ".join(one.stream.alias for one in inputs)
+        raise UsageError(f"option clock_by = '{column}': there is no column of that name in {names}")
 
 
 def _equal_sides(condition: Expr) -> tuple[tuple[int, Expr], tuple[int, Expr]] | None:
@@ -111,7 +120,8 @@ def _plan_aggregate(query: AggregateQuery, identities: bool) -> PhysicalPlan:
         else:
             row = layout.value(call.argument, "argument")
             specs.append(AggregateSpec(call.function, row, call.argument.kind, call.parameter))
-    one = layout.finish()
+    one = layout.finish(query.options.clock_by)
+    _check_parts(query, (one,))
     assert query.stream.range is not None, "binding an aggregate without a window"
     operator = WindowAggregate(query.stream.range, query.stream.slide, keys, tuple(specs), one.rows)
     return PhysicalPlan(

@@ -19,4 +19,4 @@ def kernel_for(plan: PhysicalPlan, epochs: Epochs, codebook: Codebook, max_ahead
     options = plan.options
     controller = controller_for(plan.quality, options)
     ahead = options.max_ahead if max_ahead is None else max_ahead
-    return Pipeline(spec, operator, controller, epochs, ahead, options.idle_timeout)
+    return Pipeline(spec, operator, controller, epochs, ahead, options.idle_timeout, plan.part_rows)

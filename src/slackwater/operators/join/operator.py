@@ -21,6 +21,7 @@ from slackwater.kernel import Change, changed, decode_words, encode_words
 from slackwater.model.batch import TS, Words
 from slackwater.model.errors import DataError
 from slackwater.model.time import BEFORE_ALL
+from slackwater.operators.join.accounts import JoinLedger
 from slackwater.operators.join.enumerate import NO_ROOM, OVERFLOW, TOO_MANY, Arriving, Probes, join_run, search_space
 from slackwater.operators.join.probing import Equality, ProbePlan, plan_probes
 from slackwater.operators.join.store import WindowStore
@@ -83,6 +84,12 @@ class JoinOperator:
             return no_condition()
         places = {(stream, column): row for stream, column, row in self.spec.columns}
         return compile_condition(self.spec.conditions, lambda stream, name: places[stream, name], encode_text)
+
+    def ledger(self, retention: int, width: int, stretches: int) -> JoinLedger:
+        """Empty books for this join: stretches of event time of this width, late tuples priced within the retention."""
+        reads = tuple(streams_of(condition) for condition in self.spec.conditions)
+        plan = plan_probes(self.spec.streams, self.spec.equalities, reads, counted=True)
+        return JoinLedger(plan, self._windows, self.spec.rows, self._condition, retention, width, stretches)
 
     def process(self, run: Run, ordered: bool) -> Iterator[Output]:
         """Take in a run; yield its results."""

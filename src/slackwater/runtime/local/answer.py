@@ -13,7 +13,6 @@ from slackwater.operators.pipeline import Epochs
 from slackwater.plan.planner import plan
 from slackwater.runtime.local.run import LocalRun
 from slackwater.sinks.folder import plain_text
-from slackwater.sinks.rows import result_tables
 from slackwater.sources.binding import bind_to_tables, left_out
 from slackwater.sources.replay import replay as arrivals_of
 
@@ -49,11 +48,11 @@ def replay(
     physical = plan(bound.query, counted=count)
     arrivals = arrivals_of(physical, streams, time_unit)
     run = LocalRun(physical, arrivals, epochs or Epochs(each_tuple=True))
-    tables = list(result_tables(physical, arrivals.codebook, run.emissions()))
+    tables = list(run.tables())
     aliases = [one.stream.alias for one in physical.inputs]
     return Answer(
         pa.concat_tables(plain_text(tables)),
-        {alias: run.late_rows(i) for i, alias in enumerate(aliases)},
-        {alias: run.rejected_rows(i) for i, alias in enumerate(aliases)},
+        {alias: run.fates.late_rows(i) for i, alias in enumerate(aliases)},
+        {alias: run.fates.rejected_rows(i) for i, alias in enumerate(aliases)},
         run.report().as_json(),
     )

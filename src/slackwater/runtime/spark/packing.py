@@ -11,19 +11,22 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from slackwater.disorder.state import NO_PART
 from slackwater.model.batch import ROW, TS, Words
 from slackwater.model.errors import DataError
-from slackwater.model.schema import Kind
+from slackwater.model.schema import NULL_WORD, Kind
 from slackwater.plan.physical import InputPlan
 from slackwater.runtime.spark.aside import aside_table
 from slackwater.runtime.spark.blocks import as_bytes, write_block
+from slackwater.runtime.spark.functions import register_here, registered
 from slackwater.sources.codebook import Codebook
-from slackwater.sources.encode import GOOD, REASONS, Reasons
+from slackwater.sources.encode import GOOD, REASONS, UTC, Reasons, encode_time
 from slackwater.sources.ingest import ingest
 
 PACKED = "shard int, stream int, part long, header string, block binary, turned_away binary"
@@ -79,7 +82,10 @@ class HashedText(Codebook):
 def packer(packing: Packing) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that mapInArrow runs over the partitions of one input."""
 
+    functions = registered()
+
     def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        register_here(functions)
         part = _partition()
         for number, batch in enumerate(_gathered(batches)):
             yield _packed(packing, pa.Table.from_batches([batch]), part * 1_000_000 + number)
@@ -125,7 +131,7 @@ def _packed(packing: Packing, table: pa.Table, part: int) -> pa.RecordBatch:
     bad = np.bincount(taken.reasons[~good], minlength=len(REASONS))
     header = {
         "oldest": int(words[TS, keep].min()) if keep.any() else None,
-        "told": told(words[TS, good], packing.max_ahead),
+        "told": _told_by_part(packing, words[:, good], codebook),
         "filtered": int(np.count_nonzero(good & ~taken.passes)),
         "rejected": {REASONS[code]: int(count) for code, count in enumerate(bad) if code != GOOD and count},
         "end": ended,
@@ -158,7 +164,9 @@ def _packed(packing: Packing, table: pa.Table, part: int) -> pa.RecordBatch:
 def _turned_away(packing: Packing, table: pa.Table, reasons: Reasons) -> bytes:
     """The rows that can move no clock, as rows."""
     bad = np.flatnonzero(reasons != GOOD)
-    rows = table.take(pa.array(bad)).to_pylist()
+    taken = table.take(pa.array(bad))
+    columns = {name: _written(taken.column(name)) for name in taken.column_names}
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return as_bytes(
         aside_table(
             [packing.plan.stream.alias] * len(bad),
@@ -166,6 +174,20 @@ def _turned_away(packing: Packing, table: pa.Table, reasons: Reasons) -> bytes:
             rows=[json.dumps(row, default=str) for row in rows],
         )
     )
+
+
+def _written(column: pa.ChunkedArray) -> list[Any]:
+    """A column as JSON can hold it: a moment that no calendar has is told as the number it is.
+
+    >>> _written(pa.chunked_array([pa.array([0, 2**62], pa.timestamp("us"))]))
+    ['1970-01-01 00:00:00', 4611686018427387904]
+    """
+    if not pa.types.is_timestamp(column.type):
+        return column.to_pylist()
+    raw = column.cast(pa.int64()).to_pylist()
+    moments, why = encode_time(column, "us")
+    known = iter(pa.array(moments[why == GOOD]).cast(UTC).to_pylist())
+    return [str(next(known).replace(tzinfo=None)) if code == GOOD else raw[i] for i, code in enumerate(why.tolist())]
 
 
 def _shard_of(packing: Packing, words: Words) -> Words:
@@ -184,6 +206,19 @@ def _mixed(z: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
+
+
+def _told_by_part(packing: Packing, words: Words, codebook: HashedText) -> list[tuple[str | int | None, list[int]]]:
+    """What a header tells of every part of the stream; of all of it where it has none."""
+    row = packing.plan.part_row
+    if row == NO_PART:
+        return [(None, told(words[TS], packing.max_ahead))]
+    texts = row in packing.text_rows
+    parts = []
+    for name in np.unique(words[row]).tolist():
+        named = None if name == NULL_WORD else codebook[name] if texts else name
+        parts.append((named, told(words[TS, words[row] == name], packing.max_ahead)))
+    return parts
 
 
 def told(ts: Words, max_ahead: int) -> list[int]:

@@ -1,14 +1,14 @@
 """The stateful operator: a Spark state machine that hosts one shard per key.
 
-Invariant: what a micro-batch changes is written before it ends, as (cell, key) -> bytes entries; a worker that kept
-the shard of the last micro-batch goes on with it, any other restores it from the store. Exactly once comes from
-Spark.
+Invariant: what a micro-batch changes is written before it ends. A worker that kept the shard goes on with it; where
+other workers ran micro-batches in between, it reads what those wrote and nothing else; a worker that has never seen the
+shard reads all of it. Exactly once comes from Spark.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pandas as pd
@@ -16,31 +16,40 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from slackwater.kernel import Change, Emission, Late
+from slackwater.kernel import Emission, Late
+from slackwater.model.time import MILLISECOND
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.spark.aside import ahead_table, late_table
 from slackwater.runtime.spark.blocks import as_bytes
+from slackwater.runtime.spark.functions import register_here, registered
 from slackwater.runtime.spark.shard import Block, Shard
+from slackwater.runtime.spark.store import Mark, ShardStore
 from slackwater.sinks.folder import plain_text
 from slackwater.sinks.rows import result_tables
 
 EMITTED = "kind string, note string, block binary"
-ROWS, METRICS, ASIDE = "rows", "metrics", "aside"
+ROWS, METRICS, ASIDE, LATENCY = "rows", "metrics", "aside", "latency"
 BLOCK = ("stream", "part", "header", "block", "turned_away")
 
-_kept: dict[tuple[str, str], tuple[int, Shard]] = {}
-"""Shards of this worker between micro-batches, with the epoch they have seen: (query run, shard) -> (epoch, shard)."""
+_kept: dict[tuple[str, str], tuple[Mark, Shard]] = {}
+"""Shards of this worker between micro-batches, by (query run, shard), with the mark they are up to date with."""
 
 
 class ShardProcessor(StatefulProcessor):
     """Blocks in; results, late tuples and metrics out."""
 
-    def __init__(self, plan: PhysicalPlan, text_rows: tuple[tuple[int, ...], ...], fingerprint: str) -> None:
+    def __init__(
+        self, plan: PhysicalPlan, text_rows: tuple[tuple[int, ...], ...], fingerprint: str, beats: bool = False
+    ) -> None:
         self._plan, self._text_rows, self._fingerprint = plan, text_rows, fingerprint
+        self._functions = registered()
+        self._beats = beats
+        """Whether moments count: streams are told silent by the clock on the wall, also while nothing arrives."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self._state = handle.getMapState("kernel", "cell string, key string", "value binary")
-        self._epoch = handle.getValueState("epoch", "epoch long")
+        register_here(self._functions)
+        self._handle = handle
+        self._store = ShardStore(handle)
 
     def handleInputRows(  # noqa: N802
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
@@ -50,45 +59,71 @@ class ShardProcessor(StatefulProcessor):
             for frame in rows
             for stream, part, header, block, away in frame[list(BLOCK)].itertuples(index=False)
         ]
-        seen = self._epoch.get()
-        epoch = 0 if seen is None else int(seen[0])
-        name = (_query_run(), str(key[0]))
-        kept = _kept.pop(name, None)
-        shard = kept[1] if kept is not None and kept[0] == epoch else self._restored(epoch)
-        yield from self._answer(shard, blocks)
-        self._persist(shard)
-        self._epoch.update((epoch + 1,))
-        if name[0]:
-            _kept[name] = (epoch + 1, shard)
-        yield _line(METRICS, note=json.dumps({"shard": int(key[0]), **shard.metrics()}))
+        now = self._moment(timerValues)
+        yield from self._turn(key, lambda shard: shard.epoch(blocks, now), now)
+        for block in blocks:
+            if block.turned_away is not None:
+                yield _line(ASIDE, block.turned_away)
 
-    def _answer(self, shard: Shard, blocks: list[Block]) -> Iterator[pd.DataFrame]:
+    def handleExpiredTimer(  # noqa: N802
+        self, key: Any, timerValues: Any, expiredTimerInfo: Any
+    ) -> Iterator[pd.DataFrame]:
+        """Nothing has arrived for so long that a stream may be silent."""
+        now = self._moment(timerValues)
+        if now is not None:
+            yield from self._turn(key, lambda shard: shard.beat(now), now)
+
+    def _moment(self, timer_values: Any) -> int | None:
+        return int(timer_values.getCurrentProcessingTimeInMs()) * MILLISECOND if self._beats else None
+
+    def _turn(self, key: Any, epoch: Callable[[Shard], Iterator[Emission]], now: int | None) -> Iterator[pd.DataFrame]:
+        """One epoch of one shard: bring it up to date, let it work, write what changed."""
+        name = (_query_run(), str(key[0]))
+        before = self._store.mark()
+        # A shard is kept again only once its micro-batch is written: one that failed half way is of no use.
+        shard = self._current(_kept.pop(name, None), before)
+        yield from self._answer(shard, epoch(shard))
+        mark = self._store.write(before, shard.changes())
+        if name[0]:
+            _kept[name] = (mark, shard)
+        if now is not None:
+            self._set_timer(now)
+        yield _line(LATENCY, note=json.dumps(shard.latency.told()))
+        told = {"shard": int(key[0]), **shard.metrics(), **self._store.traffic()}
+        yield _line(METRICS, note=json.dumps(told))
+
+    def _set_timer(self, now: int) -> None:
+        """Wake up when every stream that has just spoken would be silent for too long."""
+        for old in list(self._handle.listTimers()):
+            self._handle.deleteTimer(old)
+        timeout = self._plan.options.idle_timeout
+        assert timeout is not None
+        self._handle.registerTimer((now + timeout) // MILLISECOND + 1)
+
+    def _current(self, kept: tuple[Mark, Shard] | None, now: Mark | None) -> Shard:
+        """The shard as the last micro-batch left it."""
+        if kept is not None and now is not None:
+            then, shard = kept
+            missed = self._store.between(then, now)
+            if missed is not None:
+                if missed:
+                    shard.restore(missed)
+                return shard
+        shard = Shard(self._plan, self._text_rows, self._fingerprint)
+        if now is not None:
+            shard.restore(self._store.everything())
+        return shard
+
+    def _answer(self, shard: Shard, emissions: Iterator[Emission]) -> Iterator[pd.DataFrame]:
         """What one micro-batch lets out: results, then the tuples that made none."""
         late: list[Late] = []
-        for table in result_tables(self._plan, shard.codebook, _with_results(shard.epoch(blocks), late)):
+        for table in result_tables(self._plan, shard.codebook, _with_results(emissions, late)):
             if table.num_rows:
                 yield _line(ROWS, as_bytes(plain_text([table])[0]))
         for tuples in late:
             yield _line(ASIDE, as_bytes(late_table(self._plan, tuples, shard.codebook)))
         for ahead in shard.take_ahead():
             yield _line(ASIDE, as_bytes(ahead_table(self._plan, ahead, shard.codebook)))
-        for block in blocks:
-            if block.turned_away is not None:
-                yield _line(ASIDE, block.turned_away)
-
-    def _persist(self, shard: Shard) -> None:
-        for change in shard.changes():
-            place = (change.cell, change.key)
-            if change.value is not None:
-                self._state.updateValue(place, (change.value,))
-            elif self._state.containsKey(place):
-                self._state.removeKey(place)
-
-    def _restored(self, epoch: int) -> Shard:
-        shard = Shard(self._plan, self._text_rows, self._fingerprint)
-        if epoch:
-            shard.restore(Change(cell, key, bytes(value)) for (cell, key), (value,) in self._state.iterator())
-        return shard
 
     def close(self) -> None:
         """Nothing to give back: kept shards wait for the next micro-batch."""

@@ -1,94 +1,80 @@
-"""Replaying recorded streams through Structured Streaming: one file an epoch and source, one micro-batch an epoch.
+"""Recorded streams as streams of files: one file an epoch and source, one micro-batch an epoch.
 
-Invariant: micro-batch e reads file e of every source, so epochs are cut on Spark as they are cut locally; the last
-file holds only the mark that the input has ended.
+Invariant: micro-batch e reads file e of every source, so epochs are cut on Spark as they are cut locally (a row that is
+read under two names comes to both in one micro-batch); the last file of every source says that the input has ended.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from slackwater.compiled import compiled
 from slackwater.model.batch import TS, Words
+from slackwater.model.schema import NULL_WORD, Kind, kind_of
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.spark.packing import END, SOURCE_ROW
-from slackwater.runtime.spark.processor import METRICS, ROWS
-from slackwater.runtime.spark.query import emitted
+from slackwater.sinks.folder import folder_name
+from slackwater.sources.encode import GOOD, NULL_TIME, UTC, encode_time
 from slackwater.sources.replay import Replay
 
-
-@dataclass
-class SparkRun:
-    """What came out of a replay."""
-
-    results: list[pa.Table] = field(default_factory=list)
-    aside: list[pa.Table] = field(default_factory=list)
-    metrics: list[dict[str, Any]] = field(default_factory=list)
-    """One entry a shard and micro-batch."""
-
-    def last_metrics(self) -> list[dict[str, Any]]:
-        """The latest entry of every shard."""
-        latest = {entry["shard"]: entry for entry in self.metrics}
-        return list(latest.values())
+BEYOND = 2**62
+"""A moment that every encoder finds out of range."""
+PLAIN = {Kind.FLOAT: pa.float64(), Kind.BOOL: pa.bool_(), Kind.TEXT: pa.string()}
 
 
-def run_replay(
-    spark: SparkSession,
-    plan: PhysicalPlan,
-    arrivals: Replay,
-    sources: Mapping[str, pa.Table],
-    epochs: Epochs,
-    shards: int,
-    time_unit: str,
-    folder: Path,
-) -> SparkRun:
-    """Run a plan over recorded streams, in micro-batches that are cut by the rule of `epochs`."""
-    cut = epoch_of_arrivals(arrivals, epochs)
-    frames = {}
+@dataclass(frozen=True)
+class Cut:
+    """In which epoch each row of each source comes."""
+
+    rows: Mapping[str, Words]
+    """Rows of a source in the order in which they are written."""
+    epoch: Mapping[str, Words]
+    """The epoch of each of them, never falling."""
+    arrivals: tuple[int, ...]
+    """How many arrivals have come by the end of each epoch."""
+
+    @property
+    def epochs(self) -> int:
+        return len(self.arrivals)
+
+
+def cut_by(plan: PhysicalPlan, arrivals: Replay, epochs: Epochs) -> Cut:
+    """Cut recorded streams; rows that can move no clock come along with the row before them."""
+    epoch = epoch_of_arrivals(arrivals, epochs)
+    # There is always a micro-batch, because the mark of the end must come with one.
+    count = int(epoch.max(initial=0)) + 1
+    rows: dict[str, Words] = {}
+    cut: dict[str, Words] = {}
     for position, one in enumerate(plan.inputs):
         source = one.stream.source
-        if source not in frames:
-            mine = arrivals.stream == position
-            frames[source] = _recorded(
-                spark, sources[source], arrivals.row[mine], cut[mine], int(cut.max(initial=-1)) + 1, folder / source
-            )
-    ran = SparkRun()
-    out = emitted(spark, plan, frames, shards, time_unit)
-    query = (
-        out.writeStream.foreachBatch(lambda frame, _: _take(ran, frame))
-        .option("checkpointLocation", str(folder / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    return ran
-
-
-def _take(ran: SparkRun, frame: DataFrame) -> None:
-    results: list[pa.Table] = []
-    for kind, note, block in frame.collect():
-        if kind == METRICS:
-            ran.metrics.append(json.loads(note))
+        if source in rows:
             continue
-        table = pa.ipc.open_stream(bytes(block)).read_all()
-        (results if kind == ROWS else ran.aside).append(table)
-    if results:
-        # Each shard gives its results in order; together they are merged by time, epoch by epoch.
-        by = next(name for name in ("_ts", "window_end", "second") if name in results[0].column_names)
-        merged = pa.concat_tables(results)
-        order = np.argsort(merged.column(by).cast(pa.int64()).to_numpy(), kind="stable")
-        ran.results.append(merged.take(pa.array(order)))
+        mine = arrivals.stream == position
+        row, when = arrivals.row[mine], epoch[mine]
+        rows[source], cut[source] = _with_unreadable(row, when, arrivals.tables[position].num_rows)
+    return Cut(rows, cut, tuple(np.searchsorted(epoch, np.arange(count), "right").tolist()))
+
+
+def _with_unreadable(row: Words, epoch: Words, count: int) -> tuple[Words, Words]:
+    if len(row) == count:
+        return row, epoch
+    others = np.setdiff1d(np.arange(count), row)
+    by_row = np.argsort(row)
+    before = np.searchsorted(row[by_row], others) - 1
+    when = np.where(before < 0, 0, epoch[by_row[np.maximum(before, 0)]] if len(row) else 0)
+    rows, epochs = np.concatenate([row, others]), np.concatenate([epoch, when])
+    order = np.argsort(epochs, kind="stable")
+    return rows[order], epochs[order]
 
 
 def epoch_of_arrivals(arrivals: Replay, epochs: Epochs) -> Words:
@@ -119,19 +105,60 @@ def cut_by_span(ts: Words, span: int) -> Words:
     return epoch
 
 
-def _recorded(spark: SparkSession, table: pa.Table, row: Words, epoch: Words, epochs: int, folder: Path) -> DataFrame:
-    """A file stream that gives one epoch a micro-batch, in order."""
-    folder.mkdir(parents=True)
-    marked = table.append_column(SOURCE_ROW, pa.array(np.arange(table.num_rows)))
-    marked = marked.append_column(END, pa.array(np.zeros(table.num_rows, np.bool_)))
-    edges = np.searchsorted(epoch, np.arange(epochs + 1))
-    nulls = [pa.nulls(1, field.type) for field in marked.schema]
-    end = pa.table(nulls, schema=marked.schema).set_column(marked.num_columns - 1, END, pa.array([True]))
-    for e in range(epochs + 1):
-        part = end if e == epochs else marked.take(pa.array(row[edges[e] : edges[e + 1]]))
-        file = folder / f"epoch-{e:08d}.parquet"
-        pq.write_table(part, file)
-        # File streams go by modification time; files written in a row may share it.
-        os.utime(file, (1_000_000 + e, 1_000_000 + e))
-    schema = spark.read.parquet(str(folder)).schema
-    return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
+def write_streams(plan: PhysicalPlan, sources: Mapping[str, pa.Table], cut: Cut, folder: Path) -> None:
+    """One file an epoch and source, with the columns that the query reads."""
+    for source, rows in cut.rows.items():
+        mine = folder / folder_name(source)
+        mine.mkdir(parents=True)
+        table = _marked(plan, source, sources[source])
+        nulls = [pa.nulls(1, field.type) for field in table.schema]
+        end = pa.table(nulls, schema=table.schema).set_column(table.num_columns - 1, END, pa.array([True]))
+        edges = np.searchsorted(cut.epoch[source], np.arange(cut.epochs + 1))
+        for e in range(cut.epochs):
+            part = table.take(pa.array(rows[edges[e] : edges[e + 1]]))
+            file = mine / f"epoch-{e:08d}.parquet"
+            pq.write_table(pa.concat_tables([part, end]) if e + 1 == cut.epochs else part, file)
+            # File streams go by modification time; files written in a row may share it.
+            os.utime(file, (1_000_000 + e, 1_000_000 + e))
+
+
+def read_streams(
+    spark: SparkSession, plan: PhysicalPlan, sources: Mapping[str, pa.Table], folder: Path
+) -> dict[str, DataFrame]:
+    """The files of every source as a stream that gives one epoch a micro-batch."""
+    frames = {}
+    for source in dict.fromkeys(one.stream.source for one in plan.inputs):
+        schema = from_arrow_schema(_marked(plan, source, sources[source].slice(0, 0)).schema)
+        reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+        frames[source] = reader.parquet(str(folder / folder_name(source)))
+    return frames
+
+
+def _marked(plan: PhysicalPlan, source: str, table: pa.Table) -> pa.Table:
+    """The columns that are read of a source, each row with its identity and the mark of the end."""
+    readers = [one for one in plan.inputs if one.stream.source == source]
+    names = [name for one in readers for name in (one.stream.schema.time, *(name for name, _, _ in one.columns))]
+    read = {name: portable(table.column(name)) for name in dict.fromkeys(names)}
+    n = table.num_rows
+    return pa.table(read | {SOURCE_ROW: pa.array(np.arange(n)), END: pa.array(np.zeros(n, np.bool_))})
+
+
+def portable(column: pa.ChunkedArray) -> pa.Array:
+    """A column in the type that Spark reads back for its kind; what cannot be a value still is none.
+
+    >>> portable(pa.chunked_array([pa.array([1, 2**64 - 1], pa.uint64())])).to_pylist()
+    [1, -9223372036854775808]
+    """
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    kind = kind_of(array.type)
+    if kind is Kind.TIME:
+        words, reasons = encode_time(array, "us")
+        moments = np.where((reasons == GOOD) | (reasons == NULL_TIME), words, BEYOND)
+        return pa.array(moments, mask=reasons == NULL_TIME).cast(UTC)
+    if pa.types.is_uint64(array.type):
+        null = array.is_null().to_numpy(zero_copy_only=False)
+        bits = array.fill_null(0).to_numpy(zero_copy_only=False)
+        return pa.array(np.where(bits > 2**63 - 1, NULL_WORD, bits.astype(np.int64)), mask=null)
+    return array.cast(pa.int64() if kind is None or kind is Kind.INT else PLAIN[kind])

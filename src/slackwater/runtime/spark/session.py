@@ -23,9 +23,14 @@ WHY = {
 JAVA = "Java 17 or newer is not found; install it (Debian and Ubuntu: openjdk-17-jre-headless), then try again"
 
 
+def java_is_there() -> bool:
+    """Whether there is a Java to start Spark with; how old it is, Spark itself will say."""
+    return shutil.which("java") is not None or "JAVA_HOME" in os.environ
+
+
 def session(master: str = "local[*]", shards: int = 2, app: str = "slackwater", **settings: str) -> SparkSession:
     """A ready session; `shards` is the number of shuffle partitions, one task a shard."""
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+    if not java_is_there():
         raise UsageError(JAVA)
     # Workers must be this interpreter: another one would not find this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

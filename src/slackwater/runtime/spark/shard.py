@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from slackwater.disorder.admission import Admission
+from slackwater.disorder.state import NO_PART
 from slackwater.kernel import Change, Emission, changed, decode_batch, decode_json, encode_batch, encode_json
 from slackwater.model.batch import TS, Batch
+from slackwater.model.schema import NULL_WORD
+from slackwater.observe.report import LatencyUse
 from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.kernels import kernel_for
@@ -54,10 +57,15 @@ class Shard:
         self._aside: Batch | None = None
         self._ahead: list[Batch] = []
         self._saved_texts = 0
+        self.latency = LatencyUse()
         self.counts = {"filtered": 0, "ahead": 0, "rejected": 0}
 
-    def epoch(self, blocks: Iterable[Block]) -> Iterator[Emission]:
-        """Take in one micro-batch and end the epoch."""
+    def beat(self, now: int) -> Iterator[Emission]:
+        """End an epoch in which no stream spoke."""
+        yield from self._measured(self.kernel.beat(now))
+
+    def epoch(self, blocks: Iterable[Block], now: int | None = None) -> Iterator[Emission]:
+        """Take in one micro-batch, heard at the moment `now` where moments count, and end the epoch."""
         ordered = sorted(blocks, key=lambda block: (block.stream, block.part))
         end = any(block.header["end"] for block in ordered)
         heard = self._hear(ordered, end)
@@ -69,21 +77,30 @@ class Shard:
             limit = self._guard.clocks[mine.stream] + self.plan.options.max_ahead
             early = mine.ts <= limit
             self._aside = None if early.all() else mine.take(np.flatnonzero(~early))
-            self.kernel.absorb(mine if early.all() else mine.take(np.flatnonzero(early)))
+            self.kernel.absorb(_at(now, mine if early.all() else mine.take(np.flatnonzero(early))))
         if self._aside is not None and (end or not self._guard.aside):
             self.counts["ahead"] += len(self._aside)
             self._ahead.append(self._aside)
             self._aside = None
-        self.kernel.absorb(heard)
-        yield from self.kernel.advance(end)
+        self.kernel.absorb(_at(now, heard))
+        yield from self._measured(self.kernel.advance(end))
+
+    def _measured(self, emissions: Iterable[Emission]) -> Iterator[Emission]:
+        self.latency = LatencyUse()
+        for emission in emissions:
+            self.latency.note(emission)
+            yield emission
 
     def _hear(self, blocks: list[Block], end: bool) -> Batch:
         """The event times of all headers that the guard admits, as tuples that move clocks and nothing else."""
         stream: list[int] = []
         ts: list[int] = []
+        part: list[int] = []
         for block in blocks:
-            stream += [block.stream] * len(block.header["told"])
-            ts += block.header["told"]
+            for name, moments in block.header["told"]:
+                stream += [block.stream] * len(moments)
+                part += [self._part(name)] * len(moments)
+                ts += moments
             self.counts["filtered"] += block.header["filtered"]
             self.counts["rejected"] += sum(block.header["rejected"].values())
             if block.header["oldest"] is not None:
@@ -91,8 +108,17 @@ class Shard:
                 self.kernel.release.hear_of(block.stream, block.header["oldest"])
         words = np.zeros((self.plan.operator.rows, len(ts)), np.int64)
         words[TS] = ts
+        for s, row in enumerate(self.plan.part_rows):
+            if row != NO_PART:
+                words[row] = np.where(np.array(stream) == s, part, words[row])
         told = Batch(np.array(stream, np.int64), words, np.zeros(len(ts), np.bool_))
         return self._guard.admit(told, end).batch
+
+    def _part(self, name: str | int | None) -> int:
+        """The word of a part's name."""
+        if name is None:
+            return NULL_WORD
+        return self.codebook.code(name) if isinstance(name, str) else name
 
     def take_ahead(self) -> list[Batch]:
         """The tuples rejected since the last call."""
@@ -122,6 +148,8 @@ class Shard:
             "held": seen.held + (0 if self._aside is None else len(self._aside)),
             "retained": seen.retained,
             "epochs": seen.epochs,
+            "idle": list(seen.idle),
+            "latency_ms": self.latency.as_ms(),
         }
 
     def changes(self) -> Iterator[Change]:
@@ -139,7 +167,7 @@ class Shard:
             yield Change(f"kernel/{entry.cell}", entry.key, entry.value)
 
     def restore(self, entries: Iterable[Change]) -> None:
-        """Take over the state of an earlier run of the same query."""
+        """Take over all state of an earlier run of the same query, or what changed since this shard last ran."""
         guard, kernel, texts = [], [], []
         for entry in entries:
             part, _, cell = entry.cell.partition("/")
@@ -149,7 +177,7 @@ class Shard:
                 kernel.append(Change(cell, entry.key, entry.value))
             elif part == "texts":
                 texts.append(entry)
-            elif entry.value is not None:
+            else:
                 self._restore_own(entry)
         for entry in sorted(texts, key=lambda entry: entry.key):
             for text in json.loads(entry.value or b"[]"):
@@ -159,8 +187,9 @@ class Shard:
         self.kernel.restore(kernel)
 
     def _restore_own(self, entry: Change) -> None:
-        assert entry.value is not None
-        if entry.key == "query":
+        if entry.value is None:
+            self._aside = None
+        elif entry.key == "query":
             if entry.value.decode() != self.fingerprint:
                 raise ValueError(
                     "this checkpoint belongs to another query or another number of shards; use a new checkpoint folder"
@@ -169,3 +198,8 @@ class Shard:
             self.counts = decode_json(entry.value)
         elif entry.key == "aside":
             self._aside = decode_batch(entry.value)[0]
+
+
+def _at(now: int | None, batch: Batch) -> Batch:
+    """The batch as heard at one moment."""
+    return batch if now is None else replace(batch, heard=np.full(len(batch), now))

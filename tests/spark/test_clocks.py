@@ -1,7 +1,8 @@
-"""A stream that falls silent, on the clock of the wall."""
+"""Clocks of streams that fall silent, or that are read from several parts."""
 
 from __future__ import annotations
 
+import json
 import time
 
 import pyarrow as pa
@@ -43,3 +44,23 @@ def test_results_come_out_although_nothing_arrives_any_more(spark, streamed, tmp
     assert query.exception() is None
     # The frontier of the two clocks is 1 s: six pairs stay behind it until both streams are told silent.
     assert found == 8
+
+
+def test_a_backlog_that_is_read_beside_the_present_is_not_late(spark, streamed, finished):
+    parts = [
+        pa.table(
+            {
+                "ts": [START + begin + i + (0 if i % 2 else 60_000) for i in range(100)],
+                "source": ["then" if i % 2 else "now" for i in range(100)],
+            }
+        )
+        for begin in (0, 100, 200)
+    ]
+    frame = streamed("s", parts)
+    query = "SELECT ts FROM s WITH NO WAIT"
+    late = finished(sw.sql(spark, query, s=frame, give="aside"), "late")
+    assert late.num_rows == 100
+    waited = f"{query} OPTIONS (clock_by = 'source')"
+    assert finished(sw.sql(spark, waited, s=frame, give="aside"), "waited").num_rows == 0
+    progress = finished.progress[-1]["observedMetrics"]["slackwater"]["shards"]
+    assert [json.loads(shard)["clocks"] for shard in progress] == [[(START + 299) * 1000]]

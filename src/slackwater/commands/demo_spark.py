@@ -1,0 +1,76 @@
+"""The race of the demo on Spark: a streaming query for each way of waiting, all of them at once.
+
+Invariant: a contender is an ordinary recorded run on Spark. Its micro-batches are cut by event time, so the outcome
+depends on the game alone and not on how fast Spark is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+
+import pyarrow as pa
+
+from slackwater.commands.demo_race import Contender, Pace
+from slackwater.commands.runtimes import ANYWHERE
+from slackwater.model.time import SECOND
+from slackwater.observe.report import Report
+from slackwater.operators.pipeline import Epochs
+from slackwater.plan.physical import PhysicalPlan
+from slackwater.runtime.local.run import LocalRun
+from slackwater.runtime.recorded import RecordedRun
+from slackwater.sources.replay import Replay
+
+MICRO_BATCHES = 40
+"""Three queries share the cores; more micro-batches would show more frames and take longer than anyone watches."""
+ONE_SHARD = 1
+"""A join by distance has no key to be cut by."""
+
+
+class SparkContender(Contender):
+    """One way of waiting on Spark; it runs as fast as Spark does, and notes a moment after every micro-batch."""
+
+    def __init__(self, run: RecordedRun) -> None:
+        super().__init__(run)
+        self._noted = 0
+
+    def run(self, pace: Pace) -> Report:
+        def tick() -> None:
+            if pace.stopped:
+                self._run.interrupt()
+            if self._run.done > self._noted:
+                self._noted = self._run.done
+                self._note()
+
+        for _ in self._run.tables(tick):
+            pass
+        self._note()
+        return self._run.report()
+
+
+def micro_batches(seconds: int) -> Epochs:
+    """How a game of so many seconds is cut.
+
+    >>> micro_batches(120).span, micro_batches(5).span
+    (3000000, 1000000)
+    """
+    return Epochs(span=max(SECOND, seconds * SECOND // MICRO_BATCHES))
+
+
+@contextmanager
+def spark_contenders(
+    queries: Sequence[tuple[PhysicalPlan, Replay]], streams: Mapping[str, pa.Table], epochs: Epochs
+) -> Iterator[list[SparkContender]]:
+    """Contenders that are ready to run; Spark starts while this process compiles what its workers will look for."""
+    from slackwater.runtime.spark.place import SparkPlace
+    from slackwater.runtime.spark.quiet import quiet_session
+
+    with ThreadPoolExecutor(1) as starter, ExitStack() as begun:
+        started = starter.submit(quiet_session, ANYWHERE, ONE_SHARD)
+        for physical, arrivals in queries:
+            LocalRun(physical, arrivals, epochs).warm_up()
+        started.result()
+        place = SparkPlace(epochs, ONE_SHARD, ANYWHERE)
+        runs = [begun.enter_context(place.begin(*query, streams, "ms")) for query in queries]
+        yield [SparkContender(run) for run in runs]

@@ -1,0 +1,130 @@
+"""A run over recorded streams, as commands see it on any runtime.
+
+Invariant: every row of the sources that made no result of its own can be named: late rows with the frontier they met,
+rejected rows with their reason. What is told at the end covers exactly the tables that were handed out.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.kernel import Observation
+from slackwater.model.batch import Words
+from slackwater.observe.report import Report
+from slackwater.plan.physical import PhysicalPlan
+from slackwater.sources.encode import AHEAD, GOOD, REASONS, UTC, Reasons
+from slackwater.sources.replay import Replay
+
+Tick = Callable[[], None]
+
+
+def no_tick() -> None:
+    """Nobody watches."""
+
+
+class RecordedRun(ABC):
+    """Take all of `tables`, then ask for the report and for late and rejected rows."""
+
+    def __init__(self, plan: PhysicalPlan, replay: Replay) -> None:
+        self.plan, self.replay = plan, replay
+        self.fates = Fates(plan, replay)
+        self.interrupted = False
+
+    @abstractmethod
+    def warm_up(self) -> None:
+        """Have everything compiled before time is measured."""
+
+    @abstractmethod
+    def tables(self, tick: Tick = no_tick) -> Iterator[pa.Table]:
+        """The results in output order, to the end of the input or until interrupted; at least one table.
+
+        `tick` is called every now and then, between two steps of the run, in the caller's thread.
+        """
+
+    def interrupt(self) -> None:
+        """Stop after the step at hand: no tuple is then half way through, so the counts of the report add up."""
+        self.interrupted = True
+
+    @property
+    @abstractmethod
+    def done(self) -> int:
+        """Arrivals taken in."""
+
+    @abstractmethod
+    def observe(self) -> Observation:
+        """Clocks, slack and counts as they are now."""
+
+    @abstractmethod
+    def report(self) -> Report:
+        """What the run amounts to so far."""
+
+
+class Fates:
+    """The source rows that came late or were rejected."""
+
+    def __init__(self, plan: PhysicalPlan, replay: Replay) -> None:
+        self._plan, self._replay = plan, replay
+        self._late: list[tuple[Words, Words, Words, Words]] = []
+        self._rejected: list[tuple[Words, Words, int]] = []
+
+    def came_late(self, stream: Words, row: Words, delay: Words, frontier: Words) -> None:
+        """Rows of these inputs met the frontier behind which they were; times are microseconds."""
+        self._late.append((stream, row, delay, frontier))
+
+    def were_rejected(self, stream: Words, row: Words, reason: int) -> None:
+        """Rows of these inputs were turned away for a reason, a place in REASONS."""
+        self._rejected.append((stream, row, reason))
+
+    def late_rows(self, position: int) -> pa.Table:
+        """Late rows of one input: stream, delay (milliseconds), the frontier they met, and the row."""
+        row, frontier = self.frontiers(position)
+        delay = _joined([delay[stream == position] for stream, _, delay, _ in self._late])
+        return self._aside(position, row, {"delay": pa.array(delay / 1000.0), "frontier": pa.array(frontier).cast(UTC)})
+
+    def rejected_rows(self, position: int) -> pa.Table:
+        """Rejected rows of one input: stream, reason, and the row."""
+        reasons = self._reasons(position)
+        row = np.flatnonzero(reasons != GOOD)
+        return self._aside(position, row, {"reason": pa.array([REASONS[code] for code in reasons[row]], pa.string())})
+
+    def frontiers(self, position: int) -> tuple[Words, Words]:
+        """The late rows of one input and the frontier that each of them met."""
+        mine = [(row[stream == position], frontier[stream == position]) for stream, row, _, frontier in self._late]
+        return _joined([row for row, _ in mine]), _joined([frontier for _, frontier in mine])
+
+    def rejected(self, position: int) -> Words:
+        """Which rows of one input were rejected, for any reason."""
+        return np.flatnonzero(self._reasons(position) != GOOD)
+
+    def unreadable(self) -> dict[str, int]:
+        """How many rows were turned away before they could move a clock, by reason."""
+        counts: dict[str, int] = {}
+        for _, row, reason in self._rejected:
+            if reason != AHEAD:
+                counts[REASONS[reason]] = counts.get(REASONS[reason], 0) + len(row)
+        return counts
+
+    def ahead(self) -> int:
+        """How many rows were ahead of all evidence."""
+        return sum(len(row) for _, row, reason in self._rejected if reason == AHEAD)
+
+    def _reasons(self, position: int) -> Reasons:
+        reasons: Reasons = np.zeros(self._replay.tables[position].num_rows, np.uint8)
+        for stream, row, reason in self._rejected:
+            reasons[row[stream == position]] = reason
+        return reasons
+
+    def _aside(self, position: int, row: Words, columns: dict[str, pa.Array]) -> pa.Table:
+        alias = self._plan.inputs[position].stream.alias
+        source = self._replay.tables[position].take(pa.array(row))
+        taken = {"stream": pa.array([alias] * len(row), pa.string()), **columns}
+        names = [f"{alias}_{name}" if name in taken else name for name in source.column_names]
+        return pa.table([*taken.values(), *source.columns], names=[*taken, *names])
+
+
+def _joined(parts: list[Words]) -> Words:
+    return np.concatenate(parts) if parts else np.zeros(0, np.int64)

@@ -1,0 +1,80 @@
+"""What each micro-batch of a recorded run has let out, one file a micro-batch.
+
+Invariant: a file is whole or absent, and a micro-batch that runs again writes the same file again; so the files of a
+run that was stopped and taken up again are those of a run that never stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.runtime.spark.processor import ASIDE, LATENCY, METRICS, ROWS
+
+SECONDS = b"seconds"
+BY = ("_ts", "window_end", "second")
+"""What results are in the order of: the first of these columns that they have."""
+
+
+@dataclass(frozen=True)
+class LetOut:
+    """The results of one micro-batch by time, rows that made none, and what the shards said of themselves."""
+
+    results: pa.Table | None
+    aside: list[pa.Table]
+    metrics: list[dict[str, Any]]
+    latency: list[dict[str, Any]]
+    seconds: float
+
+
+def write(folder: Path, number: int, lines: pa.Table, seconds: float) -> None:
+    """Keep the lines of one micro-batch, and how long it took."""
+    file = _file(folder, number)
+    draft = file.with_suffix(".draft")
+    lines = lines.replace_schema_metadata({SECONDS: str(seconds).encode()})
+    with pa.ipc.new_file(draft, lines.schema) as writer:
+        writer.write_table(lines)
+    os.replace(draft, file)
+
+
+def kept(folder: Path) -> int:
+    """How many micro-batches, from the first on, have their file."""
+    number = 0
+    while _file(folder, number).exists():
+        number += 1
+    return number
+
+
+def read(folder: Path, number: int) -> LetOut:
+    """What a micro-batch let out."""
+    with pa.ipc.open_file(_file(folder, number)) as reader:
+        lines = reader.read_all()
+    by_kind: dict[str, list[Any]] = {ROWS: [], ASIDE: [], METRICS: [], LATENCY: []}
+    for kind, note, block in zip(*(lines.column(name) for name in ("kind", "note", "block")), strict=True):
+        told = block.as_buffer() if kind.as_py() in (ROWS, ASIDE) else json.loads(note.as_py())
+        by_kind[kind.as_py()].append(told)
+    tables = {kind: [pa.ipc.open_stream(block).read_all() for block in by_kind[kind]] for kind in (ROWS, ASIDE)}
+    seconds = float(lines.schema.metadata[SECONDS])
+    return LetOut(_merged(tables[ROWS]), tables[ASIDE], by_kind[METRICS], by_kind[LATENCY], seconds)
+
+
+def _file(folder: Path, number: int) -> Path:
+    return folder / f"epoch-{number:08d}.arrow"
+
+
+def _merged(tables: list[pa.Table]) -> pa.Table | None:
+    """The results of all shards by time; each shard gives its own in order."""
+    if not tables:
+        return None
+    together = pa.concat_tables(tables)
+    by = next(name for name in reversed(together.column_names) if name in BY)
+    times = together.column(by).cast(pa.int64()).to_numpy()
+    if (times[1:] >= times[:-1]).all():
+        return together
+    return together.take(pa.array(np.argsort(times, kind="stable")))

@@ -1,0 +1,223 @@
+"""A run over recorded streams on Spark.
+
+Invariant: everything told comes from the files of `let_out`, read in the order of the micro-batches; a run that takes
+up an older one reads that one's files first, so its results and its report are those of one run.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from slackwater.disorder.controllers import controller_for
+from slackwater.kernel import NO_LATE, Emission, Observation
+from slackwater.model.batch import Words
+from slackwater.model.time import BEFORE_ALL
+from slackwater.observe.report import LatencyUse, Report, SlackUse
+from slackwater.plan.physical import PhysicalPlan
+from slackwater.runtime.recorded import RecordedRun, Tick, no_tick
+from slackwater.runtime.spark import let_out
+from slackwater.runtime.spark.aside import LATE
+from slackwater.runtime.spark.failures import as_ours, one_sentence
+from slackwater.runtime.spark.packing import SOURCE_ROW
+from slackwater.runtime.spark.query import emitted, result_schema, routes_of
+from slackwater.sinks.rows import SecondCounts
+from slackwater.sources.encode import REASONS
+from slackwater.sources.replay import Replay
+
+AVAILABLE = "available"
+PATIENCE = 0.1
+
+
+class SparkRun(RecordedRun):
+    """Drives a streaming query over the files of recorded streams."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        plan: PhysicalPlan,
+        replay: Replay,
+        frames: dict[str, DataFrame],
+        arrivals: tuple[int, ...],
+        folder: Path,
+        *,
+        shards: int,
+        time_unit: str,
+        trigger: str = AVAILABLE,
+    ) -> None:
+        super().__init__(plan, replay)
+        self._shards = shards if routes_of(plan) is not None else 1
+        self._spark, self._frames, self._time_unit = spark, frames, time_unit
+        self._arrivals, self._folder, self._trigger = arrivals, folder, trigger
+        (folder / "let_out").mkdir(exist_ok=True)
+        self._finished: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._controller = controller_for(plan.quality, plan.options)
+        self._slack = SlackUse(self._controller.slack)
+        self._latency = LatencyUse()
+        self._told: dict[int, dict[str, Any]] = {}
+        self._seconds = 0.0
+        self._done = 0
+        self._begun = 0.0
+
+    def warm_up(self) -> None:
+        """Nothing: workers compile on their own, and what they have compiled they find on disk."""
+
+    def tables(self, tick: Tick = no_tick) -> Iterator[pa.Table]:
+        counts, nothing = SecondCounts(), True
+        for out in self._epochs(tick):
+            if out.results is None:
+                continue
+            if self.plan.counted:
+                second, count = (out.results.column(name).cast(pa.int64()).to_numpy() for name in ("second", "count"))
+                counts.note(Emission(second, (), second, count, NO_LATE))
+                continue
+            nothing = False
+            yield out.results
+        if self.plan.counted:
+            yield counts.table()
+        elif nothing:
+            yield result_schema(self.plan).empty_table()
+
+    def _epochs(self, tick: Tick) -> Iterator[let_out.LetOut]:
+        """The micro-batches in order: those kept from before, then new ones as they are done."""
+        kept = let_out.kept(self._folder / "let_out")
+        for number in range(kept):
+            yield self._noted(number)
+        if kept == len(self._arrivals):
+            return
+        with one_sentence():
+            running = self._started()
+        try:
+            yield from self._followed(running, kept, tick)
+        finally:
+            with one_sentence():
+                running.stop()
+
+    def _followed(self, running: StreamingQuery, kept: int, tick: Tick) -> Iterator[let_out.LetOut]:
+        last = len(self._arrivals) - 1
+        number = kept - 1
+        while number < last:
+            active = running.isActive
+            if self.interrupted and active:
+                with one_sentence():
+                    running.stop()
+                continue
+            try:
+                number = self._finished.get(timeout=PATIENCE)
+            except queue.Empty:
+                if not active:
+                    break
+                tick()
+                continue
+            # The last micro-batch of an interrupted run may run a second time.
+            if number >= kept:
+                yield self._noted(number)
+                tick()
+        failure = running.exception()
+        if failure is not None and not self.interrupted:
+            raise as_ours(str(failure))
+
+    def _started(self) -> StreamingQuery:
+        out = emitted(self._spark, self.plan, self._frames, self._shards, self._time_unit)
+        available = self._trigger == AVAILABLE
+        trigger = {"availableNow": True} if available else {"processingTime": self._trigger}
+        self._begun = time.perf_counter()
+        return (
+            out.writeStream.foreachBatch(self._keep)
+            .option("checkpointLocation", str(self._folder / "query"))
+            .trigger(**trigger)
+            .start()
+        )
+
+    def _keep(self, frame: DataFrame, number: int) -> None:
+        """Called by Spark, in a thread of its own, with what a micro-batch lets out."""
+        lines = frame.toArrow()
+        now = time.perf_counter()
+        let_out.write(self._folder / "let_out", number, lines, now - self._begun)
+        self._begun = now
+        self._finished.put(number)
+
+    def _noted(self, number: int) -> let_out.LetOut:
+        out = let_out.read(self._folder / "let_out", number)
+        for told in out.metrics:
+            self._told[told["shard"]] = told
+        for told in out.latency:
+            self._latency.hear(told)
+        seen = self.observe()
+        clock = max(seen.clocks)
+        self._slack.note([(clock, seen.slack)], clock)
+        for table in out.aside:
+            self._note_aside(table)
+        self._seconds += out.seconds
+        self._done = self._arrivals[number]
+        return out
+
+    def _note_aside(self, table: pa.Table) -> None:
+        places = {one.stream.alias: position for position, one in enumerate(self.plan.inputs)}
+        stream = np.array([places[alias] for alias in table.column("stream").to_pylist()], np.int64)
+        reasons = np.array(table.column("reason").to_pylist())
+        row = _rows_of(table)
+        late = reasons == LATE
+        if late.any():
+            delay = np.rint(table.column("delay").to_numpy()[late] * 1000).astype(np.int64)
+            frontier = table.column("frontier").cast(pa.int64()).to_numpy()[late].astype(np.int64)
+            self.fates.came_late(stream[late], row[late], delay, frontier)
+        for reason in np.unique(reasons[~late]).tolist():
+            mine = reasons == reason
+            self.fates.were_rejected(stream[mine], row[mine], REASONS.index(reason))
+
+    @property
+    def done(self) -> int:
+        return self._done
+
+    def observe(self) -> Observation:
+        told = list(self._told.values())
+        inputs = len(self.plan.inputs)
+
+        def total(name: str) -> int:
+            return sum(one[name] for one in told)
+
+        ahead = self.fates.ahead()
+        counted = {name: total(name) for name in ("in_time", "late", "filtered", "held", "retained", "results")}
+        taken_in = ahead + sum(counted[name] for name in ("in_time", "late", "filtered", "held"))
+        return Observation(
+            clocks=tuple(told[0]["clocks"]) if told else (BEFORE_ALL,) * inputs,
+            slack=max((one["slack"] for one in told), default=self._controller.slack),
+            frontier=min((one["frontier"] for one in told), default=BEFORE_ALL),
+            tuples=taken_in,
+            ahead=ahead,
+            epochs=max((one["epochs"] for one in told), default=0),
+            idle=tuple(told[0]["idle"]) if told else (0,) * inputs,
+            **counted,
+        )
+
+    def report(self) -> Report:
+        return Report(
+            quality=str(self.plan.quality),
+            controller=self._controller.describe(),
+            runtime="spark",
+            observation=self.observe(),
+            unreadable=self.fates.unreadable(),
+            slack=self._slack,
+            latency=self._latency,
+            seconds=self._seconds,
+            interrupted=self.interrupted,
+            aliases=tuple(one.stream.alias for one in self.plan.inputs),
+            shards=self._shards,
+        )
+
+
+def _rows_of(table: pa.Table) -> Words:
+    """The source rows of tuples aside; one that could move no clock tells its own only in its text."""
+    known, texts = table.column("identity").to_pylist(), table.column("row").to_pylist()
+    rows = [json.loads(text)[SOURCE_ROW] if row is None else row for row, text in zip(known, texts, strict=True)]
+    return np.array(rows, np.int64)

@@ -1,0 +1,149 @@
+"""The command line on Spark: the outputs of the local runtime, refusals in one sentence, Ctrl-C, silence."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.cli.conftest import Command, rows
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+Query = Callable[[str], Path]
+JOIN = "SELECT a.v AS av, b.v AS bv FROM a [100 MS], b [100 MS] WHERE a.k = b.k AND a.v <> 3 WITH DELAY 20 MS"
+MICRO_BATCHES = 12
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> list[str]:
+    rng = np.random.default_rng(1)
+    given = []
+    for place, name in enumerate("ab"):
+        n = 50 * MICRO_BATCHES
+        ts = 10 * np.arange(n) - np.where(rng.random(n) < 0.2, rng.integers(0, 300, n), 0)
+        times = pa.array(ts, mask=np.arange(n) == 7)
+        columns = {"arrival": 2 * np.arange(n) + place, "ts": times, "k": rng.integers(0, 5, n), "v": np.arange(n)}
+        pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
+        given += ["--stream", f"{name}={tmp_path / name}.parquet"]
+    return given
+
+
+def test_a_folder_written_on_spark_is_the_one_written_locally(
+    spark: Any, command: Command, query: Query, two: list[str], tmp_path: Path
+) -> None:
+    outs = {name: tmp_path / name for name in ("local", "spark")}
+    for name, out in outs.items():
+        done = command("run", query(JOIN), *two, "--runtime", name, "--epoch", "400", "--out", out)
+        assert (done.code, done.err) == (0, "")
+        assert f"written to {out}" in done.out.replace("\n", "")
+    files = [{path.relative_to(out) for path in out.rglob("*") if path.is_file()} for out in outs.values()]
+    assert files[0] == files[1]
+    reports = {name: json.loads((out / "report.json").read_text()) for name, out in outs.items()}
+    assert set(reports["spark"]) - set(reports["local"]) == {"shards"}
+    assert set(reports["local"]) <= set(reports["spark"])
+    for fact in ("tuples", "in_time", "late", "filtered", "rejected", "rejected_reasons", "held", "results"):
+        assert reports["spark"][fact] == reports["local"][fact]
+    assert reports["local"]["late"] > 0 < reports["local"]["rejected"]
+    for folder in ("results", "late/a", "late/b", "rejected/a", "rejected/b"):
+        tables = [rows(out / folder) for out in outs.values()]
+        assert tables[0].schema.equals(tables[1].schema), folder
+        assert sorted(map(str, tables[0].drop_columns(_loose(folder)).to_pylist())) == sorted(
+            map(str, tables[1].drop_columns(_loose(folder)).to_pylist())
+        ), folder
+
+
+def _loose(folder: str) -> list[str]:
+    """The delay is measured against the clock as a shard knows it when the tuple comes."""
+    return ["delay"] if folder.startswith("late") else []
+
+
+def test_verify_on_spark_gives_a_verdict(spark: Any, command: Command, query: Query, two: list[str]) -> None:
+    patient = JOIN.replace("20 MS", "1 SECOND")
+    done = command("verify", query(patient), *two, "--runtime", "spark", "--epoch", "2 s", "--shards", "2", "--json")
+    assert (done.code, done.err) == (0, "")
+    verdict = json.loads(done.out)
+    assert (verdict["missing"], verdict["spurious"], verdict["out_of_order"]) == (0, 0, 0)
+    assert verdict["results"] == verdict["true_results"] > 0
+    assert (verdict["runtime"], verdict["shards"]) == ("spark", 2)
+
+
+def test_an_error_in_a_worker_is_told_as_locally(spark: Any, command: Command, query: Query, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"ts": [0, 1], "v": [2**62, 2**62]}), tmp_path / "s.parquet")
+    text = query("SELECT SUM(v) AS w FROM s [1 SEC]")
+    stream = ["--stream", f"s={tmp_path}/s.parquet"]
+    told = [command("verify", text, *stream, "--runtime", name) for name in ("local", "spark")]
+    assert told[0] == told[1]
+    assert told[0].code == 3
+    assert "integer overflow" in told[0].err
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--runtime", "spark", "--epoch", "1"], "Spark works in micro-batches and has no tuple release"),
+        (["--runtime", "spark", "--shards", "0"], "--shards 0: there is at least one"),
+        (["--runtime", "spark", "--trigger", "often"], "--trigger: "),
+        (["--runtime", "spark", "--arrival-time", "arrival"], "--arrival-time is not offered on Spark"),
+        (["--runtime", "flink"], "--runtime flink: it is local or spark"),
+        (["--shards", "2"], "--shards is an option of --runtime spark"),
+        (["--checkpoint", "x"], "--checkpoint is an option of --runtime spark"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_a_runtime_does_not_offer_is_refused(
+    command: Command, query: Query, two: list[str], options: list[str], sentence: str
+) -> None:
+    done = command("verify", query(JOIN), *two, *options)
+    assert (done.code, sentence in done.err) == (2, True), done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_without_java_one_sentence_says_so(
+    command: Command, query: Query, two: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    done = command("verify", query(JOIN), *two, "--runtime", "spark")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "Java 17 or newer is not found" in done.err
+
+
+def test_a_process_on_spark_is_silent_stops_on_ctrl_c_and_goes_on(
+    spark: Any, command: Command, query: Query, two: list[str], tmp_path: Path
+) -> None:
+    """Micro-batches that begin three seconds apart leave half a minute to press the keys in."""
+    checkpoint, out = tmp_path / "checkpoint", tmp_path / "out"
+    same = ["run", str(query(JOIN)), *two, "--runtime", "spark", "--shards", "2", "--epoch", "100"]
+    same += ["--checkpoint", str(checkpoint), "--out", str(out)]
+    arguments = [sys.executable, "-m", "slackwater.cli", *same, "--trigger", "3 s"]
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 180
+        while not (checkpoint / "let_out" / "epoch-00000000.arrow").exists() and time.monotonic() < deadline:
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        printed, err = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert (process.returncode, err) == (130, "")
+    assert "interrupted" in printed
+    report = json.loads((out / "report.json").read_text())
+    parts = ("in_time", "late", "filtered", "rejected", "held")
+    assert 0 < report["tuples"] == sum(report[part] for part in parts) < 100 * MICRO_BATCHES
+    done = command(*same)
+    assert (done.code, done.err) == (0, "")
+    report = json.loads((out / "report.json").read_text())
+    assert (report["interrupted"], report["tuples"]) == (False, 100 * MICRO_BATCHES)
+    assert report["results"] == rows(out / "results").num_rows

@@ -1,0 +1,80 @@
+"""Streams that have parts: the clock of a stream is the smallest of its parts'."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import slackwater as sw
+from slackwater.disorder.controllers import FixedSlack
+from slackwater.disorder.release import Release, ReleaseSpec
+from slackwater.disorder.state import NO_PART
+from slackwater.model.batch import FIRST_COLUMN, Batch
+from slackwater.model.errors import UsageError
+from slackwater.model.time import BEFORE_ALL
+
+PART = FIRST_COLUMN
+ARRIVALS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 30), st.integers(0, 2)), min_size=1, max_size=40)
+
+
+@given(arrivals=ARRIVALS, size=st.integers(1, 7), discipline=st.sampled_from(["epoch", "tuple"]))
+def test_a_stream_goes_by_the_smallest_clock_of_its_parts_and_never_back(arrivals, size, discipline):
+    release = Release(ReleaseSpec(2, 3, discipline, part_rows=(PART, NO_PART)), FixedSlack(0))
+    parts: dict[int, int] = {}
+    clocks = [BEFORE_ALL, BEFORE_ALL]
+    for begin in range(0, len(arrivals), size):
+        some = arrivals[begin : begin + size]
+        list(release.let_out(Batch.of(some)))
+        names = [part for stream, _, part in some if stream == 0]
+        # A part counts from the batch on in which it is first heard of.
+        parts |= {part: BEFORE_ALL for part in names if part not in parts}
+        for stream, ts, part in some:
+            if stream == 0:
+                parts[part] = max(parts[part], ts)
+                clocks[0] = max(clocks[0], min(parts.values()))
+            else:
+                clocks[1] = max(clocks[1], ts)
+        assert list(release.clocks) == clocks
+
+
+@pytest.mark.parametrize("discipline", ["epoch", "tuple"])
+def test_parts_survive_a_restart(discipline):
+    spec = ReleaseSpec(1, 3, discipline, part_rows=(PART,))
+    first, second = Release(spec, FixedSlack(0)), Release(spec, FixedSlack(0))
+    list(first.let_out(Batch.of([(0, 10, 7), (0, 2, 8)])))
+    second.restore(first.changes())
+    for release in (first, second):
+        list(release.let_out(Batch.of([(0, 5, 8)])))
+        assert release.clocks == (5,)
+
+
+def test_a_silent_part_no_longer_holds_its_stream_back():
+    release = Release(ReleaseSpec(1, 3, idle_timeout=10, part_rows=(PART,)), FixedSlack(0))
+    list(release.let_out(replace(Batch.of([(0, 10, 7), (0, 2, 8)]), heard=np.array([0, 0]))))
+    assert release.clocks == (2,)
+    list(release.let_out(replace(Batch.of([(0, 30, 7)]), heard=np.array([20]))))
+    assert release.clocks == (30,)
+
+
+QUERY = "SELECT COUNT(*) AS n FROM s [RANGE 10 MS] WITH NO WAIT"
+
+
+def test_a_backlog_that_is_read_beside_the_present_is_not_late():
+    present, backlog = range(1000, 1100), range(100)
+    ts = [moment for pair in zip(present, backlog, strict=True) for moment in pair]
+    table = pa.table({"ts": ts, "source": ["now", "then"] * 100})
+    alone = sw.replay(QUERY, {"s": table}, epochs=sw.Epochs(tuples=20))
+    by_part = sw.replay(f"{QUERY} OPTIONS (clock_by = 'source')", {"s": table}, epochs=sw.Epochs(tuples=20))
+    assert alone.report["late"] > 80
+    assert by_part.report["late"] == 0
+    assert sum(by_part.results["n"].to_pylist()) == 200
+
+
+def test_a_part_column_that_no_stream_has_is_refused():
+    with pytest.raises(UsageError, match="no column of that name in s"):
+        sw.replay(f"{QUERY} OPTIONS (clock_by = 'source')", {"s": pa.table({"ts": [1]})})

@@ -1,0 +1,67 @@
+"""The ledger of a join: what late tuples cost, against the truth by trying all combinations."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slackwater.disorder.controllers import FixedSlack
+from slackwater.disorder.release import Release, ReleaseSpec
+from slackwater.model.batch import Batch
+from slackwater.operators.join.operator import WindowJoin
+from slackwater.testing.examples import EXAMPLES, KINDS
+from slackwater.testing.oracle_join import oracle_join
+from slackwater.testing.traces import cuttings, pieces, traces
+
+JOINS = [example for example in EXAMPLES if isinstance(example.spec, WindowJoin)]
+LONG = 10**6
+
+
+def settled(spec, batch, cuts, slack, discipline, retention):
+    """Results made and lost, by timestamp, and how many tuples were too late to be priced."""
+    release = Release(ReleaseSpec(spec.streams, spec.rows, discipline), FixedSlack(slack))
+    operator = spec.build()
+    ledger = operator.ledger(retention, width=1, stretches=4096)
+    made, prices = Counter(), 0.0
+    for part in [*pieces(batch, cuts), None]:
+        end = part is None
+        for run in release.let_out(batch.take(np.zeros(0, np.int64)) if end else part, end):
+            for output in operator.process(run, True):
+                weights = np.ones(len(output.ts), np.int64) if output.weight is None else output.weight
+                ledger.made(output.ts, output.weight)
+                for ts, weight in zip(output.ts.tolist(), weights.tolist(), strict=True):
+                    made[ts] += weight
+            prices += ledger.take(run).sum()
+    moments = range(int(batch.ts.min()), int(batch.ts.max()) + 1) if len(batch) else []
+    books = {ts: ledger.between(ts, ts + 1) for ts in moments}
+    assert {ts: n for ts, (n, _) in books.items() if n} == dict(made)
+    assert prices == sum(lost for _, lost in books.values())
+    return books, ledger.unknown
+
+
+@pytest.mark.parametrize("example", JOINS, ids=lambda example: example.name)
+@settings(max_examples=15)
+@given(data=st.data())
+def test_results_made_and_results_lost_are_the_true_results(example, data):
+    most = {1: 60, 2: 50, 3: 36, 4: 24}[example.spec.streams]
+    batch = data.draw(traces(example.spec.streams, KINDS, most=most, filtered=True))
+    cuts = data.draw(cuttings(len(batch)))
+    slack = data.draw(st.sampled_from([0, 2, 6]))
+    discipline = data.draw(st.sampled_from(["epoch", "tuple"]))
+    books, unknown = settled(example.spec, batch, cuts, slack, discipline, LONG)
+    true = Counter(ts for ts, _ in oracle_join(example.spec, batch).elements())
+    assert unknown == 0
+    assert {ts: made + lost for ts, (made, lost) in books.items() if made + lost} == dict(true)
+
+
+def test_what_came_too_late_for_the_retention_is_counted_as_unknown():
+    (example,) = (example for example in JOINS if example.name == "equi-join")
+
+    batch = Batch.of([(0, 100, 1, 0, 0), (1, 100, 1, 0, 0), (0, 80, 1, 0, 0), (0, 97, 1, 0, 0)])
+    books, unknown = settled(example.spec, batch, [1, 2, 3, 4], 0, "epoch", retention=5)
+    assert unknown == 1
+    assert sum(lost for _, lost in books.values()) == 1

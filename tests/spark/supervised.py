@@ -1,0 +1,76 @@
+"""A join and an aggregate as a process of their own, which can be killed and started again on the same folder.
+
+Invariant: micro-batch i reads file i, whatever was killed when. A file source with a limit does not promise it: a kill
+between its own log and the query's would put two files into the next micro-batch. So there is no limit, and whoever
+supervises the process adds a file only when the one before is committed. Tuples of both streams share a file, because
+two files cannot appear at once.
+
+Run as `python -m tests.spark.supervised FOLDER MASTER`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+import slackwater as sw
+
+SHARDS = 2
+SCHEMA = "ts long, arrival long, key string, v double, stream string"
+QUERIES = {
+    "join": "SELECT a.key, a.v AS av, b.v AS bv FROM a [RANGE 50 MS], b [RANGE 50 MS] WHERE a.key = b.key"
+    " WITH DELAY 100 MS",
+    "aggregate": "SELECT key, SUM(v) AS total, COUNT(*) AS n FROM a [RANGE 400 MS SLIDE 100 MS] GROUP BY key"
+    " WITH DELAY 100 MS",
+}
+QUICK_START = {
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.adaptive.enabled": "false",
+}
+"""This process lives for seconds: compiling its plans costs more than it brings."""
+
+
+def publish(folder: Path, number: int, a: pa.Table, b: pa.Table) -> None:
+    """Let a file with tuples of both streams appear, whole."""
+    stream = pa.array(["a"] * a.num_rows + ["b"] * b.num_rows)
+    hidden, seen = folder / f".{number:05d}", folder / f"{number:05d}.parquet"
+    pq.write_table(pa.concat_tables([a, b]).append_column("stream", stream), hidden)
+    os.utime(hidden, (1_000_000 + number, 1_000_000 + number))
+    hidden.rename(seen)
+
+
+def answers(spark: SparkSession, files: Path, **options: str) -> dict[str, DataFrame]:
+    """The queries over a folder of published files."""
+    both = spark.readStream.schema(SCHEMA).options(**options).parquet(str(files))
+    a, b = (both.where(fn.col("stream") == name).drop("stream") for name in ("a", "b"))
+    return {
+        "join": sw.sql(spark, QUERIES["join"], shards=SHARDS, a=a, b=b),
+        "aggregate": sw.sql(spark, QUERIES["aggregate"], shards=SHARDS, a=a),
+    }
+
+
+def written(answer: DataFrame, folder: Path) -> DataStreamWriter:
+    """A writer to `folder/rows`, exactly once by `folder/checkpoint`."""
+    writer = answer.writeStream.format("parquet").option("path", str(folder / "rows"))
+    return writer.option("checkpointLocation", str(folder / "checkpoint"))
+
+
+def main(arguments: Sequence[str]) -> None:
+    folder, master = Path(arguments[0]), arguments[1]
+    spark = sw.session(master, shards=SHARDS, **QUICK_START)
+    for name, answer in answers(spark, folder / "files").items():
+        written(answer, folder / name).start()
+    spark.streams.awaitAnyTermination()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

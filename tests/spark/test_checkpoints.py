@@ -1,0 +1,74 @@
+"""A checkpoint that does not fit is refused in words, before anything is lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+import slackwater as sw
+from slackwater.kernel import Change, decode_json, encode_json
+from slackwater.operators.pipeline import STATE_VERSION
+from slackwater.plan.planner import plan
+from slackwater.runtime.spark.packing import Packing, packer
+from slackwater.runtime.spark.shard import Block, Shard
+from slackwater.sources.binding import bind_to_tables
+from tests.spark.conftest import Streamed
+from tests.spark.streams import pieces
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+SUMS = "SELECT key, SUM(v) AS total FROM s [RANGE 100 MS] GROUP BY key WITH NO WAIT"
+PLAN = plan(bind_to_tables(SUMS, {"s": pieces(0, 1)[0]}, "ts").query)
+PACKING = Packing(PLAN.inputs[0], (), (0,), "ms", PLAN.options.max_ahead)
+
+
+@pytest.mark.parametrize("shards", [1, 3], ids=["fewer", "more"])
+def test_another_number_of_shards_on_an_old_checkpoint_is_refused(
+    spark: SparkSession, streamed: Streamed, finished: Callable[..., pa.Table], shards: int
+) -> None:
+    tables = pieces(0, 2)
+    before = finished(sw.sql(spark, SUMS, shards=2, s=streamed("s", tables[:1])))
+    frame = streamed("s", tables[1:])
+    with pytest.raises(StreamingQueryException, match="another query or another number of shards"):
+        finished(sw.sql(spark, SUMS, shards=shards, s=frame))
+    after = finished(sw.sql(spark, SUMS, shards=2, s=frame))
+    assert after.num_rows > before.num_rows > 0, "a refusal leaves the checkpoint as it was"
+
+
+def shard_of_sums() -> Shard:
+    return Shard(PLAN, (PACKING.text_rows,), "the same query")
+
+
+@pytest.fixture
+def state() -> list[Change]:
+    """What a shard has in the store after a micro-batch."""
+    (packed,) = packer(PACKING)(pieces(0, 1)[0].to_batches())
+    rows = packed.select(["stream", "part", "header", "block"]).to_pylist()
+    shard = shard_of_sums()
+    assert list(shard.epoch(Block(**row | {"header": json.loads(row["header"])}) for row in rows))
+    return [entry for entry in shard.changes() if entry.value is not None]
+
+
+def test_state_of_this_version_is_taken_over(state: list[Change]) -> None:
+    shard = shard_of_sums()
+    shard.restore(state)
+    assert shard.metrics()["in_time"] == 1000
+
+
+@pytest.mark.parametrize("version", [STATE_VERSION - 1, STATE_VERSION + 1])
+def test_state_of_another_version_is_refused(state: list[Change], version: int) -> None:
+    of_another_version = [
+        replace(entry, value=encode_json(decode_json(entry.value or b"") | {"version": version}))
+        if entry.key == "version"
+        else entry
+        for entry in state
+    ]
+    assert of_another_version != state
+    with pytest.raises(ValueError, match=f"format {version}, and this version reads format {STATE_VERSION}"):
+        shard_of_sums().restore(of_another_version)
