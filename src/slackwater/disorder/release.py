@@ -146,8 +146,11 @@ class Release:
     def _passing(self, batch: Batch, begin: int, stop: int, out: st.Room) -> Run:
         scalars = self._clock.scalars
         index: slice | Words = slice(begin, stop)
-        if not batch.passes[begin:stop].all():
-            index = begin + np.flatnonzero(batch.passes[begin:stop])
+        passes = batch.passes[begin:stop]
+        if not passes.all():
+            # Those that only move clocks often come last; then the others need not be copied.
+            first = int(passes.argmin())
+            index = slice(begin, begin + first) if not passes[first:].any() else begin + np.flatnonzero(passes)
         return Run(
             batch.stream[index], batch.words[:, index], out.cutoff[index], out.clock[index], out.moment[index],
             out.delay[index], int(scalars[st.FRONTIER]), int(scalars[st.LARGEST]), int(scalars[st.NOW]),

@@ -19,7 +19,7 @@ import pyarrow as pa
 from slackwater.model.batch import Words
 from slackwater.model.schema import NULL_WORD
 
-TEXTS = b"texts"
+TEXTS, ROWS = b"texts", b"rows"
 
 
 class Texts(Protocol):
@@ -28,8 +28,8 @@ class Texts(Protocol):
     def __getitem__(self, code: int, /) -> str: ...
 
 
-def write_block(words: Words, text_rows: tuple[int, ...], texts: Texts) -> bytes:
-    """Words of shape (rows, tuples) as bytes; codes in `text_rows` are places in `texts`.
+def write_block(words: Words, text_rows: tuple[int, ...], texts: Texts, without: tuple[int, ...] = ()) -> bytes:
+    """Words of shape (rows, tuples) as bytes; codes in `text_rows` are places in `texts`, rows in `without` are zeros.
 
     >>> words = np.array([[1, 2], [0, 1], [1, NULL_WORD]])
     >>> read_block(write_block(words, (2,), ["x", "y"]), (2,), {"x": 7, "y": 8}.__getitem__)[2].tolist()[0]
@@ -41,20 +41,23 @@ def write_block(words: Words, text_rows: tuple[int, ...], texts: Texts) -> bytes
         codes, place = np.unique(words[row], return_inverse=True)
         known = np.array([NULL_WORD if c == NULL_WORD else used.setdefault(c, len(used)) for c in codes.tolist()])
         sent[row] = known[place] if len(codes) else sent[row]
-    schema = pa.schema([(f"w{r}", pa.int64()) for r in range(len(sent))])
-    schema = schema.with_metadata({TEXTS: json.dumps([texts[code] for code in used]).encode()})
-    sink = io.BytesIO()
+    rows = [r for r in range(len(sent)) if r not in without]
+    schema = pa.schema([(f"w{r}", pa.int64()) for r in rows])
+    told = {TEXTS: json.dumps([texts[code] for code in used]).encode(), ROWS: str(len(sent)).encode()}
+    schema = schema.with_metadata(told)
+    sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
-        writer.write_batch(pa.record_batch([pa.array(row) for row in sent], schema=schema))
-    return sink.getvalue()
+        writer.write_batch(pa.record_batch([pa.array(sent[r]) for r in rows], schema=schema))
+    return sink.getvalue().to_pybytes()
 
 
 def read_block(block: bytes, text_rows: tuple[int, ...], code: Callable[[str], int]) -> Words:
     """The words of a block, text in the codes of the reader."""
     table = pa.ipc.open_stream(block).read_all()
-    words = np.empty((table.num_columns, table.num_rows), np.int64)
-    for r in range(table.num_columns):
-        words[r] = table.column(r).to_numpy()
+    words = np.empty((int(table.schema.metadata[ROWS]), table.num_rows), np.int64)
+    for r in range(len(words)):
+        name = f"w{r}"
+        words[r] = table.column(name).to_numpy() if name in table.column_names else 0
     if text_rows:
         codes = np.array([code(text) for text in json.loads(table.schema.metadata[TEXTS])] + [NULL_WORD], np.int64)
         for row in text_rows:

@@ -17,10 +17,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from slackwater.compiled import compiled
 from slackwater.disorder.state import NO_PART
 from slackwater.model.batch import ROW, TS, Words
 from slackwater.model.errors import DataError
 from slackwater.model.schema import NULL_WORD, Kind
+from slackwater.model.time import BEFORE_ALL
 from slackwater.plan.physical import InputPlan
 from slackwater.runtime.spark.aside import aside_table
 from slackwater.runtime.spark.blocks import as_bytes, write_block
@@ -137,11 +139,13 @@ def _packed(packing: Packing, table: pa.Table, part: int) -> pa.RecordBatch:
         "end": ended,
     }
     blocks = []
+    named = SOURCE_ROW in table.column_names
     for place in range(len(packing.shards)):
-        mine = np.flatnonzero(keep & (shard == place))
+        mine = keep & (shard == place)
         block = None
-        if len(mine):
-            block = write_block(words[:, mine], packing.text_rows, codebook)
+        if mine.any():
+            own = words if mine.all() else words[:, mine]
+            block = write_block(own, packing.text_rows, codebook, without=() if named else (ROW,))
         blocks.append(block)
     lines = len(packing.shards)
     away = _turned_away(packing, table, taken.reasons) if (~good).any() else None
@@ -225,8 +229,28 @@ def told(ts: Words, max_ahead: int) -> list[int]:
     """The event times a header tells: the latest few of every stretch, oldest first."""
     if len(ts) == 0:
         return []
-    ordered = np.sort(ts)
     width = max(1, max_ahead // BUCKETS)
+    first = int(ts.min()) // width
+    # Where event times are scattered over more stretches than there are tuples, sorting them is cheaper.
+    if int(ts.max()) // width - first < len(ts) + 1000:
+        latest = latest_of_stretches(ts, width, first, int(ts.max()) // width - first + 1)
+        return latest[latest != BEFORE_ALL].tolist()
+    ordered = np.sort(ts)
     bucket = ordered // width
     last = np.searchsorted(bucket, bucket, "right")
     return ordered[last - np.arange(len(ordered)) <= TOLD].tolist()
+
+
+@compiled
+def latest_of_stretches(ts: Words, width: int, first: int, stretches: int) -> Words:
+    """The latest few event times of every stretch, ascending; BEFORE_ALL where a stretch has fewer."""
+    latest = np.full(stretches * TOLD, BEFORE_ALL, np.int64)
+    for t in ts:
+        begin = (t // width - first) * TOLD
+        if t > latest[begin]:
+            at = begin
+            while at + 1 < begin + TOLD and latest[at + 1] < t:
+                latest[at] = latest[at + 1]
+                at += 1
+            latest[at] = t
+    return latest
