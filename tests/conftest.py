@@ -16,12 +16,13 @@ settings.load_profile("steady")
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """A session of two shards; who asks for it belongs to the xdist group "spark", so that there is one process."""
+    """A session of two shards; who asks for it belongs to an xdist group, so that there are few such processes."""
     pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
     if shutil.which("java") is None:
         pytest.skip("no Java: install one of 17 or newer, e.g. openjdk-17-jre-headless")
     from slackwater.runtime.spark.session import session
 
-    made = session("local[2]", shards=2)
+    # Queries of tests live for seconds: compiling well costs more than it brings.
+    made = session("local[2]", shards=2, **{"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
     yield made
     made.stop()

@@ -195,7 +195,7 @@ def test_the_command_plays_a_short_game_and_says_that_it_is_short():
     assert "longer game" in result.stdout
 
 
-@pytest.mark.xdist_group("spark")
+@pytest.mark.xdist_group("spark, second half")
 def test_on_spark_the_live_table_moves_and_the_summary_is_right(spark, short_game):
     console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system=None)
     try:

@@ -18,7 +18,7 @@ import pytest
 
 from tests.cli.conftest import Command, rows
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("spark, second half")
 
 Query = Callable[[str], Path]
 JOIN = "SELECT a.v AS av, b.v AS bv FROM a [100 MS], b [100 MS] WHERE a.k = b.k AND a.v <> 3 WITH DELAY 20 MS"

@@ -66,8 +66,9 @@ def show(result: Bound) -> str:
             lines.append(f"aggregate {call.name} = {call.function}({', '.join(inside)}) {call.kind.value}")
         lines.append(f"order {', '.join(query.order)}")
     lines.append(f"quality {query.quality}{'' if result.quality_stated else ' (not stated)'}")
-    if query.options != Options():
-        lines.append(f"options {query.options}")
+    stated = [f"{name} = {value}" for name, value in vars(query.options).items() if value != getattr(Options(), name)]
+    if stated:
+        lines.append(f"options {', '.join(stated)}")
     return "\n".join(lines) + "\n"
 
 

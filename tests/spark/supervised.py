@@ -35,8 +35,10 @@ QUICK_START = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.adaptive.enabled": "false",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
 }
-"""This process lives for seconds: compiling its plans costs more than it brings."""
+"""This process lives for seconds: compiling its plans, or its code well, costs more than it brings."""
 
 
 def publish(folder: Path, number: int, a: pa.Table, b: pa.Table) -> None:

@@ -18,7 +18,7 @@ from tests.spark.supervised import QUERIES, answers, publish, written
 from tests.spark.supervisor import Supervisor, kill_now
 
 pytestmark = [
-    pytest.mark.xdist_group("spark"),
+    pytest.mark.xdist_group("spark, second half"),
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes in /proc"),
 ]
 

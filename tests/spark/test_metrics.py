@@ -24,7 +24,7 @@ import slackwater as sw
 from tests.spark.conftest import Streamed
 from tests.spark.streams import pieces
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("spark, second half")
 
 JOIN = "SELECT a.key, a.v AS av, b.v AS bv FROM a [RANGE 50 MS], b [RANGE 50 MS] WHERE a.key = b.key WITH DELAY 100 MS"
 TOLD = {"shard", "slack", "frontier", "clocks", "late", "rejected", "results", "held", "latency_ms"}

@@ -18,7 +18,7 @@ import slackwater as sw
 from tests.spark.conftest import Streamed
 from tests.spark.streams import counted, pieces
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = pytest.mark.xdist_group("spark, second half")
 
 Finished = Callable[..., pa.Table]
 LARGEST_DELAY = "400 milliseconds"

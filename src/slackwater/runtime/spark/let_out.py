@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slackwater.runtime.spark.processor import ASIDE, LATENCY, METRICS, ROWS
+from slackwater.runtime.spark.emitted import ASIDE, LATENCY, METRICS, ROWS
 
 SECONDS = b"seconds"
 BY = ("_ts", "window_end", "second")

@@ -20,8 +20,11 @@ from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.join.probing import classes_of
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 from slackwater.runtime.spark.aside import SCHEMA as ASIDE_SCHEMA
+from slackwater.runtime.spark.emitted import ASIDE, EMITTED, METRICS, ROWS, unpacked
+from slackwater.runtime.spark.functions import registered
+from slackwater.runtime.spark.hosting import Hosted
 from slackwater.runtime.spark.packing import END, PACKED, SOURCE_ROW, Packing, packer
-from slackwater.runtime.spark.processor import ASIDE, EMITTED, METRICS, ROWS, ShardProcessor, unpacked
+from slackwater.runtime.spark.processor import ShardProcessor
 from slackwater.runtime.spark.session import must_have_rocksdb
 from slackwater.sinks.folder import plain_text
 from slackwater.sinks.rows import RowMaker, SecondCounts
@@ -58,7 +61,7 @@ def emitted(
     together = reduce(DataFrame.unionByName, packed)
     beats = live and plan.options.idle_timeout is not None
     texts = tuple(packing.text_rows for packing in packings)
-    processor = ShardProcessor(plan, texts, fingerprint(plan, labels), beats)
+    processor = ShardProcessor(Hosted(plan, texts, fingerprint(plan, labels), registered()), beats)
     mode = "ProcessingTime" if beats else "None"
     out = together.groupBy("shard").transformWithStateInPandas(processor, EMITTED, "Append", mode)
     metrics = fn.collect_list(fn.when(fn.col("kind") == METRICS, fn.col("note"))).alias("shards")

@@ -1,0 +1,133 @@
+"""Hosting shards in a worker: bring one up to date, let it work, write what changed.
+
+Invariant: what a micro-batch changes is written before it ends. A worker that kept the shard goes on with it; where
+other workers ran micro-batches in between, it reads what those wrote and nothing else; a worker that has never seen the
+shard reads all of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from pyspark import TaskContext
+
+from slackwater.kernel import Emission, Late
+from slackwater.model.time import MILLISECOND
+from slackwater.plan.physical import PhysicalPlan
+from slackwater.runtime.spark.aside import ahead_table, late_table
+from slackwater.runtime.spark.blocks import as_bytes
+from slackwater.runtime.spark.emitted import ASIDE, LATENCY, METRICS, ROWS
+from slackwater.runtime.spark.functions import Shipped, register_here
+from slackwater.runtime.spark.shard import Block, Shard
+from slackwater.runtime.spark.store import Mark, ShardStore
+from slackwater.sinks.folder import plain_text
+from slackwater.sinks.rows import result_tables
+
+BLOCK = ("stream", "part", "header", "block", "turned_away")
+
+_kept: dict[tuple[str, str], tuple[Mark, Shard]] = {}
+"""Shards of this worker between micro-batches, by (query run, shard), with the mark they are up to date with."""
+
+
+@dataclass(frozen=True)
+class Hosted:
+    """A query as its shards know it."""
+
+    plan: PhysicalPlan
+    text_rows: tuple[tuple[int, ...], ...]
+    fingerprint: str
+    functions: tuple[Shipped, ...]
+
+
+class Host:
+    """One key of the stateful operator in one task."""
+
+    def __init__(self, hosted: Hosted, store: ShardStore) -> None:
+        register_here(hosted.functions)
+        self._hosted, self._store = hosted, store
+
+    def take_in(self, key: Any, rows: Iterator[pd.DataFrame], now: int | None) -> Iterator[pd.DataFrame]:
+        """An epoch with these blocks; `now` is the moment where moments count."""
+        blocks = [
+            Block(int(stream), int(part), json.loads(header), block, away)
+            for frame in rows
+            for stream, part, header, block, away in frame[list(BLOCK)].itertuples(index=False)
+        ]
+        yield from self._turn(key, lambda shard: shard.epoch(blocks, now))
+        for block in blocks:
+            if block.turned_away is not None:
+                yield _line(ASIDE, block.turned_away)
+
+    def beat(self, key: Any, now: int) -> Iterator[pd.DataFrame]:
+        """An epoch in which nothing arrived."""
+        yield from self._turn(key, lambda shard: shard.beat(now))
+
+    def wake_at(self, now: int) -> int:
+        """When, in milliseconds, every stream that has just spoken would be silent for too long."""
+        timeout = self._hosted.plan.options.idle_timeout
+        assert timeout is not None
+        return (now + timeout) // MILLISECOND + 1
+
+    def _turn(self, key: Any, epoch: Callable[[Shard], Iterator[Emission]]) -> Iterator[pd.DataFrame]:
+        name = (_query_run(), str(key[0]))
+        before = self._store.mark()
+        # A shard is kept again only once its micro-batch is written: one that failed half way is of no use.
+        shard = self._current(_kept.pop(name, None), before)
+        yield from self._answer(shard, epoch(shard))
+        mark = self._store.write(before, shard.changes())
+        if name[0]:
+            _kept[name] = (mark, shard)
+        yield _line(LATENCY, note=json.dumps(shard.latency.told()))
+        told = {"shard": int(key[0]), **shard.metrics(), **self._store.traffic()}
+        yield _line(METRICS, note=json.dumps(told))
+
+    def _current(self, kept: tuple[Mark, Shard] | None, now: Mark | None) -> Shard:
+        """The shard as the last micro-batch left it."""
+        if kept is not None and now is not None:
+            then, shard = kept
+            missed = self._store.between(then, now)
+            if missed is not None:
+                if missed:
+                    shard.restore(missed)
+                return shard
+        shard = Shard(self._hosted.plan, self._hosted.text_rows, self._hosted.fingerprint)
+        if now is not None:
+            shard.restore(self._store.everything())
+        return shard
+
+    def _answer(self, shard: Shard, emissions: Iterator[Emission]) -> Iterator[pd.DataFrame]:
+        """What one micro-batch lets out: results, then the tuples that made none."""
+        late: list[Late] = []
+        for table in result_tables(self._hosted.plan, shard.codebook, _with_results(emissions, late)):
+            if table.num_rows:
+                yield _line(ROWS, as_bytes(plain_text([table])[0]))
+        for tuples in late:
+            yield _line(ASIDE, as_bytes(late_table(self._hosted.plan, tuples, shard.codebook)))
+        for ahead in shard.take_ahead():
+            yield _line(ASIDE, as_bytes(ahead_table(self._hosted.plan, ahead, shard.codebook)))
+
+
+def _query_run() -> str:
+    """The running query this task belongs to; a restart of the same query is another run."""
+    context = TaskContext.get()
+    if context is None:
+        return ""
+    query, run = (context.getLocalProperty(name) for name in ("sql.streaming.queryId", "spark.jobGroup.id"))
+    return f"{query}/{run}" if query and run else ""
+
+
+def _with_results(emissions: Iterable[Emission], late: list[Late]) -> Iterator[Emission]:
+    """The emissions that hold results; late tuples of any of them are put aside."""
+    for emission in emissions:
+        if len(emission.late.ts):
+            late.append(emission.late)
+        if len(emission.ts):
+            yield emission
+
+
+def _line(kind: str, block: bytes | None = None, note: str = "") -> pd.DataFrame:
+    return pd.DataFrame({"kind": [kind], "note": [note], "block": [block]})
