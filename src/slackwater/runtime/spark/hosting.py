@@ -76,7 +76,7 @@ class Host:
         name = (_query_run(), str(key[0]))
         before = self._store.mark()
         # A shard is kept again only once its micro-batch is written: one that failed half way is of no use.
-        shard = self._current(_kept.pop(name, None), before)
+        shard = current(self._hosted, self._store, _kept.pop(name, None), before)
         yield from self._answer(shard, epoch(shard))
         mark = self._store.write(before, shard.changes())
         if name[0]:
@@ -84,20 +84,6 @@ class Host:
         yield _line(LATENCY, note=json.dumps(shard.latency.told()))
         told = {"shard": int(key[0]), **shard.metrics(), **self._store.traffic()}
         yield _line(METRICS, note=json.dumps(told))
-
-    def _current(self, kept: tuple[Mark, Shard] | None, now: Mark | None) -> Shard:
-        """The shard as the last micro-batch left it."""
-        if kept is not None and now is not None:
-            then, shard = kept
-            missed = self._store.between(then, now)
-            if missed is not None:
-                if missed:
-                    shard.restore(missed)
-                return shard
-        shard = Shard(self._hosted.plan, self._hosted.text_rows, self._hosted.fingerprint)
-        if now is not None:
-            shard.restore(self._store.everything())
-        return shard
 
     def _answer(self, shard: Shard, emissions: Iterator[Emission]) -> Iterator[pd.DataFrame]:
         """What one micro-batch lets out: results, then the tuples that made none."""
@@ -109,6 +95,21 @@ class Host:
             yield _line(ASIDE, as_bytes(late_table(self._hosted.plan, tuples, shard.codebook)))
         for ahead in shard.take_ahead():
             yield _line(ASIDE, as_bytes(ahead_table(self._hosted.plan, ahead, shard.codebook)))
+
+
+def current(hosted: Hosted, store: ShardStore, kept: tuple[Mark, Shard] | None, now: Mark | None) -> Shard:
+    """The shard as the last micro-batch left it."""
+    if kept is not None and now is not None:
+        then, shard = kept
+        missed = store.between(then, now)
+        if missed is not None:
+            if missed:
+                shard.restore(missed)
+            return shard
+    shard = Shard(hosted.plan, hosted.text_rows, hosted.fingerprint)
+    if now is not None:
+        shard.restore(store.everything())
+    return shard
 
 
 def _query_run() -> str:

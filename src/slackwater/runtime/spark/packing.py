@@ -90,7 +90,7 @@ def packer(packing: Packing) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa
         register_here(functions)
         part = _partition()
         for number, batch in enumerate(_gathered(batches)):
-            yield _packed(packing, pa.Table.from_batches([batch]), part * 1_000_000 + number)
+            yield packed(packing, pa.Table.from_batches([batch]), part * 1_000_000 + number)
 
     return pack
 
@@ -116,7 +116,8 @@ def _gathered(batches: Iterable[pa.RecordBatch], most: int = 1 << 19) -> Iterato
         yield pa.Table.from_batches(waiting).combine_chunks().to_batches()[0]
 
 
-def _packed(packing: Packing, table: pa.Table, part: int) -> pa.RecordBatch:
+def packed(packing: Packing, table: pa.Table, part: int) -> pa.RecordBatch:
+    """A table as one line a shard: its header, and the block of the tuples that are its own."""
     ended = False
     if END in table.column_names:
         marks = table.column(END).fill_null(False).to_numpy(zero_copy_only=False)

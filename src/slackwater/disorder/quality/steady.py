@@ -1,0 +1,156 @@
+"""The steady controller for joins: the least slack whose expected loss, corrected by what was really lost, is allowed.
+
+Every interval L it asks the model how much of the results each slack would lose, corrects that by the ledger, and takes
+the least slack whose loss is within the allowance:
+
+    K = min { k : c (1 - gamma(k)) <= (1 - m) (1 - target) }
+
+- gamma is the model of the papers with one selectivity (EqSel): the delay histograms of all streams, over windows that
+  ADWIN cuts when the delays change.
+- c is what was lost over what the model had said would be lost, over results old enough for their late tuples to have
+  come. It starts at 1 and is held there by a prior, so that few results do not move it much.
+- m is the margin. It rises while a measured period misses the target and falls, nineteen times as slowly, while one
+  meets it; so about one period in twenty misses.
+
+Invariant: nothing that is only estimated is fed back. The published loop makes up for estimated losses in the next
+interval; a wrong estimate then swings it between no slack and the largest. Here a period that went wrong moves the
+margin by a little, and a change of the delays moves the histogram, at once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from slackwater.disorder.controllers import Arrived, Measured
+from slackwater.disorder.quality.coverage_model import smallest_slack
+from slackwater.disorder.quality.delays import DelayHistogram
+from slackwater.disorder.quality.recall_model import recalls
+from slackwater.model.batch import TS
+from slackwater.model.quality import Recall
+from slackwater.model.time import BEFORE_ALL, format_duration
+
+MISSED_SHARE = 0.05
+"""The share of measured periods that may miss the target."""
+MARGIN_STEP = 0.3
+"""How much margin a whole missed period adds."""
+FIRST_MARGIN, LARGEST_MARGIN = 0.15, 0.9
+PRIOR = 0.25
+"""How much the ledger must know before it counts, as a share of the losses that are allowed in a period."""
+LARGEST_CORRECTION = 8.0
+SETTLED = 0.999
+"""Results are settled once this share of delays has passed."""
+WARM_UP = 2
+"""Intervals in which the largest delay is waited for, because nothing is known."""
+
+
+class Books(Protocol):
+    """Results made and results lost, by their timestamps."""
+
+    def between(self, begin: int, end: int) -> tuple[float, float]: ...
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How often a controller adapts, and how finely. Microseconds."""
+
+    interval: int
+    granularity: int
+    basic_window: int
+
+
+class SteadyRecall:
+    """Slack for a recall target."""
+
+    follows_largest_delay = False
+    learns = True
+
+    def __init__(self, target: Recall, windows: Sequence[int], pace: Pace, retention: int, slack: int = 0) -> None:
+        self.target, self._windows, self._pace, self._retention = target, tuple(windows), pace, retention
+        self.slack = slack
+        self.next_adaptation = BEFORE_ALL
+        self.books: Books | None = None
+        self.margin = FIRST_MARGIN
+        self.correction = 1.0
+        self.recall: float | None = None
+        """Measured over the latest settled period; None before there is one."""
+        self._delays = DelayHistogram(pace.granularity, len(windows), score="logarithm")
+        self._promised: deque[tuple[int, float]] = deque()
+        """Since which frontier, and how large a loss the model expected of the slack in force from there on."""
+        self._adapted = 0
+
+    def learn(self, arrived: Arrived) -> None:
+        self._delays.absorb(arrived.stream, arrived.words[TS], arrived.behind)
+
+    def adapt(self, measured: Measured) -> None:
+        clocks = np.array(measured.clocks)
+        self.next_adaptation = int(clocks.max()) + self._pace.interval
+        if clocks.min() == BEFORE_ALL:
+            return
+        self._delays.note_skews(clocks - clocks.min())
+        frontier = int(clocks.min()) - measured.slack
+        self._adapted += 1
+        gamma = recalls(
+            self._delays.histograms(), self._windows, self._delays.skews(), self._pace.basic_window,
+            self._pace.granularity,
+        )  # fmt: skip
+        if self._adapted <= WARM_UP:
+            self.slack = int(self._delays.largest_ever.max())
+        else:
+            self._settle(frontier)
+            allowed = (1 - self.margin) * (1 - self.target.target)
+            self.slack = smallest_slack(1 - self.correction * (1 - gamma), 1 - allowed, self._pace.granularity)
+        chosen = min(self.slack // self._pace.granularity, len(gamma) - 1)
+        self._promised.append((frontier, float(1 - gamma[chosen])))
+
+    def _settle(self, frontier: int) -> None:
+        """Compare promises with the ledger, as far back as it is settled."""
+        settled = frontier - self._settling()
+        while len(self._promised) > 1 and self._promised[1][0] < settled - 2 * self.target.over:
+            self._promised.popleft()
+        if self.books is None or self._promised[0][0] >= settled:
+            return
+        promised = made = lost = 0.0
+        for (begin, loss), (end, _) in zip(self._promised, list(self._promised)[1:], strict=False):
+            if begin < settled:
+                own = self.books.between(begin, min(end, settled))
+                made, lost = made + own[0], lost + own[1]
+                promised += loss * sum(own)
+        prior = PRIOR * (1 - self.target.target) * (made + lost)
+        if prior > 0:
+            self.correction = min(max((lost + prior) / (promised + prior), 1 / LARGEST_CORRECTION), LARGEST_CORRECTION)
+        self._measure(settled)
+
+    def _measure(self, settled: int) -> None:
+        """The recall of the latest settled period, and what it means for the margin."""
+        assert self.books is not None
+        if settled - self._promised[0][0] < self.target.over:
+            return
+        made, lost = self.books.between(settled - self.target.over, settled)
+        if made + lost == 0:
+            return
+        self.recall = made / (made + lost)
+        step = MARGIN_STEP * self._pace.interval / self.target.over
+        if self.recall < self.target.target:
+            self.margin = min(self.margin + step, LARGEST_MARGIN)
+        else:
+            self.margin = max(self.margin - step * MISSED_SHARE / (1 - MISSED_SHARE), 0.0)
+
+    def _settling(self) -> int:
+        """How long after the frontier has passed most late tuples have come."""
+        longest = 0
+        for counts in self._delays.histograms():
+            total = counts.sum()
+            if total:
+                longest = max(longest, int(np.searchsorted(np.cumsum(counts), SETTLED * total)))
+        return min(longest * self._pace.granularity, self._retention) + self._pace.interval
+
+    def describe(self) -> str:
+        return (
+            f"the least slack that keeps recall at {self.target.target:g} over {format_duration(self.target.over)}, by the"
+            " delays seen and by what late tuples really cost (steady)"
+        )

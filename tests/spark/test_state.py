@@ -1,0 +1,129 @@
+"""What a shard reads from the state store and writes to it: as much as an epoch's data, whatever came before."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
+
+from slackwater.plan.planner import plan
+from slackwater.runtime.spark.hosting import Hosted, current
+from slackwater.runtime.spark.packing import Packing, packed
+from slackwater.runtime.spark.query import routes_of
+from slackwater.runtime.spark.shard import Block, Shard
+from slackwater.runtime.spark.store import REMEMBERED, Mark, ShardStore
+from slackwater.sources.binding import bind_to_tables
+
+SECOND = 1000
+RATE = 200
+JOIN = "SELECT a.key FROM a [RANGE {0} SECONDS], b [RANGE {0} SECONDS] WHERE a.key = b.key WITH DELAY 1 SECOND"
+SUM = "SELECT key, SUM(v) AS total FROM a [RANGE {0} SECONDS SLIDE 1 SECOND] GROUP BY key WITH DELAY 1 SECOND"
+
+
+@dataclass
+class Map:
+    """A map state of Spark, in a dictionary."""
+
+    entries: dict[Any, Any] = field(default_factory=dict)
+
+    def getValue(self, key):  # noqa: N802
+        return self.entries.get(key)
+
+    def containsKey(self, key):  # noqa: N802
+        return key in self.entries
+
+    def updateValue(self, key, value):  # noqa: N802
+        self.entries[key] = value
+
+    def removeKey(self, key):  # noqa: N802
+        del self.entries[key]
+
+    def iterator(self):
+        return iter(self.entries.items())
+
+
+@dataclass
+class Value:
+    """A value state of Spark, in a field."""
+
+    value: Any = None
+
+    def get(self):
+        return self.value
+
+    def update(self, value):
+        self.value = value
+
+
+class Handle:
+    """The handle that Spark gives to a stateful operator."""
+
+    def getMapState(self, name, key, value):  # noqa: N802
+        return Map()
+
+    def getValueState(self, name, value):  # noqa: N802
+        return Value()
+
+
+def second_of(number: int, seed: int) -> pa.Table:
+    """One second of a stream; one in ten tuples is up to half a second late."""
+    rng = np.random.default_rng([number, seed])
+    ts = number * SECOND + np.arange(RATE) * SECOND // RATE
+    ts -= np.where(rng.random(RATE) < 0.1, rng.integers(0, 500, RATE), 0)
+    return pa.table({"ts": 1_700_000_000_000 + ts, "key": rng.integers(0, 50, RATE), "v": rng.random(RATE)})
+
+
+def traffic(text: str, epochs: int, workers: int) -> tuple[float, float]:
+    """Bytes read and written an epoch, at the end of so many of them; `workers` take turns at random."""
+    streams = {name: second_of(0, 0) for name in ("a", "b") if f"FROM {name}" in text or f", {name} [" in text}
+    physical = plan(bind_to_tables(text, streams, "ts").query)
+    routes = routes_of(physical)
+    packings = [Packing(one, routes[i], (0,), "ms", 10**12) for i, one in enumerate(physical.inputs)]
+    store, hosted = ShardStore(Handle()), Hosted(physical, ((),) * len(packings), "query", ())
+    kept: dict[int, tuple[Mark, Shard]] = {}
+    turns = np.random.default_rng(1).integers(0, workers, epochs)
+    seen = []
+    for epoch in range(epochs):
+        lines = [packed(packing, second_of(epoch, i), 0) for i, packing in enumerate(packings)]
+        blocks = [
+            Block(row["stream"], row["part"], json.loads(row["header"]), row["block"])
+            for line in lines
+            for row in line.to_pylist()
+        ]
+        now = store.mark()
+        shard = current(hosted, store, kept.pop(turns[epoch], None), now)
+        for _ in shard.epoch(blocks):
+            pass
+        kept[turns[epoch]] = (store.write(now, shard.changes()), shard)
+        told = store.traffic()
+        seen.append((told["state_read"], told["state_written"]))
+    read, written = np.array(seen[-20:]).mean(axis=0)
+    return float(read), float(written)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("query", [JOIN, SUM], ids=["join", "aggregate"])
+def test_state_traffic_grows_neither_with_the_window_nor_with_the_history(query, workers):
+    read, written = traffic(query.format(5), 90, workers)
+    for wider_or_longer in (traffic(query.format(50), 90, workers), traffic(query.format(5), 900, workers)):
+        assert wider_or_longer[1] < 1.25 * written
+        assert wider_or_longer[0] < 1.5 * read + 1
+    assert (read == 0) == (workers == 1)
+
+
+def test_a_worker_that_missed_more_than_the_log_remembers_reads_everything():
+    store = ShardStore(Handle())
+    marks: list[Mark | None] = [None]
+    for _ in range(REMEMBERED + 3):
+        marks.append(store.write(marks[-1], []))
+    now = marks[-1]
+    early, last = marks[2], marks[-2]
+    assert store.between(early, now) is None
+    assert store.between(last, now) == []
+    assert store.between(Mark(last.epoch, "written by an attempt that failed"), now) is None
