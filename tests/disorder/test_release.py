@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.disorder.controllers import FixedSlack, LargestDelay, controller_for
+from slackwater.disorder.chosen import controller_for
+from slackwater.disorder.controllers import FixedSlack, LargestDelay
 from slackwater.disorder.held import pop, push
 from slackwater.disorder.release import Release, ReleaseSpec
 from slackwater.disorder.state import buffers

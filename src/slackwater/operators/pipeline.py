@@ -11,13 +11,28 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from slackwater.disorder.admission import Admission
-from slackwater.disorder.controllers import SlackController
+from slackwater.disorder.controllers import Bookkeeper, SlackController
 from slackwater.disorder.release import Release, ReleaseSpec
 from slackwater.disorder.run import Run
-from slackwater.kernel import NO_LATE, NOTHING, Change, Emission, Late, Observation, changed, decode_json, encode_json
+from slackwater.kernel import (
+    NO_LATE,
+    NOTHING,
+    Change,
+    Emission,
+    Late,
+    Observation,
+    changed,
+    decode_json,
+    decode_words,
+    encode_json,
+    encode_words,
+)
 from slackwater.model.batch import ROW, TS, Batch, Words
+from slackwater.operators.join.accounts import JoinLedger
+from slackwater.operators.join.operator import JoinOperator
 from slackwater.operators.output import Output
 
 STATE_VERSION = 2
@@ -79,6 +94,12 @@ class Pipeline:
             part_rows,
         )
         self._ordered = epochs.each_tuple or spec.needs_order
+        self._ledger: JoinLedger | None = None
+        if isinstance(controller, Bookkeeper) and isinstance(operator, JoinOperator):
+            span = controller.memory + 2 * controller.retention + 2 * max(operator.spec.windows)
+            stretches = 1 << (span // controller.interval + 64).bit_length()
+            self._ledger = operator.keep_books(controller.retention, controller.interval, stretches)
+            controller.books = self._ledger
         self._admission = Admission(spec.streams, max_ahead)
         self.release = Release(discipline, controller)
         self._waiting: list[Batch] = []
@@ -116,6 +137,8 @@ class Pipeline:
         told = False
         for output in self._operator.process(run, self._ordered):
             self._counts["results"] += output.results
+            if self._ledger is not None:
+                self._ledger.made(output.ts, output.weight)
             clock = np.append(run.clock, run.largest)[output.by]
             moment = np.append(run.moment, run.now)[output.by] if self._heard else None
             yield Emission(
@@ -124,6 +147,8 @@ class Pipeline:
             told = True
         if not told and n_late:
             yield Emission(NOTHING, (), NOTHING, None, late, run.ended)
+        if self._ledger is not None:
+            self._ledger.take(run)
 
     def take_ahead(self) -> list[Batch]:
         """The tuples rejected since the last call."""
@@ -135,10 +160,15 @@ class Pipeline:
         yield changed("kernel", "counts", encode_json(self._counts))
         yield from self._admission.changes()
         yield from self.release.changes()
+        yield from _arrays_as_changes("controller", self.release.controller.as_arrays())
+        if self._ledger is not None:
+            yield from _arrays_as_changes("ledger", self._ledger.as_arrays())
         yield from (replace(entry, cell=f"operator/{entry.cell}") for entry in self._operator.changes())
 
     def restore(self, entries: Iterable[Change]) -> None:
-        parts: dict[str, list[Change]] = {"kernel": [], "admission": [], "release": [], "operator": []}
+        parts: dict[str, list[Change]] = {
+            name: [] for name in ("kernel", "admission", "release", "operator", "controller", "ledger")
+        }
         for entry in entries:
             part, _, cell = entry.cell.partition("/")
             parts[part].append(replace(entry, cell=cell or part))
@@ -151,6 +181,10 @@ class Pipeline:
                 self._counts = decode_json(entry.value)
         self._admission.restore(parts["admission"])
         self.release.restore(parts["release"])
+        if parts["controller"]:
+            self.release.controller.restore(_changes_as_arrays(parts["controller"]))
+        if self._ledger is not None and parts["ledger"]:
+            self._ledger.restore(_changes_as_arrays(parts["ledger"]))
         self._operator.restore(parts["operator"])
 
     def observe(self) -> Observation:
@@ -164,6 +198,22 @@ class Pipeline:
             idle=self.release.idle_timeouts,
             **self._counts,
         )
+
+
+def _arrays_as_changes(cell: str, arrays: dict[str, npt.NDArray[Any]]) -> Iterator[Change]:
+    for name, array in arrays.items():
+        # The shape goes with the value: under one key there is one array, whatever its size.
+        shape = ",".join(map(str, array.shape)).encode()
+        yield changed(cell, name, shape + b";" + encode_words({"array": array.ravel()}))
+
+
+def _changes_as_arrays(entries: list[Change]) -> dict[str, npt.NDArray[Any]]:
+    found = {}
+    for entry in entries:
+        if entry.value is not None:
+            shape, _, value = entry.value.partition(b";")
+            found[entry.key] = decode_words(value)["array"].reshape([int(n) for n in shape.split(b",")])
+    return found
 
 
 def _late_of(run: Run, index: Words) -> Late:

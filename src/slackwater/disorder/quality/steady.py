@@ -20,13 +20,14 @@ margin by a little, and a change of the delays moves the histogram, at once.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from slackwater.disorder.controllers import Arrived, Measured
+from slackwater.disorder.controllers import Arrived, Books, Measured
 from slackwater.disorder.quality.coverage_model import smallest_slack
 from slackwater.disorder.quality.delays import DelayHistogram
 from slackwater.disorder.quality.recall_model import recalls
@@ -44,14 +45,10 @@ PRIOR = 0.25
 LARGEST_CORRECTION = 8.0
 SETTLED = 0.999
 """Results are settled once this share of delays has passed."""
+MOST_DELAYS = 2**15
+"""Delays that are remembered of each stream: enough to know one in a thousand, few enough to be persisted."""
 WARM_UP = 2
 """Intervals in which the largest delay is waited for, because nothing is known."""
-
-
-class Books(Protocol):
-    """Results made and results lost, by their timestamps."""
-
-    def between(self, begin: int, end: int) -> tuple[float, float]: ...
 
 
 @dataclass(frozen=True)
@@ -68,9 +65,11 @@ class SteadyRecall:
 
     follows_largest_delay = False
     learns = True
+    keeps_books = True
 
     def __init__(self, target: Recall, windows: Sequence[int], pace: Pace, retention: int, slack: int = 0) -> None:
-        self.target, self._windows, self._pace, self._retention = target, tuple(windows), pace, retention
+        self.target, self._windows, self._pace = target, tuple(windows), pace
+        self.retention, self.interval, self.memory = retention, pace.interval, 2 * target.over
         self.slack = slack
         self.next_adaptation = BEFORE_ALL
         self.books: Books | None = None
@@ -78,7 +77,9 @@ class SteadyRecall:
         self.correction = 1.0
         self.recall: float | None = None
         """Measured over the latest settled period; None before there is one."""
-        self._delays = DelayHistogram(pace.granularity, len(windows), score="logarithm")
+        self._delays = DelayHistogram(
+            pace.granularity, max(1, len(windows)), score="logarithm", most_values=MOST_DELAYS
+        )
         self._promised: deque[tuple[int, float]] = deque()
         """Since which frontier, and how large a loss the model expected of the slack in force from there on."""
         self._adapted = 0
@@ -110,7 +111,7 @@ class SteadyRecall:
     def _settle(self, frontier: int) -> None:
         """Compare promises with the ledger, as far back as it is settled."""
         settled = frontier - self._settling()
-        while len(self._promised) > 1 and self._promised[1][0] < settled - 2 * self.target.over:
+        while len(self._promised) > 1 and self._promised[1][0] < settled - self.memory:
             self._promised.popleft()
         if self.books is None or self._promised[0][0] >= settled:
             return
@@ -147,10 +148,28 @@ class SteadyRecall:
             total = counts.sum()
             if total:
                 longest = max(longest, int(np.searchsorted(np.cumsum(counts), SETTLED * total)))
-        return min(longest * self._pace.granularity, self._retention) + self._pace.interval
+        return min(longest * self._pace.granularity, self.retention) + self._pace.interval
+
+    def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        scalars = [self.margin, self.correction, -1.0 if self.recall is None else self.recall, float(self._adapted)]
+        own = {
+            "scalars": np.array(scalars),
+            "times": np.array([self.slack, self.next_adaptation]),
+            "promised_since": np.array([since for since, _ in self._promised], np.int64),
+            "promised_loss": np.array([loss for _, loss in self._promised], np.float64),
+        }
+        return own | {f"delays_{name}": array for name, array in self._delays.as_arrays().items()}
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        self.margin, self.correction, recall, adapted = arrays["scalars"].tolist()
+        self.recall, self._adapted = None if recall < 0 else recall, int(adapted)
+        self.slack, self.next_adaptation = arrays["times"].tolist()
+        self._promised = deque(zip(arrays["promised_since"].tolist(), arrays["promised_loss"].tolist(), strict=True))
+        mine = {name.removeprefix("delays_"): array for name, array in arrays.items() if name.startswith("delays_")}
+        self._delays.restore(mine)
 
     def describe(self) -> str:
         return (
-            f"the least slack that keeps recall at {self.target.target:g} over {format_duration(self.target.over)}, by the"
-            " delays seen and by what late tuples really cost (steady)"
+            f"the least slack that keeps recall at {self.target.target:g} over {format_duration(self.target.over)},"
+            " by the delays seen and by what late tuples really cost (steady)"
         )
