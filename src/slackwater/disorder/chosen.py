@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slackwater.disorder.controllers import FixedSlack, LargestDelay, SlackController
+from slackwater.disorder.quality.published_recall import SELECTIVITIES, ModelRecall, PdRecall
 from slackwater.disorder.quality.steady import Pace, SteadyRecall
 from slackwater.model.errors import UsageError
 from slackwater.model.options import Options
 from slackwater.model.quality import Complete, Delay, NoWait, Quality, Recall
 from slackwater.model.time import SECOND
 
-RECALL_CONTROLLERS = ("steady",)
+RECALL_CONTROLLERS = ("steady", "model", "pd")
 
 
 def controller_for(quality: Quality, options: Options, windows: Sequence[int] = ()) -> SlackController:
@@ -39,4 +40,13 @@ def _for_recall(quality: Recall, options: Options, windows: Sequence[int]) -> Sl
     if interval > quality.over:
         raise UsageError("option adaptation_interval is longer than the period that recall is measured over")
     pace = Pace(interval, options.granularity, options.basic_window)
+    selectivity = options.selectivity or SELECTIVITIES[0]
+    if selectivity not in SELECTIVITIES:
+        raise UsageError(f"option selectivity = '{selectivity}': there is {', '.join(SELECTIVITIES)}")
+    if options.controller == "model":
+        return ModelRecall(quality, windows, pace, selectivity, options.initial_slack)
+    if options.selectivity is not None:
+        raise UsageError("option selectivity is for controller = 'model' alone")
+    if options.controller == "pd":
+        return PdRecall(quality, windows, pace, options.initial_slack)
     return SteadyRecall(quality, windows, pace, options.retention, options.initial_slack)

@@ -29,6 +29,9 @@ class Options:
     """How finely delays are told apart and slack is chosen (g)."""
     basic_window: int = 10 * MILLISECOND
     """The pieces in which the model thinks of a window (b)."""
+    selectivity: str | None = None
+    """What the published model for joins assumes of late tuples: 'noneqsel' (the default), that they join differently
+    from others, as the last interval has shown; 'eqsel', that they do not."""
     retention: int = MINUTE
     """How long after a window has passed late tuples can still be priced."""
     clock_by: str | None = None

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from slackwater.disorder.admission import Admission
 from slackwater.disorder.controllers import Bookkeeper, SlackController
+from slackwater.disorder.quality.published_recall import Profiled
 from slackwater.disorder.release import Release, ReleaseSpec
 from slackwater.disorder.run import Run
 from slackwater.kernel import (
@@ -100,6 +101,7 @@ class Pipeline:
             stretches = 1 << (span // controller.interval + 64).bit_length()
             self._ledger = operator.keep_books(controller.retention, controller.interval, stretches)
             controller.books = self._ledger
+        self._profiler = controller.profiler if isinstance(controller, Profiled) else None
         self._admission = Admission(spec.streams, max_ahead)
         self.release = Release(discipline, controller)
         self._waiting: list[Batch] = []
@@ -135,10 +137,13 @@ class Pipeline:
         self._counts["in_time"] += len(run) - n_late
         late = _late_of(run, np.flatnonzero(is_late)) if n_late else NO_LATE
         told = False
+        made = None if self._profiler is None else np.zeros(len(run) + 1)
         for output in self._operator.process(run, self._ordered):
             self._counts["results"] += output.results
             if self._ledger is not None:
                 self._ledger.made(output.ts, output.weight)
+            if made is not None:
+                made += np.bincount(output.by, output.weight, len(run) + 1)
             clock = np.append(run.clock, run.largest)[output.by]
             moment = np.append(run.moment, run.now)[output.by] if self._heard else None
             yield Emission(
@@ -149,6 +154,8 @@ class Pipeline:
             yield Emission(NOTHING, (), NOTHING, None, late, run.ended)
         if self._ledger is not None:
             self._ledger.take(run)
+        if self._profiler is not None and made is not None:
+            self._profiler.note(run, made[:-1])
 
     def take_ahead(self) -> list[Batch]:
         """The tuples rejected since the last call."""

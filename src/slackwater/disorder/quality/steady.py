@@ -3,12 +3,15 @@
 Every interval L it asks the model how much of the results each slack would lose, corrects that by the ledger, and takes
 the least slack whose loss is within the allowance:
 
-    K = min { k : c (1 - gamma(k)) <= (1 - m) (1 - target) }
+    K = min { k : c (1 - gamma(k)) (1 + z / sqrt(n(k))) <= (1 - m) (1 - target) }
 
-- gamma is the model of the papers with one selectivity (EqSel): the delay histograms of all streams, over windows that
-  ADWIN cuts when the delays change.
+- gamma is the model of the papers with one selectivity (EqSel). It is asked twice, and the worse answer counts: with the
+  delays since they last changed, by ADWIN, and with those of the last ten periods or so, fading. The first knows about
+  a change at once; the second remembers bursts, which come rarely and cost much.
 - c is what was lost over what the model had said would be lost, over results old enough for their late tuples to have
   come. It starts at 1 and is held there by a prior, so that few results do not move it much.
+- n(k) is how many late tuples a period is expected to have. Where they are few, a period's loss scatters by about
+  1 / sqrt(n) of itself, and z times that is kept in hand.
 - m is the margin. It rises while a measured period misses the target and falls, nineteen times as slowly, while one
   meets it; so about one period in twenty misses.
 
@@ -30,16 +33,21 @@ import numpy.typing as npt
 from slackwater.disorder.controllers import Arrived, Books, Measured
 from slackwater.disorder.quality.coverage_model import smallest_slack
 from slackwater.disorder.quality.delays import DelayHistogram
+from slackwater.disorder.quality.fading import FadingDelays
 from slackwater.disorder.quality.recall_model import recalls
-from slackwater.model.batch import TS
+from slackwater.model.batch import TS, Floats
 from slackwater.model.quality import Recall
-from slackwater.model.time import BEFORE_ALL, format_duration
+from slackwater.model.time import BEFORE_ALL, SECOND, format_duration
 
 MISSED_SHARE = 0.05
 """The share of measured periods that may miss the target."""
 MARGIN_STEP = 0.3
 """How much margin a whole missed period adds."""
-FIRST_MARGIN, LARGEST_MARGIN = 0.15, 0.9
+FADING = 10
+"""Delays fade over so many periods."""
+FIRST_MARGIN, LARGEST_MARGIN = 0.1, 0.9
+BAD_PERIOD = 1.65
+"""How many standard deviations a bad period is from the average: one in twenty is worse (z)."""
 PRIOR = 0.25
 """How much the ledger must know before it counts, as a share of the losses that are allowed in a period."""
 LARGEST_CORRECTION = 8.0
@@ -80,12 +88,14 @@ class SteadyRecall:
         self._delays = DelayHistogram(
             pace.granularity, max(1, len(windows)), score="logarithm", most_values=MOST_DELAYS
         )
+        self._lasting = FadingDelays(pace.granularity, max(1, len(windows)), FADING * target.over)
         self._promised: deque[tuple[int, float]] = deque()
         """Since which frontier, and how large a loss the model expected of the slack in force from there on."""
         self._adapted = 0
 
     def learn(self, arrived: Arrived) -> None:
         self._delays.absorb(arrived.stream, arrived.words[TS], arrived.behind)
+        self._lasting.absorb(arrived.stream, arrived.behind)
 
     def adapt(self, measured: Measured) -> None:
         clocks = np.array(measured.clocks)
@@ -95,18 +105,39 @@ class SteadyRecall:
         self._delays.note_skews(clocks - clocks.min())
         frontier = int(clocks.min()) - measured.slack
         self._adapted += 1
-        gamma = recalls(
-            self._delays.histograms(), self._windows, self._delays.skews(), self._pace.basic_window,
-            self._pace.granularity,
-        )  # fmt: skip
+        self._lasting.fade(self._pace.interval)
+        gamma = self._expected()
         if self._adapted <= WARM_UP:
             self.slack = int(self._delays.largest_ever.max())
         else:
             self._settle(frontier)
             allowed = (1 - self.margin) * (1 - self.target.target)
-            self.slack = smallest_slack(1 - self.correction * (1 - gamma), 1 - allowed, self._pace.granularity)
+            loss = self.correction * (1 - gamma) * self._scatter(len(gamma))
+            self.slack = smallest_slack(1 - loss, 1 - allowed, self._pace.granularity)
         chosen = min(self.slack // self._pace.granularity, len(gamma) - 1)
         self._promised.append((frontier, float(1 - gamma[chosen])))
+
+    def _expected(self) -> Floats:
+        """The recall to be expected of every candidate slack."""
+        pace, skews = self._pace, self._delays.skews()
+        recent, lasting = (
+            recalls(histograms, self._windows, skews, pace.basic_window, pace.granularity)
+            for histograms in (self._delays.histograms(), self._lasting.histograms())
+        )
+        worse = np.ones(max(len(recent), len(lasting)))
+        for gamma in (recent, lasting):
+            worse[: len(gamma)] = np.minimum(worse[: len(gamma)], gamma)
+        return worse
+
+    def _scatter(self, candidates: int) -> Floats:
+        """By how much a bad period loses more than the average one, for every candidate slack."""
+        late = np.zeros(candidates)
+        for counts, rate in zip(self._delays.histograms(), self._delays.rates().tolist(), strict=True):
+            total = counts.sum()
+            if total:
+                beyond = total - np.cumsum(counts)
+                late[: len(beyond)] += beyond / total * rate * self.target.over / SECOND
+        return 1 + BAD_PERIOD / np.sqrt(np.maximum(late, 1e-9))
 
     def _settle(self, frontier: int) -> None:
         """Compare promises with the ledger, as far back as it is settled."""
@@ -158,6 +189,7 @@ class SteadyRecall:
             "promised_since": np.array([since for since, _ in self._promised], np.int64),
             "promised_loss": np.array([loss for _, loss in self._promised], np.float64),
         }
+        own |= {f"lasting_{s}": counts for s, counts in enumerate(self._lasting.counts)}
         return own | {f"delays_{name}": array for name, array in self._delays.as_arrays().items()}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -165,6 +197,7 @@ class SteadyRecall:
         self.recall, self._adapted = None if recall < 0 else recall, int(adapted)
         self.slack, self.next_adaptation = arrays["times"].tolist()
         self._promised = deque(zip(arrays["promised_since"].tolist(), arrays["promised_loss"].tolist(), strict=True))
+        self._lasting.counts = [arrays[f"lasting_{s}"].copy() for s in range(len(self._lasting.counts))]
         mine = {name.removeprefix("delays_"): array for name, array in arrays.items() if name.startswith("delays_")}
         self._delays.restore(mine)
 

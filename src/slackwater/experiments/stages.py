@@ -1,0 +1,57 @@
+"""What a trial runs over: a seeded workload, its query without a target, and the truth about it.
+
+Invariant: a stage is plain data, so that it travels to a worker process, and the same stage gives the same streams
+there. Streams and truth are made once in a process and kept for the next trial.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from slackwater.experiments.changes_of_streams import changed
+from slackwater.workloads import WORKLOADS, Workload
+
+VELOCITIES = ("velocity1", "velocity2")
+"""They have their published length only."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A workload of so many minutes (None: as published), with a change on the way where one is named."""
+
+    workload: str
+    seed: int = 0
+    minutes: float | None = None
+    window_s: float | None = None
+    """Aggregates: the size of the window, every 0.1 s."""
+    change: str = ""
+
+    @property
+    def joins(self) -> bool:
+        return self.workload not in VELOCITIES
+
+    @property
+    def query(self) -> str:
+        """The query up to its target."""
+        if self.window_s is None:
+            return _streams(self).query.split("WITH")[0].strip()
+        size = round(self.window_s * 1000)
+        return "SELECT SUM(vel) AS total FROM s " + f"[RANGE {size} MILLISECONDS SLIDE 100 MILLISECONDS]"
+
+    @property
+    def streams(self) -> Workload:
+        return _streams(self)
+
+
+def _streams(stage: Stage) -> Workload:
+    return _made(stage.workload, stage.seed, stage.minutes, stage.change)
+
+
+@lru_cache(maxsize=2)
+def _made(name: str, seed: int, minutes: float | None, change: str) -> Workload:
+    if change:
+        return changed(name, seed, minutes or 15.0, change)
+    if name in VELOCITIES or minutes is None:
+        return WORKLOADS[name](seed=seed)
+    return WORKLOADS[name](seed=seed, minutes=minutes)
