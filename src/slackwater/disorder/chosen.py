@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slackwater.disorder.controllers import FixedSlack, LargestDelay, SlackController
+from slackwater.disorder.quality.error_published import ModelError, PdError
+from slackwater.disorder.quality.error_steady import SteadyError
 from slackwater.disorder.quality.published_recall import SELECTIVITIES, ModelRecall, PdRecall
 from slackwater.disorder.quality.steady import Pace, SteadyRecall
 from slackwater.model.errors import UsageError
 from slackwater.model.options import Options
-from slackwater.model.quality import Complete, Delay, NoWait, Quality, Recall
+from slackwater.model.quality import Complete, Delay, NoWait, Quality, Recall, RelativeError
 from slackwater.model.time import SECOND
 
 RECALL_CONTROLLERS = ("steady", "model", "pd")
+ERROR_CONTROLLERS = ("steady", "model", "pd")
 
 
 def controller_for(quality: Quality, options: Options, windows: Sequence[int] = ()) -> SlackController:
@@ -29,7 +32,20 @@ def controller_for(quality: Quality, options: Options, windows: Sequence[int] = 
         return FixedSlack(quality.slack)
     if isinstance(quality, Recall):
         return _for_recall(quality, options, windows)
-    raise UsageError(f"WITH {quality} is not offered yet; use WITH COMPLETE, NO WAIT or DELAY <duration>")
+    return _for_error(quality, options)
+
+
+def _for_error(quality: RelativeError, options: Options) -> SlackController:
+    if options.controller not in (None, *ERROR_CONTROLLERS):
+        known = ", ".join(ERROR_CONTROLLERS)
+        raise UsageError(f"option controller = '{options.controller}': for a bound on the error there is {known}")
+    if not 0 < options.retrospect < 1:
+        raise UsageError("option retrospect is a share between 0 and 1")
+    if options.controller == "model":
+        return ModelError(quality, options)
+    if options.controller == "pd":
+        return PdError(quality, options)
+    return SteadyError(quality, options)
 
 
 def _for_recall(quality: Recall, options: Options, windows: Sequence[int]) -> SlackController:

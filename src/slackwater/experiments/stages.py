@@ -14,6 +14,8 @@ from slackwater.workloads import WORKLOADS, Workload
 
 VELOCITIES = ("velocity1", "velocity2")
 """They have their published length only."""
+PUBLISHED_RANGE = "RANGE 5 SECONDS"
+"""In the query of a velocity workload."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +36,10 @@ class Stage:
     @property
     def query(self) -> str:
         """The query up to its target."""
+        query = _streams(self).query.split("WITH")[0].strip()
         if self.window_s is None:
-            return _streams(self).query.split("WITH")[0].strip()
-        size = round(self.window_s * 1000)
-        return "SELECT SUM(vel) AS total FROM s " + f"[RANGE {size} MILLISECONDS SLIDE 100 MILLISECONDS]"
+            return query
+        return query.replace(PUBLISHED_RANGE, f"RANGE {round(1000 * self.window_s)} MILLISECONDS")
 
     @property
     def streams(self) -> Workload:

@@ -32,6 +32,8 @@ class Options:
     selectivity: str | None = None
     """What the published model for joins assumes of late tuples: 'noneqsel' (the default), that they join differently
     from others, as the last interval has shown; 'eqsel', that they do not."""
+    retrospect: float = 0.99
+    """How far back the published controllers for aggregates measure: this quantile of the delays (q)."""
     retention: int = MINUTE
     """How long after a window has passed late tuples can still be priced."""
     clock_by: str | None = None

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from slackwater.disorder.admission import Admission
 from slackwater.disorder.controllers import Bookkeeper, SlackController
+from slackwater.disorder.quality.error_windows import WindowWatcher
 from slackwater.disorder.quality.published_recall import Profiled
 from slackwater.disorder.release import Release, ReleaseSpec
 from slackwater.disorder.run import Run
@@ -32,6 +33,7 @@ from slackwater.kernel import (
     encode_words,
 )
 from slackwater.model.batch import ROW, TS, Batch, Words
+from slackwater.operators.aggregate import AggregateOperator
 from slackwater.operators.join.accounts import JoinLedger
 from slackwater.operators.join.operator import JoinOperator
 from slackwater.operators.output import Output
@@ -102,6 +104,8 @@ class Pipeline:
             self._ledger = operator.keep_books(controller.retention, controller.interval, stretches)
             controller.books = self._ledger
         self._profiler = controller.profiler if isinstance(controller, Profiled) else None
+        if isinstance(controller, WindowWatcher) and isinstance(operator, AggregateOperator):
+            controller.watch(operator.spec.watched)
         self._admission = Admission(spec.streams, max_ahead)
         self.release = Release(discipline, controller)
         self._waiting: list[Batch] = []

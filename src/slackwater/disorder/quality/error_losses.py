@@ -20,6 +20,7 @@ from slackwater.disorder.quality.keyed_sums import (
     FIRST,
     GROUP,
     NEXT,
+    NO_LINE,
     NODES,
     NONE,
     RECORDS,
@@ -163,12 +164,12 @@ def total_of(w: Watch, totals: Table, window: int, group: int, total: Floats) ->
 
 
 @inner
-def has_tuples(w: Watch, totals: Table, window: int) -> bool:
-    """Whether any tuple of a window has come."""
+def newest_piece(w: Watch, totals: Table, window: int) -> int:
+    """The newest piece of a window that has tuples, or NO_LINE."""
     for piece in range(last_piece(w, window), 2 * window - 1, -1):
         if place_of(totals, piece) != NONE:
-            return True
-    return False
+            return piece
+    return NO_LINE
 
 
 @inner

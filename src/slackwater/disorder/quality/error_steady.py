@@ -27,9 +27,6 @@ import numpy.typing as npt
 
 from slackwater.disorder.controllers import Arrived, Measured
 from slackwater.disorder.quality.error_needs import (
-    CLOSED,
-    ENTERED,
-    JUDGED,
     MARGIN,
     Judging,
     Needs,
@@ -52,7 +49,7 @@ STRAGGLER = 10.0
 """One straggler may weigh at most delta over this."""
 FEWEST = 20.0
 """The memory has at least this many windows that may fail."""
-AIM = 0.8
+AIM = 0.95
 """The share of delta at which the margin rests."""
 GAIN = 10.0
 FIRST_MARGIN = 0.4
@@ -79,9 +76,7 @@ class SteadyError:
         """Hear which windows there are."""
         self._unit = max(1, self._options.granularity // 10)
         self._losses = WindowLosses(watched, self._options.retention, self._unit)
-        self._modelled = Thresholds(
-            self.target, tuple(a for a in watched.aggregates if a.function not in EXACT)
-        )
+        self._modelled = Thresholds(self.target, tuple(a for a in watched.aggregates if a.function not in EXACT))
         self._is_modelled = np.array([a.function not in EXACT for a in watched.aggregates], np.bool_)
         self._allowed = np.full(len(watched.aggregates), self.target.bound)
         delta = 1.0 - self.target.confidence
@@ -118,23 +113,22 @@ class SteadyError:
         met = bin_met_by(measured.slack, self._unit)
         close(needs, self._judging, losses.last_ended(frontier), met)
         judge(needs, self._judging, losses.last_ended(clock - 2 * measured.slack - self._judging.settling))
-        self.slack = self._chosen()
+        self.slack = self._chosen(clock)
 
-    def _chosen(self) -> int:
+    def _chosen(self, clock: int) -> int:
         """The slack for what recent windows needed, and for what the newest needed if that is another matter."""
         delta = 1.0 - self.target.confidence
         usual = least_bin(self._needs.weights, (1.0 - self.margin) * delta)
-        known, beyond = newest_needs(self._needs, self._newest, usual, self._short)
+        # Of a window younger than the usual slack it is not known whether that would do.
+        last = self._losses.last_ended(clock - edge_of(usual, self._unit))
+        known, beyond = newest_needs(self._needs, last, self._newest, usual, self._short)
         if known == self._newest and 2 * beyond > known:
             usual = max(usual, least_bin(self._short, OUTLIERS))
         return edge_of(usual, self._unit)
 
     def _allow(self, clock: int) -> None:
         """Work out anew what may be missing where the effect on the value is not known."""
-        losses = self._losses
-        ended = losses.last_ended(clock)
-        tuples = losses.tuples(ended)
-        self._modelled.recalculate(clock, tuples / losses.groups())
+        self._modelled.recalculate(clock, self._losses.tuples())
         self._allowed[self._is_modelled] = 1.0 - self._modelled.shares
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -161,6 +155,3 @@ class SteadyError:
 def under(prefix: str, arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
     """The arrays whose names begin so, under the rest of their names."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-
-
-__all__ = ["CLOSED", "ENTERED", "JUDGED", "SteadyError", "under"]

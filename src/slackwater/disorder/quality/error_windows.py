@@ -31,6 +31,7 @@ from slackwater.disorder.quality.error_losses import (
 )
 from slackwater.disorder.quality.keyed_sums import (
     GROUP,
+    LINE,
     PARTS,
     RECORDS,
     as_arrays,
@@ -48,7 +49,7 @@ FIRST_ROOM = 256
 
 @dataclass(frozen=True)
 class Asked:
-    """One aggregate: its function, the row of its argument (-1 for none), whether that is a float, the p of QUANTILE."""
+    """One aggregate: function, row of its argument (-1 for none), whether that is a float, the p of QUANTILE."""
 
     function: str
     row: int = -1
@@ -114,12 +115,16 @@ class WindowLosses:
         found = coverage_of(self.watch, self.books, window)
         return None if found < 0 else found
 
-    def groups(self) -> int:
-        """How many groups there lately were."""
-        if not self.watched.keys:
-            return 1
+    def tuples(self) -> float:
+        """How many tuples a window of one group has, on average over what is kept (N of Eq. 4.1)."""
         t = self.books.totals
-        return max(1, len(np.unique(t.records[: t.used[RECORDS], GROUP])))
+        records = t.records[: t.used[RECORDS]]
+        if len(records) == 0:
+            return 0.0
+        pieces = int(records[:, LINE].max() - records[:, LINE].min()) // 2 + 1
+        groups = len(np.unique(records[:, GROUP])) if self.watched.keys else 1
+        rate = float(t.sums[: len(records), TUPLES].sum()) / (pieces * self.watch.slide)
+        return rate * self.watch.range / groups
 
     def last_ended(self, time: int) -> int:
         """The newest window that has ended at an event time."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from slackwater.compiled import in_place, inner
-from slackwater.model.batch import Floats
+from slackwater.model.batch import Floats, Words
 
 FINE = 64
 """Bins of one unit each; above, every octave has half as many."""
@@ -71,3 +71,12 @@ def least_bin(weights: Floats, share: float) -> int:
 def no_weights() -> Floats:
     """Nothing seen yet."""
     return np.zeros(BINS)
+
+
+@in_place
+def note_needs(weights: Floats, needs: Words, unit: int) -> None:
+    """Count needs by their bins; those of 0 and less are none."""
+    for i in range(len(needs)):
+        if needs[i] > 0:
+            # A delay of k is waited for by slack k, a need of k only by more.
+            weights[bin_of(needs[i] - 1, unit)] += 1.0

@@ -146,7 +146,7 @@ class ProductivityProfiler:
         maps, self._maps = self._maps, _no_maps(FIRST_BINS)
         made = float(maps.in_time[JOIN].sum())
         cross, join = maps.in_time + maps.most[:, None] * maps.late
-        seen = np.flatnonzero(maps.late + cross)
+        seen = np.flatnonzero(cross + join + maps.late)
         end = int(seen[-1]) + 1 if len(seen) else 0
         return Profile(cross[:end], join[:end], made)
 

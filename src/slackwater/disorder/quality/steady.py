@@ -8,10 +8,12 @@ the least slack whose loss is within the allowance:
 - gamma is the model of the papers with one selectivity (EqSel). It is asked twice, and the worse answer counts: with the
   delays since they last changed, by ADWIN, and with those of the last ten periods or so, fading. The first knows about
   a change at once; the second remembers bursts, which come rarely and cost much.
-- c is what was lost over what the model had said would be lost, over results old enough for their late tuples to have
-  come. It starts at 1 and is held there by a prior, so that few results do not move it much.
+- c is what was lost over what the model, knowing what it knows now, says of the slack that was in force then; over
+  results old enough for their late tuples to have come. A prior holds it near 1, so that few results do not move it.
 - n(k) is how many late tuples a period is expected to have. Where they are few, a period's loss scatters by about
   1 / sqrt(n) of itself, and z times that is kept in hand.
+- K stays where it is unless it loses more than is allowed, or a smaller one would lose noticeably less than that:
+  where delays are either short or very long, the least slack would jump between the two.
 - m is the margin. It rises while a measured period misses the target and falls, nineteen times as slowly, while one
   meets it; so about one period in twenty misses.
 
@@ -55,6 +57,8 @@ SETTLED = 0.999
 """Results are settled once this share of delays has passed."""
 MOST_DELAYS = 2**15
 """Delays that are remembered of each stream: enough to know one in a thousand, few enough to be persisted."""
+DEAD_BAND = 0.85
+"""Slack is lowered only to where this share of what is allowed is lost."""
 WARM_UP = 2
 """Intervals in which the largest delay is waited for, because nothing is known."""
 
@@ -89,8 +93,8 @@ class SteadyRecall:
             pace.granularity, max(1, len(windows)), score="logarithm", most_values=MOST_DELAYS
         )
         self._lasting = FadingDelays(pace.granularity, max(1, len(windows)), FADING * target.over)
-        self._promised: deque[tuple[int, float]] = deque()
-        """Since which frontier, and how large a loss the model expected of the slack in force from there on."""
+        self._chosen: deque[tuple[int, int]] = deque()
+        """Since which frontier a slack was in force."""
         self._adapted = 0
 
     def learn(self, arrived: Arrived) -> None:
@@ -110,12 +114,13 @@ class SteadyRecall:
         if self._adapted <= WARM_UP:
             self.slack = int(self._delays.largest_ever.max())
         else:
-            self._settle(frontier)
+            self._settle(frontier, gamma)
             allowed = (1 - self.margin) * (1 - self.target.target)
             loss = self.correction * (1 - gamma) * self._scatter(len(gamma))
-            self.slack = smallest_slack(1 - loss, 1 - allowed, self._pace.granularity)
-        chosen = min(self.slack // self._pace.granularity, len(gamma) - 1)
-        self._promised.append((frontier, float(1 - gamma[chosen])))
+            least = smallest_slack(1 - loss, 1 - allowed, self._pace.granularity)
+            easy = smallest_slack(1 - loss, 1 - DEAD_BAND * allowed, self._pace.granularity)
+            self.slack = min(max(self.slack, least), easy)
+        self._chosen.append((frontier, self.slack))
 
     def _expected(self) -> Floats:
         """The recall to be expected of every candidate slack."""
@@ -139,28 +144,28 @@ class SteadyRecall:
                 late[: len(beyond)] += beyond / total * rate * self.target.over / SECOND
         return 1 + BAD_PERIOD / np.sqrt(np.maximum(late, 1e-9))
 
-    def _settle(self, frontier: int) -> None:
-        """Compare promises with the ledger, as far back as it is settled."""
+    def _settle(self, frontier: int, gamma: Floats) -> None:
+        """Compare what the model says about the slack of the past with the ledger, as far back as it is settled."""
         settled = frontier - self._settling()
-        while len(self._promised) > 1 and self._promised[1][0] < settled - self.memory:
-            self._promised.popleft()
-        if self.books is None or self._promised[0][0] >= settled:
+        while len(self._chosen) > 1 and self._chosen[1][0] < settled - self.memory:
+            self._chosen.popleft()
+        if self.books is None or self._chosen[0][0] >= settled:
             return
-        promised = made = lost = 0.0
-        for (begin, loss), (end, _) in zip(self._promised, list(self._promised)[1:], strict=False):
+        expected = made = lost = 0.0
+        for (begin, slack), (end, _) in zip(self._chosen, list(self._chosen)[1:], strict=False):
             if begin < settled:
                 own = self.books.between(begin, min(end, settled))
                 made, lost = made + own[0], lost + own[1]
-                promised += loss * sum(own)
+                expected += (1 - gamma[min(slack // self._pace.granularity, len(gamma) - 1)]) * sum(own)
         prior = PRIOR * (1 - self.target.target) * (made + lost)
         if prior > 0:
-            self.correction = min(max((lost + prior) / (promised + prior), 1 / LARGEST_CORRECTION), LARGEST_CORRECTION)
+            self.correction = min(max((lost + prior) / (expected + prior), 1 / LARGEST_CORRECTION), LARGEST_CORRECTION)
         self._measure(settled)
 
     def _measure(self, settled: int) -> None:
         """The recall of the latest settled period, and what it means for the margin."""
         assert self.books is not None
-        if settled - self._promised[0][0] < self.target.over:
+        if settled - self._chosen[0][0] < self.target.over:
             return
         made, lost = self.books.between(settled - self.target.over, settled)
         if made + lost == 0:
@@ -186,8 +191,7 @@ class SteadyRecall:
         own = {
             "scalars": np.array(scalars),
             "times": np.array([self.slack, self.next_adaptation]),
-            "promised_since": np.array([since for since, _ in self._promised], np.int64),
-            "promised_loss": np.array([loss for _, loss in self._promised], np.float64),
+            "chosen": np.array(self._chosen, np.int64).reshape(-1, 2),
         }
         own |= {f"lasting_{s}": counts for s, counts in enumerate(self._lasting.counts)}
         return own | {f"delays_{name}": array for name, array in self._delays.as_arrays().items()}
@@ -196,7 +200,7 @@ class SteadyRecall:
         self.margin, self.correction, recall, adapted = arrays["scalars"].tolist()
         self.recall, self._adapted = None if recall < 0 else recall, int(adapted)
         self.slack, self.next_adaptation = arrays["times"].tolist()
-        self._promised = deque(zip(arrays["promised_since"].tolist(), arrays["promised_loss"].tolist(), strict=True))
+        self._chosen = deque((since, slack) for since, slack in arrays["chosen"].tolist())
         self._lasting.counts = [arrays[f"lasting_{s}"].copy() for s in range(len(self._lasting.counts))]
         mine = {name.removeprefix("delays_"): array for name, array in arrays.items() if name.startswith("delays_")}
         self._delays.restore(mine)
