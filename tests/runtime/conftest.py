@@ -26,7 +26,7 @@ from slackwater.model.time import SECOND
 from tests.runtime.streams import TUPLE_RELEASE, Ran, Runtime
 
 LOCAL, SPARK = "local", "spark"
-ONE_IN, FIRST = 6, 1
+ONE_IN, FIRST = 10, 1
 
 
 class CommandRuntime:

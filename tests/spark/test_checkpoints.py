@@ -28,7 +28,7 @@ PLAN = plan(bind_to_tables(SUMS, {"s": pieces(0, 1)[0]}, "ts").query)
 PACKING = Packing(PLAN.inputs[0], (), (0,), "ms", PLAN.options.max_ahead)
 
 
-@pytest.mark.parametrize("shards", [1, 3], ids=["fewer", "more"])
+@pytest.mark.parametrize("shards", [3], ids=["more"])
 def test_another_number_of_shards_on_an_old_checkpoint_is_refused(
     spark: SparkSession, streamed: Streamed, finished: Callable[..., pa.Table], shards: int
 ) -> None:
