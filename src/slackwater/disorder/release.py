@@ -81,9 +81,10 @@ class Release:
             begin, run = self._stretch(batch, new, begin)
             if learns:
                 self.controller.learn(_arrived(batch, new.behind, first, begin))
-            self._consult_controller()
             if len(run) or self._unsorted:
                 yield run
+            # Only now the controller knows what became of these tuples.
+            self._consult_controller()
         if end:
             yield self._flush()
 

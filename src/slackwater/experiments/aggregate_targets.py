@@ -39,7 +39,7 @@ def trials(name: str, scale: Scale) -> list[Trial]:
     found = []
     for size in WINDOWS_S:
         for seed in scale.seeds:
-            stage = Stage(name, seed, window_s=size)
+            stage = Stage(name, seed, scale.minutes, window_s=size)
             found += [error_trial(stage, way, bound) for way in (CLAIRVOYANT, *WAYS) for bound in ERRORS]
             found += [Trial(stage, "No-K-slack", "NO WAIT"), Trial(stage, "Max-K-slack", "COMPLETE")]
     return found

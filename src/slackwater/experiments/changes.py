@@ -73,18 +73,23 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
     found = []
     for way in WAYS:
         for change in CHANGES:
-            says = f"{way}: back at .99Γ within two periods after {change}"
             mine = pick(rows, way=way, change=change)
-            backs = [periods_until_back(row["recall_over_time"], 0.99 * TARGET) for row in mine]
-            if not backs:
-                found.append(Claim(says, "not offered", None))
-            elif None in backs:
-                found.append(Claim(says, "not back before the end", False))
-            else:
-                worst = max(back for back in backs if back is not None)
-                found.append(Claim(says, f"{worst:.2f} periods", worst <= 2))
+            found += [
+                _back(f"{way}: back at .99Γ within two periods after {change}", mine, 0.99 * TARGET),
+                _back(f"{way}: back at Γ within two periods after {change}", mine, TARGET),
+            ]
         found.append(_after_straggler(rows, way))
     return found
+
+
+def _back(says: str, rows: Sequence[Row], level: float) -> Claim:
+    backs = [periods_until_back(row["recall_over_time"], level) for row in rows]
+    if not backs:
+        return Claim(says, "not offered", None)
+    known = [back for back in backs if back is not None]
+    if len(known) < len(backs):
+        return Claim(says, "not back for a whole period", False)
+    return Claim(says, f"{max(known):.2f} periods", max(known) <= 2)
 
 
 def _after_straggler(rows: Sequence[Row], way: str) -> Claim:
@@ -104,9 +109,10 @@ def draw(figure: Figure, rows: Sequence[Row]) -> None:
     grid = figure.subplots(2, len(CHANGES), squeeze=False)
     for column, change in enumerate(CHANGES):
         above, below = grid[0][column], grid[1][column]
-        for way in WAYS:
+        # The steady one comes last and on top: the model's slack swings so fast that its line is a wall.
+        for way in reversed(WAYS):
             for row in pick(rows, way=way, change=change)[:1]:
-                style = {"color": STYLES[way]["color"], "label": way, "linewidth": 1.4}
+                style = {"color": STYLES[way]["color"], "label": way, "linewidth": 1.6 if way == "steady" else 0.8}
                 recalls = [(t / 60, value) for t, value in row["recall_over_time"]]
                 slacks = [(t / 60, max(slack, 1.0)) for t, slack in row["slack_over_time"]]
                 above.plot(*zip(*recalls, strict=True), **style)

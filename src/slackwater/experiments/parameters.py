@@ -67,7 +67,7 @@ def error_trials(
     option = of_granularity if parameter == "g (ms)" else of_retrospect
     for name in VELOCITIES:
         for seed in scale.seeds:
-            stage = Stage(name, seed, window_s=size)
+            stage = Stage(name, seed, scale.minutes, window_s=size)
             for target in targets:
                 found.append(error_trial(stage, CLAIRVOYANT, target))
                 for way in ways:

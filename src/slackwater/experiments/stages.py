@@ -9,13 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
+
 from slackwater.experiments.changes_of_streams import changed
-from slackwater.workloads import WORKLOADS, Workload
+from slackwater.workloads import EPOCH_MS, WORKLOADS, Workload
 
 VELOCITIES = ("velocity1", "velocity2")
-"""They have their published length only."""
+"""They are made in their published length only."""
 PUBLISHED_RANGE = "RANGE 5 SECONDS"
 """In the query of a velocity workload."""
+FIRST_MINUTE = 5
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,18 @@ def _streams(stage: Stage) -> Workload:
 def _made(name: str, seed: int, minutes: float | None, change: str) -> Workload:
     if change:
         return changed(name, seed, minutes or 15.0, change)
-    if name in VELOCITIES or minutes is None:
+    if minutes is None:
         return WORKLOADS[name](seed=seed)
+    if name in VELOCITIES:
+        return _part(WORKLOADS[name](seed=seed), minutes)
     return WORKLOADS[name](seed=seed, minutes=minutes)
+
+
+def _part(workload: Workload, minutes: float) -> Workload:
+    """So many minutes from the fifth on: the large delays of the first velocity stream are in its second half."""
+    streams = {}
+    for name, table in workload.streams.items():
+        clock = np.maximum.accumulate(table["ts"].to_numpy()) - EPOCH_MS
+        begin, end = np.searchsorted(clock, [FIRST_MINUTE * 60_000, (FIRST_MINUTE + minutes) * 60_000])
+        streams[name] = table.slice(int(begin), int(end - begin))
+    return Workload(workload.name, streams, workload.query)

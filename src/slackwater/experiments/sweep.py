@@ -78,7 +78,7 @@ def _row(trial: Trial) -> Row:
             "adaptations": len(timed),
             "adaptation_ms": float(np.mean(timed)),
             "adaptation_ms_p99": float(np.quantile(timed, 0.99)),
-            "adaptation_share": sum(timed) / 1000 / max(found.report["seconds"], 1e-9),
+            "adaptation_share": (sum(timed) + found.learning_ms) / 1000 / max(found.report["seconds"], 1e-9),
         }
     return row | (_of_join(trial, found) if stage.joins else _of_aggregate(trial, found))
 

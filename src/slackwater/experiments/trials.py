@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.disorder.controllers import Measured
+from slackwater.disorder.controllers import Arrived, Measured
 from slackwater.experiments.stages import Stage
 from slackwater.model.time import MILLISECOND, SECOND
 from slackwater.operators.pipeline import Epochs
@@ -39,6 +39,8 @@ class Answer:
     slack_over_time: list[tuple[float, float]]
     """(seconds since the start, slack in ms) at every adaptation."""
     adaptation_ms: list[float]
+    learning_ms: float = 0.0
+    """What the controller took to note arrivals, all in all."""
 
     @property
     def latency_ms(self) -> float:
@@ -57,7 +59,8 @@ class WatchedRun(LocalRun):
         self.slack_over_time: list[tuple[float, float]] = []
         self.adaptation_ms: list[float] = []
         controller = self._kernel.release.controller
-        adapt = controller.adapt
+        adapt, learn = controller.adapt, controller.learn
+        self.learning_ms = 0.0
 
         def timed(measured: Measured) -> None:
             begun = time.perf_counter()
@@ -66,8 +69,14 @@ class WatchedRun(LocalRun):
             since = max(measured.clocks) / SECOND - EPOCH_MS / 1000
             self.slack_over_time.append((round(since, 3), controller.slack / MILLISECOND))
 
-        # A wrapper around the whole controller would cost a call per tuple that it learns of; this costs none.
+        def timed_learning(arrived: Arrived) -> None:
+            begun = time.perf_counter()
+            learn(arrived)
+            self.learning_ms += 1000 * (time.perf_counter() - begun)
+
+        # Both are called once a stretch of arrivals, never once a tuple, so watching them costs next to nothing.
         controller.adapt = timed  # type: ignore[method-assign]
+        controller.learn = timed_learning  # type: ignore[method-assign]
 
 
 def answer(stage: Stage, clause: str, options: str = "") -> Answer:
@@ -77,7 +86,7 @@ def answer(stage: Stage, clause: str, options: str = "") -> Answer:
     physical = plan(bind_to_tables(text, streams, "ts").query, counted=stage.joins)
     run = WatchedRun(physical, replay(physical, streams, "ms"))
     by_time = _counts(run) if stage.joins else _values(run)
-    return Answer(by_time, run.report().as_json(), run.slack_over_time, run.adaptation_ms)
+    return Answer(by_time, run.report().as_json(), run.slack_over_time, run.adaptation_ms, run.learning_ms)
 
 
 @lru_cache(maxsize=2)

@@ -8,7 +8,7 @@ after the fact, exactly, from the late tuples that came for the window and what 
 - Recent are the windows of the last five minutes, and more of them where one straggler, which spoils every window it
   belongs to, would weigh too much; the weight of a window fades with age. A need that becomes known later is put right.
 - m is the margin. Every window whose need turns out larger than the slack it was closed under raises it, every other
-  lowers it a little, such that it rests where 0.8 delta of the windows fail.
+  lowers it a little, such that it rests where a little less than delta of the windows fail.
 - Where more than half of the newest windows needed more than K, the delays have changed, and what those windows needed
   is waited for until the past has caught up.
 
@@ -49,7 +49,7 @@ STRAGGLER = 10.0
 """One straggler may weigh at most delta over this."""
 FEWEST = 20.0
 """The memory has at least this many windows that may fail."""
-AIM = 0.95
+AIM = 0.93
 """The share of delta at which the margin rests."""
 GAIN = 10.0
 FIRST_MARGIN = 0.4
@@ -93,6 +93,12 @@ class SteadyError:
     def margin(self) -> float:
         """m, by which less than delta is aimed at."""
         return float(self._needs.scalars[MARGIN])
+
+    def needed(self, end: int) -> int | None:
+        """The slack that the window with this end needed, as far as is known; None if nothing is known of it."""
+        window = self._losses.last_ended(end)
+        at = window & (len(self._needs.number) - 1)
+        return edge_of(int(self._needs.into[at]), self._unit) if self._needs.number[at] == window else None
 
     def learn(self, arrived: Arrived) -> None:
         self._losses.absorb(arrived, self.slack)

@@ -4,8 +4,8 @@ Both know true results by estimate only. The profiler says after every interval 
 believes there would have been; the sums over the last period are what the controllers act on.
 
 Invariant: made and estimated results are counted over the same tuples, those that the join has processed within the
-same intervals. Were the made ones taken by their timestamps instead, every rise of the slack, which stops the join for
-as long, would look like results without an estimate.
+same intervals. Made ones taken by their timestamps would be set against estimates of other tuples whenever the slack
+rises, which stops the join for as long.
 
 - Model (004 Alg. 4.5, 4.7): the recall that the next interval must have for the period to meet the target
   (Eq. 4.9), and the least slack for which the model promises it (Eq. 4.6). Where a late tuple is taken to be the most
@@ -14,7 +14,9 @@ as long, would look like results without an estimate.
   target, and with how that distance changes.
 
 What they leave open: where the last interval has processed nothing, Eq. 4.9 says nothing and the target itself is asked
-for; the PD controller stays as it is where the whole period has no result. The slack starts at `initial_slack`.
+for; the PD controller stays as it is where the whole period has no result. The slack starts at `initial_slack`. ADWIN
+is told delays in units of g: on bursty delays it then keeps R_stat to some hundred tuples, and the slack, which never
+exceeds the largest delay in R_stat, cannot follow a target near 1.
 
 References: 004 §4.2.2-4.2.5, 003 §IV.
 """
@@ -41,6 +43,8 @@ from slackwater.model.time import BEFORE_ALL, format_duration
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 Selectivity = Literal["noneqsel", "eqsel"]
+MOST_DELAYS = 2**17
+"""The longest R_stat of a stream; the papers have no bound, and a state that is persisted needs one."""
 SELECTIVITIES: tuple[Selectivity, ...] = ("noneqsel", "eqsel")
 
 
@@ -96,7 +100,7 @@ class ModelRecall:
         self.requirement = target.target
         """The recall that the present interval must have."""
         self._sizes = ResultSizes(round((target.over - pace.interval) / pace.interval))
-        self._delays = DelayHistogram(pace.granularity, max(1, len(windows)), score="delay")
+        self._delays = DelayHistogram(pace.granularity, max(1, len(windows)), most_values=MOST_DELAYS)
 
     def learn(self, arrived: Arrived) -> None:
         self._delays.absorb(arrived.stream, arrived.words[TS], arrived.behind)
