@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import slackwater as sw
 from slackwater.model.errors import UsageError
 from slackwater.model.time import SECOND
 from slackwater.operators.pipeline import Epochs
+from slackwater.plan.explain import explain
 from slackwater.plan.planner import plan
 from slackwater.runtime.local.run import LocalRun
 from slackwater.sources.binding import bind_to_tables
@@ -18,6 +18,7 @@ from slackwater.sources.replay import replay
 SECONDS, RATE = 240, 100
 SLIDE = 200
 TUPLES, MICRO = Epochs(each_tuple=True), Epochs(span=SECOND)
+EXACT = {"COUNT(*)": len, "SUM(v)": np.sum, "AVG(v)": np.mean, "MAX(v)": np.max, "MEDIAN(v)": np.median}
 each_epoch = pytest.mark.parametrize("epochs", [TUPLES, MICRO], ids=["tuple release", "epochs of 1 s"])
 
 
@@ -37,7 +38,9 @@ class Judged:
     """A run, and the exact answer of every window and group, computed from the rows."""
 
     def __init__(self, streams, epochs, quality, answer="SUM(v)", by="", span=2000):
-        text = f"SELECT {'k, ' if by else ''}{answer} AS a FROM s [RANGE {span} MS SLIDE {SLIDE} MS] {by} WITH {quality}"
+        text = (
+            f"SELECT {'k, ' if by else ''}{answer} AS a FROM s [RANGE {span} MS SLIDE {SLIDE} MS] {by} WITH {quality}"
+        )
         physical = plan(bind_to_tables(text, streams, "ts").query)
         run = LocalRun(physical, replay(physical, streams, "ms"), epochs)
         self.given = {}
@@ -58,8 +61,7 @@ class Judged:
             inside = slice(*np.searchsorted(ts, [start, start + span]))
             for group in np.unique(k[inside]).tolist():
                 mine = v[inside][k[inside] == group]
-                exact = {"SUM(v)": mine.sum, "AVG(v)": mine.mean, "MAX(v)": mine.max, "MEDIAN(v)": lambda: np.median(mine)}  # noqa: B023
-                yield ((start + span) * 1000, group), len(mine) if answer == "COUNT(*)" else exact[answer]()
+                yield ((start + span) * 1000, group), EXACT[answer](mine)
 
     def errors(self, since: float = 0.0) -> np.ndarray:
         """The relative error of every true answer, infinite where none was given."""
@@ -114,15 +116,19 @@ def test_waiting_grows_as_the_bound_shrinks():
 
 @pytest.mark.parametrize("who", ["model", "pd"])
 def test_the_published_controllers_serve_the_same_clause(who):
-    judged = Judged(stream(6, 150.0), MICRO, f"ERROR 2% CONFIDENCE 95% OPTIONS (controller = '{who}')")
-    nothing = Judged(stream(6, 150.0), MICRO, "NO WAIT")
+    judged = Judged(stream(6, 150.0), TUPLES, f"ERROR 2% CONFIDENCE 95% OPTIONS (controller = '{who}')")
+    nothing = Judged(stream(6, 150.0), TUPLES, "NO WAIT")
     assert judged.fulfilment(0.02) > nothing.fulfilment(0.02)
     assert judged.slack < 1500
 
 
 def test_explain_names_who_decides():
     text = "SELECT COUNT(*) AS n FROM s [RANGE 1 SECOND] WITH ERROR 1% CONFIDENCE 95%"
-    streams = stream(7, 0.0)
-    assert "by what late tuples really weighed (steady)" in sw.explain(text, streams) if hasattr(sw, "explain") else True
+    shown = explain(plan(bind_to_tables(text, stream(7, 0.0), "ts").query))
+    assert "the error of recent windows within 0.01" in shown
+    assert "(steady)" in shown
+
+
+def test_a_controller_that_is_not_there_is_refused():
     with pytest.raises(UsageError, match="there is steady, model, pd"):
-        Judged(streams, TUPLES, "ERROR 1% CONFIDENCE 95% OPTIONS (controller = 'luck')")
+        Judged(stream(7, 0.0), TUPLES, "ERROR 1% CONFIDENCE 95% OPTIONS (controller = 'luck')")

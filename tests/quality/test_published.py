@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slackwater.disorder.chosen import controller_for
 from slackwater.disorder.quality.published_recall import ModelRecall, PdRecall
 from slackwater.disorder.quality.steady import Pace
+from slackwater.model.options import Options
 from slackwater.model.quality import Recall
 from slackwater.model.time import AFTER_ALL, MINUTE, SECOND
 from slackwater.operators.pipeline import Epochs
@@ -145,3 +147,17 @@ def test_pd_knows_no_more_than_an_estimate_and_waits_longer_than_it_must(recorde
     tried = recorded.tried(0.95, "controller = 'pd'")
     assert tried.fulfilled(0.99 * 0.95) == 1.0
     assert tried.recalls.mean() > 0.97
+
+
+@pytest.mark.parametrize("name", ["steady", "model", "pd"])
+def test_what_is_chosen_does_not_depend_on_how_arrivals_are_cut_into_batches(name):
+    (spec,) = (example.spec for example in EXAMPLES if example.name == "equi-join")
+    options = Options(controller=name, adaptation_interval=5, granularity=2, basic_window=2, retention=40)
+    for seed in range(3):
+        batch = seeded_trace(seed, 2, KINDS, tuples=400)
+        found = []
+        for cuts in ([400], [*range(7, 400, 7), 400], list(range(1, 401))):
+            chosen = controller_for(Recall(0.9, 40), options, spec.windows)
+            run = drive(pipeline_of(spec)(chosen, Epochs(each_tuple=True)), pieces(batch, cuts))
+            found.append(results_of(spec, run.emissions))
+        assert found[0] == found[1] == found[2]

@@ -90,7 +90,16 @@ def draw(paper_ms: float, sets: Sequence[str], figure: Figure, rows: Sequence[Ro
         finish(axes, NAMES[name], "granularity g (ms)", "time of one adaptation (ms, log)", legend=True)
 
 
-COLUMNS = ("workload", "target", "way", "value", "adaptation_ms", "adaptation_ms_p99", "adaptation_share")
+COLUMNS = (
+    "workload",
+    "target",
+    "way",
+    "value",
+    "adaptation_ms",
+    "adaptation_ms_p50",
+    "adaptation_ms_p99",
+    "adaptation_share",
+)
 ON_SUMS = Experiment(
     "004-fig4.19",
     "Time of one adaptation for a sum (W = 1 s)",

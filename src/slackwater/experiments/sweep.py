@@ -77,6 +77,7 @@ def _row(trial: Trial) -> Row:
         row |= {
             "adaptations": len(timed),
             "adaptation_ms": float(np.mean(timed)),
+            "adaptation_ms_p50": float(np.median(timed)),
             "adaptation_ms_p99": float(np.quantile(timed, 0.99)),
             "adaptation_share": (sum(timed) + found.learning_ms) / 1000 / max(found.report["seconds"], 1e-9),
         }

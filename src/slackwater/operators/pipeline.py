@@ -38,7 +38,9 @@ from slackwater.operators.join.accounts import JoinLedger
 from slackwater.operators.join.operator import JoinOperator
 from slackwater.operators.output import Output
 
-STATE_VERSION = 2
+STATE_VERSION = 3
+MOST_STRETCHES = 4096
+"""The books of a join tell no more stretches of time apart."""
 
 
 class Operator(Protocol):
@@ -100,8 +102,9 @@ class Pipeline:
         self._ledger: JoinLedger | None = None
         if isinstance(controller, Bookkeeper) and isinstance(operator, JoinOperator):
             span = controller.memory + 2 * controller.retention + 2 * max(operator.spec.windows)
-            stretches = 1 << (span // controller.interval + 64).bit_length()
-            self._ledger = operator.keep_books(controller.retention, controller.interval, stretches)
+            width = max(controller.interval, span // MOST_STRETCHES)
+            stretches = 1 << (span // width + 64).bit_length()
+            self._ledger = operator.keep_books(controller.retention, width, stretches)
             controller.books = self._ledger
         self._profiler = controller.profiler if isinstance(controller, Profiled) else None
         if isinstance(controller, WindowWatcher) and isinstance(operator, AggregateOperator):

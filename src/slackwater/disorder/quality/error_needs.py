@@ -17,10 +17,11 @@ from slackwater.disorder.quality.keyed_sums import NO_LINE, NONE, place_of
 from slackwater.disorder.quality.needed_slack import no_weights
 from slackwater.model.batch import Floats, Words
 
-# Places in `Needs.marks`: the newest window that entered, was closed, was judged; and how many have entered.
-ENTERED, CLOSED, JUDGED, SERIAL = range(4)
-# Places in `Needs.scalars`.
-MARGIN = 0
+# Places in `Needs.marks`: the newest window that entered, was closed, was judged; how many have entered; and the bin of
+# the slack that was last chosen.
+ENTERED, CLOSED, JUDGED, SERIAL, USUAL = range(5)
+# Places in `Needs.scalars`: the margin, and how often lately windows turned out to need more than the usual slack.
+MARGIN, STRUCK = range(2)
 LARGEST_MARGIN = 0.9
 OPEN = -1
 UNKNOWN, FINE, FAILED = range(3)
@@ -36,6 +37,8 @@ class Needs(NamedTuple):
     met: Words
     """The largest bin that the slack at closing met; OPEN before."""
     verdict: Words
+    weighs: Words
+    """1 while the window is among `weights`, 0 once it has been forgotten."""
     weights: Floats
     scalars: Floats
     marks: Words
@@ -56,8 +59,8 @@ def no_needs(windows: int, margin: float) -> Needs:
     """Nothing known."""
     none = np.zeros(windows, np.int64)
     return Needs(
-        np.full(windows, NO_LINE, np.int64), none, none.copy(), none.copy(), none.copy(), no_weights(),
-        np.array([margin]), np.array([NO_LINE, NO_LINE, NO_LINE, 0]),
+        np.full(windows, NO_LINE, np.int64), none, none.copy(), none.copy(), none.copy(), none.copy(),
+        no_weights(), np.array([margin, 0.0]), np.array([NO_LINE, NO_LINE, NO_LINE, 0, 0]),
     )  # fmt: skip
 
 
@@ -70,6 +73,7 @@ def put_in(n: Needs, j: Judging, window: int) -> None:
     n.weights[0] += 1.0
     n.marks[SERIAL] += 1
     n.number[at], n.into[at], n.serial[at], n.verdict[at] = window, 0, n.marks[SERIAL], UNKNOWN
+    n.weighs[at] = 1
     # One that got its first tuple after it should have been closed was never let out.
     n.met[at] = 0 if window <= n.marks[CLOSED] else OPEN
 
@@ -92,8 +96,9 @@ def enter(w: Watch, b: Books, n: Needs, j: Judging, last: int) -> None:
 
 
 @in_place
-def put_right(w: Watch, b: Books, n: Needs, j: Judging, allowed: Floats, total: Floats, missing: Floats) -> None:
-    """Late tuples have come for some windows: what do these need now?"""
+def put_right(w: Watch, b: Books, n: Needs, j: Judging, allowed: Floats, total: Floats, missing: Floats) -> int:
+    """Late tuples have come for some windows: what do these need now? Returns how many now need more than usual."""
+    struck = 0
     for i in range(b.marks[CHANGED]):
         window = b.changed[i]
         at = window & (len(n.number) - 1)
@@ -103,13 +108,15 @@ def put_right(w: Watch, b: Books, n: Needs, j: Judging, allowed: Floats, total: 
         if n.number[at] < window:
             put_in(n, j, window)
         into = needed_bin(w, b, window, allowed, total, missing)
-        if into != n.into[at]:
+        if n.weighs[at] == 1 and into != n.into[at]:
             weight = j.keep ** (n.marks[SERIAL] - n.serial[at])
             n.weights[n.into[at]] -= weight
             n.weights[into] += weight
-            n.into[at] = into
+        struck += 1 if n.into[at] <= n.marks[USUAL] < into else 0
+        n.into[at] = into
         judge_one(n, j, at)
     b.marks[CHANGED] = 0
+    return struck
 
 
 @inner
@@ -151,16 +158,18 @@ def judge(n: Needs, j: Judging, last: int) -> None:
 
 
 @in_place
-def newest_needs(n: Needs, last: int, wanted: int, usual: int, short: Floats) -> tuple[int, int]:
-    """The needs of the newest windows up to `last`, into `short`; returns (how many, how many need more than usual)."""
-    for b in range(len(short)):
-        short[b] = 0.0
-    known = beyond = 0
-    for window in range(last, last - min(4 * wanted, len(n.number)), -1):
+def forget(n: Needs, last: int, wanted: int) -> None:
+    """The past says nothing any more: keep so many of the newest windows up to `last`, and those after it."""
+    for b in range(len(n.weights)):
+        n.weights[b] = 0.0
+    for at in range(len(n.weighs)):
+        n.weighs[at] = 0
+    kept, window = 0, n.marks[ENTERED]
+    while kept < wanted and window > n.marks[ENTERED] - len(n.number):
         at = window & (len(n.number) - 1)
-        if n.number[at] == window and known < wanted:
-            known += 1
-            short[n.into[at]] += 1.0
-            if n.into[at] > usual:
-                beyond += 1
-    return known, beyond
+        if n.number[at] == window:
+            n.weights[n.into[at]] += 1.0
+            n.serial[at] = n.marks[SERIAL]
+            n.weighs[at] = 1
+            kept += 1 if window <= last else 0
+        window -= 1

@@ -9,8 +9,8 @@ after the fact, exactly, from the late tuples that came for the window and what 
   belongs to, would weigh too much; the weight of a window fades with age. A need that becomes known later is put right.
 - m is the margin. Every window whose need turns out larger than the slack it was closed under raises it, every other
   lowers it a little, such that it rests where a little less than delta of the windows fail.
-- Where more than half of the newest windows needed more than K, the delays have changed, and what those windows needed
-  is waited for until the past has caught up.
+- Where windows keep turning out to need more than K, again and again for seconds, the delays have changed, and only the
+  newest windows count from there on. A burst of late tuples may spoil as many windows, but it does so at once.
 
 Invariant: nothing is modelled for COUNT, SUM and AVG. For other aggregates it is not known what a value would have
 been without a given tuple, and the share of a window that may be missing comes from the coverage thresholds. Of several
@@ -28,18 +28,20 @@ import numpy.typing as npt
 from slackwater.disorder.controllers import Arrived, Measured
 from slackwater.disorder.quality.error_needs import (
     MARGIN,
+    STRUCK,
+    USUAL,
     Judging,
     Needs,
     close,
     enter,
+    forget,
     judge,
-    newest_needs,
     no_needs,
     put_right,
 )
 from slackwater.disorder.quality.error_threshold import Thresholds
 from slackwater.disorder.quality.error_windows import Watched, WindowLosses
-from slackwater.disorder.quality.needed_slack import bin_met_by, edge_of, least_bin, no_weights
+from slackwater.disorder.quality.needed_slack import bin_met_by, edge_of, least_bin
 from slackwater.model.options import Options
 from slackwater.model.quality import RelativeError
 from slackwater.model.time import BEFORE_ALL, MILLISECOND, MINUTE, SECOND
@@ -54,9 +56,8 @@ AIM = 0.93
 GAIN = 10.0
 FIRST_MARGIN = 0.4
 NEWEST = 3 * SECOND
-NEWEST_LEAST, NEWEST_MOST = 8, 300
-OUTLIERS = 0.1
-"""The share of the newest windows whose need is not waited for when delays have changed."""
+"""For how long windows must turn out to need more before the past is forgotten; eight steps or windows at least."""
+NEWEST_MOST = 300
 EXACT = frozenset(("COUNT", "SUM", "AVG"))
 
 
@@ -83,11 +84,15 @@ class SteadyError:
         overlap = max(1.0, watched.range / watched.slide)
         memory = max(MEMORY / watched.slide, STRAGGLER * overlap / delta, FEWEST / delta)
         self._judging = Judging(1.0 - 1.0 / memory, GAIN / memory, AIM * delta, watched.slide + SECOND)
-        self._newest = int(min(max(NEWEST // watched.slide, NEWEST_LEAST), NEWEST_MOST))
         self._interval = self._options.adaptation_interval or min(max(watched.slide, 100 * MILLISECOND), SECOND)
+        step = max(watched.slide, self._interval)
+        lately = max(NEWEST, 8 * step)
+        self._newest = int(min(lately // watched.slide, NEWEST_MOST))
+        self._calming = max(0.0, 1.0 - self._interval / lately)
+        # Of the steps lately, half must have brought news; more where many windows may fail anyway.
+        self._alarm = (0.5 + 0.5 * delta) * lately / step
         self._needs = no_needs(len(self._losses.books.late.lines), FIRST_MARGIN)
         self._scratch = np.zeros((2, self._losses.components))
-        self._short = no_weights()
 
     @property
     def margin(self) -> float:
@@ -115,22 +120,23 @@ class SteadyError:
         if self._is_modelled.any() and self._modelled.is_due(clock):
             self._allow(clock)
         enter(losses.watch, losses.books, needs, self._judging, losses.last_ended(clock))
-        put_right(losses.watch, losses.books, needs, self._judging, self._allowed, self._scratch[0], self._scratch[1])
+        struck = put_right(
+            losses.watch, losses.books, needs, self._judging, self._allowed, self._scratch[0], self._scratch[1]
+        )
         met = bin_met_by(measured.slack, self._unit)
         close(needs, self._judging, losses.last_ended(frontier), met)
         judge(needs, self._judging, losses.last_ended(clock - 2 * measured.slack - self._judging.settling))
-        self.slack = self._chosen(clock)
+        self._choose(clock, struck > 0)
 
-    def _chosen(self, clock: int) -> int:
-        """The slack for what recent windows needed, and for what the newest needed if that is another matter."""
-        delta = 1.0 - self.target.confidence
-        usual = least_bin(self._needs.weights, (1.0 - self.margin) * delta)
-        # Of a window younger than the usual slack it is not known whether that would do.
-        last = self._losses.last_ended(clock - edge_of(usual, self._unit))
-        known, beyond = newest_needs(self._needs, last, self._newest, usual, self._short)
-        if known == self._newest and 2 * beyond > known:
-            usual = max(usual, least_bin(self._short, OUTLIERS))
-        return edge_of(usual, self._unit)
+    def _choose(self, clock: int, struck: bool) -> None:
+        needs = self._needs
+        needs.scalars[STRUCK] = self._calming * needs.scalars[STRUCK] + struck
+        if needs.scalars[STRUCK] > self._alarm:
+            # Of a window younger than the slack it is not known whether that would do.
+            forget(needs, self._losses.last_ended(clock - self.slack), self._newest)
+            needs.scalars[STRUCK] = 0.0
+        needs.marks[USUAL] = least_bin(needs.weights, (1.0 - self.margin) * (1.0 - self.target.confidence))
+        self.slack = edge_of(int(needs.marks[USUAL]), self._unit)
 
     def _allow(self, clock: int) -> None:
         """Work out anew what may be missing where the effect on the value is not known."""

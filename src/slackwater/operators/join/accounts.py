@@ -94,5 +94,9 @@ class JoinLedger:
 
     def between(self, begin: int, end: int) -> tuple[float, float]:
         """(results made, results lost) with timestamps in [begin, end), cut to whole stretches."""
-        known = (self._periods.number >= begin // self.width) & (self._periods.number < end // self.width)
+        first, last = begin // self.width, end // self.width
+        size = len(self._periods.number)
+        wanted = np.arange(max(first, last - size), last)
+        place = wanted % size
+        known = place[self._periods.number[place] == wanted]
         return float(self._periods.made[known].sum()), float(self._periods.lost[known].sum())
