@@ -11,7 +11,7 @@ from functools import partial
 from matplotlib.figure import Figure
 
 from slackwater.experiments.experiment import Claim, Experiment, Scale, at_least, extreme, falls, over_seeds, pick
-from slackwater.experiments.figures import NAMES, claimed, finish, level, line
+from slackwater.experiments.figures import NAMES, claimed, finish, level, line, logarithmic
 from slackwater.experiments.stages import Stage
 from slackwater.experiments.sweep import CLAIRVOYANT, Row, Trial
 
@@ -86,7 +86,7 @@ def draw(name: str, figure: Figure, rows: Sequence[Row]) -> None:
         claimed(below, 0.92, "paper: .92 (model)")
         for axes in (above, below):
             axes.set_xscale("log")
-        above.set_yscale("log")
+        logarithmic(above)
         below.set_ylim(0, 1.05)
         finish(
             above, f"{NAMES[name]}, W = {size:g} s", "error asked for, ε (%)", "average latency (ms, log)", column == 0

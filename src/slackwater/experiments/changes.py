@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from slackwater.experiments.changes_of_streams import CHANGE_MINUTE, CHANGES, UNCHANGED
 from slackwater.experiments.experiment import Claim, Experiment, Scale, extreme, pick
-from slackwater.experiments.figures import STYLES, claimed, finish
+from slackwater.experiments.figures import STYLES, claimed, finish, logarithmic
 from slackwater.experiments.join_targets import recall_trial
 from slackwater.experiments.stages import Stage
 from slackwater.experiments.sweep import CLAIRVOYANT, Row, Trial
@@ -122,7 +122,7 @@ def draw(figure: Figure, rows: Sequence[Row]) -> None:
         claimed(above, TARGET, "Γ")
         for axes in (above, below):
             axes.axvline(CHANGE_MINUTE, color="#555555", linewidth=0.8)
-        below.set_yscale("log")
+        logarithmic(below)
         finish(
             above,
             f"{change} at minute {CHANGE_MINUTE:g}",

@@ -11,6 +11,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter, NullLocator
 
 from slackwater.experiments.experiment import Experiment, over_seeds, pick
 from slackwater.experiments.sweep import CLAIRVOYANT, Row
@@ -69,7 +70,7 @@ def finish(axes: Axes, title: str, x: str, y: str, legend: bool = False) -> None
     axes.set_xlabel(x, fontsize=9)
     axes.set_ylabel(y, fontsize=9)
     axes.grid(alpha=0.3)
-    axes.tick_params(labelsize=8)
+    axes.tick_params(which="both", labelsize=8)
     if legend and axes.get_legend_handles_labels()[0]:
         axes.legend(fontsize=7)
 
@@ -77,4 +78,11 @@ def finish(axes: Axes, title: str, x: str, y: str, legend: bool = False) -> None
 def evenly(axes: Axes, values: Sequence[float], text: Callable[[float], str] = lambda value: f"{value:g}") -> None:
     """Ticks at the swept values and nowhere else."""
     axes.set_xticks(list(values), [text(value) for value in values])
-    axes.minorticks_off()
+    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def logarithmic(axes: Axes) -> None:
+    """A logarithmic y axis with plain numbers, also between the powers of ten where there is only one of them."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(LogFormatter(labelOnlyBase=False))
+    axes.yaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1.5, 0.6)))

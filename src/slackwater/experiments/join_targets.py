@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from slackwater.experiments.experiment import Claim, Experiment, Scale, at_least, extreme, falls, over_seeds, pick
-from slackwater.experiments.figures import NAMES, claimed, evenly, finish, level, line
+from slackwater.experiments.figures import NAMES, claimed, evenly, finish, level, line, logarithmic
 from slackwater.experiments.join_baselines import SETS
 from slackwater.experiments.stages import Stage
 from slackwater.experiments.sweep import CLAIRVOYANT, Row, Trial
@@ -107,7 +107,7 @@ def draw_by_target(figure: Figure, rows: Sequence[Row]) -> None:
                 line(axes, _placed(mine, way), "value", key, way)
             if key == "latency_ms":
                 level(axes, baselines, key, "Max-K-slack")
-                axes.set_yscale("log")
+                logarithmic(axes)
             else:
                 axes.set_ylim(0, 1.05)
                 if key == "phi99":
@@ -155,7 +155,7 @@ def draw_by_period(figure: Figure, rows: Sequence[Row]) -> None:
                 line(axes, mine, "period_s", key, way)
             axes.set_xscale("log")
             if key == "latency_ms":
-                axes.set_yscale("log")
+                logarithmic(axes)
             else:
                 axes.set_ylim(0, 1.05)
                 if key == "phi99":

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from slackwater.experiments.aggregate_targets import error_trial
 from slackwater.experiments.experiment import Claim, Experiment, Scale, extreme, pick
-from slackwater.experiments.figures import NAMES, claimed, evenly, finish, line
+from slackwater.experiments.figures import NAMES, claimed, evenly, finish, line, logarithmic
 from slackwater.experiments.join_baselines import SETS
 from slackwater.experiments.join_targets import recall_trial
 from slackwater.experiments.parameters import GRANULARITIES_MS, of_granularity
@@ -85,7 +85,7 @@ def draw(paper_ms: float, sets: Sequence[str], figure: Figure, rows: Sequence[Ro
                 line(axes, some, "value", "adaptation_ms", way, f"{way}, {target:g}", alpha=1 - 0.3 * i)
         claimed(axes, paper_ms, f"paper: below {paper_ms:g} ms")
         axes.set_xscale("log")
-        axes.set_yscale("log")
+        logarithmic(axes)
         evenly(axes, GRANULARITIES_MS)
         finish(axes, NAMES[name], "granularity g (ms)", "time of one adaptation (ms, log)", legend=True)
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from slackwater.experiments.aggregate_targets import error_trial
 from slackwater.experiments.experiment import Claim, Experiment, Scale, at_least, over_seeds, pick
-from slackwater.experiments.figures import NAMES, evenly, finish, line
+from slackwater.experiments.figures import NAMES, evenly, finish, line, logarithmic
 from slackwater.experiments.join_targets import recall_trial
 from slackwater.experiments.stages import VELOCITIES, Stage
 from slackwater.experiments.sweep import CLAIRVOYANT, Row, Trial
@@ -156,7 +156,7 @@ def draw(label: str, logarithmic: bool, figure: Figure, rows: Sequence[Row]) -> 
             if values:
                 evenly(axes, values)
             if key == "latency_ms":
-                axes.set_yscale("log")
+                logarithmic(axes)
             else:
                 axes.set_ylim(0, 1.05)
             title = f"{NAMES[name]}, target {target:g}" if key == "latency_ms" else ""
