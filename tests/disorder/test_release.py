@@ -136,7 +136,7 @@ def test_every_quality_target_has_a_controller_and_an_unknown_one_is_refused():
     assert controller_for(NoWait(), Options()).slack == 0
     assert controller_for(Delay(5), Options()).slack == 5
     for name in (None, "steady", "model", "pd"):
-        assert controller_for(Recall(0.9, 20), Options(controller=name), (5, 5)).learns
+        assert "slack" in controller_for(Recall(0.9, 20), Options(controller=name), (5, 5)).describe()
     with pytest.raises(UsageError, match="controller = 'psychic'"):
         controller_for(Recall(0.9, 20), Options(controller="psychic"), (5, 5))
 

@@ -178,7 +178,7 @@ BY_TARGET = Experiment(
 )
 BY_PERIOD = Experiment(
     "003-fig8",
-    "A shorter measurement period is harder to satisfy",
+    "Recall targets over shorter and longer measurement periods: latency and fulfilment",
     trials_by_period,
     claims_by_period,
     draw_by_period,

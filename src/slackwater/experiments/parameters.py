@@ -135,7 +135,7 @@ def claims_of_retrospect(rows: Sequence[Row]) -> list[Claim]:
     ]
 
 
-def draw(label: str, logarithmic: bool, figure: Figure, rows: Sequence[Row]) -> None:
+def draw(label: str, in_powers: bool, figure: Figure, rows: Sequence[Row]) -> None:
     """Latency above, fulfilment below; a column a set and target."""
     cases = list(dict.fromkeys((row["workload"], row["target"]) for row in rows))
     grid = figure.subplots(2, len(cases), squeeze=False)
@@ -151,7 +151,7 @@ def draw(label: str, logarithmic: bool, figure: Figure, rows: Sequence[Row]) -> 
                 line(axes, mine, "value", key, way)
             if best:
                 axes.axhline(best[0][key], color="#222222", linestyle=":", label="clairvoyant, g = 10 ms")
-            if logarithmic:
+            if in_powers:
                 axes.set_xscale("log")
             if values:
                 evenly(axes, values)

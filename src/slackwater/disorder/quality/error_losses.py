@@ -71,13 +71,6 @@ class Books(NamedTuple):
 
 
 @inner
-def piece_of(w: Watch, ts: int) -> int:
-    """The piece of event time a tuple lies in."""
-    slide = ts // w.slide
-    return 2 * slide + (1 if ts - slide * w.slide >= w.range % w.slide else 0)
-
-
-@inner
 def last_piece(w: Watch, window: int) -> int:
     """The newest piece of a window; its oldest is twice its number."""
     return 2 * (window + w.range // w.slide) - (1 if w.range % w.slide == 0 else 0)
@@ -93,17 +86,28 @@ def end_of(w: Watch, window: int) -> int:
 def absorb(w: Watch, b: Books, words: Words, floats: Floats, behind: Words, begin: int, slack: int) -> int:
     """Note arrivals; returns how many were noted before a table was full."""
     most = min(w.range, w.retention) // w.slide + 2
+    cut = w.range % w.slide
+    # Neighbours mostly lie in one slide and one record, so neither is looked for again.
+    start, slide = words[TS, begin] // w.slide * w.slide, words[TS, begin] // w.slide
+    piece, of_group, r = NO_LINE, 0, NONE
     for i in range(begin, words.shape[1]):
         full = b.totals.used[RECORDS] == len(b.totals.records)
-        full |= behind[i] > 0 and b.late.used[RECORDS] + most > len(b.late.records)
-        if full or (behind[i] > 0 and b.late.used[NODES] + most > len(b.late.nodes)):
+        if behind[i] > 0:
+            full |= b.late.used[RECORDS] + most > len(b.late.records) or b.late.used[NODES] + most > len(b.late.nodes)
+        if full:
             return i
         ts = words[TS, i]
         b.marks[CLOCK] = max(b.marks[CLOCK], ts)
         group = 0
         for row in w.keys:
             group = mixed(words[row, i], group)
-        r = found_or_made(b.totals, piece_of(w, ts), group)
+        if not start <= ts < start + w.slide:
+            slide = ts // w.slide
+            start = slide * w.slide
+        into = 2 * slide + (1 if ts - start >= cut else 0)
+        if into != piece or group != of_group or r == NONE:
+            r = found_or_made(b.totals, into, group)
+            piece, of_group = into, group
         if r != NONE:
             add(w, b.totals.sums, r, words, floats, i)
         if behind[i] > 0:

@@ -99,11 +99,10 @@ class WindowLosses:
         """Note arrivals in their order; `slack` is the one in force while they came."""
         words = np.ascontiguousarray(arrived.words)
         done = 0
-        while True:
+        while done < words.shape[1]:
             done = absorb(self.watch, self.books, words, words.view(np.float64), arrived.behind, done, slack)
-            if done == words.shape[1]:
-                return
-            self._tidy()
+            if done < words.shape[1]:
+                self._tidy()
 
     def _tidy(self) -> None:
         w, b = self.watch, self.books

@@ -32,7 +32,7 @@ class FadingDelays:
         """Take tuples with their delays."""
         bins = np.minimum((delay + self._granularity - 1) // self._granularity, MOST_BINS)
         for s, known in enumerate(self.counts):
-            fresh = np.bincount(bins[stream == s], minlength=len(known)) * WHOLE
+            fresh = (np.bincount(bins[stream == s], minlength=len(known)) * WHOLE).astype(np.float64)
             fresh[: len(known)] += known
             self.counts[s] = fresh
 

@@ -5,9 +5,9 @@ the least slack whose loss is within the allowance:
 
     K = min { k : c (1 - gamma(k)) (1 + z / sqrt(n(k))) <= (1 - m) (1 - target) }
 
-- gamma is the model of the papers with one selectivity (EqSel). It is asked twice, and the worse answer counts: with the
-  delays since they last changed, by ADWIN, and with those of the last ten periods or so, fading. The first knows about
-  a change at once; the second remembers bursts, which come rarely and cost much.
+- gamma is the model of the papers with one selectivity (EqSel). It is asked twice, and the worse answer counts: with
+  the delays since they last changed, by ADWIN, and with those of the last ten periods or so, fading. The first knows
+  about a change at once; the second remembers bursts, which come rarely and cost much.
 - c is what was lost over what the model, knowing what it knows now, says of the slack that was in force then; over
   results old enough for their late tuples to have come. A prior holds it near 1, so that few results do not move it.
 - n(k) is how many late tuples a period is expected to have. Where they are few, a period's loss scatters by about
