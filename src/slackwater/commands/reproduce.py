@@ -20,7 +20,7 @@ from slackwater.experiments.sweep import Row
 
 AGREES = {True: "yes", False: "NO", None: "-"}
 NAMES = {
-    "workload": "set", "window_s": "W s", "period_s": "P s", "value": "", "latency_ms": "latency ms",
+    "workload": "set", "window_s": "W s", "period_s": "P s", "latency_ms": "latency ms",
     "slack_ms": "slack ms", "phi": "Φ", "phi99": "Φ(.99)", "recall_min": "least recall", "wrong": "wrong sums",
     "least_error": "least error", "largest_error": "largest error", "adaptation_ms": "ms each",
     "adaptation_ms_p50": "median ms", "adaptation_ms_p99": "p99 ms", "adaptation_share": "share of run",
@@ -82,8 +82,12 @@ def show(reproduced: Reproduced, console: Console) -> None:
     console.print(claims)
     console.print()
     numbers = Table(box=None, pad_edge=False)
+    parameter = next((row["parameter"] for row in reproduced.rows if row["parameter"]), "value")
     for column in experiment.columns:
-        numbers.add_column(NAMES.get(column, column), justify="left" if column in ("workload", "way") else "right")
+        numbers.add_column(
+            parameter if column == "value" else NAMES.get(column, column),
+            justify="left" if column in ("workload", "way") else "right",
+        )
     rows = over_seeds(reproduced.rows)
     for row in rows:
         numbers.add_row(*(_cell(row, column) for column in experiment.columns))
@@ -108,8 +112,10 @@ def list_as_json() -> list[dict[str, Any]]:
 
 def _cell(row: Row, column: str) -> str:
     value = row.get(column)
+    if column == "value" and not row["parameter"]:
+        return ""
     if value is None:
-        return "" if row["offered"] else "not offered" if column == "latency_ms" else ""
+        return "not offered" if column in ("latency_ms", "adaptation_ms") and not row["offered"] else ""
     if isinstance(value, float):
         return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
     return str(value)
