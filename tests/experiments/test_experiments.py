@@ -2,14 +2,17 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from slackwater.cli import main
 from slackwater.commands.reproduce import Reproduced, reproduce_experiment
+from slackwater.experiments import changes
 from slackwater.experiments import experiment as definition
 from slackwater.experiments.catalogue import EXPERIMENTS, experiment_of
+from slackwater.experiments.changes_of_streams import CHANGES, UNCHANGED
 from slackwater.experiments.experiment import Claim, Experiment, Scale, over_seeds, pick
 from slackwater.experiments.figures import write_figure
 from slackwater.experiments.join_targets import recall_trial
@@ -120,6 +123,13 @@ def test_a_rise_where_the_paper_sees_a_fall_is_told() -> None:
     rows = [base | {"target": target, "latency_ms": ms} for target, ms in ((0.9, 10.0), (0.95, 8.0), (0.99, 30.0))]
     assert definition.falls("", rows, "latency_ms", "target", rising=True).holds is False
     assert definition.falls("", rows[1:], "latency_ms", "target", rising=True).holds is True
+
+
+def test_a_row_with_series_is_plain_data() -> None:
+    rows = measure([replace(recall_trial(SHORT, way, 0.9, 10), series=True) for way in ("steady", CLAIRVOYANT)])
+    assert json.loads(json.dumps(rows))[0]["recall_over_time"][0][1] == rows[0]["recall_over_time"][0][1]
+    told = changes.claims([row | {"change": change} for row in rows for change in (*CHANGES, UNCHANGED)])
+    assert {type(claim.holds) for claim in told} <= {bool, type(None)}
 
 
 def test_an_unknown_experiment_is_refused() -> None:

@@ -110,9 +110,8 @@ def _of_join(trial: Trial, found: Answer) -> Row:
         row["phi"] = share_at_least(recall, trial.target)
         row["phi99"] = share_at_least(recall, 0.99 * trial.target)
     if trial.series:
-        row["recall_over_time"] = [
-            (round(end - EPOCH_MS / 1000, 3), round(value, 6)) for end, value in zip(ends, recall, strict=True)
-        ]
+        since = (ends - EPOCH_MS / 1000).round(3).tolist()
+        row["recall_over_time"] = list(zip(since, recall.round(6).tolist(), strict=True))
         row["slack_over_time"] = found.slack_over_time
     return row
 

@@ -8,8 +8,9 @@ the least slack whose loss is within the allowance:
 - gamma is the model of the papers with one selectivity (EqSel). It is asked twice, and the worse answer counts: with
   the delays since they last changed, by ADWIN, and with those of the last ten periods or so, fading. The first knows
   about a change at once; the second remembers bursts, which come rarely and cost much.
-- c is what was lost over what the model, knowing what it knows now, says of the slack that was in force then; over
-  results old enough for their late tuples to have come. A prior holds it near 1, so that few results do not move it.
+- c is what was lost over what the model says of the slack that was in force: what it said then or says now, whichever
+  is nearer to the truth, so that c is 1 as long as the two embrace it. Then it may have been ignorant; now it may know
+  another world. Only results count that are old enough for their late tuples to have come, and a prior holds c near 1.
 - n(k) is how many late tuples a period is expected to have. Where they are few, a period's loss scatters by about
   1 / sqrt(n) of itself, and z times that is kept in hand.
 - K stays where it is unless it loses more than is allowed, or a smaller one would lose noticeably less than that:
@@ -93,8 +94,8 @@ class SteadyRecall:
             pace.granularity, max(1, len(windows)), score="logarithm", most_values=MOST_DELAYS
         )
         self._lasting = FadingDelays(pace.granularity, max(1, len(windows)), FADING * target.over)
-        self._chosen: deque[tuple[int, int]] = deque()
-        """Since which frontier a slack was in force."""
+        self._chosen: deque[tuple[int, int, float]] = deque()
+        """Since which frontier a slack was in force, and the loss that the model expected of it then."""
         self._adapted = 0
 
     def learn(self, arrived: Arrived) -> None:
@@ -120,7 +121,7 @@ class SteadyRecall:
             least = smallest_slack(1 - loss, 1 - allowed, self._pace.granularity)
             easy = smallest_slack(1 - loss, 1 - DEAD_BAND * allowed, self._pace.granularity)
             self.slack = min(max(self.slack, least), easy)
-        self._chosen.append((frontier, self.slack))
+        self._chosen.append((frontier, self.slack, float(1 - gamma[self._bin(self.slack, gamma)])))
 
     def _expected(self) -> Floats:
         """The recall to be expected of every candidate slack."""
@@ -151,16 +152,21 @@ class SteadyRecall:
             self._chosen.popleft()
         if self.books is None or self._chosen[0][0] >= settled:
             return
-        expected = made = lost = 0.0
-        for (begin, slack), (end, _) in zip(self._chosen, list(self._chosen)[1:], strict=False):
+        then = now = made = lost = 0.0
+        for (begin, slack, promised), (end, _, _) in zip(self._chosen, list(self._chosen)[1:], strict=False):
             if begin < settled:
                 own = self.books.between(begin, min(end, settled))
                 made, lost = made + own[0], lost + own[1]
-                expected += (1 - gamma[min(slack // self._pace.granularity, len(gamma) - 1)]) * sum(own)
+                then += promised * sum(own)
+                now += float(1 - gamma[self._bin(slack, gamma)]) * sum(own)
         prior = PRIOR * (1 - self.target.target) * (made + lost)
         if prior > 0:
+            expected = min(max(lost, min(then, now)), max(then, now))
             self.correction = min(max((lost + prior) / (expected + prior), 1 / LARGEST_CORRECTION), LARGEST_CORRECTION)
         self._measure(settled)
+
+    def _bin(self, slack: int, gamma: Floats) -> int:
+        return min(slack // self._pace.granularity, len(gamma) - 1)
 
     def _measure(self, settled: int) -> None:
         """The recall of the latest settled period, and what it means for the margin."""
@@ -191,7 +197,8 @@ class SteadyRecall:
         own = {
             "scalars": np.array(scalars),
             "times": np.array([self.slack, self.next_adaptation]),
-            "chosen": np.array(self._chosen, np.int64).reshape(-1, 2),
+            "chosen": np.array([chosen[:2] for chosen in self._chosen], np.int64).reshape(-1, 2),
+            "expected": np.array([loss for _, _, loss in self._chosen], np.float64),
         }
         own |= {f"lasting_{s}": counts for s, counts in enumerate(self._lasting.counts)}
         return own | {f"delays_{name}": array for name, array in self._delays.as_arrays().items()}
@@ -200,7 +207,10 @@ class SteadyRecall:
         self.margin, self.correction, recall, adapted = arrays["scalars"].tolist()
         self.recall, self._adapted = None if recall < 0 else recall, int(adapted)
         self.slack, self.next_adaptation = arrays["times"].tolist()
-        self._chosen = deque((since, slack) for since, slack in arrays["chosen"].tolist())
+        self._chosen = deque(
+            (since, slack, loss)
+            for (since, slack), loss in zip(arrays["chosen"].tolist(), arrays["expected"].tolist(), strict=True)
+        )
         self._lasting.counts = [arrays[f"lasting_{s}"].copy() for s in range(len(self._lasting.counts))]
         mine = {name.removeprefix("delays_"): array for name, array in arrays.items() if name.startswith("delays_")}
         self._delays.restore(mine)
