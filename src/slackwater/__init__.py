@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from slackwater.model.schema import Kind
     from slackwater.operators.pipeline import Epochs
     from slackwater.runtime.local.answer import Answer, replay
-    from slackwater.runtime.spark.api import aggregate, complete, delay, join, no_wait, sql
+    from slackwater.runtime.spark.api import aggregate, complete, delay, join, no_wait, recall, relative_error, sql
     from slackwater.runtime.spark.session import session
 
 __version__ = "0.1.0"
@@ -33,7 +33,9 @@ __all__ = [
     "delay",
     "join",
     "no_wait",
+    "recall",
     "register",
+    "relative_error",
     "replay",
     "session",
     "sql",
@@ -46,7 +48,10 @@ _HOMES = {
     "register": "slackwater.expressions.functions",
     "replay": "slackwater.runtime.local.answer",
     "session": "slackwater.runtime.spark.session",
-    **dict.fromkeys(("aggregate", "complete", "delay", "join", "no_wait", "sql"), "slackwater.runtime.spark.api"),
+    **dict.fromkeys(
+        ("aggregate", "complete", "delay", "join", "no_wait", "recall", "relative_error", "sql"),
+        "slackwater.runtime.spark.api",
+    ),
 }
 
 

@@ -1,4 +1,4 @@
-"""The command line: run, verify, explain, demo, workload.
+"""The command line: run, verify, explain, demo, workload, reproduce.
 
 Exit codes: 0 fine, 2 wrong use or query, 3 data that cannot be read, 1 anything else, 130 interrupted.
 """
@@ -232,6 +232,35 @@ def demo(
 
     console = Console()
     play(seconds, seed, console, fast, playable(runtime, console))
+
+
+@app.command()
+def reproduce(
+    id_: Annotated[str | None, typer.Argument(metavar="ID", help="A figure or table, as in 003-fig7.")] = None,
+    list_: Annotated[bool, typer.Option("--list", help="Name the experiments.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="6 minutes and one seed in place of the full length.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for the figure and its numbers [reproduced/ID].")
+    ] = None,
+    seed: Seed = 0,
+    json_: Json = False,
+) -> None:
+    """Run an experiment of the papers, and put what was measured beside what they say."""
+    from slackwater.commands.reproduce import list_as_json, reproduce_experiment, show, show_list
+
+    if list_:
+        if json_:
+            print(json.dumps(list_as_json(), indent=2))
+        else:
+            show_list(Console())
+        return
+    if id_ is None:
+        raise UsageError("which experiment? `slackwater reproduce --list` names them")
+    done = reproduce_experiment(id_, quick, seed, out, json_)
+    if json_:
+        print(json.dumps(done.as_json(), indent=2))
+    else:
+        show(done, Console())
 
 
 def _options(idle_timeout: str | None, max_ahead: str | None, initial_slack: str | None) -> dict[str, str | None]:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.disorder.controllers import FixedSlack, LargestDelay, controller_for
+from slackwater.disorder.chosen import controller_for
+from slackwater.disorder.controllers import FixedSlack, LargestDelay
 from slackwater.disorder.held import pop, push
 from slackwater.disorder.release import Release, ReleaseSpec
 from slackwater.disorder.state import buffers
@@ -131,11 +132,13 @@ def test_initial_slack_saves_the_first_late_tuple():
     assert not any(late for _, _, late, _, _ in sequence(runs))
 
 
-def test_quality_targets_without_a_controller_are_refused():
+def test_every_quality_target_has_a_controller_and_an_unknown_one_is_refused():
     assert controller_for(NoWait(), Options()).slack == 0
     assert controller_for(Delay(5), Options()).slack == 5
-    with pytest.raises(UsageError, match="not offered yet"):
-        controller_for(Recall(0.9, 1), Options())
+    for name in (None, "steady", "model", "pd"):
+        assert "slack" in controller_for(Recall(0.9, 20), Options(controller=name), (5, 5)).describe()
+    with pytest.raises(UsageError, match="controller = 'psychic'"):
+        controller_for(Recall(0.9, 20), Options(controller="psychic"), (5, 5))
 
 
 DISCIPLINES = pytest.mark.parametrize("discipline", ["tuple", "epoch"])

@@ -62,7 +62,8 @@ def test_a_join_takes_as_many_streams_as_promised() -> None:
 
 def test_every_option_can_be_set_by_its_name() -> None:
     for option in fields(Options):
-        text, value = ("'part'", "part") if "str" in str(option.type) else ("7 SECONDS", 7_000_000)
+        kinds = {"str": ("'part'", "part"), "float": ("0.5", 0.5)}
+        text, value = next((kinds[kind] for kind in kinds if kind in str(option.type)), ("7 SECONDS", 7_000_000))
         query = bound(f"SELECT v FROM s OPTIONS ({option.name.upper()} = {text})").query
         assert getattr(query.options, option.name) == value
 

@@ -7,13 +7,13 @@ without a cost per tuple.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
+
+import numpy.typing as npt
 
 from slackwater.model.batch import Words
-from slackwater.model.errors import UsageError
-from slackwater.model.options import Options
-from slackwater.model.quality import Complete, Delay, NoWait, Quality
 from slackwater.model.time import AFTER_ALL, format_duration
 
 
@@ -49,9 +49,17 @@ class SlackController(Protocol):
 
     learns: bool
     """Whether it wants to be shown every arrival."""
+    keeps_books: bool
+    """Whether it wants to know what late tuples cost (`Bookkeeper`)."""
 
     def learn(self, arrived: Arrived) -> None:
         """Note arrivals."""
+
+    def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """What it has learned, to go on from elsewhere."""
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take over what another one, made with the same arguments, has learned."""
 
     def adapt(self, measured: Measured) -> None:
         """Choose `slack` and `next_adaptation` anew."""
@@ -60,13 +68,37 @@ class SlackController(Protocol):
         """One line for EXPLAIN and the report."""
 
 
+class Books(Protocol):
+    """Results made and results lost, by their timestamps."""
+
+    def between(self, begin: int, end: int) -> tuple[float, float]: ...
+
+
+@runtime_checkable
+class Bookkeeper(Protocol):
+    """A controller that looks into the books."""
+
+    books: Books | None
+    retention: int
+    interval: int
+    memory: int
+    """How far back it looks."""
+
+
 class Unlearning:
     """What controllers have in common that look at no tuple."""
 
     learns = False
+    keeps_books = False
 
     def learn(self, arrived: Arrived) -> None:
         """Nothing to note."""
+
+    def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        return {}
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Nothing was learned."""
 
 
 class FixedSlack(Unlearning):
@@ -112,18 +144,3 @@ class LargestDelay(Unlearning):
         return (
             "slack follows the largest delay seen (Max-K-slack); a tuple that sets a new largest delay is itself late"
         )
-
-
-def controller_for(quality: Quality, options: Options) -> SlackController:
-    """The controller that serves a quality target.
-
-    >>> controller_for(NoWait(), Options()).slack
-    0
-    """
-    if isinstance(quality, Complete):
-        return LargestDelay(options.initial_slack)
-    if isinstance(quality, NoWait):
-        return FixedSlack(0)
-    if isinstance(quality, Delay):
-        return FixedSlack(quality.slack)
-    raise UsageError(f"WITH {quality} is not offered yet; use WITH COMPLETE, NO WAIT or DELAY <duration>")

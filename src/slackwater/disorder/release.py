@@ -61,6 +61,8 @@ class Release:
         self._clock.scalars[st.FREE] = 1024
         self._slack_log: list[tuple[int, int]] = []
         self._ended = False
+        self.taught = False
+        """True: the controller learns from what `teach` is told of the whole stream, not from the tuples that come."""
         self._part_numbers: dict[tuple[int, int], int] = {}
         self._chunks: dict[str, int] = {}
         self._persisted = 0
@@ -71,16 +73,18 @@ class Release:
 
     def let_out(self, batch: Batch, end: bool = False) -> Iterator[Run]:
         """Take in arrivals; yield what may be processed now. With `end`, everything."""
-        new = st.arrivals(batch, self._parts_of(batch), self.controller.learns)
+        learns = self.controller.learns and not self.taught
+        new = st.arrivals(batch, self._parts_of(batch), learns)
         begin = 0
         while begin < len(batch):
             first = begin
             begin, run = self._stretch(batch, new, begin)
-            if self.controller.learns:
+            if learns:
                 self.controller.learn(_arrived(batch, new.behind, first, begin))
-            self._consult_controller()
             if len(run) or self._unsorted:
                 yield run
+            # Only now the controller knows what became of these tuples.
+            self._consult_controller()
         if end:
             yield self._flush()
 
@@ -184,6 +188,13 @@ class Release:
         if before != BEFORE_ALL:
             scalars = self._clock.scalars
             scalars[st.LARGEST_DELAY] = max(int(scalars[st.LARGEST_DELAY]), before - oldest)
+
+    def teach(self, stream: int, ts: Words, counts: Words) -> None:
+        """So many tuples of the whole stream, of which this is a part, have come in the epoch that is about to end."""
+        before = int(self._clock.before[stream])
+        behind = np.maximum(0, before - ts) if before != BEFORE_ALL else np.zeros(len(ts), np.int64)
+        words = np.repeat(ts, counts)[np.newaxis]
+        self.controller.learn(Arrived(np.full(words.shape[1], stream), words, np.repeat(behind, counts)))
 
     @property
     def held(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slackwater.model.time import MINUTE
+from slackwater.model.time import MILLISECOND, MINUTE
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,21 @@ class Options:
     """How far ahead of its stream's clock a tuple may be before it must be confirmed by later ones."""
     idle_timeout: int | None = None
     """A stream silent for longer no longer holds the others back; None: it holds them for ever."""
+    controller: str | None = None
+    """Who chooses the slack of a quality target; None: the steady one."""
+    adaptation_interval: int | None = None
+    """How often a controller chooses anew; None: every second, or more often where the period is short."""
+    granularity: int = 10 * MILLISECOND
+    """How finely delays are told apart and slack is chosen (g)."""
+    basic_window: int = 10 * MILLISECOND
+    """The pieces in which the model thinks of a window (b)."""
+    selectivity: str | None = None
+    """What the published model for joins assumes of late tuples: 'noneqsel' (the default), that they join differently
+    from others, as the last interval has shown; 'eqsel', that they do not."""
+    retrospect: float = 0.99
+    """How far back the published controllers for aggregates measure: this quantile of the delays (q)."""
+    retention: int = MINUTE
+    """How long after a window has passed late tuples can still be priced."""
     clock_by: str | None = None
     """A column that tells the parts of a stream apart, such as the partition it was read from: the stream's clock is
     then the smallest of its parts', so that a part which lags behind is waited for."""

@@ -14,9 +14,11 @@ from functools import cached_property
 
 import numpy as np
 
+from slackwater.disorder.quality.error_windows import Asked, Watched
 from slackwater.disorder.run import Run
 from slackwater.kernel import Change, changed, decode_json, decode_words, encode_json, encode_words
 from slackwater.model.batch import Words
+from slackwater.model.schema import Kind
 from slackwater.model.time import BEFORE_ALL
 from slackwater.operators import aggregate_state as st
 from slackwater.operators.algebra import AggregateSpec, Layout, lower
@@ -72,6 +74,12 @@ class WindowAggregate:
     @cached_property
     def layout(self) -> Layout:
         return Layout.of(self.aggregates)
+
+    @property
+    def watched(self) -> Watched:
+        """What a slack controller must know to judge answers."""
+        asked = tuple(Asked(a.function, a.row, a.kind is Kind.FLOAT, a.parameter) for a in self.aggregates)
+        return Watched(self.range, self.grid.slide, self.keys, asked)
 
     def build(self) -> AggregateOperator:
         return AggregateOperator(self)

@@ -11,16 +11,36 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from slackwater.disorder.admission import Admission
-from slackwater.disorder.controllers import SlackController
+from slackwater.disorder.controllers import Bookkeeper, SlackController
+from slackwater.disorder.quality.error_windows import WindowWatcher
+from slackwater.disorder.quality.published_recall import Profiled
 from slackwater.disorder.release import Release, ReleaseSpec
 from slackwater.disorder.run import Run
-from slackwater.kernel import NO_LATE, NOTHING, Change, Emission, Late, Observation, changed, decode_json, encode_json
+from slackwater.kernel import (
+    NO_LATE,
+    NOTHING,
+    Change,
+    Emission,
+    Late,
+    Observation,
+    changed,
+    decode_json,
+    decode_words,
+    encode_json,
+    encode_words,
+)
 from slackwater.model.batch import ROW, TS, Batch, Words
+from slackwater.operators.aggregate import AggregateOperator
+from slackwater.operators.join.accounts import JoinLedger
+from slackwater.operators.join.operator import JoinOperator
 from slackwater.operators.output import Output
 
-STATE_VERSION = 2
+STATE_VERSION = 3
+MOST_STRETCHES = 4096
+"""The books of a join tell no more stretches of time apart."""
 
 
 class Operator(Protocol):
@@ -79,6 +99,16 @@ class Pipeline:
             part_rows,
         )
         self._ordered = epochs.each_tuple or spec.needs_order
+        self._ledger: JoinLedger | None = None
+        if isinstance(controller, Bookkeeper) and isinstance(operator, JoinOperator):
+            span = controller.memory + 2 * controller.retention + 2 * max(operator.spec.windows)
+            width = max(controller.interval, span // MOST_STRETCHES)
+            stretches = 1 << (span // width + 64).bit_length()
+            self._ledger = operator.keep_books(controller.retention, width, stretches)
+            controller.books = self._ledger
+        self._profiler = controller.profiler if isinstance(controller, Profiled) else None
+        if isinstance(controller, WindowWatcher) and isinstance(operator, AggregateOperator):
+            controller.watch(operator.spec.watched)
         self._admission = Admission(spec.streams, max_ahead)
         self.release = Release(discipline, controller)
         self._waiting: list[Batch] = []
@@ -114,8 +144,13 @@ class Pipeline:
         self._counts["in_time"] += len(run) - n_late
         late = _late_of(run, np.flatnonzero(is_late)) if n_late else NO_LATE
         told = False
+        made = None if self._profiler is None else np.zeros(len(run) + 1)
         for output in self._operator.process(run, self._ordered):
             self._counts["results"] += output.results
+            if self._ledger is not None:
+                self._ledger.made(output.ts, output.weight)
+            if made is not None:
+                made += np.bincount(output.by, output.weight, len(run) + 1)
             clock = np.append(run.clock, run.largest)[output.by]
             moment = np.append(run.moment, run.now)[output.by] if self._heard else None
             yield Emission(
@@ -124,6 +159,10 @@ class Pipeline:
             told = True
         if not told and n_late:
             yield Emission(NOTHING, (), NOTHING, None, late, run.ended)
+        if self._ledger is not None:
+            self._ledger.take(run)
+        if self._profiler is not None and made is not None:
+            self._profiler.note(run, made[:-1])
 
     def take_ahead(self) -> list[Batch]:
         """The tuples rejected since the last call."""
@@ -135,10 +174,15 @@ class Pipeline:
         yield changed("kernel", "counts", encode_json(self._counts))
         yield from self._admission.changes()
         yield from self.release.changes()
+        yield from _arrays_as_changes("controller", self.release.controller.as_arrays())
+        if self._ledger is not None:
+            yield from _arrays_as_changes("ledger", self._ledger.as_arrays())
         yield from (replace(entry, cell=f"operator/{entry.cell}") for entry in self._operator.changes())
 
     def restore(self, entries: Iterable[Change]) -> None:
-        parts: dict[str, list[Change]] = {"kernel": [], "admission": [], "release": [], "operator": []}
+        parts: dict[str, list[Change]] = {
+            name: [] for name in ("kernel", "admission", "release", "operator", "controller", "ledger")
+        }
         for entry in entries:
             part, _, cell = entry.cell.partition("/")
             parts[part].append(replace(entry, cell=cell or part))
@@ -151,6 +195,10 @@ class Pipeline:
                 self._counts = decode_json(entry.value)
         self._admission.restore(parts["admission"])
         self.release.restore(parts["release"])
+        if parts["controller"]:
+            self.release.controller.restore(_changes_as_arrays(parts["controller"]))
+        if self._ledger is not None and parts["ledger"]:
+            self._ledger.restore(_changes_as_arrays(parts["ledger"]))
         self._operator.restore(parts["operator"])
 
     def observe(self) -> Observation:
@@ -164,6 +212,22 @@ class Pipeline:
             idle=self.release.idle_timeouts,
             **self._counts,
         )
+
+
+def _arrays_as_changes(cell: str, arrays: dict[str, npt.NDArray[Any]]) -> Iterator[Change]:
+    for name, array in arrays.items():
+        # The shape goes with the value: under one key there is one array, whatever its size.
+        shape = ",".join(map(str, array.shape)).encode()
+        yield changed(cell, name, shape + b";" + encode_words({"array": array.ravel()}))
+
+
+def _changes_as_arrays(entries: list[Change]) -> dict[str, npt.NDArray[Any]]:
+    found = {}
+    for entry in entries:
+        if entry.value is not None:
+            shape, _, value = entry.value.partition(b";")
+            found[entry.key] = decode_words(value)["array"].reshape([int(n) for n in shape.split(b",")])
+    return found
 
 
 def _late_of(run: Run, index: Words) -> Late:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from slackwater.disorder.controllers import controller_for
+from slackwater.disorder.chosen import controller_for
 from slackwater.expressions.render import render
 from slackwater.model.errors import UsageError
 from slackwater.model.quality import NoWait
@@ -61,7 +61,7 @@ def explain(plan: PhysicalPlan, quality_stated: bool = True) -> str:
 def _waiting(plan: PhysicalPlan) -> list[str]:
     options = plan.options
     try:
-        lines = [controller_for(plan.quality, options).describe()]
+        lines = [controller_for(plan.quality, options, plan.windows).describe()]
     except UsageError as error:
         lines = [str(error)]
     if len(plan.inputs) > 1 and not isinstance(plan.quality, NoWait):

@@ -78,6 +78,11 @@ class PhysicalPlan:
     options: Options
 
     @property
+    def windows(self) -> tuple[int, ...]:
+        """The windows of a join; none for an aggregate."""
+        return self.operator.windows if isinstance(self.operator, WindowJoin) else ()
+
+    @property
     def part_rows(self) -> tuple[int, ...]:
         """Per input, the row of its parts; empty where no input has any."""
         rows = tuple(one.part_row for one in self.inputs)

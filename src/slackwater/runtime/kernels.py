@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slackwater.disorder.controllers import controller_for
+from slackwater.disorder.chosen import controller_for
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.plan.physical import PhysicalPlan
@@ -17,6 +17,6 @@ def kernel_for(plan: PhysicalPlan, epochs: Epochs, codebook: Codebook, max_ahead
     spec = plan.operator
     operator = spec.build() if isinstance(spec, WindowAggregate) else spec.build(codebook.code)
     options = plan.options
-    controller = controller_for(plan.quality, options)
+    controller = controller_for(plan.quality, options, plan.windows)
     ahead = options.max_ahead if max_ahead is None else max_ahead
     return Pipeline(spec, operator, controller, epochs, ahead, options.idle_timeout, plan.part_rows)

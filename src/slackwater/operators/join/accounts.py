@@ -6,7 +6,11 @@ retention reaches is counted as tuples of unknown price.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from slackwater.disorder.run import Run
 from slackwater.expressions.compile import Condition
@@ -71,7 +75,28 @@ class JoinLedger:
         """Note results that were made."""
         note_made(self._periods, ts, NOTHING if weight is None else weight)
 
+    def put_back(self, stream: int, words: Words) -> None:
+        """Note tuples again that were processed before a restart."""
+        self._store.put_back(stream, words, self._horizons())
+
+    def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The books without the tuples, which are persisted with the windows."""
+        return {
+            "number": self._periods.number, "made": self._periods.made, "lost": self._periods.lost,
+            "scalars": np.array([self._frontier, self.unknown]),
+        }  # fmt: skip
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take over the books of another one."""
+        self._periods.number[:] = arrays["number"]
+        self._periods.made[:], self._periods.lost[:] = arrays["made"], arrays["lost"]
+        self._frontier, self.unknown = arrays["scalars"].tolist()
+
     def between(self, begin: int, end: int) -> tuple[float, float]:
         """(results made, results lost) with timestamps in [begin, end), cut to whole stretches."""
-        known = (self._periods.number >= begin // self.width) & (self._periods.number < end // self.width)
+        first, last = begin // self.width, end // self.width
+        size = len(self._periods.number)
+        wanted = np.arange(max(first, last - size), last)
+        place = wanted % size
+        known = place[self._periods.number[place] == wanted]
         return float(self._periods.made[known].sum()), float(self._periods.lost[known].sum())

@@ -78,6 +78,7 @@ class JoinOperator:
         self._epoch = 0
         self._chunks: dict[str, tuple[int, int]] = {}
         self._fresh: deque[tuple[int, Words, Words]] = deque()
+        self._ledger: JoinLedger | None = None
 
     def _compiled(self, encode_text: Callable[[str], int]) -> Condition:
         if not self.spec.conditions:
@@ -90,6 +91,11 @@ class JoinOperator:
         reads = tuple(streams_of(condition) for condition in self.spec.conditions)
         plan = plan_probes(self.spec.streams, self.spec.equalities, reads, counted=True)
         return JoinLedger(plan, self._windows, self.spec.rows, self._condition, retention, width, stretches)
+
+    def keep_books(self, retention: int, width: int, stretches: int) -> JoinLedger:
+        """A ledger whose tuples are persisted with the windows; who asked for it feeds it."""
+        self._ledger = self.ledger(retention, width, stretches)
+        return self._ledger
 
     def process(self, run: Run, ordered: bool) -> Iterator[Output]:
         """Take in a run; yield its results."""
@@ -122,7 +128,7 @@ class JoinOperator:
         if len(run):
             self._fresh.append((int(run.ts.max()), run.stream, words))
         # Where nothing is ever persisted, what waits to be persisted must not pile up.
-        expired = int(self._horizons().min())
+        expired = int(self._kept_since().min())
         while self._fresh and self._fresh[0][0] < expired:
             self._fresh.popleft()
 
@@ -137,6 +143,10 @@ class JoinOperator:
         """What lies before its stream's horizon cannot be joined any more."""
         return np.maximum(self._frontier, BEFORE_ALL) - self._windows
 
+    def _kept_since(self) -> Words:
+        """What lies before is not persisted any more."""
+        return self._horizons() - (0 if self._ledger is None else self._ledger.retention)
+
     @property
     def retained(self) -> int:
         """Tuples in the windows."""
@@ -145,7 +155,7 @@ class JoinOperator:
     def changes(self) -> list[Change]:
         """New tuples as one chunk per stream; chunks whose tuples have all expired are dropped."""
         entries = []
-        horizons = self._horizons()
+        horizons = self._kept_since()
         for key, (stream, newest) in list(self._chunks.items()):
             if newest < horizons[stream]:
                 del self._chunks[key]
@@ -175,3 +185,5 @@ class JoinOperator:
             self._epoch = max(self._epoch, epoch + 1)
             self._chunks[key] = (stream, int(words[TS].max()))
             self._store.put_back(stream, words, self._horizons())
+            if self._ledger is not None:
+                self._ledger.put_back(stream, words)

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from slackwater.model.errors import QueryError
-from slackwater.model.quality import Complete, Delay, NoWait, Quality
+from slackwater.model.quality import Complete, Delay, NoWait, Quality, Recall, RelativeError
 from slackwater.model.time import parse_duration
 from slackwater.plan.planner import plan as planned
 from slackwater.runtime.spark.query import aside, emitted, results
@@ -115,7 +115,13 @@ def _micros(text: str) -> str:
 
 
 def _waiting(quality: Quality | None, options: Mapping[str, str] | None) -> str:
-    waiting = f"DELAY {quality.slack} MICROSECONDS" if isinstance(quality, Delay) else str(quality or Complete())
+    waiting = str(quality or Complete())
+    if isinstance(quality, Delay):
+        waiting = f"DELAY {quality.slack} MICROSECONDS"
+    elif isinstance(quality, Recall):
+        waiting = f"RECALL {quality.target!r} OVER {quality.over} MICROSECONDS"
+    elif isinstance(quality, RelativeError):
+        waiting = f"ERROR {quality.bound!r} CONFIDENCE {quality.confidence!r}"
     if not options:
         return f"WITH {waiting}"
     quoted = (f"{name} = '{value.replace(chr(39), chr(39) * 2)}'" for name, value in options.items())
@@ -139,3 +145,21 @@ def delay(duration: str) -> Delay:
     2000000
     """
     return Delay(parse_duration(duration))
+
+
+def recall(target: float, over: str = "1 minute") -> Recall:
+    """At least this share of a join's results, measured over the last so long.
+
+    >>> recall(0.99, over="30 seconds").over
+    30000000
+    """
+    return Recall(target, parse_duration(over))
+
+
+def relative_error(bound: float, confidence: float = 0.95) -> RelativeError:
+    """An aggregate off by at most this share of its value, in this share of the windows.
+
+    >>> relative_error(0.01).confidence
+    0.95
+    """
+    return RelativeError(bound, confidence)

@@ -53,6 +53,8 @@ class Packing:
     """Labels of the shards, such that Spark's hash gives each its own partition."""
     time_unit: str
     max_ahead: int
+    granularity: int | None = None
+    """How finely headers tell event times to those who learn from them; None: nobody does."""
 
     @property
     def text_rows(self) -> tuple[int, ...]:
@@ -135,6 +137,7 @@ def packed(packing: Packing, table: pa.Table, part: int) -> pa.RecordBatch:
     header = {
         "oldest": int(words[TS, keep].min()) if keep.any() else None,
         "told": _told_by_part(packing, words[:, good], codebook),
+        "counts": None if packing.granularity is None else _counted(words[TS, keep], packing.granularity),
         "filtered": int(np.count_nonzero(good & ~taken.passes)),
         "rejected": {REASONS[code]: int(count) for code, count in enumerate(bad) if code != GOOD and count},
         "end": ended,
@@ -224,6 +227,12 @@ def _told_by_part(packing: Packing, words: Words, codebook: HashedText) -> list[
         named = None if name == NULL_WORD else codebook[name] if texts else name
         parts.append((named, told(words[TS, words[row] == name], packing.max_ahead)))
     return parts
+
+
+def _counted(ts: Words, granularity: int) -> tuple[list[int], list[int]]:
+    """Event times, cut to the granularity, and how many tuples have each."""
+    cut, counts = np.unique(ts // granularity * granularity, return_counts=True)
+    return cut.tolist(), counts.tolist()
 
 
 def told(ts: Words, max_ahead: int) -> list[int]:

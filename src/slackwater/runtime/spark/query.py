@@ -16,6 +16,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from slackwater.model.errors import UsageError
+from slackwater.model.quality import Recall
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.join.probing import classes_of
 from slackwater.plan.physical import InputPlan, PhysicalPlan
@@ -51,7 +52,14 @@ def emitted(
     used = shards if routes is not None else 1
     labels = shard_labels(spark, used)
     packings = [
-        Packing(one, () if routes is None else routes[i], labels, time_unit, plan.options.max_ahead)
+        Packing(
+            one,
+            () if routes is None else routes[i],
+            labels,
+            time_unit,
+            plan.options.max_ahead,
+            plan.options.granularity if isinstance(plan.quality, Recall) else None,
+        )
         for i, one in enumerate(plan.inputs)
     ]
     packed = [

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from slackwater.disorder.controllers import controller_for
+from slackwater.disorder.chosen import controller_for
 from slackwater.kernel import NO_LATE, Emission, Observation
 from slackwater.model.batch import Words
 from slackwater.model.time import BEFORE_ALL
@@ -60,7 +60,7 @@ class SparkRun(RecordedRun):
         self._arrivals, self._folder, self._trigger = arrivals, folder, trigger
         (folder / "let_out").mkdir(exist_ok=True)
         self._finished: queue.SimpleQueue[int] = queue.SimpleQueue()
-        self._controller = controller_for(plan.quality, plan.options)
+        self._controller = controller_for(plan.quality, plan.options, plan.windows)
         self._slack = SlackUse(self._controller.slack)
         self._latency = LatencyUse()
         self._told: dict[int, dict[str, Any]] = {}

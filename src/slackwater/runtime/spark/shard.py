@@ -53,6 +53,8 @@ class Shard:
 
     def __post_init__(self) -> None:
         self.kernel: Pipeline = kernel_for(self.plan, Epochs(), self.codebook, max_ahead=UNGUARDED)
+        # Delays are those of the whole stream; what a late tuple costs a join is known to its own shard.
+        self.kernel.release.taught = self.plan.joins
         self._guard = Admission(len(self.plan.inputs), self.plan.options.max_ahead)
         self._aside: Batch | None = None
         self._ahead: list[Batch] = []
@@ -106,6 +108,9 @@ class Shard:
             if block.header["oldest"] is not None:
                 # The largest delay is the whole stream's, so a slack that follows it is the same in every shard.
                 self.kernel.release.hear_of(block.stream, block.header["oldest"])
+            if block.header["counts"] is not None:
+                cut, counts = (np.array(column, np.int64) for column in block.header["counts"])
+                self.kernel.release.teach(block.stream, cut, counts)
         words = np.zeros((self.plan.operator.rows, len(ts)), np.int64)
         words[TS] = ts
         for s, row in enumerate(self.plan.part_rows):

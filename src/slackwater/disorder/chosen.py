@@ -1,0 +1,68 @@
+"""Which controller serves a quality target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slackwater.disorder.controllers import FixedSlack, LargestDelay, SlackController
+from slackwater.disorder.quality.error_published import ModelError, PdError
+from slackwater.disorder.quality.error_steady import SteadyError
+from slackwater.disorder.quality.published_recall import SELECTIVITIES, ModelRecall, PdRecall
+from slackwater.disorder.quality.steady import Pace, SteadyRecall
+from slackwater.model.errors import UsageError
+from slackwater.model.options import Options
+from slackwater.model.quality import Complete, Delay, NoWait, Quality, Recall, RelativeError
+from slackwater.model.time import SECOND
+
+RECALL_CONTROLLERS = ("steady", "model", "pd")
+ERROR_CONTROLLERS = ("steady", "model", "pd")
+
+
+def controller_for(quality: Quality, options: Options, windows: Sequence[int] = ()) -> SlackController:
+    """The controller that serves a quality target; `windows` are those of a join.
+
+    >>> controller_for(NoWait(), Options()).slack
+    0
+    """
+    if isinstance(quality, Complete):
+        return LargestDelay(options.initial_slack)
+    if isinstance(quality, NoWait):
+        return FixedSlack(0)
+    if isinstance(quality, Delay):
+        return FixedSlack(quality.slack)
+    if isinstance(quality, Recall):
+        return _for_recall(quality, options, windows)
+    return _for_error(quality, options)
+
+
+def _for_error(quality: RelativeError, options: Options) -> SlackController:
+    if options.controller not in (None, *ERROR_CONTROLLERS):
+        known = ", ".join(ERROR_CONTROLLERS)
+        raise UsageError(f"option controller = '{options.controller}': for a bound on the error there is {known}")
+    if not 0 < options.retrospect < 1:
+        raise UsageError("option retrospect is a share between 0 and 1")
+    if options.controller == "model":
+        return ModelError(quality, options)
+    if options.controller == "pd":
+        return PdError(quality, options)
+    return SteadyError(quality, options)
+
+
+def _for_recall(quality: Recall, options: Options, windows: Sequence[int]) -> SlackController:
+    if options.controller not in (None, *RECALL_CONTROLLERS):
+        known = ", ".join(RECALL_CONTROLLERS)
+        raise UsageError(f"option controller = '{options.controller}': for a recall target there is {known}")
+    interval = options.adaptation_interval or min(SECOND, max(1, quality.over // 10))
+    if interval > quality.over:
+        raise UsageError("option adaptation_interval is longer than the period that recall is measured over")
+    pace = Pace(interval, options.granularity, options.basic_window)
+    selectivity = options.selectivity or SELECTIVITIES[0]
+    if selectivity not in SELECTIVITIES:
+        raise UsageError(f"option selectivity = '{selectivity}': there is {', '.join(SELECTIVITIES)}")
+    if options.controller == "model":
+        return ModelRecall(quality, windows, pace, selectivity, options.initial_slack)
+    if options.selectivity is not None:
+        raise UsageError("option selectivity is for controller = 'model' alone")
+    if options.controller == "pd":
+        return PdRecall(quality, windows, pace, options.initial_slack)
+    return SteadyRecall(quality, windows, pace, options.retention, options.initial_slack)

@@ -1,0 +1,170 @@
+"""What a controller for aggregates knows about the windows of its query.
+
+Invariant: `Watched` is plain data that the operator's spec gives; the controller is made before it is known what it
+watches, and hears of it once, before the first tuple. What is kept reaches `retention` back from the clock, however
+far back late tuples come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from slackwater.disorder.controllers import Arrived
+from slackwater.disorder.quality.error_losses import (
+    CHANGED,
+    CLOCK,
+    FIRST_ARGUMENT,
+    FRONTIER,
+    MEAN,
+    SHARE,
+    SUM,
+    TUPLES,
+    Books,
+    Watch,
+    absorb,
+    coverage_of,
+)
+from slackwater.disorder.quality.keyed_sums import (
+    GROUP,
+    LINE,
+    PARTS,
+    RECORDS,
+    as_arrays,
+    refilled,
+    table,
+    tidied,
+)
+from slackwater.model.time import BEFORE_ALL
+
+MOST_WINDOWS = 1 << 15
+"""Windows that are kept at once; with a slide so short that retention has more of them, retention is shorter."""
+MOST_PIECES = 1 << 19
+FIRST_ROOM = 256
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One aggregate: function, row of its argument (-1 for none), whether that is a float, the p of QUANTILE."""
+
+    function: str
+    row: int = -1
+    is_float: bool = False
+    parameter: float | None = None
+
+
+@dataclass(frozen=True)
+class Watched:
+    """The windows, group keys (rows) and aggregates of a query."""
+
+    range: int
+    slide: int
+    keys: tuple[int, ...]
+    aggregates: tuple[Asked, ...]
+
+
+@runtime_checkable
+class WindowWatcher(Protocol):
+    """A controller that must know the windows of its query."""
+
+    def watch(self, watched: Watched) -> None: ...
+
+
+class WindowLosses:
+    """Totals of pieces, and what came too late for each window."""
+
+    def __init__(self, watched: Watched, retention: int, unit: int) -> None:
+        self.watched = watched
+        retention = min(retention, (MOST_WINDOWS - 64) * watched.slide)
+        rows = list(dict.fromkeys((a.row, int(a.is_float)) for a in watched.aggregates if a.row >= 0))
+        needs = [(_kind(a), _component(a, rows)) for a in watched.aggregates]
+        self.watch = Watch(
+            watched.range, watched.slide, retention, unit, np.array(watched.keys, np.int64),
+            np.array(rows, np.int64).reshape(-1, 2), np.array(needs, np.int64).reshape(-1, 2),
+        )  # fmt: skip
+        self.components = FIRST_ARGUMENT + 2 * len(rows)
+        windows = 64 + retention // watched.slide
+        pieces = min(MOST_PIECES, 64 + 2 * ((retention + watched.range) // watched.slide + 1))
+        late = table(FIRST_ROOM, FIRST_ROOM, windows, self.components)
+        self.books = Books(
+            table(FIRST_ROOM, 0, pieces, self.components), late, np.zeros(len(late.lines), np.int64),
+            np.zeros(len(late.lines), np.int64), np.array([BEFORE_ALL, BEFORE_ALL, 0]),
+        )  # fmt: skip
+
+    def absorb(self, arrived: Arrived, slack: int) -> None:
+        """Note arrivals in their order; `slack` is the one in force while they came."""
+        words = np.ascontiguousarray(arrived.words)
+        done = 0
+        while done < words.shape[1]:
+            done = absorb(self.watch, self.books, words, words.view(np.float64), arrived.behind, done, slack)
+            if done < words.shape[1]:
+                self._tidy()
+
+    def _tidy(self) -> None:
+        w, b = self.watch, self.books
+        most = min(w.range, w.retention) // w.slide + FIRST_ROOM
+        self.books = b._replace(totals=tidied(b.totals, FIRST_ROOM, 0), late=tidied(b.late, most, most))
+
+    def coverage(self, window: int) -> float | None:
+        """The measured coverage of a window so far; None where no tuple of it has come."""
+        found = coverage_of(self.watch, self.books, window)
+        return None if found < 0 else found
+
+    def tuples(self) -> float:
+        """How many tuples a window of one group has, on average over what is kept (N of Eq. 4.1)."""
+        t = self.books.totals
+        records = t.records[: t.used[RECORDS]]
+        if len(records) == 0:
+            return 0.0
+        pieces = int(records[:, LINE].max() - records[:, LINE].min()) // 2 + 1
+        groups = len(np.unique(records[:, GROUP])) if self.watched.keys else 1
+        rate = float(t.sums[: len(records), TUPLES].sum()) / (pieces * self.watch.slide)
+        return rate * self.watch.range / groups
+
+    def last_ended(self, time: int) -> int:
+        """The newest window that has ended at an event time."""
+        return (time - self.watch.range) // self.watch.slide
+
+    def reach(self, clock: int, slack: int) -> int:
+        """Where the frontier stands at a clock, with the slack that was in force until now."""
+        marks = self.books.marks
+        marks[CLOCK] = max(int(marks[CLOCK]), clock)
+        marks[FRONTIER] = max(int(marks[FRONTIER]), clock - slack)
+        return int(marks[FRONTIER])
+
+    def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """All state; what has been displaced is left out."""
+        b = self.books
+        found = {"marks": b.marks.copy(), "changed": b.changed[: b.marks[CHANGED]].copy()}
+        for name, one in (("totals", b.totals), ("late", b.late)):
+            found |= {f"{name}_{part}": array for part, array in as_arrays(one).items()}
+        return found
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take over what `as_arrays` gave."""
+        fresh = WindowLosses(self.watched, self.watch.retention, self.watch.unit).books
+        tables = {}
+        for name, one in (("totals", fresh.totals), ("late", fresh.late)):
+            own = {part: arrays[f"{name}_{part}"] for part in PARTS}
+            tables[name] = refilled(len(one.lines), FIRST_ROOM, own)
+        self.books = fresh._replace(totals=tables["totals"], late=tables["late"])
+        self.books.marks[:] = arrays["marks"]
+        changed = arrays["changed"]
+        self.books.changed[: len(changed)] = changed
+        self.books.is_changed[changed & (len(self.books.late.lines) - 1)] = 1
+
+
+def _kind(asked: Asked) -> int:
+    if asked.function == "SUM":
+        return SUM
+    return MEAN if asked.function == "AVG" else SHARE
+
+
+def _component(asked: Asked, rows: list[tuple[int, int]]) -> int:
+    if asked.row < 0:
+        return TUPLES
+    return FIRST_ARGUMENT + 2 * rows.index((asked.row, int(asked.is_float)))

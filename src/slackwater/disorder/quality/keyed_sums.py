@@ -1,0 +1,228 @@
+"""Sums by (line, group) in one table, with the lines in a ring: the store behind `WindowLosses`.
+
+Invariant: of every line that still has its place in the ring there is one record per group that was noted in it; a line
+that a newer one has displaced is forgotten, and its records go when the table is tidied. A record has sums of its own,
+or a chain of nodes, each with sums and a bin, the largest bin first.
+
+A group is known by a hash of its key words. Two groups with one hash would be taken for one, in estimates only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from slackwater.compiled import in_place, inner
+from slackwater.model.batch import Floats, Words
+
+# Columns of `Table.records` and `Table.nodes`.
+LINE, GROUP, NEXT, CHAIN = range(4)
+BIN, BEHIND = range(2)
+# Columns of `Table.lines`.
+NUMBER, FIRST = range(2)
+# Places in `Table.used`.
+RECORDS, NODES = range(2)
+NONE = -1
+NO_LINE = -(2**62)
+PARTS = ("keys", "sums", "owner", "bins", "node_sums")
+"""The arrays of a persisted table."""
+
+
+class Table(NamedTuple):
+    """Records found by hash, linked per line."""
+
+    slots: Words
+    """A record or NONE; a power of two of them, at most half taken."""
+    records: Words
+    sums: Floats
+    nodes: Words
+    node_sums: Floats
+    lines: Words
+    """The ring: a power of two of lines."""
+    used: Words
+
+
+def table(records: int, nodes: int, lines: int, components: int) -> Table:
+    """An empty table for so many records and nodes."""
+    ring = np.full((1 << max(0, lines - 1).bit_length(), 2), NO_LINE, np.int64)
+    return Table(
+        np.full(2 << max(1, records - 1).bit_length(), NONE, np.int64),
+        np.zeros((records, 4), np.int64),
+        np.zeros((records, components)),
+        np.zeros((nodes, 2), np.int64),
+        np.zeros((nodes, components)),
+        ring,
+        np.zeros(2, np.int64),
+    )
+
+
+@inner
+def mixed(a: int, b: int) -> int:
+    """Two words as one, well spread."""
+    h = (a ^ (b * -7046029254386353131)) * -4658895280553007687
+    h ^= (h >> 29) & 0x7FFFFFFFF
+    h *= -7723592293110705685
+    return h ^ ((h >> 32) & 0xFFFFFFFF)
+
+
+@inner
+def find(t: Table, line: int, group: int) -> int:
+    """The record of a group in a line, or NONE."""
+    mask = len(t.slots) - 1
+    at = mixed(line, group) & mask
+    while t.slots[at] != NONE:
+        r = t.slots[at]
+        if t.records[r, LINE] == line and t.records[r, GROUP] == group:
+            return r
+        at = (at + 1) & mask
+    return NONE
+
+
+@inner
+def place_of(t: Table, line: int) -> int:
+    """The place of a line in the ring, or NONE where it is not on the books."""
+    at = line & (len(t.lines) - 1)
+    return at if t.lines[at, NUMBER] == line else NONE
+
+
+@inner
+def found_or_made(t: Table, line: int, group: int) -> int:
+    """The record of a group in a line, made if there is none; NONE where the line has been displaced."""
+    at = line & (len(t.lines) - 1)
+    if t.lines[at, NUMBER] > line:
+        return NONE
+    r = find(t, line, group)
+    if r != NONE:
+        return r
+    if t.lines[at, NUMBER] < line:
+        t.lines[at, NUMBER], t.lines[at, FIRST] = line, NONE
+    r = t.used[RECORDS]
+    t.used[RECORDS] += 1
+    t.records[r, LINE], t.records[r, GROUP] = line, group
+    t.records[r, NEXT], t.records[r, CHAIN] = t.lines[at, FIRST], NONE
+    t.lines[at, FIRST] = r
+    for c in range(t.sums.shape[1]):
+        t.sums[r, c] = 0.0
+    mask = len(t.slots) - 1
+    slot = mixed(line, group) & mask
+    while t.slots[slot] != NONE:
+        slot = (slot + 1) & mask
+    t.slots[slot] = r
+    return r
+
+
+@inner
+def node_of(t: Table, r: int, into: int) -> int:
+    """The node of a bin in the chain of record r, made if there is none."""
+    before, at = NONE, t.records[r, CHAIN]
+    while at != NONE and t.nodes[at, BIN] > into:
+        before, at = at, t.nodes[at, BEHIND]
+    if at != NONE and t.nodes[at, BIN] == into:
+        return at
+    fresh = t.used[NODES]
+    t.used[NODES] += 1
+    t.nodes[fresh, BIN], t.nodes[fresh, BEHIND] = into, at
+    for c in range(t.node_sums.shape[1]):
+        t.node_sums[fresh, c] = 0.0
+    if before == NONE:
+        t.records[r, CHAIN] = fresh
+    else:
+        t.nodes[before, BEHIND] = fresh
+    return fresh
+
+
+@in_place
+def move(old: Table, new: Table) -> None:
+    """Take over what is on the books."""
+    for r in range(old.used[RECORDS]):
+        line = old.records[r, LINE]
+        if place_of(old, line) == NONE:
+            continue
+        to = found_or_made(new, line, old.records[r, GROUP])
+        for c in range(old.sums.shape[1]):
+            new.sums[to, c] = old.sums[r, c]
+        node = old.records[r, CHAIN]
+        while node != NONE:
+            copy = node_of(new, to, old.nodes[node, BIN])
+            for c in range(old.node_sums.shape[1]):
+                new.node_sums[copy, c] = old.node_sums[node, c]
+            node = old.nodes[node, BEHIND]
+
+
+@in_place
+def live(t: Table) -> tuple[int, int]:
+    """How many records and nodes are on the books."""
+    records, nodes = 0, 0
+    for r in range(t.used[RECORDS]):
+        if place_of(t, t.records[r, LINE]) != NONE:
+            records += 1
+            node = t.records[r, CHAIN]
+            while node != NONE:
+                nodes += 1
+                node = t.nodes[node, BEHIND]
+    return records, nodes
+
+
+def tidied(old: Table, records: int, nodes: int) -> Table:
+    """The same books with room for so many more, and for as many again as there are, to put off the next tidying."""
+    has, has_nodes = live(old)
+    new = table(2 * has + records, 2 * has_nodes + nodes, len(old.lines), old.sums.shape[1])
+    move(old, new)
+    return new
+
+
+@in_place
+def _list(t: Table, keys: Words, sums: Floats, owner: Words, bins: Words, node_sums: Floats) -> None:
+    n = m = 0
+    for r in range(t.used[RECORDS]):
+        if place_of(t, t.records[r, LINE]) == NONE:
+            continue
+        keys[n, 0], keys[n, 1] = t.records[r, LINE], t.records[r, GROUP]
+        for c in range(sums.shape[1]):
+            sums[n, c] = t.sums[r, c]
+        node = t.records[r, CHAIN]
+        while node != NONE:
+            owner[m], bins[m] = n, t.nodes[node, BIN]
+            for c in range(sums.shape[1]):
+                node_sums[m, c] = t.node_sums[node, c]
+            node = t.nodes[node, BEHIND]
+            m += 1
+        n += 1
+
+
+@in_place
+def _refill(t: Table, keys: Words, sums: Floats, owner: Words, bins: Words, node_sums: Floats) -> None:
+    m = 0
+    for n in range(len(keys)):
+        r = found_or_made(t, keys[n, 0], keys[n, 1])
+        for c in range(sums.shape[1]):
+            t.sums[r, c] = sums[n, c]
+        while m < len(owner) and owner[m] == n:
+            node = node_of(t, r, bins[m])
+            for c in range(sums.shape[1]):
+                t.node_sums[node, c] = node_sums[m, c]
+            m += 1
+
+
+def as_arrays(t: Table) -> dict[str, npt.NDArray[Any]]:
+    """What is on the books: records, and their nodes by the number of their record."""
+    records, nodes = live(t)
+    components = t.sums.shape[1]
+    found: dict[str, npt.NDArray[Any]] = {
+        "keys": np.zeros((records, 2), np.int64), "sums": np.zeros((records, components)),
+        "owner": np.zeros(nodes, np.int64), "bins": np.zeros(nodes, np.int64),
+        "node_sums": np.zeros((nodes, components)),
+    }  # fmt: skip
+    _list(t, *found.values())
+    return found
+
+
+def refilled(lines: int, room: int, arrays: Mapping[str, npt.NDArray[Any]]) -> Table:
+    """A table with a ring of so many lines, with what `as_arrays` gave on its books."""
+    keys, sums, owner, bins, node_sums = (np.array(arrays[name]) for name in PARTS)
+    t = table(2 * len(keys) + room, 2 * len(bins) + room, lines, sums.shape[1])
+    _refill(t, keys, sums, owner, bins, node_sums)
+    return t

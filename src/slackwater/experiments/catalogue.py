@@ -1,0 +1,43 @@
+"""All experiments, by the names of their figures and tables."""
+
+from __future__ import annotations
+
+from slackwater.experiments import (
+    aggregate_baselines,
+    aggregate_targets,
+    changes,
+    join_baselines,
+    join_targets,
+    overhead,
+    parameters,
+)
+from slackwater.experiments.experiment import Experiment
+from slackwater.model.errors import UsageError
+
+EXPERIMENTS: tuple[Experiment, ...] = (
+    join_baselines.BASELINES,
+    aggregate_baselines.BASELINES,
+    join_targets.BY_TARGET,
+    join_targets.BY_PERIOD,
+    aggregate_targets.ON_VELOCITIES_1,
+    aggregate_targets.ON_VELOCITIES_2,
+    parameters.INTERVAL,
+    parameters.G_ON_JOINS,
+    parameters.G_ON_SUMS,
+    parameters.RETROSPECT,
+    overhead.ON_JOINS,
+    overhead.ON_SUMS,
+    changes.CHANGES_OF_STREAMS,
+)
+
+
+def experiment_of(name: str) -> Experiment:
+    """The experiment behind an ID, by whichever paper it is named.
+
+    >>> experiment_of("004-fig4.13").id
+    '003-fig7'
+    """
+    for experiment in EXPERIMENTS:
+        if name in (experiment.id, *experiment.also):
+            return experiment
+    raise UsageError(f"there is no experiment '{name}'; `slackwater reproduce --list` names them")

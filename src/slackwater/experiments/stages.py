@@ -1,0 +1,74 @@
+"""What a trial runs over: a seeded workload, its query without a target, and the truth about it.
+
+Invariant: a stage is plain data, so that it travels to a worker process, and the same stage gives the same streams
+there. Streams and truth are made once in a process and kept for the next trial.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from slackwater.experiments.changes_of_streams import changed
+from slackwater.workloads import EPOCH_MS, WORKLOADS, Workload
+
+VELOCITIES = ("velocity1", "velocity2")
+"""They are made in their published length only."""
+PUBLISHED_RANGE = "RANGE 5 SECONDS"
+"""In the query of a velocity workload."""
+FIRST_MINUTE = 5
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A workload of so many minutes (None: as published), with a change on the way where one is named."""
+
+    workload: str
+    seed: int = 0
+    minutes: float | None = None
+    window_s: float | None = None
+    """Aggregates: the size of the window, every 0.1 s."""
+    change: str = ""
+
+    @property
+    def joins(self) -> bool:
+        return self.workload not in VELOCITIES
+
+    @property
+    def query(self) -> str:
+        """The query up to its target."""
+        query = _streams(self).query.split("WITH")[0].strip()
+        if self.window_s is None:
+            return query
+        return query.replace(PUBLISHED_RANGE, f"RANGE {round(1000 * self.window_s)} MILLISECONDS")
+
+    @property
+    def streams(self) -> Workload:
+        return _streams(self)
+
+
+def _streams(stage: Stage) -> Workload:
+    return _made(stage.workload, stage.seed, stage.minutes, stage.change)
+
+
+@lru_cache(maxsize=2)
+def _made(name: str, seed: int, minutes: float | None, change: str) -> Workload:
+    if change:
+        return changed(name, seed, minutes or 15.0, change)
+    if minutes is None:
+        return WORKLOADS[name](seed=seed)
+    if name in VELOCITIES:
+        return _part(WORKLOADS[name](seed=seed), minutes)
+    return WORKLOADS[name](seed=seed, minutes=minutes)
+
+
+def _part(workload: Workload, minutes: float) -> Workload:
+    """So many minutes from the fifth on: the large delays of the first velocity stream are in its second half."""
+    streams = {}
+    for name, table in workload.streams.items():
+        clock = np.maximum.accumulate(table["ts"].to_numpy()) - EPOCH_MS
+        begin, end = np.searchsorted(clock, [FIRST_MINUTE * 60_000, (FIRST_MINUTE + minutes) * 60_000])
+        streams[name] = table.slice(int(begin), int(end - begin))
+    return Workload(workload.name, streams, workload.query)

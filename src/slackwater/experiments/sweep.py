@@ -1,0 +1,134 @@
+"""Trials of a sweep become rows: one flat record of numbers each.
+
+Invariant: a way of waiting that this version refuses gives a row too, marked as not offered and with the reason, so a
+table shows what is missing. A clairvoyant trial names no clause; its constant is searched for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from slackwater.experiments.clairvoyant import ENOUGH, least_slack
+from slackwater.experiments.fulfilment import errors, recalls, share_at_least, share_at_most
+from slackwater.experiments.stages import Stage
+from slackwater.experiments.trials import Answer, answer, truth
+from slackwater.model.errors import QueryError, UsageError
+from slackwater.workloads import EPOCH_MS
+
+Row = dict[str, Any]
+CLAIRVOYANT = "clairvoyant"
+COLD = 5
+"""The first adaptations of a run wait for machine code to be loaded, and are not timed."""
+LEVELS = (0.0001, 0.001, 0.01, 0.05, 0.1)
+"""Errors at which the distribution is told."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One line of a sweep."""
+
+    stage: Stage
+    way: str
+    clause: str = ""
+    options: str = ""
+    target: float | None = None
+    """Recall or relative error asked for."""
+    period_s: int = 60
+    parameter: str = ""
+    value: float = 0.0
+    series: bool = False
+    """Whether recall and slack over time go into the row."""
+
+    @property
+    def searched(self) -> bool:
+        return self.way == CLAIRVOYANT
+
+
+def measure(trials: Sequence[Trial]) -> list[Row]:
+    """Run trials one after the other."""
+    return [_row(trial) for trial in trials]
+
+
+def _row(trial: Trial) -> Row:
+    stage = trial.stage
+    row: Row = {
+        "workload": stage.workload, "seed": stage.seed, "minutes": stage.minutes, "window_s": stage.window_s,
+        "change": stage.change, "way": trial.way, "target": trial.target, "period_s": trial.period_s,
+        "parameter": trial.parameter, "value": trial.value, "offered": True,
+    }  # fmt: skip
+    if trial.searched:
+        least = least_slack(lambda slack: _fulfilment(trial, constant(stage, slack)) >= ENOUGH)
+        if least is None:
+            return row | {"offered": False, "refused": "no constant slack of two minutes or less is enough"}
+        found = constant(stage, least)
+    else:
+        try:
+            found = answer(stage, trial.clause, trial.options)
+        except (UsageError, QueryError) as error:
+            return row | {"offered": False, "refused": str(error).split("\n")[0]}
+    row |= {"latency_ms": found.latency_ms, "slack_ms": found.slack_ms, "seconds": found.report["seconds"]}
+    timed = found.adaptation_ms[COLD:]
+    if timed:
+        row |= {
+            "adaptations": len(timed),
+            "adaptation_ms": float(np.mean(timed)),
+            "adaptation_ms_p50": float(np.median(timed)),
+            "adaptation_ms_p99": float(np.quantile(timed, 0.99)),
+            "adaptation_share": (sum(timed) + found.learning_ms) / 1000 / max(found.report["seconds"], 1e-9),
+        }
+    return row | (_of_join(trial, found) if stage.joins else _of_aggregate(trial, found))
+
+
+@lru_cache(maxsize=128)
+def constant(stage: Stage, slack_ms: int) -> Answer:
+    """The answer with a fixed slack; kept, because searches for different targets ask for the same ones."""
+    return answer(stage, f"DELAY {slack_ms} MILLISECONDS" if slack_ms else "NO WAIT")
+
+
+def _fulfilment(trial: Trial, found: Answer) -> float:
+    assert trial.target is not None
+    if trial.stage.joins:
+        return share_at_least(recalls(found.by_time, truth(trial.stage), trial.period_s)[1], trial.target)
+    return share_at_most(errors(found.by_time, truth(trial.stage)), trial.target)
+
+
+def _of_join(trial: Trial, found: Answer) -> Row:
+    ends, recall = recalls(found.by_time, truth(trial.stage), trial.period_s)
+    if not len(recall):
+        return {"measurements": 0}
+    row: Row = {
+        "measurements": len(recall),
+        "recall": float(recall.mean()),
+        "recall_min": float(recall.min()),
+    }
+    if trial.target is not None:
+        row["phi"] = share_at_least(recall, trial.target)
+        row["phi99"] = share_at_least(recall, 0.99 * trial.target)
+    if trial.series:
+        since = (ends - EPOCH_MS / 1000).round(3).tolist()
+        row["recall_over_time"] = list(zip(since, recall.round(6).tolist(), strict=True))
+        row["slack_over_time"] = found.slack_over_time
+    return row
+
+
+def _of_aggregate(trial: Trial, found: Answer) -> Row:
+    error = errors(found.by_time, truth(trial.stage))
+    wrong = error[error > 1e-9]
+    row: Row = {
+        "measurements": len(error),
+        "wrong": len(wrong),
+        "least_error": float(wrong.min()) if len(wrong) else 0.0,
+        "largest_error": float(error.max()) if len(error) else 0.0,
+        "share_within": {f"{level:g}": share_at_most(error, level) for level in LEVELS},
+    }
+    if trial.target is not None:
+        row["phi"] = share_at_most(error, trial.target)
+    if trial.series:
+        shown = np.logspace(-4, 0, 41)
+        row["error_distribution"] = [(float(x), share_at_most(error, float(x))) for x in shown]
+    return row

@@ -1,0 +1,112 @@
+"""One trial: a query with a target, run as any other query, and what came of it.
+
+Invariant: a trial goes the way of `slackwater run` (bind, plan, replay, run; tuple release as in the papers), so what
+is measured is the product. The truth is the same query with a slack longer than the stream.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from slackwater.disorder.controllers import Arrived, Measured
+from slackwater.experiments.stages import Stage
+from slackwater.model.time import MILLISECOND, SECOND
+from slackwater.operators.pipeline import Epochs
+from slackwater.plan.physical import PhysicalPlan
+from slackwater.plan.planner import plan
+from slackwater.runtime.local.run import LocalRun
+from slackwater.sources.binding import bind_to_tables
+from slackwater.sources.replay import Replay, replay
+from slackwater.workloads import EPOCH_MS
+
+Floats = npt.NDArray[np.float64]
+EVERYTHING = "DELAY 30 DAYS"
+TUPLE_RELEASE = Epochs(each_tuple=True)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a run gave: a number for each second of result time (joins) or each end of a window (aggregates)."""
+
+    by_time: dict[int, float]
+    report: dict[str, Any]
+    slack_over_time: list[tuple[float, float]]
+    """(seconds since the start, slack in ms) at every adaptation."""
+    adaptation_ms: list[float]
+    learning_ms: float = 0.0
+    """What the controller took to note arrivals, all in all."""
+
+    @property
+    def latency_ms(self) -> float:
+        return float(self.report["latency_ms"]["avg"] or 0.0)
+
+    @property
+    def slack_ms(self) -> float:
+        return float(self.report["slack_ms"]["avg"])
+
+
+class WatchedRun(LocalRun):
+    """A run that notes when its controller chose which slack, and how long the choice took."""
+
+    def __init__(self, physical: PhysicalPlan, arrivals: Replay) -> None:
+        super().__init__(physical, arrivals, TUPLE_RELEASE)
+        self.slack_over_time: list[tuple[float, float]] = []
+        self.adaptation_ms: list[float] = []
+        controller = self._kernel.release.controller
+        adapt, learn = controller.adapt, controller.learn
+        self.learning_ms = 0.0
+
+        def timed(measured: Measured) -> None:
+            begun = time.perf_counter()
+            adapt(measured)
+            self.adaptation_ms.append(1000 * (time.perf_counter() - begun))
+            since = max(measured.clocks) / SECOND - EPOCH_MS / 1000
+            self.slack_over_time.append((round(since, 3), controller.slack / MILLISECOND))
+
+        def timed_learning(arrived: Arrived) -> None:
+            begun = time.perf_counter()
+            learn(arrived)
+            self.learning_ms += 1000 * (time.perf_counter() - begun)
+
+        # Both are called once a stretch of arrivals, never once a tuple, so watching them costs next to nothing.
+        controller.adapt = timed  # type: ignore[method-assign]
+        controller.learn = timed_learning  # type: ignore[method-assign]
+
+
+def answer(stage: Stage, clause: str, options: str = "") -> Answer:
+    """Run the query of a stage with a target; refusals of the target come as they are."""
+    streams = stage.streams.streams
+    text = f"{stage.query} WITH {clause}" + (f" OPTIONS ({options})" if options else "")
+    physical = plan(bind_to_tables(text, streams, "ts").query, counted=stage.joins)
+    run = WatchedRun(physical, replay(physical, streams, "ms"))
+    by_time = _counts(run) if stage.joins else _values(run)
+    return Answer(by_time, run.report().as_json(), run.slack_over_time, run.adaptation_ms, run.learning_ms)
+
+
+@lru_cache(maxsize=2)
+def truth(stage: Stage) -> dict[int, float]:
+    """What the query answers when it waits for everything."""
+    return answer(stage, EVERYTHING).by_time
+
+
+def _counts(run: LocalRun) -> dict[int, float]:
+    found: dict[int, float] = {}
+    for emission in run.emissions():
+        seconds, place = np.unique(emission.ts // SECOND, return_inverse=True)
+        for second, count in zip(seconds.tolist(), np.bincount(place, emission.weight).tolist(), strict=True):
+            found[second] = found.get(second, 0.0) + count
+    return found
+
+
+def _values(run: LocalRun) -> dict[int, float]:
+    found: dict[int, float] = {}
+    for table in run.tables():
+        ends = table["window_end"].cast("int64").to_pylist()
+        found.update(zip(ends, table["total"].to_pylist(), strict=True))
+    return found

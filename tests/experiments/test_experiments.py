@@ -1,0 +1,163 @@
+"""Every experiment can be asked for, is complete, and says where it misses."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from slackwater.cli import main
+from slackwater.commands.reproduce import Reproduced, reproduce_experiment
+from slackwater.experiments import changes
+from slackwater.experiments import experiment as definition
+from slackwater.experiments.catalogue import EXPERIMENTS, experiment_of
+from slackwater.experiments.changes_of_streams import CHANGES, UNCHANGED
+from slackwater.experiments.experiment import Claim, Experiment, Scale, over_seeds, pick
+from slackwater.experiments.figures import write_figure
+from slackwater.experiments.join_targets import recall_trial
+from slackwater.experiments.pool import parts_of, run_all
+from slackwater.experiments.stages import Stage
+from slackwater.experiments.sweep import CLAIRVOYANT, Row, Trial, measure
+from slackwater.model.errors import UsageError
+
+SHORT = Stage("dsyn4", seed=3, minutes=0.6)
+PUBLISHED = [f"003-fig{n}" for n in range(6, 12)] + [f"004-fig4.{n}" for n in range(9, 21)]
+PUBLISHED += ["003-table2", "004-table4.3", "004-table4.4", "changes"]
+
+
+def made_up(trials: list[Trial]) -> Iterator[Row]:
+    """Rows as trials would give them, with numbers that depend on the place alone."""
+    for i, trial in enumerate(trials):
+        stage, size = trial.stage, 1 + i % 7
+        row: Row = {
+            "workload": stage.workload, "seed": stage.seed, "minutes": stage.minutes, "window_s": stage.window_s,
+            "change": stage.change, "way": trial.way, "target": trial.target, "period_s": trial.period_s,
+            "parameter": trial.parameter, "value": trial.value, "offered": trial.way != "pd",
+            "latency_ms": 10.0 * size, "slack_ms": 8.0 * size, "recall": 0.9, "recall_min": 0.8, "phi": 0.99,
+            "phi99": 1.0, "measurements": 100, "wrong": 1, "least_error": 0.1, "largest_error": 0.2,
+            "share_within": {f"{x:g}": 0.5 for x in (0.0001, 0.001, 0.01, 0.05, 0.1)},
+            "adaptation_ms": 0.1 * size, "adaptation_ms_p99": 0.2, "adaptation_share": 0.01,
+            "recall_over_time": [(60.0 + t, 0.96) for t in range(600)], "slack_over_time": [(t, 9.0) for t in range(9)],
+            "error_distribution": [(0.001, 0.5), (0.1, 0.9)],
+        }  # fmt: skip
+        yield (
+            row
+            if row["offered"]
+            else {**{k: row[k] for k in definition.SAME}, "seed": 0, "offered": False, "refused": "no"}
+        )
+
+
+def test_every_figure_and_table_of_the_issue_has_an_experiment() -> None:
+    assert {experiment_of(name).id for name in PUBLISHED} == {one.id for one in EXPERIMENTS}
+
+
+def test_no_two_experiments_share_a_name() -> None:
+    names = [name for one in EXPERIMENTS for name in (one.id, *one.also)]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("one", EXPERIMENTS, ids=lambda one: one.id)
+def test_an_experiment_runs_several_seeds_and_quickly_only_one(one: Experiment) -> None:
+    assert {trial.stage.seed for trial in one.trials(Scale())} == {0, 1, 2}
+    assert {trial.stage.seed for trial in one.trials(Scale(quick=True, seed=7))} == {7}
+
+
+@pytest.mark.parametrize(
+    "one", [one for one in EXPERIMENTS if "adaptation_ms" not in one.columns], ids=lambda one: one.id
+)
+def test_the_best_constant_stands_in_every_experiment_on_waiting(one: Experiment) -> None:
+    assert any(trial.way == CLAIRVOYANT for trial in one.trials(Scale(quick=True)))
+
+
+@pytest.mark.parametrize("one", EXPERIMENTS, ids=lambda one: one.id)
+def test_a_figure_is_drawn_and_claims_are_told_also_when_a_controller_is_missing(
+    one: Experiment, tmp_path: Path
+) -> None:
+    rows = list(made_up(one.trials(Scale(quick=True))))
+    claims = one.claims(rows)
+    assert claims
+    assert all("pd" not in claim.says or claim.holds is None for claim in claims if claim.says.startswith("pd"))
+    assert write_figure(one, rows, tmp_path).read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_controller_that_is_refused_gives_a_row_with_the_reason() -> None:
+    (row,) = measure([Trial(SHORT, "oracle", "RECALL 0.9 OVER 10 SECONDS", "controller = 'oracle'")])
+    assert not row["offered"]
+    assert "oracle" in row["refused"]
+
+
+def test_the_clairvoyant_row_meets_its_target_with_less_waiting_than_max_k_slack() -> None:
+    best, most = measure([recall_trial(SHORT, CLAIRVOYANT, 0.97, 10), Trial(SHORT, "Max-K-slack", "COMPLETE")])
+    assert best["phi"] >= 0.97
+    assert best["slack_ms"] < most["slack_ms"]
+
+
+def test_rows_come_in_the_order_of_the_trials_from_one_process_as_from_two() -> None:
+    trials = [Trial(SHORT, str(slack), f"DELAY {slack} MILLISECONDS", period_s=10) for slack in (40, 0, 10, 30, 20, 50)]
+    alone = run_all(trials, processes=1)
+    together = run_all(trials, processes=2)
+    assert [row["way"] for row in alone] == [trial.way for trial in trials]
+    timeless = [{k: v for k, v in row.items() if k != "seconds"} for row in alone]
+    assert timeless == [{k: v for k, v in row.items() if k != "seconds"} for row in together]
+
+
+def test_searches_over_the_same_streams_stay_together() -> None:
+    other = Stage("dsyn4", seed=4, minutes=0.6)
+    trials = [recall_trial(stage, CLAIRVOYANT, target) for target in (0.9, 0.99) for stage in (SHORT, other)]
+    assert parts_of(trials) == [[0, 2], [1, 3]]
+
+
+def test_seeds_are_averaged_and_the_worst_is_kept() -> None:
+    base = next(made_up([recall_trial(SHORT, "steady", 0.9)]))
+    (row,) = over_seeds([base | {"phi": 1.0}, base | {"phi": 0.5, "seed": 9}])
+    assert (row["phi"], row["phi_worst"], row["seeds"]) == (0.75, 0.5, 2)
+
+
+def test_rows_that_are_not_offered_are_never_picked() -> None:
+    assert pick([{"way": "pd", "offered": False}], way="pd") == []
+
+
+def test_a_rise_where_the_paper_sees_a_fall_is_told() -> None:
+    base = next(made_up([recall_trial(SHORT, "model", 0.9)]))
+    rows = [base | {"target": target, "latency_ms": ms} for target, ms in ((0.9, 10.0), (0.95, 8.0), (0.99, 30.0))]
+    assert definition.falls("", rows, "latency_ms", "target", rising=True).holds is False
+    assert definition.falls("", rows[1:], "latency_ms", "target", rising=True).holds is True
+
+
+def test_a_row_with_series_is_plain_data() -> None:
+    rows = measure([replace(recall_trial(SHORT, way, 0.9, 10), series=True) for way in ("steady", CLAIRVOYANT)])
+    assert json.loads(json.dumps(rows))[0]["recall_over_time"][0][1] == rows[0]["recall_over_time"][0][1]
+    told = changes.claims([row | {"change": change} for row in rows for change in (*CHANGES, UNCHANGED)])
+    assert {type(claim.holds) for claim in told} <= {bool, type(None)}
+
+
+def test_an_unknown_experiment_is_refused() -> None:
+    with pytest.raises(UsageError, match="--list"):
+        reproduce_experiment("003-fig99", True, 0, None, True)
+
+
+def test_json_has_no_number_that_json_cannot_say() -> None:
+    one = EXPERIMENTS[0]
+    rows = [row | {"latency_ms": float("inf")} for row in made_up(one.trials(Scale(quick=True)))]
+    told = Reproduced(one, Scale(), rows, [Claim("a", "b", None)], Path("x.png")).as_json()
+    assert json.loads(json.dumps(told, allow_nan=False))["rows"][0]["latency_ms"] is None
+
+
+def called(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr("sys.argv", ["slackwater", "reproduce", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    return int(stop.value.code or 0)
+
+
+def test_the_command_lists_what_there_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert called(monkeypatch, "--list", "--json") == 0
+    assert [one["id"] for one in json.loads(capsys.readouterr().out)] == [one.id for one in EXPERIMENTS]
+
+
+def test_the_command_without_an_experiment_says_how_to_find_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert called(monkeypatch) == 2
+    assert "--list" in capsys.readouterr().err
