@@ -38,8 +38,8 @@ check: $(STAMP) ## Check format, lint, types and the import contract
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-bench: $(STAMP) ## Run the core benchmark
-	@$(BIN)/python -m benchmarks.core
+bench: $(STAMP) ## Run the benchmarks: kernels, then Spark beside its own operators
+	@$(BIN)/python -m benchmarks.core; core=$$?; $(BIN)/python -m benchmarks.spark && exit $$core
 
 format: $(STAMP) ## Put the code into its format
 	@$(BIN)/ruff check --fix --select I .
