@@ -16,7 +16,7 @@ from slackwater.disorder.state import buffers
 from slackwater.model.batch import ROW, Batch
 from slackwater.model.errors import UsageError
 from slackwater.model.options import Options
-from slackwater.model.quality import Complete, Delay, NoWait, Recall
+from slackwater.model.quality import Complete, Delay, NoWait, Recall, RelativeError
 from slackwater.model.time import BEFORE_ALL
 from slackwater.testing.oracle_release import NEVER, SlackRule, oracle_epoch_release, oracle_tuple_release
 from slackwater.testing.traces import cuttings, pieces, traces
@@ -139,6 +139,8 @@ def test_every_quality_target_has_a_controller_and_an_unknown_one_is_refused():
         assert "slack" in controller_for(Recall(0.9, 20), Options(controller=name), (5, 5)).describe()
     with pytest.raises(UsageError, match="controller = 'psychic'"):
         controller_for(Recall(0.9, 20), Options(controller="psychic"), (5, 5))
+    with pytest.raises(UsageError, match="for recall targets alone"):
+        controller_for(RelativeError(0.01, 0.95), Options(selectivity="eqsel"))
 
 
 DISCIPLINES = pytest.mark.parametrize("discipline", ["tuple", "epoch"])

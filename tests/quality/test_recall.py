@@ -85,13 +85,27 @@ def measured(query: str, streams: dict[str, pa.Table], epochs: Epochs) -> tuple[
 
 @pytest.mark.parametrize("epochs", [Epochs(each_tuple=True), Epochs(span=500_000)], ids=["tuple", "epoch"])
 @pytest.mark.parametrize("target", [0.9, 0.99])
-def test_the_target_is_met_with_a_fraction_of_the_largest_delay(target, epochs):
+def test_the_target_is_met_with_little_more_waiting_than_the_best_constant_slack(target, epochs):
     streams = {"a": stream(0, pareto(0)), "b": stream(1, pareto(1))}
     recall, latency, _ = measured(QUERY.format(target), streams, epochs)
-    complete = sw.replay(QUERY.split("WITH")[0] + "WITH COMPLETE", streams, epochs=epochs, count=True)
     assert (recall >= target).mean() >= 0.9
     assert (recall >= 0.99 * target).mean() >= 0.97
-    assert latency < 0.3 * complete.report["latency_ms"]["avg"]
+    best = best_constant(target, streams, epochs)
+    # Four minutes are short: the margin is still coming to rest, and the first seconds wait for the largest delay.
+    assert latency <= max(2 * best, best + 20)
+
+
+def best_constant(target: float, streams: dict[str, pa.Table], epochs: Epochs) -> float:
+    """The latency of the least constant slack, by hindsight, with which 97 % of the periods meet the target."""
+    low, high, best = 0, 16_000, float("inf")
+    while high - low > 10:
+        middle = (low + high) // 2
+        recall, latency, _ = measured(f"{QUERY.split('WITH')[0]} WITH DELAY {middle} MILLISECONDS", streams, epochs)
+        if (recall >= target).mean() >= 0.97:
+            high, best = middle, latency
+        else:
+            low = middle
+    return best
 
 
 def test_delays_that_grow_tenfold_are_followed_within_two_periods():

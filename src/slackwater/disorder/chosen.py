@@ -39,6 +39,8 @@ def _for_error(quality: RelativeError, options: Options) -> SlackController:
     if options.controller not in (None, *ERROR_CONTROLLERS):
         known = ", ".join(ERROR_CONTROLLERS)
         raise UsageError(f"option controller = '{options.controller}': for a bound on the error there is {known}")
+    if options.selectivity is not None:
+        raise UsageError("option selectivity is for recall targets alone")
     if not 0 < options.retrospect < 1:
         raise UsageError("option retrospect is a share between 0 and 1")
     if options.controller == "model":

@@ -49,8 +49,6 @@ class SlackController(Protocol):
 
     learns: bool
     """Whether it wants to be shown every arrival."""
-    keeps_books: bool
-    """Whether it wants to know what late tuples cost (`Bookkeeper`)."""
 
     def learn(self, arrived: Arrived) -> None:
         """Note arrivals."""
@@ -89,7 +87,6 @@ class Unlearning:
     """What controllers have in common that look at no tuple."""
 
     learns = False
-    keeps_books = False
 
     def learn(self, arrived: Arrived) -> None:
         """Nothing to note."""

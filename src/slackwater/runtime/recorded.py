@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pyarrow as pa
 
+from slackwater.disorder.controllers import SlackController
 from slackwater.kernel import Observation
 from slackwater.model.batch import Words
-from slackwater.observe.report import Report
+from slackwater.observe.report import LatencyUse, Report, SlackUse
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.sources.encode import AHEAD, GOOD, REASONS, UTC, Reasons
 from slackwater.sources.replay import Replay
@@ -29,10 +30,18 @@ def no_tick() -> None:
 class RecordedRun(ABC):
     """Take all of `tables`, then ask for the report and for late and rejected rows."""
 
-    def __init__(self, plan: PhysicalPlan, replay: Replay) -> None:
+    runtime: str
+    shards: int | None = None
+
+    def __init__(self, plan: PhysicalPlan, replay: Replay, controller: SlackController) -> None:
         self.plan, self.replay = plan, replay
         self.fates = Fates(plan, replay)
         self.interrupted = False
+        self._controller = controller
+        self._slack = SlackUse(controller.slack)
+        self._latency = LatencyUse()
+        self._seconds = 0.0
+        self._done = 0
 
     @abstractmethod
     def warm_up(self) -> None:
@@ -50,17 +59,29 @@ class RecordedRun(ABC):
         self.interrupted = True
 
     @property
-    @abstractmethod
     def done(self) -> int:
         """Arrivals taken in."""
+        return self._done
 
     @abstractmethod
     def observe(self) -> Observation:
         """Clocks, slack and counts as they are now."""
 
-    @abstractmethod
     def report(self) -> Report:
         """What the run amounts to so far."""
+        return Report(
+            quality=str(self.plan.quality),
+            controller=self._controller.describe(),
+            runtime=self.runtime,
+            observation=self.observe(),
+            unreadable=self.fates.unreadable(),
+            slack=self._slack,
+            latency=self._latency,
+            seconds=self._seconds,
+            interrupted=self.interrupted,
+            aliases=tuple(one.stream.alias for one in self.plan.inputs),
+            shards=self.shards,
+        )
 
 
 class Fates:

@@ -48,7 +48,6 @@ class PublishedError:
 
     follows_largest_delay = False
     learns = True
-    keeps_books = False
 
     def __init__(self, target: RelativeError, options: Options) -> None:
         self.target, self._options = target, options

@@ -88,7 +88,6 @@ class ModelRecall:
 
     follows_largest_delay = False
     learns = True
-    keeps_books = False
 
     def __init__(
         self, target: Recall, windows: Sequence[int], pace: Pace, selectivity: Selectivity = "noneqsel", slack: int = 0
@@ -148,7 +147,6 @@ class PdRecall:
 
     follows_largest_delay = False
     learns = False
-    keeps_books = False
 
     def __init__(self, target: Recall, windows: Sequence[int], pace: Pace, slack: int = 0) -> None:
         self.target, self._pace = target, pace

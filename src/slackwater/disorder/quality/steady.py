@@ -78,7 +78,6 @@ class SteadyRecall:
 
     follows_largest_delay = False
     learns = True
-    keeps_books = True
 
     def __init__(self, target: Recall, windows: Sequence[int], pace: Pace, retention: int, slack: int = 0) -> None:
         self.target, self._windows, self._pace = target, tuple(windows), pace

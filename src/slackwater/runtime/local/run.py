@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from slackwater.kernel import Emission, Observation
 from slackwater.model.batch import ROW
-from slackwater.observe.report import LatencyUse, Report, SlackUse
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.kernels import kernel_for
@@ -30,14 +29,12 @@ Clock = Callable[[], float]
 class LocalRun(RecordedRun):
     """Drives a kernel over a replay."""
 
+    runtime = "local"
+
     def __init__(self, plan: PhysicalPlan, replay: Replay, epochs: Epochs, clock: Clock = time.perf_counter) -> None:
-        super().__init__(plan, replay)
-        self.epochs, self.clock = epochs, clock
         self._kernel = kernel_for(plan, epochs, replay.codebook)
-        self._slack = SlackUse(self._kernel.release.slack)
-        self._latency = LatencyUse()
-        self._seconds = 0.0
-        self._done = 0
+        super().__init__(plan, replay, self._kernel.release.controller)
+        self.epochs, self.clock = epochs, clock
         for position, one in enumerate(replay.inputs):
             for code in range(GOOD + 1, len(REASONS)):
                 row = np.flatnonzero(one.reasons == code)
@@ -92,23 +89,5 @@ class LocalRun(RecordedRun):
             self.fates.were_rejected(batch.stream, batch.words[ROW], AHEAD)
         self._seconds += self.clock() - begun
 
-    @property
-    def done(self) -> int:
-        return self._done
-
     def observe(self) -> Observation:
         return self._kernel.observe()
-
-    def report(self) -> Report:
-        return Report(
-            quality=str(self.plan.quality),
-            controller=self._kernel.release.controller.describe(),
-            runtime="local",
-            observation=self.observe(),
-            unreadable=self.fates.unreadable(),
-            slack=self._slack,
-            latency=self._latency,
-            seconds=self._seconds,
-            interrupted=self.interrupted,
-            aliases=tuple(one.stream.alias for one in self.plan.inputs),
-        )

@@ -22,7 +22,6 @@ from slackwater.disorder.chosen import controller_for
 from slackwater.kernel import NO_LATE, Emission, Observation
 from slackwater.model.batch import Words
 from slackwater.model.time import BEFORE_ALL
-from slackwater.observe.report import LatencyUse, Report, SlackUse
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.recorded import RecordedRun, Tick, no_tick
 from slackwater.runtime.spark import let_out
@@ -41,6 +40,9 @@ PATIENCE = 0.1
 class SparkRun(RecordedRun):
     """Drives a streaming query over the files of recorded streams."""
 
+    runtime = "spark"
+    shards: int
+
     def __init__(
         self,
         spark: SparkSession,
@@ -54,18 +56,13 @@ class SparkRun(RecordedRun):
         time_unit: str,
         trigger: str = AVAILABLE,
     ) -> None:
-        super().__init__(plan, replay)
-        self._shards = shards if routes_of(plan) is not None else 1
+        super().__init__(plan, replay, controller_for(plan.quality, plan.options, plan.windows))
+        self.shards = shards if routes_of(plan) is not None else 1
         self._spark, self._frames, self._time_unit = spark, frames, time_unit
         self._arrivals, self._folder, self._trigger = arrivals, folder, trigger
         (folder / "let_out").mkdir(exist_ok=True)
         self._finished: queue.SimpleQueue[int] = queue.SimpleQueue()
-        self._controller = controller_for(plan.quality, plan.options, plan.windows)
-        self._slack = SlackUse(self._controller.slack)
-        self._latency = LatencyUse()
         self._told: dict[int, dict[str, Any]] = {}
-        self._seconds = 0.0
-        self._done = 0
         self._begun = 0.0
 
     def warm_up(self) -> None:
@@ -127,7 +124,7 @@ class SparkRun(RecordedRun):
             raise as_ours(str(failure))
 
     def _started(self) -> StreamingQuery:
-        out = emitted(self._spark, self.plan, self._frames, self._shards, self._time_unit)
+        out = emitted(self._spark, self.plan, self._frames, self.shards, self._time_unit)
         available = self._trigger == AVAILABLE
         trigger = {"availableNow": True} if available else {"processingTime": self._trigger}
         self._begun = time.perf_counter()
@@ -175,10 +172,6 @@ class SparkRun(RecordedRun):
             mine = reasons == reason
             self.fates.were_rejected(stream[mine], row[mine], REASONS.index(reason))
 
-    @property
-    def done(self) -> int:
-        return self._done
-
     def observe(self) -> Observation:
         told = list(self._told.values())
         inputs = len(self.plan.inputs)
@@ -198,21 +191,6 @@ class SparkRun(RecordedRun):
             epochs=max((one["epochs"] for one in told), default=0),
             idle=tuple(told[0]["idle"]) if told else (0,) * inputs,
             **counted,
-        )
-
-    def report(self) -> Report:
-        return Report(
-            quality=str(self.plan.quality),
-            controller=self._controller.describe(),
-            runtime="spark",
-            observation=self.observe(),
-            unreadable=self.fates.unreadable(),
-            slack=self._slack,
-            latency=self._latency,
-            seconds=self._seconds,
-            interrupted=self.interrupted,
-            aliases=tuple(one.stream.alias for one in self.plan.inputs),
-            shards=self._shards,
         )
 
 
