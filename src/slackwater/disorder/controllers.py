@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy.typing as npt
 
-from slackwater.model.batch import Words
+from slackwater.model.batch import Floats, Words
 from slackwater.model.time import AFTER_ALL, format_duration
 
 
@@ -69,7 +69,8 @@ class SlackController(Protocol):
 class Books(Protocol):
     """Results made and results lost, by their timestamps."""
 
-    def between(self, begin: int, end: int) -> tuple[float, float]: ...
+    def between(self, edges: Words) -> tuple[Floats, Floats]:
+        """Made and lost between each edge and the next."""
 
 
 @runtime_checkable

@@ -19,6 +19,7 @@ from numba import cfunc, types
 from numpy.typing import NDArray
 
 from slackwater.compiled import jit
+from slackwater.expressions.addresses import function_at
 from slackwater.expressions.emit import evaluator
 from slackwater.expressions.lower import EncodeText, Layout, Node, constant, lower
 from slackwater.expressions.render import render
@@ -40,11 +41,12 @@ REFINE_SIGNATURE = _INT(_INT, _INT, _WORDS, _FLOATS, _LIST, _INT, _INT, _INT, _L
 """(conjunct, candidate_stream, words, floats, slots, lo, hi, horizon, out) -> how many were kept, -1 on overflow."""
 REFINE_LISTED_SIGNATURE = _INT(_INT, _INT, _WORDS, _FLOATS, _LIST, _LIST, _INT, _LIST)
 """(conjunct, candidate_stream, words, floats, slots, candidates, n, out) -> how many were kept, -1 on overflow."""
+refine_at, refine_listed_at = function_at(REFINE_SIGNATURE), function_at(REFINE_LISTED_SIGNATURE)
 
 
 @dataclass(frozen=True)
 class Condition:
-    """Compiled conjuncts. `refine` and `refine_listed` are passed to compiled code as first-class functions.
+    """Compiled conjuncts: two C functions, which compiled code is given by their addresses.
 
     `out` must have room for every candidate, for a candidate is written down before it is known to stay. A conjunct
     number out of range keeps every candidate.
@@ -53,6 +55,11 @@ class Condition:
     refine: Any
     refine_listed: Any
     conjuncts: tuple[Expr, ...]
+
+    @property
+    def addresses(self) -> tuple[int, int]:
+        """Where `refine` and `refine_listed` are; for `refine_at` and `refine_listed_at`."""
+        return self.refine.address, self.refine_listed.address
 
     def failure(self) -> DataError:
         """What to raise when a conjunct has returned -1."""

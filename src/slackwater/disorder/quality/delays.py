@@ -58,7 +58,8 @@ class DelayHistogram:
         bins = np.arange(most_bins + 1, dtype=np.float64)
         self._scores = bins if score == "delay" else np.log2(1.0 + bins)
         self._delays, self._adwins = fresh(streams)
-        self._skews: list[deque[tuple[int, int]]] = [deque(maxlen=MOST_SKEWS) for _ in range(streams)]
+        self._skews: list[deque[tuple[int, int]]] = [deque() for _ in range(streams)]
+        self._skew_sums = [0] * streams
 
     def absorb(self, stream: Words, ts: Words, delay: Words) -> None:
         """Take tuples in arrival order. A delay below 0 counts as none, one beyond the last bin as of the last bin."""
@@ -75,9 +76,10 @@ class DelayHistogram:
         """Measure K_sync: by how much each stream's clock is ahead of the slowest stream's, now."""
         for s, notes in enumerate(self._skews):
             notes.append((int(self._delays.arrived[s]), int(skews[s])))
-            begin = self._delays.arrived[s] - self._adwins.width[s]
-            while notes[0][0] < begin:
-                notes.popleft()
+            self._skew_sums[s] += int(skews[s])
+            begin = int(self._delays.arrived[s] - self._adwins.width[s])
+            while notes[0][0] < begin or len(notes) > MOST_SKEWS:
+                self._skew_sums[s] -= notes.popleft()[1]
 
     def counts(self, stream: int) -> Words:
         """The histogram, up to the largest bin in the window; a view."""
@@ -115,7 +117,7 @@ class DelayHistogram:
 
     def skews(self) -> Floats:
         """K_sync of each stream: mean of what was noted within its window, less the smallest such mean (004 §3.4.1)."""
-        means = np.array([sum(skew for _, skew in notes) / max(1, len(notes)) for notes in self._skews])
+        means = np.array([total / max(1, len(notes)) for total, notes in zip(self._skew_sums, self._skews, strict=True)])
         return means - means.min()
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -149,6 +151,7 @@ class DelayHistogram:
             noted = arrays["skews"][notes : notes + int(arrays["noted"][s])]
             notebook.clear()
             notebook.extend((int(at), int(skew)) for at, skew in noted)
+            self._skew_sums[s] = int(noted[:, 1].sum())
             values, marks, notes = values + len(own), marks + len(marked), notes + len(noted)
         self._delays = d
         self._adwins = Adwins(*(np.array(arrays[f"adwin_{name}"]) for name in Adwins._fields))

@@ -10,6 +10,7 @@ References: 004 §4.2.4 (Eq. 4.4-4.9, Alg. 4.7); 003 §IV.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -38,7 +39,7 @@ def recalls(
         window_shares(counts, window, basic, granularity, skew, candidates)
         for counts, window, skew in zip(histograms, windows, skews, strict=True)
     ]
-    weights = _trigger_weights(windows)
+    weights = _trigger_weights(tuple(windows))
     produced = np.zeros(candidates)
     for i, weight in enumerate(weights):
         term = weight * shares[i][0]
@@ -50,7 +51,8 @@ def recalls(
     return gamma if ratio is None else gamma * _stretched(ratio, candidates)
 
 
-def _trigger_weights(windows: Sequence[int]) -> list[float]:
+@lru_cache
+def _trigger_weights(windows: tuple[int, ...]) -> list[float]:
     """The product of the other windows, for each stream; equal ones where all such products are 0."""
     weights = [float(np.prod([float(w) for j, w in enumerate(windows) if j != i])) for i in range(len(windows))]
     return weights if any(weights) else [1.0] * len(windows)

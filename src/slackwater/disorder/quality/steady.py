@@ -151,13 +151,12 @@ class SteadyRecall:
             self._chosen.popleft()
         if self.books is None or self._chosen[0][0] >= settled:
             return
-        then = now = made = lost = 0.0
-        for (begin, slack, promised), (end, _, _) in zip(self._chosen, list(self._chosen)[1:], strict=False):
-            if begin < settled:
-                own = self.books.between(begin, min(end, settled))
-                made, lost = made + own[0], lost + own[1]
-                then += promised * sum(own)
-                now += float(1 - gamma[self._bin(slack, gamma)]) * sum(own)
+        past = [chosen for chosen in self._chosen if chosen[0] < settled]
+        made, lost = self.books.between(np.array([*(begin for begin, _, _ in past), settled]))
+        bins = np.minimum(np.array([slack for _, slack, _ in past]) // self._pace.granularity, len(gamma) - 1)
+        then = float((made + lost) @ np.array([promised for _, _, promised in past]))
+        now = float((made + lost) @ (1 - gamma[bins]))
+        made, lost = float(made.sum()), float(lost.sum())
         prior = PRIOR * (1 - self.target.target) * (made + lost)
         if prior > 0:
             expected = min(max(lost, min(then, now)), max(then, now))
@@ -172,7 +171,7 @@ class SteadyRecall:
         assert self.books is not None
         if settled - self._chosen[0][0] < self.target.over:
             return
-        made, lost = self.books.between(settled - self.target.over, settled)
+        (made,), (lost,) = (of.tolist() for of in self.books.between(np.array([settled - self.target.over, settled])))
         if made + lost == 0:
             return
         self.recall = made / (made + lost)
@@ -199,7 +198,7 @@ class SteadyRecall:
             "chosen": np.array([chosen[:2] for chosen in self._chosen], np.int64).reshape(-1, 2),
             "expected": np.array([loss for _, _, loss in self._chosen], np.float64),
         }
-        own |= {f"lasting_{s}": counts for s, counts in enumerate(self._lasting.counts)}
+        own["lasting"] = self._lasting.as_array()
         return own | {f"delays_{name}": array for name, array in self._delays.as_arrays().items()}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -210,7 +209,7 @@ class SteadyRecall:
             (since, slack, loss)
             for (since, slack), loss in zip(arrays["chosen"].tolist(), arrays["expected"].tolist(), strict=True)
         )
-        self._lasting.counts = [arrays[f"lasting_{s}"].copy() for s in range(len(self._lasting.counts))]
+        self._lasting.restore(arrays["lasting"])
         mine = {name.removeprefix("delays_"): array for name, array in arrays.items() if name.startswith("delays_")}
         self._delays.restore(mine)
 

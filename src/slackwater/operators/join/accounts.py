@@ -59,7 +59,7 @@ class JoinLedger:
         windows = self._store.windows
         price = np.zeros(len(run))
         unknown, status = settle(
-            self._condition.refine_listed, self._probes, Arriving(run.stream, words, run.cutoff), price, windows,
+            self._condition.addresses[1], self._probes, Arriving(run.stream, words, run.cutoff), price, windows,
             search_space(len(self._windows), windows.words.shape[1]), self._reach, self._periods, self.retention,
         )  # fmt: skip
         if status == OVERFLOW:
@@ -92,11 +92,21 @@ class JoinLedger:
         self._periods.made[:], self._periods.lost[:] = arrays["made"], arrays["lost"]
         self._frontier, self.unknown = arrays["scalars"].tolist()
 
-    def between(self, begin: int, end: int) -> tuple[float, float]:
-        """(results made, results lost) with timestamps in [begin, end), cut to whole stretches."""
-        first, last = begin // self.width, end // self.width
-        size = len(self._periods.number)
-        wanted = np.arange(max(first, last - size), last)
-        place = wanted % size
-        known = place[self._periods.number[place] == wanted]
-        return float(self._periods.made[known].sum()), float(self._periods.lost[known].sum())
+    def between(self, edges: Words) -> tuple[Floats, Floats]:
+        """Results made and results lost between one edge and the next: timestamps in [edge, next), whole stretches.
+
+        Edges are ascending; what is too old to be on the books counts as nothing.
+        """
+        at = edges // self.width
+        first = max(int(at[0]), int(at[-1]) - len(self._periods.number))
+        wanted = np.arange(first, int(at[-1]))
+        place = wanted % len(self._periods.number)
+        known = self._periods.number[place] == wanted
+        marks = np.maximum(at, first) - first
+        return _summed(self._periods.made[place] * known, marks), _summed(self._periods.lost[place] * known, marks)
+
+
+def _summed(counts: Floats, marks: Words) -> Floats:
+    """What lies between each two marks."""
+    before = np.concatenate(([0.0], np.cumsum(counts)))
+    return np.diff(before[marks])

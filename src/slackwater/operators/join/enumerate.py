@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slackwater.compiled import in_place, inner
+from slackwater.expressions.compile import refine_at, refine_listed_at
 from slackwater.expressions.lower import MAX_STREAMS
 from slackwater.model.batch import TS, Words
 from slackwater.model.schema import NULL_WORD
@@ -93,8 +94,7 @@ def search_space(streams: int, slots: int) -> Search:
 
 @in_place
 def join_run(
-    refine: Refine,
-    refine_listed: Refine,
+    conditions: tuple[int, int],
     plan: Probes,
     new: Arriving,
     begin: int,
@@ -107,6 +107,7 @@ def join_run(
 
     Returns (tuples processed, results written, status); `counts[i]` is tuple i's number of results.
     """
+    refine, refine_listed = refine_at(conditions[0]), refine_listed_at(conditions[1])
     n_out = 0
     for i in range(begin, new.words.shape[1]):
         s, ts = new.stream[i], new.words[TS, i]

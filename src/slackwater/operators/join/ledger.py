@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from slackwater.compiled import in_place, inner
+from slackwater.expressions.compile import refine_listed_at
 from slackwater.model.batch import TS, Floats, Words
 from slackwater.model.schema import NULL_WORD
 from slackwater.operators.join.enumerate import Arriving, Probes, Refine, Search
@@ -52,10 +53,11 @@ class Reach(NamedTuple):
 
 @in_place
 def settle(
-    refine_listed: Refine, plan: Probes, new: Arriving, price: Floats, w: Windows, search: Search, reach: Reach,
+    condition: int, plan: Probes, new: Arriving, price: Floats, w: Windows, search: Search, reach: Reach,
     periods: Periods, retention: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Price the late tuples of a run, and note all of them; returns (tuples too late to be priced, status)."""
+    refine_listed = refine_listed_at(condition)
     unknown = 0
     for i in range(new.words.shape[1]):
         s, ts = new.stream[i], new.words[TS, i]

@@ -112,7 +112,7 @@ class JoinOperator:
             out = np.empty((spec.streams, room), np.int64)
             begin_at = begin
             begin, n, status = join_run(
-                self._condition.refine, self._condition.refine_listed, self._probes, new, begin, windows, search,
+                self._condition.addresses, self._probes, new, begin, windows, search,
                 out, counts,
             )  # fmt: skip
             if status == OVERFLOW:
