@@ -37,7 +37,7 @@ def settled(spec, batch, cuts, slack, discipline, retention):
                     made[ts] += weight
             prices += ledger.take(run).sum()
     moments = range(int(batch.ts.min()), int(batch.ts.max()) + 1) if len(batch) else []
-    books = {ts: ledger.between(ts, ts + 1) for ts in moments}
+    books = {ts: tuple(of.item() for of in ledger.between(np.array([ts, ts + 1]))) for ts in moments}
     assert {ts: n for ts, (n, _) in books.items() if n} == dict(made)
     assert prices == sum(lost for _, lost in books.values())
     return books, ledger.unknown

@@ -9,7 +9,7 @@ References: 004 §2.2.1 (local current time, delay, skew, slowest stream).
 
 from __future__ import annotations
 
-from slackwater.compiled import inner
+from slackwater.compiled import compiled, inner
 from slackwater.disorder.state import (
     EPOCH_CLOCK,
     EPOCH_TUPLES,
@@ -60,6 +60,7 @@ def hear(clock: Clockwork, new: Arrivals, i: int, now: int, afresh: bool) -> int
         clock.scalars[LARGEST_DELAY] = max(clock.scalars[LARGEST_DELAY], clock.before[s] - t)
         if len(new.behind) > 0:
             new.behind[i] = max(0, clock.before[s] - t)
+            new.needed[i] = max(0, slowest(clock.before, clock.idle) - t)
     return max(0, clock.clocks[s] - t)
 
 
@@ -121,3 +122,9 @@ def follow_largest_delay(clock: Clockwork) -> None:
 def must_pause(clock: Clockwork, policy: Policy) -> bool:
     """Whether the controller is due, or has changes of K to read."""
     return bool(clock.scalars[LARGEST] >= policy.pause_at or clock.scalars[SLACK_CHANGES] == SLACK_LOG)
+
+
+@compiled
+def slowest_now(clocks: Words, idle: Words) -> int:
+    """`slowest`, for callers that are not compiled."""
+    return slowest(clocks, idle)

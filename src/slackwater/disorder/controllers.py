@@ -33,8 +33,9 @@ class Arrived:
     stream: Words
     words: Words
     behind: Words
-    """How far each was behind its stream's clock when the epoch began: the slack that would have kept it in time, but
-    for what the waiting for slower streams gives."""
+    """How far each was behind its stream's clock when the epoch began: its delay, as the documents have it."""
+    needed: Words
+    """How far each was behind the slowest stream's clock then: the slack that would have kept it in time."""
 
 
 class SlackController(Protocol):

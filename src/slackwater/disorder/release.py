@@ -13,6 +13,7 @@ import numpy as np
 
 from slackwater.disorder import state as st
 from slackwater.disorder.controllers import Arrived, Measured, SlackController
+from slackwater.disorder.clocks import slowest_now
 from slackwater.disorder.epoch_release import end_silent_epoch, let_out_up_to, release_sorted, release_unsorted
 from slackwater.disorder.run import Run
 from slackwater.disorder.tuple_release import drain_all, release_each
@@ -80,7 +81,7 @@ class Release:
             first = begin
             begin, run = self._stretch(batch, new, begin)
             if learns:
-                self.controller.learn(_arrived(batch, new.behind, first, begin))
+                self.controller.learn(_arrived(batch, new, first, begin))
             if len(run) or self._unsorted:
                 yield run
             # Only now the controller knows what became of these tuples.
@@ -191,10 +192,10 @@ class Release:
 
     def teach(self, stream: int, ts: Words, counts: Words) -> None:
         """So many tuples of the whole stream, of which this is a part, have come in the epoch that is about to end."""
-        before = int(self._clock.before[stream])
-        behind = np.maximum(0, before - ts) if before != BEFORE_ALL else np.zeros(len(ts), np.int64)
+        own, all_of_them = int(self._clock.before[stream]), slowest_now(self._clock.before, self._clock.idle)
+        behind, needed = (np.repeat(_behind(clock, ts), counts) for clock in (own, all_of_them))
         words = np.repeat(ts, counts)[np.newaxis]
-        self.controller.learn(Arrived(np.full(words.shape[1], stream), words, np.repeat(behind, counts)))
+        self.controller.learn(Arrived(np.full(words.shape[1], stream), words, behind, needed))
 
     @property
     def held(self) -> int:
@@ -308,6 +309,12 @@ class Release:
         self._clock.scalars[st.FREE] = spare
 
 
-def _arrived(batch: Batch, behind: Words, begin: int, end: int) -> Arrived:
-    passing = begin + np.flatnonzero(batch.passes[begin:end])
-    return Arrived(batch.stream[passing], batch.words[:, passing], behind[passing])
+def _behind(clock: int, ts: Words) -> Words:
+    return np.maximum(0, clock - ts) if clock != BEFORE_ALL else np.zeros(len(ts), np.int64)
+
+
+def _arrived(batch: Batch, new: st.Arrivals, begin: int, end: int) -> Arrived:
+    passing: slice | Words = slice(begin, end)
+    if not batch.passes[begin:end].all():
+        passing = begin + np.flatnonzero(batch.passes[begin:end])
+    return Arrived(batch.stream[passing], batch.words[:, passing], new.behind[passing], new.needed[passing])

@@ -62,7 +62,8 @@ class Arrivals(NamedTuple):
     """A batch as compiled code sees it.
 
     `heard` is empty where arrival times are not known, `part` where streams have no parts. `behind` is written: how far
-    each tuple was behind its stream's clock at the beginning of the epoch; it is empty where nobody asks.
+    each tuple was behind its stream's clock at the beginning of the epoch, and so is `needed`: how far it was behind
+    the slowest one; both are empty where nobody asks.
     """
 
     stream: Words
@@ -71,6 +72,7 @@ class Arrivals(NamedTuple):
     heard: Words
     part: Words
     behind: Words
+    needed: Words
 
 
 class Policy(NamedTuple):
@@ -154,9 +156,9 @@ def grown(old: Buffers, capacity: int, clock: Clockwork) -> Buffers:
 
 def arrivals(batch: Batch, part: Words, asked: bool) -> Arrivals:
     """A batch for compiled code; `asked` says that somebody wants to know how far tuples were behind."""
-    behind = np.zeros(len(batch) if asked else 0, np.int64)
+    behind, needed = np.zeros((2, len(batch) if asked else 0), np.int64)
     heard = np.empty(0, np.int64) if batch.heard is None else batch.heard
-    return Arrivals(batch.stream, np.ascontiguousarray(batch.words), batch.passes, heard, part, behind)
+    return Arrivals(batch.stream, np.ascontiguousarray(batch.words), batch.passes, heard, part, behind, needed)
 
 
 def room(tuples: int, rows: int) -> Room:

@@ -23,8 +23,45 @@ from math import gcd
 
 import numpy as np
 
-from slackwater.compiled import in_place
+from slackwater.compiled import in_place, inner
 from slackwater.model.batch import Floats, Words
+
+
+@inner
+def count_late(counts: Words, p: int, late: Words, chain: Words) -> int:
+    """Fill in how many delays lie beyond each bin, and their sums in strides of p; returns how many there are."""
+    top = len(counts) - 1
+    beyond = 0
+    for x in range(top, -1, -1):
+        late[x] = beyond
+        beyond += counts[x]
+        chain[x] = late[x] + (chain[x + p] if x + p <= top else 0)
+    return beyond
+
+
+@inner
+def shares_at(
+    begin: int, top: int, total: int, window: int, basic: int, p: int, q: int, late: Words, chain: Words
+) -> tuple[float, float]:
+    """The share in order, and the coverage of a window, where slack and skew reach to bin `begin`."""
+    whole = max(0, (window + basic - 1) // basic - 1)
+    rest = window - whole * basic
+    missing = 0
+    for v in range(min(q, whole)):
+        x = begin + v * p // q
+        if x >= top:
+            break
+        end = x + ((whole - 1 - v) // q + 1) * p
+        missing += chain[x] - (chain[end] if end <= top else 0)
+    oldest = begin + whole * p // q
+    missing_rest = late[oldest] if oldest < top else 0
+    in_order = (total - late[begin]) / total if begin < top and late[begin] > 0 else 1.0
+    if missing == 0 and missing_rest == 0:
+        return in_order, 1.0
+    if window == 0:
+        return in_order, in_order
+    held = float(basic) * float(whole * total - missing) + float(rest) * float(total - missing_rest)
+    return in_order, held / (float(total) * float(window))
 
 
 @in_place
@@ -32,34 +69,9 @@ def _shares(
     counts: Words, shift: int, window: int, basic: int, p: int, q: int, late: Words, chain: Words, shares: Floats
 ) -> None:
     """Fill row 0 of `shares` with the share in order, row 1 with the coverage; `late` and `chain` are scratch."""
-    top = len(counts) - 1
-    beyond = 0
-    for x in range(top, -1, -1):
-        late[x] = beyond
-        beyond += counts[x]
-        chain[x] = late[x] + (chain[x + p] if x + p <= top else 0)
-    total = beyond
-    whole = max(0, (window + basic - 1) // basic - 1)
-    rest = window - whole * basic
+    total = count_late(counts, p, late, chain)
     for k in range(shares.shape[1]):
-        begin = k + shift
-        missing = 0
-        for v in range(min(q, whole)):
-            x = begin + v * p // q
-            if x >= top:
-                break
-            end = x + ((whole - 1 - v) // q + 1) * p
-            missing += chain[x] - (chain[end] if end <= top else 0)
-        oldest = begin + whole * p // q
-        missing_rest = late[oldest] if oldest < top else 0
-        shares[0, k] = (total - late[begin]) / total if begin < top and late[begin] > 0 else 1.0
-        if missing == 0 and missing_rest == 0:
-            shares[1, k] = 1.0
-        elif window == 0:
-            shares[1, k] = shares[0, k]
-        else:
-            held = float(basic) * float(whole * total - missing) + float(rest) * float(total - missing_rest)
-            shares[1, k] = held / (float(total) * float(window))
+        shares[0, k], shares[1, k] = shares_at(k + shift, len(counts) - 1, total, window, basic, p, q, late, chain)
 
 
 def window_shares(

@@ -117,7 +117,9 @@ class DelayHistogram:
 
     def skews(self) -> Floats:
         """K_sync of each stream: mean of what was noted within its window, less the smallest such mean (004 §3.4.1)."""
-        means = np.array([total / max(1, len(notes)) for total, notes in zip(self._skew_sums, self._skews, strict=True)])
+        means = np.array(
+            [total / max(1, len(notes)) for total, notes in zip(self._skew_sums, self._skews, strict=True)]
+        )
         return means - means.min()
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:

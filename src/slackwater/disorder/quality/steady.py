@@ -1,26 +1,24 @@
-"""The steady controller for joins: the least slack whose expected loss, corrected by what was really lost, is allowed.
+"""The steady controller for joins: the least slack that would have done in nineteen of twenty recent periods.
 
-Every interval L it asks the model how much of the results each slack would lose, corrects that by the ledger, and takes
-the least slack whose loss is within the allowance:
+For every stretch of the recent past it keeps a curve: the share of results that each slack would have lost, by the
+model of the papers and the delays of that very stretch. Every interval L it takes the least slack that keeps both:
 
-    K = min { k : c (1 - gamma(k)) (1 + z / sqrt(n(k))) <= (1 - m) (1 - target) }
+    in 19 of 20 of the periods that ended in the past:   c loss(k) <= (1 - m) (1 - target)
+    in most of the last five stretches:                  c loss(k) <= (1 - m) (1 - target)
 
-- gamma is the model of the papers with one selectivity (EqSel). It is asked twice, and the worse answer counts: with
-  the delays since they last changed, by ADWIN, and with those of the last ten periods or so, fading. The first knows
-  about a change at once; the second remembers bursts, which come rarely and cost much.
-- c is what was lost over what the model says of the slack that was in force: what it said then or says now, whichever
-  is nearer to the truth, so that c is 1 as long as the two embrace it. Then it may have been ignorant; now it may know
-  another world. Only results count that are old enough for their late tuples to have come, and a prior holds c near 1.
-- n(k) is how many late tuples a period is expected to have. Where they are few, a period's loss scatters by about
-  1 / sqrt(n) of itself, and z times that is kept in hand.
-- K stays where it is unless it loses more than is allowed, or a smaller one would lose noticeably less than that:
-  where delays are either short or very long, the least slack would jump between the two.
+- The first is the promise itself, asked of the past: recall over a period, met in nearly all periods. How much losses
+  scatter, and whether they come evenly or in bursts, is in the periods; nothing is assumed about it. Older periods
+  count less.
+- The second answers a change that lasts before it has spoilt a twentieth of the past. A burst does not move it.
+- c is what was really lost, by the ledger, over what the curves say of the slack that was in force then. Only results
+  count that are old enough for their late tuples to have come, and a prior holds c near 1.
 - m is the margin. It rises while a measured period misses the target and falls, nineteen times as slowly, while one
-  meets it; so about one period in twenty misses.
+  meets it; so about one period in twenty misses, also where the model is wrong in a way that c does not mend.
+- Slack is lowered only to where 85 % of what is allowed would be lost: where delays are either short or very long, the
+  least slack would jump between the two.
 
 Invariant: nothing that is only estimated is fed back. The published loop makes up for estimated losses in the next
-interval; a wrong estimate then swings it between no slack and the largest. Here a period that went wrong moves the
-margin by a little, and a change of the delays moves the histogram, at once.
+interval; a wrong estimate then swings it between no slack and the largest.
 """
 
 from __future__ import annotations
@@ -34,30 +32,29 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.disorder.controllers import Arrived, Books, Measured
-from slackwater.disorder.quality.coverage_model import smallest_slack
-from slackwater.disorder.quality.delays import DelayHistogram
 from slackwater.disorder.quality.fading import FadingDelays
-from slackwater.disorder.quality.recall_model import recalls
-from slackwater.model.batch import TS, Floats
+from slackwater.disorder.quality.past_losses import PastLosses, candidates
+from slackwater.disorder.quality.recall_model import expected_losses, model_of
+from slackwater.model.batch import Floats
 from slackwater.model.quality import Recall
-from slackwater.model.time import BEFORE_ALL, SECOND, format_duration
+from slackwater.model.time import BEFORE_ALL, format_duration
 
 MISSED_SHARE = 0.05
 """The share of measured periods that may miss the target."""
 MARGIN_STEP = 0.3
 """How much margin a whole missed period adds."""
-FADING = 10
-"""Delays fade over so many periods."""
-FIRST_MARGIN, LARGEST_MARGIN = 0.1, 0.9
-BAD_PERIOD = 1.65
-"""How many standard deviations a bad period is from the average: one in twenty is worse (z)."""
-PRIOR = 0.25
+MEMORY = 10
+"""The past fades over so many periods; twice as many are kept."""
+STRETCHES = 20
+"""A period has so many stretches, unless slack is chosen more rarely than that."""
+FIRST_MARGIN, LARGEST_MARGIN = 0.05, 0.9
+PRIOR = 1.0
 """How much the ledger must know before it counts, as a share of the losses that are allowed in a period."""
 LARGEST_CORRECTION = 8.0
 SETTLED = 0.999
 """Results are settled once this share of delays has passed."""
-MOST_DELAYS = 2**15
-"""Delays that are remembered of each stream: enough to know one in a thousand, few enough to be persisted."""
+ACCOUNTED = 3
+"""Periods over which the ledger is compared with the model."""
 DEAD_BAND = 0.85
 """Slack is lowered only to where this share of what is allowed is lost."""
 WARM_UP = 2
@@ -80,8 +77,8 @@ class SteadyRecall:
     learns = True
 
     def __init__(self, target: Recall, windows: Sequence[int], pace: Pace, retention: int, slack: int = 0) -> None:
-        self.target, self._windows, self._pace = target, tuple(windows), pace
-        self.retention, self.interval, self.memory = retention, pace.interval, 2 * target.over
+        self.target, self._pace = target, pace
+        self.retention, self.interval, self.memory = retention, pace.interval, ACCOUNTED * target.over
         self.slack = slack
         self.next_adaptation = BEFORE_ALL
         self.books: Books | None = None
@@ -89,132 +86,122 @@ class SteadyRecall:
         self.correction = 1.0
         self.recall: float | None = None
         """Measured over the latest settled period; None before there is one."""
-        self._delays = DelayHistogram(
-            pace.granularity, max(1, len(windows)), score="logarithm", most_values=MOST_DELAYS
-        )
-        self._lasting = FadingDelays(pace.granularity, max(1, len(windows)), FADING * target.over)
-        self._chosen: deque[tuple[int, int, float]] = deque()
-        """Since which frontier a slack was in force, and the loss that the model expected of it then."""
+        streams = max(1, len(windows))
+        self._model = model_of(windows or (0,), pace.basic_window, pace.granularity)
+        self._candidates = candidates()
+        self._delays = FadingDelays(pace.granularity, streams, MEMORY * target.over)
+        self._stretch = max(pace.interval, target.over // STRETCHES)
+        span = -(-target.over // self._stretch)
+        self._past = PastLosses(2 * MEMORY * span, span, MEMORY * span)
+        self._stretch_end = BEFORE_ALL
+        self._accounts: deque[tuple[int, float]] = deque()
+        """Frontiers at the end of past intervals, and the share of results that the slack in force loses there."""
         self._adapted = 0
 
     def learn(self, arrived: Arrived) -> None:
-        self._delays.absorb(arrived.stream, arrived.words[TS], arrived.behind)
-        self._lasting.absorb(arrived.stream, arrived.behind)
+        self._delays.absorb(arrived.stream, arrived.needed)
 
     def adapt(self, measured: Measured) -> None:
         clocks = np.array(measured.clocks)
-        self.next_adaptation = int(clocks.max()) + self._pace.interval
+        largest = int(clocks.max())
+        self.next_adaptation = largest + self._pace.interval
         if clocks.min() == BEFORE_ALL:
             return
-        self._delays.note_skews(clocks - clocks.min())
         frontier = int(clocks.min()) - measured.slack
         self._adapted += 1
-        self._lasting.fade(self._pace.interval)
-        gamma = self._expected()
+        self._note(frontier, measured.slack)
+        if largest >= self._stretch_end:
+            self._past.next_stretch()
+            self._stretch_end = largest + self._stretch
         if self._adapted <= WARM_UP:
-            self.slack = int(self._delays.largest_ever.max())
-        else:
-            self._settle(frontier, gamma)
-            allowed = (1 - self.margin) * (1 - self.target.target)
-            loss = self.correction * (1 - gamma) * self._scatter(len(gamma))
-            least = smallest_slack(1 - loss, 1 - allowed, self._pace.granularity)
-            easy = smallest_slack(1 - loss, 1 - DEAD_BAND * allowed, self._pace.granularity)
-            self.slack = min(max(self.slack, least), easy)
-        self._chosen.append((frontier, self.slack, float(1 - gamma[self._bin(self.slack, gamma)])))
+            self.slack = self._delays.largest
+            return
+        self._settle(frontier)
+        allowed = (1 - self.margin) * (1 - self.target.target) * self._past.known / self.correction
+        least, easy = (self._past.least(share * allowed, MISSED_SHARE) for share in (1.0, DEAD_BAND))
+        at_least, at_most = (int(self._candidates[k]) * self._pace.granularity for k in (least, easy))
+        self.slack = min(max(self.slack, at_least), at_most)
 
-    def _expected(self) -> Floats:
-        """The recall to be expected of every candidate slack."""
-        pace, skews = self._pace, self._delays.skews()
-        recent, lasting = (
-            recalls(histograms, self._windows, skews, pace.basic_window, pace.granularity)
-            for histograms in (self._delays.histograms(), self._lasting.histograms())
-        )
-        worse = np.ones(max(len(recent), len(lasting)))
-        for gamma in (recent, lasting):
-            worse[: len(gamma)] = np.minimum(worse[: len(gamma)], gamma)
-        return worse
+    def _note(self, frontier: int, slack: int) -> None:
+        """Put the interval that has ended into the past."""
+        counts = self._delays.fresh
+        tuples = int(counts.sum())
+        if tuples:
+            bins = counts.shape[1]
+            ks = self._candidates[: int(np.searchsorted(self._candidates, bins))]
+            scratch = np.empty((2, *counts.shape), np.int64)
+            curve = np.empty(len(ks))
+            expected_losses(self._model, counts, ks, scratch[0], scratch[1], np.empty((3, len(counts))), curve)
+            self._past.note(curve, tuples)
+            if self._adapted > WARM_UP:
+                # Where slack has grown, the frontier stands still until the clocks have caught up with it.
+                frontier = max(frontier, self._accounts[-1][0]) if self._accounts else frontier
+                self._accounts.append((frontier, self._loss_at(slack, curve)))
+        self._delays.fade(self._pace.interval)
 
-    def _scatter(self, candidates: int) -> Floats:
-        """By how much a bad period loses more than the average one, for every candidate slack."""
-        late = np.zeros(candidates)
-        for counts, rate in zip(self._delays.histograms(), self._delays.rates().tolist(), strict=True):
-            total = counts.sum()
-            if total:
-                beyond = total - np.cumsum(counts)
-                late[: len(beyond)] += beyond / total * rate * self.target.over / SECOND
-        return 1 + BAD_PERIOD / np.sqrt(np.maximum(late, 1e-9))
+    def _loss_at(self, slack: int, curve: Floats) -> float:
+        k = int(np.searchsorted(self._candidates, slack // self._pace.granularity, side="right")) - 1
+        return float(curve[k]) if k < len(curve) else 0.0
 
-    def _settle(self, frontier: int, gamma: Floats) -> None:
+    def _settle(self, frontier: int) -> None:
         """Compare what the model says about the slack of the past with the ledger, as far back as it is settled."""
         settled = frontier - self._settling()
-        while len(self._chosen) > 1 and self._chosen[1][0] < settled - self.memory:
-            self._chosen.popleft()
-        if self.books is None or self._chosen[0][0] >= settled:
+        while len(self._accounts) > 1 and self._accounts[1][0] < settled - self.memory:
+            self._accounts.popleft()
+        past = [account for account in self._accounts if account[0] < settled]
+        if self.books is None or not past:
             return
-        past = [chosen for chosen in self._chosen if chosen[0] < settled]
-        made, lost = self.books.between(np.array([*(begin for begin, _, _ in past), settled]))
-        bins = np.minimum(np.array([slack for _, slack, _ in past]) // self._pace.granularity, len(gamma) - 1)
-        then = float((made + lost) @ np.array([promised for _, _, promised in past]))
-        now = float((made + lost) @ (1 - gamma[bins]))
-        made, lost = float(made.sum()), float(lost.sum())
-        prior = PRIOR * (1 - self.target.target) * (made + lost)
+        edges = np.array([*(begin for begin, _ in past), settled])
+        made, lost = self.books.between(edges)
+        expected = (made + lost) * np.array([loss for _, loss in past])
+        prior = PRIOR * (1 - self.target.target) * float(made.sum() + lost.sum())
         if prior > 0:
-            expected = min(max(lost, min(then, now)), max(then, now))
-            self.correction = min(max((lost + prior) / (expected + prior), 1 / LARGEST_CORRECTION), LARGEST_CORRECTION)
-        self._measure(settled)
+            ratio = (float(lost.sum()) + prior) / (float(expected.sum()) + prior)
+            self.correction = min(max(ratio, 1 / LARGEST_CORRECTION), LARGEST_CORRECTION)
+        if settled - edges[0] >= self.target.over:
+            latest = int(np.searchsorted(edges, settled - self.target.over))
+            self._measure(float(made[latest:].sum()), float(lost[latest:].sum()), float(expected[latest:].sum()))
 
-    def _bin(self, slack: int, gamma: Floats) -> int:
-        return min(slack // self._pace.granularity, len(gamma) - 1)
-
-    def _measure(self, settled: int) -> None:
-        """The recall of the latest settled period, and what it means for the margin."""
-        assert self.books is not None
-        if settled - self._chosen[0][0] < self.target.over:
-            return
-        (made,), (lost,) = (of.tolist() for of in self.books.between(np.array([settled - self.target.over, settled])))
+    def _measure(self, made: float, lost: float, expected: float) -> None:
+        """The latest settled period, and what it means for the margin."""
         if made + lost == 0:
             return
         self.recall = made / (made + lost)
         step = MARGIN_STEP * self._pace.interval / self.target.over
-        if self.recall < self.target.target:
-            self.margin = min(self.margin + step, LARGEST_MARGIN)
-        else:
+        if self.recall >= self.target.target:
             self.margin = max(self.margin - step * MISSED_SHARE / (1 - MISSED_SHARE), 0.0)
+        elif self.correction * expected <= (1 - self.target.target) * (made + lost):
+            # The model would have promised this period: it is more than ignorance of what was to come.
+            self.margin = min(self.margin + step, LARGEST_MARGIN)
 
     def _settling(self) -> int:
         """How long after the frontier has passed most late tuples have come."""
-        longest = 0
-        for counts in self._delays.histograms():
-            total = counts.sum()
-            if total:
-                longest = max(longest, int(np.searchsorted(np.cumsum(counts), SETTLED * total)))
-        return min(longest * self._pace.granularity, self.retention) + self._pace.interval
+        return min(self._delays.quantile(SETTLED), self.retention) + self._pace.interval
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         scalars = [self.margin, self.correction, -1.0 if self.recall is None else self.recall, float(self._adapted)]
-        own = {
+        own: dict[str, npt.NDArray[Any]] = {
             "scalars": np.array(scalars),
-            "times": np.array([self.slack, self.next_adaptation]),
-            "chosen": np.array([chosen[:2] for chosen in self._chosen], np.int64).reshape(-1, 2),
-            "expected": np.array([loss for _, _, loss in self._chosen], np.float64),
+            "times": np.array([self.slack, self.next_adaptation, self._stretch_end]),
+            "accounts": np.array(self._accounts, np.float64).reshape(-1, 2),
         }
-        own["lasting"] = self._lasting.as_array()
-        return own | {f"delays_{name}": array for name, array in self._delays.as_arrays().items()}
+        own |= {f"delays_{name}": array for name, array in self._delays.as_arrays().items()}
+        return own | {f"past_{name}": array for name, array in self._past.as_arrays().items()}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         self.margin, self.correction, recall, adapted = arrays["scalars"].tolist()
         self.recall, self._adapted = None if recall < 0 else recall, int(adapted)
-        self.slack, self.next_adaptation = arrays["times"].tolist()
-        self._chosen = deque(
-            (since, slack, loss)
-            for (since, slack), loss in zip(arrays["chosen"].tolist(), arrays["expected"].tolist(), strict=True)
-        )
-        self._lasting.restore(arrays["lasting"])
-        mine = {name.removeprefix("delays_"): array for name, array in arrays.items() if name.startswith("delays_")}
-        self._delays.restore(mine)
+        self.slack, self.next_adaptation, self._stretch_end = arrays["times"].tolist()
+        self._accounts = deque((int(begin), loss) for begin, loss in arrays["accounts"].tolist())
+        self._delays.restore(_part(arrays, "delays_"))
+        self._past.restore(_part(arrays, "past_"))
 
     def describe(self) -> str:
         return (
             f"the least slack that keeps recall at {self.target.target:g} over {format_duration(self.target.over)},"
             " by the delays seen and by what late tuples really cost (steady)"
         )
+
+
+def _part(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
