@@ -12,8 +12,8 @@ from typing import Literal
 import numpy as np
 
 from slackwater.disorder import state as st
-from slackwater.disorder.controllers import Arrived, Measured, SlackController
 from slackwater.disorder.clocks import slowest_now
+from slackwater.disorder.controllers import Arrived, Measured, SlackController
 from slackwater.disorder.epoch_release import end_silent_epoch, let_out_up_to, release_sorted, release_unsorted
 from slackwater.disorder.run import Run
 from slackwater.disorder.tuple_release import drain_all, release_each

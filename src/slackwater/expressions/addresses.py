@@ -9,7 +9,7 @@ Invariant: an address lives as long as the `Condition` that its function belongs
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from numba import types
 from numba.core import cgutils
@@ -20,13 +20,13 @@ def function_at(signature: Any) -> Callable[[int], Callable[..., int]]:
     """For compiled code: what makes a callable of this signature out of the address of a C function."""
     kind = types.FunctionType(signature)
 
-    @intrinsic  # type: ignore[untyped-decorator]
     def at(typing: Any, address: Any) -> Any:
         def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
-            function = cgutils.create_struct_proxy(kind)(context, builder)
+            struct: Any = cgutils.create_struct_proxy
+            function = struct(kind)(context, builder)
             function.c_addr = builder.inttoptr(args[0], context.get_value_type(types.voidptr))
             return function._getvalue()
 
         return kind(types.int64), generate
 
-    return at  # type: ignore[no-any-return]
+    return cast("Callable[[int], Callable[..., int]]", intrinsic(at))

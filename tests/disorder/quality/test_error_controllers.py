@@ -47,7 +47,8 @@ def play(made, begin, held, batch=20):
     for first in range(0, len(ts), batch):
         part = slice(first, first + batch)
         words = np.array([ts[part], np.arange(first, first + len(ts[part])), np.full(len(ts[part]), 5)])
-        made.learn(Arrived(np.zeros(words.shape[1], np.int64), words, clock[part] - ts[part]))
+        behind = clock[part] - ts[part]
+        made.learn(Arrived(np.zeros(words.shape[1], np.int64), words, behind, behind))
         made.adapt(Measured((int(clock[part][-1]),), int((clock - ts)[: first + batch].max()), made.slack))
         trail.append((int(clock[part][-1]), made.slack))
     return np.array(trail)

@@ -25,7 +25,7 @@ def arrivals(rng, tuples, groups):
     behind = np.minimum(behind, clock)
     values = np.where(rng.random(tuples) < 0.05, NULL_WORD, rng.integers(-3, 10, tuples))
     words = np.array([clock - behind, np.arange(tuples), rng.integers(0, groups, tuples), values])
-    return Arrived(np.zeros(tuples, np.int64), words, behind)
+    return Arrived(np.zeros(tuples, np.int64), words, behind, behind)
 
 
 def off_by(function, values):
@@ -76,7 +76,8 @@ def test_the_needed_slack_is_the_least_that_keeps_every_answer_within_the_bound(
         controller.watch(watched)
         clock = 0
         for i in range(len(arrived.behind)):
-            controller.learn(Arrived(arrived.stream[:1], arrived.words[:, i : i + 1], arrived.behind[i : i + 1]))
+            behind = arrived.behind[i : i + 1]
+            controller.learn(Arrived(arrived.stream[:1], arrived.words[:, i : i + 1], behind, behind))
             clock = max(clock, int(arrived.words[0, i]))
             controller.adapt(Measured((clock,), 40, controller.slack))
         ends = [end for end in range(range_, clock - 60) if (end - range_) % slide == 0]
@@ -91,7 +92,8 @@ def test_a_window_whose_tuples_all_come_late_needs_slack_whatever_its_sum_is():
     controller = SteadyError(RelativeError(0.5, 0.95), OPTIONS)
     controller.watch(Watched(10, 10, (), (Asked("SUM", VALUE),)))
     words = np.array([[0, 40, 15], [0, 1, 2], [0, 0, 0], [1, 1, 0]])
-    controller.learn(Arrived(np.zeros(3, np.int64), words, np.array([0, 0, 25])))
+    behind = np.array([0, 0, 25])
+    controller.learn(Arrived(np.zeros(3, np.int64), words, behind, behind))
     controller.adapt(Measured((40,), 25, 0))
     assert controller.needed(20) == 21
 
@@ -100,7 +102,8 @@ def test_coverage_counts_what_met_a_closed_window():
     losses = WindowLosses(Watched(10, 10, (), (Asked("COUNT"),)), retention=100, unit=1)
     words = np.array([[1, 2, 14, 3, 20, 4, 5], range(7)])
     # Under slack 5 the window up to 10 is closed when the clock has reached 15: the last two are missing.
-    losses.absorb(Arrived(np.zeros(7, np.int64), words, np.array([0, 0, 0, 11, 0, 16, 15])), slack=5)
+    behind = np.array([0, 0, 0, 11, 0, 16, 15])
+    losses.absorb(Arrived(np.zeros(7, np.int64), words, behind, behind), slack=5)
     assert losses.coverage(0) == pytest.approx(3 / 5)
     assert losses.coverage(1) == 1.0
     assert losses.coverage(7) is None

@@ -50,7 +50,7 @@ def model(selectivity="noneqsel", target=TARGET):
     controller = ModelRecall(target, WINDOWS, PACE, selectivity)
     delay = np.tile([0] * 79 + [200 * MILLISECOND] * 20 + [LARGEST], 6)
     ts = np.arange(len(delay)) * MILLISECOND
-    controller.learn(Arrived(np.arange(len(delay)) % 2, np.stack([ts, ts]), delay))
+    controller.learn(Arrived(np.arange(len(delay)) % 2, np.stack([ts, ts]), delay, delay))
     return controller
 
 

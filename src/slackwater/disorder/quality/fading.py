@@ -1,7 +1,7 @@
 """Delays of the interval at hand, and of the past, in which what is older counts less.
 
-Invariant: `fresh` counts the delays since the last call of `fade`, bins as in `DelayHistogram`; in `faded` a delay heard
-of t ago counts exp(-t / memory). Nothing is kept but the two histograms, however long they remember.
+Invariant: `fresh` counts the delays since the last call of `fade`, bins as in `DelayHistogram`; in `faded` a delay
+heard of t ago counts exp(-t / memory). Nothing is kept but the two histograms, however long they remember.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ class PastLosses:
     def least(self, allowed: float, missing: float) -> int:
         """The least candidate that would have lost more than `allowed` in no more than this share of the periods.
 
-        Nor in nearly all of the last few stretches: a change that lasts is answered before it has spoilt a whole period.
+        Nor in nearly all of the last few stretches: a change that lasts is answered before it has spoilt a period.
         """
         past, most = self._past, len(self._past.loss[0]) - 1
         return least_candidate(past, self._newest, self._used, self.span, LATELY, allowed, missing, most)

@@ -92,8 +92,8 @@ def expected_losses(
 ) -> None:
     """1 - gamma for the slacks `ks`, in bins: what `recalls` says, for some slacks only and in one call.
 
-    `counts` has a histogram a line, of the slack that each tuple needed; there is no skew beside it. `late`, `chain` and
-    `shares` (3 lines) are scratch.
+    `counts` has a histogram a line, of the slack that each tuple needed; there is no skew beside it. `late`, `chain`
+    and `shares` (3 lines) are scratch.
     """
     streams, top = counts.shape[0], counts.shape[1] - 1
     for s in range(streams):
