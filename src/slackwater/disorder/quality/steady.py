@@ -23,7 +23,6 @@ interval; a wrong estimate then swings it between no slack and the largest.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,7 +34,7 @@ from slackwater.disorder.controllers import Arrived, Books, Measured
 from slackwater.disorder.quality.fading import FadingDelays
 from slackwater.disorder.quality.past_losses import PastLosses, candidates
 from slackwater.disorder.quality.recall_model import expected_losses, model_of
-from slackwater.model.batch import Floats
+from slackwater.model.batch import Floats, Words
 from slackwater.model.quality import Recall
 from slackwater.model.time import BEFORE_ALL, format_duration
 
@@ -94,7 +93,8 @@ class SteadyRecall:
         span = -(-target.over // self._stretch)
         self._past = PastLosses(2 * MEMORY * span, span, MEMORY * span)
         self._stretch_end = BEFORE_ALL
-        self._accounts: deque[tuple[int, float]] = deque()
+        self._begins: Words = np.zeros(0, np.int64)
+        self._expected: Floats = np.zeros(0)
         """Frontiers at the end of past intervals, and the share of results that the slack in force loses there."""
         self._adapted = 0
 
@@ -113,10 +113,10 @@ class SteadyRecall:
         if largest >= self._stretch_end:
             self._past.next_stretch()
             self._stretch_end = largest + self._stretch
+            self._settle(frontier)
         if self._adapted <= WARM_UP:
             self.slack = self._delays.largest
             return
-        self._settle(frontier)
         allowed = (1 - self.margin) * (1 - self.target.target) * self._past.known / self.correction
         least, easy = (self._past.least(share * allowed, MISSED_SHARE) for share in (1.0, DEAD_BAND))
         at_least, at_most = (int(self._candidates[k]) * self._pace.granularity for k in (least, easy))
@@ -135,8 +135,9 @@ class SteadyRecall:
             self._past.note(curve, tuples)
             if self._adapted > WARM_UP:
                 # Where slack has grown, the frontier stands still until the clocks have caught up with it.
-                frontier = max(frontier, self._accounts[-1][0]) if self._accounts else frontier
-                self._accounts.append((frontier, self._loss_at(slack, curve)))
+                frontier = max(frontier, int(self._begins.max(initial=frontier)))
+                self._begins = np.append(self._begins, frontier)
+                self._expected = np.append(self._expected, self._loss_at(slack, curve))
         self._delays.fade(self._pace.interval)
 
     def _loss_at(self, slack: int, curve: Floats) -> float:
@@ -146,14 +147,14 @@ class SteadyRecall:
     def _settle(self, frontier: int) -> None:
         """Compare what the model says about the slack of the past with the ledger, as far back as it is settled."""
         settled = frontier - self._settling()
-        while len(self._accounts) > 1 and self._accounts[1][0] < settled - self.memory:
-            self._accounts.popleft()
-        past = [account for account in self._accounts if account[0] < settled]
-        if self.books is None or not past:
+        first = max(0, int(np.searchsorted(self._begins, settled - self.memory)) - 1)
+        self._begins, self._expected = self._begins[first:], self._expected[first:]
+        past = int(np.searchsorted(self._begins, settled))
+        if self.books is None or past == 0:
             return
-        edges = np.array([*(begin for begin, _ in past), settled])
+        edges = np.append(self._begins[:past], settled)
         made, lost = self.books.between(edges)
-        expected = (made + lost) * np.array([loss for _, loss in past])
+        expected = (made + lost) * self._expected[:past]
         prior = PRIOR * (1 - self.target.target) * float(made.sum() + lost.sum())
         if prior > 0:
             ratio = (float(lost.sum()) + prior) / (float(expected.sum()) + prior)
@@ -167,7 +168,7 @@ class SteadyRecall:
         if made + lost == 0:
             return
         self.recall = made / (made + lost)
-        step = MARGIN_STEP * self._pace.interval / self.target.over
+        step = MARGIN_STEP * self._stretch / self.target.over
         if self.recall >= self.target.target:
             self.margin = max(self.margin - step * MISSED_SHARE / (1 - MISSED_SHARE), 0.0)
         elif self.correction * expected <= (1 - self.target.target) * (made + lost):
@@ -183,7 +184,8 @@ class SteadyRecall:
         own: dict[str, npt.NDArray[Any]] = {
             "scalars": np.array(scalars),
             "times": np.array([self.slack, self.next_adaptation, self._stretch_end]),
-            "accounts": np.array(self._accounts, np.float64).reshape(-1, 2),
+            "begins": self._begins,
+            "expected": self._expected,
         }
         own |= {f"delays_{name}": array for name, array in self._delays.as_arrays().items()}
         return own | {f"past_{name}": array for name, array in self._past.as_arrays().items()}
@@ -192,7 +194,7 @@ class SteadyRecall:
         self.margin, self.correction, recall, adapted = arrays["scalars"].tolist()
         self.recall, self._adapted = None if recall < 0 else recall, int(adapted)
         self.slack, self.next_adaptation, self._stretch_end = arrays["times"].tolist()
-        self._accounts = deque((int(begin), loss) for begin, loss in arrays["accounts"].tolist())
+        self._begins, self._expected = arrays["begins"], arrays["expected"]
         self._delays.restore(_part(arrays, "delays_"))
         self._past.restore(_part(arrays, "past_"))
 
