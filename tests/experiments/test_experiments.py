@@ -9,7 +9,7 @@ import pytest
 
 from slackwater.cli import main
 from slackwater.commands.reproduce import Reproduced, reproduce_experiment
-from slackwater.experiments import changes
+from slackwater.experiments import changes, stages, steady_joins
 from slackwater.experiments import experiment as definition
 from slackwater.experiments.catalogue import EXPERIMENTS, experiment_of
 from slackwater.experiments.changes_of_streams import CHANGES, UNCHANGED
@@ -23,7 +23,7 @@ from slackwater.model.errors import UsageError
 
 SHORT = Stage("dsyn4", seed=3, minutes=0.6)
 PUBLISHED = [f"003-fig{n}" for n in range(6, 12)] + [f"004-fig4.{n}" for n in range(9, 21)]
-PUBLISHED += ["003-table2", "004-table4.3", "004-table4.4", "changes"]
+PUBLISHED += ["003-table2", "004-table4.3", "004-table4.4", "changes", "steady-joins"]
 
 
 def made_up(trials: list[Trial]) -> Iterator[Row]:
@@ -130,6 +130,30 @@ def test_a_row_with_series_is_plain_data() -> None:
     assert json.loads(json.dumps(rows))[0]["recall_over_time"][0][1] == rows[0]["recall_over_time"][0][1]
     told = changes.claims([row | {"change": change} for row in rows for change in (*CHANGES, UNCHANGED)])
     assert {type(claim.holds) for claim in told} <= {bool, type(None)}
+
+
+def test_steady_is_held_against_the_constant_and_the_model_of_its_own_release() -> None:
+    rows = list(made_up(steady_joins.trials(Scale(quick=True))))
+    same = {"latency_ms": 100.0, "phi": 1.0, "phi99": 1.0}
+    rows = [row | same for row in rows]
+    assert all(claim.holds for claim in steady_joins.claims(rows))
+    slow = [row | {"latency_ms": 151.0} if (row["way"], row["value"]) == ("steady", 500) else row for row in rows]
+    held = {claim.says: claim.holds for claim in steady_joins.claims(slow)}
+    assert [says for says, holds in held.items() if not holds] == [
+        "epochs of 500 ms: steady waits at most max(1.5 times, + 20 ms) of the best constant",
+        "epochs of 500 ms: steady never waits longer than the model",
+    ]
+
+
+def test_a_search_over_absent_recordings_gives_a_row_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SLACKWATER_DATA", str(tmp_path))
+    stages._made.cache_clear()
+    missing = Stage("umts 2, 7")
+    for row in measure([recall_trial(missing, way, 0.9) for way in (CLAIRVOYANT, "steady")]):
+        assert not row["offered"]
+        assert "absent" in row["refused"]
 
 
 def test_an_unknown_experiment_is_refused() -> None:

@@ -1,5 +1,8 @@
 """What experiments measure is what they say they measure."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -7,6 +10,7 @@ from slackwater.experiments.changes import AT_S, periods_until_back, slack_after
 from slackwater.experiments.changes_of_streams import STRAGGLER_MS, changed
 from slackwater.experiments.clairvoyant import least_slack
 from slackwater.experiments.fulfilment import errors, recalls, share_at_least, share_at_most
+from slackwater.experiments.recorded_streams import FOLDER, RECORDINGS, folder_of_recordings, recorded
 from slackwater.experiments.stages import Stage
 from slackwater.experiments.trials import answer, truth
 from slackwater.model.errors import UsageError
@@ -44,6 +48,28 @@ def test_the_truth_is_at_least_what_any_waiting_finds_and_all_of_it_when_nothing
     assert sum(none.by_time.values()) < sum(some.by_time.values()) < sum(everything.values())
     assert all(count <= everything[second] for second, count in some.by_time.items())
     assert answer(SHORT, "DELAY 21 SECONDS").by_time == everything
+
+
+def test_epochs_put_in_order_for_free_what_arrives_together_and_the_truth_stays_the_same() -> None:
+    in_epochs = replace(SHORT, epoch_ms=500)
+    assert truth(in_epochs) == truth(SHORT)
+    found, each = answer(in_epochs, "NO WAIT"), answer(SHORT, "NO WAIT")
+    assert sum(each.by_time.values()) < sum(found.by_time.values()) < sum(truth(SHORT).values())
+    assert found.latency_ms > each.latency_ms + 100
+
+
+def test_a_recording_that_is_absent_is_refused_with_its_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(FOLDER, str(tmp_path))
+    with pytest.raises(UsageError, match=f"no binance_hft.parquet in {tmp_path}; set {FOLDER}"):
+        recorded("binance")
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_a_recording_is_joined_as_it_stands(name: str) -> None:
+    if not (folder_of_recordings() / f"{RECORDINGS[name].file}.parquet").exists():
+        pytest.skip(f"recorded streams are absent; set {FOLDER} to their folder")
+    stage = Stage(name)
+    assert sum(truth(stage).values()) > sum(answer(stage, "NO WAIT").by_time.values()) > 0
 
 
 def test_every_choice_of_slack_is_noted_and_timed() -> None:

@@ -10,6 +10,7 @@ from slackwater.experiments import (
     join_targets,
     overhead,
     parameters,
+    steady_joins,
 )
 from slackwater.experiments.experiment import Experiment
 from slackwater.model.errors import UsageError
@@ -28,6 +29,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     overhead.ON_JOINS,
     overhead.ON_SUMS,
     changes.CHANGES_OF_STREAMS,
+    steady_joins.STEADY_JOINS,
 )
 
 

@@ -31,6 +31,9 @@ NAMES = {
     "dsyn4": "D_syn ×4",
     "velocity1": "velocities 1",
     "velocity2": "velocities 2",
+    "binance": "two markets",
+    "umts 2, 7": "devices 2 and 7",
+    "umts 14, 16": "devices 14 and 16",
 }
 
 

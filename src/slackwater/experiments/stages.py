@@ -1,4 +1,4 @@
-"""What a trial runs over: a seeded workload, its query without a target, and the truth about it.
+"""What a trial runs over: a seeded workload or a recording, its query without a target, and how it is let out.
 
 Invariant: a stage is plain data, so that it travels to a worker process, and the same stage gives the same streams
 there. Streams and truth are made once in a process and kept for the next trial.
@@ -12,6 +12,9 @@ from functools import lru_cache
 import numpy as np
 
 from slackwater.experiments.changes_of_streams import changed
+from slackwater.experiments.recorded_streams import RECORDINGS, recorded
+from slackwater.model.time import MILLISECOND
+from slackwater.operators.pipeline import Epochs
 from slackwater.workloads import EPOCH_MS, WORKLOADS, Workload
 
 VELOCITIES = ("velocity1", "velocity2")
@@ -31,6 +34,12 @@ class Stage:
     window_s: float | None = None
     """Aggregates: the size of the window, every 0.1 s."""
     change: str = ""
+    epoch_ms: int = 0
+    """Epoch release each time the largest clock has come so far; 0: tuple release, as in the papers."""
+
+    @property
+    def epochs(self) -> Epochs:
+        return Epochs(span=self.epoch_ms * MILLISECOND) if self.epoch_ms else Epochs(each_tuple=True)
 
     @property
     def joins(self) -> bool:
@@ -55,6 +64,8 @@ def _streams(stage: Stage) -> Workload:
 
 @lru_cache(maxsize=2)
 def _made(name: str, seed: int, minutes: float | None, change: str) -> Workload:
+    if name in RECORDINGS:
+        return recorded(name)
     if change:
         return changed(name, seed, minutes or 15.0, change)
     if minutes is None:

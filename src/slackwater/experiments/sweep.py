@@ -61,16 +61,10 @@ def _row(trial: Trial) -> Row:
         "change": stage.change, "way": trial.way, "target": trial.target, "period_s": trial.period_s,
         "parameter": trial.parameter, "value": trial.value, "offered": True,
     }  # fmt: skip
-    if trial.searched:
-        least = least_slack(lambda slack: _fulfilment(trial, constant(stage, slack)) >= ENOUGH)
-        if least is None:
-            return row | {"offered": False, "refused": "no constant slack of two minutes or less is enough"}
-        found = constant(stage, least)
-    else:
-        try:
-            found = answer(stage, trial.clause, trial.options)
-        except (UsageError, QueryError) as error:
-            return row | {"offered": False, "refused": str(error).split("\n")[0]}
+    try:
+        found = _searched(trial) if trial.searched else answer(stage, trial.clause, trial.options)
+    except (UsageError, QueryError) as error:
+        return row | {"offered": False, "refused": str(error).split("\n")[0]}
     row |= {"latency_ms": found.latency_ms, "slack_ms": found.slack_ms, "seconds": found.report["seconds"]}
     timed = found.adaptation_ms[COLD:]
     if timed:
@@ -82,6 +76,13 @@ def _row(trial: Trial) -> Row:
             "adaptation_share": (sum(timed) + found.learning_ms) / 1000 / max(found.report["seconds"], 1e-9),
         }
     return row | (_of_join(trial, found) if stage.joins else _of_aggregate(trial, found))
+
+
+def _searched(trial: Trial) -> Answer:
+    least = least_slack(lambda slack: _fulfilment(trial, constant(trial.stage, slack)) >= ENOUGH)
+    if least is None:
+        raise UsageError("no constant slack of two minutes or less is enough")
+    return constant(trial.stage, least)
 
 
 @lru_cache(maxsize=128)

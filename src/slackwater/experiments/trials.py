@@ -1,13 +1,13 @@
 """One trial: a query with a target, run as any other query, and what came of it.
 
-Invariant: a trial goes the way of `slackwater run` (bind, plan, replay, run; tuple release as in the papers), so what
-is measured is the product. The truth is the same query with a slack longer than the stream.
+Invariant: a trial goes the way of `slackwater run` (bind, plan, replay, run), so what is measured is the product. The
+truth is the same query with a slack longer than the stream.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -27,7 +27,6 @@ from slackwater.workloads import EPOCH_MS
 
 Floats = npt.NDArray[np.float64]
 EVERYTHING = "DELAY 30 DAYS"
-TUPLE_RELEASE = Epochs(each_tuple=True)
 
 
 @dataclass(frozen=True)
@@ -54,8 +53,8 @@ class Answer:
 class WatchedRun(LocalRun):
     """A run that notes when its controller chose which slack, and how long the choice took."""
 
-    def __init__(self, physical: PhysicalPlan, arrivals: Replay) -> None:
-        super().__init__(physical, arrivals, TUPLE_RELEASE)
+    def __init__(self, physical: PhysicalPlan, arrivals: Replay, epochs: Epochs) -> None:
+        super().__init__(physical, arrivals, epochs)
         self.slack_over_time: list[tuple[float, float]] = []
         self.adaptation_ms: list[float] = []
         controller = self._kernel.release.controller
@@ -84,14 +83,18 @@ def answer(stage: Stage, clause: str, options: str = "") -> Answer:
     streams = stage.streams.streams
     text = f"{stage.query} WITH {clause}" + (f" OPTIONS ({options})" if options else "")
     physical = plan(bind_to_tables(text, streams, "ts").query, counted=stage.joins)
-    run = WatchedRun(physical, replay(physical, streams, "ms"))
+    run = WatchedRun(physical, replay(physical, streams, "ms"), stage.epochs)
     by_time = _counts(run) if stage.joins else _values(run)
     return Answer(by_time, run.report().as_json(), run.slack_over_time, run.adaptation_ms, run.learning_ms)
 
 
-@lru_cache(maxsize=2)
 def truth(stage: Stage) -> dict[int, float]:
-    """What the query answers when it waits for everything."""
+    """What the query answers when it waits for everything, however it is let out."""
+    return _truth(replace(stage, epoch_ms=0))
+
+
+@lru_cache(maxsize=2)
+def _truth(stage: Stage) -> dict[int, float]:
     return answer(stage, EVERYTHING).by_time
 
 

@@ -38,7 +38,7 @@ from slackwater.operators.join.accounts import JoinLedger
 from slackwater.operators.join.operator import JoinOperator
 from slackwater.operators.output import Output
 
-STATE_VERSION = 3
+STATE_VERSION = 4
 MOST_STRETCHES = 4096
 """The books of a join tell no more stretches of time apart."""
 

@@ -15,8 +15,12 @@ rises, which stops the join for as long.
 
 What they leave open: where the last interval has processed nothing, Eq. 4.9 says nothing and the target itself is asked
 for; the PD controller stays as it is where the whole period has no result. The slack starts at `initial_slack`. ADWIN
-is told delays in units of g: on bursty delays it then keeps R_stat to some hundred tuples, and the slack, which never
-exceeds the largest delay in R_stat, cannot follow a target near 1.
+is told delays as shares of the largest one (`published_delays.py`).
+
+To ask for 1 wherever the last interval has processed nothing and the period is short of its target is another reading
+of Eq. 4.9. Then the slack stays at the largest delay once it is there: at a target of .999 the model waits as long as
+Max-K-slack on D_syn, as published, but for seconds on the soccer streams at .99, where one was published. What is here
+waits the least of the two.
 
 References: 004 §4.2.2-4.2.5, 003 §IV.
 """
@@ -32,9 +36,9 @@ import numpy.typing as npt
 
 from slackwater.disorder.controllers import Arrived, Measured
 from slackwater.disorder.quality.coverage_model import smallest_slack
-from slackwater.disorder.quality.delays import DelayHistogram
 from slackwater.disorder.quality.pd import FOR_JOINS, PdController
 from slackwater.disorder.quality.productivity import ProductivityProfiler, Profile
+from slackwater.disorder.quality.published_delays import DelaysAsShares
 from slackwater.disorder.quality.recall_model import instant_requirement, recalls, selectivity_ratio
 from slackwater.disorder.quality.steady import Pace
 from slackwater.model.batch import TS
@@ -99,7 +103,7 @@ class ModelRecall:
         self.requirement = target.target
         """The recall that the present interval must have."""
         self._sizes = ResultSizes(round((target.over - pace.interval) / pace.interval))
-        self._delays = DelayHistogram(pace.granularity, max(1, len(windows)), most_values=MOST_DELAYS)
+        self._delays = DelaysAsShares(pace.granularity, max(1, len(windows)), most_values=MOST_DELAYS)
 
     def learn(self, arrived: Arrived) -> None:
         self._delays.absorb(arrived.stream, arrived.words[TS], arrived.behind)

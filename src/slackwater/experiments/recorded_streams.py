@@ -1,0 +1,79 @@
+"""Recorded streams as workloads, where somebody has them.
+
+Invariant: nothing is shipped and nothing made up. Without the recording a stage is refused with a sentence that says
+where it was looked for; with it, rows are taken as they stand.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from slackwater.model.errors import UsageError
+from slackwater.sources.files import StreamFile, read_streams
+from slackwater.workloads import Workload
+
+FOLDER = "SLACKWATER_DATA"
+"""The environment variable that names the folder of recordings; by default `shared/data` beside the repository."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Which rows of which file are the streams of a query."""
+
+    file: str
+    streams: tuple[str, ...]
+    """`NAME?column=value&...`, as on the command line but for the file."""
+    query: str
+
+
+MARKETS = (
+    "SELECT a.price AS spot, b.price AS future FROM spot AS a [RANGE 100 MS], usdm AS b [RANGE 100 MS]"
+    " WHERE a.asset = b.asset"
+)
+MESSAGES = "SELECT a.seq AS seq FROM a [RANGE 2 SECONDS], b [RANGE 2 SECONDS] WHERE a.seq = b.seq"
+
+
+def _devices(left: str, right: str) -> Recording:
+    return Recording("ooo_umts", (f"a?stream={left}", f"b?stream={right}"), MESSAGES)
+
+
+RECORDINGS = {
+    "binance": Recording(
+        "binance_hft",
+        (
+            "spot?stream=spot:btcusdt&stream=spot:ethusdt",
+            "usdm?stream=usdm:btcusdt&stream=usdm:ethusdt",
+        ),
+        MARKETS,
+    ),
+    "umts 2, 7": _devices("dev_2", "dev_7"),
+    "umts 14, 16": _devices("dev_14", "dev_16"),
+}
+"""Trades and quotes of one asset on two markets within 100 ms; equally numbered messages of two devices within 2 s."""
+
+
+def folder_of_recordings() -> Path:
+    """Where recordings are looked for."""
+    return Path(os.environ.get(FOLDER, Path(__file__).parents[4] / "shared" / "data"))
+
+
+def recorded(name: str) -> Workload:
+    """A recording as a workload; refused where it is absent.
+
+    >>> from unittest import mock
+    >>> with mock.patch.dict(os.environ, {FOLDER: "/nowhere"}):
+    ...     recorded("binance")
+    Traceback (most recent call last):
+    slackwater.model.errors.UsageError: recorded streams are absent: no binance_hft.parquet in /nowhere; set ...
+    """
+    recording = RECORDINGS[name]
+    path = folder_of_recordings() / f"{recording.file}.parquet"
+    if not path.exists():
+        raise UsageError(f"recorded streams are absent: no {path.name} in {path.parent}; set {FOLDER} to their folder")
+    files = []
+    for stream in recording.streams:
+        alias, _, rows = stream.partition("?")
+        files.append(StreamFile.parse(f"{alias}={path}?{rows}"))
+    return Workload(name, read_streams(files)[0], recording.query)
