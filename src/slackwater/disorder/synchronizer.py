@@ -1,0 +1,125 @@
+"""A synchronizer: the part of a release that stands behind slack buffers, with the state of a release.
+
+Invariant: what it is given leaves in exactly one run; tuples in time leave in event-time order. It asks no controller:
+K has been dealt with in front of it, once for all nodes of a query.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from slackwater.disorder import state as st
+from slackwater.disorder.controllers import FixedSlack
+from slackwater.disorder.release import Release, ReleaseSpec
+from slackwater.disorder.run import Run
+from slackwater.disorder.synchronizing import hold_for_promises, synchronize_each
+from slackwater.model.batch import Words
+
+
+@dataclass(frozen=True)
+class Arriving:
+    """What reaches a node, in order of arrival; `place` numbers it for the whole query.
+
+    A negative stream is a promise, as in `state.Incoming`.
+    """
+
+    stream: Words
+    words: Words
+    delay: Words
+    clock: Words
+    moment: Words
+    place: Words
+    end: int
+    """A place behind all others of the same stretch."""
+    ending: bool
+
+    def take(self, index: Words) -> Arriving:
+        """Those at these positions, in this order."""
+        return Arriving(
+            self.stream[index], self.words[:, index], self.delay[index], self.clock[index], self.moment[index],
+            self.place[index], self.end, self.ending,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Synchronized:
+    """A run, and what a node above is told of it."""
+
+    run: Run
+    place: Words
+    """Of what let each tuple of the run out."""
+    end: int
+    progress: Arriving
+    """Promises of the node's own output: where the frontier moved to."""
+
+
+class Synchronizer(Release):
+    """Brings the inputs of one node into event-time order.
+
+    >>> node = Synchronizer(streams=2, rows=2, discipline="tuple")
+    >>> stream, ts = np.array([0, 1, 0, ~1]), np.array([3, 1, 4, 9])
+    >>> none = np.zeros(4, np.int64)
+    >>> came = Arriving(stream, np.stack([ts, none]), none, ts, none, np.arange(4), 4, False)
+    >>> synchronized = node.take(came)
+    >>> synchronized.run.ts.tolist(), synchronized.place.tolist(), synchronized.progress.words.tolist()
+    ([1, 3, 4], [1, 3, 3], [[1, 4]])
+    """
+
+    def __init__(self, streams: int, rows: int, discipline: Literal["tuple", "epoch"]) -> None:
+        super().__init__(ReleaseSpec(streams, rows, discipline), FixedSlack(0))
+
+    def take(self, came: Arriving) -> Synchronized:
+        """Let out what may be processed now; everything, where the input is ending."""
+        count = len(came.stream)
+        self._make_room(count)
+        out = st.room(self.held + count, self.spec.rows)
+        let_out, reached = np.empty((2, count), np.int64)
+        new = st.Incoming(came.stream, np.ascontiguousarray(came.words), came.delay, came.clock, came.moment)
+        loop = synchronize_each if self.spec.discipline == "tuple" else hold_for_promises
+        before = int(self._clock.scalars[st.FRONTIER])
+        n = loop(new, came.ending, self._clock, self._held, out, let_out, reached)
+        self._ended = self._ended or came.ending
+        each = np.diff(let_out, prepend=0)
+        place = np.append(np.repeat(came.place, each), np.full(n - int(each.sum()), came.end))
+        moved = np.flatnonzero(np.diff(reached, prepend=before))
+        return Synchronized(self._run(out, n, came.ending), place, came.end, _promised(came, moved, reached))
+
+    def held_of(self, streams: Words) -> int:
+        """Tuples of these inputs that are held."""
+        held = self._held_columns()
+        return int(np.count_nonzero(np.isin(held["stream"], streams)))
+
+
+def merged(first: Arriving, second: Arriving) -> Arriving:
+    """Both by their places; what the first has at a place comes before what the second has there."""
+    stream = np.concatenate([first.stream, second.stream])
+    rows = max(first.words.shape[0], second.words.shape[0])
+    both = Arriving(
+        stream,
+        np.concatenate([_with_rows(first.words, rows), _with_rows(second.words, rows)], axis=1),
+        np.concatenate([first.delay, second.delay]),
+        np.concatenate([first.clock, second.clock]),
+        np.concatenate([first.moment, second.moment]),
+        np.concatenate([first.place, second.place]),
+        max(first.end, second.end),
+        first.ending or second.ending,
+    )
+    return both.take(np.argsort(both.place, kind="stable"))
+
+
+def _promised(came: Arriving, moved: Words, reached: Words) -> Arriving:
+    """The frontier as promises of input 0 of whatever stands above, at the places where it moved."""
+    nothing = np.zeros(len(moved), np.int64)
+    return Arriving(
+        ~nothing, reached[np.newaxis, moved], nothing, came.clock[moved], came.moment[moved], came.place[moved],
+        came.end, came.ending,
+    )  # fmt: skip
+
+
+def _with_rows(words: Words, rows: int) -> Words:
+    """The same tuples with as many rows; what is new is 0."""
+    missing = rows - words.shape[0]
+    return words if missing == 0 else np.vstack([words, np.zeros((missing, words.shape[1]), np.int64)])

@@ -1,0 +1,91 @@
+"""A tree of joins as an operator: its nodes climb over a run one after the other, and the last one makes the results.
+
+Invariant: a raw tuple has its fate at the node that reads it; the pieces a run is cut into change nothing, for every
+node takes what comes in the order in which it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from slackwater.disorder.run import Run
+from slackwater.disorder.synchronizer import Arriving
+from slackwater.kernel import Change
+from slackwater.operators.join.operator import JoinOperator, WindowJoin
+from slackwater.operators.node import BELOW, Node, together
+from slackwater.operators.output import Output
+
+PIECE = 2048
+"""Tuples that climb together: enough that the way costs little, few enough that combinations do not pile up."""
+
+
+class TreeOperator:
+    """The mutable half of `JoinTree`. `stand_behind` says how tuples are released before anything is processed."""
+
+    def __init__(self, whole: WindowJoin, joins: Iterable[WindowJoin], encode_text: Callable[[str], int]) -> None:
+        self.whole, self._encode_text = whole, encode_text
+        self._operators = [JoinOperator(join, encode_text) for join in joins]
+        self._nodes: list[Node] = []
+
+    def stand_behind(self, discipline: Literal["tuple", "epoch"]) -> None:
+        """Give every node its synchronizer."""
+        self._nodes = [
+            Node(
+                operator, (BELOW if n > 1 else 0, n), operator.spec.rows, self.whole.rows, discipline
+            )
+            for n, operator in enumerate(self._operators, 1)
+        ]
+
+    def climb(self, run: Run) -> Iterator[tuple[Run, Run]]:
+        """Pieces of a run whose streams are apart, as the last node is to process each, and the raw tuples whose fate is
+        known with it, each with the frontier it met at its own node."""
+        size = max(1, len(run)) if run.ended else PIECE
+        for begin in range(0, max(1, len(run)), size):
+            yield self._climb(run, begin, min(begin + size, len(run)))
+
+    def _climb(self, run: Run, begin: int, end: int) -> tuple[Run, Run]:
+        below: Arriving | None = None
+        fates = []
+        for node in self._nodes:
+            synchronized = node.let_in(run, begin, end, below)
+            fates.append(node.raw_part(synchronized.run))
+            if node is not self._nodes[-1]:
+                below = node.made_of(synchronized)
+        top = replace(synchronized.run, largest=run.largest, now=run.now)
+        return top, replace(together(fates), largest=run.largest, now=run.now)
+
+    def process(self, run: Run, ordered: bool) -> Iterator[Output]:
+        """What the last node makes of a run that has climbed up to it."""
+        yield from self._operators[-1].process(run, ordered)
+
+    @property
+    def frontier(self) -> int:
+        """Where the last node stands."""
+        return self._nodes[-1].synchronizer.frontier
+
+    @property
+    def held(self) -> int:
+        """Raw tuples in the synchronizers."""
+        return sum(node.held for node in self._nodes)
+
+    @property
+    def retained(self) -> int:
+        """Tuples and combinations in the windows of all nodes."""
+        return sum(operator.retained for operator in self._operators)
+
+    def changes(self) -> list[Change]:
+        """The changes of every node, under its number."""
+        return [
+            replace(entry, cell=f"{n}/{entry.cell}") for n, node in enumerate(self._nodes, 1) for entry in node.changes()
+        ]
+
+    def restore(self, entries: list[Change]) -> None:
+        """Take over persisted state."""
+        for n, node in enumerate(self._nodes, 1):
+            mine = [entry for entry in entries if entry.cell.partition("/")[0] == str(n)]
+            if mine:
+                node.restore([replace(entry, cell=entry.cell.partition("/")[2]) for entry in mine])
