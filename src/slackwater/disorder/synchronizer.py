@@ -15,7 +15,7 @@ from slackwater.disorder import state as st
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.disorder.release import Release, ReleaseSpec
 from slackwater.disorder.run import Run
-from slackwater.disorder.synchronizing import hold_for_promises, synchronize_each
+from slackwater.disorder.synchronizing import Last, hold_for_promises, synchronize_each
 from slackwater.model.batch import Words
 
 
@@ -32,15 +32,13 @@ class Arriving:
     clock: Words
     moment: Words
     place: Words
-    end: int
-    """A place behind all others of the same stretch."""
-    ending: bool
+    last: Last
 
     def take(self, index: Words) -> Arriving:
         """Those at these positions, in this order."""
         return Arriving(
             self.stream[index], self.words[:, index], self.delay[index], self.clock[index], self.moment[index],
-            self.place[index], self.end, self.ending,
+            self.place[index], self.last,
         )  # fmt: skip
 
 
@@ -51,7 +49,6 @@ class Synchronized:
     run: Run
     place: Words
     """Of what let each tuple of the run out."""
-    end: int
     progress: Arriving
     """Promises of the node's own output: where the frontier moved to."""
 
@@ -62,7 +59,7 @@ class Synchronizer(Release):
     >>> node = Synchronizer(streams=2, rows=2, discipline="tuple")
     >>> stream, ts = np.array([0, 1, 0, ~1]), np.array([3, 1, 4, 9])
     >>> none = np.zeros(4, np.int64)
-    >>> came = Arriving(stream, np.stack([ts, none]), none, ts, none, np.arange(4), 4, False)
+    >>> came = Arriving(stream, np.stack([ts, none]), none, ts, none, np.arange(4), Last(4, 9, 0, False))
     >>> synchronized = node.take(came)
     >>> synchronized.run.ts.tolist(), synchronized.place.tolist(), synchronized.progress.words.tolist()
     ([1, 3, 4], [1, 3, 3], [[1, 4]])
@@ -80,12 +77,12 @@ class Synchronizer(Release):
         new = st.Incoming(came.stream, np.ascontiguousarray(came.words), came.delay, came.clock, came.moment)
         loop = synchronize_each if self.spec.discipline == "tuple" else hold_for_promises
         before = int(self._clock.scalars[st.FRONTIER])
-        n = loop(new, came.ending, self._clock, self._held, out, let_out, reached)
-        self._ended = self._ended or came.ending
+        n = loop(new, came.last, self._clock, self._held, out, let_out, reached)
+        self._ended = self._ended or came.last.ending
         each = np.diff(let_out, prepend=0)
-        place = np.append(np.repeat(came.place, each), np.full(n - int(each.sum()), came.end))
+        place = np.append(np.repeat(came.place, each), np.full(n - int(each.sum()), came.last.place))
         moved = np.flatnonzero(np.diff(reached, prepend=before))
-        return Synchronized(self._run(out, n, came.ending), place, came.end, _promised(came, moved, reached))
+        return Synchronized(self._run(out, n, came.last.ending), place, _promised(came, moved, reached))
 
     def held_of(self, streams: Words) -> int:
         """Tuples of these inputs that are held."""
@@ -104,8 +101,7 @@ def merged(first: Arriving, second: Arriving) -> Arriving:
         np.concatenate([first.clock, second.clock]),
         np.concatenate([first.moment, second.moment]),
         np.concatenate([first.place, second.place]),
-        max(first.end, second.end),
-        first.ending or second.ending,
+        second.last,
     )
     return both.take(np.argsort(both.place, kind="stable"))
 
@@ -115,7 +111,7 @@ def _promised(came: Arriving, moved: Words, reached: Words) -> Arriving:
     nothing = np.zeros(len(moved), np.int64)
     return Arriving(
         ~nothing, reached[np.newaxis, moved], nothing, came.clock[moved], came.moment[moved], came.place[moved],
-        came.end, came.ending,
+        came.last,
     )  # fmt: skip
 
 

@@ -9,6 +9,8 @@ that share one K.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from slackwater.compiled import in_place
 from slackwater.disorder.epoch_release import let_out_up_to, pass_on
 from slackwater.disorder.held import hold
@@ -18,9 +20,18 @@ from slackwater.model.batch import TS, Words
 from slackwater.model.time import AFTER_ALL
 
 
+class Last(NamedTuple):
+    """How a stretch ends: a place behind all others, the largest clock, the moment, and whether the input ends too."""
+
+    place: int
+    clock: int
+    moment: int
+    ending: bool
+
+
 @in_place
 def synchronize_each(
-    new: Incoming, ending: bool, clock: Clockwork, held: Buffers, out: Room, let_out: Words, reached: Words
+    new: Incoming, last: Last, clock: Clockwork, held: Buffers, out: Room, let_out: Words, reached: Words
 ) -> int:
     """Tuple release: Alg. 3.1 for every tuple that comes, and T-join of Alg. 4.6. Returns how many are let out.
 
@@ -39,15 +50,18 @@ def synchronize_each(
             clock.scalars[FRONTIER] = max(clock.scalars[FRONTIER], t)
         else:
             hold(clock, held, m + s, new, i, new.delay[i])
-        if not ending:
+        if not last.ending:
             n_out = synchronize(clock, m, False, held, out, n_out)
         let_out[i], reached[i] = n_out, clock.scalars[FRONTIER]
-    return synchronize(clock, m, True, held, out, n_out) if ending else n_out
+    if last.ending:
+        clock.scalars[LARGEST], clock.scalars[NOW] = last.clock, last.moment
+        n_out = synchronize(clock, m, True, held, out, n_out)
+    return n_out
 
 
 @in_place
 def hold_for_promises(
-    new: Incoming, ending: bool, clock: Clockwork, held: Buffers, out: Room, let_out: Words, reached: Words
+    new: Incoming, last: Last, clock: Clockwork, held: Buffers, out: Room, let_out: Words, reached: Words
 ) -> int:
     """Epoch release: the frontier is the smallest promise, and all that is held up to it is let out, sorted."""
     n_out = 0
@@ -67,4 +81,7 @@ def hold_for_promises(
         else:
             hold(clock, held, 0, new, i, new.delay[i])
         let_out[i], reached[i] = n_out, clock.scalars[FRONTIER]
-    return let_out_up_to(clock, AFTER_ALL, clock.scalars[FRONTIER], held, out, n_out) if ending else n_out
+    if last.ending:
+        clock.scalars[LARGEST], clock.scalars[NOW] = last.clock, last.moment
+        n_out = let_out_up_to(clock, AFTER_ALL, clock.scalars[FRONTIER], held, out, n_out)
+    return n_out

@@ -14,6 +14,7 @@ import numpy as np
 
 from slackwater.disorder.run import Run
 from slackwater.disorder.synchronizer import Arriving, Synchronized, Synchronizer, merged
+from slackwater.disorder.synchronizing import Last
 from slackwater.kernel import Change
 from slackwater.model.batch import Words
 from slackwater.operators.output import Output, joined
@@ -50,10 +51,10 @@ class Node:
         stream = run.stream[begin:end]
         mine = np.isin(np.where(stream < 0, ~stream, stream), self._inputs)
         index = begin + np.flatnonzero(mine)
-        ending = run.ended and end == len(run)
+        last = Last(end, run.largest, run.now, run.ended and end == len(run))
         raw = Arriving(
             self._numbered(run.stream[index]), run.words[:, index], run.delay[index], run.clock[index],
-            run.moment[index], index, end, ending,
+            run.moment[index], index, last,
         )  # fmt: skip
         came = raw if below is None else merged(below, raw)
         missing = self._rows - came.words.shape[0]
@@ -89,8 +90,8 @@ class Node:
             np.append(run.delay, 0)[output.by],
             np.append(run.clock, run.largest)[output.by],
             np.append(run.moment, run.now)[output.by],
-            np.append(synchronized.place, synchronized.end)[output.by],
-            synchronized.end, run.ended,
+            np.append(synchronized.place, synchronized.progress.last.place)[output.by],
+            synchronized.progress.last,
         )  # fmt: skip
         return merged(results, synchronized.progress)
 
