@@ -39,6 +39,17 @@ class JoinTree:
 
     whole: WindowJoin
     nodes: tuple[WindowJoin, ...]
+    carried: tuple[tuple[Place, ...], ...]
+    """Per node, what its combinations hold from FIRST_COLUMN on; the lowest one reads raw tuples as they are."""
+
+    def keys_of(self, node: int) -> list[tuple[Place, Place]]:
+        """The equalities of a node, counted from 0, as places of raw streams: in the combination, in what joins it."""
+        place = {row: place for place, row in _left_rows(node + 1, self.carried[node]).items()}
+        return [(place[eq.left_row], (node + 1, eq.right_row)) for eq in self.nodes[node].equalities]
+
+    def conditions_of(self, node: int) -> tuple[Expr, ...]:
+        """The conditions of a node, counted from 0, as the m-way join has them."""
+        return _at(self.whole, node + 1)
 
     @property
     def streams(self) -> int:
@@ -84,7 +95,10 @@ def left_deep(whole: WindowJoin) -> JoinTree:
         read = {left for left, _ in keys[n]} | times[n]
         read |= {(s, row) for s, name, row in whole.columns if any((s, name) in columns_of(c) for c in _at(whole, n))}
         carried[n] = tuple(sorted(place for place in {*read, *carried[n + 1]} if place[0] < n))
-    return JoinTree(whole, tuple(_node(whole, n, keys[n], carried) for n in range(1, last + 1)))
+    nodes = range(1, last + 1)
+    return JoinTree(
+        whole, tuple(_node(whole, n, keys[n], carried) for n in nodes), tuple(carried[n] for n in nodes)
+    )
 
 
 def _keys(whole: WindowJoin) -> dict[int, list[tuple[Place, int]]]:
@@ -111,7 +125,7 @@ def _at(whole: WindowJoin, n: int) -> tuple[Expr, ...]:
 def _node(
     whole: WindowJoin, n: int, keys: list[tuple[Place, int]], carried: dict[int, tuple[Place, ...]]
 ) -> WindowJoin:
-    left_row = {place: place[1] if n == 1 else FIRST_COLUMN + at for at, place in enumerate(carried[n])}
+    left_row = _left_rows(n, carried[n])
     members = range(n) if n > 1 else ()
     inside = tuple(_not_older(member, whole.windows[member]) for member in members)
     columns = [(0, _name(member, TIME), left_row[member, TS]) for member in members] + [(1, TIME, TS)]
@@ -131,6 +145,11 @@ def _node(
         max(whole.rows, FIRST_COLUMN + len(carried[n]) if n > 1 else 0),
         top and whole.counted,
     )
+
+
+def _left_rows(n: int, carried: tuple[Place, ...]) -> dict[Place, int]:
+    """The row in which the left input of node n has each place."""
+    return {place: place[1] if n == 1 else FIRST_COLUMN + at for at, place in enumerate(carried)}
 
 
 def _not_older(member: int, window: int) -> Expr:
