@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from slackwater.disorder.admission import Admission
 from slackwater.disorder.controllers import Bookkeeper, SlackController
+from slackwater.disorder.quality.annotated import AnnotatedProfiler
 from slackwater.disorder.quality.error_windows import WindowWatcher
 from slackwater.disorder.quality.published_recall import Profiled
 from slackwater.disorder.release import Release, ReleaseSpec
@@ -105,12 +106,14 @@ class Pipeline:
             self._tree.stand_behind(discipline.discipline)
         self._ordered = epochs.each_tuple or spec.needs_order
         self._ledger: JoinLedger | None = None
-        if isinstance(controller, Bookkeeper) and isinstance(operator, JoinOperator):
+        if isinstance(controller, Bookkeeper) and isinstance(operator, JoinOperator | TreeOperator):
             span = controller.memory + 2 * controller.retention + 2 * max(operator.spec.windows)
             width = max(controller.interval, span // MOST_STRETCHES)
             stretches = 1 << (span // width + 64).bit_length()
             self._ledger = operator.keep_books(controller.retention, width, stretches)
             controller.books = self._ledger
+        if isinstance(controller, Profiled) and self._tree is not None:
+            controller.profiler = AnnotatedProfiler.in_place_of(controller.profiler)
         self._profiler = controller.profiler if isinstance(controller, Profiled) else None
         if isinstance(controller, WindowWatcher) and isinstance(operator, AggregateOperator):
             controller.watch(operator.spec.watched)
@@ -175,7 +178,7 @@ class Pipeline:
         if self._ledger is not None:
             self._ledger.take(fates)
         if self._profiler is not None and made is not None:
-            self._profiler.note(run, made[:-1])
+            self._profiler.note(run, made[:-1], fates)
 
     def take_ahead(self) -> list[Batch]:
         """The tuples rejected since the last call."""

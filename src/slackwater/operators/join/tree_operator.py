@@ -15,6 +15,8 @@ import numpy as np
 from slackwater.disorder.run import Run
 from slackwater.disorder.synchronizer import Arriving
 from slackwater.kernel import Change
+from slackwater.model.batch import Words
+from slackwater.operators.join.accounts import JoinLedger
 from slackwater.operators.join.operator import JoinOperator, WindowJoin
 from slackwater.operators.node import BELOW, Node, together
 from slackwater.operators.output import Output
@@ -27,16 +29,21 @@ class TreeOperator:
     """The mutable half of `JoinTree`. `stand_behind` says how tuples are released before anything is processed."""
 
     def __init__(self, whole: WindowJoin, joins: Iterable[WindowJoin], encode_text: Callable[[str], int]) -> None:
-        self.whole, self._encode_text = whole, encode_text
+        self.spec, self._encode_text = whole, encode_text
         self._operators = [JoinOperator(join, encode_text) for join in joins]
         self._nodes: list[Node] = []
+
+    def keep_books(self, retention: int, width: int, stretches: int) -> JoinLedger:
+        """The books of the whole tree. Its nodes persist their raw tuples for them, combinations need not be kept."""
+        ledger = JoinOperator(self.spec, self._encode_text).ledger(retention, width, stretches, price_all=True)
+        for n, operator in enumerate(self._operators, 1):
+            operator.remember_for(_OfNode(ledger, _inputs(n), self.spec.rows))
+        return ledger
 
     def stand_behind(self, discipline: Literal["tuple", "epoch"]) -> None:
         """Give every node its synchronizer."""
         self._nodes = [
-            Node(
-                operator, (BELOW if n > 1 else 0, n), operator.spec.rows, self.whole.rows, discipline
-            )
+            Node(operator, _inputs(n), operator.spec.rows, self.spec.rows, discipline)
             for n, operator in enumerate(self._operators, 1)
         ]
 
@@ -89,3 +96,20 @@ class TreeOperator:
             mine = [entry for entry in entries if entry.cell.partition("/")[0] == str(n)]
             if mine:
                 node.restore([replace(entry, cell=entry.cell.partition("/")[2]) for entry in mine])
+
+
+class _OfNode:
+    """What a node of the tree remembers for the books: raw tuples alone."""
+
+    def __init__(self, ledger: JoinLedger, inputs: tuple[int, int], raw_rows: int) -> None:
+        self._ledger, self._inputs, self._raw_rows = ledger, inputs, raw_rows
+        self.retention: Words = np.where(np.array(inputs) == BELOW, 0, ledger.retention)
+
+    def put_back(self, stream: int, words: Words) -> None:
+        if self._inputs[stream] != BELOW:
+            self._ledger.put_back(self._inputs[stream], words[: self._raw_rows])
+
+
+def _inputs(n: int) -> tuple[int, int]:
+    """What node n joins: what the node below makes, or stream 0, and stream n."""
+    return (BELOW if n > 1 else 0, n)
