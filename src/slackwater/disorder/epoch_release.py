@@ -97,7 +97,10 @@ def release_apart(
 
 @inner
 def promise_all(clock: Clockwork, out: Room, n_out: int) -> int:
-    """After an epoch: every stream has nothing left that is older than its clock, less the slack."""
+    """After an epoch: every stream has nothing left that is older than its clock, less the slack.
+
+    In the order of the streams, and also where nothing has moved: whoever hears the promise knows that the epoch ends.
+    """
     slow = slowest(clock.clocks, clock.idle)
     for k in range(len(clock.clocks)):
         bound = slow if clock.idle[k] == 1 else clock.clocks[k]

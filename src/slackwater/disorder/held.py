@@ -39,13 +39,11 @@ def let_out(clock: Clockwork, held: Buffers, slot: int, cutoff: int, out: Room, 
 
 @inner
 def promise(clock: Clockwork, k: int, ts: int, out: Room, n_out: int) -> int:
-    """Write into the run that stream k has nothing older than this any more, unless it is known already."""
-    if ts <= clock.promised[k]:
-        return n_out
-    clock.promised[k] = ts
+    """Write into the run that stream k has nothing older than this any more; a promise is never taken back."""
+    clock.promised[k] = max(clock.promised[k], ts)
     for r in range(out.words.shape[0]):
         out.words[r, n_out] = 0
-    out.words[TS, n_out] = ts
+    out.words[TS, n_out] = clock.promised[k]
     out.stream[n_out], out.delay[n_out] = ~k, 0
     out.cutoff[n_out], out.clock[n_out] = BEFORE_ALL, clock.scalars[LARGEST]
     out.moment[n_out] = clock.scalars[NOW]

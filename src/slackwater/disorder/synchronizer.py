@@ -7,7 +7,6 @@ K has been dealt with in front of it, once for all nodes of a query.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -56,7 +55,7 @@ class Synchronized:
 class Synchronizer(Release):
     """Brings the inputs of one node into event-time order.
 
-    >>> node = Synchronizer(streams=2, rows=2, discipline="tuple")
+    >>> node = Synchronizer(ReleaseSpec(streams=2, rows=2, discipline="tuple"))
     >>> stream, ts = np.array([0, 1, 0, ~1]), np.array([3, 1, 4, 9])
     >>> none = np.zeros(4, np.int64)
     >>> came = Arriving(stream, np.stack([ts, none]), none, ts, none, np.arange(4), Last(4, 9, 0, False))
@@ -65,8 +64,8 @@ class Synchronizer(Release):
     ([1, 3, 4], [1, 3, 3], [[1, 4]])
     """
 
-    def __init__(self, streams: int, rows: int, discipline: Literal["tuple", "epoch"]) -> None:
-        super().__init__(ReleaseSpec(streams, rows, discipline), FixedSlack(0))
+    def __init__(self, spec: ReleaseSpec) -> None:
+        super().__init__(spec, FixedSlack(0))
 
     def take(self, came: Arriving) -> Synchronized:
         """Let out what may be processed now; everything, where the input is ending."""

@@ -63,7 +63,11 @@ def synchronize_each(
 def hold_for_promises(
     new: Incoming, last: Last, clock: Clockwork, held: Buffers, out: Room, let_out: Words, reached: Words
 ) -> int:
-    """Epoch release: the frontier is the smallest promise, and all that is held up to it is let out, sorted."""
+    """Epoch release: the frontier is the smallest promise, and all that is held up to it is let out, sorted.
+
+    Promises come when an epoch ends. Until then what lies at the frontier is held, so that late tuples of the same
+    epoch stand in their windows before it, however the epoch was put together.
+    """
     n_out = 0
     for i in range(len(new.stream)):
         s, t = new.stream[i], new.words[TS, i]
@@ -76,7 +80,7 @@ def hold_for_promises(
                 bound = min(bound, clock.promised[k])
             clock.scalars[FRONTIER] = max(frontier, bound)
             n_out = let_out_up_to(clock, clock.scalars[FRONTIER], frontier, held, out, n_out)
-        elif t <= frontier:
+        elif t < frontier:
             n_out = pass_on(clock, new, i, new.delay[i], out, n_out)
         else:
             hold(clock, held, 0, new, i, new.delay[i])

@@ -53,7 +53,7 @@ def release_each(
             if clock.idle[k] == 1:
                 slow = slowest(clock.clocks, clock.idle)
                 n_out = let_go(clock, k, slow, policy.apart, held, out, n_out)
-                if policy.apart and slow != BEFORE_ALL:
+                if policy.apart and slow - clock.scalars[SLACK] > clock.promised[k] and slow != BEFORE_ALL:
                     n_out = promise(clock, k, slow - clock.scalars[SLACK], out, n_out)
             elif k == s and moved:
                 n_out = let_go(clock, k, clock.clocks[k], policy.apart, held, out, n_out)

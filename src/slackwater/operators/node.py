@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from slackwater.disorder.release import ReleaseSpec
 from slackwater.disorder.run import Run
 from slackwater.disorder.synchronizer import Arriving, Synchronized, Synchronizer, merged
 from slackwater.disorder.synchronizing import Last
@@ -39,12 +40,11 @@ class Node:
     What goes up has its event time in row TS, nothing in row ROW, and the operator's columns from FIRST_COLUMN on.
     """
 
-    def __init__(
-        self, operator: Made, inputs: tuple[int, ...], rows: int, raw_rows: int, discipline: Literal["tuple", "epoch"]
-    ) -> None:
+    def __init__(self, operator: Made, inputs: tuple[int, ...], rows: int, raw: ReleaseSpec) -> None:
+        """`raw` says how tuples of raw streams are released in front of all nodes."""
         self.operator = operator
-        self.synchronizer = Synchronizer(len(inputs), rows, discipline)
-        self._inputs, self._rows, self._raw_rows = np.array(inputs, np.int64), rows, raw_rows
+        self.synchronizer = Synchronizer(replace(raw, streams=len(inputs), rows=rows, apart=False, part_rows=()))
+        self._inputs, self._rows, self._raw_rows = np.array(inputs, np.int64), rows, raw.rows
 
     def let_in(self, run: Run, begin: int, end: int, below: Arriving | None) -> Synchronized:
         """Take a piece of a run whose streams are apart, and what the node below has made of the same piece."""

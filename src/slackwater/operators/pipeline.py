@@ -103,7 +103,7 @@ class Pipeline:
             apart=self._tree is not None,
         )
         if self._tree is not None:
-            self._tree.stand_behind(discipline.discipline)
+            self._tree.stand_behind(discipline)
         self._ordered = epochs.each_tuple or spec.needs_order
         self._ledger: JoinLedger | None = None
         if isinstance(controller, Bookkeeper) and isinstance(operator, JoinOperator | TreeOperator):
@@ -153,7 +153,7 @@ class Pipeline:
                 yield from self._make(top, fates)
 
     def _make(self, run: Run, fates: Run) -> Iterator[Emission]:
-        """Have the operator process a run; `fates` holds the raw tuples whose fate is known now, which may be others."""
+        """Have the operator process a run; `fates` has the raw tuples whose fate is known now, which may be others."""
         is_late = fates.late
         n_late = int(np.count_nonzero(is_late))
         self._counts["late"] += n_late

@@ -11,7 +11,6 @@ from slackwater.model.quality import NoWait
 from slackwater.model.time import format_duration
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.join.operator import WindowJoin
-from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.join.probing import (
     ANY_KEY,
     COND_BEGIN,
@@ -22,6 +21,7 @@ from slackwater.operators.join.probing import (
     STREAM,
     ProbePlan,
 )
+from slackwater.operators.join.tree import JoinTree
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 
 

@@ -82,7 +82,9 @@ def _plan_join(query: JoinQuery, counted: bool) -> PhysicalPlan:
         counted,
     )
     outputs = tuple(_join_output(query, item, emitted) for item in selected)
-    return PhysicalPlan(query, inputs, _shaped(operator, query.options.shape), outputs, emitted, query.quality, query.options)
+    return PhysicalPlan(
+        query, inputs, _shaped(operator, query.options.shape), outputs, emitted, query.quality, query.options
+    )
 
 
 def _shaped(join: WindowJoin, shape: str) -> WindowJoin | JoinTree:

@@ -126,7 +126,7 @@ class _EpochNode(_Node):
     """The frontier is the smaller promise of the two sides."""
 
     def take(self, side: int, e: Combination) -> None:
-        if newest(e) <= self.frontier:
+        if newest(e) < self.frontier:
             self.process(side, e, self.frontier)
         else:
             self.waiting[side].append(e)

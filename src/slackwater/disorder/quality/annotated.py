@@ -52,7 +52,7 @@ class AnnotatedProfiler:
         self._most = 0.0
 
     def note(self, run: Run, made: Floats, fates: Run | None = None) -> None:
-        """A run that the last node has processed, the results of each of its tuples, and raw tuples with their fates."""
+        """A run that the last node has processed, its tuples' results, and raw tuples with their fates."""
         assert fates is not None
         self._note_fates(fates)
         self._note_made(run.ts[made > 0], bins_of(run.delay[made > 0], self.granularity), made[made > 0])

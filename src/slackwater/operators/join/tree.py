@@ -96,9 +96,7 @@ def left_deep(whole: WindowJoin) -> JoinTree:
         read |= {(s, row) for s, name, row in whole.columns if any((s, name) in columns_of(c) for c in _at(whole, n))}
         carried[n] = tuple(sorted(place for place in {*read, *carried[n + 1]} if place[0] < n))
     nodes = range(1, last + 1)
-    return JoinTree(
-        whole, tuple(_node(whole, n, keys[n], carried) for n in nodes), tuple(carried[n] for n in nodes)
-    )
+    return JoinTree(whole, tuple(_node(whole, n, keys[n], carried) for n in nodes), tuple(carried[n] for n in nodes))
 
 
 def _keys(whole: WindowJoin) -> dict[int, list[tuple[Place, int]]]:
@@ -161,7 +159,9 @@ def _not_older(member: int, window: int) -> Expr:
 def _renamed(expr: Expr, n: int) -> Expr:
     """A condition of the m-way join over the two inputs of node n."""
     if isinstance(expr, Column):
-        return Column(1, expr.name, expr.kind) if expr.stream == n else Column(0, _name(expr.stream, expr.name), expr.kind)
+        return (
+            Column(1, expr.name, expr.kind) if expr.stream == n else Column(0, _name(expr.stream, expr.name), expr.kind)
+        )
     if isinstance(expr, Call):
         return Call(expr.op, tuple(_renamed(arg, n) for arg in expr.args), expr.kind)
     return expr

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 
+from slackwater.disorder.release import ReleaseSpec
 from slackwater.disorder.run import Run
 from slackwater.disorder.synchronizer import Arriving
 from slackwater.kernel import Change
@@ -40,16 +40,15 @@ class TreeOperator:
             operator.remember_for(_OfNode(ledger, _inputs(n), self.spec.rows))
         return ledger
 
-    def stand_behind(self, discipline: Literal["tuple", "epoch"]) -> None:
-        """Give every node its synchronizer."""
+    def stand_behind(self, raw: ReleaseSpec) -> None:
+        """Give every node its synchronizer, to follow the release of the raw streams."""
         self._nodes = [
-            Node(operator, _inputs(n), operator.spec.rows, self.spec.rows, discipline)
-            for n, operator in enumerate(self._operators, 1)
+            Node(operator, _inputs(n), operator.spec.rows, raw) for n, operator in enumerate(self._operators, 1)
         ]
 
     def climb(self, run: Run) -> Iterator[tuple[Run, Run]]:
-        """Pieces of a run whose streams are apart, as the last node is to process each, and the raw tuples whose fate is
-        known with it, each with the frontier it met at its own node."""
+        """Pieces of a run whose streams are apart, as the last node is to process them; and for each the raw tuples
+        whose fate is known with it, with the frontier they met at their own nodes."""
         size = max(1, len(run)) if run.ended else PIECE
         for begin in range(0, max(1, len(run)), size):
             yield self._climb(run, begin, min(begin + size, len(run)))
@@ -87,7 +86,9 @@ class TreeOperator:
     def changes(self) -> list[Change]:
         """The changes of every node, under its number."""
         return [
-            replace(entry, cell=f"{n}/{entry.cell}") for n, node in enumerate(self._nodes, 1) for entry in node.changes()
+            replace(entry, cell=f"{n}/{entry.cell}")
+            for n, node in enumerate(self._nodes, 1)
+            for entry in node.changes()
         ]
 
     def restore(self, entries: list[Change]) -> None:
