@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.disorder.controllers import FixedSlack
+from slackwater.disorder.state import NO_PART
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column, Literal
 from slackwater.model.batch import FIRST_COLUMN, ROW, TS, Batch
@@ -131,9 +132,11 @@ def test_of_two_streams_a_tree_is_the_multiway_join_whatever_is_late(data):
     (spec,) = (example.spec for example in EXAMPLES if example.name == "equi-join")
     batch = data.draw(traces(2, KINDS, filtered=True))
     cuts, slack = data.draw(cuttings(len(batch))), data.draw(st.sampled_from([0, 2]))
+    parts = data.draw(st.sampled_from([(), (NO_PART, L), (K, L)]))
     for epochs in (*DISCIPLINES, Epochs(tuples=3)):
         whole, one_node = (
-            drive(pipeline_of(one)(FixedSlack(slack), epochs), pieces(batch, cuts)) for one in (spec, left_deep(spec))
+            drive(Pipeline(one, one.build(), FixedSlack(slack), epochs, NO_GUARD, None, parts), pieces(batch, cuts))
+            for one in (spec, left_deep(spec))
         )
         assert results_of(spec, one_node.emissions) == results_of(spec, whole.emissions)
         assert sorted(one_node.late_rows) == sorted(whole.late_rows)

@@ -6,7 +6,7 @@ K has been dealt with in front of it, once for all nodes of a query.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from slackwater.model.batch import Words
 
 
 @dataclass(frozen=True)
-class Arriving:
+class Inflow:
     """What reaches a node, in order of arrival; `place` numbers it for the whole query.
 
     A negative stream is a promise, as in `state.Incoming`.
@@ -33,9 +33,13 @@ class Arriving:
     place: Words
     last: Last
 
-    def take(self, index: Words) -> Arriving:
+    def as_input(self, number: int) -> Inflow:
+        """The same, which comes from one node below, as input `number` of the node above."""
+        return replace(self, stream=np.where(self.stream < 0, ~number, number))
+
+    def take(self, index: Words) -> Inflow:
         """Those at these positions, in this order."""
-        return Arriving(
+        return Inflow(
             self.stream[index], self.words[:, index], self.delay[index], self.clock[index], self.moment[index],
             self.place[index], self.last,
         )  # fmt: skip
@@ -48,7 +52,7 @@ class Synchronized:
     run: Run
     place: Words
     """Of what let each tuple of the run out."""
-    progress: Arriving
+    progress: Inflow
     """Promises of the node's own output: where the frontier moved to."""
 
 
@@ -58,7 +62,7 @@ class Synchronizer(Release):
     >>> node = Synchronizer(ReleaseSpec(streams=2, rows=2, discipline="tuple"))
     >>> stream, ts = np.array([0, 1, 0, ~1]), np.array([3, 1, 4, 9])
     >>> none = np.zeros(4, np.int64)
-    >>> came = Arriving(stream, np.stack([ts, none]), none, ts, none, np.arange(4), Last(4, 9, 0, False))
+    >>> came = Inflow(stream, np.stack([ts, none]), none, ts, none, np.arange(4), Last(4, 9, 0, False))
     >>> synchronized = node.take(came)
     >>> synchronized.run.ts.tolist(), synchronized.place.tolist(), synchronized.progress.words.tolist()
     ([1, 3, 4], [1, 3, 3], [[1, 4]])
@@ -67,7 +71,7 @@ class Synchronizer(Release):
     def __init__(self, spec: ReleaseSpec) -> None:
         super().__init__(spec, FixedSlack(0))
 
-    def take(self, came: Arriving) -> Synchronized:
+    def take(self, came: Inflow) -> Synchronized:
         """Let out what may be processed now; everything, where the input is ending."""
         count = len(came.stream)
         self._make_room(count)
@@ -85,17 +89,18 @@ class Synchronizer(Release):
 
     def held_of(self, streams: Words) -> int:
         """Tuples of these inputs that are held."""
-        held = self._held_columns()
-        return int(np.count_nonzero(np.isin(held["stream"], streams)))
+        held = self._held
+        slots = [held.slot[h, :size] for h, size in enumerate(held.sizes)]
+        return int(np.count_nonzero(np.isin(held.stream[np.concatenate(slots)], streams)))
 
 
-def merged(first: Arriving, second: Arriving) -> Arriving:
+def merged(first: Inflow, second: Inflow) -> Inflow:
     """Both by their places; what the first has at a place comes before what the second has there."""
     stream = np.concatenate([first.stream, second.stream])
     rows = max(first.words.shape[0], second.words.shape[0])
-    both = Arriving(
+    both = Inflow(
         stream,
-        np.concatenate([_with_rows(first.words, rows), _with_rows(second.words, rows)], axis=1),
+        np.concatenate([with_rows(first.words, rows), with_rows(second.words, rows)], axis=1),
         np.concatenate([first.delay, second.delay]),
         np.concatenate([first.clock, second.clock]),
         np.concatenate([first.moment, second.moment]),
@@ -105,16 +110,16 @@ def merged(first: Arriving, second: Arriving) -> Arriving:
     return both.take(np.argsort(both.place, kind="stable"))
 
 
-def _promised(came: Arriving, moved: Words, reached: Words) -> Arriving:
-    """The frontier as promises of input 0 of whatever stands above, at the places where it moved."""
+def _promised(came: Inflow, moved: Words, reached: Words) -> Inflow:
+    """The frontier as promises, at the places where it moved."""
     nothing = np.zeros(len(moved), np.int64)
-    return Arriving(
+    return Inflow(
         ~nothing, reached[np.newaxis, moved], nothing, came.clock[moved], came.moment[moved], came.place[moved],
         came.last,
     )  # fmt: skip
 
 
-def _with_rows(words: Words, rows: int) -> Words:
+def with_rows(words: Words, rows: int) -> Words:
     """The same tuples with as many rows; what is new is 0."""
     missing = rows - words.shape[0]
     return words if missing == 0 else np.vstack([words, np.zeros((missing, words.shape[1]), np.int64)])

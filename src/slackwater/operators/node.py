@@ -1,4 +1,4 @@
-"""A node: a synchronizer and the operator behind it, fed by raw inputs and by a node below.
+"""A node: a synchronizer and the operator behind it, fed by raw inputs and by nodes below.
 
 Invariant: what an operator makes is in order, and its node promises how far it has come; so the node above never finds
 a tuple from below late. A raw tuple meets its fate, in time or late, at the one node it is an input of.
@@ -6,7 +6,7 @@ a tuple from below late. A raw tuple meets its fate, in time or late, at the one
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Protocol
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from slackwater.disorder.release import ReleaseSpec
 from slackwater.disorder.run import Run
-from slackwater.disorder.synchronizer import Arriving, Synchronized, Synchronizer, merged
+from slackwater.disorder.synchronizer import Inflow, Synchronized, Synchronizer, merged, with_rows
 from slackwater.disorder.synchronizing import Last
 from slackwater.kernel import Change
 from slackwater.model.batch import Words
@@ -35,7 +35,7 @@ class Made(Protocol):
 
 
 class Node:
-    """`inputs` are the raw streams that this node reads, BELOW among them where it reads from a node.
+    """`inputs` are the raw streams that this node reads, BELOW in the place of one where it reads from a node.
 
     What goes up has its event time in row TS, nothing in row ROW, and the operator's columns from FIRST_COLUMN on.
     """
@@ -46,20 +46,20 @@ class Node:
         self.synchronizer = Synchronizer(replace(raw, streams=len(inputs), rows=rows, apart=False, part_rows=()))
         self._inputs, self._rows, self._raw_rows = np.array(inputs, np.int64), rows, raw.rows
 
-    def let_in(self, run: Run, begin: int, end: int, below: Arriving | None) -> Synchronized:
-        """Take a piece of a run whose streams are apart, and what the node below has made of the same piece."""
+    def let_in(self, run: Run, begin: int, end: int, below: Iterable[Inflow]) -> Synchronized:
+        """Take a piece of a run whose streams are apart, and what nodes below have made of the same piece, each as the
+        input it is to this node."""
         stream = run.stream[begin:end]
         mine = np.isin(np.where(stream < 0, ~stream, stream), self._inputs)
         index = begin + np.flatnonzero(mine)
         last = Last(end, run.largest, run.now, run.ended and end == len(run))
-        raw = Arriving(
+        came = Inflow(
             self._numbered(run.stream[index]), run.words[:, index], run.delay[index], run.clock[index],
             run.moment[index], index, last,
         )  # fmt: skip
-        came = raw if below is None else merged(below, raw)
-        missing = self._rows - came.words.shape[0]
-        words = np.vstack([came.words, np.zeros((missing, len(came.stream)), np.int64)]) if missing > 0 else came.words
-        return self.synchronizer.take(replace(came, words=words))
+        for made in below:
+            came = merged(made, came)
+        return self.synchronizer.take(replace(came, words=with_rows(came.words, self._rows)))
 
     def _numbered(self, stream: Words) -> Words:
         """Raw streams, and promises of them, as inputs of this node."""
@@ -76,8 +76,8 @@ class Node:
             clock=run.clock[mine], moment=run.moment[mine], delay=run.delay[mine],
         )  # fmt: skip
 
-    def made_of(self, synchronized: Synchronized) -> Arriving:
-        """Have the operator process a run; what it makes, and how far it has come, for the node above."""
+    def made_of(self, synchronized: Synchronized) -> Inflow:
+        """Have the operator process a run; what it makes, and how far it has come, for a node above."""
         run = synchronized.run
         made = list(self.operator.process(run, True))
         if not made:
@@ -85,7 +85,7 @@ class Node:
         output = joined(made)
         nothing = np.zeros(len(output.ts), np.int64)
         words = np.vstack([output.ts, nothing, *output.columns])
-        results = Arriving(
+        results = Inflow(
             nothing, words,
             np.append(run.delay, 0)[output.by],
             np.append(run.clock, run.largest)[output.by],

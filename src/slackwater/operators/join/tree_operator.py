@@ -13,7 +13,7 @@ import numpy as np
 
 from slackwater.disorder.release import ReleaseSpec
 from slackwater.disorder.run import Run
-from slackwater.disorder.synchronizer import Arriving
+from slackwater.disorder.synchronizer import Inflow
 from slackwater.kernel import Change
 from slackwater.model.batch import Words
 from slackwater.operators.join.accounts import JoinLedger
@@ -54,13 +54,13 @@ class TreeOperator:
             yield self._climb(run, begin, min(begin + size, len(run)))
 
     def _climb(self, run: Run, begin: int, end: int) -> tuple[Run, Run]:
-        below: Arriving | None = None
+        below: list[Inflow] = []
         fates = []
         for node in self._nodes:
             synchronized = node.let_in(run, begin, end, below)
             fates.append(node.raw_part(synchronized.run))
             if node is not self._nodes[-1]:
-                below = node.made_of(synchronized)
+                below = [node.made_of(synchronized).as_input(0)]
         top = replace(synchronized.run, largest=run.largest, now=run.now)
         return top, replace(together(fates), largest=run.largest, now=run.now)
 
