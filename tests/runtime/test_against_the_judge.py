@@ -26,6 +26,10 @@ QUERIES = {
         FROM a [1 SEC SLIDE 250 MS] GROUP BY name, k""",
     "float groups": "SELECT x, COUNT(DISTINCT name) AS n, MAX(k) AS high FROM a [500 MS] GROUP BY x",
 }
+FAR_APART = [
+    ("c", 100, 7, 0.0, "p"), ("a", 1000, 7, 0.0, "p"), ("b", 1000, 7, 0.0, "p"), ("a", 800, 7, 0.0, "p"),
+    ("b", 1200, 7, 0.0, "p"), ("a", 1200, 7, 0.0, "p"), ("c", 1200, 7, 0.0, "p"),
+]  # fmt: skip
 READS = {
     name: [s for s in "abc" if f"{s} [" in query or f"{s} AS" in query] or ["a"] for name, query in QUERIES.items()
 }
@@ -62,3 +66,15 @@ def test_every_answer_is_sound(
     assert (verdict.missing_unexplained, verdict.spurious, verdict.out_of_order) == (0, 0, 0)
     if waiting == "DELAY 1 MINUTE":
         assert verdict.missing == 0
+
+
+@pytest.mark.local_only("tuple release")
+@pytest.mark.parametrize(("shape", "lost"), [("multiway", 0), ("binary", 1)])
+def test_what_a_node_below_has_lost_is_explained_by_the_tuple_that_was_late_there(
+    runtime: Runtime, shape: str, lost: int
+) -> None:
+    """The third stream is far behind, so one operator would have waited for the straggler of the first."""
+    query = f"""SELECT a.k AS k FROM a [500 MS], b [500 MS], c [500 MS] WHERE a.k = b.k AND b.k = c.k
+        WITH NO WAIT OPTIONS (shape = '{shape}')"""
+    verdict = runtime.verify(query, arrived(COLUMNS, *FAR_APART), "1")
+    assert (verdict.missing_late, verdict.missing_unexplained, verdict.spurious) == (lost, 0, 0)
