@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.disorder.controllers import FixedSlack, LargestDelay
+from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.pipeline import Epochs
 from slackwater.testing import laws
 from slackwater.testing.drive import pipeline_of
@@ -14,11 +15,17 @@ from slackwater.testing.oracles import (
     cuts_by_count,
     cuts_by_span,
     oracle_epoch_release,
+    oracle_tree_by_epoch,
+    oracle_tree_by_tuple,
     oracle_tuple_release,
 )
 from slackwater.testing.traces import cuttings, seeded_trace, traces
 
 each_example = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+TREES = [example for example in EXAMPLES if isinstance(example.spec, JoinTree)]
+SINGLE = [example for example in EXAMPLES if example not in TREES]
+each_single = pytest.mark.parametrize("example", SINGLE, ids=lambda example: example.name)
+each_tree = pytest.mark.parametrize("example", TREES, ids=lambda example: example.name)
 few = settings(max_examples=20)
 
 EPOCHS = st.sampled_from([Epochs(), Epochs(each_tuple=True), Epochs(tuples=5), Epochs(span=4)])
@@ -92,7 +99,7 @@ def test_output_is_in_order_and_true_and_every_tuple_is_accounted_for_with_any_s
     laws.every_tuple_is_accounted_for(make, batch, epochs, cuts, controller(slack))
 
 
-@each_example
+@each_single
 @few
 @given(data=st.data())
 def test_late_tuples_count_exactly_as_in_the_published_algorithms(example, data):
@@ -112,6 +119,26 @@ def test_late_tuples_count_exactly_as_in_the_published_algorithms(example, data)
         )
 
 
+@each_tree
+@few
+@given(data=st.data())
+def test_late_tuples_count_in_trees_as_in_their_slow_twin(example, data):
+    batch = data.draw(trace_for(example, filtered=True))
+    cuts = data.draw(cuttings(len(batch)))
+    slack = data.draw(SLACKS)
+    whole = example.spec.whole
+    wanted = {
+        Epochs(each_tuple=True): oracle_tree_by_tuple(whole, batch, rule(slack)),
+        Epochs(): oracle_tree_by_epoch(whole, batch, cuts, rule(slack)),
+        Epochs(tuples=3): oracle_tree_by_epoch(whole, batch, cuts_by_count(batch, 3), rule(slack)),
+        Epochs(span=4): oracle_tree_by_epoch(whole, batch, cuts_by_span(batch, 4), rule(slack)),
+    }
+    for epochs, outcome in wanted.items():
+        laws.late_tuples_count_as_in_the_tree(
+            example.spec, pipeline_of(example.spec), batch, epochs, cuts, controller(slack), outcome
+        )
+
+
 @each_example
 @pytest.mark.parametrize("epochs", [Epochs(), Epochs(each_tuple=True)], ids=["epoch", "tuple"])
 def test_what_is_kept_is_bounded_by_slack_windows_skew_and_epoch(example, epochs):
@@ -122,7 +149,7 @@ def test_what_is_kept_is_bounded_by_slack_windows_skew_and_epoch(example, epochs
     assert needed < len(batch) / 4
 
 
-@pytest.mark.parametrize("example", [e for e in EXAMPLES if e.spec.streams < 3], ids=lambda example: example.name)
+@pytest.mark.parametrize("example", [e for e in SINGLE if e.spec.streams < 3], ids=lambda example: example.name)
 @pytest.mark.parametrize("slack", ["none", "small", "largest delay"])
 def test_long_traces_with_late_tuples_agree_with_the_published_algorithms(example, slack):
     batch = seeded_trace(11, example.spec.streams, KINDS, tuples=600, largest_delay=15, longest_step=2)
@@ -152,6 +179,23 @@ def test_long_traces_survive_a_restart(example, epochs, slack):
 def test_what_lies_exactly_at_the_frontier_survives_a_restart(example, epochs):
     batch = seeded_trace(13, example.spec.streams, KINDS, tuples=28, largest_delay=1, longest_step=0, keys=2)
     restarted(example.spec, batch, epochs, list(range(4, 29, 4)), "none")
+
+
+@each_tree
+@pytest.mark.parametrize("slack", ["none", "small"])
+def test_long_traces_with_late_tuples_agree_with_the_slow_twin_of_trees(example, slack):
+    most = 400 if example.spec.streams < 4 else 200
+    batch = seeded_trace(11, example.spec.streams, KINDS, tuples=most, largest_delay=15, longest_step=2)
+    cuts = list(range(40, most + 1, 40))
+    wanted = {
+        Epochs(each_tuple=True): oracle_tree_by_tuple(example.spec.whole, batch, rule(slack)),
+        Epochs(): oracle_tree_by_epoch(example.spec.whole, batch, cuts, rule(slack)),
+    }
+    for epochs, outcome in wanted.items():
+        assert any(step.late for step in outcome.fates)
+        laws.late_tuples_count_as_in_the_tree(
+            example.spec, pipeline_of(example.spec), batch, epochs, cuts, controller(slack), outcome
+        )
 
 
 def restarted(spec, batch, epochs, cuts, slack):

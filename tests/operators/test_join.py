@@ -70,6 +70,13 @@ def test_a_column_equal_to_two_columns_of_another_stream_makes_those_equal_too(a
     assert sum(joined(spec, late_one).values()) == 1
 
 
+@pytest.mark.parametrize("counted", [False, True])
+def test_two_columns_equal_to_one_are_equal_also_where_an_unlinked_stream_arrives_last(counted):
+    spec = join((5, 5, 5), Equality(0, K, 2, K), Equality(0, L, 2, K), counted=counted)
+    arrivals = [(0, 1, 7, 8), (0, 1, 7, 7), (2, 1, 7, 0), (1, 2, 0, 0)]
+    assert sum(joined(spec, arrivals).values()) == 1
+
+
 def test_a_duplicated_tuple_is_a_tuple_of_its_own():
     assert sum(joined(join((5, 5), ON_K), [(0, 1, 7), (0, 1, 7), (1, 2, 7)]).values()) == 2
 

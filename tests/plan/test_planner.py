@@ -10,6 +10,7 @@ from slackwater.model.batch import FIRST_COLUMN, ROW, TS
 from slackwater.model.errors import UsageError
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.tree import JoinTree
 from slackwater.plan.explain import explain
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
@@ -95,6 +96,40 @@ def test_explain_says_how_each_stream_is_probed_and_what_is_waited_for() -> None
                   "c by scanning its window", "b.x < c.x", "the slowest stream is still waited for"):  # fmt: skip
         assert words in text
     assert all(len(line) < 200 for line in text.splitlines())
+
+
+THREE = "SELECT a.w AS aw FROM a [5 SEC], b [2 SEC], c [1 SEC] WHERE a.k = b.k AND b.k = c.k AND b.x < c.x"
+
+
+def test_a_join_is_a_tree_of_binary_joins_where_that_is_asked_for() -> None:
+    tree = planned(f"{THREE} OPTIONS (shape = 'binary')")
+    assert isinstance(tree.operator, JoinTree)
+    assert tree.operator.whole == planned(f"{THREE} OPTIONS (shape = 'multiway')").operator == planned(THREE).operator
+    assert (tree.joins, tree.counted, tree.windows) == (True, False, planned(THREE).windows)
+    counted = planned(f"{THREE} OPTIONS (shape = 'binary')", counted=True).operator
+    assert isinstance(counted, JoinTree)
+    assert [node.counted for node in counted.nodes] == [False, True]
+
+
+def test_explain_says_how_a_tree_is_built_and_what_each_node_asks() -> None:
+    text = explain(planned(f"{THREE} WITH NO WAIT OPTIONS (shape = 'binary')"))
+    for words in ("as a tree of binary joins: ((a ⨝ b) ⨝ c)", "node (a ⨝ b)", "by hash on a.k = c.k", "where b.x < c.x",
+                  "every member inside its own window", "not for streams above"):  # fmt: skip
+        assert words in text
+    assert "multiway" in explain(planned(THREE))
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        (f"{THREE} OPTIONS (shape = 'bushy')", "there is multiway and binary"),
+        ("SELECT k FROM a OPTIONS (shape = 'binary')", "two streams or more"),
+        ("SELECT COUNT(*) AS n FROM a [5 SEC] OPTIONS (shape = 'binary')", "for joins alone"),
+    ],
+)
+def test_a_shape_that_is_not_there_is_refused(query: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        planned(query)
 
 
 def test_explain_describes_aggregates_and_their_filters() -> None:

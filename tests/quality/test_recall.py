@@ -13,6 +13,7 @@ from slackwater.disorder.quality.steady import Pace, SteadyRecall
 from slackwater.model.errors import UsageError
 from slackwater.model.quality import Recall
 from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.pipeline import Epochs
 from slackwater.testing import laws
 from slackwater.testing.drive import pipeline_of
@@ -21,10 +22,11 @@ from slackwater.testing.traces import cuttings, traces
 
 JOINS = [example for example in EXAMPLES if isinstance(example.spec, WindowJoin)]
 EPOCHS = st.sampled_from([Epochs(), Epochs(each_tuple=True), Epochs(tuples=5), Epochs(span=4)])
-each_join = pytest.mark.parametrize("example", JOINS[::3], ids=lambda example: example.name)
+TREES = [example for example in EXAMPLES if isinstance(example.spec, JoinTree)]
+each_join = pytest.mark.parametrize("example", [*JOINS[::3], *TREES[::4]], ids=lambda example: example.name)
 
 
-def steady(spec: WindowJoin) -> SteadyRecall:
+def steady(spec: WindowJoin | JoinTree) -> SteadyRecall:
     return SteadyRecall(Recall(0.9, 20), spec.windows, Pace(4, 1, 1), retention=30)
 
 

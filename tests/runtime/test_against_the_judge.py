@@ -18,15 +18,22 @@ QUERIES = {
     "two by text, filtered": "SELECT a.k AS k FROM a [1 SEC], b [0 MS] WHERE a.name = b.name AND a.x > 0.5",
     "three by key and order": """SELECT a.k AS k, c.x AS cx FROM a [400 MS], b [300 MS], c [200 MS]
         WHERE a.k = b.k AND b.name = c.name AND a.x <= c.x""",
+    "four in a chain": """SELECT a.k AS k, d.x AS dx FROM a [400 MS], b [300 MS], c [200 MS], a AS d [500 MS]
+        WHERE a.k = b.k AND b.name = c.name AND c.k + 1 = d.k + 1 AND a.x <= d.x""",
     "with itself": "SELECT l.k AS lk, r.k AS rk FROM a AS l [200 MS], a AS r [300 MS] WHERE l.x = r.x",
     "one": "SELECT k, x, name FROM a WHERE k <> 1",
     "groups": """SELECT name, k, COUNT(*) AS n, SUM(k) AS total, AVG(x) AS mean, MIN(x) AS low, MEDIAN(k) AS mid
         FROM a [1 SEC SLIDE 250 MS] GROUP BY name, k""",
     "float groups": "SELECT x, COUNT(DISTINCT name) AS n, MAX(k) AS high FROM a [500 MS] GROUP BY x",
 }
+FAR_APART = [
+    ("c", 100, 7, 0.0, "p"), ("a", 1000, 7, 0.0, "p"), ("b", 1000, 7, 0.0, "p"), ("a", 800, 7, 0.0, "p"),
+    ("b", 1200, 7, 0.0, "p"), ("a", 1200, 7, 0.0, "p"), ("c", 1200, 7, 0.0, "p"),
+]  # fmt: skip
 READS = {
     name: [s for s in "abc" if f"{s} [" in query or f"{s} AS" in query] or ["a"] for name, query in QUERIES.items()
 }
+TREES = ("two by key", "three by key and order", "four in a chain", "with itself")
 WAITING = ("COMPLETE", "NO WAIT", "DELAY 200 MS", "DELAY 1 MINUTE")
 
 ROW = st.tuples(
@@ -39,7 +46,10 @@ ROW = st.tuples(
 
 
 @pytest.mark.local_only("hundreds of examples, tuple release among them; tests/spark/test_replay.py has a few")
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [*((name, "") for name in QUERIES), *((name, "OPTIONS (shape = 'binary')") for name in TREES)],
+)
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.lists(ROW, max_size=40),
@@ -47,12 +57,24 @@ ROW = st.tuples(
     waiting=st.sampled_from(WAITING),
 )
 def test_every_answer_is_sound(
-    runtime: Runtime, name: str, rows: list[tuple[Any, ...]], epoch: str, waiting: str
+    runtime: Runtime, name: str, options: str, rows: list[tuple[Any, ...]], epoch: str, waiting: str
 ) -> None:
     nothing = arrived(COLUMNS, *((stream, 0, None, None, None) for stream in READS[name]))
     streams = {stream: table.slice(0, 0) for stream, table in nothing.items()}
     streams |= arrived(COLUMNS, *(row for row in rows if row[0] in READS[name]))
-    verdict = runtime.verify(f"{QUERIES[name]} WITH {waiting}", streams, epoch)
+    verdict = runtime.verify(f"{QUERIES[name]} WITH {waiting} {options}", streams, epoch)
     assert (verdict.missing_unexplained, verdict.spurious, verdict.out_of_order) == (0, 0, 0)
     if waiting == "DELAY 1 MINUTE":
         assert verdict.missing == 0
+
+
+@pytest.mark.local_only("tuple release")
+@pytest.mark.parametrize(("shape", "lost"), [("multiway", 0), ("binary", 1)])
+def test_what_a_node_below_has_lost_is_explained_by_the_tuple_that_was_late_there(
+    runtime: Runtime, shape: str, lost: int
+) -> None:
+    """The third stream is far behind, so one operator would have waited for the straggler of the first."""
+    query = f"""SELECT a.k AS k FROM a [500 MS], b [500 MS], c [500 MS] WHERE a.k = b.k AND b.k = c.k
+        WITH NO WAIT OPTIONS (shape = '{shape}')"""
+    verdict = runtime.verify(query, arrived(COLUMNS, *FAR_APART), "1")
+    assert (verdict.missing_late, verdict.missing_unexplained, verdict.spurious) == (lost, 0, 0)

@@ -29,6 +29,8 @@ from slackwater.sources.replay import replay
 pytestmark = pytest.mark.xdist_group("spark")
 
 JOIN = "SELECT a.key, a.v AS av, b.v AS bv FROM a [RANGE 50 MS], b [RANGE 50 MS] WHERE a.key = b.key WITH "
+TREE = """SELECT a.key, a.v AS av, c.v AS cv FROM a [RANGE 50 MS], b [RANGE 40 MS], a AS c [RANGE 20 MS]
+    WHERE a.key = b.key AND b.key = c.key AND a.v <> c.v WITH """
 SUMS = "SELECT key, SUM(v) AS total FROM a [RANGE 300 MS SLIDE 100 MS] GROUP BY key WITH "
 FACTS = ("tuples", "in_time", "late", "filtered", "rejected", "held", "results", "slack_ms", "latency_ms")
 
@@ -75,8 +77,9 @@ def rows(table: pa.Table) -> Counter[tuple[Any, ...]]:
         (JOIN + "DELAY 100 MS", sw.Epochs(tuples=1000), 2),
         (JOIN + "DELAY 100 MS", sw.Epochs(span=700_000), 1),
         (SUMS + "COMPLETE", sw.Epochs(tuples=600), 4),
+        (TREE + "DELAY 100 MS OPTIONS (shape = 'binary')", sw.Epochs(tuples=600), 2),
     ],
-    ids=["join by count", "join by span", "sums"],
+    ids=["join by count", "join by span", "sums", "tree"],
 )
 def test_a_run_on_spark_gives_all_that_a_local_one_gives(
     spark: SparkSession, query: str, epochs: sw.Epochs, shards: int

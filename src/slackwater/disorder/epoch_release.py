@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from slackwater.compiled import in_place, inner
 from slackwater.disorder.clocks import follow_largest_delay, hear, mark_idle, must_pause, slowest
-from slackwater.disorder.held import hold, let_out, pop
+from slackwater.disorder.held import hold, let_out, pop, promise
 from slackwater.disorder.state import (
     EPOCH_CLOCK,
     EPOCH_TUPLES,
@@ -23,6 +23,7 @@ from slackwater.disorder.state import (
     Arrivals,
     Buffers,
     Clockwork,
+    Incoming,
     Policy,
     Room,
 )
@@ -45,7 +46,7 @@ def release_sorted(
         delay = hear(clock, new, i, now, False)
         if new.passes[i]:
             if t < clock.scalars[FRONTIER]:
-                n_out = pass_late(clock, new, i, delay, out, n_out)
+                n_out = pass_on(clock, new, i, delay, out, n_out)
             else:
                 hold(clock, held, 0, new, i, delay)
         if epoch_is_full(clock, policy) or (policy.ends_here and i == n - 1):
@@ -76,11 +77,46 @@ def release_unsorted(new: Arrivals, begin: int, policy: Policy, clock: Clockwork
 
 
 @in_place
+def release_apart(
+    new: Arrivals, begin: int, policy: Policy, clock: Clockwork, held: Buffers, out: Room, n_out: int
+) -> tuple[int, int]:
+    """As `release_sorted` where somebody else synchronizes: tuples pass at once, promises follow when an epoch ends."""
+    n = new.words.shape[1]
+    for i in range(begin, n):
+        now = new.heard[i] if len(new.heard) > 0 else max(clock.scalars[LARGEST], new.words[TS, i])
+        delay = hear(clock, new, i, now, False)
+        if new.passes[i]:
+            n_out = pass_on(clock, new, i, delay, out, n_out)
+        if epoch_is_full(clock, policy) or (policy.ends_here and i == n - 1):
+            end_epoch(clock, now, policy)
+            n_out = promise_all(clock, out, n_out)
+            if must_pause(clock, policy):
+                return i + 1, n_out
+    return n, n_out
+
+
+@inner
+def promise_all(clock: Clockwork, out: Room, n_out: int) -> int:
+    """After an epoch: every stream has nothing left that is older than its clock, less the slack.
+
+    In the order of the streams, and also where nothing has moved: whoever hears the promise knows that the epoch ends.
+    """
+    slow = slowest(clock.clocks, clock.idle)
+    for k in range(len(clock.clocks)):
+        bound = slow if clock.idle[k] == 1 else clock.clocks[k]
+        if bound != BEFORE_ALL:
+            n_out = promise(clock, k, bound - clock.scalars[SLACK], out, n_out)
+    return n_out
+
+
+@in_place
 def end_silent_epoch(now: int, policy: Policy, clock: Clockwork, held: Buffers, out: Room) -> int:
     """An epoch in which nothing arrived ends at the moment `now`; returns how many tuples are let out."""
     clock.scalars[NOW] = now
     cutoff = clock.scalars[FRONTIER]
     end_epoch(clock, now, policy)
+    if policy.apart:
+        return promise_all(clock, out, 0)
     return let_out_up_to(clock, clock.scalars[FRONTIER], cutoff, held, out, 0)
 
 
@@ -109,8 +145,8 @@ def end_epoch(clock: Clockwork, now: int, policy: Policy) -> None:
 
 
 @inner
-def pass_late(clock: Clockwork, new: Arrivals, i: int, delay: int, out: Room, n_out: int) -> int:
-    """A late tuple goes into the run where it arrived; returns the run's new length."""
+def pass_on(clock: Clockwork, new: Arrivals | Incoming, i: int, delay: int, out: Room, n_out: int) -> int:
+    """A tuple goes into the run where it arrived; returns the run's new length."""
     for r in range(new.words.shape[0]):
         out.words[r, n_out] = new.words[r, i]
     out.stream[n_out], out.delay[n_out] = new.stream[i], delay

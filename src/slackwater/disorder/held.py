@@ -7,12 +7,13 @@ numbers, so that release order never depends on how the heap was built. A slot i
 from __future__ import annotations
 
 from slackwater.compiled import inner
-from slackwater.disorder.state import FREE, LARGEST, NOW, SEQUENCE, Arrivals, Buffers, Clockwork, Room
+from slackwater.disorder.state import FREE, LARGEST, NOW, SEQUENCE, Arrivals, Buffers, Clockwork, Incoming, Room
 from slackwater.model.batch import TS
+from slackwater.model.time import BEFORE_ALL
 
 
 @inner
-def hold(clock: Clockwork, held: Buffers, h: int, new: Arrivals, i: int, delay: int) -> None:
+def hold(clock: Clockwork, held: Buffers, h: int, new: Arrivals | Incoming, i: int, delay: int) -> None:
     """Copy an arrival into a free slot of the pool, and put it into heap h."""
     clock.scalars[FREE] -= 1
     slot = held.free[clock.scalars[FREE]]
@@ -33,6 +34,19 @@ def let_out(clock: Clockwork, held: Buffers, slot: int, cutoff: int, out: Room, 
     out.moment[n_out] = clock.scalars[NOW]
     held.free[clock.scalars[FREE]] = slot
     clock.scalars[FREE] += 1
+    return n_out + 1
+
+
+@inner
+def promise(clock: Clockwork, k: int, ts: int, out: Room, n_out: int) -> int:
+    """Write into the run that stream k has nothing older than this any more; a promise is never taken back."""
+    clock.promised[k] = max(clock.promised[k], ts)
+    for r in range(out.words.shape[0]):
+        out.words[r, n_out] = 0
+    out.words[TS, n_out] = clock.promised[k]
+    out.stream[n_out], out.delay[n_out] = ~k, 0
+    out.cutoff[n_out], out.clock[n_out] = BEFORE_ALL, clock.scalars[LARGEST]
+    out.moment[n_out] = clock.scalars[NOW]
     return n_out + 1
 
 

@@ -14,7 +14,13 @@ import numpy as np
 from slackwater.disorder import state as st
 from slackwater.disorder.clocks import slowest_now
 from slackwater.disorder.controllers import Arrived, Measured, SlackController
-from slackwater.disorder.epoch_release import end_silent_epoch, let_out_up_to, release_sorted, release_unsorted
+from slackwater.disorder.epoch_release import (
+    end_silent_epoch,
+    let_out_up_to,
+    release_apart,
+    release_sorted,
+    release_unsorted,
+)
 from slackwater.disorder.run import Run
 from slackwater.disorder.tuple_release import drain_all, release_each
 from slackwater.kernel import NOTHING, Change, changed, decode_json, decode_words, encode_json, encode_words
@@ -42,6 +48,9 @@ class ReleaseSpec:
     idle_timeout: int | None = None
     part_rows: tuple[int, ...] = ()
     """Per stream, the row that tells its parts apart, or NO_PART; empty: no stream has parts."""
+    apart: bool = False
+    """True: only slack is dealt with here. Runs hold tuples as they leave their stream's slack, and promises (see
+    `state.Incoming`), for synchronizers that stand elsewhere to make an order of."""
 
 
 class Release:
@@ -110,7 +119,7 @@ class Release:
 
     def beat(self, now: int) -> Run:
         """End an epoch in which nothing arrived, at a moment by the clock of the arrival times."""
-        out = st.room(self.held, self.spec.rows)
+        out = st.room(self.held + self.spec.streams, self.spec.rows)
         n = end_silent_epoch(now, self._policy(), self._clock, self._held, out)
         return self._run(out, n)
 
@@ -121,7 +130,7 @@ class Release:
         explicit = spec.epoch_tuples == 0 and spec.epoch_span == 0
         return st.Policy(
             spec.epoch_tuples, spec.epoch_span, explicit, controller.follows_largest_delay, idle,
-            controller.next_adaptation,
+            controller.next_adaptation, spec.apart,
         )  # fmt: skip
 
     def _stretch(self, batch: Batch, new: st.Arrivals, begin: int) -> tuple[int, Run]:
@@ -132,13 +141,19 @@ class Release:
             out = st.room(len(batch), 0)
             stop = release_unsorted(new, begin, policy, clock, out)
             return stop, self._passing(batch, begin, stop, out)
-        if clock.scalars[st.FREE] < count:
-            capacity = self._held.pool.shape[1]
-            self._held = st.grown(self._held, max(2 * capacity, capacity + count), clock)
-        out = st.room(self.held + count, spec.rows)
-        loop = release_each if spec.discipline == "tuple" else release_sorted
+        self._make_room(count)
+        promises = spec.streams * (1 if policy.ends_here and policy.idle_timeout < 0 else count) if spec.apart else 0
+        out = st.room(self.held + count + promises, spec.rows)
+        in_epochs = release_apart if spec.apart else release_sorted
+        loop = release_each if spec.discipline == "tuple" else in_epochs
         stop, n = loop(new, begin, policy, clock, self._held, out, 0)
         return stop, self._run(out, n)
+
+    def _make_room(self, count: int) -> None:
+        """Room for so many more tuples to be held."""
+        if self._clock.scalars[st.FREE] < count:
+            capacity = self._held.pool.shape[1]
+            self._held = st.grown(self._held, max(2 * capacity, capacity + count), self._clock)
 
     def _run(self, out: st.Room, n: int, ended: bool = False) -> Run:
         scalars = self._clock.scalars
@@ -178,7 +193,7 @@ class Release:
         self._ended = True
         out = st.room(self.held, self.spec.rows)
         if self.spec.discipline == "tuple":
-            n = drain_all(self._clock, self._held, out, 0)
+            n = drain_all(self._clock, self.spec.apart, self._held, out, 0)
         else:
             n = let_out_up_to(self._clock, AFTER_ALL, int(self._clock.scalars[st.FRONTIER]), self._held, out, 0)
         return self._run(out, n, ended=True)

@@ -50,6 +50,8 @@ class Clockwork(NamedTuple):
     """Columns (largest clock, K from there on)."""
     parts: Words
     """A column per part of a stream, where streams have parts: see the rows below."""
+    promised: Words
+    """Up to where each stream has said that nothing older will come; BEFORE_ALL where it makes no promises."""
 
 
 # Rows of `Clockwork.parts`.
@@ -84,6 +86,21 @@ class Policy(NamedTuple):
     follow: bool
     idle_timeout: int
     pause_at: int
+    apart: bool
+    """Streams leave their slack buffers each for itself, with promises; somebody else synchronizes them."""
+
+
+class Incoming(NamedTuple):
+    """What comes from slack buffers and from nodes below, in the order in which it came.
+
+    A negative stream is a promise: stream `~s` has nothing older than this event time any more.
+    """
+
+    stream: Words
+    words: Words
+    delay: Words
+    clock: Words
+    moment: Words
 
 
 class Buffers(NamedTuple):
@@ -119,7 +136,7 @@ def clockwork(streams: int, slack: int) -> Clockwork:
     none = np.zeros(streams, np.int64)
     log = np.zeros((2, SLACK_LOG), np.int64)
     parts = np.zeros((PART_ROWS, 0), np.int64)
-    return Clockwork(unheard, unheard.copy(), unheard.copy(), none, none.copy(), scalars, log, parts)
+    return Clockwork(unheard, unheard.copy(), unheard.copy(), none, none.copy(), scalars, log, parts, unheard.copy())
 
 
 def buffers(heaps: int, rows: int, capacity: int) -> Buffers:

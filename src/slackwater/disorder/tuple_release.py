@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from slackwater.compiled import in_place, inner
 from slackwater.disorder.clocks import follow_largest_delay, hear, mark_idle, must_pause, slowest
-from slackwater.disorder.held import hold, let_out, pop, push
+from slackwater.disorder.held import hold, let_out, pop, promise, push
 from slackwater.disorder.state import (
     EPOCHS,
     FRONTIER,
@@ -28,6 +28,7 @@ from slackwater.disorder.state import (
     Room,
 )
 from slackwater.model.batch import TS
+from slackwater.model.time import AFTER_ALL, BEFORE_ALL
 
 
 @in_place
@@ -50,21 +51,27 @@ def release_each(
             hold(clock, held, s, new, i, delay)
         for k in range(m):
             if clock.idle[k] == 1:
-                n_out = let_go(clock, k, slowest(clock.clocks, clock.idle), held, out, n_out)
+                slow = slowest(clock.clocks, clock.idle)
+                n_out = let_go(clock, k, slow, policy.apart, held, out, n_out)
+                if policy.apart and slow - clock.scalars[SLACK] > clock.promised[k] and slow != BEFORE_ALL:
+                    n_out = promise(clock, k, slow - clock.scalars[SLACK], out, n_out)
             elif k == s and moved:
-                n_out = let_go(clock, k, clock.clocks[k], held, out, n_out)
+                n_out = let_go(clock, k, clock.clocks[k], policy.apart, held, out, n_out)
         if must_pause(clock, policy):
             return i + 1, n_out
     return new.words.shape[1], n_out
 
 
 @inner
-def let_go(clock: Clockwork, k: int, now: int, held: Buffers, out: Room, n_out: int) -> int:
+def let_go(clock: Clockwork, k: int, now: int, apart: bool, held: Buffers, out: Room, n_out: int) -> int:
     """The slack buffer of stream k lets its tuples with `ts + K <= now` go to the synchronizer (Eq. 3.1)."""
     m = len(clock.clocks)
     while held.sizes[k] > 0 and held.ts[k, 0] + clock.scalars[SLACK] <= now:
-        n_out = to_synchronizer(clock, k, held, out, n_out)
-        n_out = synchronize(clock, m, False, held, out, n_out)
+        if apart:
+            n_out = let_out(clock, held, pop(held, k), BEFORE_ALL, out, n_out)
+        else:
+            n_out = to_synchronizer(clock, k, held, out, n_out)
+            n_out = synchronize(clock, m, False, held, out, n_out)
     return n_out
 
 
@@ -81,18 +88,20 @@ def to_synchronizer(clock: Clockwork, k: int, held: Buffers, out: Room, n_out: i
 
 @inner
 def synchronize(clock: Clockwork, m: int, drain: bool, held: Buffers, out: Room, n_out: int) -> int:
-    """Lines 6-8 of Alg. 3.1: while every stream has a tuple here, let out all that have the smallest event time."""
+    """Lines 6-8 of Alg. 3.1: while every stream has a tuple here, let out all that have the smallest event time.
+
+    A stream that has none here, but has promised to send nothing older, is not waited for.
+    """
     while True:
-        first = -1
+        first, bound = -1, AFTER_ALL
         for k in range(m):
             b = m + k
             if held.sizes[b] == 0:
-                if drain or clock.idle[k] == 1:
-                    continue
-                return n_out
-            if first < 0 or held.ts[b, 0] < held.ts[first, 0]:
+                if not drain and clock.idle[k] == 0:
+                    bound = min(bound, clock.promised[k])
+            elif first < 0 or held.ts[b, 0] < held.ts[first, 0]:
                 first = b
-        if first < 0:
+        if first < 0 or held.ts[first, 0] > bound:
             return n_out
         clock.scalars[T_SYNC] = held.ts[first, 0]
         for b in range(m, 2 * m):
@@ -109,10 +118,13 @@ def hand_on(clock: Clockwork, slot: int, held: Buffers, out: Room, n_out: int) -
 
 
 @in_place
-def drain_all(clock: Clockwork, held: Buffers, out: Room, n_out: int) -> int:
+def drain_all(clock: Clockwork, apart: bool, held: Buffers, out: Room, n_out: int) -> int:
     """The input has ended: empty the slack buffers into the synchronizer, then the synchronizer in event-time order."""
     m = len(clock.clocks)
     for k in range(m):
         while held.sizes[k] > 0:
-            n_out = to_synchronizer(clock, k, held, out, n_out)
+            if apart:
+                n_out = let_out(clock, held, pop(held, k), BEFORE_ALL, out, n_out)
+            else:
+                n_out = to_synchronizer(clock, k, held, out, n_out)
     return synchronize(clock, m, True, held, out, n_out)

@@ -5,7 +5,8 @@ every item of SELECT has the true value (floats within 1e-9 of it, relatively; a
 once: every further copy, and every row that is not right, is spurious.
 
 A true result without a right row is explained iff a member of it was late and met a frontier that had reached the
-result's time: whatever could have triggered it had been let out by then.
+result's time: whatever could have triggered it had been let out by then. In a tree of joins this is so at the member's
+own node, for the part of the result that is known there.
 """
 
 # ruff: noqa: S608 (every name and number put into the SQL is made in this package)
@@ -40,12 +41,11 @@ def judge_join(
     streams = range(len(query.streams))
     members = ", ".join(f"row_{i}" for i in streams)
     time = f"greatest({', '.join(f'ts_{i}' for i in streams)})"
-    met = f"greatest({', '.join(f'met_{i}' for i in streams)})"
     enumeration = Enumeration(connection, query, render, [f"s{i}" for i in streams])
     keep = {f"{name}_{i}" for name in ("row", "met") for i in streams}
     rows = enumeration.combinations(list(streams), query.conditions, keep)
     connection.execute(
-        f"CREATE TABLE truth AS SELECT {members}, {time} AS time, {met} >= {time} AS explained FROM ({rows})"
+        f"CREATE TABLE truth AS SELECT {members}, {time} AS time, {_explained(query)} AS explained FROM ({rows})"
     )
     results, out_of_order = _store_right_rows(connection, query, render, produced)
     connection.execute(
@@ -62,6 +62,18 @@ def judge_join(
         by_time["time"], by_time["true"], by_time["hit"], first=span[0], last=span[1], period=period, interval=interval
     )
     return Verdict("recall", results, true, late, true - hits - late, results - hits, out_of_order, recalls)
+
+
+def _explained(query: JoinQuery) -> str:
+    """Whether a member was late where it joins the others: at the one operator, or at its node of a tree, which knows
+    the streams before it."""
+    streams = range(len(query.streams))
+    tree = query.options.shape == "binary"
+    reached = []
+    for i in streams:
+        there = [j for j in streams if not tree or j <= max(i, 1)]
+        reached.append(f"met_{i} >= greatest({', '.join(f'ts_{j}' for j in there)})")
+    return f"({' OR '.join(reached)})"
 
 
 def _store_right_rows(

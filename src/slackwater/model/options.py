@@ -39,3 +39,5 @@ class Options:
     clock_by: str | None = None
     """A column that tells the parts of a stream apart, such as the partition it was read from: the stream's clock is
     then the smallest of its parts', so that a part which lags behind is waited for."""
+    shape: str = "multiway"
+    """How streams are joined: 'multiway', by one operator; 'binary', by a left-deep tree of operators of two inputs."""

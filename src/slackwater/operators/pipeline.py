@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from slackwater.disorder.admission import Admission
 from slackwater.disorder.controllers import Bookkeeper, SlackController
+from slackwater.disorder.quality.annotated import AnnotatedProfiler
 from slackwater.disorder.quality.error_windows import WindowWatcher
 from slackwater.disorder.quality.published_recall import Profiled
 from slackwater.disorder.release import Release, ReleaseSpec
@@ -36,6 +37,7 @@ from slackwater.model.batch import ROW, TS, Batch, Words
 from slackwater.operators.aggregate import AggregateOperator
 from slackwater.operators.join.accounts import JoinLedger
 from slackwater.operators.join.operator import JoinOperator
+from slackwater.operators.join.tree_operator import TreeOperator
 from slackwater.operators.output import Output
 
 STATE_VERSION = 4
@@ -88,6 +90,7 @@ class Pipeline:
         part_rows: tuple[int, ...] = (),
     ) -> None:
         self._spec, self._operator = spec, operator
+        self._tree = operator if isinstance(operator, TreeOperator) else None
         discipline = ReleaseSpec(
             spec.streams,
             spec.rows,
@@ -97,15 +100,20 @@ class Pipeline:
             epochs.span,
             idle_timeout,
             part_rows,
+            apart=self._tree is not None,
         )
+        if self._tree is not None:
+            self._tree.stand_behind(discipline)
         self._ordered = epochs.each_tuple or spec.needs_order
         self._ledger: JoinLedger | None = None
-        if isinstance(controller, Bookkeeper) and isinstance(operator, JoinOperator):
+        if isinstance(controller, Bookkeeper) and isinstance(operator, JoinOperator | TreeOperator):
             span = controller.memory + 2 * controller.retention + 2 * max(operator.spec.windows)
             width = max(controller.interval, span // MOST_STRETCHES)
             stretches = 1 << (span // width + 64).bit_length()
             self._ledger = operator.keep_books(controller.retention, width, stretches)
             controller.books = self._ledger
+        if isinstance(controller, Profiled) and self._tree is not None:
+            controller.profiler = AnnotatedProfiler.in_place_of(controller.profiler)
         self._profiler = controller.profiler if isinstance(controller, Profiled) else None
         if isinstance(controller, WindowWatcher) and isinstance(operator, AggregateOperator):
             controller.watch(operator.spec.watched)
@@ -138,11 +146,19 @@ class Pipeline:
         yield from self._process(self.release.beat(now))
 
     def _process(self, run: Run) -> Iterator[Emission]:
-        is_late = run.late
+        if self._tree is None:
+            yield from self._make(run, run)
+        else:
+            for top, fates in self._tree.climb(run):
+                yield from self._make(top, fates)
+
+    def _make(self, run: Run, fates: Run) -> Iterator[Emission]:
+        """Have the operator process a run; `fates` has the raw tuples whose fate is known now, which may be others."""
+        is_late = fates.late
         n_late = int(np.count_nonzero(is_late))
         self._counts["late"] += n_late
-        self._counts["in_time"] += len(run) - n_late
-        late = _late_of(run, np.flatnonzero(is_late)) if n_late else NO_LATE
+        self._counts["in_time"] += len(fates) - n_late
+        late = _late_of(fates, np.flatnonzero(is_late)) if n_late else NO_LATE
         told = False
         made = None if self._profiler is None else np.zeros(len(run) + 1)
         for output in self._operator.process(run, self._ordered):
@@ -160,9 +176,9 @@ class Pipeline:
         if not told and n_late:
             yield Emission(NOTHING, (), NOTHING, None, late, run.ended)
         if self._ledger is not None:
-            self._ledger.take(run)
+            self._ledger.take(fates)
         if self._profiler is not None and made is not None:
-            self._profiler.note(run, made[:-1])
+            self._profiler.note(run, made[:-1], fates)
 
     def take_ahead(self) -> list[Batch]:
         """The tuples rejected since the last call."""
@@ -205,13 +221,16 @@ class Pipeline:
         return Observation(
             clocks=self.release.clocks,
             slack=self.release.slack,
-            frontier=self.release.frontier,
-            held=self.release.held + self._admission.aside + sum(map(len, self._waiting)),
+            frontier=self.release.frontier if self._tree is None else self._tree.frontier,
+            held=self.release.held + self._held_behind() + self._admission.aside + sum(map(len, self._waiting)),
             retained=self._operator.retained,
             epochs=self.release.epochs,
             idle=self.release.idle_timeouts,
             **self._counts,
         )
+
+    def _held_behind(self) -> int:
+        return 0 if self._tree is None else self._tree.held
 
 
 def _arrays_as_changes(cell: str, arrays: dict[str, npt.NDArray[Any]]) -> Iterator[Change]:

@@ -21,6 +21,7 @@ from slackwater.operators.join.probing import (
     STREAM,
     ProbePlan,
 )
+from slackwater.operators.join.tree import JoinTree
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 
 
@@ -51,7 +52,10 @@ class Line:
 def explain(plan: PhysicalPlan, quality_stated: bool = True) -> str:
     """The plan of a query as a tree."""
     operator = plan.operator
-    head = _aggregate(plan, operator) if isinstance(operator, WindowAggregate) else _join(plan, operator)
+    if isinstance(operator, WindowAggregate):
+        head = _aggregate(plan, operator)
+    else:
+        head = _tree(plan, operator) if isinstance(operator, JoinTree) else _join(plan, operator)
     waiting = Line(f"waiting: WITH {plan.quality}" + ("" if quality_stated else " (the default)"))
     waiting.under += [Line(text) for text in _waiting(plan)]
     head.under = [waiting, *head.under, *(_input(one) for one in plan.inputs)]
@@ -66,6 +70,8 @@ def _waiting(plan: PhysicalPlan) -> list[str]:
         lines = [str(error)]
     if len(plan.inputs) > 1 and not isinstance(plan.quality, NoWait):
         lines.append("the slowest stream is waited for, and one slack serves all streams (Same-K)")
+    if isinstance(plan.operator, JoinTree):
+        lines.append("every node waits for its own streams and for the node below, not for streams above")
     if options.initial_slack:
         lines.append(f"slack begins at {format_duration(options.initial_slack)}")
     lines.append(
@@ -95,16 +101,47 @@ def _join(plan: PhysicalPlan, operator: WindowJoin) -> Line:
     if operator.streams == 1:
         line = Line(f"selection from {aliases[0]}, in event-time order")
     else:
-        line = Line(f"window join of {operator.streams} streams: {', '.join(aliases)}")
-    names = [column.name for column in plan.outputs]
-    line.under.append(
-        Line("output: counted by second" if operator.counted else f"output: {', '.join([*names, '_ts'])}")
-    )
+        shape = " (multiway: one operator for all)" if operator.streams > 2 else ""
+        line = Line(f"window join of {operator.streams} streams: {', '.join(aliases)}{shape}")
+    line.under.append(_joined(plan))
     probes = operator.probes()
     for root in range(operator.streams if operator.streams > 1 else 0):
         steps = [_step(plan, operator, probes, root, d) for d in range(operator.streams - 1)]
         line.under.append(Line(f"a tuple of {aliases[root]} probes", [Line(step) for step in steps]))
     return line
+
+
+def _tree(plan: PhysicalPlan, tree: JoinTree) -> Line:
+    aliases = [one.stream.alias for one in plan.inputs]
+    shown = aliases[0]
+    nodes = []
+    for number, alias in enumerate(aliases[1:]):
+        shown = f"({shown} ⨝ {alias})"
+        nodes.append(Line(f"node {shown}", [Line(text) for text in _node(plan, tree, number)]))
+    return Line(f"window join of {tree.streams} streams as a tree of binary joins: {shown}", [_joined(plan), *nodes])
+
+
+def _node(plan: PhysicalPlan, tree: JoinTree, number: int) -> list[str]:
+    aliases = [one.stream.alias for one in plan.inputs]
+
+    def named(stream: int, row: int) -> str:
+        return f"{aliases[stream]}.{_row_name(plan, stream, row)}"
+
+    keys = [f"{named(*left)} = {named(*right)}" for left, right in tree.keys_of(number)]
+    lines = [f"by hash on {keys[0]}" if keys else "by scanning the other window"]
+    rest = keys[1:] + [render(condition, aliases) for condition in tree.conditions_of(number)]
+    if rest:
+        lines.append("where " + " and ".join(rest))
+    if number > 0:
+        lines.append("every member inside its own window of the newest")
+    if tree.nodes[number].counted:
+        lines.append("results are counted")
+    return lines
+
+
+def _joined(plan: PhysicalPlan) -> Line:
+    names = [column.name for column in plan.outputs]
+    return Line("output: counted by second" if plan.counted else f"output: {', '.join([*names, '_ts'])}")
 
 
 def _step(plan: PhysicalPlan, operator: WindowJoin, probes: ProbePlan, root: int, d: int) -> str:

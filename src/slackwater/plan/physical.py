@@ -18,6 +18,7 @@ from slackwater.model.quality import Quality
 from slackwater.model.schema import Kind
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.tree import JoinTree
 
 IDENTITY = "\0row"
 """The pseudo-column that stands for a tuple's identity: a name that no query can spell."""
@@ -70,7 +71,7 @@ class PhysicalPlan:
 
     query: BoundQuery
     inputs: tuple[InputPlan, ...]
-    operator: WindowJoin | WindowAggregate
+    operator: WindowJoin | JoinTree | WindowAggregate
     outputs: tuple[OutputColumn, ...]
     emitted: tuple[tuple[int, str], ...]
     """Joins: the (stream, column) that each kernel column holds."""
@@ -80,7 +81,7 @@ class PhysicalPlan:
     @property
     def windows(self) -> tuple[int, ...]:
         """The windows of a join; none for an aggregate."""
-        return self.operator.windows if isinstance(self.operator, WindowJoin) else ()
+        return () if isinstance(self.operator, WindowAggregate) else self.operator.windows
 
     @property
     def part_rows(self) -> tuple[int, ...]:
@@ -90,8 +91,8 @@ class PhysicalPlan:
 
     @property
     def counted(self) -> bool:
-        return isinstance(self.operator, WindowJoin) and self.operator.counted
+        return not isinstance(self.operator, WindowAggregate) and self.operator.counted
 
     @property
     def joins(self) -> bool:
-        return isinstance(self.operator, WindowJoin)
+        return not isinstance(self.operator, WindowAggregate)

@@ -19,9 +19,12 @@ from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.algebra import AggregateSpec
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
+from slackwater.operators.join.tree import JoinTree, left_deep
 from slackwater.plan.layout import InputLayout
 from slackwater.plan.physical import IDENTITY, InputPlan, OutputColumn, PhysicalPlan
 
+MULTIWAY, BINARY = "multiway", "binary"
+SHAPES = (MULTIWAY, BINARY)
 UTC = pa.timestamp("us", "UTC")
 ARROW_OF = {
     Kind.INT: pa.int64(),
@@ -79,7 +82,20 @@ def _plan_join(query: JoinQuery, counted: bool) -> PhysicalPlan:
         counted,
     )
     outputs = tuple(_join_output(query, item, emitted) for item in selected)
-    return PhysicalPlan(query, inputs, operator, outputs, emitted, query.quality, query.options)
+    return PhysicalPlan(
+        query, inputs, _shaped(operator, query.options.shape), outputs, emitted, query.quality, query.options
+    )
+
+
+def _shaped(join: WindowJoin, shape: str) -> WindowJoin | JoinTree:
+    """The join as one operator, or as a tree of operators of two inputs."""
+    if shape not in SHAPES:
+        raise UsageError(f"option shape = '{shape}': there is {' and '.join(SHAPES)}")
+    if shape == MULTIWAY:
+        return join
+    if join.streams == 1:
+        raise UsageError(f"option shape = '{shape}' is for joins of two streams or more")
+    return left_deep(join)
 
 
 def _check_parts(query: BoundQuery, inputs: tuple[InputPlan, ...]) -> None:
@@ -111,6 +127,8 @@ def _join_output(query: JoinQuery, item: SelectItem, emitted: tuple[tuple[int, s
 
 
 def _plan_aggregate(query: AggregateQuery, identities: bool) -> PhysicalPlan:
+    if query.options.shape != MULTIWAY:
+        raise UsageError("option shape is for joins alone")
     layout = InputLayout(query.stream, 0)
     keys = tuple(layout.value(key.expr, "group key") for key in query.keys)
     specs = []

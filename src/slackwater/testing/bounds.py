@@ -6,16 +6,20 @@ Invariant: the bound grows with slack, skew, windows and epoch only, never with 
 - join: tuples at or after `frontier - window` when an epoch begins, and those of the epoch. Room is doubled when it
   is used up and expired tuples are dropped only then, so up to four times as many may stand in a window, and never
   fewer than the room it began with;
+- tree of joins: the same for every node, where what a node reads from below is at most all combinations of tuples near
+  enough to each other;
 - aggregate: tuples after `frontier - range - slide` (a partial each at most, and a value each where values are kept).
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+import math
+from bisect import bisect_left, bisect_right, insort
 
 from slackwater.model.batch import Batch
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.tree import JoinTree
 
 FIRST_ROOM = 256
 ROOM = 4
@@ -24,10 +28,11 @@ ROOM = 4
 class Bound:
     """Follows a trace, and says after each epoch what may be retained and held."""
 
-    def __init__(self, spec: WindowAggregate | WindowJoin) -> None:
+    def __init__(self, spec: WindowAggregate | WindowJoin | JoinTree) -> None:
         self._spec = spec
         self._ts: list[list[int]] = [[] for _ in range(spec.streams)]
         self._peak = [0] * spec.streams
+        self._combined = [0] * spec.streams
 
     def after(self, epoch: Batch, frontier_before: int) -> int:
         """What the operator may retain after this epoch."""
@@ -40,11 +45,29 @@ class Bound:
             return (2 if holistic else 1) * self._since(0, frontier_before - spec.range - slide)
         for stream, window in enumerate(spec.windows):
             self._peak[stream] = max(self._peak[stream], self._since(stream, frontier_before - window))
-        return sum(max(FIRST_ROOM, ROOM * peak) for peak in self._peak)
+        raw = sum(max(FIRST_ROOM, ROOM * peak) for peak in self._peak)
+        if not isinstance(spec, JoinTree):
+            return raw
+        for n in range(2, spec.streams):
+            self._combined[n] = max(self._combined[n], self._combinations(spec, n, frontier_before))
+        return raw + sum(max(FIRST_ROOM, ROOM * combined) for combined in self._combined[2:])
+
+    def _combinations(self, spec: JoinTree, n: int, frontier: int) -> int:
+        """At most so many combinations of the first n streams are at or after the horizon of their window."""
+        horizon = frontier - max(spec.windows[:n])
+        total = 0
+        for newest in range(n):
+            for ts in self._ts[newest][bisect_left(self._ts[newest], horizon) :]:
+                others = [self._between(i, ts - spec.windows[i], ts) for i in range(n) if i != newest]
+                total += math.prod(others)
+        return total
 
     def held(self, frontier: int) -> int:
         """What slack buffers and synchronizer may hold once the frontier stands there."""
         return sum(self._since(stream, frontier) for stream in range(len(self._ts)))
+
+    def _between(self, stream: int, oldest: int, newest: int) -> int:
+        return bisect_right(self._ts[stream], newest) - bisect_left(self._ts[stream], oldest)
 
     def _since(self, stream: int, ts: int) -> int:
         return len(self._ts[stream]) - bisect_left(self._ts[stream], ts)

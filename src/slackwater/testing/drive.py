@@ -16,6 +16,7 @@ from slackwater.kernel import Emission, Observation
 from slackwater.model.batch import Batch
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.pipeline import Epochs, OperatorSpec, Pipeline
 from slackwater.testing.oracle_aggregate import (
     Answer,
@@ -26,6 +27,7 @@ from slackwater.testing.oracle_aggregate import (
 )
 from slackwater.testing.oracle_join import Result, oracle_join, oracle_join_processing
 from slackwater.testing.oracle_release import Released
+from slackwater.testing.oracle_tree import TreeOutcome
 from slackwater.testing.words import decode, same_value
 
 NO_GUARD = 2**62
@@ -86,7 +88,7 @@ def results_of(spec: OperatorSpec, emissions: Iterable[Emission]) -> Results:
     return found
 
 
-def clocked_results_of(spec: WindowJoin, emissions: Iterable[Emission]) -> Counter[Any]:
+def clocked_results_of(spec: WindowJoin | JoinTree, emissions: Iterable[Emission]) -> Counter[Any]:
     """As `results_of`, with the largest clock when each result was let out."""
     return _joined(spec, emissions)
 
@@ -122,6 +124,8 @@ def truth(spec: OperatorSpec, batch: Batch) -> Results:
     """What the slow oracle makes of all tuples."""
     if isinstance(spec, WindowAggregate):
         return oracle_aggregate(spec, batch)
+    if isinstance(spec, JoinTree):
+        return truth(spec.whole, batch)
     if isinstance(spec, WindowJoin):
         return _counted(spec, oracle_join(spec, batch).elements())
     raise TypeError(f"there is no oracle for {type(spec).__name__}; write one in slackwater.testing")
@@ -136,7 +140,12 @@ def expected(spec: OperatorSpec, released: Iterable[Released]) -> Results:
     raise TypeError(f"there is no oracle for {type(spec).__name__}; write one in slackwater.testing")
 
 
-def _counted(spec: WindowJoin, results: Iterable[Result]) -> Counter[Any]:
+def expected_of_tree(spec: JoinTree, outcome: TreeOutcome) -> Results:
+    """What the slow oracle of trees has made, late tuples included."""
+    return _counted(spec, (result for result, _ in outcome.results))
+
+
+def _counted(spec: WindowJoin | JoinTree, results: Iterable[Result]) -> Counter[Any]:
     return Counter(result[0] for result in results) if spec.counted else Counter(results)
 
 

@@ -21,12 +21,24 @@ from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.algebra import AggregateSpec
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
+from slackwater.operators.join.tree import left_deep
 from slackwater.operators.pipeline import OperatorSpec
 
 K, L, V = FIRST_COLUMN, FIRST_COLUMN + 1, FIRST_COLUMN + 2
 KINDS = (Kind.INT, Kind.INT, Kind.FLOAT)
 """Every example reads tuples with two integer columns and a float one, in rows K, L and V."""
 ROWS = FIRST_COLUMN + len(KINDS)
+IN_TREES = (
+    "equi-join",
+    "three-way, one class",
+    "three-way chain",
+    "three-way star with a condition",
+    "three-way, one linked and one not",
+    "three-way cross",
+    "three-way, two columns of the first equal to one of the last",
+    "four-way star",
+)
+"""The joins that are tried as trees of binary joins too."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +84,19 @@ def _joins() -> Iterator[Example]:
         "three-way chain": _join((4, 6, 5), on_k, Equality(1, L, 2, L)),
         "three-way star with a condition": _join((4, 0, 5), on_k, Equality(0, L, 2, K), conditions=(rising,)),
         "three-way, one linked and one not": _join((3, 2, 2), on_k),
+        "three-way cross": _join((1, 2, 1)),
+        "three-way, two columns of the first equal to one of the last": _join(
+            (5, 3, 6), Equality(0, K, 2, K), Equality(0, L, 2, K)
+        ),
         "four-way star": _join((4, 4, 3, 3), on_k, Equality(0, L, 2, L), Equality(0, K, 3, L)),
     }
     for name, spec in joins.items():
         yield Example(name, spec)
         yield Example(f"{name}, counted", replace(spec, counted=True, emit=()))
+        if spec.streams > 1 and name in IN_TREES:
+            yield Example(f"{name}, as a tree", left_deep(spec))
+    for name in ("three-way chain", "four-way star"):
+        yield Example(f"{name}, as a tree, counted", left_deep(replace(joins[name], counted=True, emit=())))
 
 
 EXAMPLES: tuple[Example, ...] = (

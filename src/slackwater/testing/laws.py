@@ -20,6 +20,7 @@ from slackwater.model.batch import Batch
 from slackwater.model.time import BEFORE_ALL
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.pipeline import Epochs, OperatorSpec, Pipeline
 from slackwater.testing.bounds import Bound
 from slackwater.testing.drive import (
@@ -29,12 +30,14 @@ from slackwater.testing.drive import (
     clocked_results_of,
     drive,
     expected,
+    expected_of_tree,
     feed,
     results_of,
     truth,
 )
 from slackwater.testing.oracle_join import oracle_join_processing
 from slackwater.testing.oracle_release import Released
+from slackwater.testing.oracle_tree import TreeOutcome
 from slackwater.testing.traces import largest_delay_of, pieces
 
 Cuts = Sequence[int]
@@ -154,7 +157,7 @@ def output_is_ordered_and_true(
     assert all(a <= b for a, b in pairwise(outcome.timestamps)), "results are not in timestamp order"
     found, true = results_of(spec, outcome.emissions), truth(spec, batch)
     assert set(found) <= set(true), "a result was invented"
-    if isinstance(spec, WindowJoin):
+    if isinstance(spec, WindowJoin | JoinTree):
         assert cast("Counter[object]", found) <= cast("Counter[object]", true), "a result was made twice"
 
 
@@ -186,7 +189,7 @@ def _adds_up(pipeline: Pipeline) -> None:
 def state_is_bounded(spec: OperatorSpec, make: Make, batch: Batch, epochs: Epochs, cuts: Cuts, slack: int) -> int:
     """Law 5: what is held and retained stays within `Bound`; returns the largest bound that was needed."""
     pipeline = make(FixedSlack(slack), epochs)
-    bound = Bound(cast("WindowAggregate | WindowJoin", spec))
+    bound = Bound(cast("WindowAggregate | WindowJoin | JoinTree", spec))
     largest = 0
     for part in pieces(batch, cuts):
         allowed = bound.after(part, frontier_before=pipeline.observe().frontier)
@@ -213,3 +216,20 @@ def late_tuples_count_as_published(
     assert_same(results_of(spec, outcome.emissions), expected(spec, released))
     if isinstance(spec, WindowJoin) and not spec.counted:
         assert_same(clocked_results_of(spec, outcome.emissions), Counter(oracle_join_processing(spec, released)))
+
+
+def late_tuples_count_as_in_the_tree(
+    spec: JoinTree,
+    make: Make,
+    batch: Batch,
+    epochs: Epochs,
+    cuts: Cuts,
+    controller: SlackController,
+    wanted: TreeOutcome,
+) -> None:
+    """With any slack: exactly the results and the late tuples of the slow oracle of trees."""
+    outcome = drive(make(controller, epochs), pieces(batch, cuts))
+    assert sorted(outcome.late_rows) == sorted(step.tuple.row for step in wanted.fates if step.late)
+    assert_same(results_of(spec, outcome.emissions), expected_of_tree(spec, wanted))
+    if not spec.counted:
+        assert_same(clocked_results_of(spec, outcome.emissions), Counter(wanted.results))

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import product
 
-from slackwater.expressions.tree import Column, walk
+from slackwater.expressions.tree import Column, streams_of, walk
 from slackwater.model.batch import Batch
 from slackwater.model.schema import NULL_WORD
 from slackwater.operators.join.operator import WindowJoin
@@ -26,19 +26,27 @@ Members = tuple[Tuple, ...]
 
 def joins(spec: WindowJoin, members: Members) -> bool:
     """Whether one tuple of each stream satisfies every equality and condition."""
+    return joins_so_far(spec, members)
+
+
+def joins_so_far(spec: WindowJoin, members: Members) -> bool:
+    """Whether one tuple of each of the first streams satisfies the equalities and conditions that read no others."""
     for equality in spec.equalities:
+        if max(equality.left, equality.right) >= len(members):
+            continue
         left = members[equality.left].words[equality.left_row]
         right = members[equality.right].words[equality.right_row]
         if left != right or left == NULL_WORD:
             return False
     place = {(stream, name): row for stream, name, row in spec.columns}
     rows: list[dict[str, object]] = [{} for _ in members]
-    for condition in spec.conditions:
+    known = [condition for condition in spec.conditions if max(streams_of(condition), default=0) < len(members)]
+    for condition in known:
         for node in walk(condition):
             if isinstance(node, Column):
                 word = members[node.stream].words[place[node.stream, node.name]]
                 rows[node.stream][node.name] = decode(word, node.kind)
-    return all(evaluate(condition, rows) is True for condition in spec.conditions)
+    return all(evaluate(condition, rows) is True for condition in known)
 
 
 def oracle_join(spec: WindowJoin, batch: Batch) -> Counter[Result]:

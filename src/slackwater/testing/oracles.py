@@ -13,6 +13,7 @@ from slackwater.testing.oracle_release import (
     oracle_epoch_release,
     oracle_tuple_release,
 )
+from slackwater.testing.oracle_tree import oracle_tree_by_epoch, oracle_tree_by_tuple
 
 __all__ = [
     "Released",
@@ -24,5 +25,7 @@ __all__ = [
     "oracle_epoch_release",
     "oracle_join",
     "oracle_join_processing",
+    "oracle_tree_by_epoch",
+    "oracle_tree_by_tuple",
     "oracle_tuple_release",
 ]

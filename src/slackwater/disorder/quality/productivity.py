@@ -17,7 +17,7 @@ References: 004 §4.2.4 (Alg. 4.6, Eq. 4.7), 003 §IV-B.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +61,26 @@ class Profile(NamedTuple):
     def true(self) -> float:
         """The true results there would have been, as estimated."""
         return float(self.join.sum())
+
+
+class Profiler(Protocol):
+    """Watches what a join takes in and makes, one interval after another."""
+
+    windows: Words
+    granularity: int
+
+    def note(self, run: Run, made: Floats, fates: Run | None = None) -> None:
+        """A run, how many results each of its tuples has made, and raw tuples with their fates, where these are
+        others."""
+
+    def take(self) -> Profile:
+        """The interval that ends here; the next one begins."""
+
+    def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """All state, to go on from elsewhere."""
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take over what `as_arrays` of another one, made with the same arguments, gave."""
 
 
 @in_place
@@ -120,26 +140,26 @@ class ProductivityProfiler:
 
     def __init__(self, windows: Sequence[int], granularity: int) -> None:
         streams = len(windows)
-        self._windows, self._granularity = np.array(windows, np.int64), granularity
+        self.windows, self.granularity = np.array(windows, np.int64), granularity
         self._inside = Inside(np.zeros((streams, FIRST_ROOM), np.int64), np.zeros(streams, np.int64))
         self._maps = _no_maps(FIRST_BINS)
 
-    def note(self, run: Run, made: Floats) -> None:
+    def note(self, run: Run, made: Floats, fates: Run | None = None) -> None:
         """A run that the join has processed, and how many results each of its tuples has made."""
         if len(run) == 0:
             return
-        bins = np.minimum(-(-np.maximum(run.delay, 0) // self._granularity), MOST_BINS)
+        bins = bins_of(run.delay, self.granularity)
         self._make_room(int(np.bincount(run.stream).max()), int(bins.max()))
         ts = np.ascontiguousarray(run.ts)
-        note(self._inside, self._maps, run.stream, ts, run.cutoff, bins, made, self._windows)
+        note(self._inside, self._maps, run.stream, ts, run.cutoff, bins, made, self.windows)
 
     def _make_room(self, arriving: int, largest_bin: int) -> None:
         w, maps = self._inside, self._maps
         needed = int(w.size.max()) + arriving
         if needed > w.ts.shape[1]:
-            self._inside = w._replace(ts=_widened(w.ts, needed))
+            self._inside = w._replace(ts=widened(w.ts, needed))
         if largest_bin >= len(maps.late):
-            self._maps = Maps(_widened(maps.in_time, largest_bin + 1), maps.most, _widened(maps.late, largest_bin + 1))
+            self._maps = Maps(widened(maps.in_time, largest_bin + 1), maps.most, widened(maps.late, largest_bin + 1))
 
     def take(self) -> Profile:
         """The interval that ends here; the next one begins."""
@@ -162,17 +182,22 @@ class ProductivityProfiler:
         """Take over what `as_arrays` of another one, made with the same arguments, gave."""
         self._maps = Maps(*(np.array(arrays[name]) for name in Maps._fields))
         size = np.array(arrays["size"])
-        ts = _widened(np.zeros((len(size), FIRST_ROOM), np.int64), int(size.max()))
+        ts = widened(np.zeros((len(size), FIRST_ROOM), np.int64), int(size.max()))
         for s, inside in enumerate(np.split(arrays["inside"], np.cumsum(size)[:-1])):
             ts[s, : len(inside)] = inside
         self._inside = Inside(ts, size)
+
+
+def bins_of(delay: Words, granularity: int) -> Words:
+    """The bin of each delay."""
+    return np.minimum(-(-np.maximum(delay, 0) // granularity), MOST_BINS)
 
 
 def _no_maps(bins: int) -> Maps:
     return Maps(np.zeros((2, bins)), np.zeros(2), np.zeros(bins, np.int64))
 
 
-def _widened(array: npt.NDArray[Any], needed: int) -> npt.NDArray[Any]:
+def widened(array: npt.NDArray[Any], needed: int) -> npt.NDArray[Any]:
     """The same with at least so many places in its last dimension."""
     before = array.shape[-1]
     if needed <= before:

@@ -37,7 +37,7 @@ import numpy.typing as npt
 from slackwater.disorder.controllers import Arrived, Measured
 from slackwater.disorder.quality.coverage_model import smallest_slack
 from slackwater.disorder.quality.pd import FOR_JOINS, PdController
-from slackwater.disorder.quality.productivity import ProductivityProfiler, Profile
+from slackwater.disorder.quality.productivity import ProductivityProfiler, Profile, Profiler
 from slackwater.disorder.quality.published_delays import DelaysAsShares
 from slackwater.disorder.quality.recall_model import instant_requirement, recalls, selectivity_ratio
 from slackwater.disorder.quality.steady import Pace
@@ -56,7 +56,7 @@ SELECTIVITIES: tuple[Selectivity, ...] = ("noneqsel", "eqsel")
 class Profiled(Protocol):
     """A controller that wants to know what every tuple has made."""
 
-    profiler: ProductivityProfiler
+    profiler: Profiler
 
 
 class ResultSizes:
@@ -99,7 +99,7 @@ class ModelRecall:
         self.target, self._windows, self._pace, self.selectivity = target, tuple(windows), pace, selectivity
         self.slack = slack
         self.next_adaptation = BEFORE_ALL
-        self.profiler = ProductivityProfiler(windows, pace.granularity)
+        self.profiler: Profiler = ProductivityProfiler(windows, pace.granularity)
         self.requirement = target.target
         """The recall that the present interval must have."""
         self._sizes = ResultSizes(round((target.over - pace.interval) / pace.interval))
@@ -156,7 +156,7 @@ class PdRecall:
         self.target, self._pace = target, pace
         self.slack = slack
         self.next_adaptation = BEFORE_ALL
-        self.profiler = ProductivityProfiler(windows, pace.granularity)
+        self.profiler: Profiler = ProductivityProfiler(windows, pace.granularity)
         self._sizes = ResultSizes(round(target.over / pace.interval))
         self._control = PdController(FOR_JOINS)
 

@@ -7,7 +7,7 @@ retention reaches is counted as tuples of unknown price.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,14 @@ from slackwater.operators.join.store import WindowStore
 NEVER = -(2**62)
 
 
+class Remembered(Protocol):
+    """Who wants a join's tuples to be persisted for longer than its windows need them, and to have them back."""
+
+    @property
+    def retention(self) -> int | Words: ...
+    def put_back(self, stream: int, words: Words) -> None: ...
+
+
 class JoinLedger:
     """Keeps what was processed for `retention` longer than the windows do, and prices late tuples with it."""
 
@@ -37,8 +45,11 @@ class JoinLedger:
         retention: int,
         width: int,
         stretches: int,
+        price_all: bool = False,
     ) -> None:
         self._condition, self._windows, self.retention = condition, windows, retention
+        self._price_all = price_all
+        """Whether `Periods.lost` holds all true results, of which those made are to be taken off."""
         self._probes = Probes(plan.steps, plan.leaves, plan.checks, plan.conditions, windows, True)
         self._store = WindowStore(len(windows), rows, plan.indexes)
         self._reach = Reach(*np.zeros((2, len(windows) + 1), np.int64))
@@ -53,7 +64,7 @@ class JoinLedger:
         return self._periods.width
 
     def take(self, run: Run) -> Floats:
-        """Note a run; returns how many results each of its tuples has lost."""
+        """Note a run; returns how many results each of its tuples has lost, or would have where all are priced."""
         self._store.make_room(np.bincount(run.stream, minlength=len(self._windows)), self._horizons())
         words = np.ascontiguousarray(run.words)
         windows = self._store.windows
@@ -61,6 +72,7 @@ class JoinLedger:
         unknown, status = settle(
             self._condition.addresses[1], self._probes, Arriving(run.stream, words, run.cutoff), price, windows,
             search_space(len(self._windows), windows.words.shape[1]), self._reach, self._periods, self.retention,
+            self._price_all,
         )  # fmt: skip
         if status == OVERFLOW:
             raise self._condition.failure()
@@ -103,7 +115,8 @@ class JoinLedger:
         place = wanted % len(self._periods.number)
         known = self._periods.number[place] == wanted
         marks = np.maximum(at, first) - first
-        return _summed(self._periods.made[place] * known, marks), _summed(self._periods.lost[place] * known, marks)
+        made, lost = (_summed(of[place] * known, marks) for of in (self._periods.made, self._periods.lost))
+        return made, lost - made if self._price_all else lost
 
 
 def _summed(counts: Floats, marks: Words) -> Floats:

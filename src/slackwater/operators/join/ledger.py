@@ -4,6 +4,10 @@ A result is lost when its last member, in processing order, comes late: all the 
 tuple makes no results of its own. So the price of a late tuple is the number of its combinations with the tuples
 processed before it, late ones included; every lost result is counted once, under its own timestamp.
 
+Where several operators make the results, as in a tree of joins, a result may be lost in other ways too. There every
+tuple is priced, whether late or not: each true result is counted once, at whichever of its members comes last, and what
+was not made of them is lost.
+
 Invariant: results made + results lost = true results, of all results whose members lie within the retention.
 """
 
@@ -54,9 +58,9 @@ class Reach(NamedTuple):
 @in_place
 def settle(
     condition: int, plan: Probes, new: Arriving, price: Floats, w: Windows, search: Search, reach: Reach,
-    periods: Periods, retention: int,
+    periods: Periods, retention: int, price_all: bool,
 ) -> tuple[int, int]:  # fmt: skip
-    """Price the late tuples of a run, and note all of them; returns (tuples too late to be priced, status)."""
+    """Price the late tuples of a run, or all, and note all; returns (tuples too late to be priced, status)."""
     refine_listed = refine_listed_at(condition)
     unknown = 0
     for i in range(new.words.shape[1]):
@@ -66,7 +70,7 @@ def settle(
             unknown += 1
             continue
         search.slots[s] = place(w, s, new.words, i)
-        if ts < new.cutoff[i]:
+        if price_all or ts < new.cutoff[i]:
             price[i] = lost_with(refine_listed, plan, w, s, ts, search, reach, periods)
             if price[i] < 0:
                 return unknown, OVERFLOW

@@ -21,7 +21,7 @@ from slackwater.kernel import Change, changed, decode_words, encode_words
 from slackwater.model.batch import TS, Words
 from slackwater.model.errors import DataError
 from slackwater.model.time import BEFORE_ALL
-from slackwater.operators.join.accounts import JoinLedger
+from slackwater.operators.join.accounts import JoinLedger, Remembered
 from slackwater.operators.join.enumerate import NO_ROOM, OVERFLOW, TOO_MANY, Arriving, Probes, join_run, search_space
 from slackwater.operators.join.probing import Equality, ProbePlan, plan_probes
 from slackwater.operators.join.store import WindowStore
@@ -78,7 +78,7 @@ class JoinOperator:
         self._epoch = 0
         self._chunks: dict[str, tuple[int, int]] = {}
         self._fresh: deque[tuple[int, Words, Words]] = deque()
-        self._ledger: JoinLedger | None = None
+        self._remembered: Remembered | None = None
 
     def _compiled(self, encode_text: Callable[[str], int]) -> Condition:
         if not self.spec.conditions:
@@ -86,16 +86,24 @@ class JoinOperator:
         places = {(stream, column): row for stream, column, row in self.spec.columns}
         return compile_condition(self.spec.conditions, lambda stream, name: places[stream, name], encode_text)
 
-    def ledger(self, retention: int, width: int, stretches: int) -> JoinLedger:
-        """Empty books for this join: stretches of event time of this width, late tuples priced within the retention."""
+    def ledger(self, retention: int, width: int, stretches: int, price_all: bool = False) -> JoinLedger:
+        """Empty books for this join: stretches of event time of this width, late tuples priced within the retention.
+
+        `price_all` says that the results are made by others, so that every tuple is to be priced.
+        """
         reads = tuple(streams_of(condition) for condition in self.spec.conditions)
         plan = plan_probes(self.spec.streams, self.spec.equalities, reads, counted=True)
-        return JoinLedger(plan, self._windows, self.spec.rows, self._condition, retention, width, stretches)
+        return JoinLedger(plan, self._windows, self.spec.rows, self._condition, retention, width, stretches, price_all)
 
     def keep_books(self, retention: int, width: int, stretches: int) -> JoinLedger:
         """A ledger whose tuples are persisted with the windows; who asked for it feeds it."""
-        self._ledger = self.ledger(retention, width, stretches)
-        return self._ledger
+        ledger = self.ledger(retention, width, stretches)
+        self.remember_for(ledger)
+        return ledger
+
+    def remember_for(self, remembered: Remembered) -> None:
+        """Persist tuples for as long as somebody else needs them, and give them back after a restart."""
+        self._remembered = remembered
 
     def process(self, run: Run, ordered: bool) -> Iterator[Output]:
         """Take in a run; yield its results."""
@@ -145,7 +153,7 @@ class JoinOperator:
 
     def _kept_since(self) -> Words:
         """What lies before is not persisted any more."""
-        return self._horizons() - (0 if self._ledger is None else self._ledger.retention)
+        return self._horizons() - (0 if self._remembered is None else self._remembered.retention)
 
     @property
     def retained(self) -> int:
@@ -185,5 +193,5 @@ class JoinOperator:
             self._epoch = max(self._epoch, epoch + 1)
             self._chunks[key] = (stream, int(words[TS].max()))
             self._store.put_back(stream, words, self._horizons())
-            if self._ledger is not None:
-                self._ledger.put_back(stream, words)
+            if self._remembered is not None:
+                self._remembered.put_back(stream, words)

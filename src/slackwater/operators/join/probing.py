@@ -120,18 +120,18 @@ class _Planner:
 
     def _leaves(self, root: int) -> list[int]:
         """Streams that no condition reads and that one class, or none, links to streams that are enumerated."""
-        candidates = [s for s in range(self.streams) if s != root and self._depends_on_one(s, root)]
+        candidates = [s for s in range(self.streams) if s != root and self._depends_on_one(s)]
         for members in self.classes:
             joined = {s for s, _ in members}
             if joined <= set(candidates):
                 candidates.remove(min(joined))
         return candidates
 
-    def _depends_on_one(self, stream: int, root: int) -> bool:
+    def _depends_on_one(self, stream: int) -> bool:
         classes = [members for members in self.classes if any(s == stream for s, _ in members)]
-        own = [row for members in classes for s, row in members if s == stream]
-        of_root = [row for members in classes for s, row in members if s == root]
-        return len(own) <= 1 and len(of_root) <= 1 and not any(stream in reads for reads in self.conditions)
+        # A factor asks for one key. Where a stream has two rows in the class, a second question may be left.
+        one_row_each = all(len({s for s, _ in members}) == len(members) for members in classes)
+        return len(classes) <= 1 and one_row_each and not any(stream in reads for reads in self.conditions)
 
     def _links(self, stream: int, bound: list[int]) -> list[tuple[int, int, int]]:
         """(row of the stream, bound stream, its row) for every class that links them."""
@@ -141,9 +141,9 @@ class _Planner:
             there = [(s, row) for b in bound for s, row in sorted(members) if s == b]
             if own and there:
                 links += [(row, *there[0]) for row in own]
-                # A stream bound by a step agrees with itself in all its rows of the class; the arriving one was not
-                # asked.
-                links += [(own[0], s, row) for s, row in there[1:] if s == bound[0]]
+                # A stream that the class has bound agrees with itself in all its rows of the class; the first one of
+                # the class was not asked.
+                links += [(own[0], s, row) for s, row in there[1:] if s == there[0][0]]
         return links
 
     def _decided(self, stream: int, bound: list[int]) -> int:

@@ -1,0 +1,125 @@
+"""A synchronizer: the part of a release that stands behind slack buffers, with the state of a release.
+
+Invariant: what it is given leaves in exactly one run; tuples in time leave in event-time order. It asks no controller:
+K has been dealt with in front of it, once for all nodes of a query.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from slackwater.disorder import state as st
+from slackwater.disorder.controllers import FixedSlack
+from slackwater.disorder.release import Release, ReleaseSpec
+from slackwater.disorder.run import Run
+from slackwater.disorder.synchronizing import Last, hold_for_promises, synchronize_each
+from slackwater.model.batch import Words
+
+
+@dataclass(frozen=True)
+class Inflow:
+    """What reaches a node, in order of arrival; `place` numbers it for the whole query.
+
+    A negative stream is a promise, as in `state.Incoming`.
+    """
+
+    stream: Words
+    words: Words
+    delay: Words
+    clock: Words
+    moment: Words
+    place: Words
+    last: Last
+
+    def as_input(self, number: int) -> Inflow:
+        """The same, which comes from one node below, as input `number` of the node above."""
+        return replace(self, stream=np.where(self.stream < 0, ~number, number))
+
+    def take(self, index: Words) -> Inflow:
+        """Those at these positions, in this order."""
+        return Inflow(
+            self.stream[index], self.words[:, index], self.delay[index], self.clock[index], self.moment[index],
+            self.place[index], self.last,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Synchronized:
+    """A run, and what a node above is told of it."""
+
+    run: Run
+    place: Words
+    """Of what let each tuple of the run out."""
+    progress: Inflow
+    """Promises of the node's own output: where the frontier moved to."""
+
+
+class Synchronizer(Release):
+    """Brings the inputs of one node into event-time order.
+
+    >>> node = Synchronizer(ReleaseSpec(streams=2, rows=2, discipline="tuple"))
+    >>> stream, ts = np.array([0, 1, 0, ~1]), np.array([3, 1, 4, 9])
+    >>> none = np.zeros(4, np.int64)
+    >>> came = Inflow(stream, np.stack([ts, none]), none, ts, none, np.arange(4), Last(4, 9, 0, False))
+    >>> synchronized = node.take(came)
+    >>> synchronized.run.ts.tolist(), synchronized.place.tolist(), synchronized.progress.words.tolist()
+    ([1, 3, 4], [1, 3, 3], [[1, 4]])
+    """
+
+    def __init__(self, spec: ReleaseSpec) -> None:
+        super().__init__(spec, FixedSlack(0))
+
+    def take(self, came: Inflow) -> Synchronized:
+        """Let out what may be processed now; everything, where the input is ending."""
+        count = len(came.stream)
+        self._make_room(count)
+        out = st.room(self.held + count, self.spec.rows)
+        let_out, reached = np.empty((2, count), np.int64)
+        new = st.Incoming(came.stream, np.ascontiguousarray(came.words), came.delay, came.clock, came.moment)
+        loop = synchronize_each if self.spec.discipline == "tuple" else hold_for_promises
+        before = int(self._clock.scalars[st.FRONTIER])
+        n = loop(new, came.last, self._clock, self._held, out, let_out, reached)
+        self._ended = self._ended or came.last.ending
+        each = np.diff(let_out, prepend=0)
+        place = np.append(np.repeat(came.place, each), np.full(n - int(each.sum()), came.last.place))
+        moved = np.flatnonzero(np.diff(reached, prepend=before))
+        return Synchronized(self._run(out, n, came.last.ending), place, _promised(came, moved, reached))
+
+    def held_of(self, streams: Words) -> int:
+        """Tuples of these inputs that are held."""
+        held = self._held
+        slots = [held.slot[h, :size] for h, size in enumerate(held.sizes)]
+        return int(np.count_nonzero(np.isin(held.stream[np.concatenate(slots)], streams)))
+
+
+def merged(first: Inflow, second: Inflow) -> Inflow:
+    """Both by their places; what the first has at a place comes before what the second has there."""
+    stream = np.concatenate([first.stream, second.stream])
+    rows = max(first.words.shape[0], second.words.shape[0])
+    both = Inflow(
+        stream,
+        np.concatenate([with_rows(first.words, rows), with_rows(second.words, rows)], axis=1),
+        np.concatenate([first.delay, second.delay]),
+        np.concatenate([first.clock, second.clock]),
+        np.concatenate([first.moment, second.moment]),
+        np.concatenate([first.place, second.place]),
+        second.last,
+    )
+    return both.take(np.argsort(both.place, kind="stable"))
+
+
+def _promised(came: Inflow, moved: Words, reached: Words) -> Inflow:
+    """The frontier as promises, at the places where it moved."""
+    nothing = np.zeros(len(moved), np.int64)
+    return Inflow(
+        ~nothing, reached[np.newaxis, moved], nothing, came.clock[moved], came.moment[moved], came.place[moved],
+        came.last,
+    )  # fmt: skip
+
+
+def with_rows(words: Words, rows: int) -> Words:
+    """The same tuples with as many rows; what is new is 0."""
+    missing = rows - words.shape[0]
+    return words if missing == 0 else np.vstack([words, np.zeros((missing, words.shape[1]), np.int64)])

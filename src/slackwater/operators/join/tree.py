@@ -1,0 +1,171 @@
+"""A join as a left-deep tree of binary joins, ((a ⨝ b) ⨝ c) ⨝ d, in the order in which the streams are written.
+
+Node n joins what the node below makes, the combinations of streams 0 to n-1, with stream n. A combination stands at the
+event time of its newest member; what later nodes and the output need of its members is carried in its words, in the
+order of `emit` of the node that made it, from FIRST_COLUMN on.
+
+A combination may live as long as any of its members could; so its window is the largest of theirs, and that every
+member is inside its own window is asked as a condition on the time that each member carries along. Equalities are
+closed under transitivity, and each is applied at the lowest node that knows both sides; so are conditions.
+
+Invariant: with enough slack the results are those of the m-way join. With less, a tree may lose more of them: a node
+does not wait for the streams above it, so what comes late is late for the node below already.
+
+References: 004 §4.2.6, 003 §V; Golab, Özsu: Processing sliding window multi-joins, VLDB 2003.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from slackwater.expressions.functions import typed_call
+from slackwater.expressions.tree import Call, Column, Expr, Literal, columns_of, streams_of
+from slackwater.model.batch import FIRST_COLUMN, TS
+from slackwater.model.schema import Kind
+from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.probing import Equality, classes_of
+from slackwater.operators.join.tree_operator import TreeOperator
+
+Place = tuple[int, int]
+"""(raw stream, row)."""
+TIME = "\0ts"
+"""The name of a member's own event time: one that no query can spell."""
+
+
+@dataclass(frozen=True)
+class JoinTree:
+    """Spec of a tree: the m-way join it stands for, and the binary joins it is made of, lowest first."""
+
+    whole: WindowJoin
+    nodes: tuple[WindowJoin, ...]
+    carried: tuple[tuple[Place, ...], ...]
+    """Per node, what its combinations hold from FIRST_COLUMN on; the lowest one reads raw tuples as they are."""
+
+    def keys_of(self, node: int) -> list[tuple[Place, Place]]:
+        """The equalities of a node, counted from 0, as places of raw streams: in the combination, in what joins it."""
+        place = {row: place for place, row in _left_rows(node + 1, self.carried[node]).items()}
+        return [(place[eq.left_row], (node + 1, eq.right_row)) for eq in self.nodes[node].equalities]
+
+    def conditions_of(self, node: int) -> tuple[Expr, ...]:
+        """The conditions of a node, counted from 0, as the m-way join has them."""
+        return _at(self.whole, node + 1)
+
+    @property
+    def streams(self) -> int:
+        return self.whole.streams
+
+    @property
+    def rows(self) -> int:
+        return self.whole.rows
+
+    @property
+    def needs_order(self) -> bool:
+        return True
+
+    @property
+    def windows(self) -> tuple[int, ...]:
+        return self.whole.windows
+
+    @property
+    def equalities(self) -> tuple[Equality, ...]:
+        return self.whole.equalities
+
+    @property
+    def counted(self) -> bool:
+        return self.whole.counted
+
+    def build(self, encode_text: Callable[[str], int] = lambda text: 0) -> TreeOperator:
+        return TreeOperator(self.whole, self.nodes, encode_text)
+
+
+def left_deep(whole: WindowJoin) -> JoinTree:
+    """The tree of a join of two streams or more.
+
+    >>> three = WindowJoin((5, 5, 5), (Equality(0, 2, 1, 2), Equality(1, 2, 2, 2)), (), (), ((0, 1), (2, 1)), 3)
+    >>> lower, upper = left_deep(three).nodes
+    >>> lower.emit, upper.equalities, upper.emit
+    (((0, 0), (0, 1), (0, 2), (1, 0)), (Equality(left=0, left_row=4, right=1, right_row=2),), ((0, 3), (1, 1)))
+    """
+    last = whole.streams - 1
+    keys = _keys(whole)
+    times = {n: {(i, TS) for i in range(n)} if n > 1 else set() for n in range(1, last + 1)}
+    carried: dict[int, tuple[Place, ...]] = {last + 1: whole.emit}
+    for n in range(last, 0, -1):
+        read = {left for left, _ in keys[n]} | times[n]
+        read |= {(s, row) for s, name, row in whole.columns if any((s, name) in columns_of(c) for c in _at(whole, n))}
+        carried[n] = tuple(sorted(place for place in {*read, *carried[n + 1]} if place[0] < n))
+    nodes = range(1, last + 1)
+    return JoinTree(whole, tuple(_node(whole, n, keys[n], carried) for n in nodes), tuple(carried[n] for n in nodes))
+
+
+def _keys(whole: WindowJoin) -> dict[int, list[tuple[Place, int]]]:
+    """For every node, which place of a combination equals which row of the stream that joins it."""
+    keys: dict[int, list[tuple[Place, int]]] = {n: [] for n in range(1, whole.streams)}
+    for members in classes_of(whole.equalities):
+        # Places known to be equal stand in one group; a node needs to ask for one of each group.
+        groups = [[(0, row)] for stream, row in sorted(members) if stream == 0]
+        for n in range(1, whole.streams):
+            own = sorted(row for stream, row in members if stream == n)
+            if own and groups:
+                keys[n] += [(group[0], own[0]) for group in groups] + [(groups[0][0], row) for row in own[1:]]
+                groups = [groups[0]]
+            else:
+                groups += [[(n, row)] for row in own]
+    return keys
+
+
+def _at(whole: WindowJoin, n: int) -> tuple[Expr, ...]:
+    """The conditions that node n is the first to know all streams of."""
+    return tuple(condition for condition in whole.conditions if max(1, *streams_of(condition)) == n)
+
+
+def _node(
+    whole: WindowJoin, n: int, keys: list[tuple[Place, int]], carried: dict[int, tuple[Place, ...]]
+) -> WindowJoin:
+    left_row = _left_rows(n, carried[n])
+    members = range(n) if n > 1 else ()
+    inside = tuple(_not_older(member, whole.windows[member]) for member in members)
+    columns = [(0, _name(member, TIME), left_row[member, TS]) for member in members] + [(1, TIME, TS)]
+    asked = _at(whole, n)
+    read = {pair for condition in asked for pair in columns_of(condition)}
+    for stream, name, row in whole.columns:
+        if (stream, name) in read:
+            columns.append((1, name, row) if stream == n else (0, _name(stream, name), left_row[stream, row]))
+    top = n == whole.streams - 1
+    emit = tuple((1, row) if stream == n else (0, left_row[stream, row]) for stream, row in carried[n + 1])
+    return WindowJoin(
+        (max(whole.windows[:n]), whole.windows[n]),
+        tuple(Equality(0, left_row[place], 1, row) for place, row in keys),
+        tuple(_renamed(condition, n) for condition in asked) + inside,
+        tuple(columns),
+        emit,
+        max(whole.rows, FIRST_COLUMN + len(carried[n]) if n > 1 else 0),
+        top and whole.counted,
+    )
+
+
+def _left_rows(n: int, carried: tuple[Place, ...]) -> dict[Place, int]:
+    """The row in which the left input of node n has each place."""
+    return {place: place[1] if n == 1 else FIRST_COLUMN + at for at, place in enumerate(carried)}
+
+
+def _not_older(member: int, window: int) -> Expr:
+    """The tuple that joins a combination is at most so much newer than one of its members."""
+    newer, older = Column(1, TIME, Kind.TIME), Column(0, _name(member, TIME), Kind.TIME)
+    return typed_call("<=", (typed_call("-", (newer, older)), Literal(window, Kind.INT)))
+
+
+def _renamed(expr: Expr, n: int) -> Expr:
+    """A condition of the m-way join over the two inputs of node n."""
+    if isinstance(expr, Column):
+        return (
+            Column(1, expr.name, expr.kind) if expr.stream == n else Column(0, _name(expr.stream, expr.name), expr.kind)
+        )
+    if isinstance(expr, Call):
+        return Call(expr.op, tuple(_renamed(arg, n) for arg in expr.args), expr.kind)
+    return expr
+
+
+def _name(member: int, column: str) -> str:
+    return f"{member}.{column}"
