@@ -14,6 +14,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy.typing as npt
 
 from slackwater.model.batch import Words
+from slackwater.model.measured import MeasuredQuality
+from slackwater.model.quality import Recall
 from slackwater.model.time import AFTER_ALL, format_duration
 
 
@@ -73,9 +75,17 @@ class Books(Protocol):
 
 
 @runtime_checkable
-class Bookkeeper(Protocol):
-    """A controller that looks into the books."""
+class Measuring(Protocol):
+    """A controller that can itself tell how good the answers were."""
 
+    def measured(self, ended: bool) -> MeasuredQuality | None: ...
+
+
+@runtime_checkable
+class Bookkeeper(Protocol):
+    """A controller for a recall target: books are kept beside it, whether it looks into them or not."""
+
+    target: Recall
     books: Books | None
     retention: int
     interval: int

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.disorder.admission import Admission
-from slackwater.disorder.controllers import Bookkeeper, SlackController
+from slackwater.disorder.controllers import Bookkeeper, Measuring, SlackController
 from slackwater.disorder.quality.error_windows import WindowWatcher
 from slackwater.disorder.quality.published_recall import Profiled
 from slackwater.disorder.release import Release, ReleaseSpec
@@ -33,12 +33,13 @@ from slackwater.kernel import (
     encode_words,
 )
 from slackwater.model.batch import ROW, TS, Batch, Words
+from slackwater.model.measured import MeasuredQuality
 from slackwater.operators.aggregate import AggregateOperator
 from slackwater.operators.join.accounts import JoinLedger
 from slackwater.operators.join.operator import JoinOperator
 from slackwater.operators.output import Output
 
-STATE_VERSION = 3
+STATE_VERSION = 4
 MOST_STRETCHES = 4096
 """The books of a join tell no more stretches of time apart."""
 
@@ -104,7 +105,7 @@ class Pipeline:
             span = controller.memory + 2 * controller.retention + 2 * max(operator.spec.windows)
             width = max(controller.interval, span // MOST_STRETCHES)
             stretches = 1 << (span // width + 64).bit_length()
-            self._ledger = operator.keep_books(controller.retention, width, stretches)
+            self._ledger = operator.keep_books(controller.retention, width, stretches, controller.target)
             controller.books = self._ledger
         self._profiler = controller.profiler if isinstance(controller, Profiled) else None
         if isinstance(controller, WindowWatcher) and isinstance(operator, AggregateOperator):
@@ -210,8 +211,15 @@ class Pipeline:
             retained=self._operator.retained,
             epochs=self.release.epochs,
             idle=self.release.idle_timeouts,
+            quality=self._measured(),
             **self._counts,
         )
+
+    def _measured(self) -> MeasuredQuality | None:
+        controller = self.release.controller
+        if self._ledger is not None:
+            return self._ledger.measured()
+        return controller.measured(self.release.ended) if isinstance(controller, Measuring) else None
 
 
 def _arrays_as_changes(cell: str, arrays: dict[str, npt.NDArray[Any]]) -> Iterator[Change]:
