@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from slackwater.commands.interrupts import interruptible
-from slackwater.commands.prepare import Prepared
 from slackwater.commands.measure import own_measure
+from slackwater.commands.prepare import Prepared
 from slackwater.commands.progress import progress
 from slackwater.commands.runtimes import Runtime
 from slackwater.judge import JudgedInput, Verdict, judge

@@ -13,6 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy.typing as npt
 
+from slackwater.disorder.run import Run
 from slackwater.model.batch import Words
 from slackwater.model.measured import MeasuredQuality
 from slackwater.model.quality import Recall
@@ -76,9 +77,10 @@ class Books(Protocol):
 
 @runtime_checkable
 class Measuring(Protocol):
-    """A controller that can itself tell how good the answers were."""
+    """A controller that can itself tell how good the answers were, given every run that the operator processes."""
 
-    def measured(self, ended: bool) -> MeasuredQuality | None: ...
+    def hear_of(self, run: Run) -> None: ...
+    def measured(self) -> MeasuredQuality: ...
 
 
 @runtime_checkable

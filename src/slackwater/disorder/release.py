@@ -214,11 +214,6 @@ class Release:
         return AFTER_ALL if self._ended else int(self._clock.scalars[st.FRONTIER])
 
     @property
-    def ended(self) -> bool:
-        """Whether everything has been let out."""
-        return self._ended
-
-    @property
     def epochs(self) -> int:
         return int(self._clock.scalars[st.EPOCHS])
 

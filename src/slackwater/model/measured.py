@@ -42,6 +42,8 @@ class MeasuredQuality:
     latest_good: float = 0.0
     latest_bad: float = 0.0
     """As `good` and `bad`, of the latest period that is settled."""
+    exact: bool = True
+    """False: windows are judged by how much of them is missing, because what that does to the value is not known."""
     provisional_from: int | None = None
     """Event time from which on late tuples of known price may still come; None once nothing can come any more."""
 
@@ -76,7 +78,7 @@ class MeasuredQuality:
 
     def as_shares(self) -> dict[str, Any]:
         """What users are told; `provisional_from` stays in microseconds."""
-        told = {
+        told: dict[str, Any] = {
             "of": self.of,
             "target": self.target,
             "measured": self.share,
@@ -88,6 +90,8 @@ class MeasuredQuality:
         }
         if self.of == RESULTS:
             told |= {"latest": self.latest, "phi": self.fulfilment, "periods": self.periods}
+        else:
+            told |= {"by": "value" if self.exact else "coverage"}
         return told | {"provisional_from": self.provisional_from}
 
     def as_counts(self) -> dict[str, Any]:
@@ -106,14 +110,15 @@ def together(parts: Sequence[MeasuredQuality]) -> MeasuredQuality | None:
     >>> one = MeasuredQuality("results", 0.9, good=8.0, bad=2.0, provisional_from=7)
     >>> together([one, MeasuredQuality("results", 0.9, good=10.0, provisional_from=5)])
     MeasuredQuality(of='results', target=0.9, good=18.0, bad=2.0, unknown_late=0, unsure=0.0, periods=0, met=0, \
-latest_good=0.0, latest_bad=0.0, provisional_from=5)
+latest_good=0.0, latest_bad=0.0, exact=True, provisional_from=5)
     """
     if not parts:
         return None
     summed = ("good", "bad", "unknown_late", "unsure", "periods", "met", "latest_good", "latest_bad")
     sums = {name: sum(getattr(part, name) for part in parts) for name in summed}
     open_from = [part.provisional_from for part in parts if part.provisional_from is not None]
-    return MeasuredQuality(parts[0].of, parts[0].target, **sums, provisional_from=min(open_from, default=None))
+    first, since = parts[0], min(open_from, default=None)
+    return MeasuredQuality(first.of, first.target, **sums, exact=first.exact, provisional_from=since)
 
 
 def _share(part: float, whole: float) -> float | None:

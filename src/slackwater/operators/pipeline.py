@@ -110,6 +110,9 @@ class Pipeline:
         self._profiler = controller.profiler if isinstance(controller, Profiled) else None
         if isinstance(controller, WindowWatcher) and isinstance(operator, AggregateOperator):
             controller.watch(operator.spec.watched)
+        self._measuring: Measuring | None = None
+        if isinstance(controller, Measuring) and isinstance(operator, AggregateOperator):
+            self._measuring = controller
         self._admission = Admission(spec.streams, max_ahead)
         self.release = Release(discipline, controller)
         self._waiting: list[Batch] = []
@@ -162,6 +165,8 @@ class Pipeline:
             yield Emission(NOTHING, (), NOTHING, None, late, run.ended)
         if self._ledger is not None:
             self._ledger.take(run)
+        if self._measuring is not None:
+            self._measuring.hear_of(run)
         if self._profiler is not None and made is not None:
             self._profiler.note(run, made[:-1])
 
@@ -216,10 +221,9 @@ class Pipeline:
         )
 
     def _measured(self) -> MeasuredQuality | None:
-        controller = self.release.controller
         if self._ledger is not None:
             return self._ledger.measured()
-        return controller.measured(self.release.ended) if isinstance(controller, Measuring) else None
+        return None if self._measuring is None else self._measuring.measured()
 
 
 def _arrays_as_changes(cell: str, arrays: dict[str, npt.NDArray[Any]]) -> Iterator[Change]:

@@ -99,11 +99,12 @@ class JoinLedger:
         """The recall of all results so far; None where no recall is asked for."""
         if self._target is None or self._meter is None:
             return None
-        made, lost = self._total.tolist()
         unsure = sum(count * self._crowding.most_results(s) for s, count in enumerate(self._unknown.tolist()) if count)
+        made, lost = self._total.tolist()
+        since = None if self._frontier in (AFTER_ALL, BEFORE_ALL) else self._settled
         return MeasuredQuality(
             RESULTS, self._target.target, made, lost, self.unknown, unsure, self._meter.periods, self._meter.met,
-            *self._meter.latest, None if self._frontier in (AFTER_ALL, BEFORE_ALL) else self._settled,
+            *self._meter.latest, provisional_from=since,
         )  # fmt: skip
 
     def _horizons(self) -> Words:
