@@ -25,6 +25,11 @@ class SlackUse:
         self._spans = Distribution()
         self.largest = initial
 
+    def begin(self, clock: int) -> None:
+        """The first tuple has this event time: from there on the initial slack is in force; later calls do nothing."""
+        if self._since == BEFORE_ALL:
+            self._since = clock
+
     def note(self, changes: Sequence[tuple[int, int]], clock: int) -> None:
         """Changes of slack as (largest clock, slack from there on), and where the largest clock stands now."""
         for at, slack in changes:

@@ -49,7 +49,7 @@ def note_missing(
 ) -> int:  # fmt: skip
     """Note the tuples numbered `late`; returns how many of them were noted before the table was full.
 
-    `unknown` counts tuples that had windows which are counted already, and these windows.
+    `unknown` counts tuples that had windows which are counted already, or lost sight of, and these windows.
     """
     most = w.range // w.slide + 2
     for n in range(begin, len(late)):
@@ -62,15 +62,19 @@ def note_missing(
             group = mixed(words[row, i], group)
         window = (ts - w.range) // w.slide + 1
         last = min(ts // w.slide, (cutoff[i] - w.range) // w.slide)
+        forgotten = 0
         if window <= min(last, counted):
-            unknown[0] += 1
-            unknown[1] += min(last, counted) - window + 1
+            forgotten = min(last, counted) - window + 1
             window = counted + 1
         while window <= last:
             r = found_or_made(missing, window, group)
             if r != NONE:
                 add(w, missing.sums, r, words, floats, i)
+            else:
+                forgotten += 1
             window += 1
+        unknown[0] += 1 if forgotten > 0 else 0
+        unknown[1] += forgotten
     return len(late)
 
 
