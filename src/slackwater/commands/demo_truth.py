@@ -14,7 +14,7 @@ import numpy as np
 from slackwater.commands.demo_race import Moment
 from slackwater.kernel import Emission
 from slackwater.model.batch import Words
-from slackwater.model.time import BEFORE_ALL
+from slackwater.model.time import AFTER_ALL, BEFORE_ALL
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,10 @@ def recent_recall(moments: Sequence[Moment], truth: Truth, period: int) -> list[
         if moment.frontier == BEFORE_ALL:
             found.append(None)
             continue
-        # The frontier of the end lies beyond all times; the period then ends with the last result.
-        frontier = min(moment.frontier, int(truth.times[-1])) if len(truth.times) else moment.frontier
+        frontier = moment.frontier
+        if frontier == AFTER_ALL and len(truth.times):
+            # Once everything is let out the period ends with the last result.
+            frontier = int(truth.times[-1])
         while before + 1 < i and moments[before + 1].frontier <= frontier - period:
             before += 1
         since = moments[before] if moments[before].frontier <= frontier - period else None
