@@ -104,7 +104,7 @@ def play(
         console.print()
         free = f"Spark played it in micro-batches of {cut}; inside one, tuples are put in order for free"
         if outcomes[0].recall >= TARGET.target:
-            free += ", so that hardly any slack is needed for the target"
+            free += ", so that even without slack more is found than was asked for"
         _say(f"{free}.", console)
     if figure is not None:
         console.print(f"\ndrawn into {figure}", soft_wrap=True, highlight=False, markup=False)
