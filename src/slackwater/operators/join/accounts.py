@@ -50,7 +50,7 @@ class JoinLedger:
         self._unknown = np.zeros(len(windows), np.int64)
         self._total = np.zeros(2)
         """Results made and lost since the beginning."""
-        self._crowding = Crowding(windows, width, stretches)
+        self._crowding = Crowding(windows, width * stretches)
         self._target = target
         # Without a target nobody asks which periods met it.
         self._meter = RecallMeter(target.target, target.over, self._periods) if target else None

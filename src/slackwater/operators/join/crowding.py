@@ -1,8 +1,8 @@
 """How many tuples of a stream can have stood together in a window: the most that one tuple can have been joined with.
 
-Invariant: `most(j)` is no less than the number of tuples of stream j in any stretch of event time as long as a tuple's
-partners can lie apart, of all tuples noted so far. So the product over the other streams bounds the results of any one
-tuple, also of one that came after all its partners were forgotten.
+Invariant: a stream never had more tuples near one event time than are counted here, of all tuples noted so far. So the
+product over the other streams bounds the results of any one tuple, also of one that came after all its partners were
+forgotten.
 """
 
 from __future__ import annotations
@@ -19,11 +19,16 @@ from slackwater.operators.join.ledger import NEVER
 
 
 class Crowd(NamedTuple):
-    """Tuples by stretch of event time and stream: a ring, as in the books."""
+    """Tuples by stream and stretch of event time, in a ring of stretches.
+
+    A stretch is as long as partners can lie apart, so all possible partners of a tuple lie in two of them at most.
+    """
 
     number: Words
     counts: Words
     """(streams, stretches)."""
+    largest: Words
+    """Per stream, the most tuples that a stretch has had."""
     beyond: Words
     """Per stream, tuples of stretches that were no longer there."""
     width: int
@@ -33,57 +38,49 @@ class Crowd(NamedTuple):
 def note(crowd: Crowd, stream: Words, ts: Words) -> None:
     """Count tuples."""
     for i in range(len(ts)):
-        number = ts[i] // crowd.width
+        s, number = stream[i], ts[i] // crowd.width
         at = number % len(crowd.number)
         if crowd.number[at] < number:
             crowd.number[at] = number
-            for s in range(len(crowd.counts)):
-                crowd.counts[s, at] = 0
+            for other in range(len(crowd.counts)):
+                crowd.counts[other, at] = 0
         if crowd.number[at] == number:
-            crowd.counts[stream[i], at] += 1
+            crowd.counts[s, at] += 1
+            crowd.largest[s] = max(crowd.largest[s], crowd.counts[s, at])
         else:
-            crowd.beyond[stream[i]] += 1
+            crowd.beyond[s] += 1
 
 
 class Crowding:
-    """The densest windows of every stream.
+    """The densest windows of every stream, told apart as far back as `memory` reaches.
 
-    >>> crowding = Crowding(np.array([2, 2]), width=1, stretches=64)
+    >>> crowding = Crowding(np.array([2, 2]), memory=60)
     >>> crowding.note(np.array([0, 0, 1, 0]), np.array([10, 12, 12, 40]))
     >>> crowding.most_results(0), crowding.most_results(1)
-    (1.0, 2.0)
+    (2.0, 4.0)
     """
 
-    def __init__(self, windows: Words, width: int, stretches: int) -> None:
-        streams = len(windows)
+    def __init__(self, windows: Words, memory: int) -> None:
+        streams, width = len(windows), 2 * int(windows.max()) + 1
+        stretches = memory // width + 2
         self._crowd = Crowd(
             np.full(stretches, NEVER, np.int64), np.zeros((streams, stretches), np.int64),
-            np.zeros(streams, np.int64), width,
+            np.zeros(streams, np.int64), np.zeros(streams, np.int64), width,
         )  # fmt: skip
-        # A window may begin and end within a stretch.
-        self._lengths = (windows + windows.max()) // width + 2
-        self._densest = np.zeros(streams, np.int64)
 
     def note(self, stream: Words, ts: Words) -> None:
         """Tuples were processed."""
         note(self._crowd, stream, ts)
-        known = np.flatnonzero(self._crowd.number != NEVER)
-        order = known[np.argsort(self._crowd.number[known])]
-        number = self._crowd.number[order]
-        for s, length in enumerate(self._lengths.tolist()):
-            running = np.concatenate((np.zeros(1, np.int64), np.cumsum(self._crowd.counts[s, order])))
-            together = running[np.searchsorted(number, number + length)] - running[:-1]
-            self._densest[s] = max(int(self._densest[s]), int(together.max(initial=0)))
 
     def most_results(self, stream: int) -> float:
         """The most results that one tuple of a stream can be part of."""
-        others = np.delete(self._densest + self._crowd.beyond, stream)
+        others = np.delete(2 * self._crowd.largest + self._crowd.beyond, stream)
         return float(np.prod(others.astype(np.float64)))
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All state."""
         crowd = self._crowd
-        return {"number": crowd.number, "counts": crowd.counts, "beyond": crowd.beyond, "densest": self._densest}
+        return {"number": crowd.number, "counts": crowd.counts, "largest": crowd.largest, "beyond": crowd.beyond}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over what `as_arrays` gave."""
