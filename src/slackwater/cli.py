@@ -226,12 +226,15 @@ def demo(
     seed: Seed = 0,
     fast: Annotated[bool, typer.Option("--fast", help="No slow motion: the summary at once.")] = False,
     runtime: Runtime = "spark",
+    figure: Annotated[
+        Path | None, typer.Option("--figure", help="Draw recall, slack and latency over time into FILE.png.")
+    ] = None,
 ) -> None:
     """Two teams, positions out of order: who comes within 5 metres of whom, and what waiting costs."""
     from slackwater.commands.demo import play, playable
 
     console = Console()
-    play(seconds, seed, console, fast, playable(runtime, console))
+    play(seconds, seed, console, fast, playable(runtime, console), figure)
 
 
 @app.command()

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.model.batch import Batch, Words
+from slackwater.model.measured import MeasuredQuality
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,8 @@ class Observation:
     epochs: int
     idle: tuple[int, ...] = ()
     """How often each stream fell silent for longer than the idle timeout."""
+    quality: MeasuredQuality | None = None
+    """How good the answers were, where a target was stated and can be measured."""
 
 
 class Kernel(Protocol):

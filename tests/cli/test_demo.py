@@ -4,21 +4,24 @@ import io
 import time
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
 from slackwater.cli import app
 from slackwater.commands import demo
-from slackwater.commands.demo import WAYS, count_true_results, play, query_text
+from slackwater.commands.demo import TARGET, WAYS, play, query_text, true_pairs
 from slackwater.commands.demo_race import TUPLE_RELEASE, LocalContender, Moment, race
 from slackwater.commands.demo_spark import micro_batches
-from slackwater.commands.demo_view import Outcome, frame, in_words, percent
+from slackwater.commands.demo_truth import Truth, recent_recall
+from slackwater.commands.demo_view import Outcome, frame, in_words, own_books, percent
 from slackwater.commands.prepare import prepare
 from slackwater.commands.runtimes import Local
 from slackwater.commands.verify import verify_query
 from slackwater.language.bind import bind
 from slackwater.model.errors import UsageError
+from slackwater.model.quality import Complete, Delay, NoWait
 from slackwater.model.time import SECOND
 from slackwater.plan.planner import plan
 from slackwater.runtime.local.run import LocalRun
@@ -60,24 +63,34 @@ def telling_game():
     return play(60, 0, console), printed(console)
 
 
-def test_waiting_longer_finds_more_pairs_and_answers_later(telling_game):
-    none, some, most = telling_game[0]
-    assert none.recall < 0.6 < 0.95 < some.recall <= most.recall <= 1
-    assert none.latency < some.latency < most.latency
-    assert none.latency_p95 < some.latency_p95 < most.latency_p95
-    assert none.slack < some.slack < most.slack
-    assert none.late > some.late > most.late
+def test_the_target_is_met_with_a_fraction_of_the_waiting_of_complete(telling_game):
+    none, asked, most = telling_game[0]
+    assert none.recall < 0.6 < TARGET.target < asked.recall <= most.recall <= 1
+    assert none.latency < asked.latency < most.latency / 20
+    assert none.latency_p95 < asked.latency_p95 < most.latency_p95 / 20
+    assert none.slack < asked.slack < most.slack / 10
+    assert none.late > asked.late > most.late
+
+
+def test_the_contender_with_a_target_knows_its_recall_without_the_truth(telling_game):
+    none, asked, most = telling_game[0]
+    assert asked.measured == asked.recall
+    assert asked.fulfilment > 0.9
+    assert (none.measured, most.measured) == (None, None)
 
 
 def test_the_summary_prints_what_was_measured(telling_game):
     outcomes, text = telling_game
     for one in outcomes:
-        line = next(line for line in text.splitlines() if line.startswith(f" {one.name} "))
+        name = one.name.partition(" OVER")[0]
+        line = next(line for line in text.splitlines() if line.startswith(f" {name} "))
         assert f"{one.results:,}" in line
         assert percent(one.recall) in line
         assert f"{one.late:,}" in line
     assert f"{outcomes[0].true_results:,} pairs are true" in text
     assert in_words(*outcomes) in " ".join(text.split())
+    assert own_books(outcomes[1], TARGET.over) in " ".join(text.split())
+    assert "asked for 95 %, got" in " ".join(text.split())
     assert "WITH DELAY 1 SECOND" in text
     assert "longer game" not in text
 
@@ -98,7 +111,7 @@ def test_true_pairs_are_those_of_an_independent_engine(short_game, tmp_path):
     files = [f"{name}={tmp_path / name}.parquet" for name in short_game]
     prepared = prepare(tmp_path / "query.sql", files, "ts", "ms", {})
     verified = verify_query(prepared, Local(TUPLE_RELEASE), True, None, None, SECOND, True)
-    assert count_true_results(short_game, SHORT) == verified.verdict.true_results > 0
+    assert true_pairs(short_game, SHORT).total == verified.verdict.true_results > 0
 
 
 def test_slow_motion_ends_in_the_same_numbers_as_full_speed(short_game):
@@ -123,28 +136,58 @@ def test_the_live_table_moves_on_a_terminal(monkeypatch):
 
 
 def test_a_frame_shows_every_contender_in_80_columns():
-    waiting = Moment(73 * SECOND, 500, 1_234_567, 0, 20_000, 4_321, 12, 3_300)
-    behind = Moment(73 * SECOND, 480, 987_654, 26_300_000, 26_330_000, 145, 14_386, 3_347)
+    truth = Truth(np.array([10, 40, 60]) * SECOND, np.array([2_000_000, 2_400_000, 2_500_000]))
+    waiting = Moment(73 * SECOND, 500, 1_250_000, 0, 20_000, 4_321, 12, 72 * SECOND)
+    behind = Moment(73 * SECOND, 480, 2_300_000, 26_300_000, 26_330_000, 145, 14_386, 46 * SECOND)
+    early = Moment(12 * SECOND, 80, 2_000_000, 0, 20_000, 5, 12, 11 * SECOND, 0.99)
+    asked = Moment(73 * SECOND, 480, 2_250_000, 40_000, 50_000, 145, 14, 72 * SECOND, 0.96)
     contenders = [
-        SimpleNamespace(name="NO WAIT", moments=[waiting]),
-        SimpleNamespace(name="DELAY 1 s", moments=[]),
-        SimpleNamespace(name="COMPLETE", moments=[behind]),
+        SimpleNamespace(name="NO WAIT", quality=NoWait(), moments=[waiting]),
+        SimpleNamespace(name=str(TARGET), quality=TARGET, moments=[early, asked]),
+        SimpleNamespace(name="COMPLETE", quality=Complete(), moments=[behind]),
+        SimpleNamespace(name="DELAY 1 s", quality=Delay(SECOND), moments=[]),
     ]
     console = quiet_console()
-    console.print(frame(contenders, 0, 120 * SECOND, 1000))
+    for shown_together in (contenders[:3], contenders[1:]):
+        console.print(frame(shown_together, 0, 120 * SECOND, 1000, truth, 60 * SECOND))
     lines = printed(console).splitlines()
-    cells = {line[1:19].strip(): line[19:].split("  ") for line in lines}
+    cells = {line[1:20].strip(): line[20:].split("  ") for line in lines[: len(lines) // 2]}
     shown = {name: [cell.strip() for cell in row if cell.strip()] for name, row in cells.items()}
     assert lines[0].startswith("event time 1:13 of 2:00")
     assert "500 tuples in" in lines[0]
-    assert shown["pairs found"] == ["1,234,567", "0", "987,654"]
-    assert shown["slack"] == ["0 s", "0 s", "26.3 s"]
-    assert shown["latency now"] == ["20 ms", "-", "26.3 s"]
-    assert shown["late tuples"] == ["4,321", "0", "145"]
-    assert shown["held to be sorted"] == ["12", "0", "14,386"]
-    assert shown["kept in windows"] == ["3,300", "0", "3,347"]
-    assert shown["latency, █ 26.3 s"] == ["········▁·······", "·" * 16, "·······█········"]
+    assert shown["asked for"] == ["-", "95 %", "-"]
+    assert shown["pairs found"] == ["1,250,000", "2,250,000", "2,300,000"]
+    assert shown["recall, last 1 min"] == ["50.0 %", "50.0 %", "95.8 %"]
+    assert shown["by its own books"] == ["-", "96.0 %", "-"]
+    assert shown["slack"] == ["0 s", "40 ms", "26.3 s"]
+    assert shown["latency now"] == ["20 ms", "50 ms", "26.3 s"]
+    assert shown["late tuples"] == ["4,321", "145", "145"]
+    assert shown["held to be sorted"] == ["12", "14", "14,386"]
+    assert shown["recall, █ 100 %"] == ["········▅·······", "·█·····▅········", "·······█········"]
+    assert shown["slack, █ 26.3 s"] == ["········▁·······", "·▁·····▁········", "·······█········"]
+    assert shown["latency, █ 26.3 s"] == ["········▁·······", "·▁·····▁········", "·······█········"]
     assert max(map(len, lines)) <= 80
+
+
+def test_recall_over_time_ends_in_that_of_the_run(short_game):
+    contenders, tuples = contenders_of(short_game)
+    reports = race(contenders, tuples, 0.0)
+    truth = true_pairs(short_game, SHORT)
+    for contender, report in zip(contenders, reports, strict=True):
+        over_all = recent_recall(contender.moments, truth, 10 * SHORT * SECOND)
+        assert over_all[-1] == report.observation.results / truth.total
+        assert all(recall is None or 0 <= recall <= 1 for recall in over_all)
+
+
+def test_a_figure_is_drawn_on_demand(tmp_path):
+    console = quiet_console()
+    picture = tmp_path / "race.png"
+    play(SHORT, 0, console, figure=picture)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert "race.png" in printed(console).replace("\n", "")
+    for wrong, why in ((tmp_path / "race.txt", "ends in .png"), (tmp_path / "no" / "race.png", "no folder")):
+        with pytest.raises(UsageError, match=why):
+            play(SHORT, 0, quiet_console(), figure=wrong)
 
 
 def test_an_interrupt_ends_every_run_of_the_race_at_once(short_game):
@@ -210,9 +253,10 @@ def test_on_spark_the_live_table_moves_and_the_summary_is_right(spark, short_gam
         local = LocalRun(physical, replay(physical, short_game, "ms"), micro_batches(SHORT))
         for _ in local.tables():
             pass
-        expected = Outcome.of(local.report(), count_true_results(short_game, SHORT))
+        expected = Outcome.of(local.report(), true_pairs(short_game, SHORT).total)
         assert (outcome.results, outcome.late, outcome.recall) == (expected.results, expected.late, expected.recall)
-        assert outcome.slack == expected.slack or way == "COMPLETE"
+        assert (outcome.target, outcome.measured) == (expected.target, expected.measured)
+        assert outcome.slack == expected.slack or way != "NO WAIT"
 
 
 def test_without_java_the_demo_plays_here_and_says_so(monkeypatch, tmp_path):

@@ -59,6 +59,14 @@ def test_slack_is_averaged_over_event_time() -> None:
     assert use.as_ms() == {"avg": 2.4, "p50": 2.0, "p95": 6.0, "max": 6.0, "last": 6.0}
 
 
+def test_the_initial_slack_counts_from_the_first_tuple_on() -> None:
+    use = SlackUse(0)
+    use.begin(1_000_000)
+    use.note([(2_000_000, 4000)], 5_000_000)
+    use.begin(4_500_000)
+    assert use.as_ms()["avg"] == 3.0
+
+
 def test_slack_without_any_time_is_what_it_began_with() -> None:
     assert SlackUse(3000).as_ms() == {"avg": 3.0, "p50": 3.0, "p95": 3.0, "max": 3.0, "last": 3.0}
 

@@ -14,6 +14,7 @@ from slackwater.disorder.state import NO_PART
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column, Literal
 from slackwater.model.batch import FIRST_COLUMN, ROW, TS, Batch
+from slackwater.model.quality import Recall
 from slackwater.model.schema import Kind
 from slackwater.operators.join import tree_operator
 from slackwater.operators.join.operator import WindowJoin
@@ -95,6 +96,7 @@ class Watching(FixedSlack):
     def __init__(self, slack):
         super().__init__(slack)
         self.books, self.retention, self.interval, self.memory = None, 1000, 1, 100
+        self.target = Recall(0.9, 20)
 
 
 @each_tree
@@ -124,6 +126,8 @@ def test_results_made_and_results_lost_are_the_true_results(example, data):
     books = {ts: tuple(of.item() for of in watching.books.between(np.array([ts, ts + 1]))) for ts in moments}
     assert {ts: n for ts, (n, _) in books.items() if n} == dict(made)
     assert {ts: made + lost for ts, (made, lost) in books.items() if made + lost} == dict(true)
+    told = pipeline.observe().quality
+    assert (told.good, told.bad) == (sum(made.values()), sum(true.values()) - sum(made.values()))
 
 
 @each_tree

@@ -133,3 +133,31 @@ def test_latency_is_unknown_where_nothing_came_out(
     (only,) = listener.heard
     assert [shard["results"] for shard in only] == [0, 0]
     assert {value for shard in only for value in shard["latency_ms"].values()} == {None}
+
+
+def test_a_query_with_a_target_tells_the_quality_it_has_measured(
+    spark: SparkSession, streamed: Streamed, listener: Overhearing, tmp_path: Path
+) -> None:
+    a, b = pieces(0, 3), pieces(1, 3)
+    query = JOIN.replace("DELAY 100 MS", "RECALL 0.9 OVER 300 MS OPTIONS (retention = 500 MS)")
+    run(sw.sql(spark, query, a=streamed("a", a), b=streamed("b", b)), tmp_path)
+    assert listener.over.wait(120)
+    local = sw.replay(query, {"a": pa.concat_tables(a), "b": pa.concat_tables(b)}, epochs=sw.Epochs(tuples=2000))
+    last = listener.heard[-1]
+    told = [shard["quality"] for shard in last]
+    assert all((one["of"], one["target"]) == ("results", 0.9) for one in told)
+    assert sum(one["good"] for one in told) == sum(shard["results"] for shard in last) > 0
+    # A live query is never flushed: its newest results are still to come, and so may be their late tuples.
+    assert sum(one["good"] for one in told) < local.report["measured_quality"]["good"]
+    for shard, one in zip(last, told, strict=True):
+        assert one["provisional_from"] == shard["frontier"] - 500_000
+        assert one["measured"] == one["good"] / (one["good"] + one["bad"])
+        assert one["low"] <= one["measured"] == one["high"]
+
+
+def test_a_query_without_a_target_tells_no_quality(
+    spark: SparkSession, streamed: Streamed, listener: Overhearing, tmp_path: Path
+) -> None:
+    run(sw.sql(spark, JOIN, a=streamed("a", pieces(0, 1)), b=streamed("b", pieces(1, 1))), tmp_path)
+    assert listener.over.wait(120)
+    assert [shard["quality"] for shard in listener.heard[-1]] == [None, None]

@@ -41,7 +41,15 @@ class Moment:
     """How far answers are behind the newest tuple; None before the first answer can be given, and after the end."""
     late: int
     held: int
-    retained: int
+    frontier: int
+    """Up to where results have been let out."""
+    measured: float | None = None
+    """The quality that the run has itself measured so far, where it has a target."""
+
+    @classmethod
+    def at(cls, frontier: int = BEFORE_ALL, results: int = 0) -> Moment:
+        """A moment of which little is known."""
+        return cls(None, 0, results, 0, None, 0, 0, frontier)
 
 
 @dataclass(frozen=True)
@@ -89,6 +97,7 @@ class Contender(ABC):
     """One way of waiting, run on the arrivals that all share."""
 
     def __init__(self, run: RecordedRun) -> None:
+        self.quality = run.plan.quality
         self.name = str(run.plan.quality)
         self.moments: list[Moment] = []
         self._run = run
@@ -110,7 +119,8 @@ class Contender(ABC):
                 max(0, clock - seen.frontier) if moving else None,
                 seen.late,
                 seen.held,
-                seen.retained,
+                seen.frontier,
+                None if seen.quality is None else seen.quality.share,
             )
         )
 

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from slackwater.commands.interrupts import interruptible
+from slackwater.commands.measure import own_measure
 from slackwater.commands.prepare import Prepared
 from slackwater.commands.progress import progress
 from slackwater.commands.runtimes import Runtime
@@ -61,6 +62,8 @@ def show(report: Report, out: Path, console: Console) -> None:
     table.add_row("slack", f"{slack['avg']:,g} ms on average, at most {slack['max']:,g} ms")
     if latency["avg"] is not None:
         table.add_row("latency", f"{latency['avg']:,g} ms on average, 95 % within {latency['p95']:,g} ms (event time)")
+    if report.observation.quality is not None:
+        table.add_row("quality", own_measure(report.observation.quality))
     rate = content["throughput_tps"]
     table.add_row("speed", f"{rate:,.0f} tuples/s" if rate else "no tuples")
     console.print(table)

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from slackwater.commands.interrupts import interruptible
+from slackwater.commands.measure import own_measure
 from slackwater.commands.prepare import Prepared
 from slackwater.commands.progress import progress
 from slackwater.commands.runtimes import Runtime
@@ -19,7 +20,7 @@ from slackwater.model.batch import ROW, TS
 from slackwater.model.errors import UsageError
 from slackwater.model.quality import Recall, RelativeError
 from slackwater.model.time import SECOND, format_duration
-from slackwater.observe.report import Report
+from slackwater.observe.report import Report, moment
 from slackwater.plan.planner import plan
 from slackwater.runtime.recorded import RecordedRun
 from slackwater.sources.replay import replay
@@ -50,6 +51,7 @@ class Verified:
             "epochs",
             "slack_ms",
             "latency_ms",
+            "measured_quality",
             "runtime",
             "shards",
         )
@@ -130,6 +132,9 @@ def show(verified: Verified, console: Console) -> None:
     table.add_row("spurious", f"{verdict.spurious:,}")
     table.add_row("out_of_order", f"{verdict.out_of_order:,}")
     table.add_row("recall_overall", f"{verdict.recall_overall:.6f}")
+    own = verified.report.observation.quality
+    if own is not None and own.share is not None:
+        table.add_row("measured by itself", own_measure(own))
     table.add_row("late tuples", f"{verified.report.observation.late:,} of {verified.report.tuples:,}")
     console.print(table)
     if not verdict.measurements:
@@ -156,8 +161,7 @@ def _show_periods(verdict: Verdict, console: Console, most: int = 12) -> None:
     table.add_column(verdict.measure, justify="right")
     for i in picked:
         t, value = verdict.measurements[i]
-        moment = np.datetime_as_string(np.datetime64(t, "us"), unit="ms") + "Z"
-        table.add_row(moment, f"{value:.6f}" if np.isfinite(value) else "never emitted")
+        table.add_row(moment(t), f"{value:.6f}" if np.isfinite(value) else "never emitted")
     console.print(table)
     if count > most:
         console.print(f"({len(picked)} of {count:,} shown; --json has all)")

@@ -62,9 +62,9 @@ def _for_recall(quality: Recall, options: Options, windows: Sequence[int]) -> Sl
     if selectivity not in SELECTIVITIES:
         raise UsageError(f"option selectivity = '{selectivity}': there is {', '.join(SELECTIVITIES)}")
     if options.controller == "model":
-        return ModelRecall(quality, windows, pace, selectivity, options.initial_slack)
+        return ModelRecall(quality, windows, pace, selectivity, options.initial_slack, options.retention)
     if options.selectivity is not None:
         raise UsageError("option selectivity is for controller = 'model' alone")
     if options.controller == "pd":
-        return PdRecall(quality, windows, pace, options.initial_slack)
+        return PdRecall(quality, windows, pace, options.initial_slack, options.retention)
     return SteadyRecall(quality, windows, pace, options.retention, options.initial_slack)

@@ -13,7 +13,10 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy.typing as npt
 
+from slackwater.disorder.run import Run
 from slackwater.model.batch import Floats, Words
+from slackwater.model.measured import MeasuredQuality
+from slackwater.model.quality import Recall
 from slackwater.model.time import AFTER_ALL, format_duration
 
 
@@ -75,9 +78,18 @@ class Books(Protocol):
 
 
 @runtime_checkable
-class Bookkeeper(Protocol):
-    """A controller that looks into the books."""
+class Measuring(Protocol):
+    """A controller that can itself tell how good the answers were, given every run that the operator processes."""
 
+    def hear_of(self, run: Run) -> None: ...
+    def measured(self) -> MeasuredQuality: ...
+
+
+@runtime_checkable
+class Bookkeeper(Protocol):
+    """A controller for a recall target: books are kept beside it, whether it looks into them or not."""
+
+    target: Recall
     books: Books | None
     retention: int
     interval: int

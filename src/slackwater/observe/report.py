@@ -9,7 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from slackwater.kernel import Emission, Observation
+from slackwater.model.measured import MeasuredQuality
 from slackwater.model.time import BEFORE_ALL, MILLISECOND
 from slackwater.observe.distribution import Distribution
 
@@ -21,6 +24,11 @@ class SlackUse:
         self._slack, self._since = initial, BEFORE_ALL
         self._spans = Distribution()
         self.largest = initial
+
+    def begin(self, clock: int) -> None:
+        """The first tuple has this event time: from there on the initial slack is in force; later calls do nothing."""
+        if self._since == BEFORE_ALL:
+            self._since = clock
 
     def note(self, changes: Sequence[tuple[int, int]], clock: int) -> None:
         """Changes of slack as (largest clock, slack from there on), and where the largest clock stands now."""
@@ -83,6 +91,21 @@ def _quantiles(waits: Distribution) -> dict[str, float | None]:
     return {"avg": _ms(waits.mean), **quantiles}
 
 
+def _measured(quality: MeasuredQuality) -> dict[str, Any]:
+    told = quality.as_shares()
+    since = quality.provisional_from
+    return told | {"provisional_from": None if since is None else moment(since)}
+
+
+def moment(ts: int) -> str:
+    """An event time as text, to the millisecond.
+
+    >>> moment(1_500_000)
+    '1970-01-01T00:00:01.500Z'
+    """
+    return f"{np.datetime_as_string(np.datetime64(ts, 'us'), unit='ms')}Z"
+
+
 def _ms(micros: float | None) -> float | None:
     return None if micros is None else round(micros / MILLISECOND, 3)
 
@@ -139,6 +162,7 @@ class Report:
             **({} if self.shards is None else {"shards": self.shards}),
             "epochs": seen.epochs,
             "quality": self.quality,
+            "measured_quality": None if seen.quality is None else _measured(seen.quality),
             "controller": self.controller,
             "idle_timeouts": idle,
             "interrupted": self.interrupted,

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.disorder.admission import Admission
-from slackwater.disorder.controllers import Bookkeeper, SlackController
+from slackwater.disorder.controllers import Bookkeeper, Measuring, SlackController
 from slackwater.disorder.quality.annotated import AnnotatedProfiler
 from slackwater.disorder.quality.error_windows import WindowWatcher
 from slackwater.disorder.quality.published_recall import Profiled
@@ -34,6 +34,7 @@ from slackwater.kernel import (
     encode_words,
 )
 from slackwater.model.batch import ROW, TS, Batch, Words
+from slackwater.model.measured import MeasuredQuality
 from slackwater.operators.aggregate import AggregateOperator
 from slackwater.operators.join.accounts import JoinLedger
 from slackwater.operators.join.operator import JoinOperator
@@ -110,13 +111,16 @@ class Pipeline:
             span = controller.memory + 2 * controller.retention + 2 * max(operator.spec.windows)
             width = max(controller.interval, span // MOST_STRETCHES)
             stretches = 1 << (span // width + 64).bit_length()
-            self._ledger = operator.keep_books(controller.retention, width, stretches)
+            self._ledger = operator.keep_books(controller.retention, width, stretches, controller.target)
             controller.books = self._ledger
         if isinstance(controller, Profiled) and self._tree is not None:
             controller.profiler = AnnotatedProfiler.in_place_of(controller.profiler)
         self._profiler = controller.profiler if isinstance(controller, Profiled) else None
         if isinstance(controller, WindowWatcher) and isinstance(operator, AggregateOperator):
             controller.watch(operator.spec.watched)
+        self._measuring: Measuring | None = None
+        if isinstance(controller, Measuring) and isinstance(operator, AggregateOperator):
+            self._measuring = controller
         self._admission = Admission(spec.streams, max_ahead)
         self.release = Release(discipline, controller)
         self._waiting: list[Batch] = []
@@ -177,6 +181,8 @@ class Pipeline:
             yield Emission(NOTHING, (), NOTHING, None, late, run.ended)
         if self._ledger is not None:
             self._ledger.take(fates)
+        if self._measuring is not None:
+            self._measuring.hear_of(fates)
         if self._profiler is not None and made is not None:
             self._profiler.note(run, made[:-1], fates)
 
@@ -226,11 +232,17 @@ class Pipeline:
             retained=self._operator.retained,
             epochs=self.release.epochs,
             idle=self.release.idle_timeouts,
+            quality=self._measured(),
             **self._counts,
         )
 
     def _held_behind(self) -> int:
         return 0 if self._tree is None else self._tree.held
+
+    def _measured(self) -> MeasuredQuality | None:
+        if self._ledger is not None:
+            return self._ledger.measured()
+        return None if self._measuring is None else self._measuring.measured()
 
 
 def _arrays_as_changes(cell: str, arrays: dict[str, npt.NDArray[Any]]) -> Iterator[Change]:

@@ -27,12 +27,14 @@ import numpy.typing as npt
 from slackwater.disorder.controllers import Arrived, Measured
 from slackwater.disorder.quality.coverage_model import Calibration, coverages, smallest_slack
 from slackwater.disorder.quality.delays import DelayHistogram
-from slackwater.disorder.quality.error_steady import under
+from slackwater.disorder.quality.error_steady import EXACT, under
 from slackwater.disorder.quality.error_threshold import Thresholds
 from slackwater.disorder.quality.error_windows import Watched, WindowLosses
 from slackwater.disorder.quality.needed_slack import edge_of, least_bin, no_weights, note_needs
 from slackwater.disorder.quality.pd import FOR_AGGREGATES, PdController
-from slackwater.model.batch import TS
+from slackwater.disorder.run import Run
+from slackwater.model.batch import TS, Floats
+from slackwater.model.measured import MeasuredQuality
 from slackwater.model.options import Options
 from slackwater.model.quality import RelativeError
 from slackwater.model.time import BEFORE_ALL, SECOND
@@ -62,13 +64,28 @@ class PublishedError:
         self._unit = max(1, self._options.granularity // 10)
         self._losses = WindowLosses(watched, self._options.retention, self._unit)
         self._thresholds = Thresholds(self.target, watched.aggregates)
+        self._is_modelled = np.array([a.function not in EXACT for a in watched.aggregates], np.bool_)
 
     def learn(self, arrived: Arrived) -> None:
         self._losses.absorb(arrived, self.slack)
         self._thresholds.absorb(arrived.words)
         note_needs(self._out_of_order, arrived.behind, self._unit)
 
+    def hear_of(self, run: Run) -> None:
+        """Hear which tuples came too late."""
+        self._losses.tally.hear(run)
+
+    def measured(self) -> MeasuredQuality:
+        """The windows so far that were within the bound."""
+        return self._losses.measured(self.target.confidence, not self._is_modelled.any(), self._allowed)
+
+    @property
+    def _allowed(self) -> Floats:
+        """What may be missing of each aggregate; for the report alone."""
+        return np.where(self._is_modelled, 1.0 - self._thresholds.shares, self.target.bound)
+
     def adapt(self, measured: Measured) -> None:
+        self._losses.count(self._allowed)
         clock = max(measured.clocks)
         losses = self._losses
         following = losses.last_ended(clock) + 1

@@ -42,6 +42,8 @@ from slackwater.disorder.quality.error_needs import (
 from slackwater.disorder.quality.error_threshold import Thresholds
 from slackwater.disorder.quality.error_windows import Watched, WindowLosses
 from slackwater.disorder.quality.needed_slack import bin_met_by, edge_of, least_bin
+from slackwater.disorder.run import Run
+from slackwater.model.measured import MeasuredQuality
 from slackwater.model.options import Options
 from slackwater.model.quality import RelativeError
 from slackwater.model.time import BEFORE_ALL, MILLISECOND, MINUTE, SECOND
@@ -109,7 +111,16 @@ class SteadyError:
         if self._is_modelled.any():
             self._modelled.absorb(arrived.words)
 
+    def hear_of(self, run: Run) -> None:
+        """Hear which tuples came too late."""
+        self._losses.tally.hear(run)
+
+    def measured(self) -> MeasuredQuality:
+        """The windows so far that were within the bound."""
+        return self._losses.measured(self.target.confidence, not self._is_modelled.any(), self._allowed)
+
     def adapt(self, measured: Measured) -> None:
+        self._losses.count(self._allowed)
         clock = max(measured.clocks)
         self.next_adaptation = clock + self._interval
         if clock == BEFORE_ALL:

@@ -29,6 +29,7 @@ from slackwater.disorder.quality.error_losses import (
     absorb,
     coverage_of,
 )
+from slackwater.disorder.quality.error_measured import WindowTally
 from slackwater.disorder.quality.keyed_sums import (
     GROUP,
     LINE,
@@ -39,6 +40,8 @@ from slackwater.disorder.quality.keyed_sums import (
     table,
     tidied,
 )
+from slackwater.model.batch import Floats
+from slackwater.model.measured import MeasuredQuality
 from slackwater.model.time import BEFORE_ALL
 
 MOST_WINDOWS = 1 << 15
@@ -90,6 +93,7 @@ class WindowLosses:
         windows = 64 + retention // watched.slide
         pieces = min(MOST_PIECES, 64 + 2 * ((retention + watched.range) // watched.slide + 1))
         late = table(FIRST_ROOM, FIRST_ROOM, windows, self.components)
+        self.tally = WindowTally(self.watch, self.components)
         self.books = Books(
             table(FIRST_ROOM, 0, pieces, self.components), late, np.zeros(len(late.lines), np.int64),
             np.zeros(len(late.lines), np.int64), np.array([BEFORE_ALL, BEFORE_ALL, 0]),
@@ -136,13 +140,21 @@ class WindowLosses:
         marks[FRONTIER] = max(int(marks[FRONTIER]), clock - slack)
         return int(marks[FRONTIER])
 
+    def count(self, allowed: Floats) -> None:
+        """Count the windows that are old enough, as within the bound or off."""
+        self.tally.count(self.books, allowed)
+
+    def measured(self, target: float, exact: bool, allowed: Floats) -> MeasuredQuality:
+        """How many windows were within the bound."""
+        return self.tally.measured(target, exact, self.books, allowed)
+
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All state; what has been displaced is left out."""
         b = self.books
         found = {"marks": b.marks.copy(), "changed": b.changed[: b.marks[CHANGED]].copy()}
         for name, one in (("totals", b.totals), ("late", b.late)):
             found |= {f"{name}_{part}": array for part, array in as_arrays(one).items()}
-        return found
+        return found | {f"tally_{name}": array for name, array in self.tally.as_arrays().items()}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over what `as_arrays` gave."""
@@ -153,6 +165,7 @@ class WindowLosses:
             tables[name] = refilled(len(one.lines), FIRST_ROOM, own)
         self.books = fresh._replace(totals=tables["totals"], late=tables["late"])
         self.books.marks[:] = arrays["marks"]
+        self.tally.restore({n.removeprefix("tally_"): a for n, a in arrays.items() if n.startswith("tally_")})
         changed = arrays["changed"]
         self.books.changed[: len(changed)] = changed
         self.books.is_changed[changed & (len(self.books.late.lines) - 1)] = 1

@@ -34,7 +34,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.disorder.controllers import Arrived, Measured
+from slackwater.disorder.controllers import Arrived, Books, Measured
 from slackwater.disorder.quality.coverage_model import smallest_slack
 from slackwater.disorder.quality.pd import FOR_JOINS, PdController
 from slackwater.disorder.quality.productivity import ProductivityProfiler, Profile, Profiler
@@ -43,7 +43,7 @@ from slackwater.disorder.quality.recall_model import instant_requirement, recall
 from slackwater.disorder.quality.steady import Pace
 from slackwater.model.batch import TS
 from slackwater.model.quality import Recall
-from slackwater.model.time import BEFORE_ALL, format_duration
+from slackwater.model.time import BEFORE_ALL, MINUTE, format_duration
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 Selectivity = Literal["noneqsel", "eqsel"]
@@ -94,9 +94,18 @@ class ModelRecall:
     learns = True
 
     def __init__(
-        self, target: Recall, windows: Sequence[int], pace: Pace, selectivity: Selectivity = "noneqsel", slack: int = 0
+        self,
+        target: Recall,
+        windows: Sequence[int],
+        pace: Pace,
+        selectivity: Selectivity = "noneqsel",
+        slack: int = 0,
+        retention: int = MINUTE,
     ) -> None:
         self.target, self._windows, self._pace, self.selectivity = target, tuple(windows), pace, selectivity
+        self.retention, self.interval, self.memory = retention, pace.interval, target.over
+        self.books: Books | None = None
+        """For the report alone: as published, it knows recall by estimate only."""
         self.slack = slack
         self.next_adaptation = BEFORE_ALL
         self.profiler: Profiler = ProductivityProfiler(windows, pace.granularity)
@@ -152,8 +161,13 @@ class PdRecall:
     follows_largest_delay = False
     learns = False
 
-    def __init__(self, target: Recall, windows: Sequence[int], pace: Pace, slack: int = 0) -> None:
+    def __init__(
+        self, target: Recall, windows: Sequence[int], pace: Pace, slack: int = 0, retention: int = MINUTE
+    ) -> None:
         self.target, self._pace = target, pace
+        self.retention, self.interval, self.memory = retention, pace.interval, target.over
+        self.books: Books | None = None
+        """For the report alone."""
         self.slack = slack
         self.next_adaptation = BEFORE_ALL
         self.profiler: Profiler = ProductivityProfiler(windows, pace.granularity)

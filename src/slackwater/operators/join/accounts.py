@@ -1,7 +1,7 @@
 """The books of a join: results made and results lost, by stretches of event time.
 
 Invariant: a stretch that is still on the books has exact numbers for everything known so far; what came later than the
-retention reaches is counted as tuples of unknown price.
+retention reaches is counted as tuples of unknown price. Totals of the whole run are kept beside the stretches.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ import numpy.typing as npt
 from slackwater.disorder.run import Run
 from slackwater.expressions.compile import Condition
 from slackwater.kernel import NOTHING
-from slackwater.model.batch import Floats, Words
-from slackwater.model.time import BEFORE_ALL
+from slackwater.model.batch import TS, Floats, Words
+from slackwater.model.measured import RESULTS, MeasuredQuality
+from slackwater.model.quality import Recall
+from slackwater.model.time import AFTER_ALL, BEFORE_ALL
+from slackwater.operators.join.crowding import Crowding
 from slackwater.operators.join.enumerate import Arriving, Probes, search_space
-from slackwater.operators.join.ledger import OVERFLOW, Periods, Reach, note_made, settle
+from slackwater.operators.join.ledger import NEVER, OVERFLOW, Periods, Reach, note_made, settle
+from slackwater.operators.join.meter import RecallMeter
 from slackwater.operators.join.probing import ProbePlan
 from slackwater.operators.join.store import WindowStore
-
-NEVER = -(2**62)
 
 
 class Remembered(Protocol):
@@ -46,6 +48,7 @@ class JoinLedger:
         width: int,
         stretches: int,
         price_all: bool = False,
+        target: Recall | None = None,
     ) -> None:
         self._condition, self._windows, self.retention = condition, windows, retention
         self._price_all = price_all
@@ -55,8 +58,18 @@ class JoinLedger:
         self._reach = Reach(*np.zeros((2, len(windows) + 1), np.int64))
         self._periods = Periods(np.full(stretches, NEVER, np.int64), np.zeros(stretches), np.zeros(stretches), width)
         self._frontier = BEFORE_ALL
-        self.unknown = 0
-        """Late tuples that came after everything they could have been joined with was forgotten."""
+        self._unknown = np.zeros(len(windows), np.int64)
+        self._total = np.zeros(2)
+        """Results made and lost since the beginning."""
+        self._crowding = Crowding(windows, width * stretches)
+        self._target = target
+        # Without a target nobody asks which periods met it.
+        self._meter = RecallMeter(target.target, target.over, self._periods, price_all) if target else None
+
+    @property
+    def unknown(self) -> int:
+        """Late tuples that came after some of what they could have been joined with was forgotten."""
+        return int(self._unknown.sum())
 
     @property
     def width(self) -> int:
@@ -69,22 +82,50 @@ class JoinLedger:
         words = np.ascontiguousarray(run.words)
         windows = self._store.windows
         price = np.zeros(len(run))
-        unknown, status = settle(
+        _, status = settle(
             self._condition.addresses[1], self._probes, Arriving(run.stream, words, run.cutoff), price, windows,
             search_space(len(self._windows), windows.words.shape[1]), self._reach, self._periods, self.retention,
             self._price_all,
         )  # fmt: skip
         if status == OVERFLOW:
             raise self._condition.failure()
-        self.unknown += unknown
+        # A tuple is priced in full iff everything within a window of it is still there.
+        beyond = run.stream[run.ts < run.cutoff - self.retention]
+        self._unknown += np.bincount(beyond, minlength=len(self._windows))
+        self._total[1] += price.sum()
         self._frontier = max(self._frontier, run.frontier)
+        if len(run):
+            self._crowding.note(run.stream, words[TS])
+        if self._meter is not None:
+            if len(run):
+                self._meter.begin(int(words[TS].min()))
+            self._meter.measure(run.largest if run.ended else self._settled)
         return price
+
+    @property
+    def _settled(self) -> int:
+        """The event time before which whatever still comes late is of unknown price."""
+        return max(self._frontier, BEFORE_ALL) - self.retention
+
+    def measured(self) -> MeasuredQuality | None:
+        """The recall of all results so far; None where no recall is asked for."""
+        if self._target is None or self._meter is None:
+            return None
+        unsure = sum(count * self._crowding.most_results(s) for s, count in enumerate(self._unknown.tolist()) if count)
+        made, lost = self._total.tolist()
+        lost -= made if self._price_all else 0
+        since = None if self._frontier in (AFTER_ALL, BEFORE_ALL) else self._settled
+        return MeasuredQuality(
+            RESULTS, self._target.target, made, lost, self.unknown, unsure, self._meter.periods, self._meter.met,
+            *self._meter.latest, provisional_from=since,
+        )  # fmt: skip
 
     def _horizons(self) -> Words:
         return np.maximum(self._frontier, BEFORE_ALL) - self._windows - self.retention
 
     def made(self, ts: Words, weight: Words | None) -> None:
         """Note results that were made."""
+        self._total[0] += len(ts) if weight is None else weight.sum()
         note_made(self._periods, ts, NOTHING if weight is None else weight)
 
     def put_back(self, stream: int, words: Words) -> None:
@@ -93,16 +134,22 @@ class JoinLedger:
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The books without the tuples, which are persisted with the windows."""
-        return {
+        own = {
             "number": self._periods.number, "made": self._periods.made, "lost": self._periods.lost,
-            "scalars": np.array([self._frontier, self.unknown]),
+            "frontier": np.array([self._frontier]), "unknown": self._unknown, "total": self._total,
         }  # fmt: skip
+        own |= {f"crowd_{name}": array for name, array in self._crowding.as_arrays().items()}
+        return own if self._meter is None else own | self._meter.as_arrays()
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over the books of another one."""
         self._periods.number[:] = arrays["number"]
         self._periods.made[:], self._periods.lost[:] = arrays["made"], arrays["lost"]
-        self._frontier, self.unknown = arrays["scalars"].tolist()
+        self._unknown[:], self._total[:] = arrays["unknown"], arrays["total"]
+        self._frontier = int(arrays["frontier"][0])
+        self._crowding.restore({n.removeprefix("crowd_"): a for n, a in arrays.items() if n.startswith("crowd_")})
+        if self._meter is not None:
+            self._meter.restore(arrays)
 
     def between(self, edges: Words) -> tuple[Floats, Floats]:
         """Results made and results lost between one edge and the next: timestamps in [edge, next), whole stretches.

@@ -36,6 +36,8 @@ from slackwater.operators.join.store import BEGIN, END, LINK, NEWEST, OLDER, UNU
 from slackwater.operators.records import NONE
 
 FINE, OVERFLOW = 0, -1
+NEVER = -(2**62)
+"""The number of a place in a ring of stretches in which none stands yet."""
 
 
 class Periods(NamedTuple):

@@ -20,6 +20,7 @@ from slackwater.expressions.tree import Expr, streams_of
 from slackwater.kernel import Change, changed, decode_words, encode_words
 from slackwater.model.batch import TS, Words
 from slackwater.model.errors import DataError
+from slackwater.model.quality import Recall
 from slackwater.model.time import BEFORE_ALL
 from slackwater.operators.join.accounts import JoinLedger, Remembered
 from slackwater.operators.join.enumerate import NO_ROOM, OVERFLOW, TOO_MANY, Arriving, Probes, join_run, search_space
@@ -86,18 +87,22 @@ class JoinOperator:
         places = {(stream, column): row for stream, column, row in self.spec.columns}
         return compile_condition(self.spec.conditions, lambda stream, name: places[stream, name], encode_text)
 
-    def ledger(self, retention: int, width: int, stretches: int, price_all: bool = False) -> JoinLedger:
+    def ledger(
+        self, retention: int, width: int, stretches: int, price_all: bool = False, target: Recall | None = None
+    ) -> JoinLedger:
         """Empty books for this join: stretches of event time of this width, late tuples priced within the retention.
 
         `price_all` says that the results are made by others, so that every tuple is to be priced.
         """
         reads = tuple(streams_of(condition) for condition in self.spec.conditions)
         plan = plan_probes(self.spec.streams, self.spec.equalities, reads, counted=True)
-        return JoinLedger(plan, self._windows, self.spec.rows, self._condition, retention, width, stretches, price_all)
+        return JoinLedger(
+            plan, self._windows, self.spec.rows, self._condition, retention, width, stretches, price_all, target
+        )
 
-    def keep_books(self, retention: int, width: int, stretches: int) -> JoinLedger:
+    def keep_books(self, retention: int, width: int, stretches: int, target: Recall) -> JoinLedger:
         """A ledger whose tuples are persisted with the windows; who asked for it feeds it."""
-        ledger = self.ledger(retention, width, stretches)
+        ledger = self.ledger(retention, width, stretches, target=target)
         self.remember_for(ledger)
         return ledger
 

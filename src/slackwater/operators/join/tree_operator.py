@@ -16,6 +16,7 @@ from slackwater.disorder.run import Run
 from slackwater.disorder.synchronizer import Inflow
 from slackwater.kernel import Change
 from slackwater.model.batch import Words
+from slackwater.model.quality import Recall
 from slackwater.operators.join.accounts import JoinLedger
 from slackwater.operators.join.operator import JoinOperator, WindowJoin
 from slackwater.operators.node import BELOW, Node, together
@@ -33,9 +34,9 @@ class TreeOperator:
         self._operators = [JoinOperator(join, encode_text) for join in joins]
         self._nodes: list[Node] = []
 
-    def keep_books(self, retention: int, width: int, stretches: int) -> JoinLedger:
+    def keep_books(self, retention: int, width: int, stretches: int, target: Recall) -> JoinLedger:
         """The books of the whole tree. Its nodes persist their raw tuples for them, combinations need not be kept."""
-        ledger = JoinOperator(self.spec, self._encode_text).ledger(retention, width, stretches, price_all=True)
+        ledger = JoinOperator(self.spec, self._encode_text).ledger(retention, width, stretches, True, target)
         for n, operator in enumerate(self._operators, 1):
             operator.remember_for(_OfNode(ledger, _inputs(n), self.spec.rows))
         return ledger

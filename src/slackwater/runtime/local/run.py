@@ -65,6 +65,7 @@ class LocalRun(RecordedRun):
                 if self.interrupted:
                     return
                 begun = self.clock()
+                self._slack.begin(int(batch.ts[0]))
                 self._kernel.absorb(batch)
                 self._done += len(batch)
                 yield from self._advance(begun, end=False)

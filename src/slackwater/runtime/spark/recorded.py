@@ -21,6 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from slackwater.disorder.chosen import controller_for
 from slackwater.kernel import NO_LATE, Emission, Observation
 from slackwater.model.batch import Words
+from slackwater.model.measured import MeasuredQuality, together
 from slackwater.model.time import BEFORE_ALL
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.recorded import RecordedRun, Tick, no_tick
@@ -190,6 +191,7 @@ class SparkRun(RecordedRun):
             ahead=ahead,
             epochs=max((one["epochs"] for one in told), default=0),
             idle=tuple(told[0]["idle"]) if told else (0,) * inputs,
+            quality=together([MeasuredQuality.of_counts(one["quality"]["counts"]) for one in told if one["quality"]]),
             **counted,
         )
 

@@ -139,8 +139,12 @@ class Shard:
         return Batch(np.full(n, block.stream, np.int64), words, np.ones(n, np.bool_))
 
     def metrics(self) -> dict[str, Any]:
-        """What the shard can tell about itself, for Spark's observed metrics."""
+        """What the shard can tell about itself, for Spark's observed metrics.
+
+        `quality` is the shard's own: shares for people, and the counts they come from, which add up over shards.
+        """
         seen = self.kernel.observe()
+        quality = seen.quality
         return {
             "clocks": list(seen.clocks),
             "slack": seen.slack,
@@ -155,6 +159,7 @@ class Shard:
             "epochs": seen.epochs,
             "idle": list(seen.idle),
             "latency_ms": self.latency.as_ms(),
+            "quality": None if quality is None else {**quality.as_shares(), "counts": quality.as_counts()},
         }
 
     def changes(self) -> Iterator[Change]:

@@ -1,0 +1,30 @@
+"""The quality that a run has measured of itself, in one line."""
+
+from __future__ import annotations
+
+from slackwater.model.measured import RESULTS, MeasuredQuality
+from slackwater.observe.report import moment
+
+
+def own_measure(seen: MeasuredQuality) -> str:
+    """What was asked for, what was measured, and how far that can be trusted.
+
+    >>> print(own_measure(MeasuredQuality("results", 0.95, good=961.0, bad=39.0, periods=50, met=48)))
+    asked for 0.95, measured 0.961; 48 of 50 periods met the target
+    >>> print(own_measure(MeasuredQuality("windows", 0.9, good=95.0, bad=5.0, unknown_late=2, unsure=2.0)))
+    asked for 0.9, measured 0.95 (0.93 to 0.97: 2 late tuples are of unknown price)
+    """
+    if seen.share is None or seen.low is None or seen.high is None:
+        return f"asked for {seen.target:g}, nothing measured yet"
+    text = f"asked for {seen.target:g}, measured {seen.share:.4g}"
+    if seen.unknown_late:
+        text += f" ({seen.low:.4g} to {seen.high:.4g}: {_tuples(seen.unknown_late)} of unknown price)"
+    if seen.of == RESULTS and seen.periods:
+        text += f"; {seen.met:,} of {seen.periods:,} periods met the target"
+    if seen.provisional_from is not None:
+        text += f"; provisional from {moment(seen.provisional_from)} on"
+    return text
+
+
+def _tuples(count: int) -> str:
+    return "1 late tuple is" if count == 1 else f"{count:,} late tuples are"

@@ -1,0 +1,177 @@
+"""How many windows of an aggregate were within the bound, by what really was missing from them.
+
+Invariant: `missing` has, by window and group, the tuples that came when the frontier had passed the end of the window.
+A window is counted once, when it is old; a tuple that comes for it after that is of unknown price. Younger ones are
+judged anew each time one asks. A window counts as a whole: the worst of its groups and aggregates decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from slackwater.compiled import in_place
+from slackwater.disorder.quality.error_losses import CLOCK, Books, Watch, add, is_bad, last_piece, total_of
+from slackwater.disorder.quality.keyed_sums import (
+    FIRST,
+    GROUP,
+    NEXT,
+    NO_LINE,
+    NONE,
+    PARTS,
+    RECORDS,
+    Table,
+    as_arrays,
+    found_or_made,
+    mixed,
+    place_of,
+    refilled,
+    table,
+    tidied,
+)
+from slackwater.disorder.run import Run
+from slackwater.model.batch import TS, Floats, Words
+from slackwater.model.measured import WINDOWS, MeasuredQuality
+from slackwater.model.time import AFTER_ALL, BEFORE_ALL, SECOND
+
+FIRST_ROOM = 256
+STEP = 2 * SECOND
+"""How far the clock may go between two counts without a window being lost sight of."""
+
+
+@in_place
+def note_missing(
+    w: Watch, missing: Table, words: Words, floats: Floats, late: Words, cutoff: Words, begin: int, counted: int,
+    unknown: Words,
+) -> int:  # fmt: skip
+    """Note the tuples numbered `late`; returns how many of them were noted before the table was full.
+
+    `unknown` counts tuples that had windows which are counted already, or lost sight of, and these windows.
+    """
+    most = w.range // w.slide + 2
+    for n in range(begin, len(late)):
+        if missing.used[RECORDS] + most > len(missing.records):
+            return n
+        i = late[n]
+        ts = words[TS, i]
+        group = 0
+        for row in w.keys:
+            group = mixed(words[row, i], group)
+        window = (ts - w.range) // w.slide + 1
+        last = min(ts // w.slide, (cutoff[i] - w.range) // w.slide)
+        forgotten = 0
+        if window <= min(last, counted):
+            forgotten = min(last, counted) - window + 1
+            window = counted + 1
+        while window <= last:
+            r = found_or_made(missing, window, group)
+            if r != NONE:
+                add(w, missing.sums, r, words, floats, i)
+            else:
+                forgotten += 1
+            window += 1
+        unknown[0] += 1 if forgotten > 0 else 0
+        unknown[1] += forgotten
+    return len(late)
+
+
+@in_place
+def judged(
+    w: Watch, b: Books, missing: Table, allowed: Floats, total: Floats, first: int, last: int
+) -> tuple[int, int]:
+    """Of the windows between two numbers, how many have tuples and how many of these are off; `total` is scratch."""
+    filled = off = 0
+    for window in range(first, last + 1):
+        piece, end = 2 * window, last_piece(w, window)
+        while piece <= end and place_of(b.totals, piece) == NONE:
+            piece += 1
+        if piece > end:
+            continue
+        filled += 1
+        at = place_of(missing, window)
+        r = NONE if at == NONE else missing.lines[at, FIRST]
+        while r != NONE:
+            total_of(w, b.totals, window, missing.records[r, GROUP], total)
+            if is_bad(w, allowed, total, missing.sums[r]):
+                off += 1
+                break
+            r = missing.records[r, NEXT]
+    return filled, off
+
+
+class WindowTally:
+    """Windows within the bound and windows off, since the beginning."""
+
+    def __init__(self, watch: Watch, components: int) -> None:
+        self._watch = watch
+        self._reach = watch.retention - min(watch.retention // 4, STEP)
+        self._missing = table(FIRST_ROOM, 0, 64 + watch.retention // watch.slide, components)
+        self._total = np.zeros(components)
+        self._windows, self._off, self._counted = 0, 0, NO_LINE
+        self._unknown = np.zeros(2, np.int64)
+        """Late tuples of unknown price, and how many windows they may have spoiled."""
+        self._frontier = BEFORE_ALL
+
+    def hear(self, run: Run) -> None:
+        """Note what came too late, and how far windows have been let out."""
+        late = np.flatnonzero(run.late)
+        if len(late):
+            words = np.ascontiguousarray(run.words)
+            done = 0
+            while done < len(late):
+                done = note_missing(
+                    self._watch, self._missing, words, words.view(np.float64), late, run.cutoff, done, self._counted,
+                    self._unknown,
+                )  # fmt: skip
+                if done < len(late):
+                    most = self._watch.range // self._watch.slide
+                    self._missing = tidied(self._missing, most + FIRST_ROOM, 0)
+        self._frontier = max(self._frontier, run.frontier)
+
+    def _last_ended(self, time: int) -> int:
+        return (time - self._watch.range) // self._watch.slide
+
+    def count(self, books: Books, allowed: Floats) -> None:
+        """Count the windows for good that have become old enough."""
+        clock = int(books.marks[CLOCK])
+        if BEFORE_ALL not in (clock, self._frontier):
+            last = self._last_ended(min(self._frontier, clock - self._reach))
+            windows, off = self._judge(books, allowed, last)
+            self._windows, self._off = self._windows + windows, self._off + off
+            self._counted = max(self._counted, last)
+
+    def _judge(self, books: Books, allowed: Floats, last: int) -> tuple[int, int]:
+        """Windows that are not counted yet, up to the last, as far as they are still known."""
+        first = max(self._counted + 1, last - len(books.totals.lines))
+        return judged(self._watch, books, self._missing, allowed, self._total, first, last)
+
+    def measured(self, target: float, exact: bool, books: Books, allowed: Floats) -> MeasuredQuality:
+        """All windows that have been let out, by what is known now."""
+        clock = int(books.marks[CLOCK])
+        if BEFORE_ALL in (clock, self._frontier):
+            return MeasuredQuality(WINDOWS, target, exact=exact)
+        ended = self._frontier == AFTER_ALL
+        windows, off = self._judge(
+            books, allowed, clock // self._watch.slide if ended else self._last_ended(self._frontier)
+        )
+        off += self._off
+        unknown, unsure = self._unknown.tolist()
+        return MeasuredQuality(
+            WINDOWS, target, self._windows + windows - off, off, unknown, unsure, exact=exact,
+            provisional_from=None if ended else clock - self._reach,
+        )  # fmt: skip
+
+    def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """All state."""
+        counts = [self._windows, self._off, self._counted, self._frontier]
+        return {"counts": np.array(counts), "unknown": self._unknown.copy()} | as_arrays(self._missing)
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take over what `as_arrays` gave."""
+        self._windows, self._off, self._counted, self._frontier = arrays["counts"].tolist()
+        self._unknown[:] = arrays["unknown"]
+        own = {part: arrays[part] for part in PARTS}
+        self._missing = refilled(len(self._missing.lines), FIRST_ROOM, own)

@@ -1,0 +1,61 @@
+"""Ways of waiting over one stretch of time: recall, slack and latency, one line each.
+
+Invariant: every line is what was seen while the run went on; the target is a dashed line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import FormatStrFormatter
+
+from slackwater.experiments.figures import STYLES
+from slackwater.model.batch import Floats
+from slackwater.model.quality import Recall
+from slackwater.model.time import format_duration
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One way of waiting over time, in seconds; NaN where there is nothing to be seen."""
+
+    name: str
+    method: str
+    """Its name in the papers' figures, by which it is coloured."""
+    times: Floats
+    recall: Floats
+    """Over the last period."""
+    measured: Floats
+    """By its own books, since the beginning."""
+    slack: Floats
+    latency: Floats
+
+
+def draw_race(race: Sequence[Seen], target: Recall, path: Path) -> None:
+    """Draw all of them into a file."""
+    figure = Figure(figsize=(9, 8), layout="constrained")
+    recall, slack, latency = figure.subplots(3, 1, sharex=True, height_ratios=(3, 2, 2))
+    for one in race:
+        colour = STYLES[one.method]["color"]
+        recall.plot(one.times, one.recall, label=f"{one.name} ({one.method})", color=colour)
+        if (one.measured == one.measured).any():
+            recall.plot(one.times, one.measured, color=colour, linestyle=":", label="the same so far, by its own books")
+        slack.step(one.times, one.slack, where="post", color=colour)
+        latency.step(one.times, one.latency, where="post", color=colour)
+    recall.axhline(target.target, color="black", linestyle="--", linewidth=1, label=f"target {target.target:g}")
+    recall.set_ylabel(f"recall,\nlast {format_duration(target.over)}")
+    recall.set_ylim(0, 1.02)
+    recall.legend(loc="lower right", fontsize=9)
+    for axes, name in ((slack, "slack (s)"), (latency, "latency (s)")):
+        axes.set_ylabel(name)
+        axes.set_yscale("symlog", linthresh=0.1)
+        axes.set_ylim(-0.02, None)
+        axes.yaxis.set_major_formatter(FormatStrFormatter("%g"))
+    latency.set_xlabel("event time (s)")
+    for axes in (recall, slack, latency):
+        axes.grid(alpha=0.25)
+    figure.suptitle(f"The same streams, {len(race)} ways of waiting", fontweight="bold")
+    figure.savefig(path, dpi=130)

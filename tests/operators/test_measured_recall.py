@@ -1,0 +1,129 @@
+"""The recall that the books of a join tell, against the truth by trying all combinations."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slackwater.disorder.controllers import FixedSlack
+from slackwater.disorder.release import Release, ReleaseSpec
+from slackwater.model.quality import Recall
+from slackwater.operators.join.crowding import Crowding
+from slackwater.operators.join.operator import WindowJoin
+from slackwater.testing.examples import EXAMPLES, KINDS
+from slackwater.testing.oracle_join import oracle_join
+from slackwater.testing.oracle_periods import oracle_periods
+from slackwater.testing.traces import cuttings, pieces, seeded_trace, traces
+
+JOINS = [example for example in EXAMPLES if isinstance(example.spec, WindowJoin)]
+each_join = pytest.mark.parametrize("example", JOINS, ids=lambda example: example.name)
+LONG = 10**6
+TARGET = Recall(0.7, 12)
+
+
+def drawn(example, data):
+    most = {1: 60, 2: 50, 3: 36, 4: 24}[example.spec.streams]
+    batch = data.draw(traces(example.spec.streams, KINDS, most=most, filtered=True))
+    slack, discipline = data.draw(st.sampled_from([0, 2, 6])), data.draw(st.sampled_from(["epoch", "tuple"]))
+    return batch, pieces(batch, data.draw(cuttings(len(batch)))), slack, discipline
+
+
+def kept_books(spec, parts, slack, discipline, retention, stretches=4096):
+    """The books at the end; with them results made by timestamp, the runs, and the same books persisted half way."""
+    release = Release(ReleaseSpec(spec.streams, spec.rows, discipline), FixedSlack(slack))
+    operator = spec.build()
+    ledger = operator.keep_books(retention, 4, stretches, TARGET)
+    made, runs, provisional = Counter(), [], []
+    for part in [*parts, None]:
+        nothing = parts[0].take(np.zeros(0, np.int64)) if parts else None
+        for run in release.let_out(nothing if part is None else part, part is None) if parts else ():
+            for output in operator.process(run, True):
+                weights = np.ones(len(output.ts), np.int64) if output.weight is None else output.weight
+                ledger.made(output.ts, output.weight)
+                for ts, weight in zip(output.ts.tolist(), weights.tolist(), strict=True):
+                    made[ts] += weight
+            ledger.take(run)
+            runs.append(run)
+            provisional.append(ledger.measured().provisional_from)
+    return ledger, made, runs, provisional
+
+
+@each_join
+@settings(max_examples=10)
+@given(data=st.data())
+def test_measured_recall_is_the_true_recall_over_the_run_and_over_every_period(example, data):
+    batch, parts, slack, discipline = drawn(example, data)
+    ledger, made, runs, _ = kept_books(example.spec, parts, slack, discipline, LONG)
+    true = Counter(ts for ts, _ in oracle_join(example.spec, batch).elements())
+    seen = ledger.measured()
+    assert seen.unknown_late == 0
+    assert (seen.good, seen.good + seen.bad) == (made.total(), true.total())
+    assert seen.low == seen.share == seen.high
+    filled = [run for run in runs if len(run)]
+    if filled:
+        first, last = int(filled[0].ts.min()), runs[-1].largest
+        measured = oracle_periods(made, true, first, last, 4, TARGET.over // 4)
+        assert seen.periods == len(measured)
+        assert seen.met == sum(recall >= TARGET.target for recall in measured)
+        assert seen.latest == (pytest.approx(measured[-1]) if measured else None)
+
+
+@each_join
+@pytest.mark.parametrize("discipline", ["epoch", "tuple"])
+def test_the_true_recall_lies_between_low_and_high_whatever_came_too_late_to_be_priced(example, discipline):
+    tuples = {1: 200, 2: 160, 3: 90, 4: 48}[example.spec.streams]
+    for seed in range(4):
+        batch = seeded_trace(seed, example.spec.streams, KINDS, tuples, 60, 0.4, 2, keys=2)
+        true = oracle_join(example.spec, batch).total()
+        for retention in (0, 3, 20):
+            parts = pieces(batch, [*range(7, tuples, 7), tuples])
+            ledger, made, _, _ = kept_books(example.spec, parts, 0, discipline, retention, 16)
+            seen = ledger.measured()
+            assert seen.good + seen.bad <= true <= seen.good + seen.bad + seen.unsure
+            if true and seen.share is not None:
+                assert seen.low <= made.total() / true <= seen.high
+
+
+def test_tuples_of_unknown_price_do_cost_results():
+    """Otherwise the test above would say nothing."""
+    (example,) = (example for example in JOINS if example.name == "equi-join")
+    batch = seeded_trace(0, example.spec.streams, KINDS, 160, 60, 0.4, 2, keys=2)
+    parts = pieces(batch, [*range(7, 160, 7), 160])
+    seen = kept_books(example.spec, parts, 0, "epoch", 3)[0].measured()
+    assert seen.unknown_late > 0
+    assert seen.good + seen.bad < oracle_join(example.spec, batch).total()
+
+
+@each_join
+@settings(max_examples=10)
+@given(data=st.data())
+def test_the_provisional_part_begins_ever_later_and_ends_with_the_input(example, data):
+    _, parts, slack, discipline = drawn(example, data)
+    provisional = kept_books(example.spec, parts, slack, discipline, 5)[-1]
+    if provisional:
+        assert provisional[-1] is None
+    began = [since for since in provisional if since is not None]
+    assert all(earlier <= later for earlier, later in pairwise(began))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 60)), min_size=1, max_size=40),
+    st.tuples(*[st.integers(0, 12)] * 3),
+    st.sampled_from([0, 10, 100]),
+    st.integers(1, 9),
+)
+def test_no_tuple_has_more_partners_than_the_crowding_says(tuples, windows, memory, cut):
+    crowding = Crowding(np.array(windows), memory)
+    for i in range(0, len(tuples), cut):
+        stream, ts = np.array(tuples[i : i + cut]).T
+        crowding.note(stream, ts)
+    for s in range(3):
+        others = [o for o in range(3) if o != s]
+        for at in range(61):
+            near = [sum(p == o and at - windows[o] <= ts <= at + windows[s] for p, ts in tuples) for o in others]
+            assert near[0] * near[1] <= crowding.most_results(s)
