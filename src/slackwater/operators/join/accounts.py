@@ -49,7 +49,7 @@ class JoinLedger:
     ) -> None:
         self._condition, self._windows, self.retention = condition, windows, retention
         self._price_all = price_all
-        """Whether `Periods.lost` holds all true results, of which those made are to be taken off."""
+        """Whether results that are made count as lost before, or after, so that they must be taken off again."""
         self._probes = Probes(plan.steps, plan.leaves, plan.checks, plan.conditions, windows, True)
         self._store = WindowStore(len(windows), rows, plan.indexes)
         self._reach = Reach(*np.zeros((2, len(windows) + 1), np.int64))
@@ -85,7 +85,7 @@ class JoinLedger:
 
     def made(self, ts: Words, weight: Words | None) -> None:
         """Note results that were made."""
-        note_made(self._periods, ts, NOTHING if weight is None else weight)
+        note_made(self._periods, ts, NOTHING if weight is None else weight, self._price_all)
 
     def put_back(self, stream: int, words: Words) -> None:
         """Note tuples again that were processed before a restart."""
@@ -111,5 +111,4 @@ class JoinLedger:
         wanted = np.arange(max(first, last - size), last)
         place = wanted % size
         known = place[self._periods.number[place] == wanted]
-        made, lost = float(self._periods.made[known].sum()), float(self._periods.lost[known].sum())
-        return made, lost - made if self._price_all else lost
+        return float(self._periods.made[known].sum()), float(self._periods.lost[known].sum())
