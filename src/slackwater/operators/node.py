@@ -24,7 +24,7 @@ BELOW = -1
 """In place of a raw stream: the input is what the node below makes."""
 
 
-class Made(Protocol):
+class NodeOperator(Protocol):
     """The operator of a node."""
 
     @property
@@ -40,7 +40,7 @@ class Node:
     What goes up has its event time in row TS, nothing in row ROW, and the operator's columns from FIRST_COLUMN on.
     """
 
-    def __init__(self, operator: Made, inputs: tuple[int, ...], rows: int, raw: ReleaseSpec) -> None:
+    def __init__(self, operator: NodeOperator, inputs: tuple[int, ...], rows: int, raw: ReleaseSpec) -> None:
         """`raw` says how tuples of raw streams are released in front of all nodes."""
         self.operator = operator
         self.synchronizer = Synchronizer(replace(raw, streams=len(inputs), rows=rows, apart=False, part_rows=()))

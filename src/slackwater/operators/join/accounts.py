@@ -52,7 +52,7 @@ class JoinLedger:
     ) -> None:
         self._condition, self._windows, self.retention = condition, windows, retention
         self._price_all = price_all
-        """Whether `Periods.lost` holds all true results, of which those made are to be taken off."""
+        """Whether results that are made count as lost before, or after, so that they must be taken off again."""
         self._probes = Probes(plan.steps, plan.leaves, plan.checks, plan.conditions, windows, True)
         self._store = WindowStore(len(windows), rows, plan.indexes)
         self._reach = Reach(*np.zeros((2, len(windows) + 1), np.int64))
@@ -64,7 +64,7 @@ class JoinLedger:
         self._crowding = Crowding(windows, width * stretches)
         self._target = target
         # Without a target nobody asks which periods met it.
-        self._meter = RecallMeter(target.target, target.over, self._periods, price_all) if target else None
+        self._meter = RecallMeter(target.target, target.over, self._periods) if target else None
 
     @property
     def unknown(self) -> int:
@@ -113,7 +113,6 @@ class JoinLedger:
             return None
         unsure = sum(count * self._crowding.most_results(s) for s, count in enumerate(self._unknown.tolist()) if count)
         made, lost = self._total.tolist()
-        lost -= made if self._price_all else 0
         since = None if self._frontier in (AFTER_ALL, BEFORE_ALL) else self._settled
         return MeasuredQuality(
             RESULTS, self._target.target, made, lost, self.unknown, unsure, self._meter.periods, self._meter.met,
@@ -125,8 +124,9 @@ class JoinLedger:
 
     def made(self, ts: Words, weight: Words | None) -> None:
         """Note results that were made."""
-        self._total[0] += len(ts) if weight is None else weight.sum()
-        note_made(self._periods, ts, NOTHING if weight is None else weight)
+        count = len(ts) if weight is None else weight.sum()
+        self._total += (count, -count if self._price_all else 0)
+        note_made(self._periods, ts, NOTHING if weight is None else weight, self._price_all)
 
     def put_back(self, stream: int, words: Words) -> None:
         """Note tuples again that were processed before a restart."""
@@ -162,8 +162,7 @@ class JoinLedger:
         place = wanted % len(self._periods.number)
         known = self._periods.number[place] == wanted
         marks = np.maximum(at, first) - first
-        made, lost = (_summed(of[place] * known, marks) for of in (self._periods.made, self._periods.lost))
-        return made, lost - made if self._price_all else lost
+        return _summed(self._periods.made[place] * known, marks), _summed(self._periods.lost[place] * known, marks)
 
 
 def _summed(counts: Floats, marks: Words) -> Floats:

@@ -5,8 +5,8 @@ tuple makes no results of its own. So the price of a late tuple is the number of
 processed before it, late ones included; every lost result is counted once, under its own timestamp.
 
 Where several operators make the results, as in a tree of joins, a result may be lost in other ways too. There every
-tuple is priced, whether late or not: each true result is counted once, at whichever of its members comes last, and what
-was not made of them is lost.
+tuple is priced, whether late or not: each true result is counted once, at whichever of its members comes last, and is
+lost unless it has been made.
 
 Invariant: results made + results lost = true results, of all results whose members lie within the retention.
 """
@@ -244,9 +244,12 @@ def turn_to(periods: Periods, ts: int) -> int:
 
 
 @in_place
-def note_made(periods: Periods, ts: Words, weight: Words) -> None:
-    """Write results down that were made; `weight` is empty where each line is one."""
+def note_made(periods: Periods, ts: Words, weight: Words, priced: bool) -> None:
+    """Write results down that were made; `weight` is empty where each line is one. `priced`: they count as lost too."""
     for i in range(len(ts)):
         at = turn_to(periods, ts[i])
         if at >= 0:
-            periods.made[at] += weight[i] if len(weight) > 0 else 1
+            ways = weight[i] if len(weight) > 0 else 1
+            periods.made[at] += ways
+            if priced:
+                periods.lost[at] -= ways

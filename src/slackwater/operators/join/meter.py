@@ -28,10 +28,8 @@ class RecallMeter:
     (5, 3, (18.0, 2.0))
     """
 
-    def __init__(self, target: float, over: int, ring: Periods, of_all: bool = False) -> None:
+    def __init__(self, target: float, over: int, ring: Periods) -> None:
         self._target, self._ring = target, ring
-        self._of_all = of_all
-        """Whether the ring holds all true results in place of those lost."""
         self._length = max(1, round(over / ring.width))
         self._next = NEVER
         """The stretch before which the next period ends."""
@@ -55,7 +53,7 @@ class RecallMeter:
             oldest = max(int(known.min()), self._next - self._length)
             ends = np.arange(max(self._next, oldest + 1), min(last, int(known.max()) + self._length) + 1)
             made, lost = (self._sums(part, oldest, ends) for part in (self._ring.made, self._ring.lost))
-            self._note(made, lost - made if self._of_all else lost)
+            self._note(made, lost)
         self._next = last + 1
 
     def _sums(self, part: Floats, oldest: int, ends: Words) -> Floats:
