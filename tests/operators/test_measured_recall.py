@@ -34,7 +34,7 @@ def drawn(example, data):
 
 
 def kept_books(spec, parts, slack, discipline, retention, stretches=4096):
-    """The books at the end; with them results made by timestamp, the runs, and the same books persisted half way."""
+    """The books at the end, results made by timestamp, the runs, and where the provisional part began after each."""
     release = Release(ReleaseSpec(spec.streams, spec.rows, discipline), FixedSlack(slack))
     operator = spec.build()
     ledger = operator.keep_books(retention, 4, stretches, TARGET)
