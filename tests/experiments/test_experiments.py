@@ -133,7 +133,7 @@ def test_a_row_with_series_is_plain_data() -> None:
 
 
 def test_steady_is_held_against_the_constant_and_the_model_of_its_own_release() -> None:
-    rows = list(made_up(steady_joins.trials(Scale(quick=True))))
+    rows = list(made_up(steady_joins.trials(Scale())))
     same = {"latency_ms": 100.0, "phi": 1.0, "phi99": 1.0}
     rows = [row | same for row in rows]
     assert all(claim.holds for claim in steady_joins.claims(rows))

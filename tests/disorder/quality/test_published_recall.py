@@ -82,6 +82,12 @@ def test_what_lies_longer_ago_than_the_period_is_forgotten():
     assert adapted(model(), lost, *[whole] * 9)[-1] < LARGEST
 
 
+def test_tuples_that_happened_to_be_unproductive_do_not_promise_a_recall_of_one_without_slack():
+    # The delayed tuples of this second met as many others and made nothing: by Eq. 4.8 as printed gamma(0) exceeds 1.
+    profile = Profile(np.array([790.0] + [0.0] * 19 + [300.0]), np.array([790.0] + [0.0] * 20), 0.0)
+    assert adapted(model("noneqsel"), profile) == adapted(model("eqsel"), profile) == [LARGEST]
+
+
 def test_only_noneqsel_looks_at_the_productivity_of_delayed_tuples():
     # Tuples delayed by 200 ms join ten times as often as the others, so it takes them to reach the target.
     cross, join = np.zeros(41), np.zeros(41)

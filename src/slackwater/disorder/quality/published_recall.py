@@ -15,12 +15,14 @@ rises, which stops the join for as long.
 
 What they leave open: where the last interval has processed nothing, Eq. 4.9 says nothing and the target itself is asked
 for; the PD controller stays as it is where the whole period has no result. The slack starts at `initial_slack`. ADWIN
-is told delays as shares of the largest one (`published_delays.py`).
+is told delays as shares of the largest one (`published_delays.py`). sel(K) / sel (Eq. 4.8) counts as 1 at most: it is
+learned from one second, and where the delayed tuples of that second made little it promises a recall above 1 for next
+to no slack. As published NonEqSel waits no less than EqSel, and so it does here.
 
 To ask for 1 wherever the last interval has processed nothing and the period is short of its target is another reading
 of Eq. 4.9. Then the slack stays at the largest delay once it is there: at a target of .999 the model waits as long as
-Max-K-slack on D_syn, as published, but for seconds on the soccer streams at .99, where one was published. What is here
-waits the least of the two.
+Max-K-slack on D_syn, as published, but for seconds on the soccer streams at .99, where one was published. Of the two,
+what is here waits less.
 
 References: 004 §4.2.2-4.2.5, 003 §IV.
 """
@@ -41,7 +43,7 @@ from slackwater.disorder.quality.productivity import ProductivityProfiler, Profi
 from slackwater.disorder.quality.published_delays import DelaysAsShares
 from slackwater.disorder.quality.recall_model import instant_requirement, recalls, selectivity_ratio
 from slackwater.disorder.quality.steady import Pace
-from slackwater.model.batch import TS
+from slackwater.model.batch import TS, Floats
 from slackwater.model.quality import Recall
 from slackwater.model.time import BEFORE_ALL, MINUTE, format_duration
 
@@ -126,12 +128,16 @@ class ModelRecall:
         last = self.profiler.take()
         self._sizes.note(last)
         self.requirement = instant_requirement(self.target.target, self._sizes.made, self._sizes.true, last.true)
-        ratio = selectivity_ratio(last.join, last.cross) if self.selectivity == "noneqsel" else None
+        ratio = self._selectivity_ratio(last) if self.selectivity == "noneqsel" else None
         gamma = recalls(
             self._delays.histograms(), self._windows, self._delays.skews(), self._pace.basic_window,
             self._pace.granularity, ratio,
         )  # fmt: skip
         self.slack = smallest_slack(gamma, self.requirement, self._pace.granularity)
+
+    def _selectivity_ratio(self, last: Profile) -> Floats:
+        # Beyond 1 it would promise a recall above 1, and so anything that is asked for, with slack that loses tuples.
+        return np.minimum(selectivity_ratio(last.join, last.cross), 1.0)
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         own = {
