@@ -152,3 +152,16 @@ def test_an_unknown_controller_is_refused():
         controller("fuzzy")
     with pytest.raises(UsageError, match="retrospect"):
         controller("pd", retrospect=1.5)
+
+
+def test_what_is_measured_is_a_window_that_was_closed_long_enough_ago_for_its_late_tuples_to_show():
+    # Slack covers most delays; one tuple in 250 is later, and missing from the two windows that end within 200 ms.
+    for who in ("model", "pd"):
+        seen = []
+        made = controller(who, bound=0.001, initial_slack=500 * MILLISECOND)
+        made._choose = lambda window, coverage, frontier, measured, seen=seen: seen.append(coverage)
+        turn = np.arange(30 * RATE)
+        held = np.where(turn % 250 == 9, 700, np.where(turn % 2 == 0, 450, 0)) * MILLISECOND
+        play(made, MINUTE, held)
+        assert len(seen) > 100
+        assert np.mean(np.array(seen) < 1.0) > 0.12
