@@ -14,6 +14,7 @@ from slackwater.model.options import Options
 from slackwater.model.quality import RelativeError
 from slackwater.model.time import MILLISECOND, MINUTE, SECOND
 from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.kept_arrays import KeptArrays
 from slackwater.operators.pipeline import Epochs
 from slackwater.testing.drive import pipeline_of
 from slackwater.testing.examples import EXAMPLES, KINDS
@@ -165,3 +166,17 @@ def test_what_is_measured_is_a_window_that_was_closed_long_enough_ago_for_its_la
         play(made, MINUTE, held)
         assert len(seen) > 100
         assert np.mean(np.array(seen) < 1.0) > 0.12
+
+
+def test_an_epoch_writes_what_it_changed_and_not_all_that_is_known():
+    made, kept = controller(bound=0.001), KeptArrays("controller")
+    rng = np.random.default_rng(8)
+    written, known = [], []
+    for second in range(90):
+        play(made, MINUTE + second * SECOND, delays(rng, 1, 50 * MILLISECOND))
+        arrays = made.as_arrays()
+        written.append(sum(len(entry.value or b"") for entry in kept.changes(arrays)))
+        known.append(sum(array.nbytes for array in arrays.values()))
+    assert max(written[20:]) < 40_000
+    assert max(known[80:]) < 1.3 * max(known[60:70])
+    assert max(written[20:]) < known[-1] / 3
