@@ -31,6 +31,8 @@ class Stage:
     window_s: float | None = None
     """Aggregates: the size of the window, every 0.1 s."""
     change: str = ""
+    epoch_ms: int = 0
+    """Epochs of so much event time; 0: tuple release, as in the papers."""
 
     @property
     def joins(self) -> bool:

@@ -1,7 +1,8 @@
 """One trial: a query with a target, run as any other query, and what came of it.
 
-Invariant: a trial goes the way of `slackwater run` (bind, plan, replay, run; tuple release as in the papers), so what
-is measured is the product. The truth is the same query with a slack longer than the stream.
+Invariant: a trial goes the way of `slackwater run` (bind, plan, replay, run; tuple release as in the papers, or epochs
+where the stage says so), so what is measured is the product. The truth is the same query with a slack longer than the
+stream.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ class Answer:
 class WatchedRun(LocalRun):
     """A run that notes when its controller chose which slack, and how long the choice took."""
 
-    def __init__(self, physical: PhysicalPlan, arrivals: Replay) -> None:
-        super().__init__(physical, arrivals, TUPLE_RELEASE)
+    def __init__(self, physical: PhysicalPlan, arrivals: Replay, epochs: Epochs = TUPLE_RELEASE) -> None:
+        super().__init__(physical, arrivals, epochs)
         self.slack_over_time: list[tuple[float, float]] = []
         self.adaptation_ms: list[float] = []
         controller = self._kernel.release.controller
@@ -84,7 +85,8 @@ def answer(stage: Stage, clause: str, options: str = "") -> Answer:
     streams = stage.streams.streams
     text = f"{stage.query} WITH {clause}" + (f" OPTIONS ({options})" if options else "")
     physical = plan(bind_to_tables(text, streams, "ts").query, counted=stage.joins)
-    run = WatchedRun(physical, replay(physical, streams, "ms"))
+    epochs = Epochs(span=stage.epoch_ms * MILLISECOND) if stage.epoch_ms else TUPLE_RELEASE
+    run = WatchedRun(physical, replay(physical, streams, "ms"), epochs)
     by_time = _counts(run) if stage.joins else _values(run)
     return Answer(by_time, run.report().as_json(), run.slack_over_time, run.adaptation_ms, run.learning_ms)
 

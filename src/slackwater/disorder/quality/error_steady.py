@@ -48,10 +48,10 @@ STRAGGLER = 10.0
 """One straggler may weigh at most delta over this."""
 FEWEST = 20.0
 """The memory has at least this many windows that may fail."""
-AIM = 0.93
+AIM = 0.88
 """The share of delta at which the margin rests."""
 GAIN = 10.0
-FIRST_MARGIN = 0.4
+FIRST_MARGIN = 0.5
 NEWEST = 3 * SECOND
 """For how long windows must turn out to need more before the past is forgotten; eight steps or windows at least."""
 NEWEST_MOST = 300
@@ -75,6 +75,7 @@ class SteadyError:
         self._losses = WindowLosses(watched, self._options.retention, self._unit)
         self._modelled = Thresholds(self.target, tuple(a for a in watched.aggregates if a.function not in EXACT))
         self._is_modelled = np.array([a.function not in EXACT for a in watched.aggregates], np.bool_)
+        self._models = bool(self._is_modelled.any())
         self._allowed = np.full(len(watched.aggregates), self.target.bound)
         delta = 1.0 - self.target.confidence
         overlap = max(1.0, watched.range / watched.slide)
@@ -109,7 +110,7 @@ class SteadyError:
 
     def learn(self, arrived: Arrived) -> None:
         self._losses.absorb(arrived, self.slack)
-        if self._is_modelled.any():
+        if self._models:
             self._modelled.absorb(arrived.words)
 
     def adapt(self, measured: Measured) -> None:
@@ -119,7 +120,7 @@ class SteadyError:
             return
         losses, needs = self._losses, self._needs
         frontier = losses.reach(clock, measured.slack)
-        if self._is_modelled.any() and self._modelled.is_due(clock):
+        if self._models and self._modelled.is_due(clock):
             self._allow(clock)
         self.slack = slack_for_needs(
             losses.watch, losses.books, needs, self._judging, self._allowed, self._scratch,
