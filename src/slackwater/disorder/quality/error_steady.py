@@ -48,10 +48,10 @@ STRAGGLER = 10.0
 """One straggler may weigh at most delta over this."""
 FEWEST = 20.0
 """The memory has at least this many windows that may fail."""
-AIM = 0.88
+AIM = 0.92
 """The share of delta at which the margin rests."""
 GAIN = 10.0
-FIRST_MARGIN = 0.5
+FIRST_MARGIN = 0.4
 NEWEST = 3 * SECOND
 """For how long windows must turn out to need more before the past is forgotten; eight steps or windows at least."""
 NEWEST_MOST = 300
