@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from slackwater.disorder.admission import Admission
 from slackwater.disorder.controllers import Bookkeeper, Measuring, SlackController
@@ -29,9 +28,7 @@ from slackwater.kernel import (
     Observation,
     changed,
     decode_json,
-    decode_words,
     encode_json,
-    encode_words,
 )
 from slackwater.model.batch import ROW, TS, Batch, Words
 from slackwater.model.measured import MeasuredQuality
@@ -39,6 +36,7 @@ from slackwater.operators.aggregate import AggregateOperator
 from slackwater.operators.join.accounts import JoinLedger
 from slackwater.operators.join.operator import JoinOperator
 from slackwater.operators.join.tree_operator import TreeOperator
+from slackwater.operators.kept_arrays import KeptArrays
 from slackwater.operators.output import Output
 
 STATE_VERSION = 4
@@ -123,6 +121,7 @@ class Pipeline:
             self._measuring = controller
         self._admission = Admission(spec.streams, max_ahead)
         self.release = Release(discipline, controller)
+        self._learned, self._booked = KeptArrays("controller"), KeptArrays("ledger")
         self._waiting: list[Batch] = []
         self._heard = False
         self._ahead: list[Batch] = []
@@ -196,9 +195,9 @@ class Pipeline:
         yield changed("kernel", "counts", encode_json(self._counts))
         yield from self._admission.changes()
         yield from self.release.changes()
-        yield from _arrays_as_changes("controller", self.release.controller.as_arrays())
+        yield from self._learned.changes(self.release.controller.as_arrays())
         if self._ledger is not None:
-            yield from _arrays_as_changes("ledger", self._ledger.as_arrays())
+            yield from self._booked.changes(self._ledger.as_arrays())
         yield from (replace(entry, cell=f"operator/{entry.cell}") for entry in self._operator.changes())
 
     def restore(self, entries: Iterable[Change]) -> None:
@@ -218,9 +217,9 @@ class Pipeline:
         self._admission.restore(parts["admission"])
         self.release.restore(parts["release"])
         if parts["controller"]:
-            self.release.controller.restore(_changes_as_arrays(parts["controller"]))
+            self.release.controller.restore(self._learned.restore(parts["controller"]))
         if self._ledger is not None and parts["ledger"]:
-            self._ledger.restore(_changes_as_arrays(parts["ledger"]))
+            self._ledger.restore(self._booked.restore(parts["ledger"]))
         self._operator.restore(parts["operator"])
 
     def observe(self) -> Observation:
@@ -243,22 +242,6 @@ class Pipeline:
         if self._ledger is not None:
             return self._ledger.measured()
         return None if self._measuring is None else self._measuring.measured()
-
-
-def _arrays_as_changes(cell: str, arrays: dict[str, npt.NDArray[Any]]) -> Iterator[Change]:
-    for name, array in arrays.items():
-        # The shape goes with the value: under one key there is one array, whatever its size.
-        shape = ",".join(map(str, array.shape)).encode()
-        yield changed(cell, name, shape + b";" + encode_words({"array": array.ravel()}))
-
-
-def _changes_as_arrays(entries: list[Change]) -> dict[str, npt.NDArray[Any]]:
-    found = {}
-    for entry in entries:
-        if entry.value is not None:
-            shape, _, value = entry.value.partition(b";")
-            found[entry.key] = decode_words(value)["array"].reshape([int(n) for n in shape.split(b",")])
-    return found
 
 
 def _late_of(run: Run, index: Words) -> Late:

@@ -82,6 +82,12 @@ def end_of(w: Watch, window: int) -> int:
     return window * w.slide + w.range
 
 
+@inner
+def last_ended(w: Watch, time: int) -> int:
+    """The newest window that has ended at an event time."""
+    return (time - w.range) // w.slide
+
+
 @in_place
 def absorb(w: Watch, b: Books, words: Words, floats: Floats, behind: Words, begin: int, slack: int) -> int:
     """Note arrivals; returns how many were noted before a table was full."""

@@ -21,10 +21,9 @@ from slackwater.disorder.quality.keyed_sums import (
     NEXT,
     NO_LINE,
     NONE,
-    PARTS,
     RECORDS,
     Table,
-    as_arrays,
+    as_chunks,
     found_or_made,
     mixed,
     place_of,
@@ -167,11 +166,12 @@ class WindowTally:
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All state."""
         counts = [self._windows, self._off, self._counted, self._frontier]
-        return {"counts": np.array(counts), "unknown": self._unknown.copy()} | as_arrays(self._missing)
+        missing = {f"missing_{number}": chunk for number, chunk in as_chunks(self._missing).items()}
+        return {"counts": np.array(counts), "unknown": self._unknown.copy()} | missing
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over what `as_arrays` gave."""
         self._windows, self._off, self._counted, self._frontier = arrays["counts"].tolist()
         self._unknown[:] = arrays["unknown"]
-        own = {part: arrays[part] for part in PARTS}
-        self._missing = refilled(len(self._missing.lines), FIRST_ROOM, own)
+        chunks = [chunk for name, chunk in arrays.items() if name.startswith("missing_")]
+        self._missing = refilled(len(self._missing.lines), FIRST_ROOM, len(self._total), chunks)

@@ -7,14 +7,24 @@ than the slack it was closed under has failed, whenever that comes out, and is c
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from slackwater.compiled import in_place, inner
-from slackwater.disorder.quality.error_losses import CHANGED, Books, Watch, last_piece, needed_bin, newest_piece
+from slackwater.disorder.quality.error_losses import (
+    CHANGED,
+    Books,
+    Watch,
+    last_ended,
+    last_piece,
+    needed_bin,
+    newest_piece,
+)
 from slackwater.disorder.quality.keyed_sums import NO_LINE, NONE, place_of
-from slackwater.disorder.quality.needed_slack import no_weights
+from slackwater.disorder.quality.needed_slack import bin_met_by, edge_of, least_bin, no_weights
 from slackwater.model.batch import Floats, Words
 
 # Places in `Needs.marks`: the newest window that entered, was closed, was judged; how many have entered; and the bin of
@@ -23,6 +33,10 @@ ENTERED, CLOSED, JUDGED, SERIAL, USUAL = range(5)
 # Places in `Needs.scalars`: the margin, and how often lately windows turned out to need more than the usual slack.
 MARGIN, STRUCK = range(2)
 LARGEST_MARGIN = 0.9
+SUMMARIES = ("weights", "scalars", "marks")
+"""The fields of `Needs` that are not by window; they come last."""
+WINDOWS_A_SLICE = 64
+"""Windows that are persisted together."""
 OPEN = -1
 UNKNOWN, FINE, FAILED = range(3)
 
@@ -45,14 +59,22 @@ class Needs(NamedTuple):
 
 
 class Judging(NamedTuple):
-    """How windows fade and how they move the margin."""
+    """How windows fade, how they move the margin, and when the past is forgotten."""
 
     keep: float
     gain: float
     aim: float
     """The share of failures at which the margin rests."""
+    delta: float
+    """The share of failures that is allowed."""
     settling: int
     """Microseconds after which, beyond twice the slack, a window that has not failed is taken for fine."""
+    calming: float
+    """How much of the alarm is left after a step."""
+    alarm: float
+    """From how many steps on, that brought windows which need more, delays have changed."""
+    newest: int
+    """How many windows are kept then."""
 
 
 def no_needs(windows: int, margin: float) -> Needs:
@@ -62,6 +84,25 @@ def no_needs(windows: int, margin: float) -> Needs:
         np.full(windows, NO_LINE, np.int64), none, none.copy(), none.copy(), none.copy(), none.copy(),
         no_weights(), np.array([margin, 0.0]), np.array([NO_LINE, NO_LINE, NO_LINE, 0, 0]),
     )  # fmt: skip
+
+
+@in_place
+def slack_for_needs(
+    w: Watch, b: Books, n: Needs, j: Judging, allowed: Floats, scratch: Floats, clock: int, frontier: int, slack: int
+) -> int:
+    """One adaptation: note what has ended, come late, been closed and settled under this slack; the slack to be."""
+    ended = last_ended(w, clock)
+    enter(w, b, n, j, ended)
+    struck = put_right(w, b, n, j, allowed, scratch[0], scratch[1])
+    close(n, j, last_ended(w, frontier), bin_met_by(slack, w.unit))
+    judge(n, j, last_ended(w, clock - 2 * slack - j.settling))
+    n.scalars[STRUCK] = j.calming * n.scalars[STRUCK] + (1.0 if struck > 0 else 0.0)
+    if n.scalars[STRUCK] > j.alarm:
+        # Of a window younger than the slack it is not known whether that would do.
+        forget(n, last_ended(w, clock - slack), j.newest)
+        n.scalars[STRUCK] = 0.0
+    n.marks[USUAL] = least_bin(n.weights, (1.0 - n.scalars[MARGIN]) * j.delta)
+    return int(edge_of(n.marks[USUAL], w.unit))
 
 
 @inner
@@ -173,3 +214,25 @@ def forget(n: Needs, last: int, wanted: int) -> None:
             n.weighs[at] = 1
             kept += 1 if window <= last else 0
         window -= 1
+
+
+def needs_as_arrays(n: Needs) -> dict[str, npt.NDArray[Any]]:
+    """All state; the ring by slices of windows, without those that hold none."""
+    found: dict[str, npt.NDArray[Any]] = {name: getattr(n, name).copy() for name in SUMMARIES}
+    ring = np.stack(n[: len(n) - len(SUMMARIES)])
+    for begin in range(0, ring.shape[1], WINDOWS_A_SLICE):
+        one = ring[:, begin : begin + WINDOWS_A_SLICE]
+        if (one[0] != NO_LINE).any():
+            found[f"from_{begin}"] = one.copy()
+    return found
+
+
+def needs_of(windows: int, arrays: Mapping[str, npt.NDArray[Any]]) -> Needs:
+    """What `needs_as_arrays` gave, with a ring of so many windows."""
+    n = no_needs(windows, 0.0)._replace(**{name: np.array(arrays[name]) for name in SUMMARIES})
+    for name, one in arrays.items():
+        if name.startswith("from_"):
+            begin = int(name.removeprefix("from_"))
+            for kept, values in zip(n, one, strict=False):
+                kept[begin : begin + one.shape[1]] = values
+    return n

@@ -8,9 +8,10 @@ that windows must have (Alg. 4.2), measure the coverage of a window old enough t
 - `PdError` moves the share of the largest delay that is waited for by the distance of threshold and measurement
   (§3.4.2, 4.1.6).
 
-Invariant: the measured window is the newest that was closed and whose end lies M behind the clock, where M is the
-q-quantile of the delays of all out-of-order tuples so far (q: option `retrospect`); tuples later than that are missed
-by the measurement, as published.
+Invariant: the measured window is the newest that was closed M ago, where M is the q-quantile of the delays of all
+out-of-order tuples so far (q: option `retrospect`); tuples that come later than that after its closing are missed by
+the measurement, as published. A window that has only just been closed has no missing tuples yet, whatever the slack:
+M counts from the closing and not from the window's end.
 
 References: 004 §3.4.2, §4.1.
 """
@@ -25,24 +26,22 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.disorder.controllers import Arrived, Measured
+from slackwater.disorder.quality.coverage_delays import RecentDelays
 from slackwater.disorder.quality.coverage_model import Calibration, coverages, smallest_slack
-from slackwater.disorder.quality.delays import DelayHistogram
 from slackwater.disorder.quality.error_steady import EXACT, under
 from slackwater.disorder.quality.error_threshold import Thresholds
 from slackwater.disorder.quality.error_windows import Watched, WindowLosses
 from slackwater.disorder.quality.needed_slack import edge_of, least_bin, no_weights, note_needs
 from slackwater.disorder.quality.pd import FOR_AGGREGATES, PdController
 from slackwater.disorder.run import Run
-from slackwater.model.batch import TS, Floats
+from slackwater.model.batch import Floats
 from slackwater.model.measured import MeasuredQuality
 from slackwater.model.options import Options
 from slackwater.model.quality import RelativeError
 from slackwater.model.time import BEFORE_ALL, SECOND
 
-WARM_UP = 5 * SECOND
-"""L_warmup; the documents leave its length open."""
-MOST_DELAYS = 2**15
-"""Delays that are remembered: enough to know one in a thousand, few enough to be persisted."""
+WARM_UP = SECOND
+"""L_warmup; the documents leave its length open. What is let out meanwhile is let out without slack."""
 
 
 class PublishedError:
@@ -101,7 +100,7 @@ class PublishedError:
             return
         if self._thresholds.is_due(clock):
             self._thresholds.recalculate(clock, losses.tuples())
-        window = losses.last_ended(min(clock - self._retrospect(), frontier))
+        window = losses.last_ended(frontier - self._retrospect())
         self._choose(window, losses.coverage(window), frontier, measured)
 
     def _retrospect(self) -> int:
@@ -131,14 +130,14 @@ class ModelError(PublishedError):
 
     def __init__(self, target: RelativeError, options: Options) -> None:
         super().__init__(target, options)
-        self._delays = DelayHistogram(options.granularity, 1, score="logarithm", most_values=MOST_DELAYS)
+        self._delays = RecentDelays(options.granularity)
         self._calibration = Calibration()
         self._estimated: deque[tuple[int, float]] = deque()
         """From which window on, and which coverage the model expected, uncorrected."""
 
     def learn(self, arrived: Arrived) -> None:
         super().learn(arrived)
-        self._delays.absorb(arrived.stream, arrived.words[TS], arrived.behind)
+        self._delays.absorb(arrived.behind)
 
     def _choose(self, window: int, coverage: float | None, frontier: int, measured: Measured) -> None:
         options = self._options
@@ -146,9 +145,7 @@ class ModelError(PublishedError):
             self._estimated.popleft()
         if coverage is not None and self._estimated and self._estimated[0][0] <= window:
             self._calibration.note(self._estimated[0][1], coverage)
-        modelled = coverages(
-            self._delays.counts(0), self._losses.watch.range, options.basic_window, options.granularity
-        )
+        modelled = coverages(self._delays.counts, self._losses.watch.range, options.basic_window, options.granularity)
         # Tuples later than M are not in a measurement yet: it may say that more is missing, never that less is.
         corrected = np.minimum(modelled, self._calibration.apply(modelled))
         self.slack = smallest_slack(corrected, self._thresholds.strictest, options.granularity)

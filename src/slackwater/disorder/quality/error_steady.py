@@ -28,32 +28,29 @@ import numpy.typing as npt
 from slackwater.disorder.controllers import Arrived, Measured
 from slackwater.disorder.quality.error_needs import (
     MARGIN,
-    STRUCK,
-    USUAL,
     Judging,
-    Needs,
-    close,
-    enter,
-    forget,
-    judge,
+    needs_as_arrays,
+    needs_of,
     no_needs,
-    put_right,
+    slack_for_needs,
 )
 from slackwater.disorder.quality.error_threshold import Thresholds
 from slackwater.disorder.quality.error_windows import Watched, WindowLosses
-from slackwater.disorder.quality.needed_slack import bin_met_by, edge_of, least_bin
+from slackwater.disorder.quality.needed_slack import edge_of
 from slackwater.disorder.run import Run
 from slackwater.model.measured import MeasuredQuality
 from slackwater.model.options import Options
 from slackwater.model.quality import RelativeError
 from slackwater.model.time import BEFORE_ALL, MILLISECOND, MINUTE, SECOND
 
+INTERVAL = 500 * MILLISECOND
+"""How often slack is chosen anew: what is learned fades over minutes, and every choice cuts the stream's batches."""
 MEMORY = 5 * MINUTE
 STRAGGLER = 10.0
 """One straggler may weigh at most delta over this."""
 FEWEST = 20.0
 """The memory has at least this many windows that may fail."""
-AIM = 0.93
+AIM = 0.92
 """The share of delta at which the margin rests."""
 GAIN = 10.0
 FIRST_MARGIN = 0.4
@@ -80,18 +77,25 @@ class SteadyError:
         self._losses = WindowLosses(watched, self._options.retention, self._unit)
         self._modelled = Thresholds(self.target, tuple(a for a in watched.aggregates if a.function not in EXACT))
         self._is_modelled = np.array([a.function not in EXACT for a in watched.aggregates], np.bool_)
+        self._models = bool(self._is_modelled.any())
         self._allowed = np.full(len(watched.aggregates), self.target.bound)
         delta = 1.0 - self.target.confidence
         overlap = max(1.0, watched.range / watched.slide)
         memory = max(MEMORY / watched.slide, STRAGGLER * overlap / delta, FEWEST / delta)
-        self._judging = Judging(1.0 - 1.0 / memory, GAIN / memory, AIM * delta, watched.slide + SECOND)
-        self._interval = self._options.adaptation_interval or min(max(watched.slide, 100 * MILLISECOND), SECOND)
+        self._interval = self._options.adaptation_interval or min(max(watched.slide, INTERVAL), SECOND)
         step = max(watched.slide, self._interval)
         lately = max(NEWEST, 8 * step)
-        self._newest = int(min(lately // watched.slide, NEWEST_MOST))
-        self._calming = max(0.0, 1.0 - self._interval / lately)
-        # Of the steps lately, half must have brought news; more where many windows may fail anyway.
-        self._alarm = (0.5 + 0.5 * delta) * lately / step
+        self._judging = Judging(
+            keep=1.0 - 1.0 / memory,
+            gain=GAIN / memory,
+            aim=AIM * delta,
+            delta=delta,
+            settling=watched.slide + SECOND,
+            calming=max(0.0, 1.0 - self._interval / lately),
+            # Of the steps lately, half must have brought news; more where many windows may fail anyway.
+            alarm=(0.5 + 0.5 * delta) * lately / step,
+            newest=int(min(lately // watched.slide, NEWEST_MOST)),
+        )
         self._needs = no_needs(len(self._losses.books.late.lines), FIRST_MARGIN)
         self._scratch = np.zeros((2, self._losses.components))
 
@@ -108,7 +112,7 @@ class SteadyError:
 
     def learn(self, arrived: Arrived) -> None:
         self._losses.absorb(arrived, self.slack)
-        if self._is_modelled.any():
+        if self._models:
             self._modelled.absorb(arrived.words)
 
     def hear_of(self, run: Run) -> None:
@@ -127,26 +131,12 @@ class SteadyError:
             return
         losses, needs = self._losses, self._needs
         frontier = losses.reach(clock, measured.slack)
-        if self._is_modelled.any() and self._modelled.is_due(clock):
+        if self._models and self._modelled.is_due(clock):
             self._allow(clock)
-        enter(losses.watch, losses.books, needs, self._judging, losses.last_ended(clock))
-        struck = put_right(
-            losses.watch, losses.books, needs, self._judging, self._allowed, self._scratch[0], self._scratch[1]
-        )
-        met = bin_met_by(measured.slack, self._unit)
-        close(needs, self._judging, losses.last_ended(frontier), met)
-        judge(needs, self._judging, losses.last_ended(clock - 2 * measured.slack - self._judging.settling))
-        self._choose(clock, struck > 0)
-
-    def _choose(self, clock: int, struck: bool) -> None:
-        needs = self._needs
-        needs.scalars[STRUCK] = self._calming * needs.scalars[STRUCK] + struck
-        if needs.scalars[STRUCK] > self._alarm:
-            # Of a window younger than the slack it is not known whether that would do.
-            forget(needs, self._losses.last_ended(clock - self.slack), self._newest)
-            needs.scalars[STRUCK] = 0.0
-        needs.marks[USUAL] = least_bin(needs.weights, (1.0 - self.margin) * (1.0 - self.target.confidence))
-        self.slack = edge_of(int(needs.marks[USUAL]), self._unit)
+        self.slack = slack_for_needs(
+            losses.watch, losses.books, needs, self._judging, self._allowed, self._scratch,
+            clock, frontier, measured.slack,
+        )  # fmt: skip
 
     def _allow(self, clock: int) -> None:
         """Work out anew what may be missing where the effect on the value is not known."""
@@ -155,14 +145,14 @@ class SteadyError:
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         found: dict[str, npt.NDArray[Any]] = {"times": np.array([self.slack, self.next_adaptation])}
-        found |= {f"needs_{name}": np.array(array) for name, array in self._needs._asdict().items()}
+        found |= {f"needs_{name}": array for name, array in needs_as_arrays(self._needs).items()}
         found |= {f"losses_{name}": array for name, array in self._losses.as_arrays().items()}
         found |= {f"modelled_{name}": array for name, array in self._modelled.as_arrays().items()}
         return found | {"allowed": self._allowed.copy()}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         self.slack, self.next_adaptation = arrays["times"].tolist()
-        self._needs = Needs(*(np.array(arrays[f"needs_{name}"]) for name in Needs._fields))
+        self._needs = needs_of(len(self._needs.number), under("needs_", arrays))
         self._losses.restore(under("losses_", arrays))
         self._modelled.restore(under("modelled_", arrays))
         self._allowed = np.array(arrays["allowed"])

@@ -33,9 +33,8 @@ from slackwater.disorder.quality.error_measured import WindowTally
 from slackwater.disorder.quality.keyed_sums import (
     GROUP,
     LINE,
-    PARTS,
     RECORDS,
-    as_arrays,
+    as_chunks,
     refilled,
     table,
     tidied,
@@ -149,11 +148,11 @@ class WindowLosses:
         return self.tally.measured(target, exact, self.books, allowed)
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """All state; what has been displaced is left out."""
+        """All state, the tables by chunks of lines; what has been displaced is left out."""
         b = self.books
         found = {"marks": b.marks.copy(), "changed": b.changed[: b.marks[CHANGED]].copy()}
         for name, one in (("totals", b.totals), ("late", b.late)):
-            found |= {f"{name}_{part}": array for part, array in as_arrays(one).items()}
+            found |= {f"{name}_{number}": chunk for number, chunk in as_chunks(one).items()}
         return found | {f"tally_{name}": array for name, array in self.tally.as_arrays().items()}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -161,8 +160,8 @@ class WindowLosses:
         fresh = WindowLosses(self.watched, self.watch.retention, self.watch.unit).books
         tables = {}
         for name, one in (("totals", fresh.totals), ("late", fresh.late)):
-            own = {part: arrays[f"{name}_{part}"] for part in PARTS}
-            tables[name] = refilled(len(one.lines), FIRST_ROOM, own)
+            chunks = [chunk for key, chunk in arrays.items() if key.startswith(f"{name}_")]
+            tables[name] = refilled(len(one.lines), FIRST_ROOM, self.components, chunks)
         self.books = fresh._replace(totals=tables["totals"], late=tables["late"])
         self.books.marks[:] = arrays["marks"]
         self.tally.restore({n.removeprefix("tally_"): a for n, a in arrays.items() if n.startswith("tally_")})

@@ -9,11 +9,10 @@ A group is known by a hash of its key words. Two groups with one hash would be t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from slackwater.compiled import in_place, inner
 from slackwater.model.batch import Floats, Words
@@ -27,8 +26,8 @@ NUMBER, FIRST = range(2)
 RECORDS, NODES = range(2)
 NONE = -1
 NO_LINE = -(2**62)
-PARTS = ("keys", "sums", "owner", "bins", "node_sums")
-"""The arrays of a persisted table."""
+LINES_A_CHUNK = 64
+"""Lines that are persisted together: late tuples touch old chunks seldom, so that few of them are written anew."""
 
 
 class Table(NamedTuple):
@@ -207,22 +206,47 @@ def _refill(t: Table, keys: Words, sums: Floats, owner: Words, bins: Words, node
             m += 1
 
 
-def as_arrays(t: Table) -> dict[str, npt.NDArray[Any]]:
-    """What is on the books: records, and their nodes by the number of their record."""
+def as_chunks(t: Table) -> dict[int, Words]:
+    """What is on the books, packed by chunks of neighbouring lines: records, and their nodes by the record's place."""
     records, nodes = live(t)
     components = t.sums.shape[1]
-    found: dict[str, npt.NDArray[Any]] = {
-        "keys": np.zeros((records, 2), np.int64), "sums": np.zeros((records, components)),
-        "owner": np.zeros(nodes, np.int64), "bins": np.zeros(nodes, np.int64),
-        "node_sums": np.zeros((nodes, components)),
-    }  # fmt: skip
-    _list(t, *found.values())
+    keys, sums = np.zeros((records, 2), np.int64), np.zeros((records, components))
+    owner, bins, node_sums = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64), np.zeros((nodes, components))
+    _list(t, keys, sums, owner, bins, node_sums)
+    order = np.argsort(keys[:, 0] // LINES_A_CHUNK, kind="stable")
+    place = np.empty(records, np.int64)
+    place[order] = np.arange(records)
+    keys, sums = keys[order], sums[order]
+    node_order = np.argsort(place[owner], kind="stable")
+    owner, bins, node_sums = place[owner][node_order], bins[node_order], node_sums[node_order]
+    numbers, first = np.unique(keys[:, 0] // LINES_A_CHUNK, return_index=True)
+    found = {}
+    for number, begin, end in zip(numbers.tolist(), first, np.append(first, records)[1:], strict=True):
+        a, b = np.searchsorted(owner, [begin, end])
+        found[number] = _packed(keys[begin:end], sums[begin:end], owner[a:b] - begin, bins[a:b], node_sums[a:b])
     return found
 
 
-def refilled(lines: int, room: int, arrays: Mapping[str, npt.NDArray[Any]]) -> Table:
-    """A table with a ring of so many lines, with what `as_arrays` gave on its books."""
-    keys, sums, owner, bins, node_sums = (np.array(arrays[name]) for name in PARTS)
-    t = table(2 * len(keys) + room, 2 * len(bins) + room, lines, sums.shape[1])
-    _refill(t, keys, sums, owner, bins, node_sums)
+def _packed(keys: Words, sums: Floats, owner: Words, bins: Words, node_sums: Floats) -> Words:
+    parts = (np.array([len(keys), len(bins)]), keys, sums.view(np.int64), owner, bins, node_sums.view(np.int64))
+    return np.concatenate([part.ravel() for part in parts])
+
+
+def _unpacked(chunk: Words, components: int) -> tuple[Words, Floats, Words, Words, Floats]:
+    records, nodes = chunk[:2].tolist()
+    ends = np.cumsum([2, 2 * records, components * records, nodes, nodes])
+    _, keys, sums, owner, bins, node_sums = np.split(chunk, ends)
+    return (
+        keys.reshape(-1, 2), sums.view(np.float64).reshape(-1, components), owner, bins,
+        node_sums.view(np.float64).reshape(-1, components),
+    )  # fmt: skip
+
+
+def refilled(lines: int, room: int, components: int, chunks: Iterable[Words]) -> Table:
+    """A table with a ring of so many lines, with what `as_chunks` gave on its books."""
+    parts = [_unpacked(np.array(chunk), components) for chunk in chunks]
+    records, nodes = sum(len(part[0]) for part in parts), sum(len(part[3]) for part in parts)
+    t = table(2 * records + room, 2 * nodes + room, lines, components)
+    for part in parts:
+        _refill(t, *part)
     return t
