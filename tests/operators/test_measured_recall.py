@@ -127,3 +127,11 @@ def test_no_tuple_has_more_partners_than_the_crowding_says(tuples, windows, memo
         for at in range(61):
             near = [sum(p == o and at - windows[o] <= ts <= at + windows[s] for p, ts in tuples) for o in others]
             assert near[0] * near[1] <= crowding.most_results(s)
+
+
+def test_short_windows_do_not_make_the_books_long():
+    crowding = Crowding(np.array([0, 1]), memory=600_000_000)
+    assert sum(array.nbytes for array in crowding.as_arrays().values()) < 50_000
+    crowding.note(np.array([0, 0, 1, 1]), np.array([7, 7, 7, 8]))
+    assert crowding.most_results(0) >= 2
+    assert crowding.most_results(1) >= 2

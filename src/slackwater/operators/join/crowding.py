@@ -17,11 +17,13 @@ from slackwater.compiled import in_place
 from slackwater.model.batch import Words
 from slackwater.operators.join.ledger import NEVER
 
+MOST_STRETCHES = 1024
+
 
 class Crowd(NamedTuple):
     """Tuples by stream and stretch of event time, in a ring of stretches.
 
-    A stretch is as long as partners can lie apart, so all possible partners of a tuple lie in two of them at most.
+    A stretch is at least as long as partners can lie apart, so all possible partners of a tuple lie in two of them.
     """
 
     number: Words
@@ -61,7 +63,8 @@ class Crowding:
     """
 
     def __init__(self, windows: Words, memory: int) -> None:
-        streams, width = len(windows), 2 * int(windows.max()) + 1
+        # With short windows the stretches are longer than they need be, and the bound is looser: state stays small.
+        streams, width = len(windows), max(2 * int(windows.max()) + 1, memory // MOST_STRETCHES)
         stretches = memory // width + 2
         self._crowd = Crowd(
             np.full(stretches, NEVER, np.int64), np.zeros((streams, stretches), np.int64),
