@@ -222,10 +222,12 @@ def workload(
 
 @app.command()
 def demo(
-    seconds: Annotated[int, typer.Option("--seconds", help="How much of the game to play.")] = 120,
+    seconds: Annotated[
+        int | None, typer.Option("--seconds", help="How much of the game to play [120, on Spark 60].")
+    ] = None,
     seed: Seed = 0,
     fast: Annotated[bool, typer.Option("--fast", help="No slow motion: the summary at once.")] = False,
-    runtime: Runtime = "spark",
+    runtime: Runtime = "local",
     figure: Annotated[
         Path | None, typer.Option("--figure", help="Draw recall, slack and latency over time into FILE.png.")
     ] = None,

@@ -11,13 +11,13 @@ from typer.testing import CliRunner
 
 from slackwater.cli import app
 from slackwater.commands import demo
-from slackwater.commands.demo import TARGET, WAYS, play, query_text, true_pairs
+from slackwater.commands.demo import DEFAULT_SECONDS, TARGETS, play, query_text, true_pairs, ways_of
 from slackwater.commands.demo_race import TUPLE_RELEASE, LocalContender, Moment, race
 from slackwater.commands.demo_spark import micro_batches
 from slackwater.commands.demo_truth import Truth, recent_recall
 from slackwater.commands.demo_view import Outcome, frame, in_words, own_books, percent
 from slackwater.commands.prepare import prepare
-from slackwater.commands.runtimes import Local
+from slackwater.commands.runtimes import LOCAL, SPARK, Local
 from slackwater.commands.verify import verify_query
 from slackwater.language.bind import bind
 from slackwater.model.errors import UsageError
@@ -31,6 +31,7 @@ from slackwater.workloads import Workload, positions, write
 
 SHORT = 5
 FOR_EVER = 1000.0
+TARGET = TARGETS[LOCAL]
 
 
 def quiet_console() -> Console:
@@ -47,7 +48,7 @@ def schemas_of(streams):
 
 
 def contenders_of(streams):
-    plans = [plan(bind(query_text(way), schemas_of(streams)).query, counted=True) for way in WAYS]
+    plans = [plan(bind(query_text(way), schemas_of(streams)).query, counted=True) for way in ways_of(TARGET)]
     contenders = [LocalContender(physical, replay(physical, streams, "ms")) for physical in plans]
     return contenders, sum(table.num_rows for table in streams.values())
 
@@ -231,11 +232,31 @@ def test_a_game_that_is_too_short_is_refused():
 
 
 def test_the_command_plays_a_short_game_and_says_that_it_is_short():
-    result = CliRunner().invoke(app, ["demo", "--seconds", str(SHORT), "--seed", "1", "--fast", "--runtime", "local"])
+    result = CliRunner().invoke(app, ["demo", "--seconds", str(SHORT), "--seed", "1", "--fast"])
     assert result.exit_code == 0
     assert "dist(a.x, a.y, b.x, b.y) < 5" in result.stdout
     assert "NO WAIT answered after" in result.stdout
     assert "longer game" in result.stdout
+
+
+def in_micro_batches(streams, seconds):
+    """What the demo on Spark comes to, without Spark."""
+    true = true_pairs(streams, seconds, micro_batches(seconds)).total
+    for way in ways_of(TARGETS[SPARK]):
+        physical = plan(bind(query_text(way), schemas_of(streams)).query, counted=True)
+        local = LocalRun(physical, replay(physical, streams, "ms"), micro_batches(seconds))
+        for _ in local.tables():
+            pass
+        yield Outcome.of(local.report(), true)
+
+
+def test_in_the_micro_batches_of_spark_too_the_target_is_met_with_far_less_waiting_than_complete():
+    seconds = DEFAULT_SECONDS[SPARK]
+    none, asked, most = in_micro_batches(positions(0, seconds / 60).streams, seconds)
+    assert none.recall < TARGETS[SPARK].target < asked.recall < most.recall
+    assert asked.fulfilment > 0.95
+    assert 0 < asked.slack < most.slack / 3
+    assert none.latency < asked.latency < most.latency / 3
 
 
 @pytest.mark.xdist_group("spark, second half")
@@ -248,12 +269,9 @@ def test_on_spark_the_live_table_moves_and_the_summary_is_right(spark, short_gam
     shown = {line for line in printed(console).splitlines() if "tuples in" in line and "event time" in line}
     assert len(shown) > 2
     assert "micro-batches of 1 s" in printed(console)
-    for way, outcome in zip(WAYS, outcomes, strict=True):
-        physical = plan(bind(query_text(way), schemas_of(short_game)).query, counted=True)
-        local = LocalRun(physical, replay(physical, short_game, "ms"), micro_batches(SHORT))
-        for _ in local.tables():
-            pass
-        expected = Outcome.of(local.report(), true_pairs(short_game, SHORT).total)
+    for way, outcome, expected in zip(
+        ways_of(TARGETS[SPARK]), outcomes, in_micro_batches(short_game, SHORT), strict=True
+    ):
         assert (outcome.results, outcome.late, outcome.recall) == (expected.results, expected.late, expected.recall)
         assert (outcome.target, outcome.measured) == (expected.target, expected.measured)
         assert outcome.slack == expected.slack or way != "NO WAIT"
@@ -262,7 +280,7 @@ def test_on_spark_the_live_table_moves_and_the_summary_is_right(spark, short_gam
 def test_without_java_the_demo_plays_here_and_says_so(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    result = CliRunner().invoke(app, ["demo", "--seconds", str(SHORT), "--fast"])
+    result = CliRunner().invoke(app, ["demo", "--seconds", str(SHORT), "--fast", "--runtime", "spark"])
     assert result.exit_code == 0
     assert "Java 17 or newer is not found" in result.stdout
     assert "NO WAIT answered after" in result.stdout

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FormatStrFormatter
 
 from slackwater.experiments.figures import STYLES
 from slackwater.model.batch import Floats
 from slackwater.model.quality import Recall
-from slackwater.model.time import format_duration
+from slackwater.model.time import SECOND, format_duration
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,21 @@ class Seen:
     latency: Floats
 
 
+def recall_limits(race: Sequence[Seen], target: Recall) -> tuple[float, float]:
+    """What of the recall to show: down to a little below the least that was seen once a period had passed.
+
+    >>> import numpy as np
+    >>> times, recall = np.array([1.0, 30.0, 31.0]), np.array([0.2, 0.9, np.nan])
+    >>> seen = Seen("NO WAIT", "No-K-slack", times, recall, recall, times, times)
+    >>> tuple(round(limit, 3) for limit in recall_limits([seen], Recall(0.95, 20_000_000)))
+    (0.86, 1.008)
+    """
+    settled = np.concatenate([one.recall[one.times >= target.over / SECOND] for one in race])
+    seen = settled[np.isfinite(settled)]
+    room = 1.0 - min(target.target, float(seen.min())) if len(seen) else 1.0
+    return max(0.0, 1.0 - 1.4 * room), 1.0 + 0.08 * room
+
+
 def draw_race(race: Sequence[Seen], target: Recall, path: Path) -> None:
     """Draw all of them into a file."""
     figure = Figure(figsize=(9, 8), layout="constrained")
@@ -47,8 +63,8 @@ def draw_race(race: Sequence[Seen], target: Recall, path: Path) -> None:
         latency.step(one.times, one.latency, where="post", color=colour)
     recall.axhline(target.target, color="black", linestyle="--", linewidth=1, label=f"target {target.target:g}")
     recall.set_ylabel(f"recall,\nlast {format_duration(target.over)}")
-    recall.set_ylim(0, 1.02)
-    recall.legend(loc="lower right", fontsize=9)
+    recall.set_ylim(*recall_limits(race, target))
+    recall.legend(loc="best", fontsize=9)
     for axes, name in ((slack, "slack (s)"), (latency, "latency (s)")):
         axes.set_ylabel(name)
         axes.set_yscale("symlog", linthresh=0.1)

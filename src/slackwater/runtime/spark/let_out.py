@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from slackwater.runtime.spark.emitted import ASIDE, LATENCY, METRICS, ROWS
+from slackwater.runtime.spark.merging import by_time
 
 SECONDS = b"seconds"
-BY = ("_ts", "window_end", "second")
-"""What results are in the order of: the first of these columns that they have."""
 
 
 @dataclass(frozen=True)
@@ -61,20 +59,9 @@ def read(folder: Path, number: int) -> LetOut:
         by_kind[kind.as_py()].append(told)
     tables = {kind: [pa.ipc.open_stream(block).read_all() for block in by_kind[kind]] for kind in (ROWS, ASIDE)}
     seconds = float(lines.schema.metadata[SECONDS])
-    return LetOut(_merged(tables[ROWS]), tables[ASIDE], by_kind[METRICS], by_kind[LATENCY], seconds)
+    results = by_time(tables[ROWS]) if tables[ROWS] else None
+    return LetOut(results, tables[ASIDE], by_kind[METRICS], by_kind[LATENCY], seconds)
 
 
 def _file(folder: Path, number: int) -> Path:
     return folder / f"epoch-{number:08d}.arrow"
-
-
-def _merged(tables: list[pa.Table]) -> pa.Table | None:
-    """The results of all shards by time; each shard gives its own in order."""
-    if not tables:
-        return None
-    together = pa.concat_tables(tables)
-    by = next(name for name in reversed(together.column_names) if name in BY)
-    times = together.column(by).cast(pa.int64()).to_numpy()
-    if (times[1:] >= times[:-1]).all():
-        return together
-    return together.take(pa.array(np.argsort(times, kind="stable")))

@@ -28,6 +28,7 @@ from slackwater.runtime.recorded import RecordedRun, Tick, no_tick
 from slackwater.runtime.spark import let_out
 from slackwater.runtime.spark.aside import LATE
 from slackwater.runtime.spark.failures import as_ours, one_sentence
+from slackwater.runtime.spark.merging import Merged
 from slackwater.runtime.spark.packing import SOURCE_ROW
 from slackwater.runtime.spark.query import emitted, result_schema, routes_of
 from slackwater.sinks.rows import SecondCounts
@@ -70,20 +71,28 @@ class SparkRun(RecordedRun):
         """Nothing: workers compile on their own, and what they have compiled they find on disk."""
 
     def tables(self, tick: Tick = no_tick) -> Iterator[pa.Table]:
-        counts, nothing = SecondCounts(), True
-        for out in self._epochs(tick):
-            if out.results is None:
-                continue
-            if self.plan.counted:
-                second, count = (out.results.column(name).cast(pa.int64()).to_numpy() for name in ("second", "count"))
-                counts.note(Emission(second, (), second, count, NO_LATE))
-                continue
-            nothing = False
-            yield out.results
         if self.plan.counted:
-            yield counts.table()
+            yield self._counts(tick)
+            return
+        merged, nothing = Merged(), True
+        for out in self._epochs(tick):
+            ready = merged.in_order(out.results, self.observe().frontier)
+            if ready is not None:
+                nothing = False
+                yield ready
+        rest = merged.rest()
+        if rest is not None:
+            yield rest
         elif nothing:
             yield result_schema(self.plan).empty_table()
+
+    def _counts(self, tick: Tick) -> pa.Table:
+        counts = SecondCounts()
+        for out in self._epochs(tick):
+            if out.results is not None:
+                second, count = (out.results.column(name).cast(pa.int64()).to_numpy() for name in ("second", "count"))
+                counts.note(Emission(second, (), second, count, NO_LATE))
+        return counts.table()
 
     def _epochs(self, tick: Tick) -> Iterator[let_out.LetOut]:
         """The micro-batches in order: those kept from before, then new ones as they are done."""
