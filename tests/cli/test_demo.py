@@ -240,7 +240,7 @@ def test_the_command_plays_a_short_game_and_says_that_it_is_short():
 
 
 def in_micro_batches(streams, seconds):
-    """What the demo on Spark comes to, without Spark."""
+    """What the demo on Spark comes to, but for delays, which are told there to 10 ms."""
     true = true_pairs(streams, seconds, micro_batches(seconds)).total
     for way in ways_of(TARGETS[SPARK]):
         physical = plan(bind(query_text(way), schemas_of(streams)).query, counted=True)
