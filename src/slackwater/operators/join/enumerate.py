@@ -29,6 +29,7 @@ from slackwater.operators.join.probing import (
     INDEX,
     SCAN,
     STREAM,
+    ProbePlan,
 )
 from slackwater.operators.join.store import (
     BEGIN,
@@ -39,6 +40,8 @@ from slackwater.operators.join.store import (
     OLDER,
     UNUSED,
     Windows,
+    between_times,
+    count_since,
     find_bucket,
     insert,
     place,
@@ -58,7 +61,10 @@ NO_ROOM = -3
 
 
 class Probes(NamedTuple):
-    """The arrays of a `ProbePlan`, the windows' sizes, and whether results are only counted."""
+    """The arrays of a `ProbePlan`, the windows' sizes, and whether results are only counted.
+
+    Where `paired`, streams i and j are also bound to each other: `ts_i - ts_j <= most[i, j]`.
+    """
 
     steps: Words
     leaves: Words
@@ -66,6 +72,15 @@ class Probes(NamedTuple):
     conditions: Words
     sizes: Words
     counted: bool
+    most: Words
+    paired: bool
+
+
+def probes_of(plan: ProbePlan, windows: Words, most: Words | None, counted: bool) -> Probes:
+    """A plan as the loops read it; `most` has the bounds between pairs, where the windows do not say it all."""
+    paired = most is not None
+    bounds = np.zeros((1, 1), np.int64) if most is None else most
+    return Probes(plan.steps, plan.leaves, plan.checks, plan.conditions, windows, counted, bounds, paired)
 
 
 class Arriving(NamedTuple):
@@ -183,6 +198,9 @@ def reach(
     horizon = ts - plan.sizes[j]
     slots, found = search.slots, search.candidates[d]
     first, last = step[COND_BEGIN], step[COND_END]
+    oldest, newest = horizon, ts
+    if plan.paired:
+        oldest, newest = period(plan, w, root, d, slots)
     n = 0
     if x == SCAN:
         lo = w.regions[j, BEGIN]
@@ -190,15 +208,17 @@ def reach(
             lo += 1
         w.regions[j, BEGIN] = lo
         if first < last:
-            n = refine(plan.conditions[first], j, w.words, w.floats, slots, lo, w.regions[j, END], horizon, found)
+            n = refine(plan.conditions[first], j, w.words, w.floats, slots, lo, w.regions[j, END], oldest, found)
             first += 1
         else:
             for slot in range(lo, w.regions[j, END]):
-                if w.words[TS, slot] >= horizon:
+                if w.words[TS, slot] >= oldest:
                     found[n] = slot
                     n += 1
+        if plan.paired:
+            n = not_newer(w, found, n, newest)
     else:
-        n = follow_chain(w, x, w.words[step[FROM_ROW], slots[step[FROM_STREAM]]], horizon, found)
+        n = follow_chain(plan, w, x, w.words[step[FROM_ROW], slots[step[FROM_STREAM]]], horizon, oldest, newest, found)
     for c in range(step[CHECK_BEGIN], step[CHECK_END]):
         kept = 0
         wanted = w.words[plan.checks[c, 2], slots[plan.checks[c, 1]]]
@@ -214,8 +234,39 @@ def reach(
 
 
 @inner
-def follow_chain(w: Windows, x: int, key: int, horizon: int, found: Words) -> int:
-    """All tuples of index x under a key that have not expired."""
+def period(plan: Probes, w: Windows, root: int, d: int, slots: Words) -> tuple[int, int]:
+    """The oldest and the newest event time that fit to all tuples bound before step d; each bound one shrinks it.
+
+    References: 002 §3.1.
+    """
+    j = plan.steps[root, d, STREAM]
+    ts = w.words[TS, slots[root]]
+    oldest, newest = ts - plan.most[root, j], ts + plan.most[j, root]
+    for e in range(d):
+        b = plan.steps[root, e, STREAM]
+        ts = w.words[TS, slots[b]]
+        oldest, newest = max(oldest, ts - plan.most[b, j]), min(newest, ts + plan.most[j, b])
+    return oldest, newest
+
+
+@inner
+def not_newer(w: Windows, found: Words, n: int, newest: int) -> int:
+    """Keep the candidates up to an event time; returns how many there are."""
+    if n <= 0:
+        return n
+    kept = 0
+    for k in range(n):
+        if w.words[TS, found[k]] <= newest:
+            found[kept] = found[k]
+            kept += 1
+    return kept
+
+
+@inner
+def follow_chain(
+    plan: Probes, w: Windows, x: int, key: int, horizon: int, oldest: int, newest: int, found: Words
+) -> int:
+    """All tuples of index x under a key that have not expired; where streams are paired, those of the period."""
     if key == NULL_WORD:
         return 0
     b = find_bucket(w, x, key)
@@ -225,6 +276,8 @@ def follow_chain(w: Windows, x: int, key: int, horizon: int, found: Words) -> in
     link = w.indexes[x, LINK] + OLDER
     at = w.buckets[x, b, NEWEST]
     n = 0
+    if plan.paired:
+        return between_times(w, link, at, oldest, newest, found)
     while at != NONE:
         found[n] = at
         n += 1
@@ -249,6 +302,8 @@ def factors(plan: Probes, w: Windows, root: int, begin: int, end: int, ts: int, 
             return 0
         trim(w, x, b, ts - plan.sizes[step[STREAM]])
         count = w.buckets[x, b, COUNT]
+        if plan.paired:
+            count = count_since(w, x, b, ts - plan.most[root, step[STREAM]])
         if count == 0:
             return 0
         if product > (2**63 - 1) // count:
