@@ -14,7 +14,7 @@ from sqlglot.tokenizer_core import Token
 from slackwater.language import refusals
 from slackwater.language.clauses import Window, read_options, read_quality, read_window
 from slackwater.language.syntax import read_expression
-from slackwater.language.tokens import Cursor, is_name, split_at_commas
+from slackwater.language.tokens import Cursor, is_name, split_at_commas, word
 from slackwater.language.window_clauses import (
     WINDOW_WORDS,
     WindowClause,
@@ -202,6 +202,9 @@ def _condition(cursor: Cursor, clause: str, commas: bool) -> exp.Expr:
     tokens = cursor.until(_HARD | {","} if commas else _HARD, _SOFT | _JOINS)
     if not tokens:
         cursor.fail(f"{clause} needs a condition")
+    for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if word(before) == "AND" and word(token) in WINDOW_WORDS and word(after) == "(":
+            cursor.fail(f"{word(token)} is a clause of its own, not a condition; leave out AND before it", before)
     return read_expression(tokens, cursor.text)
 
 

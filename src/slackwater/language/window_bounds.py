@@ -16,7 +16,7 @@ from slackwater.language.window_clauses import StreamName, WindowForAll, WindowP
 from slackwater.model.bounds import Bounds, before, window_of, within
 from slackwater.model.errors import QueryError
 from slackwater.model.time import format_duration
-from slackwater.windows.graph import WindowGraph
+from slackwater.windows.graph import UNBOUNDED, WindowGraph
 
 _Pair = tuple[int, int]
 
@@ -103,7 +103,7 @@ class _Reader:
         """What to say of a graph that leaves two streams as far apart as they like."""
         assert graph.apart is not None, "a graph that is connected"
         newer, older = graph.apart
-        near = [s for s in range(graph.streams) if max(graph.widest[s][newer], graph.widest[newer][s]) < 1 << 62]
+        near = [s for s in range(graph.streams) if max(graph.widest[s][newer], graph.widest[newer][s]) < UNBOUNDED]
         rest = [s for s in range(graph.streams) if s not in near] or [older]
         near = [s for s in near if s not in rest]
         ours, theirs = (", ".join(self.aliases[s] for s in some) for some in (near, rest))

@@ -90,7 +90,7 @@ def _graphs() -> dict[str, WindowJoin]:
             3, (*within(0, 1, 0), *within(1, 2, 2), *within(0, 2, 3)), on=()
         ),
         "four-way, a star of windows": _graphed(
-            4, (*within(0, 1, 4), *within(0, 2, 3), *before(0, 3, 5)), on=chain
+            4, (*within(0, 1, 2), *within(0, 2, 1), *before(0, 3, 3)), on=chain
         ),
         "four-way, all within but one pair": _graphed(
             4, (*(b for i in range(4) for j in range(i) for b in within(i, j, 4)), *before(2, 3, 1)), on=chain
