@@ -104,8 +104,7 @@ class _Reader:
         assert graph.apart is not None, "a graph that is connected"
         newer, older = graph.apart
         near = [s for s in range(graph.streams) if max(graph.widest[s][newer], graph.widest[newer][s]) < UNBOUNDED]
-        rest = [s for s in range(graph.streams) if s not in near] or [older]
-        near = [s for s in near if s not in rest]
+        rest = [s for s in range(graph.streams) if s not in near]
         ours, theirs = (", ".join(self.aliases[s] for s in some) for some in (near, rest))
         example = f"WINDOW ({self.aliases[newer]}, {self.aliases[older]}) = 5 SECONDS"
         message = f"no window connects {theirs} with {ours}; add one, as in {example}"
