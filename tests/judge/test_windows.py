@@ -14,7 +14,9 @@ from slackwater.model.bounds import WindowBound, before, window_of, within
 from tests.judge.cases import Row, counted, given, join, joined, known_equal, same
 
 UNIT = 400_000
-ROWS = st.lists(st.builds(Row, ts=st.integers(-9, 9).map(lambda t: t * UNIT), k=st.sampled_from([0, 1, None])), max_size=6)
+ROWS = st.lists(
+    st.builds(Row, ts=st.integers(-9, 9).map(lambda t: t * UNIT), k=st.sampled_from([0, 1, None])), max_size=6
+)
 SIZES = st.integers(0, 6).map(lambda size: size * UNIT)
 
 

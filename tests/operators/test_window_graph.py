@@ -17,7 +17,7 @@ from slackwater.operators.join.tree import left_deep
 from slackwater.operators.pipeline import Epochs
 from slackwater.testing import laws
 from slackwater.testing.drive import drive, pipeline_of, results_of
-from slackwater.testing.examples import KINDS, K, L, ROWS
+from slackwater.testing.examples import KINDS, ROWS, K, L
 from slackwater.testing.oracles import SlackRule, oracle_join, oracle_tuple_release
 from slackwater.testing.traces import cuttings, largest_delay_of, pieces, traces
 from slackwater.windows.graph import WindowGraph
@@ -38,7 +38,9 @@ def graphs(draw):
         # Every stream hangs on one before it; some further pairs are bound too.
         pairs = [(order[at], order[draw(st.integers(0, at - 1))]) for at in range(1, streams)]
         pairs += draw(st.lists(st.permutations(range(streams)).map(lambda some: tuple(some[:2])), max_size=2))
-        alternatives.append(tuple(b for i, j in pairs for b in draw(kinds)(*draw(st.permutations((i, j))), draw(sizes))))
+        alternatives.append(
+            tuple(b for i, j in pairs for b in draw(kinds)(*draw(st.permutations((i, j))), draw(sizes)))
+        )
     return WindowGraph(streams, tuple(alternatives))
 
 

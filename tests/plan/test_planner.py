@@ -164,7 +164,10 @@ def test_a_path_both_ways_is_explained_as_two() -> None:
 
 @pytest.mark.parametrize(
     ("windows", "of_streams"),
-    [("WINDOW 5 s", "a [5 s], b [5 s], c [5 s]"), ("WINDOW (a, b) = 9 s AND WINDOW = 5 s", "a [5 s], b [5 s], c [5 s]")],
+    [
+        ("WINDOW 5 s", "a [5 s], b [5 s], c [5 s]"),
+        ("WINDOW (a, b) = 9 s AND WINDOW = 5 s", "a [5 s], b [5 s], c [5 s]"),
+    ],
 )
 def test_one_window_for_all_is_planned_as_windows_of_streams(windows: str, of_streams: str) -> None:
     query = "SELECT a.w AS aw FROM {} {} WHERE a.k = b.k AND b.k = c.k"

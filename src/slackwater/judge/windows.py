@@ -1,7 +1,7 @@
 """How far apart in time the members of a result may be, said a second time.
 
-Invariant: no code of the engine is used. `widest[i][j]` bounds `ts_i - ts_j` in every result: no way from i to j through
-other streams allows less, in the most generous alternative.
+Invariant: no code of the engine is used. `widest[i][j]` bounds `ts_i - ts_j` in every result: no way from i to j
+through other streams allows less, in the most generous alternative.
 """
 
 from __future__ import annotations

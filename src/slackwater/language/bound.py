@@ -22,7 +22,7 @@ class StreamRef:
     source: str
     schema: Schema
     range: int | None
-    """Window size in microseconds; None where a single stream is merely filtered, or where `JoinQuery.bounds` say it."""
+    """Window size in microseconds; None where a single stream is merely filtered, or `JoinQuery.bounds` say it."""
     slide: int | None = None
     """Step of an aggregate window; None (RANGE without SLIDE) means tumbling."""
     filters: tuple[Expr, ...] = ()

@@ -30,7 +30,9 @@ _SOFT = refusals.CLAUSE_WORDS | WINDOW_WORDS | {"OPTIONS"}
 _JOINS = frozenset(("JOIN", "INNER", "CROSS"))
 _TARGETS = frozenset(("COMPLETE", "NO", "DELAY", "RECALL", "ERROR"))
 _WINDOW_WORDS = frozenset(("RANGE", "SLIDE", "ROWS"))
-_NOT_AN_ALIAS = (_SOFT - WINDOW_WORDS) | _JOINS | _TARGETS | _WINDOW_WORDS | {"FROM", "WHERE", "WITH", "GROUP", "BY", "ON"}
+_NOT_AN_ALIAS = (
+    (_SOFT - WINDOW_WORDS) | _JOINS | _TARGETS | _WINDOW_WORDS | {"FROM", "WHERE", "WITH", "GROUP", "BY", "ON"}
+)
 
 
 @dataclass(frozen=True)

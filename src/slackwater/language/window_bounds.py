@@ -95,8 +95,12 @@ class _Reader:
     def _say(self, what: str, pair: _Pair, size: int, place: tuple[int, int]) -> None:
         known = self.said.setdefault((what, pair), size)
         if known != size:
-            whose = "for all streams" if what == "all" else f"between {self.aliases[pair[0]]} and {self.aliases[pair[1]]}"
-            message = f"the window {whose} is {format_duration(known)} already, and cannot be {format_duration(size)} too"
+            whose = (
+                "for all streams" if what == "all" else f"between {self.aliases[pair[0]]} and {self.aliases[pair[1]]}"
+            )
+            message = (
+                f"the window {whose} is {format_duration(known)} already, and cannot be {format_duration(size)} too"
+            )
             raise QueryError(message, self.text, *place)
 
     def unconnected(self, graph: WindowGraph) -> QueryError:

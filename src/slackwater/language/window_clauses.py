@@ -106,7 +106,7 @@ def _pair(cursor: Cursor, first: Token, ordered: bool) -> WindowPath:
         cursor.fail(f"expected ',' and {_PAIR}")
     streams.append(_stream(cursor))
     if not cursor.accept(")"):
-        cursor.fail(f"expected ')' here; a window is between two streams, and may be stated for several pairs with AND")
+        cursor.fail("expected ')' here; a window is between two streams, and may be stated for several pairs with AND")
     cursor.accept("=")
     size = read_duration(cursor, "the window")
     return WindowPath(tuple(streams), (size,), ordered, False, _since(cursor, first))

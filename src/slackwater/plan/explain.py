@@ -120,7 +120,10 @@ def _tree(plan: PhysicalPlan, tree: JoinTree) -> Line:
     for number, alias in enumerate(aliases[1:]):
         shown = f"({shown} ⨝ {alias})"
         nodes.append(Line(f"node {shown}", [Line(text) for text in _node(plan, tree, number)]))
-    return Line(f"window join of {tree.streams} streams as a tree of binary joins: {shown}", [_joined(plan), *_windows(plan), *nodes])
+    return Line(
+        f"window join of {tree.streams} streams as a tree of binary joins: {shown}",
+        [_joined(plan), *_windows(plan), *nodes],
+    )
 
 
 def _node(plan: PhysicalPlan, tree: JoinTree, number: int) -> list[str]:
@@ -165,7 +168,9 @@ def _step(plan: PhysicalPlan, operator: WindowJoin, probes: ProbePlan, root: int
     else:
         how = f"{alias} by hash on {_row_name(plan, int(step[STREAM]), row)}, from {aliases[step[FROM_STREAM]]}"
     conditions = [
-        render(operator.conditions[c], aliases) if c < len(operator.conditions) else "one of the windows is kept in whole"
+        render(operator.conditions[c], aliases)
+        if c < len(operator.conditions)
+        else "one of the windows is kept in whole"
         for c in probes.conditions[step[COND_BEGIN] : step[COND_END]]
     ]
     if conditions:

@@ -70,7 +70,9 @@ def _join(windows: tuple[int, ...], *equalities: Equality, conditions: tuple[Exp
     return WindowJoin(windows, equalities, conditions, columns, emit, ROWS)
 
 
-def _graphed(streams: int, *alternatives: Bounds, on: tuple[Equality, ...], conditions: tuple[Expr, ...] = ()) -> WindowJoin:
+def _graphed(
+    streams: int, *alternatives: Bounds, on: tuple[Equality, ...], conditions: tuple[Expr, ...] = ()
+) -> WindowJoin:
     graph = WindowGraph(streams, alternatives)
     return replace(_join(graph.windows, *on, conditions=conditions), graph=graph)
 
@@ -89,9 +91,7 @@ def _graphs() -> dict[str, WindowJoin]:
         "three-way cross with a narrow pair": _graphed(
             3, (*within(0, 1, 0), *within(1, 2, 2), *within(0, 2, 3)), on=()
         ),
-        "four-way, a star of windows": _graphed(
-            4, (*within(0, 1, 2), *within(0, 2, 1), *before(0, 3, 3)), on=chain
-        ),
+        "four-way, a star of windows": _graphed(4, (*within(0, 1, 2), *within(0, 2, 1), *before(0, 3, 3)), on=chain),
         "four-way, all within but one pair": _graphed(
             4, (*(b for i in range(4) for j in range(i) for b in within(i, j, 4)), *before(2, 3, 1)), on=chain
         ),

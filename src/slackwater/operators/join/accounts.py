@@ -20,10 +20,10 @@ from slackwater.model.measured import RESULTS, MeasuredQuality
 from slackwater.model.quality import Recall
 from slackwater.model.time import AFTER_ALL, BEFORE_ALL
 from slackwater.operators.join.crowding import Crowding
-from slackwater.operators.join.enumerate import Arriving, probes_of, search_space
 from slackwater.operators.join.ledger import NEVER, OVERFLOW, Periods, Reach, note_made, settle
 from slackwater.operators.join.meter import RecallMeter
 from slackwater.operators.join.probing import ProbePlan
+from slackwater.operators.join.search import Arriving, probes_of, search_space
 from slackwater.operators.join.store import WindowStore
 
 

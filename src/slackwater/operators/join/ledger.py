@@ -19,7 +19,7 @@ from slackwater.compiled import in_place, inner
 from slackwater.expressions.compile import refine_listed_at
 from slackwater.model.batch import TS, Floats, Words
 from slackwater.model.schema import NULL_WORD
-from slackwater.operators.join.enumerate import Arriving, Probes, Refine, Search, period
+from slackwater.operators.join.enumerate import Refine
 from slackwater.operators.join.probing import (
     ANY_KEY,
     CHECK_BEGIN,
@@ -32,6 +32,7 @@ from slackwater.operators.join.probing import (
     SCAN,
     STREAM,
 )
+from slackwater.operators.join.search import Arriving, Probes, Search, period
 from slackwater.operators.join.store import (
     BEGIN,
     END,
@@ -171,8 +172,9 @@ def leaves_of(
 ) -> float:
     """How many ways there are to bind the leaves, each noted under the event time of its newest member.
 
-    Leaves know nothing of each other but time, and of that only one window per stream. Ways in which none is newer than what is bound are a product; any other
-    way has a newest leaf, and for every choice of that one the older leaves are a product again.
+    Leaves know nothing of each other but time, and of that only one window per stream. Ways in which none is newer than
+    what is bound are a product; any other way has a newest leaf, and for every choice of that one the older leaves are
+    a product again.
     """
     newest = reach.newest[begin]
     older = 1.0

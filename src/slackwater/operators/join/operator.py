@@ -25,8 +25,9 @@ from slackwater.model.quality import Recall
 from slackwater.model.time import BEFORE_ALL
 from slackwater.operators.join.accounts import JoinLedger, Remembered
 from slackwater.operators.join.between_times import TIME, one_alternative
-from slackwater.operators.join.enumerate import NO_ROOM, OVERFLOW, TOO_MANY, Arriving, join_run, probes_of, search_space
+from slackwater.operators.join.enumerate import NO_ROOM, OVERFLOW, TOO_MANY, join_run
 from slackwater.operators.join.probing import Equality, ProbePlan, plan_probes
+from slackwater.operators.join.search import Arriving, probes_of, search_space
 from slackwater.operators.join.store import WindowStore
 from slackwater.operators.output import Output
 from slackwater.windows.graph import WindowGraph

@@ -155,8 +155,8 @@ class _Planner:
     def _is_free(self, stream: int, root: int) -> bool:
         """Whether a tuple of a stream fits to the others as far as time goes, once it fits to the arriving one.
 
-        With the arriving tuple at T the others lie in [T - most[root][s], T], so they cannot be further apart than that.
-        Where any member may be the newest, only one window for all others lets a stream be counted by itself.
+        With the arriving tuple at T the others lie in [T - most[root][s], T], so they cannot be further apart than
+        that. Where any member may be the newest, only one window for all others lets a stream be counted by itself.
         """
         if self.graph is None:
             return True

@@ -6,7 +6,8 @@ order of `emit` of the node that made it, from FIRST_COLUMN on.
 
 A combination may live as long as any of its members could; so its window is the largest of theirs, and that every
 member is inside its own window, or inside the bounds of the window graph, is asked as a condition on the time that each
-member carries along. Equalities are closed under transitivity, and each is applied at the lowest node that knows both sides; so are conditions.
+member carries along. Equalities are closed under transitivity, and each is applied at the lowest node that knows both
+sides; so are conditions.
 
 Invariant: with enough slack the results are those of the m-way join. With less, a tree may lose more of them: a node
 does not wait for the streams above it, so what comes late is late for the node below already.
@@ -154,8 +155,8 @@ def _left_rows(n: int, carried: tuple[Place, ...]) -> dict[Place, int]:
 def _inside(whole: WindowJoin, n: int) -> tuple[Expr, ...]:
     """That the tuple of stream n and every member of a combination are near enough, where windows do not see to it.
 
-    The window of a combination is the largest of its members', so how much newer stream n may be than each is asked. That
-    stream n is not too old its own window sees to, unless a pair of streams has a narrower one.
+    The window of a combination is the largest of its members', so how much newer stream n may be than each is asked.
+    That stream n is not too old its own window sees to, unless a pair of streams has a narrower one.
     """
     sizes, own = whole.windows, Column(1, TIME, Kind.TIME)
     most = None if whole.graph is None else whole.graph.widest
