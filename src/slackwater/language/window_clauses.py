@@ -3,7 +3,7 @@
 Invariant: what comes out names streams as the text does; which streams these are, and whether the windows agree with
 each other, is asked when the query is bound.
 
-References: 002 §1, §5.3.
+References: 002 §1, §5.2.1.
 """
 
 from __future__ import annotations

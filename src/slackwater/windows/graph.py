@@ -7,7 +7,7 @@ alternatives, as a path that may be walked in either direction has; then a combi
 A bound between i and j is also kept by whoever keeps the bounds along any way from i to j, added up; this is why the
 shortest way counts. One window per stream, `W_j`, is the graph in which every `closed[i][j]` is `W_j`: the plain form.
 
-References: 002 §1 (Forms 1 to 3), §5.2 (missing windows), §5.3 (paths).
+References: 002 §1 (Forms 1 to 3), §5.2 (missing windows), §5.2.1 (paths).
 """
 
 from __future__ import annotations

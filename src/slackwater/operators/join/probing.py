@@ -127,13 +127,19 @@ class _Planner:
         lines = []
         while len(bound) < self.streams - len(leaves):
             rest = [s for s in range(self.streams) if s not in bound and s not in leaves]
-            stream = min(rest, key=lambda s: (-len(self._links(s, bound)), -self._decided(s, bound), s))
+            stream = min(rest, key=lambda s: self._rank(s, bound))
             lines.append(self._step(stream, bound))
             bound.append(stream)
         enumerated = len(lines)
         for stream in leaves:
             lines.append(self._step(stream, bound, leaf=True))
         return lines, enumerated
+
+    def _rank(self, stream: int, bound: list[int]) -> tuple[int, int, int, int]:
+        """Streams that equalities reach come first, then those of conditions, then those with little time to be in."""
+        most = None if self.graph is None else self.graph.widest
+        period = 0 if most is None else min(most[b][stream] + most[stream][b] for b in bound)
+        return -len(self._links(stream, bound)), -self._decided(stream, bound), period, stream
 
     def _leaves(self, root: int) -> list[int]:
         """Streams that no condition reads and that one class, or none, links to streams that are enumerated."""
