@@ -25,7 +25,11 @@ def schema(**columns: Kind) -> Schema:
 
 
 _READINGS = schema(ts=Kind.TIME, key=Kind.INT, v=Kind.FLOAT, name=Kind.TEXT, ok=Kind.BOOL)
+_SALES = schema(ts=Kind.TIME, ItemNum=Kind.INT, ItemName=Kind.TEXT)
 SCHEMAS = {
+    **{f"Store{number}": _SALES for number in (1, 2, 3)},
+    **{f"Camera{number}": schema(ts=Kind.TIME, ObjID=Kind.INT) for number in (1, 2, 3, 4)},
+    **{f"Network{number}": schema(ts=Kind.TIME, PacktID=Kind.INT) for number in (1, 2, 3)},
     "a": _READINGS,
     "b": _READINGS,
     "s": _READINGS,
@@ -55,6 +59,7 @@ def show(result: Bound) -> str:
     if isinstance(query, JoinQuery):
         for position, stream in enumerate(query.streams):
             lines += _stream(position, stream)
+        lines += _bounds(query)
         lines += [f"condition {_expr(condition)}" for condition in query.conditions]
         lines += [f"output {output.name} = {_expr(output.expr)} {output.expr.kind.value}" for output in query.outputs]
     else:
@@ -70,6 +75,14 @@ def show(result: Bound) -> str:
     if stated:
         lines.append(f"options {', '.join(stated)}")
     return "\n".join(lines) + "\n"
+
+
+def _bounds(query: JoinQuery) -> list[str]:
+    lines = []
+    for number, alternative in enumerate(query.bounds):
+        said = ", ".join(f"{b.newer} - {b.older} <= {format_duration(b.most)}" for b in alternative)
+        lines.append(f"{'or ' if number else ''}bounds {said}")
+    return lines
 
 
 def _stream(position: int, stream: StreamRef) -> list[str]:

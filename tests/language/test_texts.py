@@ -16,6 +16,7 @@ from .streams import bound
 _QUERIES = (
     "SELECT a.key , b.v - 1 AS w FROM a [ RANGE 5 SECONDS ] , b [ 2 SEC ] WHERE a.key = b.key AND a.v IN ( 1 , 2 )",
     "SELECT key , COUNT ( * ) AS n FROM s [ RANGE 1 SECOND SLIDE 100 MS ] GROUP BY key WITH ERROR 1 % CONFIDENCE 95 %",
+    "SELECT a.v FROM a , b , s WINDOW ( a , b ) = 5 SECONDS AND DWINDOW ( b , s ) 3 SEC WHERE a.key = s.key",
     "SELECT v FROM s WHERE CASE WHEN ok THEN v ELSE 0 END > 1 WITH NO WAIT OPTIONS ( max_ahead = 1 HOUR )",
 )
 _GAPS = st.sampled_from((" ", "\n", "\t", "  ", " -- a comment\n", " /* SELECT */ "))
@@ -24,8 +25,10 @@ _WORDS = """
     SLIDE ON JOIN INNER LEFT CROSS AND OR NOT IN BETWEEN IS NULL TRUE CASE WHEN THEN ELSE END AS DISTINCT
     INTERVAL TIMESTAMP COUNT SUM MIN QUANTILE sqrt dist a b s v key name ok ts a.v b.v s.* * + - / % = <> < (
     ) [ ] , ; . 5 1.5 99999999999999999999 'x' '2024' "q" SECONDS sec window_start max_ahead :: || ? @ { } ~ !
-    ^ -> LIKE HAVING ORDER LIMIT UNION EXISTS
+    WINDOW DWINDOW PATH WITHIN <-> ^ -> LIKE HAVING ORDER LIMIT UNION EXISTS
 """
+
+_WINDOW_WORDS = "WINDOW DWINDOW PATH WITHIN AND WHERE a b s ( ) , = -> <-> 5 SECONDS 3s (a,b) (b,s)=3s 5s a.key=b.key"
 
 
 def outcome(text: str) -> QueryError | None:
@@ -53,6 +56,16 @@ def test_spacing_comments_and_the_case_of_keywords_change_nothing(query: str, da
 @settings(max_examples=400, deadline=None)
 def test_no_text_fails_with_anything_but_a_query_error(words: list[str], grounded: bool) -> None:
     text = ("SELECT v FROM s [1 s] WHERE " if grounded else "SELECT ") + " ".join(words)
+    refused_or_fine(text)
+
+
+@given(st.lists(st.sampled_from(_WINDOW_WORDS.split()), max_size=14))
+@settings(max_examples=300, deadline=None)
+def test_no_window_clause_fails_with_anything_but_a_query_error(words: list[str]) -> None:
+    refused_or_fine("SELECT a.v FROM a, b, s " + " ".join(words))
+
+
+def refused_or_fine(text: str) -> None:
     error = outcome(text)
     if error is not None:
         assert error.start is None or 0 <= error.start <= len(text)

@@ -136,3 +136,41 @@ def test_explain_describes_aggregates_and_their_filters() -> None:
     text = explain(planned("SELECT k, MEDIAN(x) AS m FROM a [10 SEC SLIDE 1 SEC] WHERE w > 2 GROUP BY k"), False)
     for words in ("window 10 s, sliding by 1 s, 1 group key", "(the default)", "MEDIAN", "filter w > 2", "input a"):
         assert words in text
+
+
+PATH = "SELECT a.w AS aw FROM a, b, c WHERE a.k = b.k AND b.k = c.k PATH a -> b -> c WITHIN (5 SEC, 3 SEC)"
+
+
+def test_windows_between_pairs_are_closed_and_explained() -> None:
+    physical = planned(PATH)
+    second = 1_000_000
+    assert physical.windows == (8 * second, 3 * second, 0)
+    graph = join_of(physical).graph
+    assert graph is not None
+    assert graph.widest[2][0] == 8 * second
+    text = explain(physical)
+    for line in ("a before b, at most 5 s", "a before c, at most 8 s", "b before c, at most 3 s"):
+        assert line in text
+
+
+def test_a_path_both_ways_is_explained_as_two() -> None:
+    text = explain(planned(PATH.replace("->", "<->"), counted=True))
+    assert "├─ windows" in text
+    assert "├─ or windows" in text
+    assert "c before b, at most 3 s" in text
+    assert "one of the windows is kept in whole" in text
+    assert "every member inside the windows" in explain(planned(PATH + " OPTIONS (shape = 'binary')"))
+
+
+@pytest.mark.parametrize(
+    ("windows", "of_streams"),
+    [
+        ("WINDOW 5 s", "a [5 s], b [5 s], c [5 s]"),
+        ("WINDOW (a, b) = 9 s AND WINDOW = 5 s", "a [5 s], b [5 s], c [5 s]"),
+    ],
+)
+def test_one_window_for_all_is_planned_as_windows_of_streams(windows: str, of_streams: str) -> None:
+    query = "SELECT a.w AS aw FROM {} {} WHERE a.k = b.k AND b.k = c.k"
+    operator = join_of(planned(query.format("a, b, c", windows)))
+    assert operator == join_of(planned(query.format(of_streams, "")))
+    assert operator.graph is None

@@ -21,6 +21,12 @@ QUERIES = {
     "four in a chain": """SELECT a.k AS k, d.x AS dx FROM a [400 MS], b [300 MS], c [200 MS], a AS d [500 MS]
         WHERE a.k = b.k AND b.name = c.name AND c.k + 1 = d.k + 1 AND a.x <= d.x""",
     "with itself": "SELECT l.k AS lk, r.k AS rk FROM a AS l [200 MS], a AS r [300 MS] WHERE l.x = r.x",
+    "windows between pairs": """SELECT x.k AS k FROM a AS x, b AS y, c AS z
+        WINDOW (x, y) = 300 MS AND WINDOW (y, z) = 150 MS WHERE x.k = y.k AND y.k = z.k""",
+    "a path": """SELECT x.k AS k FROM a AS x, b AS y [1 SEC], c AS z
+        WHERE x.k = y.k AND x.name = z.name PATH x -> y -> z WITHIN (300 MS, 200 MS)""",
+    "a path either way": """SELECT x.k AS k FROM a AS x, b AS y, c AS z
+        WHERE x.k = y.k PATH x <-> y <-> z WITHIN (300 MS, 200 MS)""",
     "one": "SELECT k, x, name FROM a WHERE k <> 1",
     "groups": """SELECT name, k, COUNT(*) AS n, SUM(k) AS total, AVG(x) AS mean, MIN(x) AS low, MEDIAN(k) AS mid
         FROM a [1 SEC SLIDE 250 MS] GROUP BY name, k""",
@@ -33,7 +39,7 @@ FAR_APART = [
 READS = {
     name: [s for s in "abc" if f"{s} [" in query or f"{s} AS" in query] or ["a"] for name, query in QUERIES.items()
 }
-TREES = ("two by key", "three by key and order", "four in a chain", "with itself")
+TREES = ("two by key", "three by key and order", "four in a chain", "with itself", "a path", "a path either way")
 WAITING = ("COMPLETE", "NO WAIT", "DELAY 200 MS", "DELAY 1 MINUTE")
 
 ROW = st.tuples(

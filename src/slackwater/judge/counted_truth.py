@@ -7,7 +7,7 @@ With the trigger's time T fixed, member j may be any tuple in [T - W_j, T] that 
 whose only conditions are equalities in one class of equal attributes (a leaf) contributes a factor: how many of its
 tuples have that value and lie in that range, the difference of two running counts. Only the streams that tie classes
 together, or that other conditions read, are enumerated. With one class over all streams nothing but the trigger is;
-with a star, its centre.
+with a star, its centre. Where windows are stated between pairs of streams, all combinations are enumerated.
 """
 
 # ruff: noqa: S608 (every name and number put into the SQL is made in this package)
@@ -94,7 +94,9 @@ def count_by_second(
     """The seconds (microseconds, rising) that have results, and how many each has."""
     shape, streams = shape_of(query.conditions), list(range(len(query.streams)))
     enumeration = Enumeration(connection, query, render, tables)
-    if all(shape.enumerated(trigger) == streams for trigger in streams):
+    # A factor asks for one window; windows between pairs tie streams to each other.
+    tied = enumeration.windows.of_streams is None
+    if tied or all(shape.enumerated(trigger) == streams for trigger in streams):
         rows = enumeration.combinations(streams, query.conditions, ())
         time = f"greatest({', '.join(f'ts_{i}' for i in streams)})"
         connection.execute(f"CREATE OR REPLACE TEMP TABLE counted AS {_by_second(time, '1', f'({rows})')}")
@@ -113,7 +115,8 @@ def count_by_second(
 def _triggered(enumeration: Enumeration, shape: Shape, trigger: int) -> str:
     """SELECT (second, n): the combinations whose last member is of stream `trigger`."""
     query, render = enumeration.query, enumeration.render
-    members = shape.enumerated(trigger)
+    members, windows = shape.enumerated(trigger), enumeration.windows.of_streams
+    assert windows is not None, "counting by factors where streams are tied to each other"
     leaves = [i for i in range(len(query.streams)) if i not in members]
     keys = {leaf: _key_of_leaf(shape, leaf, members) for leaf in leaves}
     keep = {render.column(*pair) for key in keys.values() if key is not None for pair in columns_of(key)}
@@ -127,7 +130,7 @@ def _triggered(enumeration: Enumeration, shape: Shape, trigger: int) -> str:
         source += f" ASOF JOIN running_{leaf} u{leaf} ON {same.format(f'u{leaf}')}"
         source += f" AND e.time {'>' if leaf < trigger else '>='} u{leaf}.ts"
         source += f" ASOF LEFT JOIN running_{leaf} l{leaf} ON {same.format(f'l{leaf}')}"
-        source += f" AND e.time - {query.streams[leaf].range} > l{leaf}.ts"
+        source += f" AND e.time - {windows[leaf]} > l{leaf}.ts"
         factors.append(f"(u{leaf}.upto - coalesce(l{leaf}.upto, 0))")
     return _by_second("time", " * ".join(factors) or "1", source)
 

@@ -1,7 +1,7 @@
 """All combinations of tuples that join: enumerated by DuckDB, one stream after the other.
 
 Invariant: a combination is in the answer iff every pair i, j keeps `ts_j >= ts_i - W_j` (which is `ts_j >= T - W_j`
-for the greatest T) and every condition is true.
+for the greatest T), or the windows stated between pairs, and every condition is true.
 
 A key may have few values (two assets, or no key at all), so joining on it alone could compare every tuple with every
 other. Time is therefore cut into buckets as wide as a partial combination's reach: the next member lies in one of at
@@ -14,10 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from slackwater.expressions.tree import Call, Expr, columns_of, streams_of
 from slackwater.judge.sql import Renderer
+from slackwater.judge.windows import Windows
 from slackwater.language.bound import JoinQuery
 from slackwater.model.errors import UsageError
 
@@ -35,6 +37,11 @@ class Enumeration:
     tables: Sequence[str]
     """By position in FROM: what to read its tuples from."""
 
+    @cached_property
+    def windows(self) -> Windows:
+        """How far apart the streams may be."""
+        return Windows.of(self.query)
+
     def combinations(self, members: Sequence[int], conditions: Sequence[Expr], keep: Collection[str]) -> str:
         """A SELECT of the combinations of some streams, with the columns in `keep` (their `ts_<i>` always).
 
@@ -49,18 +56,19 @@ class Enumeration:
             here, waiting = _split(waiting, [*done, stream])
             step = self._joined(f"partial_{number}", done, stream, here, {*keep, *self._needed(waiting)})
             done = [*done, stream]
-        return step
+        return f"SELECT * FROM ({step}) WHERE {self.windows.one_of(done)}" if self.windows.undecided else step
 
     def _joined(
         self, partial: str, done: Sequence[int], stream: int, here: Sequence[Expr], keep: Collection[str]
     ) -> str:
-        window, origin = self._window(stream), self._origin()
-        latest = _pick("greatest", [f"ts_{i}" for i in done])
-        reach = _pick("least", [f"ts_{i} + {self._window(i)}" for i in done])
-        width = max(1, window + min(self._window(i) for i in done))
+        most, origin = self.windows.widest, self._origin()
+        oldest = _pick("greatest", [f"ts_{i} - {most[i][stream]}" for i in done])
+        newest = _pick("least", [f"ts_{i} + {most[stream][i]}" for i in done])
+        width = max(1, min(most[i][stream] + most[stream][i] for i in done))
+        # A period may be empty, and what lies before the origin is in no bucket.
         left = (
             f"SELECT *, unnest(range(greatest(lo - {origin}, 0) // {width}, (hi - {origin}) // {width} + 1)) AS near"
-            f" FROM (SELECT *, {latest} - {window} AS lo, {reach} AS hi FROM {partial})"
+            f" FROM (SELECT *, {oldest} AS lo, {newest} AS hi FROM {partial}) WHERE hi >= greatest(lo, {origin})"
         )
         right = f"SELECT *, (ts_{stream} - {origin}) // {width} AS bucket FROM {self.tables[stream]}"
         keys = [pair for pair in (_key(condition, stream) for condition in here) if pair is not None]
@@ -98,12 +106,6 @@ class Enumeration:
 
     def _needed(self, conditions: Sequence[Expr]) -> set[str]:
         return {self.render.column(*pair) for condition in conditions for pair in columns_of(condition)}
-
-    def _window(self, stream: int) -> int:
-        window = self.query.streams[stream].range
-        if window is None:
-            raise UsageError(f"stream {self.query.streams[stream].alias} of a join has no window")
-        return window
 
     def _origin(self) -> int:
         """The earliest event time: buckets count from it, so that integer division never meets a negative number."""

@@ -15,6 +15,7 @@ from slackwater.language.names import Scope, did_you_mean, matching
 from slackwater.language.scalars import Scalars
 from slackwater.language.selection import bind_outputs
 from slackwater.language.statement import ParsedQuery, ParsedStream, parse, sources_of
+from slackwater.language.window_bounds import bind_bounds
 from slackwater.model.errors import QueryError
 from slackwater.model.quality import Complete, Quality, Recall, RelativeError
 from slackwater.model.schema import Kind, Schema
@@ -60,6 +61,7 @@ def _bind(parsed: ParsedQuery, schemas: Mapping[str, Schema]) -> BoundQuery:
     if aggregation and len(streams) > 1:
         second = parsed.streams[1].place
         raise QueryError("aggregates above joins are not offered yet; aggregate one stream", parsed.text, *second)
+    bounds = bind_bounds(parsed, streams)
     _check_windows(parsed, aggregation)
     quality = _quality(parsed, aggregation)
     scope = Scope(parsed.text, streams)
@@ -67,7 +69,7 @@ def _bind(parsed: ParsedQuery, schemas: Mapping[str, Schema]) -> BoundQuery:
     streams = tuple(replace(stream, filters=filters[at]) for at, stream in enumerate(streams))
     if aggregation:
         return bind_aggregation(parsed, streams[0], quality)
-    return JoinQuery(streams, conditions, bind_outputs(parsed.items, scope), quality, parsed.options)
+    return JoinQuery(streams, conditions, bind_outputs(parsed.items, scope), quality, parsed.options, bounds)
 
 
 def _streams(parsed: ParsedQuery, schemas: Mapping[str, Schema]) -> tuple[StreamRef, ...]:
@@ -112,7 +114,7 @@ def _check_windows(parsed: ParsedQuery, aggregation: bool) -> None:
     for stream in parsed.streams:
         window = stream.window
         if window is None:
-            if joined or aggregation:
+            if (joined and not parsed.windows) or aggregation:
                 what = "a join" if joined else "an aggregate"
                 message = f"stream {stream.alias} needs a window in {what}, as in {stream.alias} [RANGE 5 SECONDS]"
                 raise QueryError(message, parsed.text, *stream.place)

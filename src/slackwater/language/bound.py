@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slackwater.expressions.tree import Expr
+from slackwater.model.bounds import Bounds
 from slackwater.model.options import Options
 from slackwater.model.quality import Quality
 from slackwater.model.schema import Kind, Schema
@@ -21,7 +22,7 @@ class StreamRef:
     source: str
     schema: Schema
     range: int | None
-    """Window size in microseconds; None only where a single stream is merely filtered."""
+    """Window size in microseconds; None where a single stream is merely filtered, or `JoinQuery.bounds` say it."""
     slide: int | None = None
     """Step of an aggregate window; None (RANGE without SLIDE) means tumbling."""
     filters: tuple[Expr, ...] = ()
@@ -58,6 +59,8 @@ class JoinQuery:
     outputs: tuple[Output, ...]
     quality: Quality
     options: Options
+    bounds: tuple[Bounds, ...] = ()
+    """Where a window clause is written: all windows of the query as stated, those in brackets too, per alternative."""
 
 
 @dataclass(frozen=True)

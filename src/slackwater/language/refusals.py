@@ -24,7 +24,6 @@ _CLAUSES = {
     "EXCEPT": _SET,
     "INTERSECT": _SET,
     "MINUS": _SET,
-    "WINDOW": "a WINDOW clause is not offered; put the window in FROM, as in s [RANGE 1 MINUTE]",
     "QUALIFY": "QUALIFY is not offered; filter the results where they are read",
     "EMIT": "EMIT is not offered; say how long to wait with WITH COMPLETE, NO WAIT, DELAY, RECALL or ERROR",
     "ISTREAM": _STREAM_OPERATOR,

@@ -14,17 +14,25 @@ from sqlglot.tokenizer_core import Token
 from slackwater.language import refusals
 from slackwater.language.clauses import Window, read_options, read_quality, read_window
 from slackwater.language.syntax import read_expression
-from slackwater.language.tokens import Cursor, is_name, split_at_commas
+from slackwater.language.tokens import Cursor, is_name, split_at_commas, word
+from slackwater.language.window_clauses import (
+    WINDOW_WORDS,
+    WindowClause,
+    begins_window_clause,
+    read_window_clauses,
+)
 from slackwater.model.errors import QueryError
 from slackwater.model.options import Options
 from slackwater.model.quality import Quality
 
 _HARD = frozenset(("FROM", "WHERE", "WITH", "GROUP BY", "ORDER BY"))
-_SOFT = refusals.CLAUSE_WORDS | {"OPTIONS"}
+_SOFT = refusals.CLAUSE_WORDS | WINDOW_WORDS | {"OPTIONS"}
 _JOINS = frozenset(("JOIN", "INNER", "CROSS"))
 _TARGETS = frozenset(("COMPLETE", "NO", "DELAY", "RECALL", "ERROR"))
 _WINDOW_WORDS = frozenset(("RANGE", "SLIDE", "ROWS"))
-_NOT_AN_ALIAS = _SOFT | _JOINS | _TARGETS | _WINDOW_WORDS | {"FROM", "WHERE", "WITH", "GROUP", "BY", "ON"}
+_NOT_AN_ALIAS = (
+    (_SOFT - WINDOW_WORDS) | _JOINS | _TARGETS | _WINDOW_WORDS | {"FROM", "WHERE", "WITH", "GROUP", "BY", "ON"}
+)
 
 
 @dataclass(frozen=True)
@@ -57,6 +65,8 @@ class ParsedQuery:
     streams: tuple[ParsedStream, ...]
     conditions: tuple[exp.Expr, ...]
     """The ON conditions, then WHERE."""
+    windows: tuple[WindowClause, ...]
+    """WINDOW, DWINDOW and PATH, before and after WHERE."""
     groups: tuple[exp.Expr, ...] | None
     quality: Quality | None
     quality_place: tuple[int, int]
@@ -77,8 +87,10 @@ def parse(text: str) -> ParsedQuery:
     if not cursor.accept("FROM"):
         cursor.fail("expected FROM and the streams to read here")
     streams, conditions = _from(cursor)
+    windows = read_window_clauses(cursor)
     if cursor.accept("WHERE"):
         conditions.append(_condition(cursor, "WHERE", commas=False))
+        windows += read_window_clauses(cursor)
     groups = _groups(cursor) if cursor.accept("GROUP", "BY") else None
     quality: Quality | None = None
     start = cursor.peek()
@@ -87,7 +99,9 @@ def parse(text: str) -> ParsedQuery:
     place = (start.start, cursor.tokens[cursor.index - 1].end + 1) if start is not None else (0, 0)
     options = read_options(cursor) if cursor.accept("OPTIONS") else Options()
     _end(cursor)
-    return ParsedQuery(text, explain, items, tuple(streams), tuple(conditions), groups, quality, place, options)
+    return ParsedQuery(
+        text, explain, items, tuple(streams), tuple(conditions), tuple(windows), groups, quality, place, options
+    )
 
 
 def sources_of(text: str) -> tuple[str, ...]:
@@ -181,7 +195,7 @@ def _stream(cursor: Cursor) -> ParsedStream:
 def _alias(cursor: Cursor) -> Token | None:
     if cursor.accept("AS"):
         return cursor.name("another name for the stream")
-    if is_name(cursor.peek()) and cursor.word() not in _NOT_AN_ALIAS:
+    if is_name(cursor.peek()) and cursor.word() not in _NOT_AN_ALIAS and not begins_window_clause(cursor):
         return cursor.take()
     return None
 
@@ -190,6 +204,9 @@ def _condition(cursor: Cursor, clause: str, commas: bool) -> exp.Expr:
     tokens = cursor.until(_HARD | {","} if commas else _HARD, _SOFT | _JOINS)
     if not tokens:
         cursor.fail(f"{clause} needs a condition")
+    for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if word(before) == "AND" and word(token) in WINDOW_WORDS and word(after) == "(":
+            cursor.fail(f"{word(token)} is a clause of its own, not a condition; leave out AND before it", before)
     return read_expression(tokens, cursor.text)
 
 
@@ -212,6 +229,8 @@ def _end(cursor: Cursor) -> None:
         known = f"write WITH before {cursor.word()}"
     if cursor.word() in _WINDOW_WORDS:
         known = "a window stands in brackets after its stream, as in s [RANGE 5 SECONDS]"
+    if begins_window_clause(cursor):
+        known = f"{cursor.word()} cannot stand here; it stands before or after WHERE"
     if known is None and cursor.word() in ("WHERE", "GROUP", "WITH", "OPTIONS", "FROM", "JOIN", "ON"):
         known = (
             f"{cursor.word()} cannot stand here; the order is SELECT, FROM, WHERE, GROUP BY, WITH, OPTIONS, each once"

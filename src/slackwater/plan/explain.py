@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from slackwater.disorder.chosen import controller_for
 from slackwater.expressions.render import render
+from slackwater.language.bound import JoinQuery
 from slackwater.model.errors import UsageError
 from slackwater.model.quality import NoWait
 from slackwater.model.time import format_duration
@@ -22,6 +23,7 @@ from slackwater.operators.join.probing import (
     ProbePlan,
 )
 from slackwater.operators.join.tree import JoinTree
+from slackwater.plan.explain_windows import explain_windows
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 
 
@@ -103,7 +105,7 @@ def _join(plan: PhysicalPlan, operator: WindowJoin) -> Line:
     else:
         shape = " (multiway: one operator for all)" if operator.streams > 2 else ""
         line = Line(f"window join of {operator.streams} streams: {', '.join(aliases)}{shape}")
-    line.under.append(_joined(plan))
+    line.under += [_joined(plan), *_windows(plan)]
     probes = operator.probes()
     for root in range(operator.streams if operator.streams > 1 else 0):
         steps = [_step(plan, operator, probes, root, d) for d in range(operator.streams - 1)]
@@ -118,7 +120,10 @@ def _tree(plan: PhysicalPlan, tree: JoinTree) -> Line:
     for number, alias in enumerate(aliases[1:]):
         shown = f"({shown} ⨝ {alias})"
         nodes.append(Line(f"node {shown}", [Line(text) for text in _node(plan, tree, number)]))
-    return Line(f"window join of {tree.streams} streams as a tree of binary joins: {shown}", [_joined(plan), *nodes])
+    return Line(
+        f"window join of {tree.streams} streams as a tree of binary joins: {shown}",
+        [_joined(plan), *_windows(plan), *nodes],
+    )
 
 
 def _node(plan: PhysicalPlan, tree: JoinTree, number: int) -> list[str]:
@@ -133,10 +138,17 @@ def _node(plan: PhysicalPlan, tree: JoinTree, number: int) -> list[str]:
     if rest:
         lines.append("where " + " and ".join(rest))
     if number > 0:
-        lines.append("every member inside its own window of the newest")
+        own = "its own window of the newest" if tree.whole.graph is None else "the windows between it and the newest"
+        lines.append(f"every member inside {own}")
     if tree.nodes[number].counted:
         lines.append("results are counted")
     return lines
+
+
+def _windows(plan: PhysicalPlan) -> list[Line]:
+    if not isinstance(plan.query, JoinQuery):
+        return []
+    return [Line(head, [Line(text) for text in under]) for head, under in explain_windows(plan.query)]
 
 
 def _joined(plan: PhysicalPlan) -> Line:
@@ -155,9 +167,14 @@ def _step(plan: PhysicalPlan, operator: WindowJoin, probes: ProbePlan, root: int
         how = f"{alias} as a whole"
     else:
         how = f"{alias} by hash on {_row_name(plan, int(step[STREAM]), row)}, from {aliases[step[FROM_STREAM]]}"
-    conditions = [operator.conditions[c] for c in probes.conditions[step[COND_BEGIN] : step[COND_END]]]
+    conditions = [
+        render(operator.conditions[c], aliases)
+        if c < len(operator.conditions)
+        else "one of the windows is kept in whole"
+        for c in probes.conditions[step[COND_BEGIN] : step[COND_END]]
+    ]
     if conditions:
-        how += ", where " + " and ".join(render(condition, aliases) for condition in conditions)
+        how += ", where " + " and ".join(conditions)
     if d >= probes.leaves[root] and operator.counted:
         how += ", as a factor of the count"
     return how

@@ -22,6 +22,7 @@ from slackwater.operators.join.probing import Equality
 from slackwater.operators.join.tree import JoinTree, left_deep
 from slackwater.plan.layout import InputLayout
 from slackwater.plan.physical import IDENTITY, InputPlan, OutputColumn, PhysicalPlan
+from slackwater.windows.graph import WindowGraph
 
 MULTIWAY, BINARY = "multiway", "binary"
 SHAPES = (MULTIWAY, BINARY)
@@ -72,19 +73,21 @@ def _plan_join(query: JoinQuery, counted: bool) -> PhysicalPlan:
     emit = tuple((stream, layouts[stream].column(name)) for stream, name in emitted)
     inputs = tuple(layout.finish(query.options.clock_by) for layout in layouts)
     _check_parts(query, inputs)
-    operator = WindowJoin(
-        tuple(stream.range or 0 for stream in query.streams),
-        tuple(equalities),
-        tuple(conditions),
-        columns,
-        emit,
-        max(one.rows for one in inputs),
-        counted,
-    )
+    windows, graph = _windows(query)
+    rows = max(one.rows for one in inputs)
+    operator = WindowJoin(windows, tuple(equalities), tuple(conditions), columns, emit, rows, counted, graph)
     outputs = tuple(_join_output(query, item, emitted) for item in selected)
     return PhysicalPlan(
         query, inputs, _shaped(operator, query.options.shape), outputs, emitted, query.quality, query.options
     )
+
+
+def _windows(query: JoinQuery) -> tuple[tuple[int, ...], WindowGraph | None]:
+    """One window per stream, and the graph of windows between them where those do not say it all."""
+    if not query.bounds:
+        return tuple(stream.range or 0 for stream in query.streams), None
+    graph = WindowGraph(len(query.streams), query.bounds)
+    return graph.windows, None if graph.plain else graph
 
 
 def _shaped(join: WindowJoin, shape: str) -> WindowJoin | JoinTree:

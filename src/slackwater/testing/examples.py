@@ -16,6 +16,7 @@ import slackwater.operators
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column, Expr, Literal
 from slackwater.model.batch import FIRST_COLUMN, ROW
+from slackwater.model.bounds import Bounds, before, within
 from slackwater.model.schema import Kind
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.algebra import AggregateSpec
@@ -23,6 +24,7 @@ from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
 from slackwater.operators.join.tree import left_deep
 from slackwater.operators.pipeline import OperatorSpec
+from slackwater.windows.graph import WindowGraph
 
 K, L, V = FIRST_COLUMN, FIRST_COLUMN + 1, FIRST_COLUMN + 2
 KINDS = (Kind.INT, Kind.INT, Kind.FLOAT)
@@ -37,6 +39,9 @@ IN_TREES = (
     "three-way cross",
     "three-way, two columns of the first equal to one of the last",
     "four-way star",
+    "three-way, a window for two pairs",
+    "three-way path, either way",
+    "four-way, a star of windows",
 )
 """The joins that are tried as trees of binary joins too."""
 
@@ -65,6 +70,34 @@ def _join(windows: tuple[int, ...], *equalities: Equality, conditions: tuple[Exp
     return WindowJoin(windows, equalities, conditions, columns, emit, ROWS)
 
 
+def _graphed(
+    streams: int, *alternatives: Bounds, on: tuple[Equality, ...], conditions: tuple[Expr, ...] = ()
+) -> WindowJoin:
+    graph = WindowGraph(streams, alternatives)
+    return replace(_join(graph.windows, *on, conditions=conditions), graph=graph)
+
+
+def _graphs() -> dict[str, WindowJoin]:
+    """Joins with windows between pairs of streams."""
+    chain = tuple(Equality(s, K, s + 1, K) for s in range(3))
+    here = (*before(0, 1, 4), *before(1, 2, 3))
+    there = (*before(2, 1, 3), *before(1, 0, 4))
+    later = typed_call("<=", (Column(0, "v", Kind.FLOAT), Column(2, "v", Kind.FLOAT)))
+    return {
+        "three-way, a window for two pairs": _graphed(3, (*within(0, 1, 5), *within(1, 2, 2)), on=chain[:2]),
+        "three-way path": _graphed(3, here, on=chain[:2]),
+        "three-way path, either way": _graphed(3, here, there, on=chain[:2]),
+        "three-way path, either way, with a condition": _graphed(3, here, there, on=chain[:1], conditions=(later,)),
+        "three-way cross with a narrow pair": _graphed(
+            3, (*within(0, 1, 0), *within(1, 2, 2), *within(0, 2, 3)), on=()
+        ),
+        "four-way, a star of windows": _graphed(4, (*within(0, 1, 2), *within(0, 2, 1), *before(0, 3, 3)), on=chain),
+        "four-way, all within but one pair": _graphed(
+            4, (*(b for i in range(4) for j in range(i) for b in within(i, j, 4)), *before(2, 3, 1)), on=chain
+        ),
+    }
+
+
 def _joins() -> Iterator[Example]:
     on_k = Equality(0, K, 1, K)
     v = [Column(s, "v", Kind.FLOAT) for s in range(3)]
@@ -89,6 +122,7 @@ def _joins() -> Iterator[Example]:
             (5, 3, 6), Equality(0, K, 2, K), Equality(0, L, 2, K)
         ),
         "four-way star": _join((4, 4, 3, 3), on_k, Equality(0, L, 2, L), Equality(0, K, 3, L)),
+        **_graphs(),
     }
     for name, spec in joins.items():
         yield Example(name, spec)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from itertools import product
+from itertools import permutations, product
 
 from slackwater.expressions.tree import Column, streams_of, walk
 from slackwater.model.batch import Batch
@@ -22,6 +22,25 @@ from slackwater.testing.words import decode
 
 Result = tuple[int, tuple[int, ...]]
 Members = tuple[Tuple, ...]
+
+
+def near_enough(spec: WindowJoin, members: Members) -> bool:
+    """Whether one tuple of each stream keeps every window, or all bounds that one alternative of the graph states."""
+    times = [e.ts for e in members]
+    if spec.graph is None:
+        return all(ts >= max(times) - window for ts, window in zip(times, spec.windows, strict=False))
+    return any(
+        all(times[bound.newer] - times[bound.older] <= bound.most for bound in stated)
+        for stated in spec.graph.alternatives
+    )
+
+
+def near_so_far(spec: WindowJoin, members: Members) -> bool:
+    """Whether one tuple of each of the first streams may be joined, as far as every two of them can tell."""
+    if spec.graph is None or len(members) == spec.streams:
+        return near_enough(spec, members)
+    most = spec.graph.widest
+    return all(a.ts - b.ts <= most[a.stream][b.stream] for a, b in permutations(members, 2))
 
 
 def joins(spec: WindowJoin, members: Members) -> bool:
@@ -63,8 +82,7 @@ def oracle_join(spec: WindowJoin, batch: Batch) -> Counter[Result]:
     results: Counter[Result] = Counter()
     for members in product(*streams):
         newest = max(e.ts for e in members)
-        inside = all(e.ts >= newest - window for e, window in zip(members, spec.windows, strict=True))
-        if inside and joins(spec, members):
+        if near_enough(spec, members) and joins(spec, members):
             results[newest, tuple(e.row for e in members)] += 1
     return results
 
@@ -80,7 +98,7 @@ def oracle_join_processing(spec: WindowJoin, released: Iterable[Released]) -> li
                 if j != i:
                     windows[j] = [other for other in windows[j] if other.ts >= e.ts - spec.windows[j]]
             for members in product(*([e] if j == i else windows[j] for j in range(len(windows)))):
-                if joins(spec, members):
+                if near_enough(spec, members) and joins(spec, members):
                     results.append(((e.ts, tuple(member.row for member in members)), step.clock))
             windows[i].append(e)
         elif e.ts >= step.met - spec.windows[i]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from slackwater.model.batch import Batch
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
-from slackwater.testing.oracle_join import Members, Result, joins_so_far
+from slackwater.testing.oracle_join import Members, Result, joins_so_far, near_so_far
 from slackwater.testing.oracle_release import NEVER, Released, SlackRule, Tuple, tuples_of
 
 Combination = Members
@@ -55,14 +55,11 @@ class _Node:
         if ts >= met:
             for other in self.window[1 - side]:
                 members = e + other if side == 0 else other + e
-                if self.inside(members, ts) and joins_so_far(self.spec, members):
+                if near_so_far(self.spec, members) and joins_so_far(self.spec, members):
                     self.make(members)
             self.window[side].append(e)
         elif ts >= met - self.spec.windows[e[0].stream]:
             self.window[side].append(e)
-
-    def inside(self, members: Combination, now: int) -> bool:
-        return all(now - self.spec.windows[member.stream] <= member.ts <= now for member in members)
 
     def make(self, members: Combination) -> None:
         if self.above is None:

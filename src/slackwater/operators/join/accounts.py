@@ -20,10 +20,10 @@ from slackwater.model.measured import RESULTS, MeasuredQuality
 from slackwater.model.quality import Recall
 from slackwater.model.time import AFTER_ALL, BEFORE_ALL
 from slackwater.operators.join.crowding import Crowding
-from slackwater.operators.join.enumerate import Arriving, Probes, search_space
 from slackwater.operators.join.ledger import NEVER, OVERFLOW, Periods, Reach, note_made, settle
 from slackwater.operators.join.meter import RecallMeter
 from slackwater.operators.join.probing import ProbePlan
+from slackwater.operators.join.search import Arriving, probes_of, search_space
 from slackwater.operators.join.store import WindowStore
 
 
@@ -42,6 +42,7 @@ class JoinLedger:
         self,
         plan: ProbePlan,
         windows: Words,
+        most: Words | None,
         rows: int,
         condition: Condition,
         retention: int,
@@ -53,7 +54,7 @@ class JoinLedger:
         self._condition, self._windows, self.retention = condition, windows, retention
         self._price_all = price_all
         """Whether results that are made count as lost before, or after, so that they must be taken off again."""
-        self._probes = Probes(plan.steps, plan.leaves, plan.checks, plan.conditions, windows, True)
+        self._probes = probes_of(plan, windows, most, counted=True)
         self._store = WindowStore(len(windows), rows, plan.indexes)
         self._reach = Reach(*np.zeros((2, len(windows) + 1), np.int64))
         self._periods = Periods(np.full(stretches, NEVER, np.int64), np.zeros(stretches), np.zeros(stretches), width)

@@ -9,13 +9,9 @@ References: 003 Alg. 2; 004 Alg. 4.6.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
-
-import numpy as np
 
 from slackwater.compiled import in_place, inner
 from slackwater.expressions.compile import refine_at, refine_listed_at
-from slackwater.expressions.lower import MAX_STREAMS
 from slackwater.model.batch import TS, Words
 from slackwater.model.schema import NULL_WORD
 from slackwater.operators.join.probing import (
@@ -30,6 +26,7 @@ from slackwater.operators.join.probing import (
     SCAN,
     STREAM,
 )
+from slackwater.operators.join.search import Arriving, Probes, Search, not_newer, period
 from slackwater.operators.join.store import (
     BEGIN,
     COUNT,
@@ -39,6 +36,8 @@ from slackwater.operators.join.store import (
     OLDER,
     UNUSED,
     Windows,
+    between_times,
+    count_since,
     find_bucket,
     insert,
     place,
@@ -55,41 +54,6 @@ TOO_MANY = -2
 """One tuple's number of results does not fit into 64 bits."""
 NO_ROOM = -3
 """One tuple's results do not fit behind those that wait to be taken."""
-
-
-class Probes(NamedTuple):
-    """The arrays of a `ProbePlan`, the windows' sizes, and whether results are only counted."""
-
-    steps: Words
-    leaves: Words
-    checks: Words
-    conditions: Words
-    sizes: Words
-    counted: bool
-
-
-class Arriving(NamedTuple):
-    """A run as the join reads it."""
-
-    stream: Words
-    words: Words
-    cutoff: Words
-
-
-class Search(NamedTuple):
-    """Where the search for one tuple's partners stands: per step, its candidates and the next one to try."""
-
-    candidates: Words
-    found: Words
-    at: Words
-    slots: Words
-    """The tuple bound for each stream."""
-
-
-def search_space(streams: int, slots: int) -> Search:
-    """Room for a search in windows that have so many slots in all."""
-    found, at, bound = np.zeros((3, MAX_STREAMS), np.int64)
-    return Search(np.empty((max(1, streams - 1), slots), np.int64), found, at, bound)
 
 
 @in_place
@@ -183,6 +147,9 @@ def reach(
     horizon = ts - plan.sizes[j]
     slots, found = search.slots, search.candidates[d]
     first, last = step[COND_BEGIN], step[COND_END]
+    oldest, newest = horizon, ts
+    if plan.paired:
+        oldest, newest = period(plan, w, root, d, slots)
     n = 0
     if x == SCAN:
         lo = w.regions[j, BEGIN]
@@ -190,15 +157,17 @@ def reach(
             lo += 1
         w.regions[j, BEGIN] = lo
         if first < last:
-            n = refine(plan.conditions[first], j, w.words, w.floats, slots, lo, w.regions[j, END], horizon, found)
+            n = refine(plan.conditions[first], j, w.words, w.floats, slots, lo, w.regions[j, END], oldest, found)
             first += 1
         else:
             for slot in range(lo, w.regions[j, END]):
-                if w.words[TS, slot] >= horizon:
+                if w.words[TS, slot] >= oldest:
                     found[n] = slot
                     n += 1
+        if plan.paired:
+            n = not_newer(w, found, n, newest)
     else:
-        n = follow_chain(w, x, w.words[step[FROM_ROW], slots[step[FROM_STREAM]]], horizon, found)
+        n = follow_chain(plan, w, x, w.words[step[FROM_ROW], slots[step[FROM_STREAM]]], horizon, oldest, newest, found)
     for c in range(step[CHECK_BEGIN], step[CHECK_END]):
         kept = 0
         wanted = w.words[plan.checks[c, 2], slots[plan.checks[c, 1]]]
@@ -214,8 +183,10 @@ def reach(
 
 
 @inner
-def follow_chain(w: Windows, x: int, key: int, horizon: int, found: Words) -> int:
-    """All tuples of index x under a key that have not expired."""
+def follow_chain(
+    plan: Probes, w: Windows, x: int, key: int, horizon: int, oldest: int, newest: int, found: Words
+) -> int:
+    """All tuples of index x under a key that have not expired; where streams are paired, those of the period."""
     if key == NULL_WORD:
         return 0
     b = find_bucket(w, x, key)
@@ -225,6 +196,8 @@ def follow_chain(w: Windows, x: int, key: int, horizon: int, found: Words) -> in
     link = w.indexes[x, LINK] + OLDER
     at = w.buckets[x, b, NEWEST]
     n = 0
+    if plan.paired:
+        return between_times(w, link, at, oldest, newest, found)
     while at != NONE:
         found[n] = at
         n += 1
@@ -249,6 +222,8 @@ def factors(plan: Probes, w: Windows, root: int, begin: int, end: int, ts: int, 
             return 0
         trim(w, x, b, ts - plan.sizes[step[STREAM]])
         count = w.buckets[x, b, COUNT]
+        if plan.paired:
+            count = count_since(w, x, b, ts - plan.most[root, step[STREAM]])
         if count == 0:
             return 0
         if product > (2**63 - 1) // count:

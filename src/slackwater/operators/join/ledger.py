@@ -19,7 +19,7 @@ from slackwater.compiled import in_place, inner
 from slackwater.expressions.compile import refine_listed_at
 from slackwater.model.batch import TS, Floats, Words
 from slackwater.model.schema import NULL_WORD
-from slackwater.operators.join.enumerate import Arriving, Probes, Refine, Search
+from slackwater.operators.join.enumerate import Refine
 from slackwater.operators.join.probing import (
     ANY_KEY,
     CHECK_BEGIN,
@@ -32,8 +32,20 @@ from slackwater.operators.join.probing import (
     SCAN,
     STREAM,
 )
-from slackwater.operators.join.store import BEGIN, END, LINK, NEWEST, OLDER, UNUSED, Windows, find_bucket, insert, place
-from slackwater.operators.records import NONE
+from slackwater.operators.join.search import Arriving, Probes, Search, period
+from slackwater.operators.join.store import (
+    BEGIN,
+    END,
+    LINK,
+    NEWEST,
+    OLDER,
+    UNUSED,
+    Windows,
+    between_times,
+    find_bucket,
+    insert,
+    place,
+)
 
 FINE, OVERFLOW = 0, -1
 NEVER = -(2**62)
@@ -119,6 +131,8 @@ def between(refine_listed: Refine, plan: Probes, w: Windows, root: int, d: int, 
     j, x = step[STREAM], step[INDEX]
     found = search.candidates[d]
     oldest, newest = reach.newest[d] - plan.sizes[j], reach.limit[d]
+    if plan.paired:
+        oldest, newest = period(plan, w, root, d, search.slots)
     if x == SCAN:
         n = 0
         for slot in range(w.regions[j, BEGIN], w.regions[j, END]):
@@ -149,16 +163,7 @@ def chained(w: Windows, x: int, key: int, oldest: int, newest: int, found: Words
     b = find_bucket(w, x, key)
     if w.buckets[x, b, NEWEST] == UNUSED:
         return 0
-    link = w.indexes[x, LINK] + OLDER
-    at = w.buckets[x, b, NEWEST]
-    n = 0
-    while at != NONE and w.words[TS, at] > newest:
-        at = w.links[at, link]
-    while at != NONE and w.words[TS, at] >= oldest:
-        found[n] = at
-        n += 1
-        at = w.links[at, link]
-    return n
+    return between_times(w, w.indexes[x, LINK] + OLDER, w.buckets[x, b, NEWEST], oldest, newest, found)
 
 
 @inner
@@ -167,8 +172,9 @@ def leaves_of(
 ) -> float:
     """How many ways there are to bind the leaves, each noted under the event time of its newest member.
 
-    Leaves know nothing of each other but time. Ways in which none is newer than what is bound are a product; any other
-    way has a newest leaf, and for every choice of that one the older leaves are a product again.
+    Leaves know nothing of each other but time, and of that only one window per stream. Ways in which none is newer than
+    what is bound are a product; any other way has a newest leaf, and for every choice of that one the older leaves are
+    a product again.
     """
     newest = reach.newest[begin]
     older = 1.0

@@ -1,9 +1,10 @@
 """The m-way window join as an operator: runs in, results out, as rows or as counts.
 
 Invariant: results are exactly the combinations with every member inside its window of the newest one's timestamp T
-(`T - W_i <= ts_i <= T`), every equality and condition true, whose last member in processing order was in time.
+(`T - W_i <= ts_i <= T`), or where a window graph is given inside all bounds of it, every equality and condition true,
+whose last member in processing order was in time.
 
-References: 003 §II-A and Alg. 2; 004 Alg. 4.6.
+References: 003 §II-A and Alg. 2; 004 Alg. 4.6; 002 §5.
 """
 
 from __future__ import annotations
@@ -23,10 +24,13 @@ from slackwater.model.errors import DataError
 from slackwater.model.quality import Recall
 from slackwater.model.time import BEFORE_ALL
 from slackwater.operators.join.accounts import JoinLedger, Remembered
-from slackwater.operators.join.enumerate import NO_ROOM, OVERFLOW, TOO_MANY, Arriving, Probes, join_run, search_space
+from slackwater.operators.join.between_times import TIME, one_alternative
+from slackwater.operators.join.enumerate import NO_ROOM, OVERFLOW, TOO_MANY, join_run
 from slackwater.operators.join.probing import Equality, ProbePlan, plan_probes
+from slackwater.operators.join.search import Arriving, probes_of, search_space
 from slackwater.operators.join.store import WindowStore
 from slackwater.operators.output import Output
+from slackwater.windows.graph import WindowGraph
 
 ENOUGH = 1 << 17
 """Results per output chunk; one tuple's results are never split."""
@@ -40,6 +44,7 @@ class WindowJoin:
     """
 
     windows: tuple[int, ...]
+    """Per stream, how much newer than one of its tuples a member of a result may be."""
     equalities: tuple[Equality, ...]
     conditions: tuple[Expr, ...]
     columns: tuple[tuple[int, str, int], ...]
@@ -47,6 +52,23 @@ class WindowJoin:
     emit: tuple[tuple[int, int], ...]
     rows: int
     counted: bool = False
+    graph: WindowGraph | None = None
+    """Bounds between pairs of streams, where `windows`, which are its own then, do not say it all."""
+
+    def __post_init__(self) -> None:
+        assert self.graph is None or self.graph.windows == self.windows, "a join's windows are those of its graph"
+
+    @property
+    def residuals(self) -> tuple[Expr, ...]:
+        """The conditions, and what only a whole combination can be asked about its times."""
+        if self.graph is None or not self.graph.undecided:
+            return self.conditions
+        return (*self.conditions, one_alternative(self.graph))
+
+    @property
+    def most(self) -> Words | None:
+        """The bounds between pairs, for compiled code; None where the windows say it all."""
+        return None if self.graph is None else np.array(self.graph.widest, np.int64)
 
     @property
     def streams(self) -> int:
@@ -58,8 +80,12 @@ class WindowJoin:
 
     def probes(self) -> ProbePlan:
         """How every arriving stream probes the others."""
-        reads = tuple(streams_of(condition) for condition in self.conditions)
-        return plan_probes(self.streams, self.equalities, reads, self.counted)
+        return self.probes_if(self.counted, in_order=True)
+
+    def probes_if(self, counted: bool, in_order: bool) -> ProbePlan:
+        """The same where results are counted or not, and where the arriving tuple is or may not be the newest."""
+        reads = tuple(streams_of(condition) for condition in self.residuals)
+        return plan_probes(self.streams, self.equalities, reads, counted, self.graph, in_order)
 
     def build(self, encode_text: Callable[[str], int] = lambda text: 0) -> JoinOperator:
         return JoinOperator(self, encode_text)
@@ -73,7 +99,7 @@ class JoinOperator:
         self._condition = self._compiled(encode_text)
         self._windows = np.array(spec.windows, np.int64)
         plan = spec.probes()
-        self._probes = Probes(plan.steps, plan.leaves, plan.checks, plan.conditions, self._windows, spec.counted)
+        self._probes = probes_of(plan, self._windows, spec.most, spec.counted)
         self._store = WindowStore(spec.streams, spec.rows, plan.indexes)
         self._frontier = BEFORE_ALL
         self._epoch = 0
@@ -82,10 +108,12 @@ class JoinOperator:
         self._remembered: Remembered | None = None
 
     def _compiled(self, encode_text: Callable[[str], int]) -> Condition:
-        if not self.spec.conditions:
+        conditions = self.spec.residuals
+        if not conditions:
             return no_condition()
         places = {(stream, column): row for stream, column, row in self.spec.columns}
-        return compile_condition(self.spec.conditions, lambda stream, name: places[stream, name], encode_text)
+        places |= {(stream, TIME): TS for stream in range(self.spec.streams) if (stream, TIME) not in places}
+        return compile_condition(conditions, lambda stream, name: places[stream, name], encode_text)
 
     def ledger(
         self, retention: int, width: int, stretches: int, price_all: bool = False, target: Recall | None = None
@@ -94,11 +122,11 @@ class JoinOperator:
 
         `price_all` says that the results are made by others, so that every tuple is to be priced.
         """
-        reads = tuple(streams_of(condition) for condition in self.spec.conditions)
-        plan = plan_probes(self.spec.streams, self.spec.equalities, reads, counted=True)
+        spec = self.spec
         return JoinLedger(
-            plan, self._windows, self.spec.rows, self._condition, retention, width, stretches, price_all, target
-        )
+            spec.probes_if(counted=True, in_order=False), self._windows, spec.most, spec.rows, self._condition,
+            retention, width, stretches, price_all, target,
+        )  # fmt: skip
 
     def keep_books(self, retention: int, width: int, stretches: int, target: Recall) -> JoinLedger:
         """A ledger whose tuples are persisted with the windows; who asked for it feeds it."""

@@ -8,7 +8,8 @@ binds its last stream.
 
 When results are only counted, a stream that nothing else depends on is a leaf: its step is a factor, the number of
 its tuples in the window under one key, and is never enumerated. All streams but the arriving one are leaves when one
-class joins them all; so D_syn x3 counts 27 billion results by products.
+class joins them all; so D_syn x3 counts 27 billion results by products. Where windows are stated between pairs of
+streams, two leaves may not be bound to each other more closely than they are by the arriving tuple already.
 
 Invariant: every class and every condition is applied exactly once on the way to a result.
 
@@ -22,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slackwater.model.batch import Words
+from slackwater.windows.graph import WindowGraph
 
 # Columns of a step.
 STREAM, INDEX, FROM_STREAM, FROM_ROW, CHECK_BEGIN, CHECK_END, COND_BEGIN, COND_END = range(8)
@@ -75,10 +77,18 @@ def classes_of(equalities: tuple[Equality, ...]) -> list[set[tuple[int, int]]]:
 
 
 def plan_probes(
-    streams: int, equalities: tuple[Equality, ...], conditions: tuple[frozenset[int], ...], counted: bool
+    streams: int,
+    equalities: tuple[Equality, ...],
+    conditions: tuple[frozenset[int], ...],
+    counted: bool,
+    graph: WindowGraph | None = None,
+    in_order: bool = True,
 ) -> ProbePlan:
-    """Choose steps for every arriving stream; `conditions` names the streams that each residual condition reads."""
-    planner = _Planner(streams, classes_of(equalities), conditions, counted)
+    """Choose steps for every arriving stream; `conditions` names the streams that each residual condition reads.
+
+    `graph` has bounds that are not one window per stream. `in_order`: the arriving tuple is the newest of its results.
+    """
+    planner = _Planner(streams, classes_of(equalities), conditions, counted, graph, in_order)
     steps = np.zeros((streams, max(0, streams - 1), STEP_FIELDS), np.int64)
     leaves = np.zeros(streams, np.int64)
     for root in range(streams):
@@ -96,9 +106,16 @@ def plan_probes(
 
 class _Planner:
     def __init__(
-        self, streams: int, classes: list[set[tuple[int, int]]], conditions: tuple[frozenset[int], ...], counted: bool
+        self,
+        streams: int,
+        classes: list[set[tuple[int, int]]],
+        conditions: tuple[frozenset[int], ...],
+        counted: bool,
+        graph: WindowGraph | None,
+        in_order: bool,
     ) -> None:
         self.streams, self.classes, self.conditions, self.counted = streams, classes, conditions, counted
+        self.graph, self.in_order = graph, in_order
         self.indexes: list[tuple[int, int]] = []
         self.checks: list[tuple[int, int, int]] = []
         self.order: list[int] = []
@@ -110,7 +127,7 @@ class _Planner:
         lines = []
         while len(bound) < self.streams - len(leaves):
             rest = [s for s in range(self.streams) if s not in bound and s not in leaves]
-            stream = min(rest, key=lambda s: (-len(self._links(s, bound)), -self._decided(s, bound), s))
+            stream = min(rest, key=lambda s: self._rank(s, bound))
             lines.append(self._step(stream, bound))
             bound.append(stream)
         enumerated = len(lines)
@@ -118,9 +135,17 @@ class _Planner:
             lines.append(self._step(stream, bound, leaf=True))
         return lines, enumerated
 
+    def _rank(self, stream: int, bound: list[int]) -> tuple[int, int, int, int]:
+        """Streams that equalities reach come first, then those of conditions, then those with little time to be in."""
+        most = None if self.graph is None else self.graph.widest
+        period = 0 if most is None else min(most[b][stream] + most[stream][b] for b in bound)
+        return -len(self._links(stream, bound)), -self._decided(stream, bound), period, stream
+
     def _leaves(self, root: int) -> list[int]:
         """Streams that no condition reads and that one class, or none, links to streams that are enumerated."""
-        candidates = [s for s in range(self.streams) if s != root and self._depends_on_one(s)]
+        candidates = [
+            s for s in range(self.streams) if s != root and self._depends_on_one(s) and self._is_free(s, root)
+        ]
         for members in self.classes:
             joined = {s for s, _ in members}
             if joined <= set(candidates):
@@ -132,6 +157,19 @@ class _Planner:
         # A factor asks for one key. Where a stream has two rows in the class, a second question may be left.
         one_row_each = all(len({s for s, _ in members}) == len(members) for members in classes)
         return len(classes) <= 1 and one_row_each and not any(stream in reads for reads in self.conditions)
+
+    def _is_free(self, stream: int, root: int) -> bool:
+        """Whether a tuple of a stream fits to the others as far as time goes, once it fits to the arriving one.
+
+        With the arriving tuple at T the others lie in [T - most[root][s], T], so they cannot be further apart than
+        that. Where any member may be the newest, only one window for all others lets a stream be counted by itself.
+        """
+        if self.graph is None:
+            return True
+        most, sizes = self.graph.widest, self.graph.windows
+        others = [s for s in range(self.streams) if s not in (stream, root if self.in_order else stream)]
+        known = most[root] if self.in_order else sizes
+        return all(most[s][stream] >= known[stream] and most[stream][s] >= known[s] for s in others)
 
     def _links(self, stream: int, bound: list[int]) -> list[tuple[int, int, int]]:
         """(row of the stream, bound stream, its row) for every class that links them."""

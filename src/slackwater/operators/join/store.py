@@ -68,6 +68,29 @@ def trim(w: Windows, x: int, b: int, horizon: int) -> None:
 
 
 @inner
+def between_times(w: Windows, link: int, at: int, oldest: int, newest: int, found: Words) -> int:
+    """The tuples of a chain from `at` on that lie between two event times, newest first; returns how many."""
+    n = 0
+    while at != NONE and w.words[TS, at] > newest:
+        at = w.links[at, link]
+    while at != NONE and w.words[TS, at] >= oldest:
+        found[n] = at
+        n += 1
+        at = w.links[at, link]
+    return n
+
+
+@inner
+def count_since(w: Windows, x: int, b: int, oldest: int) -> int:
+    """How many tuples of a chain are not older, counted off at the old end."""
+    count, at = w.buckets[x, b, COUNT], w.buckets[x, b, OLDEST]
+    while at != NONE and w.words[TS, at] < oldest:
+        count -= 1
+        at = w.links[at, w.indexes[x, LINK] + NEWER]
+    return count
+
+
+@inner
 def place(w: Windows, s: int, words: Words, i: int) -> int:
     """Copy tuple i behind the tuples of stream s, outside of its window still; returns the slot."""
     slot = w.regions[s, END]

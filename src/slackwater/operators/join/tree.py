@@ -5,8 +5,9 @@ event time of its newest member; what later nodes and the output need of its mem
 order of `emit` of the node that made it, from FIRST_COLUMN on.
 
 A combination may live as long as any of its members could; so its window is the largest of theirs, and that every
-member is inside its own window is asked as a condition on the time that each member carries along. Equalities are
-closed under transitivity, and each is applied at the lowest node that knows both sides; so are conditions.
+member is inside its own window, or inside the bounds of the window graph, is asked as a condition on the time that each
+member carries along. Equalities are closed under transitivity, and each is applied at the lowest node that knows both
+sides; so are conditions.
 
 Invariant: with enough slack the results are those of the m-way join. With less, a tree may lose more of them: a node
 does not wait for the streams above it, so what comes late is late for the node below already.
@@ -19,18 +20,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from slackwater.expressions.functions import typed_call
-from slackwater.expressions.tree import Call, Column, Expr, Literal, columns_of, streams_of
+from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_of
 from slackwater.model.batch import FIRST_COLUMN, TS
 from slackwater.model.schema import Kind
+from slackwater.operators.join.between_times import TIME, at_most
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality, classes_of
 from slackwater.operators.join.tree_operator import TreeOperator
 
 Place = tuple[int, int]
 """(raw stream, row)."""
-TIME = "\0ts"
-"""The name of a member's own event time: one that no query can spell."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class JoinTree:
 
     def conditions_of(self, node: int) -> tuple[Expr, ...]:
         """The conditions of a node, counted from 0, as the m-way join has them."""
-        return _at(self.whole, node + 1)
+        return _at(self.whole.conditions, node + 1)
 
     @property
     def streams(self) -> int:
@@ -93,7 +92,7 @@ def left_deep(whole: WindowJoin) -> JoinTree:
     carried: dict[int, tuple[Place, ...]] = {last + 1: whole.emit}
     for n in range(last, 0, -1):
         read = {left for left, _ in keys[n]} | times[n]
-        read |= {(s, row) for s, name, row in whole.columns if any((s, name) in columns_of(c) for c in _at(whole, n))}
+        read |= {(s, row) for s, name, row in whole.columns if _is_read((s, name), whole, n)}
         carried[n] = tuple(sorted(place for place in {*read, *carried[n + 1]} if place[0] < n))
     nodes = range(1, last + 1)
     return JoinTree(whole, tuple(_node(whole, n, keys[n], carried) for n in nodes), tuple(carried[n] for n in nodes))
@@ -115,29 +114,32 @@ def _keys(whole: WindowJoin) -> dict[int, list[tuple[Place, int]]]:
     return keys
 
 
-def _at(whole: WindowJoin, n: int) -> tuple[Expr, ...]:
+def _at(conditions: tuple[Expr, ...], n: int) -> tuple[Expr, ...]:
     """The conditions that node n is the first to know all streams of."""
-    return tuple(condition for condition in whole.conditions if max(1, *streams_of(condition)) == n)
+    return tuple(condition for condition in conditions if max(1, *streams_of(condition)) == n)
+
+
+def _is_read(column: tuple[int, str], whole: WindowJoin, n: int) -> bool:
+    return any(column in columns_of(condition) for condition in _at(whole.conditions, n))
 
 
 def _node(
     whole: WindowJoin, n: int, keys: list[tuple[Place, int]], carried: dict[int, tuple[Place, ...]]
 ) -> WindowJoin:
     left_row = _left_rows(n, carried[n])
-    members = range(n) if n > 1 else ()
-    inside = tuple(_not_older(member, whole.windows[member]) for member in members)
-    columns = [(0, _name(member, TIME), left_row[member, TS]) for member in members] + [(1, TIME, TS)]
-    asked = _at(whole, n)
+    times = [(0, _name(member, TIME), left_row[member, TS] if n > 1 else TS) for member in range(n)]
+    columns = [*times, (1, TIME, TS)]
+    top = n == whole.streams - 1
+    asked = _at(whole.conditions, n) + (whole.residuals[len(whole.conditions) :] if top else ())
     read = {pair for condition in asked for pair in columns_of(condition)}
     for stream, name, row in whole.columns:
         if (stream, name) in read:
             columns.append((1, name, row) if stream == n else (0, _name(stream, name), left_row[stream, row]))
-    top = n == whole.streams - 1
     emit = tuple((1, row) if stream == n else (0, left_row[stream, row]) for stream, row in carried[n + 1])
     return WindowJoin(
         (max(whole.windows[:n]), whole.windows[n]),
         tuple(Equality(0, left_row[place], 1, row) for place, row in keys),
-        tuple(_renamed(condition, n) for condition in asked) + inside,
+        tuple(_renamed(condition, n) for condition in asked) + _inside(whole, n),
         tuple(columns),
         emit,
         max(whole.rows, FIRST_COLUMN + len(carried[n]) if n > 1 else 0),
@@ -150,10 +152,23 @@ def _left_rows(n: int, carried: tuple[Place, ...]) -> dict[Place, int]:
     return {place: place[1] if n == 1 else FIRST_COLUMN + at for at, place in enumerate(carried)}
 
 
-def _not_older(member: int, window: int) -> Expr:
-    """The tuple that joins a combination is at most so much newer than one of its members."""
-    newer, older = Column(1, TIME, Kind.TIME), Column(0, _name(member, TIME), Kind.TIME)
-    return typed_call("<=", (typed_call("-", (newer, older)), Literal(window, Kind.INT)))
+def _inside(whole: WindowJoin, n: int) -> tuple[Expr, ...]:
+    """That the tuple of stream n and every member of a combination are near enough, where windows do not see to it.
+
+    The window of a combination is the largest of its members', so how much newer stream n may be than each is asked.
+    That stream n is not too old its own window sees to, unless a pair of streams has a narrower one.
+    """
+    sizes, own = whole.windows, Column(1, TIME, Kind.TIME)
+    most = None if whole.graph is None else whole.graph.widest
+    asked = []
+    for member in range(n):
+        time = Column(0, _name(member, TIME), Kind.TIME)
+        newer, older = (sizes[member], sizes[n]) if most is None else (most[n][member], most[member][n])
+        if n > 1 or newer < sizes[member]:
+            asked.append(at_most(own, time, newer))
+        if older < sizes[n]:
+            asked.append(at_most(time, own, older))
+    return tuple(asked)
 
 
 def _renamed(expr: Expr, n: int) -> Expr:

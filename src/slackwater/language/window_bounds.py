@@ -1,0 +1,115 @@
+"""The windows of a join as bounds between its streams.
+
+Invariant: the bounds are what was written, window clauses and windows in brackets together; they connect all streams,
+and none of them contradicts another. One set of bounds per direction in which the paths may be walked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain, pairwise, product
+
+from slackwater.language.bound import StreamRef
+from slackwater.language.names import did_you_mean, matching
+from slackwater.language.statement import ParsedQuery
+from slackwater.language.window_clauses import StreamName, WindowForAll, WindowPath
+from slackwater.model.bounds import Bounds, before, window_of, within
+from slackwater.model.errors import QueryError
+from slackwater.model.time import format_duration
+from slackwater.windows.graph import UNBOUNDED, WindowGraph
+
+_Pair = tuple[int, int]
+
+
+def bind_bounds(parsed: ParsedQuery, streams: Sequence[StreamRef]) -> tuple[Bounds, ...]:
+    """The bounds of every alternative; none where all windows stand in brackets."""
+    if not parsed.windows:
+        return ()
+    if len(streams) == 1:
+        message = "WINDOW and PATH are between the streams of a join; for one stream put the window in FROM"
+        raise QueryError(f"{message}, as in s [RANGE 1 MINUTE]", parsed.text, *parsed.windows[0].place)
+    reader = _Reader(parsed, streams)
+    ranges = [window_of(s, stream.range, len(streams)) for s, stream in enumerate(streams) if stream.range is not None]
+    stated = [reader.ways(clause) for clause in parsed.windows]
+    alternatives = tuple(tuple(chain(*ranges, *chosen)) for chosen in product(*stated))
+    graph = WindowGraph(len(streams), alternatives)
+    if graph.apart is not None:
+        raise reader.unconnected(graph)
+    return tuple(dict.fromkeys(alternatives))
+
+
+class _Reader:
+    """Turns one clause after the other into bounds, and remembers what has been said about each pair."""
+
+    def __init__(self, parsed: ParsedQuery, streams: Sequence[StreamRef]) -> None:
+        self.text = parsed.text
+        self.places = [clause.place for clause in parsed.windows]
+        self.aliases = [stream.alias for stream in streams]
+        self.said: dict[tuple[str, _Pair], int] = {}
+
+    def ways(self, clause: WindowForAll | WindowPath) -> list[Bounds]:
+        """What a clause says; a path that may be walked both ways says one of two things."""
+        count = len(self.aliases)
+        if isinstance(clause, WindowForAll):
+            self._say("all", (0, 0), clause.size, clause.place)
+            return [tuple(bound for s in range(count) for bound in window_of(s, clause.size, count))]
+        steps = list(zip(pairwise(self._path(clause)), clause.sizes, strict=True))
+        for pair, size in steps:
+            self._check(clause, pair, size)
+        if not clause.ordered:
+            return [tuple(bound for (a, b), size in steps for bound in within(a, b, size))]
+        there = tuple(bound for (a, b), size in steps for bound in before(a, b, size))
+        back = tuple(bound for (a, b), size in steps for bound in before(b, a, size))
+        return [there, back] if clause.reversible else [there]
+
+    def _path(self, clause: WindowPath) -> list[int]:
+        found: list[int] = []
+        for name in clause.streams:
+            at = self._position(name)
+            if at in found:
+                message = f"{self.aliases[at]} is named twice here; a window is between different streams"
+                raise QueryError(message, self.text, *name.place)
+            found.append(at)
+        return found
+
+    def _position(self, name: StreamName) -> int:
+        found = matching(name.text, self.aliases)
+        if len(found) == 1:
+            return self.aliases.index(found[0])
+        hint = did_you_mean(name.text, self.aliases) or f"; it has {', '.join(self.aliases)}"
+        raise QueryError(f"no stream '{name.text}' in FROM{hint}", self.text, *name.place)
+
+    def _check(self, clause: WindowPath, pair: _Pair, size: int) -> None:
+        if not clause.ordered:
+            self._say("apart", (min(pair), max(pair)), size, clause.place)
+        elif clause.reversible:
+            self._say("either way", (min(pair), max(pair)), size, clause.place)
+        else:
+            opposite = self.said.get(("before", pair[::-1]))
+            if opposite is not None:
+                first, then = (self.aliases[s] for s in pair)
+                message = f"{first} before {then} contradicts {then} before {first}, which stands here already"
+                raise QueryError(message, self.text, *clause.place)
+            self._say("before", pair, size, clause.place)
+
+    def _say(self, what: str, pair: _Pair, size: int, place: tuple[int, int]) -> None:
+        known = self.said.setdefault((what, pair), size)
+        if known != size:
+            whose = (
+                "for all streams" if what == "all" else f"between {self.aliases[pair[0]]} and {self.aliases[pair[1]]}"
+            )
+            message = (
+                f"the window {whose} is {format_duration(known)} already, and cannot be {format_duration(size)} too"
+            )
+            raise QueryError(message, self.text, *place)
+
+    def unconnected(self, graph: WindowGraph) -> QueryError:
+        """What to say of a graph that leaves two streams as far apart as they like."""
+        assert graph.apart is not None, "a graph that is connected"
+        newer, older = graph.apart
+        near = [s for s in range(graph.streams) if max(graph.widest[s][newer], graph.widest[newer][s]) < UNBOUNDED]
+        rest = [s for s in range(graph.streams) if s not in near]
+        ours, theirs = (", ".join(self.aliases[s] for s in some) for some in (near, rest))
+        example = f"WINDOW ({self.aliases[newer]}, {self.aliases[older]}) = 5 SECONDS"
+        message = f"no window connects {theirs} with {ours}; add one, as in {example}"
+        return QueryError(message, self.text, self.places[0][0], self.places[-1][1])

@@ -1,0 +1,45 @@
+"""The windows between the streams of a join in words, every bound as tight as the others make it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slackwater.language.bound import JoinQuery
+from slackwater.model.time import format_duration
+from slackwater.windows.graph import Matrix, WindowGraph
+
+
+def explain_windows(query: JoinQuery) -> list[tuple[str, list[str]]]:
+    """Headings with lines under them; none where every window stands in brackets after its stream."""
+    if not query.bounds:
+        return []
+    aliases = [stream.alias for stream in query.streams]
+    alternatives = [pairs(matrix, aliases) for matrix in WindowGraph(len(aliases), query.bounds).closed]
+    if len(alternatives) == 1:
+        return [("windows", alternatives[0])]
+    return [("windows" if at == 0 else "or windows", lines) for at, lines in enumerate(alternatives)]
+
+
+def pairs(most: Matrix, aliases: Sequence[str]) -> list[str]:
+    """How far apart every two streams may be.
+
+    >>> from slackwater.windows.graph import close
+    >>> from slackwater.model.bounds import before, within
+    >>> for line in pairs(close(3, (*within(0, 1, 5000), *before(1, 2, 2000))), ["a", "b", "c"]):
+    ...     print(line)
+    a and b at most 5 ms apart
+    c at most 5 ms before and 7 ms after a
+    b before c, at most 2 ms
+    """
+    return [_pair(most[j][i], most[i][j], aliases[i], aliases[j]) for j in range(len(most)) for i in range(j)]
+
+
+def _pair(after: int, before: int, first: str, second: str) -> str:
+    """`second` may be so much after `first`, and so much before it."""
+    if after == before:
+        return f"{first} and {second} at most {format_duration(after)} apart"
+    if before == 0:
+        return f"{first} before {second}, at most {format_duration(after)}"
+    if after == 0:
+        return f"{second} before {first}, at most {format_duration(before)}"
+    return f"{second} at most {format_duration(before)} before and {format_duration(after)} after {first}"

@@ -1,0 +1,1 @@
+SELECT a.v FROM a, b, s PATH a -> b -> s WITHIN (5 s, 3 s, 1 s)

@@ -1,0 +1,1 @@
+SELECT a.v FROM a, b PATH a -> b

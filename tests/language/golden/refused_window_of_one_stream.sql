@@ -1,0 +1,1 @@
+SELECT COUNT(*) FROM s WINDOW = 5 s

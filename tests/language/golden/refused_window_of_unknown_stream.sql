@@ -1,0 +1,1 @@
+SELECT x.v FROM a x, b y WINDOW (x, b) = 5 s

@@ -1,0 +1,4 @@
+SELECT A.PacktID
+FROM Network1 A, Network2 B, Network3 C
+WINDOW (A,B)=2 SECONDS AND WINDOW (B,C)=1 SECOND
+WHERE A.PacktID=B.PacktID AND B.PacktID=C.PacktID

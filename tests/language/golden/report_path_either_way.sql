@@ -1,0 +1,4 @@
+SELECT A.ObjID
+FROM Camera1 A, Camera2 B, Camera3 C, Camera4 D
+WHERE A.ObjID=B.ObjID AND B.ObjID=C.ObjID AND C.ObjID=D.ObjID
+PATH A <-> B <-> C <-> D WITHIN (2 SECONDS, 3 SECONDS, 1 SECOND)
