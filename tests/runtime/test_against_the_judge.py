@@ -20,6 +20,8 @@ QUERIES = {
         WHERE a.k = b.k AND b.name = c.name AND a.x <= c.x""",
     "four in a chain": """SELECT a.k AS k, d.x AS dx FROM a [400 MS], b [300 MS], c [200 MS], a AS d [500 MS]
         WHERE a.k = b.k AND b.name = c.name AND c.k + 1 = d.k + 1 AND a.x <= d.x""",
+    "three in one window": """SELECT a.k AS k, c.x AS cx FROM a [300 MS], b [300 MS], c [300 MS]
+        WHERE a.name = b.name AND b.name = c.name AND a.x <= c.x""",
     "with itself": "SELECT l.k AS lk, r.k AS rk FROM a AS l [200 MS], a AS r [300 MS] WHERE l.x = r.x",
     "one": "SELECT k, x, name FROM a WHERE k <> 1",
     "groups": """SELECT name, k, COUNT(*) AS n, SUM(k) AS total, AVG(x) AS mean, MIN(x) AS low, MEDIAN(k) AS mid
@@ -48,7 +50,11 @@ ROW = st.tuples(
 @pytest.mark.local_only("hundreds of examples, tuple release among them; tests/spark/test_replay.py has a few")
 @pytest.mark.parametrize(
     ("name", "options"),
-    [*((name, "") for name in QUERIES), *((name, "OPTIONS (shape = 'binary')") for name in TREES)],
+    [
+        *((name, "") for name in QUERIES),
+        *((name, "OPTIONS (shape = 'binary')") for name in TREES),
+        *(("three in one window", f"OPTIONS (join = '{join}')") for join in ("hash", "nested_loop", "merge")),
+    ],
 )
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(

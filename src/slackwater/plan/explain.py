@@ -22,7 +22,15 @@ from slackwater.operators.join.probing import (
     ProbePlan,
 )
 from slackwater.operators.join.tree import JoinTree
+from slackwater.operators.join.wjoin.spec import WJoin
 from slackwater.plan.physical import InputPlan, PhysicalPlan
+
+WAYS = {
+    "nested_loop": "by nested loop (NLW-join): a tuple goes through the other buffers one inside the other, in turn",
+    "hash": "by hash (HW-join): a tuple goes through its key's bucket of the other buffers one inside the other, in turn",
+    "merge": "by merge (MW-join): buffers hold one window; a tuple is joined with all in them, and no window is asked for",
+}
+"""How the algorithms of the W-join report are told."""
 
 
 @dataclass
@@ -104,6 +112,9 @@ def _join(plan: PhysicalPlan, operator: WindowJoin) -> Line:
         shape = " (multiway: one operator for all)" if operator.streams > 2 else ""
         line = Line(f"window join of {operator.streams} streams: {', '.join(aliases)}{shape}")
     line.under.append(_joined(plan))
+    if isinstance(operator, WJoin):
+        line.under.append(Line(WAYS[operator.algorithm]))
+        return line
     probes = operator.probes()
     for root in range(operator.streams if operator.streams > 1 else 0):
         steps = [_step(plan, operator, probes, root, d) for d in range(operator.streams - 1)]
