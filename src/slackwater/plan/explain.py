@@ -27,8 +27,8 @@ from slackwater.plan.physical import InputPlan, PhysicalPlan
 
 WAYS = {
     "nested_loop": "by nested loop (NLW-join): a tuple goes through the other buffers one inside the other, in turn",
-    "hash": "by hash (HW-join): a tuple goes through its key's bucket of the other buffers one inside the other, in turn",
-    "merge": "by merge (MW-join): buffers hold one window; a tuple is joined with all in them, and no window is asked for",
+    "hash": "by hash (HW-join): as the nested loop, through the buckets of the tuple's key alone",
+    "merge": "by merge (MW-join): buffers hold one window; a tuple is joined with all of it, no window is asked for",
 }
 """How the algorithms of the W-join report are told."""
 
