@@ -144,6 +144,7 @@ def test_a_join_goes_by_an_algorithm_of_the_report_where_that_is_asked_for(join:
     assert isinstance(made.operator, WJoin)
     assert made.operator.algorithm == join
     assert words in explain(made)
+    assert "where a.k = b.k" in explain(made)
     assert not isinstance(planned(ONE_WINDOW).operator, WJoin)
 
 

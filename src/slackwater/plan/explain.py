@@ -113,13 +113,24 @@ def _join(plan: PhysicalPlan, operator: WindowJoin) -> Line:
         line = Line(f"window join of {operator.streams} streams: {', '.join(aliases)}{shape}")
     line.under.append(_joined(plan))
     if isinstance(operator, WJoin):
-        line.under.append(Line(WAYS[operator.algorithm]))
+        line.under += [Line(WAYS[operator.algorithm]), Line(_joined_where(plan, operator))]
         return line
     probes = operator.probes()
     for root in range(operator.streams if operator.streams > 1 else 0):
         steps = [_step(plan, operator, probes, root, d) for d in range(operator.streams - 1)]
         line.under.append(Line(f"a tuple of {aliases[root]} probes", [Line(step) for step in steps]))
     return line
+
+
+def _joined_where(plan: PhysicalPlan, operator: WindowJoin) -> str:
+    aliases = [one.stream.alias for one in plan.inputs]
+
+    def named(stream: int, row: int) -> str:
+        return f"{aliases[stream]}.{_row_name(plan, stream, row)}"
+
+    asked = [f"{named(e.left, e.left_row)} = {named(e.right, e.right_row)}" for e in operator.equalities]
+    asked += [render(condition, aliases) for condition in operator.conditions]
+    return "where " + " and ".join(asked) if asked else "every combination"
 
 
 def _tree(plan: PhysicalPlan, tree: JoinTree) -> Line:
