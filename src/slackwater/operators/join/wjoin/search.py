@@ -25,6 +25,9 @@ from slackwater.operators.join.wjoin.steps import CHECK_BEGIN, CHECK_END, COND_B
 from slackwater.operators.records import NONE
 
 Refine = Callable[..., int]
+NO_ROW = -1
+FAILED = -9
+"""An integer of a condition does not fit into 64 bits."""
 
 
 class Search(NamedTuple):
@@ -58,24 +61,12 @@ def iterate(
     search.least[0] = search.largest[0] = ts
     begin(plan, b, root, 0, ts, search)
     while d >= 0:
-        k = search.at[d]
+        k = next_joining(refine, plan, b, root, d, windowed, removes, search)
+        if k == FAILED:
+            return OVERFLOW
         if k == NONE:
             d -= 1
-            continue
-        search.at[d] = b.newer[k]
-        j = plan.steps[root, d, STREAM]
-        if removes and is_out(b, j, k):
-            remove(b, j, bucket_of(b, j, k), k)
-            continue
-        if windowed and not is_in(b, k, search.largest[d] - plan.window, search.least[d] + plan.window):
-            continue
-        search.slots[j] = k
-        joins = check_predicate(refine, plan, b, root, d, k, search)
-        if joins < 0:
-            return OVERFLOW
-        if joins == 0:
-            continue
-        if d < last:
+        elif d < last:
             search.least[d + 1] = min(search.least[d], b.words[TS, k])
             search.largest[d + 1] = max(search.largest[d], b.words[TS, k])
             d += 1
@@ -100,23 +91,52 @@ def begin(plan: Steps, b: Buffers, root: int, d: int, ts: int, search: Search) -
 
 
 @inner
-def is_out(b: Buffers, j: int, k: int) -> bool:
-    """Whether a tuple of stream j is more than the window behind the latest tuples of all other streams."""
-    b.work[REMOVAL] += 1
-    return b.words[TS, k] < b.reach[j]
+def next_joining(
+    refine: Refine, plan: Steps, b: Buffers, root: int, d: int, windowed: bool, removes: bool, search: Search
+) -> int:
+    """Bind the next tuple of step d that joins those bound so far; NONE when there is no other, FAILED on overflow."""
+    j, reach = plan.steps[root, d, STREAM], b.reach[plan.steps[root, d, STREAM]]
+    begin, end = search.largest[d] - plan.window, search.least[d] + plan.window
+    # The first equality is asked here: it decides on most tuples, and what it compares with stays the same.
+    row, wanted = first_equality(plan, b, root, d, search)
+    removal, window, predicate = 0, 0, 0
+    k, found = search.at[d], NONE
+    while k != NONE and found == NONE:
+        ts, following = b.words[TS, k], b.newer[k]
+        removal += removes
+        if removes and ts < reach:
+            remove(b, j, bucket_of(b, j, k), k)
+        else:
+            window += windowed
+            if not windowed or (begin <= ts and ts <= end):
+                predicate += 1
+                if row == NO_ROW or b.words[row, k] == wanted:
+                    joins = check_predicate(refine, plan, b, root, d, k, search)
+                    if joins < 0:
+                        return FAILED
+                    if joins:
+                        found = k
+        k = following
+    search.at[d], search.slots[j] = k, found
+    b.work[REMOVAL] += removal
+    b.work[WINDOW] += window
+    b.work[PREDICATE] += predicate
+    return found
 
 
 @inner
-def is_in(b: Buffers, k: int, begin: int, end: int) -> bool:
-    """Whether a tuple is inside a period."""
-    b.work[WINDOW] += 1
-    return begin <= b.words[TS, k] and b.words[TS, k] <= end
+def first_equality(plan: Steps, b: Buffers, root: int, d: int, search: Search) -> tuple[int, int]:
+    """The row of a tuple of step d that must have a value, and the value; or NO_ROW."""
+    step = plan.steps[root, d]
+    if step[CHECK_BEGIN] == step[CHECK_END]:
+        return NO_ROW, 0
+    check = plan.checks[step[CHECK_BEGIN]]
+    return check[0], b.words[check[2], search.slots[check[1]]]
 
 
 @inner
 def check_predicate(refine: Refine, plan: Steps, b: Buffers, root: int, d: int, k: int, search: Search) -> int:
     """1 if a tuple joins those bound so far, 0 if not, or OVERFLOW."""
-    b.work[PREDICATE] += 1
     step = plan.steps[root, d]
     for c in range(step[CHECK_BEGIN], step[CHECK_END]):
         mine = b.words[plan.checks[c, 0], k]
