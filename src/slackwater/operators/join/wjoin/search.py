@@ -96,7 +96,7 @@ def next_joining(
 ) -> int:
     """Bind the next tuple of step d that joins those bound so far; NONE when there is no other, FAILED on overflow."""
     j, reach = plan.steps[root, d, STREAM], b.reach[plan.steps[root, d, STREAM]]
-    begin, end = search.largest[d] - plan.window, search.least[d] + plan.window
+    earliest, latest = search.largest[d] - plan.window, search.least[d] + plan.window
     # The first equality is asked here: it decides on most tuples, and what it compares with stays the same.
     row, wanted = first_equality(plan, b, root, d, search)
     removal, window, predicate = 0, 0, 0
@@ -108,7 +108,7 @@ def next_joining(
             remove(b, j, bucket_of(b, j, k), k)
         else:
             window += windowed
-            if not windowed or (begin <= ts and ts <= end):
+            if not windowed or (earliest <= ts and ts <= latest):
                 predicate += 1
                 if row == NO_ROW or b.words[row, k] == wanted:
                     joins = check_predicate(refine, plan, b, root, d, k, search)
