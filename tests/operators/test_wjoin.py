@@ -22,7 +22,7 @@ from slackwater.operators.join.wjoin.spec import ALGORITHMS, by_algorithm
 from slackwater.testing.oracle_release import Released, SlackRule, Tuple, oracle_tuple_release
 from slackwater.testing.oracle_wjoin import SlowWJoin
 from slackwater.testing.oracles import oracle_join, oracle_join_processing
-from slackwater.testing.traces import cuttings, traces
+from slackwater.testing.traces import cuttings, seeded_trace, traces
 
 K = FIRST_COLUMN
 each_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -95,6 +95,23 @@ def test_results_and_comparisons_are_those_of_the_pseudo_code_however_runs_are_c
     assert Counter(found) == Counter(slow.results)
     assert comparisons == slow.comparisons
     assert [ts for ts, _ in found] == sorted(ts for ts, _ in found)
+
+
+@each_algorithm
+@pytest.mark.parametrize("streams", [2, 3, 4])
+def test_late_tuples_stand_in_their_place(algorithm, streams):
+    """Long enough for late tuples to be overtaken by the window before those that came ahead of them."""
+    spec = by_algorithm(equi_join(streams, 9), algorithm, buckets=4, clean_every=15)
+    tuples_of_all = {2: 200, 3: 150, 4: 100}[streams]
+    batch = seeded_trace(
+        streams, streams, (Kind.INT,), tuples_of_all, largest_delay=12, longest_step=1, keys=streams - 1
+    )
+    released = oracle_tuple_release(batch, streams, SlackRule(0))
+    assert sum(step.late and step.tuple.ts >= step.met - 9 for step in released) > 10
+    found, comparisons, slow = processed(spec, [(released, BEFORE_ALL)])
+    assert Counter(found) == Counter(result for result, _ in oracle_join_processing(spec, released))
+    assert len(found) > 100
+    assert comparisons == slow.comparisons
 
 
 @pytest.mark.parametrize("algorithm", ["nested_loop", "hash", "ripple", "xjoin"])
