@@ -23,7 +23,7 @@ def exponential_stream(
     """Event times and values of one stream; where several rates a second are given, they change every 100 tuples.
 
     >>> ts, value = exponential_stream(seed=0, number=0, tuples=1000, rates=[100.0], values=5)
-    >>> 8 < ts[-1] / 1e6 < 12, sorted(set(value.tolist()))
+    >>> bool(8 < ts[-1] / 1e6 < 12), sorted(set(value.tolist()))
     (True, [0, 1, 2, 3, 4])
     """
     turn = np.arange(tuples) // SWITCHED_EVERY % len(rates)
