@@ -71,7 +71,8 @@ def by_algorithm(join: WindowJoin, algorithm: str, **settings: Any) -> WJoin:
         raise UsageError(f"option join = '{algorithm}': there is {', '.join(OFFERED)}")
     if join.streams < 2:
         raise UsageError(f"option join = '{algorithm}' is for joins of two streams or more")
-    if len(set(join.windows)) > 1:
+    # Windows between pairs of streams, where a join has them, are not one window for all either.
+    if len(set(join.windows)) > 1 or getattr(join, "graph", None) is not None:
         raise UsageError(
             f"option join = '{algorithm}' needs one window for all streams; these have different ones. Leave it out"
         )
