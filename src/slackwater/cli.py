@@ -199,7 +199,7 @@ def explain(
 
 @app.command()
 def workload(
-    name: Annotated[str, typer.Argument(help="dsyn3, dsyn4, soccer, velocity1, velocity2 or plugs.")],
+    name: Annotated[str, typer.Argument(help="dsyn3, dsyn4, soccer, velocity1, velocity2, plugs or stores.")],
     out: Annotated[Path, typer.Option("--out", help="Folder for the streams and the query.")],
     seed: Seed = 0,
     minutes: Annotated[float | None, typer.Option("--minutes", help="Shorter or longer than published.")] = None,

@@ -11,6 +11,7 @@ from slackwater.model.errors import UsageError
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import JoinTree
+from slackwater.operators.join.wjoin.spec import WJoin
 from slackwater.plan.explain import explain
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
@@ -128,6 +129,37 @@ def test_explain_says_how_a_tree_is_built_and_what_each_node_asks() -> None:
     ],
 )
 def test_a_shape_that_is_not_there_is_refused(query: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        planned(query)
+
+
+ONE_WINDOW = "SELECT a.w AS aw FROM a [5 SEC], b [5 SEC] WHERE a.k = b.k"
+
+
+@pytest.mark.parametrize(
+    ("join", "words"), [("hash", "HW-join"), ("nested_loop", "NLW-join"), ("merge", "no window is asked for")]
+)
+def test_a_join_goes_by_an_algorithm_of_the_report_where_that_is_asked_for(join: str, words: str) -> None:
+    made = planned(f"{ONE_WINDOW} OPTIONS (join = '{join}')")
+    assert isinstance(made.operator, WJoin)
+    assert made.operator.algorithm == join
+    assert words in explain(made)
+    assert "where a.k = b.k" in explain(made)
+    assert not isinstance(planned(ONE_WINDOW).operator, WJoin)
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        (f"{ONE_WINDOW} OPTIONS (join = 'ripple')", "there is hash, nested_loop, merge"),
+        (f"{ONE_WINDOW} OPTIONS (join = 'merge', shape = 'binary')", "multiway"),
+        (f"{THREE} OPTIONS (join = 'merge')", "one window for all streams"),
+        ("SELECT a.w FROM a [5 SEC], b [5 SEC] WHERE a.x < b.x OPTIONS (join = hash)", "equal in all streams"),
+        ("SELECT k FROM a OPTIONS (join = 'nested_loop')", "two streams or more"),
+        ("SELECT COUNT(*) AS n FROM a [5 SEC] OPTIONS (join = 'hash')", "for joins alone"),
+    ],
+)
+def test_an_algorithm_that_does_not_apply_is_refused(query: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         planned(query)
 

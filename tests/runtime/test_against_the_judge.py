@@ -20,6 +20,8 @@ QUERIES = {
         WHERE a.k = b.k AND b.name = c.name AND a.x <= c.x""",
     "four in a chain": """SELECT a.k AS k, d.x AS dx FROM a [400 MS], b [300 MS], c [200 MS], a AS d [500 MS]
         WHERE a.k = b.k AND b.name = c.name AND c.k + 1 = d.k + 1 AND a.x <= d.x""",
+    "three in one window": """SELECT a.k AS k, c.x AS cx FROM a [300 MS], b [300 MS], c [300 MS]
+        WHERE a.name = b.name AND b.name = c.name AND a.x <= c.x""",
     "with itself": "SELECT l.k AS lk, r.k AS rk FROM a AS l [200 MS], a AS r [300 MS] WHERE l.x = r.x",
     "windows between pairs": """SELECT x.k AS k FROM a AS x, b AS y, c AS z
         WINDOW (x, y) = 300 MS AND WINDOW (y, z) = 150 MS WHERE x.k = y.k AND y.k = z.k""",
@@ -54,7 +56,11 @@ ROW = st.tuples(
 @pytest.mark.local_only("hundreds of examples, tuple release among them; tests/spark/test_replay.py has a few")
 @pytest.mark.parametrize(
     ("name", "options"),
-    [*((name, "") for name in QUERIES), *((name, "OPTIONS (shape = 'binary')") for name in TREES)],
+    [
+        *((name, "") for name in QUERIES),
+        *((name, "OPTIONS (shape = 'binary')") for name in TREES),
+        *(("three in one window", f"OPTIONS (join = '{join}')") for join in ("hash", "nested_loop", "merge")),
+    ],
 )
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(

@@ -9,6 +9,7 @@ from slackwater.model.errors import UsageError
 from slackwater.workloads import EPOCH_MS, WORKLOADS, write
 
 SMALL = {"dsyn3": {"minutes": 0.1}, "dsyn4": {"minutes": 0.1}, "soccer": {"minutes": 0.5}, "plugs": {"minutes": 0.05}}
+SMALL["stores"] = {"minutes": 30.0}
 
 
 def make(name, seed=0):

@@ -24,6 +24,7 @@ NAMES = {
     "slack_ms": "slack ms", "phi": "Φ", "phi99": "Φ(.99)", "recall_min": "least recall", "wrong": "wrong sums",
     "least_error": "least error", "largest_error": "largest error", "adaptation_ms": "ms each",
     "adaptation_ms_p50": "median ms", "adaptation_ms_p99": "p99 ms", "adaptation_share": "share of run",
+    "service_us": "µs a tuple", "comparisons": "comparisons a tuple", "results": "results",
 }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from slackwater.experiments import (
     overhead,
     parameters,
     steady_joins,
+    window_joins,
 )
 from slackwater.experiments.experiment import Experiment
 from slackwater.model.errors import UsageError
@@ -30,6 +31,11 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     overhead.ON_SUMS,
     changes.CHANGES_OF_STREAMS,
     steady_joins.STEADY_JOINS,
+    window_joins.NESTED_LOOPS,
+    window_joins.HASHES,
+    window_joins.BY_STREAMS,
+    window_joins.BY_STORES,
+    window_joins.CHANGING_RATE,
 )
 
 

@@ -48,10 +48,14 @@ class Trial:
     def searched(self) -> bool:
         return self.way == CLAIRVOYANT
 
+    def measured(self) -> Row:
+        """Run the trial."""
+        return _row(self)
+
 
 def measure(trials: Sequence[Trial]) -> list[Row]:
     """Run trials one after the other."""
-    return [_row(trial) for trial in trials]
+    return [trial.measured() for trial in trials]
 
 
 def _row(trial: Trial) -> Row:

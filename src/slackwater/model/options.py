@@ -41,3 +41,6 @@ class Options:
     then the smallest of its parts', so that a part which lags behind is waited for."""
     shape: str = "multiway"
     """How streams are joined: 'multiway', by one operator; 'binary', by a left-deep tree of operators of two inputs."""
+    join: str | None = None
+    """By which algorithm of the W-join report streams are joined: 'hash', 'nested_loop' or 'merge'; None: by the
+    engine, which is none of these."""

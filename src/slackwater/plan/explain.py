@@ -23,8 +23,16 @@ from slackwater.operators.join.probing import (
     ProbePlan,
 )
 from slackwater.operators.join.tree import JoinTree
+from slackwater.operators.join.wjoin.spec import WJoin
 from slackwater.plan.explain_windows import explain_windows
 from slackwater.plan.physical import InputPlan, PhysicalPlan
+
+WAYS = {
+    "nested_loop": "by nested loop (NLW-join): a tuple goes through the other buffers one inside the other, in turn",
+    "hash": "by hash (HW-join): as the nested loop, through the buckets of the tuple's key alone",
+    "merge": "by merge (MW-join): buffers hold one window; a tuple is joined with all of it, no window is asked for",
+}
+"""How the algorithms of the W-join report are told."""
 
 
 @dataclass
@@ -106,11 +114,25 @@ def _join(plan: PhysicalPlan, operator: WindowJoin) -> Line:
         shape = " (multiway: one operator for all)" if operator.streams > 2 else ""
         line = Line(f"window join of {operator.streams} streams: {', '.join(aliases)}{shape}")
     line.under += [_joined(plan), *_windows(plan)]
+    if isinstance(operator, WJoin):
+        line.under += [Line(WAYS[operator.algorithm]), Line(_joined_where(plan, operator))]
+        return line
     probes = operator.probes()
     for root in range(operator.streams if operator.streams > 1 else 0):
         steps = [_step(plan, operator, probes, root, d) for d in range(operator.streams - 1)]
         line.under.append(Line(f"a tuple of {aliases[root]} probes", [Line(step) for step in steps]))
     return line
+
+
+def _joined_where(plan: PhysicalPlan, operator: WindowJoin) -> str:
+    aliases = [one.stream.alias for one in plan.inputs]
+
+    def named(stream: int, row: int) -> str:
+        return f"{aliases[stream]}.{_row_name(plan, stream, row)}"
+
+    asked = [f"{named(e.left, e.left_row)} = {named(e.right, e.right_row)}" for e in operator.equalities]
+    asked += [render(condition, aliases) for condition in operator.conditions]
+    return "where " + " and ".join(asked) if asked else "every combination"
 
 
 def _tree(plan: PhysicalPlan, tree: JoinTree) -> Line:

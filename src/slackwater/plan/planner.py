@@ -14,12 +14,14 @@ from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_
 from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery
 from slackwater.language.bound import Output as SelectItem
 from slackwater.model.errors import UsageError
+from slackwater.model.options import Options
 from slackwater.model.schema import Kind
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.algebra import AggregateSpec
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
 from slackwater.operators.join.tree import JoinTree, left_deep
+from slackwater.operators.join.wjoin.spec import OFFERED, by_algorithm
 from slackwater.plan.layout import InputLayout
 from slackwater.plan.physical import IDENTITY, InputPlan, OutputColumn, PhysicalPlan
 from slackwater.windows.graph import WindowGraph
@@ -78,7 +80,13 @@ def _plan_join(query: JoinQuery, counted: bool) -> PhysicalPlan:
     operator = WindowJoin(windows, tuple(equalities), tuple(conditions), columns, emit, rows, counted, graph)
     outputs = tuple(_join_output(query, item, emitted) for item in selected)
     return PhysicalPlan(
-        query, inputs, _shaped(operator, query.options.shape), outputs, emitted, query.quality, query.options
+        query,
+        inputs,
+        _shaped(_by_algorithm(operator, query.options), query.options.shape),
+        outputs,
+        emitted,
+        query.quality,
+        query.options,
     )
 
 
@@ -88,6 +96,17 @@ def _windows(query: JoinQuery) -> tuple[tuple[int, ...], WindowGraph | None]:
         return tuple(stream.range or 0 for stream in query.streams), None
     graph = WindowGraph(len(query.streams), query.bounds)
     return graph.windows, None if graph.plain else graph
+
+
+def _by_algorithm(join: WindowJoin, options: Options) -> WindowJoin:
+    """The join by the engine, or by the algorithm that is asked for."""
+    if options.join is None:
+        return join
+    if options.join not in OFFERED:
+        raise UsageError(f"option join = '{options.join}': there is {', '.join(OFFERED)}")
+    if options.shape != MULTIWAY:
+        raise UsageError(f"option join = '{options.join}' is for shape = '{MULTIWAY}' alone")
+    return by_algorithm(join, options.join)
 
 
 def _shaped(join: WindowJoin, shape: str) -> WindowJoin | JoinTree:
@@ -132,6 +151,8 @@ def _join_output(query: JoinQuery, item: SelectItem, emitted: tuple[tuple[int, s
 def _plan_aggregate(query: AggregateQuery, identities: bool) -> PhysicalPlan:
     if query.options.shape != MULTIWAY:
         raise UsageError("option shape is for joins alone")
+    if query.options.join is not None:
+        raise UsageError("option join is for joins alone")
     layout = InputLayout(query.stream, 0)
     keys = tuple(layout.value(key.expr, "group key") for key in query.keys)
     specs = []

@@ -23,6 +23,7 @@ from slackwater.operators.algebra import AggregateSpec
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
 from slackwater.operators.join.tree import left_deep
+from slackwater.operators.join.wjoin.spec import ALGORITHMS, by_algorithm
 from slackwater.operators.pipeline import OperatorSpec
 from slackwater.windows.graph import WindowGraph
 
@@ -129,8 +130,20 @@ def _joins() -> Iterator[Example]:
         yield Example(f"{name}, counted", replace(spec, counted=True, emit=()))
         if spec.streams > 1 and name in IN_TREES:
             yield Example(f"{name}, as a tree", left_deep(spec))
+    yield from _by_algorithms(joins["equi-join"], joins["three-way, one class"], _join((4, 4), conditions=(near,)))
     for name in ("three-way chain", "four-way star"):
         yield Example(f"{name}, as a tree, counted", left_deep(replace(joins[name], counted=True, emit=())))
+
+
+def _by_algorithms(two: WindowJoin, three: WindowJoin, theta: WindowJoin) -> Iterator[Example]:
+    """Joins with one window for all streams, by every algorithm; few buckets, so that keys meet in them."""
+    for algorithm in ALGORITHMS:
+        yield Example(f"three-way, by {algorithm}", by_algorithm(three, algorithm, buckets=4, clean_every=40))
+    yield Example("equi-join, by hash", by_algorithm(two, "hash", buckets=2))
+    counted = replace(two, counted=True, emit=())
+    yield Example("equi-join, by merge, counted", by_algorithm(counted, "merge"))
+    for algorithm in ("nested_loop", "merge"):
+        yield Example(f"theta join, by {algorithm}", by_algorithm(theta, algorithm))
 
 
 EXAMPLES: tuple[Example, ...] = (

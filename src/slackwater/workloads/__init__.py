@@ -10,9 +10,11 @@ from functools import partial
 
 from slackwater.workloads.disorder import Delays
 from slackwater.workloads.dsyn import dsyn3, dsyn4
+from slackwater.workloads.exponential import exponential_stream
 from slackwater.workloads.plugs import smart_plugs
 from slackwater.workloads.soccer import positions, velocities
 from slackwater.workloads.statistics import DisorderStatistics, disorder_statistics
+from slackwater.workloads.stores import store_sales
 from slackwater.workloads.uniform import uniform_stream
 from slackwater.workloads.workload import EPOCH_MS, Workload, write
 
@@ -23,6 +25,7 @@ WORKLOADS: dict[str, Callable[..., Workload]] = {
     "velocity1": partial(velocities, 1),
     "velocity2": partial(velocities, 2),
     "plugs": smart_plugs,
+    "stores": store_sales,
 }
 """Every workload by name; each factory takes `seed`, and all but the velocities take `minutes`."""
 
@@ -35,8 +38,10 @@ __all__ = [
     "disorder_statistics",
     "dsyn3",
     "dsyn4",
+    "exponential_stream",
     "positions",
     "smart_plugs",
+    "store_sales",
     "uniform_stream",
     "velocities",
     "write",

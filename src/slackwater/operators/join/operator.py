@@ -165,6 +165,10 @@ class JoinOperator:
             made = np.flatnonzero(counts[begin_at:begin]) + begin_at
             if len(made):
                 yield self._output(run, made, counts[made], out[:, :n])
+        self._took_in(run, words)
+
+    def _took_in(self, run: Run, words: Words) -> None:
+        """A run has been processed: its tuples are to be persisted."""
         self._frontier = max(self._frontier, run.frontier)
         if len(run):
             self._fresh.append((int(run.ts.max()), run.stream, words))
@@ -177,8 +181,15 @@ class JoinOperator:
         ts = run.ts[made]
         if self.spec.counted:
             return Output(ts, (), made, counts, int(counts.sum()))
-        columns = tuple(self._store.words[row, slots[stream]] for stream, row in self.spec.emit)
+        columns = tuple(self._words[row, slots[stream]] for stream, row in self.spec.emit)
         return Output(np.repeat(ts, counts), columns, np.repeat(made, counts), None, slots.shape[1])
+
+    @property
+    def _words(self) -> Words:
+        return self._store.words
+
+    def _put_back(self, stream: int, words: Words) -> None:
+        self._store.put_back(stream, words, self._horizons())
 
     def _horizons(self) -> Words:
         """What lies before its stream's horizon cannot be joined any more."""
@@ -225,6 +236,6 @@ class JoinOperator:
             words = np.stack([columns[f"w{r}"] for r in range(self.spec.rows)])
             self._epoch = max(self._epoch, epoch + 1)
             self._chunks[key] = (stream, int(words[TS].max()))
-            self._store.put_back(stream, words, self._horizons())
+            self._put_back(stream, words)
             if self._remembered is not None:
                 self._remembered.put_back(stream, words)

@@ -1,0 +1,68 @@
+"""MW-join: buffers hold one window and no more, so the nested loop over them asks for no period.
+
+The report's Mode 1 sweeps the time axis: it drops tuples until one of every stream is left that lie within a window.
+Mode 2 then admits new tuples up to the end of that window, and joins each with all that is buffered. Behind our
+release both are one step a tuple. Event times of tuples in time never go down, so with a new tuple at T everything
+before T - w has seen its last window and is dropped (Mode 1); what is left of every stream lies in [T - w, T], and
+any two of these are within a window of each other (Mode 2). A stream that has nothing left there has no starting
+tuple: nothing is joined, and the sweep goes on. A late tuple lies before T and enters in its place, so the buffers
+stay sorted and the argument holds for it too.
+
+Invariant: when a tuple at T is joined, every buffer holds exactly the tuples in [T - w, T] that have come.
+
+References: 002 §3.2, Fig. 6.
+"""
+
+from __future__ import annotations
+
+from slackwater.compiled import in_place, inner
+from slackwater.expressions.compile import refine_listed_at
+from slackwater.model.batch import TS, Words
+from slackwater.operators.join.enumerate import FINE
+from slackwater.operators.join.search import Arriving
+from slackwater.operators.join.wjoin.buffers import Buffers, enter, place, remove_old
+from slackwater.operators.join.wjoin.search import Search, iterate
+from slackwater.operators.join.wjoin.steps import Steps
+
+
+@in_place
+def join_run(
+    condition: int,
+    plan: Steps,
+    new: Arriving,
+    begin: int,
+    b: Buffers,
+    search: Search,
+    out: Words,
+    counts: Words,
+) -> tuple[int, int, int]:
+    """Process a run from `begin` on; returns (tuples processed, results written, status)."""
+    refine, n_out = refine_listed_at(condition), 0
+    for i in range(begin, new.words.shape[1]):
+        s, ts = new.stream[i], new.words[TS, i]
+        counts[i] = 0
+        if ts < new.cutoff[i] - plan.window:
+            continue
+        search.slots[s] = place(b, new.words, i)
+        if ts >= new.cutoff[i]:
+            made = 0
+            if locate_starting_tuples(b, s, ts - plan.window):
+                made = iterate(refine, plan, b, s, ts, False, False, search, out, n_out)
+            if made < 0:
+                return i, n_out, made
+            counts[i] = made
+            if not plan.counted:
+                n_out += made
+        enter(b, s)
+    return new.words.shape[1], n_out, FINE
+
+
+@inner
+def locate_starting_tuples(b: Buffers, s: int, horizon: int) -> bool:
+    """Mode 1: drop what no window can reach; tells whether every stream but s has something left."""
+    everywhere = True
+    for j in range(len(b.latest)):
+        remove_old(b, j, 0, horizon)
+        if j != s and b.held[j] == 0:
+            everywhere = False
+    return everywhere

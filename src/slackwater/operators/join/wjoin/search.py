@@ -1,0 +1,150 @@
+"""One iteration of a W-join: a new tuple goes through the buffers of the other streams, one inside the other.
+
+The period of the tuples bound so far is [TSmax - w, TSmin + w]; it shrinks with every tuple bound, and only what lies
+inside is asked for the join predicate. Where buffers hold nothing that is out of the window, no period is asked for.
+
+Invariant: every result has the new tuple in it, so none is made twice.
+
+References: 002 §3.1 and Fig. 2, Fig. 5 (the loop over t_k); §3.2 (Mode 2, without window tests).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from slackwater.compiled import inner
+from slackwater.expressions.lower import MAX_STREAMS
+from slackwater.model.batch import TS, Words
+from slackwater.model.schema import NULL_WORD
+from slackwater.operators.join.enumerate import NO_ROOM, OVERFLOW
+from slackwater.operators.join.wjoin.buffers import PREDICATE, REMOVAL, WINDOW, Buffers, bucket_of, remove
+from slackwater.operators.join.wjoin.steps import CHECK_BEGIN, CHECK_END, COND_BEGIN, COND_END, STREAM, Steps
+from slackwater.operators.records import NONE
+
+Refine = Callable[..., int]
+NO_ROW = -1
+FAILED = -9
+"""An integer of a condition does not fit into 64 bits."""
+
+
+class Search(NamedTuple):
+    """Where an iteration stands: per level, the next tuple to look at and the bounds of the tuples bound so far."""
+
+    at: Words
+    least: Words
+    largest: Words
+    slots: Words
+    """The tuple bound for each stream."""
+    one: Words
+    """Room for the one candidate that a condition is asked about."""
+
+
+def search_space() -> Search:
+    """Room for one iteration."""
+    at, least, largest, slots = np.zeros((4, MAX_STREAMS), np.int64)
+    return Search(at, least, largest, slots, np.zeros(1, np.int64))
+
+
+@inner
+def iterate(
+    refine: Refine, plan: Steps, b: Buffers, root: int, ts: int, windowed: bool, removes: bool,
+    search: Search, out: Words, n_out: int,
+) -> int:  # fmt: skip
+    """All results of the tuple of stream `root` that was placed last; returns how many, or why it stopped.
+
+    `windowed`: test whether a tuple is inside the period. `removes`: remove tuples out of reach on the way.
+    """
+    total, d, last = 0, 0, len(b.latest) - 2
+    search.least[0] = search.largest[0] = ts
+    begin(plan, b, root, 0, ts, search)
+    while d >= 0:
+        k = next_joining(refine, plan, b, root, d, windowed, removes, search)
+        if k == FAILED:
+            return OVERFLOW
+        if k == NONE:
+            d -= 1
+        elif d < last:
+            search.least[d + 1] = min(search.least[d], b.words[TS, k])
+            search.largest[d + 1] = max(search.largest[d], b.words[TS, k])
+            d += 1
+            begin(plan, b, root, d, ts, search)
+        else:
+            if not plan.counted:
+                if n_out + total == out.shape[1]:
+                    return NO_ROOM
+                for s in range(len(b.latest)):
+                    out[s, n_out + total] = search.slots[s]
+            total += 1
+    return total
+
+
+@inner
+def begin(plan: Steps, b: Buffers, root: int, d: int, ts: int, search: Search) -> None:
+    """Stand at the first tuple of the buffer of step d, or of its bucket with the key of the new tuple."""
+    j = plan.steps[root, d, STREAM]
+    bucket = bucket_of(b, root, search.slots[root])
+    b.probed[j, bucket] = max(b.probed[j, bucket], ts)
+    search.at[d] = b.oldest[j, bucket]
+
+
+@inner
+def next_joining(
+    refine: Refine, plan: Steps, b: Buffers, root: int, d: int, windowed: bool, removes: bool, search: Search
+) -> int:
+    """Bind the next tuple of step d that joins those bound so far; NONE when there is no other, FAILED on overflow."""
+    j, reach = plan.steps[root, d, STREAM], b.reach[plan.steps[root, d, STREAM]]
+    earliest, latest = search.largest[d] - plan.window, search.least[d] + plan.window
+    # The first equality is asked here: it decides on most tuples, and what it compares with stays the same.
+    row, wanted = first_equality(plan, b, root, d, search)
+    removal, window, predicate = 0, 0, 0
+    k, found = search.at[d], NONE
+    while k != NONE and found == NONE:
+        ts, following = b.words[TS, k], b.newer[k]
+        removal += removes
+        if removes and ts < reach:
+            remove(b, j, bucket_of(b, j, k), k)
+        else:
+            window += windowed
+            if not windowed or (earliest <= ts and ts <= latest):
+                predicate += 1
+                if row == NO_ROW or b.words[row, k] == wanted:
+                    joins = check_predicate(refine, plan, b, root, d, k, search)
+                    if joins < 0:
+                        return FAILED
+                    if joins:
+                        found = k
+        k = following
+    search.at[d], search.slots[j] = k, found
+    b.work[REMOVAL] += removal
+    b.work[WINDOW] += window
+    b.work[PREDICATE] += predicate
+    return found
+
+
+@inner
+def first_equality(plan: Steps, b: Buffers, root: int, d: int, search: Search) -> tuple[int, int]:
+    """The row of a tuple of step d that must have a value, and the value; or NO_ROW."""
+    step = plan.steps[root, d]
+    if step[CHECK_BEGIN] == step[CHECK_END]:
+        return NO_ROW, 0
+    check = plan.checks[step[CHECK_BEGIN]]
+    return check[0], b.words[check[2], search.slots[check[1]]]
+
+
+@inner
+def check_predicate(refine: Refine, plan: Steps, b: Buffers, root: int, d: int, k: int, search: Search) -> int:
+    """1 if a tuple joins those bound so far, 0 if not, or OVERFLOW."""
+    step = plan.steps[root, d]
+    for c in range(step[CHECK_BEGIN], step[CHECK_END]):
+        mine = b.words[plan.checks[c, 0], k]
+        if mine == NULL_WORD or mine != b.words[plan.checks[c, 2], search.slots[plan.checks[c, 1]]]:
+            return 0
+    for c in range(step[COND_BEGIN], step[COND_END]):
+        search.one[0] = k
+        n = refine(plan.conditions[c], step[STREAM], b.words, b.floats, search.slots, search.one, 1, search.one)
+        if n != 1:
+            return n
+    return 1

@@ -1,0 +1,147 @@
+"""A join by one of the report's algorithms: its spec, and the operator that hosts it.
+
+Invariant: what it answers is what the window join answers. The algorithms differ in the work they do, which is
+counted.
+
+References: 002 §3 and §4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from slackwater.disorder.run import Run
+from slackwater.expressions.tree import streams_of
+from slackwater.model.batch import Words
+from slackwater.model.errors import UsageError
+from slackwater.operators.join.enumerate import NO_ROOM, OVERFLOW
+from slackwater.operators.join.operator import ENOUGH, JoinOperator, WindowJoin
+from slackwater.operators.join.search import Arriving
+from slackwater.operators.join.wjoin import hash as hashed
+from slackwater.operators.join.wjoin import merge, nested_loop, ripple, xjoin
+from slackwater.operators.join.wjoin.buffers import NO_KEY, BufferStore
+from slackwater.operators.join.wjoin.search import search_space
+from slackwater.operators.join.wjoin.steps import key_of_all, plan_steps
+from slackwater.operators.output import Output
+
+
+class Algorithm(NamedTuple):
+    """How runs are joined, whether buffers are hashed, and whether old tuples are removed as soon as they are met."""
+
+    join_run: Callable[..., tuple[int, int, int]]
+    hashed: bool
+    removes: bool
+
+
+ALGORITHMS = {
+    "nested_loop": Algorithm(nested_loop.join_run, hashed=False, removes=True),
+    "hash": Algorithm(hashed.join_run, hashed=True, removes=True),
+    "merge": Algorithm(merge.join_run, hashed=False, removes=True),
+    "ripple": Algorithm(ripple.join_run, hashed=False, removes=False),
+    "xjoin": Algorithm(xjoin.join_run, hashed=True, removes=False),
+}
+OFFERED = ("hash", "nested_loop", "merge")
+"""What a query may ask for; the others are there to be measured against."""
+
+
+@dataclass(frozen=True)
+class WJoin(WindowJoin):
+    """Spec of a join with one window for all streams, by an algorithm of the report."""
+
+    algorithm: str = "nested_loop"
+    buckets: int = 4096
+    """Of the hash algorithms, for each stream; a power of two."""
+    clean_every: int = 10_000
+    """Tuples between two cleanings of ripple join and XJoin."""
+
+    def build(self, encode_text: Callable[[str], int] = lambda text: 0) -> WJoinOperator:
+        return WJoinOperator(self, encode_text)
+
+
+def by_algorithm(join: WindowJoin, algorithm: str, **settings: Any) -> WJoin:
+    """The same join by an algorithm of the report; refused where that does not apply.
+
+    >>> by_algorithm(WindowJoin((5, 5), (), (), (), (), 2), "merge").algorithm
+    'merge'
+    """
+    if algorithm not in ALGORITHMS:
+        raise UsageError(f"option join = '{algorithm}': there is {', '.join(OFFERED)}")
+    if join.streams < 2:
+        raise UsageError(f"option join = '{algorithm}' is for joins of two streams or more")
+    # Windows between pairs of streams, where a join has them, are not one window for all either.
+    if len(set(join.windows)) > 1 or join.graph is not None:
+        raise UsageError(
+            f"option join = '{algorithm}' needs one window for all streams; these have different ones. Leave it out"
+        )
+    if ALGORITHMS[algorithm].hashed and key_of_all(join.streams, join.equalities) is None:
+        raise UsageError(
+            f"option join = '{algorithm}' needs a key that is equal in all streams, such as a.k = b.k AND b.k = c.k;"
+            " 'nested_loop' and 'merge' do without"
+        )
+    same = {field.name: getattr(join, field.name) for field in fields(WindowJoin)}
+    return WJoin(**same, algorithm=algorithm, **settings)
+
+
+class WJoinOperator(JoinOperator):
+    """The mutable half of `WJoin`."""
+
+    def __init__(self, spec: WJoin, encode_text: Callable[[str], int]) -> None:
+        super().__init__(spec, encode_text)
+        self._algorithm = ALGORITHMS[spec.algorithm]
+        window = spec.windows[0]
+        reads = tuple(streams_of(condition) for condition in spec.conditions)
+        self._steps = plan_steps(spec.streams, spec.equalities, reads, window, spec.counted, spec.clean_every)
+        keys = key_of_all(spec.streams, spec.equalities) if self._algorithm.hashed else None
+        self._buffers = BufferStore(
+            keys or (NO_KEY,) * spec.streams,
+            spec.rows,
+            window,
+            spec.buckets if self._algorithm.hashed else 1,
+            self._algorithm.removes,
+        )
+
+    def process(self, run: Run, ordered: bool) -> Iterator[Output]:
+        """Take in a run; yield its results."""
+        store, spec = self._buffers, self.spec
+        store.make_room(len(run))
+        counts = np.zeros(len(run), np.int64)
+        words = np.ascontiguousarray(run.words)
+        new, search = Arriving(run.stream, words, run.cutoff), search_space()
+        begin, room = 0, 1 if spec.counted else ENOUGH
+        while begin < len(run):
+            out = np.empty((spec.streams, room), np.int64)
+            begin_at = begin
+            begin, n, status = self._algorithm.join_run(
+                self._condition.addresses[1], self._steps, new, begin, store.buffers, search, out, counts
+            )
+            if status == OVERFLOW:
+                raise self._condition.failure()
+            if status == NO_ROOM:
+                store.take_back()
+                room *= 4 if n == 0 else 1
+            made = np.flatnonzero(counts[begin_at:begin]) + begin_at
+            if len(made):
+                yield self._output(run, made, counts[made], out[:, :n])
+        store.promise(run.frontier)
+        self._took_in(run, words)
+
+    @property
+    def _words(self) -> Words:
+        return self._buffers.buffers.words
+
+    def _put_back(self, stream: int, words: Words) -> None:
+        self._buffers.put_back(stream, words)
+
+    @property
+    def retained(self) -> int:
+        """Tuples in the buffers."""
+        return self._buffers.held
+
+    @property
+    def comparisons(self) -> int:
+        """Comparisons of event times and of values so far."""
+        return self._buffers.comparisons

@@ -1,0 +1,97 @@
+"""In which order a new tuple goes through the other streams, and what is asked of a tuple there.
+
+The order is that of FROM, beginning behind the tuple's own stream: B is followed by C, D, E and A. Equalities are
+closed into classes, so a tuple is compared with the first bound stream of each class that it is in; a residual
+condition is asked as soon as all its streams are bound.
+
+Invariant: every class and every condition is applied on the way to a result.
+
+References: 002 §3.1 and Fig. 2.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from slackwater.model.batch import Words
+from slackwater.operators.join.probing import Equality, classes_of
+
+# Columns of a step.
+STREAM, CHECK_BEGIN, CHECK_END, COND_BEGIN, COND_END = range(5)
+
+
+class Steps(NamedTuple):
+    """Steps by arriving stream (shape (streams, streams - 1, 5)), and what they refer to."""
+
+    steps: Words
+    checks: Words
+    """(row of the tuple looked at, bound stream, its row) triples."""
+    conditions: Words
+    window: int
+    counted: bool
+    clean_every: int
+
+
+def plan_steps(
+    streams: int,
+    equalities: tuple[Equality, ...],
+    conditions: tuple[frozenset[int], ...],
+    window: int,
+    counted: bool,
+    clean_every: int,
+) -> Steps:
+    """The steps of every arriving stream; `conditions` names the streams that each residual condition reads.
+
+    >>> on_k = Equality(0, 2, 1, 2), Equality(1, 2, 2, 2)
+    >>> plan_steps(3, on_k, (), 5, False, 0).steps[1, :, STREAM].tolist()
+    [2, 0]
+    """
+    classes = classes_of(equalities)
+    lines: list[list[list[int]]] = []
+    checks: list[tuple[int, int, int]] = []
+    order: list[int] = []
+    for root in range(streams):
+        bound = [root]
+        lines.append([])
+        for step in range(1, streams):
+            stream = (root + step) % streams
+            line = [stream, len(checks), 0, len(order), 0]
+            for members in classes:
+                checks += _checks(members, stream, bound)
+            line[CHECK_END] = len(checks)
+            reached = {*bound, stream}
+            order += [c for c, reads in enumerate(conditions) if stream in reads and reads <= reached]
+            line[COND_END] = len(order)
+            lines[root].append(line)
+            bound.append(stream)
+    return Steps(
+        np.array(lines, np.int64).reshape(streams, streams - 1, 5),
+        np.array(checks, np.int64).reshape(-1, 3),
+        np.array(order, np.int64),
+        window,
+        counted,
+        clean_every,
+    )
+
+
+def _checks(members: set[tuple[int, int]], stream: int, bound: list[int]) -> list[tuple[int, int, int]]:
+    """What a class asks of a tuple: to agree with the first stream of the class that is bound, in all their rows."""
+    first = next((s for s in bound if any(s == other for other, _ in members)), None)
+    own = sorted(row for s, row in members if s == stream)
+    return [(row, s, there) for row in own for s, there in sorted(members) if s == first]
+
+
+def key_of_all(streams: int, equalities: tuple[Equality, ...]) -> tuple[int, ...] | None:
+    """A row of every stream such that all of them are equal in a result; None where there is no such key.
+
+    >>> key_of_all(3, (Equality(0, 2, 1, 3), Equality(1, 3, 2, 4)))
+    (2, 3, 4)
+    >>> key_of_all(3, (Equality(0, 2, 1, 3), Equality(1, 2, 2, 4)))
+    """
+    for members in classes_of(equalities):
+        rows = dict(sorted(members, reverse=True))
+        if len(rows) == streams:
+            return tuple(rows[s] for s in range(streams))
+    return None

@@ -1,0 +1,61 @@
+"""What the experiments on the W-join report measure, and how they judge it."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from slackwater.experiments import window_join_work, window_joins
+from slackwater.experiments.experiment import Scale
+from slackwater.experiments.stages import Stage
+from slackwater.experiments.sweep import Row, measure
+from slackwater.experiments.window_join_work import ENGINE, IN_ORDER, IN_TURN, WorkTrial
+
+
+def rows_of(workload: str, taken: str, ways: Sequence[str], streams: int = 3) -> dict[str, Row]:
+    stage = Stage(workload, seed=2, minutes=30.0, change=taken)
+    trials = [WorkTrial(stage, way, parameter="streams", value=float(streams), tuples=4000) for way in ways]
+    return {row["way"]: row for row in measure(trials)}
+
+
+@pytest.mark.parametrize("workload", ["stores", *window_join_work.RATES])
+def test_all_joins_make_the_same_results_and_do_different_work_for_it(workload: str) -> None:
+    ways = ("nested_loop", "merge", "hash", "ripple", "xjoin", ENGINE)
+    rows = rows_of(workload, IN_ORDER, ways)
+    assert len({row["results"] for row in rows.values()}) == 1
+    assert rows["merge"]["results"] > 0
+    assert rows["hash"]["comparisons"] < rows["merge"]["comparisons"] < rows["nested_loop"]["comparisons"]
+    assert "comparisons" not in rows[ENGINE]
+    assert all(row["service_us"] > 0 for row in rows.values())
+
+
+def test_streams_of_different_rates_taken_in_turn_cost_the_nested_loop_far_more_than_the_merge() -> None:
+    in_turn = rows_of("variable rates", IN_TURN, ("nested_loop", "merge", "hash"))
+    in_order = rows_of("variable rates", IN_ORDER, ("nested_loop", "merge"))
+    assert in_turn["nested_loop"]["results"] == in_turn["hash"]["results"] >= in_turn["merge"]["results"] > 0
+    assert in_turn["nested_loop"]["comparisons"] > in_order["nested_loop"]["comparisons"]
+    assert in_turn["merge"]["comparisons"] < in_order["merge"]["comparisons"]
+
+
+def test_the_merge_join_never_sees_a_tuple_ahead_of_the_slowest_stream() -> None:
+    stage = Stage("variable rates", seed=1, change=IN_TURN)
+    runs = list(window_join_work._runs(stage, 3, 5000, by_event_time=True))
+    ts = [int(t) for run in runs for t in run.ts]
+    assert ts == sorted(ts)
+    assert all(run.ts.max() <= run.frontier for run in runs)
+    assert 0 < len(ts) < 5000
+
+
+def test_a_finding_that_does_not_show_is_told() -> None:
+    base: Row = {"workload": "stores", "change": IN_ORDER, "value": 2.0, "seed": 0, "offered": True}
+    rows = [
+        base | {"way": way, "comparisons": cost, "service_us": cost}
+        for way, cost in (("ripple", 12.0), ("nested_loop", 10.0), ("merge", 2.5))
+    ]
+    held = [claim.holds for claim in window_joins.nested_loop_claims(rows)]
+    assert held == [True, True, False, False]
+    assert [claim.holds for claim in window_joins.hash_claims(rows)] == [None, None]
+
+
+def test_the_engine_is_never_asked_for_streams_that_are_not_in_order() -> None:
+    trials = window_joins.BY_STREAMS.trials(Scale())
+    assert {trial.stage.change for trial in trials if trial.way == ENGINE} == {IN_ORDER}
