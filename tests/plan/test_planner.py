@@ -154,6 +154,14 @@ def test_a_join_goes_by_an_algorithm_of_the_report_where_that_is_asked_for(join:
         (f"{ONE_WINDOW} OPTIONS (join = 'ripple')", "there is hash, nested_loop, merge"),
         (f"{ONE_WINDOW} OPTIONS (join = 'merge', shape = 'binary')", "multiway"),
         (f"{THREE} OPTIONS (join = 'merge')", "one window for all streams"),
+        (
+            "SELECT a.w FROM a, b WHERE a.k = b.k PATH a -> b WITHIN (5 SEC) OPTIONS (join = 'merge')",
+            "one window for all",
+        ),
+        (
+            "SELECT a.w FROM a, b WHERE a.k = b.k PATH a <-> b WITHIN (5 SEC) OPTIONS (join = 'merge')",
+            "one window for all",
+        ),
         ("SELECT a.w FROM a [5 SEC], b [5 SEC] WHERE a.x < b.x OPTIONS (join = hash)", "equal in all streams"),
         ("SELECT k FROM a OPTIONS (join = 'nested_loop')", "two streams or more"),
         ("SELECT COUNT(*) AS n FROM a [5 SEC] OPTIONS (join = 'hash')", "for joins alone"),
