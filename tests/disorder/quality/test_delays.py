@@ -22,28 +22,22 @@ def absorb_in_pieces(seen, arrivals, piece):
         seen.absorb(*(column[i : i + piece] for column in arrivals))
 
 
-def told(delay, score):
-    bin = -(-delay // G)
-    return float(bin) if score == "delay" else float(np.log2(1.0 + bin))
-
-
 @given(
     seed=st.integers(0, 2**32),
     streams=st.integers(1, 3),
-    score=st.sampled_from(["delay", "logarithm"]),
     most=st.sampled_from([100, 2**20]),
     piece=st.sampled_from([1, 33, 1000]),
 )
-def test_the_histogram_is_of_the_newest_delays_as_many_as_adwin_says(seed, streams, score, most, piece):
+def test_the_histogram_is_of_the_newest_delays_as_many_as_adwin_says(seed, streams, most, piece):
     calm, rough = batch(seed, 300, streams), batch(seed + 1, 300, streams, scale=60.0)
     arrivals = [np.concatenate(columns) for columns in zip(calm, rough, calm, strict=True)]
-    seen = DelayHistogram(G, streams, score=score, most_values=most)
+    seen = DelayHistogram(G, streams, most_values=most)
     absorb_in_pieces(seen, arrivals, piece)
     for s in range(streams):
         delays = arrivals[2][arrivals[0] == s].tolist()
         oracle = OracleAdwin(most=most)
         for delay in delays:
-            oracle.add(told(delay, score))
+            oracle.add(float(-(-delay // G)))
         bins = [-(-delay // G) for delay in delays[len(delays) - oracle.width :]]
         assert seen.totals[s] == oracle.width
         assert seen.counts(s).tolist() == np.bincount(bins).tolist()
@@ -67,7 +61,7 @@ def test_a_delay_beyond_the_last_bin_counts_as_one_of_it_and_is_still_the_larges
 
 
 def test_the_largest_bin_falls_when_its_delay_leaves_the_window():
-    seen = DelayHistogram(G, 1, score="logarithm", most_values=64)
+    seen = DelayHistogram(G, 1, most_values=64)
     seen.absorb(np.zeros(1, np.int64), np.zeros(1, np.int64), np.array([5000]))
     assert seen.largest.tolist() == [500]
     seen.absorb(np.zeros(100, np.int64), np.arange(100), np.zeros(100, np.int64))

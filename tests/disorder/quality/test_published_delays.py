@@ -80,3 +80,12 @@ def test_bursts_are_remembered_that_adwin_forgets_when_it_is_told_plain_delays()
     shares = absorbed(DelaysAsShares(G, 1, MOST), delays.tolist())
     assert plain.totals[0] < 1000 < 3000 < shares.totals[0]
     assert plain.largest[0] < 10 < shares.largest[0] == 2000
+
+
+def test_a_lasting_change_is_still_seen():
+    random = np.random.default_rng(2)
+    seen = DelaysAsShares(G, 1, 2**17)
+    for most in (1000, 100):
+        absorbed(seen, random.integers(0, most, 20_000).tolist())
+    assert seen.totals[0] <= 21_000
+    assert seen.counts(0)[11:].sum() < 0.05 * seen.totals[0]

@@ -5,9 +5,7 @@ Invariant: a stream's histogram counts its newest delays, as many as its own ADW
 dg covers exactly the bins up to d.
 
 ADWIN compares means. Of delays themselves, a few huge ones move a mean so far that on heavy-tailed streams it sees
-changes where there are none, and the window stays too short to know the tail. So it can be told the logarithm of the
-bin in place of the bin: then a shift of all delays by a factor shows within some hundred tuples, and a straggler does
-not. Either way the histogram is of the delays.
+changes where there are none, and the window stays too short to know the tail; `DelaysAsShares` is told otherwise.
 
 References: 004 §3.4.1 (coarse-grained delay, R_stat, K_sync); [BG07].
 """
@@ -16,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +24,6 @@ from slackwater.disorder.quality.delay_state import MARK, absorb, fresh, kept, w
 from slackwater.model.batch import Floats, Words
 
 Arrays = Mapping[str, npt.NDArray[Any]]
-Score = Literal["delay", "logarithm"]
 
 MOST_VALUES = 2**20
 MOST_BINS = 2**16
@@ -48,15 +45,14 @@ class DelayHistogram:
         granularity: int,
         streams: int,
         delta: float = DELTA,
-        score: Score = "delay",
         most_values: int = MOST_VALUES,
         most_bins: int = MOST_BINS,
     ) -> None:
         self.granularity = granularity
         self._delta = delta
         self._most = most_values
-        bins = np.arange(most_bins + 1, dtype=np.float64)
-        self._scores = bins if score == "delay" else np.log2(1.0 + bins)
+        self._scores = np.arange(most_bins + 1, dtype=np.float64)
+        """What ADWIN is told for each bin."""
         self._delays, self._adwins = fresh(streams)
         self._skews: list[deque[tuple[int, int]]] = [deque() for _ in range(streams)]
         self._skew_sums = [0] * streams

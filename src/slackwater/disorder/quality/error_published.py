@@ -26,15 +26,15 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.disorder.controllers import Arrived, Measured
-from slackwater.disorder.quality.coverage_delays import RecentDelays
 from slackwater.disorder.quality.coverage_model import Calibration, coverages, smallest_slack
 from slackwater.disorder.quality.error_steady import EXACT, under
 from slackwater.disorder.quality.error_threshold import Thresholds
 from slackwater.disorder.quality.error_windows import Watched, WindowLosses
 from slackwater.disorder.quality.needed_slack import edge_of, least_bin, no_weights, note_needs
 from slackwater.disorder.quality.pd import FOR_AGGREGATES, PdController
+from slackwater.disorder.quality.published_delays import DelaysAsShares
 from slackwater.disorder.run import Run
-from slackwater.model.batch import Floats
+from slackwater.model.batch import TS, Floats
 from slackwater.model.measured import MeasuredQuality
 from slackwater.model.options import Options
 from slackwater.model.quality import RelativeError
@@ -42,6 +42,10 @@ from slackwater.model.time import BEFORE_ALL, SECOND
 
 WARM_UP = SECOND
 """L_warmup; the documents leave its length open. What is let out meanwhile is let out without slack."""
+
+
+MOST_DELAYS = 2**17
+"""Delays that the model remembers: minutes of a fast stream, and few enough to be persisted."""
 
 
 class PublishedError:
@@ -130,14 +134,14 @@ class ModelError(PublishedError):
 
     def __init__(self, target: RelativeError, options: Options) -> None:
         super().__init__(target, options)
-        self._delays = RecentDelays(options.granularity)
+        self._delays = DelaysAsShares(options.granularity, 1, MOST_DELAYS)
         self._calibration = Calibration()
         self._estimated: deque[tuple[int, float]] = deque()
         """From which window on, and which coverage the model expected, uncorrected."""
 
     def learn(self, arrived: Arrived) -> None:
         super().learn(arrived)
-        self._delays.absorb(arrived.behind)
+        self._delays.absorb(arrived.stream, arrived.words[TS], arrived.behind)
 
     def _choose(self, window: int, coverage: float | None, frontier: int, measured: Measured) -> None:
         options = self._options
@@ -145,7 +149,9 @@ class ModelError(PublishedError):
             self._estimated.popleft()
         if coverage is not None and self._estimated and self._estimated[0][0] <= window:
             self._calibration.note(self._estimated[0][1], coverage)
-        modelled = coverages(self._delays.counts, self._losses.watch.range, options.basic_window, options.granularity)
+        modelled = coverages(
+            self._delays.counts(0), self._losses.watch.range, options.basic_window, options.granularity
+        )
         # Tuples later than M are not in a measurement yet: it may say that more is missing, never that less is.
         corrected = np.minimum(modelled, self._calibration.apply(modelled))
         self.slack = smallest_slack(corrected, self._thresholds.strictest, options.granularity)

@@ -4,7 +4,7 @@ For every stretch of the recent past it keeps a curve: the share of results that
 model of the papers and the delays of that very stretch. Every interval L it takes the least slack that keeps both:
 
     in 97 % of the periods that ended in the past:       c loss(k) <= (1 - m) (1 - target)
-    in most of the last five stretches:                  c loss(k) <= (1 - m) (1 - target)
+    in two at least of the last five stretches:          c loss(k) <= (1 - m) (1 - target)
 
 - The first is the promise itself, asked of the past: recall over a period, met in nearly all periods. How much losses
   scatter, and whether they come evenly or in bursts, is in the periods; nothing is assumed about it. Older periods
