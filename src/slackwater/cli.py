@@ -24,7 +24,7 @@ app = typer.Typer(
 )
 INTERRUPTED = 130
 
-Query = Annotated[Path, typer.Argument(help="A file with the query.", show_default=False)]
+Query = Annotated[str, typer.Argument(help="A file with the query, or its text.", show_default=False)]
 Streams = Annotated[
     list[str],
     typer.Option("--stream", help="NAME=FILE.parquet[?column=value&...], once per stream. Rows are in arrival order."),

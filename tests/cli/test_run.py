@@ -30,6 +30,12 @@ def two(parquet: Written) -> list[str]:
     return ["--stream", f"a={a}", "--stream", f"b={b}"]
 
 
+def test_a_query_may_be_given_as_text(command: Command, query: Query, two: list[str], tmp_path: Path) -> None:
+    for name, given in (("file", query(JOIN)), ("text", JOIN.strip())):
+        assert command("run", given, *two, "--out", tmp_path / name).code == 0
+    assert rows(tmp_path / "text" / "results") == rows(tmp_path / "file" / "results")
+
+
 def test_a_join_writes_the_select_list_and_the_timestamp(
     command: Command, query: Query, two: list[str], tmp_path: Path
 ) -> None:

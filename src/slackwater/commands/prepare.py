@@ -31,14 +31,17 @@ class Prepared:
     time_unit: str
 
 
-def prepare(query: Path, streams: list[str], time: str, time_unit: str, overrides: dict[str, str | None]) -> Prepared:
+STATEMENTS = ("select", "explain")
+"""The words that queries begin with. What begins with one of them, and goes on, is the query and not its file."""
+
+
+def prepare(
+    query: str | Path, streams: list[str], time: str, time_unit: str, overrides: dict[str, str | None]
+) -> Prepared:
     """Read the query and its streams, and bind one to the others."""
     if time_unit not in TIME_UNITS:
         raise UsageError(f"--time-unit {time_unit}: it is one of {', '.join(TIME_UNITS)}")
-    try:
-        text = query.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the query {query} cannot be read: {error}") from None
+    text = text_of(str(query))
     files = [StreamFile.parse(stream) for stream in streams]
     names = [file.name for file in files]
     if len(set(names)) < len(names):
@@ -48,6 +51,24 @@ def prepare(query: Path, streams: list[str], time: str, time_unit: str, override
     sources, places = read_streams(files)
     bound = bind_to_tables(text, sources, time)
     return Prepared(_with_options(bound, overrides), sources, places, time_unit)
+
+
+def text_of(query: str) -> str:
+    """The text of a query that is given as a file, or as it is.
+
+    >>> text_of("SELECT * FROM a [5 SECONDS]")
+    'SELECT * FROM a [5 SECONDS]'
+    >>> text_of("nowhere.sql")
+    Traceback (most recent call last):
+    slackwater.model.errors.UsageError: the query nowhere.sql cannot be read: ...; give a file or the text of a query
+    """
+    if query.lower().lstrip().startswith(STATEMENTS) and len(query.split()) > 1:
+        return query
+    try:
+        return Path(query).read_text()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"the query {query} cannot be read: {reason}; give a file or the text of a query") from None
 
 
 def load_functions(file: Path | None) -> None:
