@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from slackwater.disorder.state import NO_PART
+from slackwater.expressions.computed import Computed
 from slackwater.expressions.tree import Column, Expr, columns_of
 from slackwater.language.bound import StreamRef
 from slackwater.model.batch import FIRST_COLUMN, ROW, TS
 from slackwater.model.schema import Kind
-from slackwater.plan.physical import IDENTITY, Computed, InputPlan
+from slackwater.plan.physical import IDENTITY, InputPlan
 
 
 class InputLayout:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from slackwater.disorder.state import NO_PART
+from slackwater.expressions.computed import Computed
 from slackwater.expressions.tree import Expr
 from slackwater.language.bound import BoundQuery, StreamRef
 from slackwater.model.options import Options
@@ -22,19 +23,6 @@ from slackwater.operators.join.tree import JoinTree
 
 IDENTITY = "\0row"
 """The pseudo-column that stands for a tuple's identity: a name that no query can spell."""
-
-
-@dataclass(frozen=True)
-class Computed:
-    """A row that is computed when a tuple is taken in: a key, a group or an argument.
-
-    A join key never matches when it is null or NaN; a group key does form a group then. Both fold -0.0 into 0.0.
-    """
-
-    expr: Expr
-    row: int
-    role: str
-    """"join key", "group key" or "argument"."""
 
 
 @dataclass(frozen=True)
