@@ -51,11 +51,11 @@ class Inlet:
 class InletMaker:
     """Makes tuples of results.
 
-    >>> inlet = Inlet((), "window_end", (Carried("n", 3, 2),), (), (), 4, 4)
+    >>> inlet = Inlet((), "_ts", (Carried("n", 3, 2),), (), (), 4, 4)
     >>> columns = [np.array([0]), np.array([10]), np.array([7])]
-    >>> words, kept = inlet.build(len).take(np.array([10]), columns)
+    >>> words, kept = inlet.build(len).take(np.array([9]), columns)
     >>> words[:, 0].tolist(), kept.tolist()
-    ([10, 0, 0, 7], [0])
+    ([9, 0, 0, 7], [0])
     """
 
     def __init__(self, spec: Inlet, encode_text: Callable[[str], int]) -> None:

@@ -96,15 +96,15 @@ class Node:
         output = joined(made)
         place, clock, moment = let_out_at(synchronized, output)
         delay = np.append(run.delay, 0)[output.by]
+        # A window ends before its end; so a row of it belongs to the window above in which all of it lies.
+        ts = output.ts - 1 if output.at_frontier else output.ts
         if self._outlet is None:
-            nothing = np.zeros(len(output.ts), np.int64)
-            words, kept = np.vstack([output.ts, nothing, *output.columns]), slice(None)
+            words, kept = np.vstack([ts, np.zeros(len(ts), np.int64), *output.columns]), slice(None)
         else:
-            words, kept = self._outlet.take(output.ts, list(output.columns))
+            words, kept = self._outlet.take(ts, list(output.columns))
         number = np.zeros(words.shape[1], np.int64)
-        results = Inflow(
-            number, words, delay[kept], clock[kept], moment[kept], place[kept], synchronized.progress.last
-        )
+        last = synchronized.progress.last
+        results = Inflow(number, words, delay[kept], clock[kept], moment[kept], place[kept], last)
         return merged(results, synchronized.progress)
 
     @property

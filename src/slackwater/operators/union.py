@@ -29,6 +29,10 @@ class StreamUnion:
     def needs_order(self) -> bool:
         return True
 
+    def rows_of_columns(self) -> range:
+        """The row of every column."""
+        return range(FIRST_COLUMN, FIRST_COLUMN + self.width)
+
     def build(self) -> UnionOperator:
         return UnionOperator(self)
 
@@ -43,8 +47,7 @@ class UnionOperator:
         """Let the tuples in time pass."""
         passing = np.flatnonzero(~run.late)
         if len(passing):
-            rows = range(FIRST_COLUMN, FIRST_COLUMN + self.spec.width)
-            columns = tuple(run.words[row, passing] for row in rows)
+            columns = tuple(run.words[row, passing] for row in self.spec.rows_of_columns())
             yield Output(run.ts[passing], columns, passing, None, len(passing))
 
     @property

@@ -49,7 +49,7 @@ class InputLayout:
         `clock_by` names the column that tells the parts of a stream apart, where the stream has it.
         """
         part_row = NO_PART
-        if clock_by is not None and clock_by in self._stream.schema:
+        if clock_by is not None and self._stream.query is None and clock_by in self._stream.schema:
             part_row = self.column(clock_by)
         shipped = self._next
         for expr in (*self._stream.filters, *(expr for expr, _ in self._computed)):
