@@ -159,9 +159,7 @@ def test_late_tuples_count_in_graphs_as_in_their_slow_twin(example, data):
         Epochs(span=4): oracle_graph_by_epoch(spec, batch, cuts_by_span(batch, 4), rule(slack)),
     }
     for epochs, outcome in wanted.items():
-        laws.late_tuples_count_as_in_the_graph(
-            spec, pipeline_of(spec), batch, epochs, cuts, controller(slack), outcome
-        )
+        laws.late_tuples_count_as_in_the_graph(spec, pipeline_of(spec), batch, epochs, cuts, controller(slack), outcome)
 
 
 @pytest.mark.parametrize("example", [*SINGLE, *TREES], ids=lambda example: example.name)

@@ -36,8 +36,8 @@ def make_truth(
     source: str = "s0",
     table: str = "truth",
 ) -> None:
-    """A table of the true rows over those of a source: window_start, window_end, k0.., present (rows expected in the window), and the columns of
-    aggregates.
+    """A table of the true rows over those of a source: window_start, window_end, k0.., present (rows expected in the
+    window), and the columns of aggregates.
 
     `keys` and `arguments` are the SQL of each GROUP BY key and of what each aggregate reads.
     """

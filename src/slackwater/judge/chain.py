@@ -81,9 +81,7 @@ class Levels:
         time = f"greatest({', '.join(f'ts_{i}' for i in streams)})"
         needed = {render.column(*pair) for output in query.outputs for pair in columns_of(output.expr)}
         keep = needed | {f"met_{i}" for i in streams}
-        rows = Enumeration(self._connection, query, render, sources).combinations(
-            list(streams), query.conditions, keep
-        )
+        rows = Enumeration(self._connection, query, render, sources).combinations(list(streams), query.conditions, keep)
         # A selection has no other row that could complete a late one.
         sign = "<=" if variant == "maybe" or len(streams) == 1 else "<"
         there = "true" if variant == "true" else " AND ".join(f"met_{i} {sign} {time}" for i in streams)

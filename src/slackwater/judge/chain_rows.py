@@ -116,7 +116,9 @@ def _judge_windows(
         " AND ".join(near(n, value, rounding, call) for n, call in calls) or "true"
         for value, rounding in (_NAMES["sure"], _NAMES["true"])
     )
-    agreed = " AND ".join(["n_sure IS NOT DISTINCT FROM n_maybe", *(f"x{n} IS NOT DISTINCT FROM y{n}" for n, _ in calls)])
+    agreed = " AND ".join(
+        ["n_sure IS NOT DISTINCT FROM n_maybe", *(f"x{n} IS NOT DISTINCT FROM y{n}" for n, _ in calls)]
+    )
     worst = ", ".join(error_of(n, call) for n, call in calls) or "CAST(0 AS DOUBLE)"
     connection.execute(
         f"CREATE TABLE judged AS SELECT known.window_end AS window_end, n_true IS NOT NULL AS true_row,"

@@ -141,9 +141,7 @@ def _select(cursor: Cursor) -> ParsedQuery:
     groups = _groups(cursor) if cursor.accept("GROUP", "BY") else None
     assert start is not None, "a query that begins with nothing"
     place = start.start, cursor.tokens[cursor.index - 1].end + 1
-    return ParsedQuery(
-        cursor.text, place, items, tuple(streams), tuple(conditions), tuple(windows), groups
-    )
+    return ParsedQuery(cursor.text, place, items, tuple(streams), tuple(conditions), tuple(windows), groups)
 
 
 def _begin(cursor: Cursor) -> None:
@@ -286,8 +284,8 @@ def _end(cursor: Cursor) -> None:
 def _refuse_rest(cursor: Cursor, otherwise: str | None = None) -> NoReturn:
     """Refuse what stands behind a query, with what is wrong about it."""
     known = refusals.clause(cursor.word())
-    if cursor.accept("UNION", "ALL"):
-        cursor.fail("UNION ALL stands before WITH and OPTIONS, which are for the whole query")
+    if cursor.word() == "UNION" and cursor.word(1) == "ALL":
+        known = "UNION ALL stands before WITH and OPTIONS, which are for the whole query"
     if cursor.word() in _TARGETS:
         known = f"write WITH before {cursor.word()}"
     if cursor.word() in _WINDOW_WORDS:

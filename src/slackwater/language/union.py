@@ -24,8 +24,7 @@ def bind_union(parsed: ParsedQuery, queries: Sequence[BoundQuery]) -> UnionQuery
         message = f"UNION ALL takes up to {MOST_UNITED} queries, not {len(queries)}"
         raise QueryError(message, parsed.text, *written[MOST_UNITED].place)
     streams = tuple(
-        StreamRef(f"part {number}", "", result_schema(query), None, query=query)
-        for number, query in enumerate(queries, 1)
+        StreamRef(str(number), "", result_schema(query), None, query=query) for number, query in enumerate(queries, 1)
     )
     first = columns_of_result(streams[0].schema)
     for stream, own in zip(streams[1:], written[1:], strict=True):

@@ -74,8 +74,6 @@ class OperatorGraph:
         )
 
 
-def build_operator(
-    spec: OfNode, encode_text: Callable[[str], int]
-) -> JoinOperator | AggregateOperator | UnionOperator:
+def build_operator(spec: OfNode, encode_text: Callable[[str], int]) -> JoinOperator | AggregateOperator | UnionOperator:
     """The mutable half of one operator; conditions on text need to know its codes."""
     return spec.build(encode_text) if isinstance(spec, WindowJoin) else spec.build()

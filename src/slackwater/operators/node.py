@@ -99,7 +99,7 @@ class Node:
         # A window ends before its end; so a row of it belongs to the window above in which all of it lies.
         ts = output.ts - 1 if output.at_frontier else output.ts
         if self._outlet is None:
-            words, kept = np.vstack([ts, np.zeros(len(ts), np.int64), *output.columns]), slice(None)
+            words, kept = np.vstack([ts, np.zeros(len(ts), np.int64), *output.columns]), np.arange(len(ts))
         else:
             words, kept = self._outlet.take(ts, list(output.columns))
         number = np.zeros(words.shape[1], np.int64)

@@ -14,8 +14,10 @@ from typing import Any
 from slackwater.language.bound import BoundQuery, UnionQuery, raw_streams
 from slackwater.language.derived import columns_of_result, result_schema
 from slackwater.model.batch import FIRST_COLUMN
-from slackwater.operators.graph import GraphNode, OperatorGraph
+from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.graph import GraphNode, OfNode, OperatorGraph
 from slackwater.operators.inlet import Carried, Inlet
+from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.union import StreamUnion
 from slackwater.plan.physical import InputPlan, OutputColumn, PhysicalPlan
 
@@ -31,9 +33,7 @@ def plan_chain(query: BoundQuery, plan_one: PlanOne) -> PhysicalPlan:
     rows = max(one.rows for one in builder.inputs)
     graph = OperatorGraph(
         tuple(
-            GraphNode(
-                replace(plan.operator, rows=max(rows, plan.operator.rows)), inputs, builder.outlets.get(number)
-            )
+            GraphNode(_with_rows(plan, rows), inputs, builder.outlets.get(number))
             for number, (plan, inputs) in enumerate(builder.nodes)
         ),
         len(builder.inputs),
@@ -43,6 +43,13 @@ def plan_chain(query: BoundQuery, plan_one: PlanOne) -> PhysicalPlan:
         nodes[-1], query=query, inputs=tuple(builder.inputs), operator=graph, quality=query.quality,
         options=query.options, nodes=tuple(nodes),
     )  # fmt: skip
+
+
+def _with_rows(plan: PhysicalPlan, rows: int) -> OfNode:
+    """The operator of a node, with room for every row of a raw tuple."""
+    operator = plan.operator
+    assert isinstance(operator, WindowJoin | WindowAggregate | StreamUnion), "a node is one operator"
+    return replace(operator, rows=max(rows, operator.rows))
 
 
 class _Builder:
@@ -64,8 +71,9 @@ class _Builder:
         for one in plan.inputs:
             stream = one.stream
             if stream.query is None:
+                named = replace(stream, alias=self._label(stream.alias, path))
                 read.append(len(self.inputs))
-                self.inputs.append(replace(one, stream=replace(stream, alias=self._label(stream.alias, path))))
+                self.inputs.append(replace(one, stream=named, position=len(self.inputs)))
             else:
                 below = self.add(stream.query, (*path, stream.alias))
                 self.outlets[below] = _inlet(self.nodes[below][0], one)
@@ -96,8 +104,8 @@ def _plan_union(query: UnionQuery) -> PhysicalPlan:
     width = len(query.outputs)
     inputs = []
     for position, stream in enumerate(query.streams):
-        fields = enumerate(columns_of_result(stream.schema), FIRST_COLUMN)
-        columns = tuple((field.name, field.kind, row) for row, field in fields)
+        own = enumerate(columns_of_result(stream.schema), FIRST_COLUMN)
+        columns = tuple((field.name, field.kind, row) for row, field in own)
         inputs.append(InputPlan(stream, position, columns, (), FIRST_COLUMN + width, FIRST_COLUMN + width))
     fields = columns_of_result(result_schema(query))
     outputs = tuple(OutputColumn(field.name, field.kind, field.arrow, at) for at, field in enumerate(fields))

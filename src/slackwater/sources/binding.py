@@ -40,8 +40,7 @@ def left_out(query: BoundQuery, tables: Mapping[str, pa.Table]) -> list[str]:
     return inside + [
         f"{stream.alias}.{field.name} ({field.type})"
         for position, stream in enumerate(query.streams)
-        if stream.query is None
-        and all((position, name) in given for name in stream.schema.names)
+        if stream.query is None and all((position, name) in given for name in stream.schema.names)
         for field in tables[stream.source].schema
         if kind_of(field.type) is None
     ]

@@ -196,7 +196,9 @@ def _graphs_of_operators() -> Iterator[Example]:
         OperatorGraph((GraphNode(counts, (0,), by_window), GraphNode(of_counts, (~0,))), 1, ROWS),
     )
     total = typed_call("+", (Column(0, "k", Kind.INT), Column(1, "l", Kind.INT)))
-    computed = Inlet(((0, "k"), (1, "l")), "_ts", (Carried("k", K, 0), Carried("n", L, None, total)), (), (), ROWS, ROWS)
+    computed = Inlet(
+        ((0, "k"), (1, "l")), "_ts", (Carried("k", K, 0), Carried("n", L, None, total)), (), (), ROWS, ROWS
+    )
     selected = replace(_join((0,)), emit=((0, K), (0, L)))
     own = Inlet(((0, "k"), (0, "l")), "_ts", made_by_pair, (), (), ROWS, ROWS)
     united = Inlet(((0, "k"), (0, "n")), "_ts", made_by_pair, (), (), ROWS, ROWS)

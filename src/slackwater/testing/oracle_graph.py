@@ -163,7 +163,9 @@ class _EpochNode(_Node):
         self.close(None)
 
 
-def _nodes(graph: OperatorGraph, kind: type[_Node], outcome: GraphOutcome) -> tuple[list[_Node], list[tuple[_Node, int]]]:
+def _nodes(
+    graph: OperatorGraph, kind: type[_Node], outcome: GraphOutcome
+) -> tuple[list[_Node], list[tuple[_Node, int]]]:
     """All nodes, and for every raw stream the node that reads it and as which input."""
     nodes = [kind(node, outcome) for node in graph.nodes]
     doors: dict[int, tuple[_Node, int]] = {}

@@ -63,5 +63,7 @@ def _value(expr: Expr, word_of: Callable[[int, str], int]) -> Any:
     for node in walk(expr):
         if isinstance(node, Column):
             value: object = decode(word_of(node.stream, node.name), node.kind)
-            rows.setdefault(node.stream, {})[node.name] = bool(value) if node.kind is Kind.BOOL and value is not None else value
+            rows.setdefault(node.stream, {})[node.name] = (
+                bool(value) if node.kind is Kind.BOOL and value is not None else value
+            )
     return evaluate(expr, [rows.get(stream, {}) for stream in range(max(rows, default=-1) + 1)])
