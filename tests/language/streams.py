@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from slackwater.expressions.tree import Call, Column, Expr
 from slackwater.language.bind import Bound, bind
-from slackwater.language.bound import JoinQuery, StreamRef
+from slackwater.language.bound import BoundQuery, JoinQuery, StreamRef, UnionQuery, streams_read
 from slackwater.model.options import Options
 from slackwater.model.schema import Field, Kind, Schema
 from slackwater.model.time import format_duration
@@ -56,25 +56,32 @@ def show(result: Bound) -> str:
     """Everything a bound query holds, one fact a line."""
     query = result.query
     lines = ["explain"] if result.explain else []
-    if isinstance(query, JoinQuery):
-        for position, stream in enumerate(query.streams):
-            lines += _stream(position, stream)
+    lines += _query(query)
+    lines.append(f"quality {query.quality}{'' if result.quality_stated else ' (not stated)'}")
+    stated = [f"{name} = {value}" for name, value in vars(query.options).items() if value != getattr(Options(), name)]
+    if stated:
+        lines.append(f"options {', '.join(stated)}")
+    return "\n".join(lines) + "\n"
+
+
+def _query(query: BoundQuery) -> list[str]:
+    lines: list[str] = []
+    for position, stream in enumerate(streams_read(query)):
+        lines += _stream(position, stream)
+    if isinstance(query, UnionQuery):
+        lines += [f"united {output.name} {output.expr.kind.value}" for output in query.outputs]
+    elif isinstance(query, JoinQuery):
         lines += _bounds(query)
         lines += [f"condition {_expr(condition)}" for condition in query.conditions]
         lines += [f"output {output.name} = {_expr(output.expr)} {output.expr.kind.value}" for output in query.outputs]
     else:
-        lines += _stream(0, query.stream)
         lines += [f"key {key.name} = {_expr(key.expr)} {key.expr.kind.value}" for key in query.keys]
         for call in query.aggregates:
             inside = [] if call.argument is None else [_expr(call.argument)]
             inside += [] if call.parameter is None else [str(call.parameter)]
             lines.append(f"aggregate {call.name} = {call.function}({', '.join(inside)}) {call.kind.value}")
         lines.append(f"order {', '.join(query.order)}")
-    lines.append(f"quality {query.quality}{'' if result.quality_stated else ' (not stated)'}")
-    stated = [f"{name} = {value}" for name, value in vars(query.options).items() if value != getattr(Options(), name)]
-    if stated:
-        lines.append(f"options {', '.join(stated)}")
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _bounds(query: JoinQuery) -> list[str]:
@@ -88,9 +95,10 @@ def _bounds(query: JoinQuery) -> list[str]:
 def _stream(position: int, stream: StreamRef) -> list[str]:
     window = "" if stream.range is None else f" range {format_duration(stream.range)}"
     slide = "" if stream.slide is None else f" slide {format_duration(stream.slide)}"
-    return [f"stream {position} {stream.alias} from {stream.source}{window}{slide}"] + [
-        f"  filter {_expr(condition)}" for condition in stream.filters
-    ]
+    source = stream.source if stream.query is None else "a query"
+    lines = [f"stream {position} {stream.alias} from {source}{window}{slide}"]
+    lines += [f"  filter {_expr(condition)}" for condition in stream.filters]
+    return lines if stream.query is None else lines + [f"  {line}" for line in _query(stream.query)]
 
 
 def _expr(expr: Expr) -> str:

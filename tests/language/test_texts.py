@@ -17,6 +17,8 @@ _QUERIES = (
     "SELECT a.key , b.v - 1 AS w FROM a [ RANGE 5 SECONDS ] , b [ 2 SEC ] WHERE a.key = b.key AND a.v IN ( 1 , 2 )",
     "SELECT key , COUNT ( * ) AS n FROM s [ RANGE 1 SECOND SLIDE 100 MS ] GROUP BY key WITH ERROR 1 % CONFIDENCE 95 %",
     "SELECT a.v FROM a , b , s WINDOW ( a , b ) = 5 SECONDS AND DWINDOW ( b , s ) 3 SEC WHERE a.key = s.key",
+    "SELECT t.n , u.v FROM ( SELECT key , COUNT ( * ) AS n FROM s [ 1 MIN ] GROUP BY key ) t [ 5 SEC ] ,"
+    " ( SELECT key , v FROM a UNION ALL SELECT key , v FROM b WHERE ok ) AS u [ 1 SEC ] WHERE t.key = u.key",
     "SELECT v FROM s WHERE CASE WHEN ok THEN v ELSE 0 END > 1 WITH NO WAIT OPTIONS ( max_ahead = 1 HOUR )",
 )
 _GAPS = st.sampled_from((" ", "\n", "\t", "  ", " -- a comment\n", " /* SELECT */ "))
@@ -26,6 +28,9 @@ _WORDS = """
     INTERVAL TIMESTAMP COUNT SUM MIN QUANTILE sqrt dist a b s v key name ok ts a.v b.v s.* * + - / % = <> < (
     ) [ ] , ; . 5 1.5 99999999999999999999 'x' '2024' "q" SECONDS sec window_start max_ahead :: || ? @ { } ~ !
     WINDOW DWINDOW PATH WITHIN <-> ^ -> LIKE HAVING ORDER LIMIT UNION EXISTS
+"""
+_NESTED_WORDS = """
+    (SELECT v FROM s) t ) ( [5s] UNION ALL SELECT COUNT(*) WHERE GROUP BY key WITH NO WAIT , ; v>1 u a b t.v _ts AS n
 """
 
 _WINDOW_WORDS = "WINDOW DWINDOW PATH WITHIN AND WHERE a b s ( ) , = -> <-> 5 SECONDS 3s (a,b) (b,s)=3s 5s a.key=b.key"
@@ -63,6 +68,12 @@ def test_no_text_fails_with_anything_but_a_query_error(words: list[str], grounde
 @settings(max_examples=300, deadline=None)
 def test_no_window_clause_fails_with_anything_but_a_query_error(words: list[str]) -> None:
     refused_or_fine("SELECT a.v FROM a, b, s " + " ".join(words))
+
+
+@given(st.lists(st.sampled_from(_NESTED_WORDS.split()), max_size=14))
+@settings(max_examples=300, deadline=None)
+def test_no_sub_query_fails_with_anything_but_a_query_error(words: list[str]) -> None:
+    refused_or_fine("SELECT v FROM (SELECT v FROM s " + " ".join(words))
 
 
 def refused_or_fine(text: str) -> None:

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.disorder.controllers import FixedSlack, LargestDelay
+from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.pipeline import Epochs
 from slackwater.testing import laws
@@ -15,6 +16,8 @@ from slackwater.testing.oracles import (
     cuts_by_count,
     cuts_by_span,
     oracle_epoch_release,
+    oracle_graph_by_epoch,
+    oracle_graph_by_tuple,
     oracle_tree_by_epoch,
     oracle_tree_by_tuple,
     oracle_tuple_release,
@@ -23,8 +26,10 @@ from slackwater.testing.traces import cuttings, seeded_trace, traces
 
 each_example = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 TREES = [example for example in EXAMPLES if isinstance(example.spec, JoinTree)]
-SINGLE = [example for example in EXAMPLES if example not in TREES]
+GRAPHS = [example for example in EXAMPLES if isinstance(example.spec, OperatorGraph)]
+SINGLE = [example for example in EXAMPLES if example not in TREES and example not in GRAPHS]
 each_single = pytest.mark.parametrize("example", SINGLE, ids=lambda example: example.name)
+each_graph = pytest.mark.parametrize("example", GRAPHS, ids=lambda example: example.name)
 each_tree = pytest.mark.parametrize("example", TREES, ids=lambda example: example.name)
 few = settings(max_examples=20)
 
@@ -139,7 +144,25 @@ def test_late_tuples_count_in_trees_as_in_their_slow_twin(example, data):
         )
 
 
-@each_example
+@each_graph
+@few
+@given(data=st.data())
+def test_late_tuples_count_in_graphs_as_in_their_slow_twin(example, data):
+    batch = data.draw(trace_for(example, filtered=True))
+    cuts = data.draw(cuttings(len(batch)))
+    slack = data.draw(SLACKS)
+    spec = example.spec
+    wanted = {
+        Epochs(each_tuple=True): oracle_graph_by_tuple(spec, batch, rule(slack)),
+        Epochs(): oracle_graph_by_epoch(spec, batch, cuts, rule(slack)),
+        Epochs(tuples=3): oracle_graph_by_epoch(spec, batch, cuts_by_count(batch, 3), rule(slack)),
+        Epochs(span=4): oracle_graph_by_epoch(spec, batch, cuts_by_span(batch, 4), rule(slack)),
+    }
+    for epochs, outcome in wanted.items():
+        laws.late_tuples_count_as_in_the_graph(spec, pipeline_of(spec), batch, epochs, cuts, controller(slack), outcome)
+
+
+@pytest.mark.parametrize("example", [*SINGLE, *TREES], ids=lambda example: example.name)
 @pytest.mark.parametrize("epochs", [Epochs(), Epochs(each_tuple=True)], ids=["epoch", "tuple"])
 def test_what_is_kept_is_bounded_by_slack_windows_skew_and_epoch(example, epochs):
     # Sparse enough that windows stay small, long enough that a leak would show.

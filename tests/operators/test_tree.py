@@ -16,7 +16,7 @@ from slackwater.expressions.tree import Column, Literal
 from slackwater.model.batch import FIRST_COLUMN, ROW, TS, Batch
 from slackwater.model.quality import Recall
 from slackwater.model.schema import Kind
-from slackwater.operators.join import tree_operator
+from slackwater.operators import graph_operator
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
 from slackwater.operators.join.tree import JoinTree, left_deep
@@ -137,8 +137,8 @@ def test_the_pieces_that_climb_together_change_nothing(example, epochs, piece, m
     spec = example.spec
     batch = seeded_trace(5, spec.streams, KINDS, tuples=120, largest_delay=8, longest_step=1, keys=2)
     answers = []
-    for size in (tree_operator.PIECE, piece):
-        monkeypatch.setattr(tree_operator, "PIECE", size)
+    for size in (graph_operator.PIECE, piece):
+        monkeypatch.setattr(graph_operator, "PIECE", size)
         outcome = drive(pipeline_of(spec)(FixedSlack(2), epochs), pieces(batch, [40, 80, 120]))
         answers.append((results_of(spec, outcome.emissions), sorted(outcome.late_rows)))
     assert answers[0] == answers[1]

@@ -13,9 +13,9 @@ import pytest
 pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 
 from slackwater.plan.planner import plan
+from slackwater.plan.routes import routes_of
 from slackwater.runtime.spark.hosting import Hosted, current
 from slackwater.runtime.spark.packing import Packing, packed
-from slackwater.runtime.spark.query import routes_of
 from slackwater.runtime.spark.shard import Block, Shard
 from slackwater.runtime.spark.store import REMEMBERED, Mark, ShardStore
 from slackwater.sources.binding import bind_to_tables

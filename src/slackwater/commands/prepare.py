@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 
 from slackwater.language.bind import Bound, sources_of
-from slackwater.language.bound import AggregateQuery, JoinQuery
 from slackwater.model.batch import Words
 from slackwater.model.errors import SlackwaterError, UsageError
 from slackwater.model.options import Options
@@ -102,9 +101,6 @@ def _with_options(bound: Bound, overrides: dict[str, str | None]) -> Bound:
     }
     query = bound.query
     options: Options = replace(query.options, **given)
-    if isinstance(query, JoinQuery):
-        return replace(bound, query=replace(query, options=options))
-    assert isinstance(query, AggregateQuery)
     return replace(bound, query=replace(query, options=options))
 
 

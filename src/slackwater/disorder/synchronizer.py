@@ -53,7 +53,7 @@ class Synchronized:
     place: Words
     """Of what let each tuple of the run out."""
     progress: Inflow
-    """Promises of the node's own output: where the frontier moved to."""
+    """Promises of the node's own output: where the frontier moved to, or in epochs stayed."""
 
 
 class Synchronizer(Release):
@@ -84,7 +84,11 @@ class Synchronizer(Release):
         self._ended = self._ended or came.last.ending
         each = np.diff(let_out, prepend=0)
         place = np.append(np.repeat(came.place, each), np.full(n - int(each.sum()), came.last.place))
-        moved = np.flatnonzero(np.diff(reached, prepend=before))
+        tells = np.diff(reached, prepend=before) != 0
+        if self.spec.discipline == "epoch":
+            # Also where nothing has moved: what lies at the frontier is held until somebody says that the epoch ends.
+            tells |= came.stream < 0
+        moved = np.flatnonzero(tells)
         return Synchronized(self._run(out, n, came.last.ending), place, _promised(came, moved, reached))
 
     def held_of(self, streams: Words) -> int:
@@ -111,7 +115,7 @@ def merged(first: Inflow, second: Inflow) -> Inflow:
 
 
 def _promised(came: Inflow, moved: Words, reached: Words) -> Inflow:
-    """The frontier as promises, at the places where it moved."""
+    """The frontier as promises, at these places."""
     nothing = np.zeros(len(moved), np.int64)
     return Inflow(
         ~nothing, reached[np.newaxis, moved], nothing, came.clock[moved], came.moment[moved], came.place[moved],

@@ -12,14 +12,15 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.expressions.tree import Expr
 from slackwater.judge.aggregate import judge_aggregate
+from slackwater.judge.chain import all_expressions
+from slackwater.judge.chain_rows import judge_chain
 from slackwater.judge.counted import judge_counted_join
 from slackwater.judge.inputs import JudgedInput, load, workbench
 from slackwater.judge.join import judge_join
 from slackwater.judge.sql import Renderer
 from slackwater.judge.verdict import Verdict
-from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery
+from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, is_chain, raw_streams
 from slackwater.model.errors import UsageError
 from slackwater.model.time import SECOND
 
@@ -35,33 +36,33 @@ def judge(
     period: int = 60 * SECOND,
     interval: int = SECOND,
 ) -> Verdict:
-    """Compare what a run produced with the truth. `inputs` has one entry for each entry of FROM.
+    """Compare what a run produced with the truth. `inputs` has one entry for each stream that is read, in the order of
+    the text.
 
     A join's rows have the SELECT list, `_ts` and `_row_<alias>` of every stream; with `counted` they have `second` and
     `count`. An aggregate's have window_start, window_end, every GROUP BY key (selected or not) and the aggregates.
     Recall is measured over `period`, every `interval`, both in microseconds.
     """
-    streams = (query.stream,) if isinstance(query, AggregateQuery) else query.streams
+    streams = raw_streams(query)
     if len(inputs) != len(streams):
         raise UsageError(f"the query reads {len(streams)} streams, but {len(inputs)} inputs were given to verify")
     if period <= 0 or interval <= 0:
         raise UsageError("the period and the interval of measurement must be longer than nothing")
-    exprs = [*_expressions(query), *(condition for stream in streams for condition in stream.filters)]
+    exprs = list(all_expressions(query))
+    if is_chain(query):
+        with workbench(exprs) as connection:
+            return judge_chain(
+                connection, query, inputs, produced, span=_span(inputs), period=period, interval=interval
+            )
     render = Renderer([stream.schema for stream in streams])
     with workbench(exprs) as connection:
         for position, (stream, given) in enumerate(zip(streams, inputs, strict=True)):
             load(connection, position, stream, given, exprs, render)
         if isinstance(query, AggregateQuery):
             return judge_aggregate(connection, query, render, produced)
+        assert isinstance(query, JoinQuery), "a union is a chain"
         judge_rows = judge_counted_join if counted else judge_join
         return judge_rows(connection, query, render, produced, span=_span(inputs), period=period, interval=interval)
-
-
-def _expressions(query: BoundQuery) -> list[Expr]:
-    if isinstance(query, JoinQuery):
-        return [*query.conditions, *(output.expr for output in query.outputs)]
-    arguments = [aggregate.argument for aggregate in query.aggregates if aggregate.argument is not None]
-    return [*(key.expr for key in query.keys), *arguments]
 
 
 def _span(inputs: Sequence[JudgedInput]) -> tuple[int, int]:

@@ -29,7 +29,7 @@ def judge_aggregate(
     connection: Any, query: AggregateQuery, render: Renderer, produced: Iterable[pa.Table] | pa.Table
 ) -> Verdict:
     """Compare the rows of a window aggregate with those expected of the run and with the truth."""
-    results, out_of_order, types = _store(connection, query, produced)
+    results, out_of_order, types = store_rows(connection, query, produced)
     schemas = [query.stream.schema]
     keys = [as_produced(key.expr, schemas, types.get(key.name, pa.null()), render) for key in query.keys]
     arguments = [
@@ -40,10 +40,10 @@ def judge_aggregate(
     identity = ["window_start", "window_end", *(f"k{n}" for n in range(len(keys)))]
     same_row = " AND ".join(f"t.{name} IS NOT DISTINCT FROM p.{name}" for name in identity)
     expected, right = (
-        " AND ".join(_near(n, value, rounding, a) for n, a in enumerate(query.aggregates)) or "true"
+        " AND ".join(near(n, value, rounding, a) for n, a in enumerate(query.aggregates)) or "true"
         for value, rounding in (("e", "b"), ("t", "a"))
     )
-    worst = ", ".join(_error(n, aggregate) for n, aggregate in enumerate(query.aggregates)) or "CAST(0 AS DOUBLE)"
+    worst = ", ".join(error_of(n, aggregate) for n, aggregate in enumerate(query.aggregates)) or "CAST(0 AS DOUBLE)"
     connection.execute(
         f"CREATE TABLE judged AS SELECT t.window_end AS window_end, copy IS NOT NULL AS given,"
         f" CASE WHEN copy IS NULL THEN present = 0 ELSE present > 0 AND {expected} END AS as_expected,"
@@ -60,7 +60,7 @@ def judge_aggregate(
     return Verdict("error", results, true_rows, late, unexplained, results - given, out_of_order, measurements)
 
 
-def _store(
+def store_rows(
     connection: Any, query: AggregateQuery, produced: Iterable[pa.Table] | pa.Table
 ) -> tuple[int, int, dict[str, pa.DataType]]:
     """Make table `produced` (window_start, window_end, k0.., p0.., and which copy of its window and group a row is);
@@ -92,18 +92,19 @@ def _store(
     return results, watch.descents, types
 
 
-def _near(number: int, value: str, rounding: str, aggregate: Aggregate) -> str:
+def near(number: int, value: str, rounding: str, aggregate: Aggregate) -> str:
+    """In SQL: the aggregate of a row that was given is what another table has for it, but for rounding."""
     given, truth = f"p{number}", f"{value}{number}"
     if aggregate.kind is not Kind.FLOAT:
         return f"({given} IS NOT DISTINCT FROM {truth})"
     allowed = f"1e-9 * abs({truth}) + coalesce({rounding}{number}, 0)"
-    near = f"isfinite({given}) AND isfinite({truth}) AND abs({given} - {truth}) <= {allowed}"
-    return f"({given} IS NOT DISTINCT FROM {truth} OR coalesce({near}, false))"
+    close = f"isfinite({given}) AND isfinite({truth}) AND abs({given} - {truth}) <= {allowed}"
+    return f"({given} IS NOT DISTINCT FROM {truth} OR coalesce({close}, false))"
 
 
-def _error(number: int, aggregate: Aggregate) -> str:
+def error_of(number: int, aggregate: Aggregate) -> str:
     """|A - Â| / |A|, absolute where A = 0; infinite where only one of the two is a number."""
-    right = f"WHEN {_near(number, 't', 'a', aggregate)} THEN CAST(0 AS DOUBLE)"
+    right = f"WHEN {near(number, 't', 'a', aggregate)} THEN CAST(0 AS DOUBLE)"
     if aggregate.kind in (Kind.TEXT, Kind.BOOL):
         return f"CASE {right} ELSE CAST('inf' AS DOUBLE) END"
     given, truth = f"CAST(p{number} AS DOUBLE)", f"CAST(t{number} AS DOUBLE)"

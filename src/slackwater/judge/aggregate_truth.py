@@ -28,9 +28,16 @@ _SPREADS = {"VAR": "var_samp", "STDDEV": "stddev_samp"}
 _EXTREMES = {"MIN": "min", "MAX": "max"}
 
 
-def make_truth(connection: Any, query: AggregateQuery, keys: Sequence[str], arguments: Sequence[str]) -> None:
-    """Table `truth`: window_start, window_end, k0.., present (rows expected in the window), and the columns of
-    aggregates.
+def make_truth(
+    connection: Any,
+    query: AggregateQuery,
+    keys: Sequence[str],
+    arguments: Sequence[str],
+    source: str = "s0",
+    table: str = "truth",
+) -> None:
+    """A table of the true rows over those of a source: window_start, window_end, k0.., present (rows expected in the
+    window), and the columns of aggregates.
 
     `keys` and `arguments` are the SQL of each GROUP BY key and of what each aggregate reads.
     """
@@ -43,13 +50,13 @@ def make_truth(connection: Any, query: AggregateQuery, keys: Sequence[str], argu
     starts = f"range(sw_floor(ts_0, {slide}) - {(size - 1) // slide * slide}, sw_floor(ts_0, {slide}) + 1, {slide})"
     rows = (
         f"SELECT *, window_start + {size} AS window_end FROM"
-        f" (SELECT ts_0, met_0, unnest({starts}) AS window_start{groups}{values} FROM s0)"
+        f" (SELECT ts_0, met_0, unnest({starts}) AS window_start{groups}{values} FROM {source})"
         f" WHERE ts_0 < window_start + {size}"
     )
     columns = "".join(_columns(n, aggregate) for n, aggregate in enumerate(query.aggregates))
     names = ", ".join(["window_start", "window_end", *(f"k{n}" for n in range(len(keys)))])
     connection.execute(
-        f"CREATE TABLE truth AS SELECT {names}, count(*) FILTER (met_0 < window_end) AS present{columns}"
+        f"CREATE TABLE {table} AS SELECT {names}, count(*) FILTER (met_0 < window_end) AS present{columns}"
         f" FROM ({rows}) GROUP BY {names}"
     )
 

@@ -9,20 +9,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from slackwater.expressions.tree import Call, Expr, Literal, streams_of
-from slackwater.language.bound import BoundQuery, JoinQuery, StreamRef
+from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, StreamRef, is_chain, raw_streams
+from slackwater.language.derived import result_schema
 from slackwater.language.grouping import bind_aggregation, is_aggregation
+from slackwater.language.lifting import lifted, window_above
 from slackwater.language.names import Scope, did_you_mean, matching
 from slackwater.language.scalars import Scalars
 from slackwater.language.selection import bind_outputs
 from slackwater.language.statement import ParsedQuery, ParsedStream, parse, sources_of
+from slackwater.language.union import bind_union
 from slackwater.language.window_bounds import bind_bounds
+from slackwater.language.window_clauses import WindowForAll
 from slackwater.model.errors import QueryError
-from slackwater.model.quality import Complete, Quality, Recall, RelativeError
+from slackwater.model.options import Options
+from slackwater.model.quality import Complete, Recall, RelativeError
 from slackwater.model.schema import Kind, Schema
 
 __all__ = ["MOST_STREAMS", "Bound", "bind", "parse", "sources_of"]
 
 MOST_STREAMS = 8
+MOST_INPUTS = 32
+"""Streams that a query reads in all, sub-queries included."""
+_NO_SLIDE = "SLIDE belongs to aggregates; the window of a join moves with every tuple"
 
 
 @dataclass(frozen=True)
@@ -52,24 +60,32 @@ def bind(text: str, schemas: Mapping[str, Schema]) -> Bound:
         query = _bind(parsed, schemas)
     except RecursionError:
         raise QueryError("an expression of this query is nested too deeply", text) from None
+    _check_quality(parsed, query)
+    inputs = len(raw_streams(query))
+    if inputs > MOST_INPUTS:
+        raise QueryError(f"a query reads at most {MOST_INPUTS} streams in all, and this one {inputs}", text)
     return Bound(query, parsed.explain, text, parsed.quality is not None)
 
 
 def _bind(parsed: ParsedQuery, schemas: Mapping[str, Schema]) -> BoundQuery:
+    if parsed.united:
+        return bind_union(parsed, [_bind(replace(one, united=()), schemas) for one in (parsed, *parsed.united)])
     streams = _streams(parsed, schemas)
     aggregation = is_aggregation(parsed)
-    if aggregation and len(streams) > 1:
-        second = parsed.streams[1].place
-        raise QueryError("aggregates above joins are not offered yet; aggregate one stream", parsed.text, *second)
     bounds = bind_bounds(parsed, streams)
     _check_windows(parsed, aggregation)
-    quality = _quality(parsed, aggregation)
     scope = Scope(parsed.text, streams)
     filters, conditions = _split(_conjuncts(parsed, scope), len(streams))
     streams = tuple(replace(stream, filters=filters[at]) for at, stream in enumerate(streams))
-    if aggregation:
-        return bind_aggregation(parsed, streams[0], quality)
-    return JoinQuery(streams, conditions, bind_outputs(parsed.items, scope), quality, parsed.options, bounds)
+    # A target is for the whole query, and only its own place in the text knows one.
+    asked, options = parsed.quality or Complete(), parsed.options
+    if not aggregation:
+        return JoinQuery(streams, conditions, bind_outputs(parsed.items, scope), asked, options, bounds)
+    if len(streams) == 1:
+        return bind_aggregation(parsed, streams, asked)
+    above = window_above(parsed)
+    join = JoinQuery(streams, conditions, (), Complete(), Options(), bounds)
+    return lifted(bind_aggregation(parsed, streams, asked), join, *above)
 
 
 def _streams(parsed: ParsedQuery, schemas: Mapping[str, Schema]) -> tuple[StreamRef, ...]:
@@ -84,15 +100,17 @@ def _streams(parsed: ParsedQuery, schemas: Mapping[str, Schema]) -> tuple[Stream
             message = f"two streams in FROM are called '{stream.alias}'; name one otherwise with AS"
             raise QueryError(message, parsed.text, *stream.alias_place)
         taken.add(stream.alias)
-        source = _source(stream, schemas, parsed.text)
+        inner = None if stream.query is None else _bind(stream.query, schemas)
+        source = "" if inner is not None else _source(stream, schemas, parsed.text)
         window = stream.window
         bound.append(
             StreamRef(
                 stream.alias,
                 source,
-                schemas[source],
+                schemas[source] if inner is None else result_schema(inner),
                 None if window is None else window.range,
                 None if window is None else window.slide,
+                query=inner,
             )
         )
     return tuple(bound)
@@ -111,39 +129,52 @@ def _source(stream: ParsedStream, schemas: Mapping[str, Schema], text: str) -> s
 
 def _check_windows(parsed: ParsedQuery, aggregation: bool) -> None:
     joined = len(parsed.streams) > 1
+    for clause in parsed.windows:
+        if isinstance(clause, WindowForAll) and clause.slide is not None:
+            if not aggregation:
+                raise QueryError(_NO_SLIDE, parsed.text, *clause.place)
+            _check_slide(clause.slide, clause.size, parsed.text, clause.place)
     for stream in parsed.streams:
         window = stream.window
         if window is None:
-            if (joined and not parsed.windows) or aggregation:
+            if (joined and not parsed.windows) or (aggregation and not joined):
                 what = "a join" if joined else "an aggregate"
                 message = f"stream {stream.alias} needs a window in {what}, as in {stream.alias} [RANGE 5 SECONDS]"
                 raise QueryError(message, parsed.text, *stream.place)
             continue
-        if window.slide is not None and not aggregation:
-            message = "SLIDE belongs to aggregates; the window of a join moves with every tuple"
-            raise QueryError(message, parsed.text, *window.slide_place)
+        if window.slide is not None and (joined or not aggregation):
+            hint = "; for an aggregate above it write WINDOW 5 SECONDS SLIDE 1 SECOND" if aggregation else ""
+            raise QueryError(_NO_SLIDE + hint, parsed.text, *window.slide_place)
         if aggregation and window.range <= 0:
             raise QueryError("the window of an aggregate must be longer than nothing", parsed.text, *window.place)
-        if window.slide is not None and not 0 < window.slide <= window.range:
-            message = "SLIDE must be longer than nothing and no longer than RANGE, or tuples would fall between windows"
-            raise QueryError(message, parsed.text, *window.slide_place)
+        if window.slide is not None:
+            _check_slide(window.slide, window.range, parsed.text, window.slide_place)
 
 
-def _quality(parsed: ParsedQuery, aggregation: bool) -> Quality:
+def _check_slide(slide: int, size: int, text: str, place: tuple[int, int]) -> None:
+    if not 0 < slide <= size:
+        message = "SLIDE must be longer than nothing and no longer than RANGE, or tuples would fall between windows"
+        raise QueryError(message, text, *place)
+
+
+def _check_quality(parsed: ParsedQuery, query: BoundQuery) -> None:
     quality = parsed.quality
-    if quality is None:
-        return Complete()
-    if aggregation and isinstance(quality, Recall):
+    message = None
+    if is_chain(query) and isinstance(quality, Recall | RelativeError):
+        message = (
+            "RECALL and ERROR are for one join or one aggregate of streams; what a loss inside costs a query of several"
+            " operators is not defined. Write COMPLETE, NO WAIT or DELAY"
+        )
+    elif isinstance(query, AggregateQuery) and isinstance(quality, Recall):
         message = (
             "RECALL counts the results of a join; for an aggregate write ERROR, as in WITH ERROR 1% CONFIDENCE 95%"
         )
-        raise QueryError(message, parsed.text, *parsed.quality_place)
-    if not aggregation and isinstance(quality, RelativeError):
+    elif isinstance(query, JoinQuery) and isinstance(quality, RelativeError):
         message = (
             "ERROR measures the value of an aggregate; for a join write RECALL, as in WITH RECALL 0.99 OVER 1 MINUTE"
         )
+    if message is not None:
         raise QueryError(message, parsed.text, *parsed.quality_place)
-    return quality
 
 
 def _conjuncts(parsed: ParsedQuery, scope: Scope) -> list[Expr]:

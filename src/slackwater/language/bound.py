@@ -16,7 +16,10 @@ from slackwater.model.schema import Kind, Schema
 
 @dataclass(frozen=True)
 class StreamRef:
-    """One entry of FROM. `source` names the stream it reads; a self-join reads one source under two aliases."""
+    """One entry of FROM. `source` names the stream it reads; a self-join reads one source under two aliases.
+
+    A sub-query reads no source of its own: then `query` is what it says, and the schema that of its results.
+    """
 
     alias: str
     source: str
@@ -27,6 +30,7 @@ class StreamRef:
     """Step of an aggregate window; None (RANGE without SLIDE) means tumbling."""
     filters: tuple[Expr, ...] = ()
     """Conjuncts of WHERE that read this stream alone (`Column.stream` is this entry's position)."""
+    query: BoundQuery | None = None
 
 
 @dataclass(frozen=True)
@@ -76,4 +80,33 @@ class AggregateQuery:
     options: Options
 
 
-BoundQuery = JoinQuery | AggregateQuery
+@dataclass(frozen=True)
+class UnionQuery:
+    """UNION ALL: the rows of several sub-queries with the same columns, each at its own event time."""
+
+    streams: tuple[StreamRef, ...]
+    outputs: tuple[Output, ...]
+    """The columns, under the names that the first sub-query gives them."""
+    quality: Quality
+    options: Options
+
+
+BoundQuery = JoinQuery | AggregateQuery | UnionQuery
+
+
+def streams_read(query: BoundQuery) -> tuple[StreamRef, ...]:
+    """The entries of FROM; of a union, its sub-queries."""
+    return (query.stream,) if isinstance(query, AggregateQuery) else query.streams
+
+
+def is_chain(query: BoundQuery) -> bool:
+    """Whether a query has others inside it, so that it takes several operators."""
+    return any(stream.query is not None for stream in streams_read(query))
+
+
+def raw_streams(query: BoundQuery) -> tuple[StreamRef, ...]:
+    """The entries of FROM that read sources, those of sub-queries too, in the order of the text."""
+    found: list[StreamRef] = []
+    for stream in streams_read(query):
+        found += [stream] if stream.query is None else raw_streams(stream.query)
+    return tuple(found)

@@ -38,9 +38,9 @@ def is_aggregation(query: ParsedQuery) -> bool:
     return query.groups is not None or any(first_aggregate(item.node) for item in query.items)
 
 
-def bind_aggregation(query: ParsedQuery, stream: StreamRef, quality: Quality) -> AggregateQuery:
-    """The aggregate query over one stream whose window and filters are bound already."""
-    scope = Scope(query.text, (stream,))
+def bind_aggregation(query: ParsedQuery, streams: tuple[StreamRef, ...], quality: Quality) -> AggregateQuery:
+    """The aggregate query over streams whose windows and filters are bound already; it stands over the first one."""
+    scope = Scope(query.text, streams)
     keys = _keys(query, scope)
     selected = [
         bound for item in query.items if (bound := _select(item, [expr for expr, _ in keys], scope)) is not None
@@ -59,7 +59,7 @@ def bind_aggregation(query: ParsedQuery, stream: StreamRef, quality: Quality) ->
     outputs = [Output(name, expr) for expr, _ in keys for name in called[expr]]
     aggregates = tuple(bind_aggregate(entry.node, name, scope) for entry, name in named if entry.key is None)
     order = tuple(name for _, name in named)
-    return AggregateQuery(stream, tuple(outputs), aggregates, order, quality, query.options)
+    return AggregateQuery(streams[0], tuple(outputs), aggregates, order, quality, query.options)
 
 
 def _keys(query: ParsedQuery, scope: Scope) -> list[tuple[Expr, Wish]]:
@@ -80,7 +80,7 @@ def _by_alias(node: exp.Expr, query: ParsedQuery, scope: Scope) -> exp.Expr:
     """What a key means: a column of the stream first, else the item of the SELECT list that is called so."""
     if not isinstance(node, exp.Column) or node.args.get("table") is not None:
         return node
-    if any(name.lower() == node.name.lower() for name in scope.streams[0].schema.names):
+    if any(name.lower() == node.name.lower() for stream in scope.streams for name in stream.schema.names):
         return node
     called = [item.node for item in query.items if (item.alias or "").lower() == node.name.lower()]
     if called and first_aggregate(called[0]) is not None:
@@ -115,8 +115,9 @@ def _select(item: ParsedItem, keys: list[Expr], scope: Scope) -> _Selected | Non
 
 
 def _window_column(node: exp.Expr, scope: Scope) -> str | None:
-    """window_start or window_end, where the stream has no column of that name."""
+    """window_start or window_end, where no stream has a column of that name."""
     if not isinstance(node, exp.Column) or node.args.get("table") is not None or isinstance(node.this, exp.Star):
         return None
     name = node.name.lower()
-    return name if name in WINDOW_COLUMNS and node.name not in scope.streams[0].schema else None
+    known = any(node.name in stream.schema for stream in scope.streams)
+    return name if name in WINDOW_COLUMNS and not known else None

@@ -13,6 +13,8 @@ from slackwater.language.tokens import tokenize, word
 from slackwater.model.errors import QueryError
 
 WINDOW_COLUMNS = ("window_start", "window_end")
+RESULT_TIME = "_ts"
+"""The event time of a result of a join, a selection or a union."""
 _LONGEST = 48
 _SYMBOLS = {
     "+": "plus",
@@ -95,7 +97,7 @@ def _free(name: str, taken: set[str]) -> str:
 
 def _refuse_reserved(name: str, text: str, place: tuple[int, int], aggregate: bool) -> None:
     lower = name.lower()
-    if lower == "_ts" or lower.startswith("_row") or (aggregate and lower in WINDOW_COLUMNS):
+    if lower == RESULT_TIME or lower.startswith("_row") or (aggregate and lower in WINDOW_COLUMNS):
         raise QueryError(f"a column of the result cannot be called '{name}'; name it otherwise with AS", text, *place)
     if not name:
         raise QueryError("a column of the result needs a name", text, *place)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-_SUBQUERY = "a query inside a query is not offered; read one stream per entry of FROM"
+_SUBQUERY = "a query inside an expression is not offered; a sub-query stands in FROM, as in FROM (SELECT v FROM s) j"
 _OUTER = "only inner joins are offered; write JOIN ... ON, or a comma and WHERE"
-_SET = "queries cannot be combined with UNION, EXCEPT or INTERSECT; run each on its own"
+_SET = "queries cannot be combined with EXCEPT or INTERSECT; of streams only UNION ALL is offered"
+_UNION = "UNION would have to remember every row for ever to leave out the second of two; write UNION ALL"
 _OVER = "functions over a window are not offered; put the window in FROM, as in s [RANGE 1 MINUTE SLIDE 10 SECONDS]"
 _STREAM_OPERATOR = (
     "ISTREAM, DSTREAM and RSTREAM are not offered; results always leave as a stream, in the order of time"
@@ -20,7 +21,7 @@ _CLAUSES = {
     "FETCH": _LIMIT,
     "TOP": _LIMIT,
     "DISTINCT": "SELECT DISTINCT is not offered; group by the columns and select COUNT(*) with them",
-    "UNION": _SET,
+    "UNION": _UNION,
     "EXCEPT": _SET,
     "INTERSECT": _SET,
     "MINUS": _SET,

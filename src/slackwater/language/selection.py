@@ -7,7 +7,7 @@ from sqlglot import exp
 from slackwater.expressions.tree import Column, Expr
 from slackwater.language.bound import Output
 from slackwater.language.names import Scope
-from slackwater.language.naming import Wish, name_columns, spelled
+from slackwater.language.naming import RESULT_TIME, Wish, name_columns, spelled
 from slackwater.language.scalars import Scalars
 from slackwater.language.statement import ParsedItem
 
@@ -26,7 +26,8 @@ def bind_outputs(items: tuple[ParsedItem, ...], scope: Scope) -> tuple[Output, .
             continue
         for position in starred:
             stream = scope.streams[position]
-            for field in stream.schema.fields:
+            # A result has its time in any case, under the same name.
+            for field in (one for one in stream.schema.fields if stream.query is None or one.name != RESULT_TIME):
                 exprs.append(Column(position, field.name, field.kind))
                 wishes.append(Wish(None, field.name, f"{stream.alias}_{field.name}", item.place))
     names = name_columns(wishes, scope.text, aggregate=False)

@@ -5,8 +5,10 @@ Invariant: every token of the text belongs to exactly one clause, or the query i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import NoReturn
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token
@@ -27,6 +29,8 @@ from slackwater.model.quality import Quality
 
 _HARD = frozenset(("FROM", "WHERE", "WITH", "GROUP BY", "ORDER BY"))
 _SOFT = refusals.CLAUSE_WORDS | WINDOW_WORDS | {"OPTIONS"}
+MOST_NESTED = 8
+"""How deep queries may stand in each other."""
 _JOINS = frozenset(("JOIN", "INNER", "CROSS"))
 _TARGETS = frozenset(("COMPLETE", "NO", "DELAY", "RECALL", "ERROR"))
 _WINDOW_WORDS = frozenset(("RANGE", "SLIDE", "ROWS"))
@@ -46,13 +50,14 @@ class ParsedItem:
 
 @dataclass(frozen=True)
 class ParsedStream:
-    """One entry of FROM."""
+    """One entry of FROM; a sub-query has no source."""
 
     source: str
     alias: str
     window: Window | None
     place: tuple[int, int]
     alias_place: tuple[int, int]
+    query: ParsedQuery | None = None
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,7 @@ class ParsedQuery:
     """A query's clauses as written."""
 
     text: str
-    explain: bool
+    place: tuple[int, int]
     items: tuple[ParsedItem, ...]
     streams: tuple[ParsedStream, ...]
     conditions: tuple[exp.Expr, ...]
@@ -68,9 +73,12 @@ class ParsedQuery:
     windows: tuple[WindowClause, ...]
     """WINDOW, DWINDOW and PATH, before and after WHERE."""
     groups: tuple[exp.Expr, ...] | None
-    quality: Quality | None
-    quality_place: tuple[int, int]
-    options: Options
+    united: tuple[ParsedQuery, ...] = ()
+    """What stands behind each UNION ALL."""
+    explain: bool = False
+    quality: Quality | None = None
+    quality_place: tuple[int, int] = (0, 0)
+    options: Options = field(default_factory=Options)
 
 
 def parse(text: str) -> ParsedQuery:
@@ -82,6 +90,45 @@ def parse(text: str) -> ParsedQuery:
     """
     cursor = Cursor(text)
     explain = cursor.accept("EXPLAIN")
+    query = _query(cursor)
+    quality: Quality | None = None
+    start = cursor.peek()
+    if cursor.accept("WITH"):
+        quality = read_quality(cursor)
+    place = (start.start, cursor.tokens[cursor.index - 1].end + 1) if start is not None else (0, 0)
+    options = read_options(cursor) if cursor.accept("OPTIONS") else Options()
+    _end(cursor)
+    return replace(query, explain=explain, quality=quality, quality_place=place, options=options)
+
+
+def sources_of(text: str) -> tuple[str, ...]:
+    """The sources a query reads as it spells them, each once, in the order of the text.
+
+    >>> sources_of("SELECT x.v FROM trades x [5 s], (SELECT v FROM quotes) y [5 s], trades z [5 s]")
+    ('trades', 'quotes')
+    """
+    return tuple(dict.fromkeys(_sources(parse(text))))
+
+
+def _sources(query: ParsedQuery) -> Iterator[str]:
+    for select in (query, *query.united):
+        for stream in select.streams:
+            yield from [stream.source] if stream.query is None else _sources(stream.query)
+
+
+def _query(cursor: Cursor) -> ParsedQuery:
+    """SELECTs with UNION ALL between them."""
+    first = _select(cursor)
+    united = []
+    while cursor.word() == "UNION":
+        if not cursor.accept("UNION", "ALL"):
+            cursor.fail(refusals.clause("UNION") or "")
+        united.append(_select(cursor))
+    return replace(first, united=tuple(united))
+
+
+def _select(cursor: Cursor) -> ParsedQuery:
+    start = cursor.peek()
     _begin(cursor)
     items = _items(cursor)
     if not cursor.accept("FROM"):
@@ -92,25 +139,9 @@ def parse(text: str) -> ParsedQuery:
         conditions.append(_condition(cursor, "WHERE", commas=False))
         windows += read_window_clauses(cursor)
     groups = _groups(cursor) if cursor.accept("GROUP", "BY") else None
-    quality: Quality | None = None
-    start = cursor.peek()
-    if cursor.accept("WITH"):
-        quality = read_quality(cursor)
-    place = (start.start, cursor.tokens[cursor.index - 1].end + 1) if start is not None else (0, 0)
-    options = read_options(cursor) if cursor.accept("OPTIONS") else Options()
-    _end(cursor)
-    return ParsedQuery(
-        text, explain, items, tuple(streams), tuple(conditions), tuple(windows), groups, quality, place, options
-    )
-
-
-def sources_of(text: str) -> tuple[str, ...]:
-    """The sources a query reads as it spells them, each once, in the order of FROM.
-
-    >>> sources_of("SELECT x.v FROM trades x [5 s], quotes y [5 s], trades z [5 s]")
-    ('trades', 'quotes')
-    """
-    return tuple(dict.fromkeys(stream.source for stream in parse(text).streams))
+    assert start is not None, "a query that begins with nothing"
+    place = start.start, cursor.tokens[cursor.index - 1].end + 1
+    return ParsedQuery(cursor.text, place, items, tuple(streams), tuple(conditions), tuple(windows), groups)
 
 
 def _begin(cursor: Cursor) -> None:
@@ -176,7 +207,7 @@ def _from(cursor: Cursor) -> tuple[list[ParsedStream], list[exp.Expr]]:
 
 def _stream(cursor: Cursor) -> ParsedStream:
     if cursor.word() == "(":
-        cursor.fail(refusals.clause("SELECT") or "")
+        return _subquery(cursor)
     if cursor.word() in ("LATERAL", "UNNEST") and is_name(cursor.peek(1)) | (cursor.word(1) == "("):
         cursor.fail(refusals.clause("LATERAL") or "")
     token = cursor.name("the name of a stream")
@@ -190,6 +221,30 @@ def _stream(cursor: Cursor) -> ParsedStream:
         alias = _alias(cursor)
     named = alias or token
     return ParsedStream(token.text, named.text, window, (token.start, token.end + 1), (named.start, named.end + 1))
+
+
+def _subquery(cursor: Cursor) -> ParsedStream:
+    opening = cursor.take()
+    if cursor.word() != "SELECT":
+        cursor.fail("in parentheses FROM takes a query, as in FROM (SELECT v FROM s) j")
+    if cursor.inside == MOST_NESTED:
+        cursor.fail(f"queries may stand {MOST_NESTED} deep in each other, and this is one more", opening)
+    cursor.inside += 1
+    query = _query(cursor)
+    if cursor.word() in ("WITH", "OPTIONS"):
+        cursor.fail(f"{cursor.word()} stands once, at the end of the whole query: one slack serves all of it")
+    closing = cursor.peek()
+    if closing is None or not cursor.accept(")"):
+        _refuse_rest(cursor, "expected ')' and a name for the sub-query here")
+    cursor.inside -= 1
+    alias = _alias(cursor)
+    window = read_window(cursor)
+    if alias is None and window is not None:
+        alias = _alias(cursor)
+    if alias is None:
+        cursor.fail("a sub-query needs a name, as in (SELECT v FROM s) j")
+    place = (opening.start, closing.end + 1)
+    return ParsedStream("", alias.text, window, place, (alias.start, alias.end + 1), query)
 
 
 def _alias(cursor: Cursor) -> Token | None:
@@ -219,12 +274,18 @@ def _groups(cursor: Cursor) -> tuple[exp.Expr, ...]:
 
 def _end(cursor: Cursor) -> None:
     cursor.accept(";")
-    token = cursor.peek()
-    if token is None:
+    if cursor.peek() is None:
         return
     if cursor.tokens[cursor.index - 1].text == ";":
         cursor.fail("one query at a time; this is the beginning of a second")
+    _refuse_rest(cursor)
+
+
+def _refuse_rest(cursor: Cursor, otherwise: str | None = None) -> NoReturn:
+    """Refuse what stands behind a query, with what is wrong about it."""
     known = refusals.clause(cursor.word())
+    if cursor.word() == "UNION" and cursor.word(1) == "ALL":
+        known = "UNION ALL stands before WITH and OPTIONS, which are for the whole query"
     if cursor.word() in _TARGETS:
         known = f"write WITH before {cursor.word()}"
     if cursor.word() in _WINDOW_WORDS:
@@ -235,4 +296,6 @@ def _end(cursor: Cursor) -> None:
         known = (
             f"{cursor.word()} cannot stand here; the order is SELECT, FROM, WHERE, GROUP BY, WITH, OPTIONS, each once"
         )
-    cursor.fail(known or f"did not expect '{cursor.text[token.start : token.end + 1]}' here")
+    token = cursor.peek()
+    strange = "" if token is None else f"did not expect '{cursor.text[token.start : token.end + 1]}' here"
+    cursor.fail(known or otherwise or strange)

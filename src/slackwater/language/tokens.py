@@ -84,6 +84,8 @@ class Cursor:
         self.text = text
         self.tokens = tokenize(text)
         self.index = 0
+        self.inside = 0
+        """How many sub-queries are open here; a parenthesis that closes nothing else closes the innermost."""
 
     def peek(self, ahead: int = 0) -> Token | None:
         index = self.index + ahead
@@ -138,6 +140,8 @@ class Cursor:
                 pair = f"{name} {self.word(1)}"
                 ended = self.index > start and before is not None and ends_operand(before)
                 if name in hard or pair in hard or (name in soft and ended) or name == ";":
+                    break
+                if self.inside and name == ")":
                     break
             if not qualified:
                 depth += (name in _OPENING) - (name in _CLOSING)

@@ -30,10 +30,11 @@ class StreamName:
 
 @dataclass(frozen=True)
 class WindowForAll:
-    """`WINDOW = size`: all streams within it of each other."""
+    """`WINDOW = size`: all streams within it of each other. `SLIDE` is for an aggregate above the join."""
 
     size: int
     place: tuple[int, int]
+    slide: int | None = None
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,8 @@ def _clause(cursor: Cursor, word: Token) -> list[WindowClause]:
             cursor.fail("a named window is not offered; put the window in FROM, as in s [RANGE 1 MINUTE]", word)
         cursor.accept("=")
         size = read_duration(cursor, "the window")
-        return [WindowForAll(size, _since(cursor, word))]
+        slide = read_duration(cursor, "the slide of the window") if cursor.accept("SLIDE") else None
+        return [WindowForAll(size, _since(cursor, word), slide)]
     pairs: list[WindowClause] = [_pair(cursor, word, kind == "DWINDOW")]
     while cursor.word() == "AND" and cursor.word(1) == "(":
         cursor.take()

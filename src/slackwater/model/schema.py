@@ -32,6 +32,17 @@ class Kind(Enum):
         return self in (Kind.INT, Kind.FLOAT)
 
 
+UTC = pa.timestamp("us", "UTC")
+ARROW_OF = {
+    Kind.INT: pa.int64(),
+    Kind.FLOAT: pa.float64(),
+    Kind.BOOL: pa.bool_(),
+    Kind.TEXT: pa.string(),
+    Kind.TIME: UTC,
+}
+"""The Arrow type in which a computed value of each kind leaves."""
+
+
 @dataclass(frozen=True)
 class Field:
     """One column of a stream: its name, its kind, and the Arrow type it came with and leaves with."""

@@ -152,6 +152,7 @@ class AggregateOperator:
             lines[:, LET_OUT_BY].copy(),
             None,
             len(lines),
+            at_frontier=True,
         )
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,7 +17,8 @@ from slackwater.disorder.run import Run
 from slackwater.disorder.synchronizer import Inflow, Synchronized, Synchronizer, merged, with_rows
 from slackwater.disorder.synchronizing import Last
 from slackwater.kernel import Change
-from slackwater.model.batch import Words
+from slackwater.model.batch import TS, Words
+from slackwater.operators.inlet import InletMaker
 from slackwater.operators.output import Output, joined
 
 BELOW = -1
@@ -28,6 +29,8 @@ class NodeOperator(Protocol):
     """The operator of a node."""
 
     @property
+    def spec(self) -> Any: ...
+    @property
     def retained(self) -> int: ...
     def process(self, run: Run, ordered: bool) -> Iterator[Output]: ...
     def changes(self) -> list[Change]: ...
@@ -37,12 +40,20 @@ class NodeOperator(Protocol):
 class Node:
     """`inputs` are the raw streams that this node reads, BELOW in the place of one where it reads from a node.
 
-    What goes up has its event time in row TS, nothing in row ROW, and the operator's columns from FIRST_COLUMN on.
+    Without an outlet, what goes up has its event time in row TS, nothing in row ROW, and the operator's columns from
+    FIRST_COLUMN on.
     """
 
-    def __init__(self, operator: NodeOperator, inputs: tuple[int, ...], rows: int, raw: ReleaseSpec) -> None:
+    def __init__(
+        self,
+        operator: NodeOperator,
+        inputs: tuple[int, ...],
+        rows: int,
+        raw: ReleaseSpec,
+        outlet: InletMaker | None = None,
+    ) -> None:
         """`raw` says how tuples of raw streams are released in front of all nodes."""
-        self.operator = operator
+        self.operator, self._outlet = operator, outlet
         self.synchronizer = Synchronizer(replace(raw, streams=len(inputs), rows=rows, apart=False, part_rows=()))
         self._inputs, self._rows, self._raw_rows = np.array(inputs, np.int64), rows, raw.rows
 
@@ -83,16 +94,17 @@ class Node:
         if not made:
             return synchronized.progress
         output = joined(made)
-        nothing = np.zeros(len(output.ts), np.int64)
-        words = np.vstack([output.ts, nothing, *output.columns])
-        results = Inflow(
-            nothing, words,
-            np.append(run.delay, 0)[output.by],
-            np.append(run.clock, run.largest)[output.by],
-            np.append(run.moment, run.now)[output.by],
-            np.append(synchronized.place, synchronized.progress.last.place)[output.by],
-            synchronized.progress.last,
-        )  # fmt: skip
+        place, clock, moment = let_out_at(synchronized, output)
+        delay = np.append(run.delay, 0)[output.by]
+        # A window ends before its end; so a row of it belongs to the window above in which all of it lies.
+        ts = output.ts - 1 if output.at_frontier else output.ts
+        if self._outlet is None:
+            words, kept = np.vstack([ts, np.zeros(len(ts), np.int64), *output.columns]), np.arange(len(ts))
+        else:
+            words, kept = self._outlet.take(ts, list(output.columns))
+        number = np.zeros(words.shape[1], np.int64)
+        last = synchronized.progress.last
+        results = Inflow(number, words, delay[kept], clock[kept], moment[kept], place[kept], last)
         return merged(results, synchronized.progress)
 
     @property
@@ -110,6 +122,20 @@ class Node:
         self.synchronizer.restore([entry for entry in entries if entry.cell == "release"])
         mine = [entry for entry in entries if entry.cell != "release"]
         self.operator.restore([replace(entry, cell=entry.cell.partition("/")[2]) for entry in mine])
+
+
+def let_out_at(synchronized: Synchronized, output: Output) -> tuple[Words, Words, Words]:
+    """Of every line of what was made of a run: the place of what let it out, the largest clock, and the moment."""
+    run, told = synchronized.run, synchronized.progress
+    last = told.last
+    if output.at_frontier:
+        at = np.searchsorted(told.words[TS], output.ts)
+        ways = ((told.place, last.place), (told.clock, last.clock), (told.moment, last.moment))
+    else:
+        at = output.by
+        ways = ((synchronized.place, last.place), (run.clock, run.largest), (run.moment, run.now))
+    place, clock, moment = (np.append(known, at_the_end)[at] for known, at_the_end in ways)
+    return place, clock, moment
 
 
 def together(runs: list[Run]) -> Run:

@@ -23,6 +23,11 @@ class Output:
     by: Words
     weight: Words | None
     results: int
+    at_frontier: bool = False
+    """Whether a line leaves when the frontier reaches its event time, by whatever moved it there, as windows do."""
+    clock: Words | None = None
+    """The largest clock when each line was let out, where `by` does not tell it."""
+    moment: Words | None = None
 
 
 def joined(outputs: Sequence[Output]) -> Output:
@@ -36,4 +41,5 @@ def joined(outputs: Sequence[Output]) -> Output:
         np.concatenate([output.by for output in outputs]),
         None,
         sum(output.results for output in outputs),
+        outputs[0].at_frontier,
     )

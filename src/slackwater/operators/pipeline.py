@@ -33,6 +33,7 @@ from slackwater.kernel import (
 from slackwater.model.batch import ROW, TS, Batch, Words
 from slackwater.model.measured import MeasuredQuality
 from slackwater.operators.aggregate import AggregateOperator
+from slackwater.operators.graph_operator import GraphOperator
 from slackwater.operators.join.accounts import JoinLedger
 from slackwater.operators.join.operator import JoinOperator
 from slackwater.operators.join.tree_operator import TreeOperator
@@ -89,7 +90,7 @@ class Pipeline:
         part_rows: tuple[int, ...] = (),
     ) -> None:
         self._spec, self._operator = spec, operator
-        self._tree = operator if isinstance(operator, TreeOperator) else None
+        self._graph = operator if isinstance(operator, GraphOperator) else None
         discipline = ReleaseSpec(
             spec.streams,
             spec.rows,
@@ -99,10 +100,10 @@ class Pipeline:
             epochs.span,
             idle_timeout,
             part_rows,
-            apart=self._tree is not None,
+            apart=self._graph is not None,
         )
-        if self._tree is not None:
-            self._tree.stand_behind(discipline)
+        if self._graph is not None:
+            self._graph.stand_behind(discipline)
         self._ordered = epochs.each_tuple or spec.needs_order
         self._ledger: JoinLedger | None = None
         if isinstance(controller, Bookkeeper) and isinstance(operator, JoinOperator | TreeOperator):
@@ -111,7 +112,7 @@ class Pipeline:
             stretches = 1 << (span // width + 64).bit_length()
             self._ledger = operator.keep_books(controller.retention, width, stretches, controller.target)
             controller.books = self._ledger
-        if isinstance(controller, Profiled) and self._tree is not None:
+        if isinstance(controller, Profiled) and self._graph is not None:
             controller.profiler = AnnotatedProfiler.in_place_of(controller.profiler)
         self._profiler = controller.profiler if isinstance(controller, Profiled) else None
         if isinstance(controller, WindowWatcher) and isinstance(operator, AggregateOperator):
@@ -149,10 +150,10 @@ class Pipeline:
         yield from self._process(self.release.beat(now))
 
     def _process(self, run: Run) -> Iterator[Emission]:
-        if self._tree is None:
+        if self._graph is None:
             yield from self._make(run, run)
         else:
-            for top, fates in self._tree.climb(run):
+            for top, fates in self._graph.climb(run):
                 yield from self._make(top, fates)
 
     def _make(self, run: Run, fates: Run) -> Iterator[Emission]:
@@ -170,11 +171,14 @@ class Pipeline:
                 self._ledger.made(output.ts, output.weight)
             if made is not None:
                 made += np.bincount(output.by, output.weight, len(run) + 1)
-            clock = np.append(run.clock, run.largest)[output.by]
-            moment = np.append(run.moment, run.now)[output.by] if self._heard else None
+            clock, moment = output.clock, output.moment
+            if clock is None:
+                clock = np.append(run.clock, run.largest)[output.by]
+                moment = np.append(run.moment, run.now)[output.by]
             yield Emission(
-                output.ts, output.columns, clock, output.weight, NO_LATE if told else late, run.ended, moment
-            )
+                output.ts, output.columns, clock, output.weight, NO_LATE if told else late, run.ended,
+                moment if self._heard else None,
+            )  # fmt: skip
             told = True
         if not told and n_late:
             yield Emission(NOTHING, (), NOTHING, None, late, run.ended)
@@ -226,7 +230,7 @@ class Pipeline:
         return Observation(
             clocks=self.release.clocks,
             slack=self.release.slack,
-            frontier=self.release.frontier if self._tree is None else self._tree.frontier,
+            frontier=self.release.frontier if self._graph is None else self._graph.frontier,
             held=self.release.held + self._held_behind() + self._admission.aside + sum(map(len, self._waiting)),
             retained=self._operator.retained,
             epochs=self.release.epochs,
@@ -236,7 +240,7 @@ class Pipeline:
         )
 
     def _held_behind(self) -> int:
-        return 0 if self._tree is None else self._tree.held
+        return 0 if self._graph is None else self._graph.held
 
     def _measured(self) -> MeasuredQuality | None:
         if self._ledger is not None:

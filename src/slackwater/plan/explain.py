@@ -11,6 +11,7 @@ from slackwater.model.errors import UsageError
 from slackwater.model.quality import NoWait
 from slackwater.model.time import format_duration
 from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import (
     ANY_KEY,
@@ -24,8 +25,10 @@ from slackwater.operators.join.probing import (
 )
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.join.wjoin.spec import WJoin
+from slackwater.operators.union import StreamUnion
 from slackwater.plan.explain_windows import explain_windows
 from slackwater.plan.physical import InputPlan, PhysicalPlan
+from slackwater.plan.routes import routes_of
 
 WAYS = {
     "nested_loop": "by nested loop (NLW-join): a tuple goes through the other buffers one inside the other, in turn",
@@ -61,15 +64,49 @@ class Line:
 
 def explain(plan: PhysicalPlan, quality_stated: bool = True) -> str:
     """The plan of a query as a tree."""
-    operator = plan.operator
-    if isinstance(operator, WindowAggregate):
-        head = _aggregate(plan, operator)
-    else:
-        head = _tree(plan, operator) if isinstance(operator, JoinTree) else _join(plan, operator)
+    graph = plan.operator if isinstance(plan.operator, OperatorGraph) else None
+    head = _operator(plan) if graph is None else _fed(plan, graph, len(graph.nodes) - 1)
     waiting = Line(f"waiting: WITH {plan.quality}" + ("" if quality_stated else " (the default)"))
     waiting.under += [Line(text) for text in _waiting(plan)]
-    head.under = [waiting, *head.under, *(_input(one) for one in plan.inputs)]
+    head.under = [waiting, *head.under]
+    if graph is None:
+        head.under += [_input(one) for one in plan.inputs]
+    else:
+        head.under.append(Line(_sharded(plan)))
     return head.render()
+
+
+def _operator(plan: PhysicalPlan) -> Line:
+    operator = plan.operator
+    if isinstance(operator, WindowAggregate):
+        return _aggregate(plan, operator)
+    if isinstance(operator, StreamUnion):
+        return Line(f"union of {operator.streams} queries, in event-time order", [_joined(plan)])
+    assert not isinstance(operator, OperatorGraph), "a graph is explained node by node"
+    return _tree(plan, operator) if isinstance(operator, JoinTree) else _join(plan, operator)
+
+
+def _fed(plan: PhysicalPlan, graph: OperatorGraph, number: int) -> Line:
+    """A node with what it reads under it, nodes below and all."""
+    line = _operator(plan.nodes[number])
+    for own, read in zip(plan.nodes[number].inputs, graph.nodes[number].inputs, strict=True):
+        one = _input(own if read < 0 else plan.inputs[read])
+        if read < 0:
+            one.under.append(_fed(plan, graph, ~read))
+        line.under.append(one)
+    return line
+
+
+def _sharded(plan: PhysicalPlan) -> str:
+    routes = routes_of(plan)
+    if routes is None:
+        return "on Spark: in one shard, because no key is common to all that its operators bring together"
+    named = (
+        f"{one.stream.alias}.{_row_name(plan, at, row)}"
+        for at, (one, rows) in enumerate(zip(plan.inputs, routes, strict=True))
+        for row in rows
+    )
+    return f"on Spark: in shards by {', '.join(named)}"
 
 
 def _waiting(plan: PhysicalPlan) -> list[str]:
@@ -80,6 +117,9 @@ def _waiting(plan: PhysicalPlan) -> list[str]:
         lines = [str(error)]
     if len(plan.inputs) > 1 and not isinstance(plan.quality, NoWait):
         lines.append("the slowest stream is waited for, and one slack serves all streams (Same-K)")
+    if isinstance(plan.operator, OperatorGraph):
+        lines.append("every operator waits for its own inputs, not for those above; what one lets out is in order,")
+        lines[-1] += " so the next never finds it late"
     if isinstance(plan.operator, JoinTree):
         lines.append("every node waits for its own streams and for the node below, not for streams above")
     if options.initial_slack:
@@ -215,12 +255,13 @@ def _row_name(plan: PhysicalPlan, stream: int, row: int) -> str:
 
 def _input(one: InputPlan) -> Line:
     stream = one.stream
-    source = "" if stream.source == stream.alias else f", reading {stream.source}"
+    source = "" if stream.source in (stream.alias, "") else f", reading {stream.source}"
     window = "" if stream.range is None else f", window {format_duration(stream.range)}"
     line = Line(f"input {stream.alias}{source}{window}")
     if stream.filters:
         line.under.append(Line("filter " + " and ".join(render(condition) for condition in stream.filters)))
     shipped = [name for name, _, row in one.columns if row < one.rows]
     shipped += [render(computed.expr) for computed in one.computed]
-    line.under.append(Line(f"ships {', '.join([stream.schema.time, *shipped])}"))
+    does = "ships" if stream.query is None else "takes"
+    line.under.append(Line(f"{does} {', '.join([stream.schema.time, *shipped])}"))
     return line

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from slackwater.disorder.state import NO_PART
+from slackwater.expressions.computed import Computed
 from slackwater.expressions.tree import Column, Expr, columns_of
 from slackwater.language.bound import StreamRef
 from slackwater.model.batch import FIRST_COLUMN, ROW, TS
 from slackwater.model.schema import Kind
-from slackwater.plan.physical import IDENTITY, Computed, InputPlan
+from slackwater.plan.physical import IDENTITY, InputPlan
 
 
 class InputLayout:
@@ -48,7 +49,7 @@ class InputLayout:
         `clock_by` names the column that tells the parts of a stream apart, where the stream has it.
         """
         part_row = NO_PART
-        if clock_by is not None and clock_by in self._stream.schema:
+        if clock_by is not None and self._stream.query is None and clock_by in self._stream.schema:
             part_row = self.column(clock_by)
         shipped = self._next
         for expr in (*self._stream.filters, *(expr for expr, _ in self._computed)):

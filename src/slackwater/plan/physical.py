@@ -11,30 +11,20 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from slackwater.disorder.state import NO_PART
+from slackwater.expressions.computed import Computed
 from slackwater.expressions.tree import Expr
 from slackwater.language.bound import BoundQuery, StreamRef
 from slackwater.model.options import Options
 from slackwater.model.quality import Quality
 from slackwater.model.schema import Kind
 from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import JoinTree
+from slackwater.operators.union import StreamUnion
 
 IDENTITY = "\0row"
 """The pseudo-column that stands for a tuple's identity: a name that no query can spell."""
-
-
-@dataclass(frozen=True)
-class Computed:
-    """A row that is computed when a tuple is taken in: a key, a group or an argument.
-
-    A join key never matches when it is null or NaN; a group key does form a group then. Both fold -0.0 into 0.0.
-    """
-
-    expr: Expr
-    row: int
-    role: str
-    """"join key", "group key" or "argument"."""
 
 
 @dataclass(frozen=True)
@@ -71,17 +61,19 @@ class PhysicalPlan:
 
     query: BoundQuery
     inputs: tuple[InputPlan, ...]
-    operator: WindowJoin | JoinTree | WindowAggregate
+    operator: WindowJoin | JoinTree | WindowAggregate | StreamUnion | OperatorGraph
     outputs: tuple[OutputColumn, ...]
     emitted: tuple[tuple[int, str], ...]
     """Joins: the (stream, column) that each kernel column holds."""
     quality: Quality
     options: Options
+    nodes: tuple[PhysicalPlan, ...] = ()
+    """Of a graph: the plan of every node by itself, as if its sub-queries were streams."""
 
     @property
     def windows(self) -> tuple[int, ...]:
-        """The windows of a join; none for an aggregate."""
-        return () if isinstance(self.operator, WindowAggregate) else self.operator.windows
+        """The windows of a join; none for an aggregate, or where there are several operators."""
+        return self.operator.windows if isinstance(self.operator, WindowJoin | JoinTree) else ()
 
     @property
     def part_rows(self) -> tuple[int, ...]:
@@ -91,8 +83,10 @@ class PhysicalPlan:
 
     @property
     def counted(self) -> bool:
-        return not isinstance(self.operator, WindowAggregate) and self.operator.counted
+        return isinstance(self.operator, WindowJoin | JoinTree) and self.operator.counted
 
     @property
     def joins(self) -> bool:
-        return not isinstance(self.operator, WindowAggregate)
+        """Whether results have a time of their own, and not the bounds of a window."""
+        top = self.operator.top if isinstance(self.operator, OperatorGraph) else self.operator
+        return not isinstance(top, WindowAggregate)

@@ -7,35 +7,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pyarrow as pa
-
 from slackwater.disorder.state import NO_PART
 from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_of
-from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery
+from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, is_chain
 from slackwater.language.bound import Output as SelectItem
+from slackwater.language.derived import leaves_as
 from slackwater.model.errors import UsageError
 from slackwater.model.options import Options
-from slackwater.model.schema import Kind
+from slackwater.model.schema import ARROW_OF, UTC, Kind
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.algebra import AggregateSpec
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
 from slackwater.operators.join.tree import JoinTree, left_deep
 from slackwater.operators.join.wjoin.spec import OFFERED, by_algorithm
+from slackwater.plan.chain import plan_chain
 from slackwater.plan.layout import InputLayout
 from slackwater.plan.physical import IDENTITY, InputPlan, OutputColumn, PhysicalPlan
 from slackwater.windows.graph import WindowGraph
 
 MULTIWAY, BINARY = "multiway", "binary"
 SHAPES = (MULTIWAY, BINARY)
-UTC = pa.timestamp("us", "UTC")
-ARROW_OF = {
-    Kind.INT: pa.int64(),
-    Kind.FLOAT: pa.float64(),
-    Kind.BOOL: pa.bool_(),
-    Kind.TEXT: pa.string(),
-    Kind.TIME: UTC,
-}
 
 
 def plan(query: BoundQuery, *, counted: bool = False, identities: bool = False) -> PhysicalPlan:
@@ -43,11 +35,30 @@ def plan(query: BoundQuery, *, counted: bool = False, identities: bool = False) 
 
     `identities` adds what tells results apart: a column `_row_<alias>` per stream of a join, group keys not selected.
     """
+    if is_chain(query):
+        return _plan_chain(query, counted, identities)
     if isinstance(query, JoinQuery):
-        return _plan_join(_with_identities(query) if identities else query, counted)
+        physical = _plan_join(_with_identities(query) if identities else query, counted)
+    else:
+        assert isinstance(query, AggregateQuery), "a union of nothing"
+        if counted:
+            raise UsageError("--count counts the results of a join; an aggregate already counts, with COUNT(*)")
+        physical = _plan_aggregate(query, identities)
+    _check_parts(query, physical.inputs)
+    return physical
+
+
+def _plan_chain(query: BoundQuery, counted: bool, identities: bool) -> PhysicalPlan:
+    """A query of several operators. Its results have no members that could be told apart."""
     if counted:
-        raise UsageError("--count counts the results of a join; an aggregate already counts, with COUNT(*)")
-    return _plan_aggregate(query, identities)
+        raise UsageError("--count counts the results of one join; around this query write SELECT COUNT(*)")
+    if query.options.shape != MULTIWAY or query.options.join is not None:
+        raise UsageError("options shape and join are for one join of streams, not for a query of several operators")
+    physical = plan_chain(
+        query, lambda one: _plan_join(one, False) if isinstance(one, JoinQuery) else _plan_aggregate(one, identities)
+    )
+    _check_parts(query, physical.inputs)
+    return physical
 
 
 def _with_identities(query: JoinQuery) -> JoinQuery:
@@ -74,7 +85,6 @@ def _plan_join(query: JoinQuery, counted: bool) -> PhysicalPlan:
     emitted = tuple(dict.fromkeys(pair for item in selected for pair in sorted(columns_of(item.expr))))
     emit = tuple((stream, layouts[stream].column(name)) for stream, name in emitted)
     inputs = tuple(layout.finish(query.options.clock_by) for layout in layouts)
-    _check_parts(query, inputs)
     windows, graph = _windows(query)
     rows = max(one.rows for one in inputs)
     operator = WindowJoin(windows, tuple(equalities), tuple(conditions), columns, emit, rows, counted, graph)
@@ -139,13 +149,10 @@ def _equal_sides(condition: Expr) -> tuple[tuple[int, Expr], tuple[int, Expr]] |
 
 
 def _join_output(query: JoinQuery, item: SelectItem, emitted: tuple[tuple[int, str], ...]) -> OutputColumn:
+    arrow = leaves_as(item.expr, query.streams)
     if not isinstance(item.expr, Column):
-        return OutputColumn(item.name, item.expr.kind, ARROW_OF[item.expr.kind], None, item.expr)
-    column = item.expr
-    schema = query.streams[column.stream].schema
-    known = column.name in schema and column.kind is not Kind.TIME
-    arrow = schema[column.name].arrow if known else ARROW_OF[column.kind]
-    return OutputColumn(item.name, column.kind, arrow, emitted.index((column.stream, column.name)))
+        return OutputColumn(item.name, item.expr.kind, arrow, None, item.expr)
+    return OutputColumn(item.name, item.expr.kind, arrow, emitted.index((item.expr.stream, item.expr.name)))
 
 
 def _plan_aggregate(query: AggregateQuery, identities: bool) -> PhysicalPlan:
@@ -163,7 +170,6 @@ def _plan_aggregate(query: AggregateQuery, identities: bool) -> PhysicalPlan:
             row = layout.value(call.argument, "argument")
             specs.append(AggregateSpec(call.function, row, call.argument.kind, call.parameter))
     one = layout.finish(query.options.clock_by)
-    _check_parts(query, (one,))
     assert query.stream.range is not None, "binding an aggregate without a window"
     operator = WindowAggregate(query.stream.range, query.stream.slide, keys, tuple(specs), one.rows)
     return PhysicalPlan(
@@ -173,13 +179,9 @@ def _plan_aggregate(query: AggregateQuery, identities: bool) -> PhysicalPlan:
 
 def _aggregate_outputs(query: AggregateQuery, identities: bool) -> tuple[OutputColumn, ...]:
     """Window bounds, then keys and aggregates as selected; kernel columns are start, end, keys, aggregates."""
-    schema = query.stream.schema
     known: dict[str, OutputColumn] = {}
     for i, key in enumerate(query.keys):
-        expr = key.expr
-        plain = isinstance(expr, Column) and expr.kind is not Kind.TIME
-        arrow = schema[expr.name].arrow if plain and isinstance(expr, Column) else ARROW_OF[expr.kind]
-        known[key.name] = OutputColumn(key.name, expr.kind, arrow, 2 + i)
+        known[key.name] = OutputColumn(key.name, key.expr.kind, leaves_as(key.expr, (query.stream,)), 2 + i)
     for i, call in enumerate(query.aggregates):
         known[call.name] = OutputColumn(call.name, call.kind, ARROW_OF[call.kind], 2 + len(query.keys) + i)
     hidden = [key.name for key in query.keys if identities and key.name not in query.order]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from slackwater.disorder.chosen import controller_for
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.pipeline import Epochs, Pipeline
+from slackwater.operators.union import StreamUnion
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.sources.codebook import Codebook
 
@@ -15,7 +16,7 @@ def kernel_for(plan: PhysicalPlan, epochs: Epochs, codebook: Codebook, max_ahead
     `max_ahead` replaces the plan's where the runtime judges poisoned clocks itself.
     """
     spec = plan.operator
-    operator = spec.build() if isinstance(spec, WindowAggregate) else spec.build(codebook.code)
+    operator = spec.build() if isinstance(spec, WindowAggregate | StreamUnion) else spec.build(codebook.code)
     options = plan.options
     controller = controller_for(plan.quality, options, plan.windows)
     ahead = options.max_ahead if max_ahead is None else max_ahead

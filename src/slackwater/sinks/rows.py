@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from slackwater.expressions.compile import compile_map
+from slackwater.expressions.computed import nulls_marked
 from slackwater.kernel import NO_LATE, Emission
 from slackwater.model.batch import Words
 from slackwater.model.errors import DataError
-from slackwater.model.schema import NULL_FLOAT, Kind
+from slackwater.model.schema import Kind
 from slackwater.model.time import SECOND
 from slackwater.plan.physical import OutputColumn, PhysicalPlan
 from slackwater.sources.codebook import Codebook
@@ -61,12 +61,8 @@ class RowMaker:
         else:
             assert computed is not None
             values = self._maps[column.name](computed, computed.view(np.float64), computed.shape[1])
-            words = values.astype(np.int64, copy=False) if column.kind is not Kind.FLOAT else _nulls_marked(values)
+            words = values.astype(np.int64, copy=False) if column.kind is not Kind.FLOAT else nulls_marked(values)
         return decode_column(words, column.kind, column.arrow, self._codebook)
-
-
-def _nulls_marked(values: npt.NDArray[np.float64]) -> Words:
-    return np.where(np.isnan(values), NULL_FLOAT, np.ascontiguousarray(values).view(np.int64))
 
 
 class SecondCounts:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from slackwater.expressions.tree import Column
 from slackwater.language.bind import Bound, bind
-from slackwater.language.bound import BoundQuery, JoinQuery
+from slackwater.language.bound import BoundQuery, JoinQuery, streams_read
 from slackwater.model.errors import QueryError
 from slackwater.model.schema import kind_of
 from slackwater.sources.files import schema_of
@@ -33,13 +33,14 @@ def bind_to_tables(text: str, tables: Mapping[str, pa.Table], time: str) -> Boun
 
 def left_out(query: BoundQuery, tables: Mapping[str, pa.Table]) -> list[str]:
     """Columns that `SELECT *` cannot give because no query can read their type, as alias.column (type)."""
+    inside = [name for stream in streams_read(query) if stream.query for name in left_out(stream.query, tables)]
     if not isinstance(query, JoinQuery):
-        return []
+        return inside
     given = {(item.expr.stream, item.expr.name) for item in query.outputs if isinstance(item.expr, Column)}
-    return [
+    return inside + [
         f"{stream.alias}.{field.name} ({field.type})"
         for position, stream in enumerate(query.streams)
-        if all((position, name) in given for name in stream.schema.names)
+        if stream.query is None and all((position, name) in given for name in stream.schema.names)
         for field in tables[stream.source].schema
         if kind_of(field.type) is None
     ]

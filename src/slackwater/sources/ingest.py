@@ -5,19 +5,14 @@ Invariant: every row of the table is either given words or a reason; none is dro
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from slackwater.expressions.compile import compile_filter, compile_map
-from slackwater.expressions.tree import Column
+from slackwater.expressions.computed import Taking
 from slackwater.model.batch import ROW, TS, Flags, Words
-from slackwater.model.schema import NULL_FLOAT, NULL_WORD, Kind
-from slackwater.plan.physical import Computed, InputPlan
+from slackwater.plan.physical import InputPlan
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import GOOD, VALUE_OUT_OF_RANGE, Reasons, encode_column, encode_time
 
@@ -42,51 +37,7 @@ def ingest(plan: InputPlan, table: pa.Table, codebook: Codebook, time_unit: str,
         words[row], bad = encode_column(table.column(name), kind, codebook)
         reasons[bad & (reasons == GOOD)] = VALUE_OUT_OF_RANGE
     places = {name: row for name, _, row in plan.columns} | {plan.stream.schema.time: TS}
-
-    def here(stream: int, column: str) -> int:
-        return places[column]
-
     # A row that is turned away, or that the filter drops, must not fail a query by what is computed from it.
-    passes = reasons == GOOD
-    if plan.stream.filters:
-        keep = compile_filter(plan.stream.filters, here, codebook.code)
-        passes = _spread(words, passes, keep, np.bool_)
-    for computed in plan.computed:
-        evaluate = compile_map(computed.expr, here, codebook.code)
-        words[computed.row] = _spread(words, passes, _worded(computed, evaluate), np.int64)
+    taking = Taking(plan.stream.filters, plan.computed, lambda stream, column: places[column], codebook.code)
+    passes = taking.take(words, reasons == GOOD)
     return Ingested(words[: plan.rows], passes, reasons)
-
-
-Evaluate = Callable[[Words, npt.NDArray[np.float64], int], npt.NDArray[Any]]
-
-
-def _spread(words: Words, rows: Flags, evaluate: Evaluate, dtype: type[np.generic]) -> npt.NDArray[Any]:
-    """Evaluate over some of the rows; the others get zero."""
-    if rows.all():
-        return evaluate(words, words.view(np.float64), words.shape[1])
-    some = np.ascontiguousarray(words[:, rows])
-    spread = np.zeros(words.shape[1], dtype)
-    spread[rows] = evaluate(some, some.view(np.float64), some.shape[1])
-    return spread
-
-
-def _worded(computed: Computed, evaluate: Evaluate) -> Evaluate:
-    return lambda ints, floats, count: _as_words(computed, evaluate(ints, floats, count))
-
-
-def _as_words(computed: Computed, values: npt.NDArray[Any]) -> Words:
-    """Values as words. Inside an expression a NaN is a null; only a bare column still tells the two apart."""
-    if computed.expr.kind is not Kind.FLOAT:
-        return values.astype(np.int64, copy=False)
-    bits = np.ascontiguousarray(values).view(np.int64)
-    if computed.role == "argument":
-        return np.where(np.isnan(values), NULL_FLOAT, bits)
-    folded = (values + 0.0).view(np.int64)
-    if computed.role == "join key":
-        return np.where(np.isnan(values), NULL_WORD, folded)
-    if not isinstance(computed.expr, Column):
-        return np.where(np.isnan(values), NULL_FLOAT, folded)
-    return np.where(bits == NULL_FLOAT, NULL_FLOAT, np.where(np.isnan(values), _NAN, folded))
-
-
-_NAN = int(np.array(np.nan).view(np.int64))

@@ -8,6 +8,7 @@ Invariant: the bound grows with slack, skew, windows and epoch only, never with 
   fewer than the room it began with;
 - tree of joins: the same for every node, where what a node reads from below is at most all combinations of tuples near
   enough to each other;
+- union: nothing;
 - aggregate: tuples after `frontier - range - slide` (a partial each at most, and a value each where values are kept).
 """
 
@@ -20,6 +21,7 @@ from slackwater.model.batch import Batch
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import JoinTree
+from slackwater.operators.union import StreamUnion
 
 FIRST_ROOM = 256
 ROOM = 4
@@ -28,7 +30,7 @@ ROOM = 4
 class Bound:
     """Follows a trace, and says after each epoch what may be retained and held."""
 
-    def __init__(self, spec: WindowAggregate | WindowJoin | JoinTree) -> None:
+    def __init__(self, spec: WindowAggregate | WindowJoin | JoinTree | StreamUnion) -> None:
         self._spec = spec
         self._ts: list[list[int]] = [[] for _ in range(spec.streams)]
         self._peak = [0] * spec.streams
@@ -39,6 +41,8 @@ class Bound:
         for stream, ts in zip(epoch.stream.tolist(), epoch.ts.tolist(), strict=True):
             insort(self._ts[stream], ts)
         spec = self._spec
+        if isinstance(spec, StreamUnion):
+            return 0
         if isinstance(spec, WindowAggregate):
             slide = spec.slide or spec.range
             holistic = any(aggregate.holistic for aggregate in spec.aggregates)

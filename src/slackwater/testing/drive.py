@@ -15,9 +15,11 @@ from slackwater.disorder.controllers import SlackController
 from slackwater.kernel import Emission, Observation
 from slackwater.model.batch import Batch
 from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.graph import GraphNode, OperatorGraph
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.pipeline import Epochs, OperatorSpec, Pipeline
+from slackwater.operators.union import StreamUnion
 from slackwater.testing.oracle_aggregate import (
     Answer,
     WindowKey,
@@ -25,7 +27,9 @@ from slackwater.testing.oracle_aggregate import (
     oracle_aggregate_processing,
     result_kind,
 )
+from slackwater.testing.oracle_inlet import Made
 from slackwater.testing.oracle_join import Result, oracle_join, oracle_join_processing
+from slackwater.testing.oracle_levels import oracle_graph, united_row
 from slackwater.testing.oracle_release import Released
 from slackwater.testing.oracle_tree import TreeOutcome
 from slackwater.testing.words import decode, same_value
@@ -80,15 +84,16 @@ def drive(pipeline: Pipeline, batches: Iterable[Batch]) -> Outcome:
 
 def results_of(spec: OperatorSpec, emissions: Iterable[Emission]) -> Results:
     """The results in comparable form; an aggregate that answers twice for one window and key raises."""
-    if isinstance(spec, WindowAggregate):
-        return _windows(spec, emissions)
+    top = spec.top if isinstance(spec, OperatorGraph) else spec
+    if isinstance(top, WindowAggregate):
+        return _windows(top, emissions)
     found: Counter[Any] = Counter()
     for (result, _), times in _joined(spec, emissions).items():
         found[result] += times
     return found
 
 
-def clocked_results_of(spec: WindowJoin | JoinTree, emissions: Iterable[Emission]) -> Counter[Any]:
+def clocked_results_of(spec: WindowJoin | JoinTree | OperatorGraph, emissions: Iterable[Emission]) -> Counter[Any]:
     """As `results_of`, with the largest clock when each result was let out."""
     return _joined(spec, emissions)
 
@@ -98,7 +103,7 @@ def _joined(spec: Any, emissions: Iterable[Emission]) -> Counter[Any]:
     for emission in emissions:
         clock = emission.clock.tolist()
         for line, ts in enumerate(emission.ts.tolist()):
-            if spec.counted:
+            if getattr(spec, "counted", False):
                 assert emission.weight is not None
                 found[ts, clock[line]] += int(emission.weight[line])
             else:
@@ -126,6 +131,10 @@ def truth(spec: OperatorSpec, batch: Batch) -> Results:
         return oracle_aggregate(spec, batch)
     if isinstance(spec, JoinTree):
         return truth(spec.whole, batch)
+    if isinstance(spec, OperatorGraph):
+        return results_of_graph(spec, oracle_graph(spec, batch))
+    if isinstance(spec, StreamUnion):
+        return truth(_as_graph(spec), batch)
     if isinstance(spec, WindowJoin):
         return _counted(spec, oracle_join(spec, batch).elements())
     raise TypeError(f"there is no oracle for {type(spec).__name__}; write one in slackwater.testing")
@@ -137,7 +146,27 @@ def expected(spec: OperatorSpec, released: Iterable[Released]) -> Results:
         return oracle_aggregate_processing(spec, released)
     if isinstance(spec, WindowJoin):
         return _counted(spec, (result for result, _ in oracle_join_processing(spec, released)))
+    if isinstance(spec, StreamUnion):
+        in_time = (step.tuple for step in released if not step.late)
+        return results_of_graph(_as_graph(spec), [united_row(spec, e) for e in in_time])
     raise TypeError(f"there is no oracle for {type(spec).__name__}; write one in slackwater.testing")
+
+
+def results_of_graph(spec: OperatorGraph, made: Iterable[Made]) -> Results:
+    """What a slow oracle of graphs has made, in comparable form."""
+    top = spec.top
+    if not isinstance(top, WindowAggregate):
+        return Counter(made)
+    answer: Answer = {}
+    for _, (start, _, *rest) in made:
+        words = zip(top.aggregates, rest[len(top.keys) :], strict=True)
+        values = tuple(decode(word, result_kind(aggregate)) for aggregate, word in words)
+        answer[start, tuple(rest[: len(top.keys)])] = values
+    return answer
+
+
+def _as_graph(spec: StreamUnion) -> OperatorGraph:
+    return OperatorGraph((GraphNode(spec, tuple(range(spec.streams))),), spec.streams, spec.rows)
 
 
 def expected_of_tree(spec: JoinTree, outcome: TreeOutcome) -> Results:

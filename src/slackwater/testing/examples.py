@@ -13,6 +13,7 @@ from dataclasses import dataclass, is_dataclass, replace
 from typing import Any
 
 import slackwater.operators
+from slackwater.expressions.computed import Computed
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column, Expr, Literal
 from slackwater.model.batch import FIRST_COLUMN, ROW
@@ -20,11 +21,14 @@ from slackwater.model.bounds import Bounds, before, within
 from slackwater.model.schema import Kind
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.algebra import AggregateSpec
+from slackwater.operators.graph import GraphNode, OperatorGraph
+from slackwater.operators.inlet import Carried, Inlet
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
 from slackwater.operators.join.tree import left_deep
 from slackwater.operators.join.wjoin.spec import ALGORITHMS, by_algorithm
 from slackwater.operators.pipeline import OperatorSpec
+from slackwater.operators.union import StreamUnion
 from slackwater.windows.graph import WindowGraph
 
 K, L, V = FIRST_COLUMN, FIRST_COLUMN + 1, FIRST_COLUMN + 2
@@ -146,7 +150,7 @@ def _by_algorithms(two: WindowJoin, three: WindowJoin, theta: WindowJoin) -> Ite
         yield Example(f"theta join, by {algorithm}", by_algorithm(theta, algorithm))
 
 
-EXAMPLES: tuple[Example, ...] = (
+OPERATORS: tuple[Example, ...] = (
     _aggregate("tumbling count", 10, None, (), AggregateSpec("COUNT")),
     _aggregate("sliding, every function of an integer", 12, 3, (), *_every(L, Kind.INT)),
     _aggregate("sliding by key, every function of a float", 9, 3, (K,), *_every(V, Kind.FLOAT)),
@@ -154,8 +158,65 @@ EXAMPLES: tuple[Example, ...] = (
     _aggregate("two keys", 6, 2, (K, L), AggregateSpec("COUNT"), AggregateSpec("AVG", V, Kind.FLOAT)),
     _aggregate("gaps between windows", 3, 7, (K,), AggregateSpec("COUNT"), AggregateSpec("COUNT_DISTINCT", L)),
     _aggregate("a window for every tick", 5, 1, (), AggregateSpec("MAX", L), AggregateSpec("MIN", V, Kind.FLOAT)),
+    Example("union", StreamUnion(2, len(KINDS), ROWS)),
     *_joins(),
 )
+"""One operator each, or a tree of joins."""
+
+
+def _graphs_of_operators() -> Iterator[Example]:
+    """Queries of several operators: what a node makes is read by the next."""
+    pair = replace(_join((5, 5), Equality(0, K, 1, K)), emit=((0, K), (1, L)))
+    k, n = Column(0, "k", Kind.INT), Column(0, "n", Kind.INT)
+    made_by_pair = (Carried("k", K, 0), Carried("n", L, 1))
+    as_they_are = Inlet(((0, "k"), (1, "l")), "_ts", made_by_pair, (), (), ROWS, ROWS)
+    yield Example(
+        "aggregate above a join",
+        OperatorGraph(
+            (
+                GraphNode(pair, (0, 1), as_they_are),
+                GraphNode(WindowAggregate(10, 5, (K,), (AggregateSpec("COUNT"), AggregateSpec("SUM", L)), ROWS), (~0,)),
+            ),
+            2, ROWS,
+        ),
+    )  # fmt: skip
+    counts = WindowAggregate(6, 3, (K,), (AggregateSpec("COUNT"), AggregateSpec("MAX", L)), ROWS)
+    several = typed_call(">", (n, Literal(1, Kind.INT)))
+    twice = Computed(typed_call("+", (k, k)), L, "join key")
+    busy = Inlet((), "_ts", (Carried("k", K, 2), Carried("n", V, 3)), (several,), (twice,), ROWS, ROWS)
+    with_counts = replace(_join((7, 4), Equality(0, L, 1, K)), emit=((0, V), (0, K), (1, ROW)))
+    yield Example(
+        "join of an aggregate and a stream",
+        OperatorGraph((GraphNode(counts, (1,), busy), GraphNode(with_counts, (~0, 0))), 2, ROWS),
+    )
+    by_window = Inlet((), "_ts", (Carried("start", K, 0), Carried("n", L, 3)), (), (), ROWS, ROWS)
+    of_counts = WindowAggregate(12, None, (), (AggregateSpec("MAX", L), AggregateSpec("COUNT_DISTINCT", K)), ROWS)
+    yield Example(
+        "aggregate of aggregates",
+        OperatorGraph((GraphNode(counts, (0,), by_window), GraphNode(of_counts, (~0,))), 1, ROWS),
+    )
+    total = typed_call("+", (Column(0, "k", Kind.INT), Column(1, "l", Kind.INT)))
+    computed = Inlet(
+        ((0, "k"), (1, "l")), "_ts", (Carried("k", K, 0), Carried("n", L, None, total)), (), (), ROWS, ROWS
+    )
+    selected = replace(_join((0,)), emit=((0, K), (0, L)))
+    own = Inlet(((0, "k"), (0, "l")), "_ts", made_by_pair, (), (), ROWS, ROWS)
+    united = Inlet(((0, "k"), (0, "n")), "_ts", made_by_pair, (), (), ROWS, ROWS)
+    yield Example(
+        "join of a union and a stream",
+        OperatorGraph(
+            (
+                GraphNode(pair, (0, 1), computed),
+                GraphNode(selected, (2,), own),
+                GraphNode(StreamUnion(2, 2, ROWS), (~0, ~1), united),
+                GraphNode(replace(_join((2, 3), Equality(0, L, 1, K)), emit=((0, K), (1, ROW))), (~2, 3)),
+            ),
+            4, ROWS,
+        ),
+    )  # fmt: skip
+
+
+EXAMPLES: tuple[Example, ...] = (*OPERATORS, *_graphs_of_operators())
 
 
 def operator_specs() -> set[type]:

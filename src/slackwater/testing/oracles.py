@@ -4,7 +4,9 @@ Invariant: no oracle shares code with the kernel it judges; each reads like the 
 """
 
 from slackwater.testing.oracle_aggregate import oracle_aggregate, oracle_aggregate_processing
+from slackwater.testing.oracle_graph import oracle_graph_by_epoch, oracle_graph_by_tuple
 from slackwater.testing.oracle_join import oracle_join, oracle_join_processing
+from slackwater.testing.oracle_levels import oracle_graph
 from slackwater.testing.oracle_release import (
     Released,
     SlackRule,
@@ -23,6 +25,9 @@ __all__ = [
     "oracle_aggregate",
     "oracle_aggregate_processing",
     "oracle_epoch_release",
+    "oracle_graph",
+    "oracle_graph_by_epoch",
+    "oracle_graph_by_tuple",
     "oracle_join",
     "oracle_join_processing",
     "oracle_tree_by_epoch",

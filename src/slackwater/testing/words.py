@@ -28,6 +28,20 @@ def decode(word: int, kind: Kind) -> Value:
     return value
 
 
+def encode(value: Value, kind: Kind) -> int:
+    """The word that carries a value.
+
+    >>> encode(None, Kind.INT) == NULL_WORD, decode(encode(2.5, Kind.FLOAT), Kind.FLOAT)
+    (True, 2.5)
+    """
+    if value is None:
+        return NULL_FLOAT if kind is Kind.FLOAT else NULL_WORD
+    if kind is not Kind.FLOAT:
+        return int(value)
+    word: int = struct.unpack("<q", struct.pack("<d", math.nan if math.isnan(value) else value))[0]
+    return word
+
+
 def same_value(a: Value, b: Value) -> bool:
     """Whether two values are the same answer.
 

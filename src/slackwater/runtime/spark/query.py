@@ -17,9 +17,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from slackwater.model.errors import UsageError
 from slackwater.model.quality import Recall
-from slackwater.operators.aggregate import WindowAggregate
-from slackwater.operators.join.probing import classes_of
 from slackwater.plan.physical import InputPlan, PhysicalPlan
+from slackwater.plan.routes import routes_of
 from slackwater.runtime.spark.aside import SCHEMA as ASIDE_SCHEMA
 from slackwater.runtime.spark.emitted import ASIDE, EMITTED, METRICS, ROWS, unpacked
 from slackwater.runtime.spark.functions import registered
@@ -98,18 +97,6 @@ def _needed(frame: DataFrame, one: InputPlan) -> DataFrame:
     names = [one.stream.schema.time, *(name for name, _, _ in one.columns)]
     names += [name for name in (END, SOURCE_ROW) if name in frame.columns]
     return frame.select(*(fn.col(f"`{name}`") for name in dict.fromkeys(names)))
-
-
-def routes_of(plan: PhysicalPlan) -> list[tuple[int, ...]] | None:
-    """Per input, the rows whose words choose the shard; None where the query runs in one shard."""
-    operator = plan.operator
-    if isinstance(operator, WindowAggregate):
-        return [operator.keys] if operator.keys else None
-    for members in classes_of(operator.equalities):
-        rows = dict(sorted(members, reverse=True))
-        if len(rows) == operator.streams:
-            return [(rows[stream],) for stream in range(operator.streams)]
-    return None
 
 
 def shard_labels(spark: SparkSession, shards: int) -> tuple[int, ...]:

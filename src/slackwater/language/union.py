@@ -1,0 +1,44 @@
+"""UNION ALL: sub-queries with the same columns as one stream.
+
+Invariant: columns go together by their place, and are of one kind; the first sub-query names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slackwater.expressions.tree import Column
+from slackwater.language.bound import BoundQuery, Output, StreamRef, UnionQuery
+from slackwater.language.derived import columns_of_result, result_schema
+from slackwater.language.statement import ParsedQuery
+from slackwater.model.errors import QueryError
+from slackwater.model.quality import Complete
+
+MOST_UNITED = 8
+
+
+def bind_union(parsed: ParsedQuery, queries: Sequence[BoundQuery]) -> UnionQuery:
+    """The union of bound queries, the first of which is written in `parsed` and the others in `parsed.united`."""
+    written = (parsed, *parsed.united)
+    if len(queries) > MOST_UNITED:
+        message = f"UNION ALL takes up to {MOST_UNITED} queries, not {len(queries)}"
+        raise QueryError(message, parsed.text, *written[MOST_UNITED].place)
+    streams = tuple(
+        StreamRef(str(number), "", result_schema(query), None, query=query) for number, query in enumerate(queries, 1)
+    )
+    first = columns_of_result(streams[0].schema)
+    for stream, own in zip(streams[1:], written[1:], strict=True):
+        found = columns_of_result(stream.schema)
+        if len(found) != len(first):
+            listed = f"{', '.join(field.name for field in found)} here and {', '.join(field.name for field in first)}"
+            message = f"the queries of a UNION ALL must have the same columns: there are {listed} in the first"
+            raise QueryError(message, parsed.text, *own.place)
+        for one, other in zip(first, found, strict=True):
+            if one.kind is not other.kind:
+                message = (
+                    f"column '{other.name}' is {other.kind.value} here, and '{one.name}' of the first query is"
+                    f" {one.kind.value}; make them the same, as in to_float(x)"
+                )
+                raise QueryError(message, parsed.text, *own.place)
+    outputs = tuple(Output(field.name, Column(0, field.name, field.kind)) for field in first)
+    return UnionQuery(streams, outputs, parsed.quality or Complete(), parsed.options)

@@ -1,0 +1,79 @@
+"""A query of several operators: nodes fed by raw streams and by nodes below, the last of which makes the results.
+
+Slack is dealt with once, in front of all nodes. What a node makes is in order and promised, so the one above never
+finds it late; a result of a join stands at the event time of its newest member, a row of an aggregate at the last
+instant of its window, a row of a union at its own.
+
+Invariant: every raw stream and every node but the last is read by exactly one node.
+
+References: 000 §1 (ordered output makes operators composable), 004 §2.1.2, §4.2.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from slackwater.operators.aggregate import AggregateOperator, WindowAggregate
+from slackwater.operators.graph_operator import GraphOperator, Vertex
+from slackwater.operators.inlet import Inlet
+from slackwater.operators.join.operator import JoinOperator, WindowJoin
+from slackwater.operators.union import StreamUnion, UnionOperator
+
+OfNode = WindowJoin | WindowAggregate | StreamUnion
+
+
+@dataclass(frozen=True)
+class GraphNode:
+    """One operator. `inputs` are raw streams, or nodes: node n, counted from 0, is written ~n."""
+
+    operator: OfNode
+    inputs: tuple[int, ...]
+    outlet: Inlet | None = None
+    """How its results become tuples of the node that reads them; None for the last node."""
+
+
+@dataclass(frozen=True)
+class OperatorGraph:
+    """Spec of a graph; its output columns are those of its last node."""
+
+    nodes: tuple[GraphNode, ...]
+    """Each behind those it reads."""
+    streams: int
+    rows: int
+    """Word rows of a raw tuple."""
+
+    def __post_init__(self) -> None:
+        read = [one for node in self.nodes for one in node.inputs]
+        wanted = [*range(self.streams), *(~n for n in range(len(self.nodes) - 1))]
+        assert sorted(read) == sorted(wanted), "every stream and every node is read once"
+
+    @property
+    def top(self) -> OfNode:
+        """The operator that makes the results."""
+        return self.nodes[-1].operator
+
+    @property
+    def counted(self) -> bool:
+        return False
+
+    @property
+    def needs_order(self) -> bool:
+        return True
+
+    def build(self, encode_text: Callable[[str], int] = lambda text: 0) -> GraphOperator:
+        return GraphOperator(
+            [
+                Vertex(
+                    build_operator(node.operator, encode_text),
+                    node.inputs,
+                    None if node.outlet is None else node.outlet.build(encode_text),
+                )
+                for node in self.nodes
+            ]
+        )
+
+
+def build_operator(spec: OfNode, encode_text: Callable[[str], int]) -> JoinOperator | AggregateOperator | UnionOperator:
+    """The mutable half of one operator; conditions on text need to know its codes."""
+    return spec.build(encode_text) if isinstance(spec, WindowJoin) else spec.build()

@@ -1,0 +1,114 @@
+"""Nodes as one operator: they climb over a run one after the other, and the last one makes the results.
+
+Invariant: a raw tuple has its fate at the node that reads it; the pieces a run is cut into change nothing, for every
+node takes what comes in the order in which it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from slackwater.disorder.release import ReleaseSpec
+from slackwater.disorder.run import Run
+from slackwater.disorder.synchronizer import Inflow, Synchronized
+from slackwater.kernel import Change
+from slackwater.operators.inlet import InletMaker
+from slackwater.operators.node import BELOW, Node, NodeOperator, let_out_at, together
+from slackwater.operators.output import Output
+
+PIECE = 2048
+"""Tuples that climb together: enough that the way costs little, few enough that combinations do not pile up."""
+
+
+@dataclass(frozen=True)
+class Vertex:
+    """An operator, what it reads (raw streams, and node n as ~n), and how its results become tuples above."""
+
+    operator: NodeOperator
+    inputs: tuple[int, ...]
+    outlet: InletMaker | None = None
+
+    @property
+    def raw(self) -> tuple[int, ...]:
+        """The inputs with BELOW in the place of nodes."""
+        return tuple(BELOW if one < 0 else one for one in self.inputs)
+
+    def below(self) -> list[tuple[int, int]]:
+        """(input, node) of the inputs that are nodes."""
+        return [(at, ~one) for at, one in enumerate(self.inputs) if one < 0]
+
+
+class GraphOperator:
+    """The mutable half of `OperatorGraph`. `stand_behind` says how tuples are released before anything is processed."""
+
+    def __init__(self, vertices: Iterable[Vertex]) -> None:
+        self._vertices = tuple(vertices)
+        self._nodes: list[Node] = []
+        self._top: Synchronized | None = None
+
+    def stand_behind(self, raw: ReleaseSpec) -> None:
+        """Give every node its synchronizer, to follow the release of the raw streams."""
+        self._nodes = [
+            Node(vertex.operator, vertex.raw, max(raw.rows, vertex.operator.spec.rows), raw, vertex.outlet)
+            for vertex in self._vertices
+        ]
+
+    def climb(self, run: Run) -> Iterator[tuple[Run, Run]]:
+        """Pieces of a run whose streams are apart, as the last node is to process them; and for each the raw tuples
+        whose fate is known with it, with the frontier they met at their own nodes."""
+        size = max(1, len(run)) if run.ended else PIECE
+        for begin in range(0, max(1, len(run)), size):
+            yield self._climb(run, begin, min(begin + size, len(run)))
+
+    def _climb(self, run: Run, begin: int, end: int) -> tuple[Run, Run]:
+        made: list[Inflow] = []
+        fates = []
+        for vertex, node in zip(self._vertices, self._nodes, strict=True):
+            below = [made[n].as_input(at) for at, n in vertex.below()]
+            synchronized = node.let_in(run, begin, end, below)
+            fates.append(node.raw_part(synchronized.run))
+            if node is not self._nodes[-1]:
+                made.append(node.made_of(synchronized))
+        top = replace(synchronized.run, largest=run.largest, now=run.now)
+        self._top = replace(synchronized, run=top)
+        return top, replace(together(fates), largest=run.largest, now=run.now)
+
+    def process(self, run: Run, ordered: bool) -> Iterator[Output]:
+        """What the last node makes of a run that has just climbed up to it."""
+        assert self._top is not None, "nothing has climbed up"
+        for output in self._vertices[-1].operator.process(run, ordered):
+            if output.at_frontier:
+                _, clock, moment = let_out_at(self._top, output)
+                output = replace(output, clock=clock, moment=moment)
+            yield output
+
+    @property
+    def frontier(self) -> int:
+        """Where the last node stands."""
+        return self._nodes[-1].synchronizer.frontier
+
+    @property
+    def held(self) -> int:
+        """Raw tuples in the synchronizers."""
+        return sum(node.held for node in self._nodes)
+
+    @property
+    def retained(self) -> int:
+        """What the operators of all nodes keep."""
+        return sum(vertex.operator.retained for vertex in self._vertices)
+
+    def changes(self) -> list[Change]:
+        """The changes of every node, under its number."""
+        return [
+            replace(entry, cell=f"{n}/{entry.cell}")
+            for n, node in enumerate(self._nodes, 1)
+            for entry in node.changes()
+        ]
+
+    def restore(self, entries: list[Change]) -> None:
+        """Take over persisted state."""
+        for n, node in enumerate(self._nodes, 1):
+            mine = [entry for entry in entries if entry.cell.partition("/")[0] == str(n)]
+            if mine:
+                node.restore([replace(entry, cell=entry.cell.partition("/")[2]) for entry in mine])

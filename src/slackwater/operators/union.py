@@ -1,0 +1,62 @@
+"""UNION ALL: several inputs as one stream, in event-time order.
+
+Invariant: every tuple in time leaves once, in the order in which it is processed; a late one does not leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from slackwater.disorder.run import Run
+from slackwater.kernel import Change
+from slackwater.model.batch import FIRST_COLUMN
+from slackwater.operators.output import Output
+
+
+@dataclass(frozen=True)
+class StreamUnion:
+    """Spec of a union. Output columns: the rows from FIRST_COLUMN on, which mean the same in every input."""
+
+    streams: int
+    width: int
+    """How many columns there are."""
+    rows: int
+
+    @property
+    def needs_order(self) -> bool:
+        return True
+
+    def rows_of_columns(self) -> range:
+        """The row of every column."""
+        return range(FIRST_COLUMN, FIRST_COLUMN + self.width)
+
+    def build(self) -> UnionOperator:
+        return UnionOperator(self)
+
+
+class UnionOperator:
+    """The mutable half of `StreamUnion`; it has nothing to remember."""
+
+    def __init__(self, spec: StreamUnion) -> None:
+        self.spec = spec
+
+    def process(self, run: Run, ordered: bool) -> Iterator[Output]:
+        """Let the tuples in time pass."""
+        passing = np.flatnonzero(~run.late)
+        if len(passing):
+            columns = tuple(run.words[row, passing] for row in self.spec.rows_of_columns())
+            yield Output(run.ts[passing], columns, passing, None, len(passing))
+
+    @property
+    def retained(self) -> int:
+        return 0
+
+    def changes(self) -> list[Change]:
+        """Nothing to persist."""
+        return []
+
+    def restore(self, entries: list[Change]) -> None:
+        """Nothing to take over."""

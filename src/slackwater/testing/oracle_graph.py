@@ -1,0 +1,234 @@
+"""Queries of several operators, slow and obvious: slack buffers, then one node after the other, tuple by tuple.
+
+Invariant: shares no code with the kernels. Every tuple goes as far up as it can before the next one is looked at.
+
+References: 004 §4.2.6, 003 §V; Alg. 3.1 and 4.6 at every node.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import product
+
+from slackwater.model.batch import Batch
+from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.graph import GraphNode, OperatorGraph
+from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.union import StreamUnion
+from slackwater.testing.oracle_inlet import Made
+from slackwater.testing.oracle_join import joins, near_enough
+from slackwater.testing.oracle_levels import OpenWindows, above, joined_result, united_row
+from slackwater.testing.oracle_release import NEVER, Released, SlackRule, Tuple, tuples_of
+
+
+@dataclass
+class GraphOutcome:
+    """Results, each with the largest clock when it was made, and raw tuples in the order in which their fate was
+    known."""
+
+    results: list[tuple[Made, int]] = field(default_factory=list)
+    fates: list[Released] = field(default_factory=list)
+
+
+class _Node:
+    """One operator, behind a synchronizer of its own."""
+
+    def __init__(self, node: GraphNode, outcome: GraphOutcome) -> None:
+        self.node, self.spec, self.outcome = node, node.operator, outcome
+        self.above: tuple[_Node, int] | None = None
+        self.clock = self.frontier = self.t_sync = NEVER
+        self.promised = [NEVER for _ in node.inputs]
+        self.waiting: list[list[Tuple]] = [[] for _ in node.inputs]
+        self.windows: list[list[Tuple]] = [[] for _ in node.inputs]
+        self.open = OpenWindows(node.operator) if isinstance(node.operator, WindowAggregate) else None
+
+    def process(self, e: Tuple, met: int) -> None:
+        raw = self.node.inputs[e.stream]
+        if raw >= 0:
+            self.outcome.fates.append(Released(Tuple(raw, e.ts, e.words), met, self.clock))
+        assert raw >= 0 or e.ts >= met, "what comes from below was late"
+        if self.open is not None:
+            self.open.add(e, met)
+        elif isinstance(self.spec, StreamUnion):
+            if e.ts >= met:
+                self.make(united_row(self.spec, e))
+        else:
+            assert isinstance(self.spec, WindowJoin)
+            if e.ts >= met:
+                others = ([e] if i == e.stream else window for i, window in enumerate(self.windows))
+                for members in product(*others):
+                    if near_enough(self.spec, members) and joins(self.spec, members):
+                        self.make(joined_result(self.spec, members))
+            if e.ts >= met - self.spec.windows[e.stream]:
+                self.windows[e.stream].append(e)
+
+    def close(self, frontier: int | None) -> None:
+        """Let out the windows that the frontier has passed."""
+        if self.open is not None:
+            for made in self.open.up_to(frontier):
+                self.make(made)
+
+    def make(self, made: Made) -> None:
+        if self.above is None:
+            self.outcome.results.append((made, self.clock))
+            return
+        node, number = self.above
+        node.clock = self.clock
+        for e in above(self.node, [made], number):
+            node.take(e)
+
+    def tell(self) -> None:
+        """Promise the node above that nothing before the frontier will come."""
+        if self.above is not None:
+            node, number = self.above
+            node.clock = self.clock
+            node.promise(number, self.frontier)
+
+    def take(self, e: Tuple) -> None:
+        raise NotImplementedError
+
+    def promise(self, number: int, ts: int) -> None:
+        raise NotImplementedError
+
+
+class _TupleNode(_Node):
+    """Alg. 3.1; an input that has nothing here, but has promised nothing older, is not waited for."""
+
+    ending = False
+
+    def take(self, e: Tuple) -> None:
+        if e.ts > self.t_sync:
+            self.waiting[e.stream].append(e)
+            self.synchronize()
+        else:
+            self.hand_on(e)
+
+    def promise(self, number: int, ts: int) -> None:
+        self.promised[number] = max(self.promised[number], ts)
+        self.synchronize()
+
+    def synchronize(self) -> None:
+        while any(self.waiting) and not self.ending:
+            first = min(e.ts for mine in self.waiting for e in mine)
+            if any(not mine and self.promised[i] < first for i, mine in enumerate(self.waiting)):
+                return
+            self.emit(first)
+
+    def emit(self, ts: int) -> None:
+        self.t_sync = ts
+        for mine in self.waiting:
+            for e in [e for e in mine if e.ts == ts]:
+                mine.remove(e)
+                self.hand_on(e)
+
+    def hand_on(self, e: Tuple) -> None:
+        met, self.frontier = self.frontier, max(self.frontier, e.ts)
+        self.process(e, met)
+        self.close(self.frontier)
+        if not self.ending:
+            self.tell()
+
+    def drain(self) -> None:
+        while any(self.waiting):
+            self.emit(min(e.ts for mine in self.waiting for e in mine))
+        self.close(None)
+
+
+class _EpochNode(_Node):
+    """The frontier is the smallest promise of the inputs."""
+
+    def take(self, e: Tuple) -> None:
+        if e.ts < self.frontier:
+            self.process(e, self.frontier)
+        else:
+            self.waiting[e.stream].append(e)
+
+    def promise(self, number: int, ts: int) -> None:
+        self.promised[number] = max(self.promised[number], ts)
+        met, self.frontier = self.frontier, max(self.frontier, min(self.promised))
+        self.let_out(self.frontier, met)
+        self.close(self.frontier)
+        self.tell()
+
+    def let_out(self, bound: int, met: int) -> None:
+        ready = [e for mine in self.waiting for e in mine if e.ts <= bound]
+        for e in sorted(ready, key=lambda e: e.ts):
+            self.waiting[e.stream].remove(e)
+            self.process(e, met)
+
+    def drain(self) -> None:
+        self.let_out(-NEVER, self.frontier)
+        self.close(None)
+
+
+def _nodes(
+    graph: OperatorGraph, kind: type[_Node], outcome: GraphOutcome
+) -> tuple[list[_Node], list[tuple[_Node, int]]]:
+    """All nodes, and for every raw stream the node that reads it and as which input."""
+    nodes = [kind(node, outcome) for node in graph.nodes]
+    doors: dict[int, tuple[_Node, int]] = {}
+    for node in nodes:
+        for number, one in enumerate(node.node.inputs):
+            if one >= 0:
+                doors[one] = (node, number)
+            else:
+                nodes[~one].above = (node, number)
+    return nodes, [doors[stream] for stream in range(graph.streams)]
+
+
+def oracle_graph_by_tuple(graph: OperatorGraph, batch: Batch, rule: SlackRule) -> GraphOutcome:
+    """A slack buffer per raw stream, one K; then Alg. 3.1 and the operator at every node."""
+    outcome = GraphOutcome()
+    nodes, doors = _nodes(graph, _TupleNode, outcome)
+    buffers: list[list[tuple[int, int, Tuple]]] = [[] for _ in doors]
+    clocks = [NEVER for _ in doors]
+    for place, e in enumerate(tuples_of(batch)):
+        updated = e.ts > clocks[e.stream]
+        clocks[e.stream] = max(clocks[e.stream], e.ts)
+        node, number = doors[e.stream]
+        buffer = buffers[e.stream]
+        if e.passes:
+            rule.saw(clocks[e.stream] - e.ts)
+            heapq.heappush(buffer, (e.ts, place, Tuple(number, e.ts, e.words)))
+        while updated and buffer and buffer[0][0] + rule.slack <= clocks[e.stream]:
+            node.clock = max(clocks)
+            node.take(heapq.heappop(buffer)[2])
+    for one in nodes:
+        assert isinstance(one, _TupleNode)
+        one.ending, one.clock = True, max(clocks)
+    for (node, _), buffer in zip(doors, buffers, strict=True):
+        for _, _, e in sorted(buffer, key=lambda entry: entry[:2]):
+            node.take(e)
+    for one in nodes:
+        assert isinstance(one, _TupleNode)
+        one.drain()
+    return outcome
+
+
+def oracle_graph_by_epoch(graph: OperatorGraph, batch: Batch, cuts: Sequence[int], rule: SlackRule) -> GraphOutcome:
+    """Epochs end at the positions in `cuts`: then every raw stream promises its clock, less K, to its node."""
+    outcome = GraphOutcome()
+    nodes, doors = _nodes(graph, _EpochNode, outcome)
+    clocks = [NEVER for _ in doors]
+    tuples = tuples_of(batch)
+    for begin, end in zip([0, *cuts], [*cuts, len(tuples)], strict=True):
+        before = list(clocks)
+        for e in tuples[begin:end]:
+            clocks[e.stream] = max(clocks[e.stream], e.ts)
+            if e.passes:
+                rule.saw(before[e.stream] - e.ts)
+                node, number = doors[e.stream]
+                node.clock = max(clocks)
+                node.take(Tuple(number, e.ts, e.words))
+        if end in cuts:
+            for (node, number), clock in zip(doors, clocks, strict=True):
+                if clock != NEVER:
+                    node.clock = max(clocks)
+                    node.promise(number, clock - rule.slack)
+    for one in nodes:
+        assert isinstance(one, _EpochNode)
+        one.clock = max(clocks)
+        one.drain()
+    return outcome

@@ -1,1 +1,0 @@
-SELECT COUNT(*) FROM a [5 s], b [5 s]

@@ -1,1 +1,0 @@
-SELECT v FROM (SELECT v FROM s)

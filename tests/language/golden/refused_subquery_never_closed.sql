@@ -1,0 +1,1 @@
+SELECT v FROM (SELECT v FROM s WHERE v > 1

@@ -1,0 +1,1 @@
+SELECT key, v FROM a UNION ALL SELECT key FROM b

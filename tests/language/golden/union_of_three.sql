@@ -1,0 +1,1 @@
+SELECT key AS k, v FROM a UNION ALL SELECT key, v * 2 FROM b UNION ALL SELECT id, x FROM positions WITH NO WAIT

@@ -1,0 +1,95 @@
+"""Queries of several operators: over any small streams what is missing is explained, and nothing else is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from slackwater.language.bind import sources_of
+from tests.runtime.streams import Runtime, arrived, at
+from tests.runtime.test_against_the_judge import COLUMNS, ROW, WAITING
+
+PAIR = "SELECT a.k AS k, b.x AS x FROM a [300 MS], b [500 MS] WHERE a.k = b.k"
+COUNTS = "SELECT k, COUNT(*) AS n, MAX(x) AS high FROM a [500 MS SLIDE 250 MS] GROUP BY k"
+QUERIES = {
+    "the paper's own": "SELECT COUNT(DISTINCT a.k) AS n FROM a, b WHERE a.k = b.k WINDOW 400 MS",
+    "grouped above a join, sliding": """SELECT a.name, COUNT(*) AS n, SUM(b.k) AS total FROM a, b
+        WHERE a.k = b.k AND a.x < 1 WINDOW 400 MS SLIDE 100 MS GROUP BY a.name""",
+    "a window of its own": f"SELECT k, COUNT(*) AS n, AVG(x) AS mean FROM ({PAIR}) j [1 SEC SLIDE 250 MS] GROUP BY k",
+    "join of joins": f"""SELECT j.k AS k, l.name AS name, j._ts AS at FROM ({PAIR}) j [400 MS],
+        (SELECT c.k AS k, a.name AS name FROM c [200 MS], a [300 MS] WHERE c.name = a.name) l [200 MS]
+        WHERE j.k = l.k AND j.x <= 1""",
+    "join of an aggregate": f"""SELECT b.x AS x, t.n * 2 AS n, t.window_end AS e FROM b [300 MS], ({COUNTS}) t [600 MS]
+        WHERE b.k = t.k AND t.n > 1""",
+    "aggregate of aggregates": f"SELECT n, COUNT(*) AS often, MAX(high) AS most FROM ({COUNTS}) t [1 SEC] GROUP BY n",
+    "aggregate of an aggregate of a join": f"""SELECT MAX(n) AS most, MIN(window_start) AS since FROM
+        (SELECT k, COUNT(*) AS n FROM ({PAIR}) j [250 MS] GROUP BY k) t [1 SEC]""",
+    "union": """SELECT k, x * 2 AS x, name FROM a WHERE k > 0 UNION ALL SELECT k + 1, x, 'q' FROM b
+        UNION ALL SELECT c.k, b.x, c.name FROM c [100 MS], b [100 MS] WHERE c.k = b.k""",
+    "joined with a union": """SELECT u.k AS k, c.x AS x FROM
+        (SELECT k, x FROM a UNION ALL SELECT k, x FROM b WHERE x > 0) u [300 MS], c [300 MS] WHERE u.k = c.k""",
+    "counts of a union of counts": f"""SELECT k, SUM(n) AS n FROM ({COUNTS}
+        UNION ALL SELECT k, COUNT(*) AS n, MIN(x) AS low FROM b [1 SEC] GROUP BY k) u [1 SEC] GROUP BY k""",
+    "by a float": f"SELECT x, COUNT(*) AS n FROM ({PAIR}) j [500 MS] GROUP BY x",
+    "selection of a selection": "SELECT k, y FROM (SELECT k, x * 2 AS y FROM a WHERE k <> 1) s WHERE y > 0",
+}
+
+
+@pytest.mark.local_only("hundreds of examples, tuple release among them; below and in tests/spark are a few")
+@pytest.mark.parametrize("name", QUERIES)
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    rows=st.lists(ROW, max_size=40),
+    epoch=st.sampled_from(["1", "2", "7", "200 ms", "1 s"]),
+    waiting=st.sampled_from(WAITING),
+)
+def test_every_answer_is_sound(
+    runtime: Runtime, name: str, rows: list[tuple[Any, ...]], epoch: str, waiting: str
+) -> None:
+    nothing = arrived(COLUMNS, *((stream, 0, None, None, None) for stream in sources_of(QUERIES[name])))
+    streams = {stream: table.slice(0, 0) for stream, table in nothing.items()}
+    streams |= arrived(COLUMNS, *(row for row in rows if row[0] in sources_of(QUERIES[name])))
+    verdict = runtime.verify(f"{QUERIES[name]} WITH {waiting}", streams, epoch)
+    assert (verdict.missing_unexplained, verdict.spurious, verdict.out_of_order) == (0, 0, 0)
+    if waiting == "DELAY 1 MINUTE":
+        assert verdict.missing == 0
+
+
+SALES = {"item": pa.string(), "price": pa.float64()}
+SOLD = [
+    ("s", 1000, "pen", 1.0), ("t", 1100, "pen", 1.5), ("s", 1200, "cup", 4.0), ("t", 2100, "cup", 5.0),
+    ("t", 1300, "ink", 2.0), ("s", 2300, "ink", 2.5), ("s", 2200, "pen", 1.0), ("t", 3500, "pen", 1.2),
+    ("s", 3600, "map", 9.0), ("t", 4700, "pen", 1.1), ("s", 4800, "cup", 4.2), ("t", 1900, "cup", 4.9),
+]  # fmt: skip
+
+
+def test_the_items_sold_in_common_are_counted(runtime: Runtime) -> None:
+    """The query of the in-order paper, in one shard on Spark; the last tuple is late."""
+    query = (
+        "SELECT COUNT(DISTINCT s.item) AS common FROM s, t WHERE s.item = t.item WINDOW 1 SECOND WITH DELAY 1 SECOND"
+    )
+    ran = runtime.run(query, arrived(SALES, *SOLD), "2")
+    assert ran.rows("window_end", "common") == [(at(2000), 1), (at(3000), 2)]
+    assert {stream: table["item"].to_pylist() for stream, table in ran.late.items()} == {"t": ["cup"]}
+    assert (ran.report["late"], ran.report["in_time"]) == (1, len(SOLD) - 1)
+    verdict = runtime.verify(query, arrived(SALES, *SOLD), "2")
+    assert (verdict.true_results, verdict.missing_late, verdict.sound) == (2, 1, True)
+
+
+def test_a_chain_with_a_common_key_is_cut_by_it(runtime: Runtime) -> None:
+    """On Spark every shard has some of the items; the whole is in order all the same."""
+    query = """SELECT u.item AS item, n.often AS often, u.price AS price
+        FROM (SELECT item, price FROM s UNION ALL SELECT item, price * 2 FROM t) u [1 SECOND],
+             (SELECT j.item AS item, COUNT(*) AS often FROM
+                (SELECT s.item AS item FROM s [2 SECONDS], t [2 SECONDS] WHERE s.item = t.item) j [1 SECOND]
+              GROUP BY j.item) n [1 SECOND]
+        WHERE u.item = n.item WITH DELAY 3 SECONDS"""
+    ran = runtime.run(query, arrived(SALES, *SOLD), "3")
+    assert ran.results.num_rows > 5
+    assert ran.report["late"] == 0
+    verdict = runtime.verify(query, arrived(SALES, *SOLD), "3")
+    assert (verdict.results, verdict.missing, verdict.sound) == (ran.results.num_rows, 0, True)
