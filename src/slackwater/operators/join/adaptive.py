@@ -20,9 +20,9 @@ from slackwater.operators.join.search import Probes, probes_of
 from slackwater.operators.join.selectivity import Learned, Selectivities
 from slackwater.operators.join.tally import tally_of
 
-EARLY, LATE, MORE = 1 << 13, 1 << 24, 4
-"""Work before the first choice, most work between two, and how much more it is each time: choosing takes milliseconds,
-and so much work tenths of a second."""
+EARLY, LATE, MORE = 1 << 10, 1 << 23, 4
+"""Work counted before the first choice, most of it between two, and how much more it is each time: choosing takes
+milliseconds, and so much work, of which an eighth is counted, tenths of a second."""
 DEAD_BAND = 0.8
 """A route is left only for one that costs less than this part of it."""
 

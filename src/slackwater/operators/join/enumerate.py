@@ -15,11 +15,11 @@ from __future__ import annotations
 from slackwater.compiled import in_place, inner
 from slackwater.expressions.compile import refine_at, refine_listed_at
 from slackwater.model.batch import TS, Words
-from slackwater.operators.join.probing import READY, STREAM
+from slackwater.operators.join.probing import STREAM
 from slackwater.operators.join.reaching import Refine, factor, reach
 from slackwater.operators.join.search import Arriving, Probes, Search
 from slackwater.operators.join.store import Windows, insert, place
-from slackwater.operators.join.tally import DONE, LIMIT, Tally, tally_step
+from slackwater.operators.join.tally import DONE, LIMIT, Tally, sampled, tally_step
 
 FINE = 0
 OVERFLOW = -1
@@ -53,7 +53,8 @@ def join_run(
     refine, refine_listed = refine_at(conditions[0]), refine_listed_at(conditions[1])
     n_out = 0
     for i in range(begin, new.words.shape[1]):
-        if tally.on and tally.work[DONE] >= tally.work[LIMIT]:
+        counting = tally.on and sampled(i)
+        if counting and tally.work[DONE] >= tally.work[LIMIT]:
             return i, n_out, PAUSE
         s, ts = new.stream[i], new.words[TS, i]
         counts[i] = 0
@@ -61,7 +62,7 @@ def join_run(
             continue
         search.slots[s] = place(w, s, new.words, i)
         if ts >= new.cutoff[i]:
-            made = probe(refine, refine_listed, plan, w, s, ts, search, tally, out, n_out)
+            made = probe(refine, refine_listed, plan, w, s, ts, search, tally, counting, out, n_out)
             if made < 0:
                 return i, n_out, made
             counts[i] = made
@@ -74,14 +75,14 @@ def join_run(
 @inner
 def probe(
     refine: Refine, refine_listed: Refine, plan: Probes, w: Windows, root: int, ts: int, search: Search, tally: Tally,
-    out: Words, n_out: int,
+    counting: bool, out: Words, n_out: int,
 ) -> int:  # fmt: skip
     """All results of a tuple of stream `root`, depth first; returns how many, or why it stopped."""
     others = len(w.regions) - 1
     depths = plan.leaves[root] if plan.counted else others
     total, bound, known = 0, 0, 1
     while True:
-        ways = take_ready(refine, refine_listed, plan, w, root, bound, known, ts, search, tally)
+        ways = take_ready(refine, refine_listed, plan, w, root, bound, known, ts, search, tally, counting)
         if ways < 0:
             return OVERFLOW
         if ways > 0 and bound < depths:
@@ -115,23 +116,21 @@ def probe(
 @inner
 def take_ready(
     refine: Refine, refine_listed: Refine, plan: Probes, w: Windows, root: int, bound: int, known: int, ts: int,
-    search: Search, tally: Tally,
+    search: Search, tally: Tally, counting: bool,
 ) -> int:  # fmt: skip
     """Take the steps that the stream bound last has made ready; returns 0 where one of them finds nothing.
 
     Else the product of `known` and all factors among them; OVERFLOW where a condition cannot be asked.
     """
     ways = known
-    for k in range(plan.agenda.shape[1]):
+    for k in range(plan.due[root, bound], plan.due[root, bound + 1]):
         d = plan.agenda[root, k]
-        if plan.steps[root, d, READY] != bound:
-            continue
         if plan.counted and d >= plan.leaves[root]:
             n = factor(plan, w, root, d, ts, search.slots)
-            tally_step(tally, root, d, 0, n)
+            tally_step(tally, counting, root, d, 0, n)
             ways = times(ways, n)
         else:
-            n = search.found[d] = reach(refine, refine_listed, plan, w, root, d, ts, search, tally)
+            n = search.found[d] = reach(refine, refine_listed, plan, w, root, d, ts, search, tally, counting)
         if n <= 0:
             return n
     return ways

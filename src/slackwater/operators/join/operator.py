@@ -80,7 +80,7 @@ class WindowJoin:
         return True
 
     def linkage(self, counted: bool, in_order: bool) -> Linkage:
-        """What links the streams; whether results are counted, and the arriving tuple is the newest, decides on leaves."""
+        """What links the streams; which of them are leaves hangs on both arguments."""
         reads = tuple(streams_of(condition) for condition in self.residuals)
         return Linkage(self.streams, self.equalities, reads, counted, self.graph, in_order)
 
@@ -125,8 +125,8 @@ class JoinOperator:
         """
         spec = self.spec
         return JoinLedger(
-            first_plan(spec.linkage(counted=True, in_order=False)), self._windows, spec.most, spec.rows, self._condition,
-            retention, width, stretches, price_all, target,
+            first_plan(spec.linkage(counted=True, in_order=False)), self._windows, spec.most, spec.rows,
+            self._condition, retention, width, stretches, price_all, target,
         )  # fmt: skip
 
     def keep_books(self, retention: int, width: int, stretches: int, target: Recall) -> JoinLedger:

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from slackwater.operators.join.probing import Linkage, Route
 from slackwater.operators.join.selectivity import Selectivities
 
-PROBE, CHAINED, SCANNED = 8.0, 3.0, 1.0
-"""What it costs, in about nanoseconds, to look up a key, to follow a chain to a tuple, to ask a condition of one."""
+PROBE, CHAINED, SCANNED, BOUND = 8.0, 3.0, 1.0, 2.0
+"""What it costs, in about nanoseconds, to look up a key, to follow a chain to a tuple, to ask a condition of one while
+scanning, to bind one."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def _extend(
     after = (*bound, stream)
     leaves, share = _factors(linkage, bound, after, urgent, known)
     made = way.combinations[-1] * found
-    cost = way.cost + times * (PROBE + asked) + made * leaves
+    cost = way.cost + times * (PROBE + asked) + made * (BOUND + leaves)
     return Way(after, (*way.by, by or 0), cost, (*way.combinations, made * share))
 
 
@@ -92,18 +93,17 @@ def _factors(
     linkage: Linkage, before: Sequence[int], after: Sequence[int], urgent: Sequence[int], known: Selectivities
 ) -> tuple[float, float]:
     """The cost of the leaves that have become ready, up to an empty one; and how often none of them is empty."""
-    root = after[0]
+    root, leaves = after[0], linkage.leaves(after[0])
     cost, share = 0.0, 1.0
-    for leaf in urgent:
-        if leaf in linkage.leaves(root) and _hangs_on(linkage, leaf, after) and not _hangs_on(linkage, leaf, before):
+    for leaf in urgent if leaves else ():
+        if leaf in leaves and _hangs_on(linkage, leaf, after) and not _hangs_on(linkage, leaf, before):
             cost += PROBE * share
             share *= 1.0 - float(known.empty[root, leaf])
     return cost, share
 
 
 def _hangs_on(linkage: Linkage, leaf: int, bound: Sequence[int]) -> bool:
-    linked = any(s == leaf for members in linkage.classes for s, _ in members)
-    return bool(linkage.linking(leaf, bound)) if linked else bool(bound)
+    return bool(linkage.linking(leaf, bound) if linkage.linking(leaf, [leaf]) else bound)
 
 
 def _by_urgency(linkage: Linkage, root: int, known: Selectivities) -> tuple[int, ...]:

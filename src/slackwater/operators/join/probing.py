@@ -59,7 +59,9 @@ class ProbePlan:
     indexes: tuple[tuple[int, int], ...]
     """(stream, key row) of every hash index."""
     agenda: Words
-    """Per arriving stream its steps, as those that are ready are taken: factors first, which cost least."""
+    """Per arriving stream its steps, by when they are ready; of those that are ready together factors go first."""
+    due: Words
+    """Per arriving stream, where in the agenda the steps begin that are ready with 0, 1, ... streams bound."""
     unasked: Words
     """Per arriving stream, whether no step asks about the stream that is enumerated last: its tuples are as good as
     their number."""
@@ -99,24 +101,25 @@ def first_plan(linkage: Linkage) -> ProbePlan:
     return plan_routes(linkage, [linkage.route(root) for root in range(linkage.streams)])
 
 
-def plan_routes(
-    linkage: Linkage, routes: Sequence[Route], indexes: Collection[tuple[int, int]] = ()
-) -> ProbePlan:
+def plan_routes(linkage: Linkage, routes: Sequence[Route], indexes: Collection[tuple[int, int]] = ()) -> ProbePlan:
     """The steps of given routes, one per arriving stream; `indexes` that are there already keep their numbers."""
     streams = linkage.streams
     compiling = _Compiling(linkage, indexes)
     steps = np.zeros((streams, max(0, streams - 1), STEP_FIELDS), np.int64)
     agenda = np.zeros((streams, max(0, streams - 1)), np.int64)
+    due = np.zeros((streams, streams + 1), np.int64)
     leaves = np.zeros(streams, np.int64)
     for root, route in enumerate(routes):
         leaves[root] = streams - 1 - len(linkage.leaves(root))
         lines = compiling.steps_from(root, route)
         if lines:
             steps[root] = lines
-        waiting = {s: place for place, s in enumerate(route.urgent)}
+        urgent = {s: place for place, s in enumerate(route.urgent)}
         agenda[root] = sorted(
-            range(streams - 1), key=lambda d: (d < leaves[root], waiting.get(lines[d][STREAM], streams), d)
+            range(streams - 1),
+            key=lambda d: (lines[d][READY], d < leaves[root], urgent.get(lines[d][STREAM], streams), d),
         )
+        due[root] = np.searchsorted(steps[root, agenda[root], READY], range(streams + 1))
     return ProbePlan(
         steps,
         leaves,
@@ -124,6 +127,7 @@ def plan_routes(
         np.array(compiling.order, np.int64),
         tuple(compiling.indexes),
         agenda,
+        due,
         np.array([np.all(steps[root, :, READY] < leaves[root]) for root in range(streams)], np.bool_),
     )
 
@@ -146,6 +150,7 @@ class Linkage:
     ) -> None:
         self.streams, self.classes, self.conditions = streams, classes_of(equalities), conditions
         self.graph, self.in_order = graph, in_order
+        self._joined = [frozenset(s for s, _ in members) for members in self.classes]
         self._leaves = [self._find_leaves(root) if counted else [] for root in range(streams)]
 
     def leaves(self, root: int) -> list[int]:
@@ -174,7 +179,7 @@ class Linkage:
 
     def linking(self, stream: int, bound: Sequence[int]) -> list[int]:
         """The classes that link a stream to those bound."""
-        return [c for c in range(len(self.classes)) if self.links(c, stream, bound)]
+        return [c for c, there in enumerate(self._joined) if stream in there and not there.isdisjoint(bound)]
 
     def decided(self, stream: int, bound: Sequence[int]) -> list[int]:
         """The conditions that can be asked once a stream is bound, and could not before."""
@@ -184,9 +189,10 @@ class Linkage:
         """How many streams must be bound, after the arriving one, before a step to this one can be taken."""
         if self.graph is not None and stream not in self.leaves(bound[0]):
             return len(bound) - 1
-        asked = {b for c in self.linking(stream, bound) for _, b, _ in self.links(c, stream, bound)}
-        asked |= {s for c in self.decided(stream, bound) for s in self.conditions[c] if s != stream}
-        return max((bound.index(s) for s in asked), default=0)
+        # A class asks about the first stream of it that is bound, a condition about all of its streams.
+        first = (min(bound.index(s) for s in self._joined[c] if s in bound) for c in self.linking(stream, bound))
+        read = (bound.index(s) for c in self.decided(stream, bound) for s in self.conditions[c] if s != stream)
+        return max((0, *first, *read))
 
     def time_left(self, stream: int, bound: Sequence[int]) -> float:
         """The share of a stream's window in which partners of the tuples bound may lie, on average."""
@@ -207,8 +213,7 @@ class Linkage:
         candidates = [
             s for s in range(self.streams) if s != root and self._depends_on_one(s) and self._is_free(s, root)
         ]
-        for members in self.classes:
-            joined = {s for s, _ in members}
+        for joined in self._joined:
             if joined <= set(candidates):
                 candidates.remove(min(joined))
         return candidates

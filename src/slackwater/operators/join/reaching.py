@@ -49,7 +49,7 @@ Refine = Callable[..., int]
 @inner
 def reach(
     refine: Refine, refine_listed: Refine, plan: Probes, w: Windows, root: int, d: int, ts: int, search: Search,
-    tally: Tally,
+    tally: Tally, counting: bool,
 ) -> int:  # fmt: skip
     """The tuples that step d may bind, into candidates[d]; returns how many, or -1 where a condition overflows."""
     step = plan.steps[root, d]
@@ -69,7 +69,7 @@ def reach(
         met = w.regions[j, END] - lo
         if first < last:
             n = refine(plan.conditions[first], j, w.words, w.floats, slots, lo, w.regions[j, END], oldest, found)
-            tally_test(tally, tally.conditions, first, met, n)
+            tally_test(counting, tally.conditions, first, met, n)
             first += 1
         else:
             for slot in range(lo, w.regions[j, END]):
@@ -88,14 +88,14 @@ def reach(
             if w.words[plan.checks[c, 0], found[k]] == wanted and wanted != NULL_WORD:
                 found[kept] = found[k]
                 kept += 1
-        tally_test(tally, tally.checks, c, n, kept)
+        tally_test(counting, tally.checks, c, n, kept)
         n = kept
     while first < last and n > 0:
         before = n
         n = refine_listed(plan.conditions[first], j, w.words, w.floats, slots, found, n, found)
-        tally_test(tally, tally.conditions, first, before, n)
+        tally_test(counting, tally.conditions, first, before, n)
         first += 1
-    tally_step(tally, root, d, met, n)
+    tally_step(tally, counting, root, d, met, n)
     return n
 
 
@@ -138,4 +138,4 @@ def factor(plan: Probes, w: Windows, root: int, d: int, ts: int, slots: Words) -
     trim(w, x, b, ts - plan.sizes[step[STREAM]])
     if plan.paired:
         return count_since(w, x, b, ts - plan.most[root, step[STREAM]])
-    return w.buckets[x, b, COUNT]  # type: ignore[no-any-return]  # an int to numba
+    return w.buckets[x, b, COUNT]

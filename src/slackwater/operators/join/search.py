@@ -26,6 +26,7 @@ class Probes(NamedTuple):
 
     steps: Words
     agenda: Words
+    due: Words
     leaves: Words
     unasked: Words
     checks: Words
@@ -41,8 +42,9 @@ def probes_of(plan: ProbePlan, windows: Words, most: Words | None, counted: bool
     paired = most is not None
     bounds = np.zeros((1, 1), np.int64) if most is None else most
     return Probes(
-        plan.steps, plan.agenda, plan.leaves, plan.unasked, plan.checks, plan.conditions, windows, counted, bounds, paired
-    )
+        plan.steps, plan.agenda, plan.due, plan.leaves, plan.unasked, plan.checks, plan.conditions,
+        windows, counted, bounds, paired,
+    )  # fmt: skip
 
 
 class Arriving(NamedTuple):
