@@ -20,9 +20,11 @@ from slackwater.operators.join.search import Probes, probes_of
 from slackwater.operators.join.selectivity import Learned, Selectivities
 from slackwater.operators.join.tally import tally_of
 
-EARLY, LATE, MORE = 1 << 10, 1 << 23, 4
-"""Work counted before the first choice, most of it between two, and how much more it is each time: choosing takes
-milliseconds, and so much work, of which an eighth is counted, tenths of a second."""
+EARLY, MORE = 1 << 10, 4
+"""Work counted before the first choice, and how much more there is to be before each further one."""
+LATE = 1 << 12
+"""What stops this growth, for every set of streams that may be bound and each stream to come after it: choosing looks
+at all of these, which takes about a hundredth of the time that so much work does."""
 DEAD_BAND = 0.8
 """A route is left only for one that costs less than this part of it."""
 
@@ -75,7 +77,8 @@ class AdaptiveProbes:
         before, indexes = self.routes, self.indexes
         self.routes = [self._choose(self._linkage, root, now, known) for root, now in enumerate(before)]
         self.switches += sum(new != old for new, old in zip(self.routes, before, strict=True))
-        self._wait = min(MORE * self._wait, LATE)
+        streams = self._linkage.streams
+        self._wait = min(MORE * self._wait, max(self._wait, LATE * streams << streams))
         if self.routes != before:
             self._plan = self._planned(indexes)
         else:

@@ -1,7 +1,7 @@
 """The cheapest route of an arriving tuple through the other streams, by what is known about them.
 
-How many combinations there are once some streams are bound does not hang on the order in which they were; so the
-cheapest way to bind a set of streams is the cheapest way to bind all but one of them, and that one.
+How many combinations there are once some streams are bound hardly hangs on the order in which they were; so the
+cheapest way to bind a set of streams is taken to be the cheapest way to bind all but one of them, and that one.
 
 Invariant: a route binds every stream once, leaves last. It decides what the search costs, never what it finds.
 
