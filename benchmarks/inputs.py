@@ -36,10 +36,10 @@ def readings(tuples: int, keys: int) -> Input:
     return batched([_stream(tuples, rate=10_000, keys=keys, seed=1)], ("key", "v"))
 
 
-def pairs(tuples: int, keys: int) -> Input:
-    """Two streams of 1,000 tuples/s each; rows: key, v."""
-    halves = (tuples + 1) // 2, tuples // 2
-    return batched([_stream(n, rate=1_000, keys=keys, seed=seed) for seed, n in enumerate(halves)], ("key", "v"))
+def streams_of_keys(tuples: int, streams: int, keys: int) -> Input:
+    """So many streams of 1,000 tuples/s each; rows: key, v."""
+    shares = [(tuples + streams - 1 - s) // streams for s in range(streams)]
+    return batched([_stream(n, rate=1_000, keys=keys, seed=seed) for seed, n in enumerate(shares)], ("key", "v"))
 
 
 def places(tuples: int) -> Input:

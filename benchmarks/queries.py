@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from benchmarks.inputs import Input, pairs, places, readings, synthetic
+from benchmarks.inputs import Input, places, readings, streams_of_keys, synthetic
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column, Expr, Literal
 from slackwater.model.batch import FIRST_COLUMN, ROW
@@ -31,10 +31,11 @@ def sliding_sum(grouped: bool) -> WindowAggregate:
     return WindowAggregate(SECOND, 100 * MILLISECOND, keys, (AggregateSpec("SUM", V, Kind.FLOAT),), rows=4)
 
 
-def equi_join(counted: bool) -> WindowJoin:
-    """a.key = b.key within 5 s; a.key, a.v, b.v come out."""
-    emit = () if counted else ((0, KEY), (0, V), (1, V))
-    return WindowJoin((5 * SECOND,) * 2, (Equality(0, KEY, 1, KEY),), (), (), emit, rows=4, counted=counted)
+def many_way_join(streams: int, counted: bool, window: int = 5 * SECOND) -> WindowJoin:
+    """One key over all streams; the key, and v of the first and the last one come out."""
+    equal = tuple(Equality(s, KEY, s + 1, KEY) for s in range(streams - 1))
+    emit = () if counted else ((0, KEY), (0, V), (streams - 1, V))
+    return WindowJoin((window,) * streams, equal, (), (), emit, rows=4, counted=counted)
 
 
 def distance_join() -> WindowJoin:
@@ -89,11 +90,22 @@ BENCHMARKS = (
     ),
     Benchmark(
         "J2 counted", "equi-join on 1000 keys within 5 s",
-        partial(pairs, keys=1000), equi_join(counted=True), 1_000_000, 200_000, "tuples", 1e6, flat=True,
+        partial(streams_of_keys, streams=2, keys=1000), many_way_join(2, counted=True), 1_000_000, 200_000, "tuples", 1e6, flat=True,
     ),
     Benchmark(
         "J2 rows", "the same with its rows",
-        partial(pairs, keys=1000), equi_join(counted=False), 1_000_000, 200_000, "results", 5e6,
+        partial(streams_of_keys, streams=2, keys=1000), many_way_join(2, counted=False),
+        1_000_000, 200_000, "results", 5e6,
+    ),
+    Benchmark(
+        "J6 counted", "6-way equi-join on 1000 keys within 5 s, 3000 results a tuple",
+        partial(streams_of_keys, streams=6, keys=1000), many_way_join(6, counted=True),
+        1_200_000, 300_000, "tuples", 3e5, flat=True,
+    ),
+    Benchmark(
+        "J6 rows", "the same on 5000 keys, with its rows, 1 a tuple",
+        partial(streams_of_keys, streams=6, keys=5000), many_way_join(6, counted=False),
+        1_200_000, 300_000, "tuples", 3e5,
     ),
     Benchmark(
         "D", "distance join without key within 5 s",

@@ -11,7 +11,7 @@ from slackwater.model.errors import DataError
 from slackwater.model.schema import NULL_WORD
 from slackwater.operators.join import operator
 from slackwater.operators.join.operator import WindowJoin
-from slackwater.operators.join.probing import ANY_KEY, Equality, plan_probes
+from slackwater.operators.join.probing import ANY_KEY, Equality, Linkage, first_plan
 from slackwater.operators.pipeline import Epochs
 from slackwater.testing.drive import Outcome, drive, feed, pipeline_of, results_of
 from slackwater.testing.laws import Store
@@ -119,11 +119,11 @@ def test_a_count_beyond_64_bits_is_an_error_and_not_a_wrap():
 
 
 def test_a_stream_that_one_class_links_is_a_factor_of_the_count():
-    plan = plan_probes(3, (ON_K, Equality(1, K, 2, K)), (), counted=True)
+    plan = first_plan(Linkage(3, (ON_K, Equality(1, K, 2, K)), (), counted=True))
     assert plan.leaves.tolist() == [0, 0, 0]
-    chain = plan_probes(3, (ON_K, Equality(1, L, 2, L)), (), counted=True)
+    chain = first_plan(Linkage(3, (ON_K, Equality(1, L, 2, L)), (), counted=True))
     assert chain.leaves.tolist() == [1, 0, 1], "the middle of a chain must be enumerated"
-    assert (2, ANY_KEY) in plan_probes(3, (ON_K,), (), counted=True).indexes
+    assert (2, ANY_KEY) in first_plan(Linkage(3, (ON_K,), (), counted=True)).indexes
 
 
 def test_a_join_that_is_never_persisted_does_not_pile_up_what_it_would_persist():

@@ -19,7 +19,6 @@ from slackwater.compiled import in_place, inner
 from slackwater.expressions.compile import refine_listed_at
 from slackwater.model.batch import TS, Floats, Words
 from slackwater.model.schema import NULL_WORD
-from slackwater.operators.join.enumerate import Refine
 from slackwater.operators.join.probing import (
     ANY_KEY,
     CHECK_BEGIN,
@@ -32,6 +31,7 @@ from slackwater.operators.join.probing import (
     SCAN,
     STREAM,
 )
+from slackwater.operators.join.reaching import Refine
 from slackwater.operators.join.search import Arriving, Probes, Search, period
 from slackwater.operators.join.store import (
     BEGIN,

@@ -24,10 +24,11 @@ from slackwater.model.errors import DataError
 from slackwater.model.quality import Recall
 from slackwater.model.time import BEFORE_ALL
 from slackwater.operators.join.accounts import JoinLedger, Remembered
+from slackwater.operators.join.adaptive import AdaptiveProbes
 from slackwater.operators.join.between_times import TIME, one_alternative
-from slackwater.operators.join.enumerate import NO_ROOM, OVERFLOW, TOO_MANY, join_run
-from slackwater.operators.join.probing import Equality, ProbePlan, plan_probes
-from slackwater.operators.join.search import Arriving, probes_of, search_space
+from slackwater.operators.join.enumerate import NO_ROOM, OVERFLOW, PAUSE, TOO_MANY, join_run
+from slackwater.operators.join.probing import Equality, Linkage, ProbePlan, first_plan
+from slackwater.operators.join.search import Arriving, search_space
 from slackwater.operators.join.store import WindowStore
 from slackwater.operators.output import Output
 from slackwater.windows.graph import WindowGraph
@@ -78,14 +79,14 @@ class WindowJoin:
     def needs_order(self) -> bool:
         return True
 
-    def probes(self) -> ProbePlan:
-        """How every arriving stream probes the others."""
-        return self.probes_if(self.counted, in_order=True)
-
-    def probes_if(self, counted: bool, in_order: bool) -> ProbePlan:
-        """The same where results are counted or not, and where the arriving tuple is or may not be the newest."""
+    def linkage(self, counted: bool, in_order: bool) -> Linkage:
+        """What links the streams; which of them are leaves hangs on both arguments."""
         reads = tuple(streams_of(condition) for condition in self.residuals)
-        return plan_probes(self.streams, self.equalities, reads, counted, self.graph, in_order)
+        return Linkage(self.streams, self.equalities, reads, counted, self.graph, in_order)
+
+    def probes(self) -> ProbePlan:
+        """How every arriving stream probes the others, as long as nothing has been found."""
+        return first_plan(self.linkage(self.counted, in_order=True))
 
     def build(self, encode_text: Callable[[str], int] = lambda text: 0) -> JoinOperator:
         return JoinOperator(self, encode_text)
@@ -98,9 +99,9 @@ class JoinOperator:
         self.spec = spec
         self._condition = self._compiled(encode_text)
         self._windows = np.array(spec.windows, np.int64)
-        plan = spec.probes()
-        self._probes = probes_of(plan, self._windows, spec.most, spec.counted)
-        self._store = WindowStore(spec.streams, spec.rows, plan.indexes)
+        linkage = spec.linkage(spec.counted, in_order=True)
+        self.order = AdaptiveProbes(linkage, self._windows, spec.most, spec.counted)
+        self._store = WindowStore(spec.streams, spec.rows, self.order.indexes)
         self._frontier = BEFORE_ALL
         self._epoch = 0
         self._chunks: dict[str, tuple[int, int]] = {}
@@ -124,8 +125,8 @@ class JoinOperator:
         """
         spec = self.spec
         return JoinLedger(
-            spec.probes_if(counted=True, in_order=False), self._windows, spec.most, spec.rows, self._condition,
-            retention, width, stretches, price_all, target,
+            first_plan(spec.linkage(counted=True, in_order=False)), self._windows, spec.most, spec.rows,
+            self._condition, retention, width, stretches, price_all, target,
         )  # fmt: skip
 
     def keep_books(self, retention: int, width: int, stretches: int, target: Recall) -> JoinLedger:
@@ -153,7 +154,7 @@ class JoinOperator:
             out = np.empty((spec.streams, room), np.int64)
             begin_at = begin
             begin, n, status = join_run(
-                self._condition.addresses, self._probes, new, begin, windows, search,
+                self._condition.addresses, self.order.probes, new, begin, windows, search, self.order.tally,
                 out, counts,
             )  # fmt: skip
             if status == OVERFLOW:
@@ -165,7 +166,19 @@ class JoinOperator:
             made = np.flatnonzero(counts[begin_at:begin]) + begin_at
             if len(made):
                 yield self._output(run, made, counts[made], out[:, :n])
+            if status == PAUSE:
+                self._choose_order(run, begin)
+                windows = store.windows
+                search = search_space(spec.streams, windows.words.shape[1])
         self._took_in(run, words)
+
+    def _choose_order(self, run: Run, begin: int) -> None:
+        """Let the order of probes be chosen anew, before tuple `begin` of a run."""
+        reached = int(run.ts[begin - 1]) if begin else self._frontier
+        live = self._store.live(np.maximum(max(reached, self._frontier), BEFORE_ALL) - self._windows)
+        if self.order.choose(live):
+            arriving = np.bincount(run.stream[begin:], minlength=self.spec.streams)
+            self._store.index_by(self.order.indexes, arriving, self._horizons())
 
     def _took_in(self, run: Run, words: Words) -> None:
         """A run has been processed: its tuples are to be persisted."""

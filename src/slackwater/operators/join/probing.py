@@ -4,30 +4,33 @@ probed.
 Equalities are closed into classes (a.k = b.k and b.k = c.k put a, b, c into one class), so any member can be reached
 from any other. A step reaches one stream: by a hash index where a class links it to a stream bound before it, else by
 scanning its window. Further classes become checks, and every residual condition is evaluated at the first step that
-binds its last stream.
+binds its last stream. A step is ready as soon as the streams it asks about are bound, and is taken then: what has no
+partner in the last stream is not joined with all the others first.
 
 When results are only counted, a stream that nothing else depends on is a leaf: its step is a factor, the number of
 its tuples in the window under one key, and is never enumerated. All streams but the arriving one are leaves when one
 class joins them all; so D_syn x3 counts 27 billion results by products. Where windows are stated between pairs of
 streams, two leaves may not be bound to each other more closely than they are by the arriving tuple already.
 
-Invariant: every class and every condition is applied exactly once on the way to a result.
+Invariant: every class and every condition is applied exactly once on the way to a result, whatever the route.
 
 References: 003 Alg. 2 line 7; Viglas, Naughton, Burger: MJoin, VLDB 2003.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from slackwater.model.batch import Words
 from slackwater.windows.graph import WindowGraph
 
-# Columns of a step.
-STREAM, INDEX, FROM_STREAM, FROM_ROW, CHECK_BEGIN, CHECK_END, COND_BEGIN, COND_END = range(8)
-STEP_FIELDS = 8
+# Columns of a step. READY: how many enumerated steps must be bound before it.
+STREAM, INDEX, FROM_STREAM, FROM_ROW, CHECK_BEGIN, CHECK_END, COND_BEGIN, COND_END, READY = range(9)
+STEP_FIELDS = 9
 SCAN = -1
 ANY_KEY = -1
 """The row of an index whose single key is shared by all tuples of its stream."""
@@ -55,6 +58,23 @@ class ProbePlan:
     conditions: Words
     indexes: tuple[tuple[int, int], ...]
     """(stream, key row) of every hash index."""
+    agenda: Words
+    """Per arriving stream its steps, by when they are ready; of those that are ready together factors go first."""
+    due: Words
+    """Per arriving stream, where in the agenda the steps begin that are ready with 0, 1, ... streams bound."""
+    unasked: Words
+    """Per arriving stream, whether no step asks about the stream that is enumerated last: its tuples are as good as
+    their number."""
+
+
+class Route(NamedTuple):
+    """A way from an arriving tuple through the other streams: those that are enumerated, then the leaves."""
+
+    streams: tuple[int, ...]
+    by: tuple[int, ...] = ()
+    """Per stream, the class whose hash index is used where several link it; none stated: the first one."""
+    urgent: tuple[int, ...] = ()
+    """Streams whose steps go first among those that are ready: where something is most often missing."""
 
 
 def classes_of(equalities: tuple[Equality, ...]) -> list[set[tuple[int, int]]]:
@@ -76,78 +96,124 @@ def classes_of(equalities: tuple[Equality, ...]) -> list[set[tuple[int, int]]]:
     return classes
 
 
-def plan_probes(
-    streams: int,
-    equalities: tuple[Equality, ...],
-    conditions: tuple[frozenset[int], ...],
-    counted: bool,
-    graph: WindowGraph | None = None,
-    in_order: bool = True,
-) -> ProbePlan:
-    """Choose steps for every arriving stream; `conditions` names the streams that each residual condition reads.
+def first_plan(linkage: Linkage) -> ProbePlan:
+    """The steps of every arriving stream where nothing is known about what will be found."""
+    return plan_routes(linkage, [linkage.route(root) for root in range(linkage.streams)])
 
-    `graph` has bounds that are not one window per stream. `in_order`: the arriving tuple is the newest of its results.
-    """
-    planner = _Planner(streams, classes_of(equalities), conditions, counted, graph, in_order)
+
+def plan_routes(linkage: Linkage, routes: Sequence[Route], indexes: Collection[tuple[int, int]] = ()) -> ProbePlan:
+    """The steps of given routes, one per arriving stream; `indexes` that are there already keep their numbers."""
+    streams = linkage.streams
+    compiling = _Compiling(linkage, indexes)
     steps = np.zeros((streams, max(0, streams - 1), STEP_FIELDS), np.int64)
+    agenda = np.zeros((streams, max(0, streams - 1)), np.int64)
+    due = np.zeros((streams, streams + 1), np.int64)
     leaves = np.zeros(streams, np.int64)
-    for root in range(streams):
-        lines, leaves[root] = planner.steps_from(root)
+    for root, route in enumerate(routes):
+        leaves[root] = streams - 1 - len(linkage.leaves(root))
+        lines = compiling.steps_from(root, route)
         if lines:
             steps[root] = lines
+        urgent = {s: place for place, s in enumerate(route.urgent)}
+        agenda[root] = sorted(
+            range(streams - 1),
+            key=lambda d: (lines[d][READY], d < leaves[root], urgent.get(lines[d][STREAM], streams), d),
+        )
+        due[root] = np.searchsorted(steps[root, agenda[root], READY], range(streams + 1))
     return ProbePlan(
         steps,
         leaves,
-        np.array(planner.checks, np.int64).reshape(-1, 3),
-        np.array(planner.order, np.int64),
-        tuple(planner.indexes),
+        np.array(compiling.checks, np.int64).reshape(-1, 3),
+        np.array(compiling.order, np.int64),
+        tuple(compiling.indexes),
+        agenda,
+        due,
+        np.array([np.all(steps[root, :, READY] < leaves[root]) for root in range(streams)], np.bool_),
     )
 
 
-class _Planner:
+class Linkage:
+    """What links the streams of a join to each other: classes of equal rows, conditions, bounds in time.
+
+    `conditions` names the streams that each residual condition reads; `graph` has bounds that are not one window per
+    stream. `in_order`: the arriving tuple is the newest of its results.
+    """
+
     def __init__(
         self,
         streams: int,
-        classes: list[set[tuple[int, int]]],
+        equalities: tuple[Equality, ...],
         conditions: tuple[frozenset[int], ...],
         counted: bool,
-        graph: WindowGraph | None,
-        in_order: bool,
+        graph: WindowGraph | None = None,
+        in_order: bool = True,
     ) -> None:
-        self.streams, self.classes, self.conditions, self.counted = streams, classes, conditions, counted
+        self.streams, self.classes, self.conditions = streams, classes_of(equalities), conditions
         self.graph, self.in_order = graph, in_order
-        self.indexes: list[tuple[int, int]] = []
-        self.checks: list[tuple[int, int, int]] = []
-        self.order: list[int] = []
+        self._joined = [frozenset(s for s, _ in members) for members in self.classes]
+        self._leaves = [self._find_leaves(root) if counted else [] for root in range(streams)]
 
-    def steps_from(self, root: int) -> tuple[list[list[int]], int]:
-        """The steps when a tuple of `root` arrives, and how many of them are enumerated."""
-        leaves = self._leaves(root) if self.counted else []
-        bound = [root]
-        lines = []
+    def leaves(self, root: int) -> list[int]:
+        """Streams that no condition reads and that one class, or none, links to streams that are enumerated."""
+        return self._leaves[root]
+
+    def route(self, root: int) -> Route:
+        """The way to go where nothing is known about what will be found."""
+        bound, leaves = [root], self.leaves(root)
         while len(bound) < self.streams - len(leaves):
             rest = [s for s in range(self.streams) if s not in bound and s not in leaves]
-            stream = min(rest, key=lambda s: self._rank(s, bound))
-            lines.append(self._step(stream, bound))
-            bound.append(stream)
-        enumerated = len(lines)
-        for stream in leaves:
-            lines.append(self._step(stream, bound, leaf=True))
-        return lines, enumerated
+            bound.append(min(rest, key=lambda s: self._rank(s, bound)))
+        return Route((*bound[1:], *leaves))
+
+    def links(self, c: int, stream: int, bound: Sequence[int]) -> list[tuple[int, int, int]]:
+        """(row of the stream, bound stream, its row) for all that class c asks of the stream."""
+        members = self.classes[c]
+        own = sorted(row for s, row in members if s == stream)
+        there = [(s, row) for b in bound for s, row in sorted(members) if s == b]
+        if not own or not there:
+            return []
+        links = [(row, *there[0]) for row in own]
+        # A stream that the class has bound agrees with itself in all its rows of the class; the first one of the class
+        # was not asked.
+        return links + [(own[0], s, row) for s, row in there[1:] if s == there[0][0]]
+
+    def linking(self, stream: int, bound: Sequence[int]) -> list[int]:
+        """The classes that link a stream to those bound."""
+        return [c for c, there in enumerate(self._joined) if stream in there and not there.isdisjoint(bound)]
+
+    def decided(self, stream: int, bound: Sequence[int]) -> list[int]:
+        """The conditions that can be asked once a stream is bound, and could not before."""
+        return [c for c, reads in enumerate(self.conditions) if stream in reads and reads <= {*bound, stream}]
+
+    def ready(self, stream: int, bound: Sequence[int]) -> int:
+        """How many streams must be bound, after the arriving one, before a step to this one can be taken."""
+        if self.graph is not None and stream not in self.leaves(bound[0]):
+            return len(bound) - 1
+        # A class asks about the first stream of it that is bound, a condition about all of its streams.
+        first = (min(bound.index(s) for s in self._joined[c] if s in bound) for c in self.linking(stream, bound))
+        read = (bound.index(s) for c in self.decided(stream, bound) for s in self.conditions[c] if s != stream)
+        return max((0, *first, *read))
+
+    def time_left(self, stream: int, bound: Sequence[int]) -> float:
+        """The share of a stream's window in which partners of the tuples bound may lie, on average."""
+        if self.graph is None:
+            return 1.0
+        most, size = self.graph.widest, self.graph.windows[stream]
+        left = min(most[bound[0]][stream], *(most[b][stream] + most[stream][b] for b in bound[1:]), size)
+        return left / size if size else 1.0
 
     def _rank(self, stream: int, bound: list[int]) -> tuple[int, int, int, int]:
         """Streams that equalities reach come first, then those of conditions, then those with little time to be in."""
         most = None if self.graph is None else self.graph.widest
         period = 0 if most is None else min(most[b][stream] + most[stream][b] for b in bound)
-        return -len(self._links(stream, bound)), -self._decided(stream, bound), period, stream
+        links = sum(len(self.links(c, stream, bound)) for c in range(len(self.classes)))
+        return -links, -len(self.decided(stream, bound)), period, stream
 
-    def _leaves(self, root: int) -> list[int]:
-        """Streams that no condition reads and that one class, or none, links to streams that are enumerated."""
+    def _find_leaves(self, root: int) -> list[int]:
         candidates = [
             s for s in range(self.streams) if s != root and self._depends_on_one(s) and self._is_free(s, root)
         ]
-        for members in self.classes:
-            joined = {s for s, _ in members}
+        for joined in self._joined:
             if joined <= set(candidates):
                 candidates.remove(min(joined))
         return candidates
@@ -171,25 +237,30 @@ class _Planner:
         known = most[root] if self.in_order else sizes
         return all(most[s][stream] >= known[stream] and most[stream][s] >= known[s] for s in others)
 
-    def _links(self, stream: int, bound: list[int]) -> list[tuple[int, int, int]]:
-        """(row of the stream, bound stream, its row) for every class that links them."""
-        links = []
-        for members in self.classes:
-            own = sorted(row for s, row in members if s == stream)
-            there = [(s, row) for b in bound for s, row in sorted(members) if s == b]
-            if own and there:
-                links += [(row, *there[0]) for row in own]
-                # A stream that the class has bound agrees with itself in all its rows of the class; the first one of
-                # the class was not asked.
-                links += [(own[0], s, row) for s, row in there[1:] if s == there[0][0]]
-        return links
 
-    def _decided(self, stream: int, bound: list[int]) -> int:
-        return sum(stream in reads and reads <= {*bound, stream} for reads in self.conditions)
+class _Compiling:
+    """Routes on their way to steps."""
 
-    def _step(self, stream: int, bound: list[int], leaf: bool = False) -> list[int]:
-        links = self._links(stream, bound)
-        line = [stream, SCAN, 0, 0, len(self.checks), 0, len(self.order), 0]
+    def __init__(self, linkage: Linkage, indexes: Collection[tuple[int, int]]) -> None:
+        self.linkage = linkage
+        self.indexes = list(indexes)
+        self.checks: list[tuple[int, int, int]] = []
+        self.order: list[int] = []
+
+    def steps_from(self, root: int, route: Route) -> list[list[int]]:
+        """The steps when a tuple of `root` arrives; leaves, which come last, are bound to nothing."""
+        leaves, bound, lines = self.linkage.leaves(root), [root], []
+        for stream, by in zip(route.streams, route.by or (0,) * len(route.streams), strict=True):
+            lines.append(self._step(stream, bound, by, stream in leaves))
+            if stream not in leaves:
+                bound.append(stream)
+        return lines
+
+    def _step(self, stream: int, bound: list[int], by: int, leaf: bool) -> list[int]:
+        linkage = self.linkage
+        ranked = sorted(linkage.linking(stream, bound), key=lambda c: c != by)
+        links = [link for c in ranked for link in linkage.links(c, stream, bound)]
+        line = [stream, SCAN, 0, 0, len(self.checks), 0, len(self.order), 0, linkage.ready(stream, bound)]
         if links:
             row, line[FROM_STREAM], line[FROM_ROW] = links[0]
             line[INDEX] = self._index(stream, row)
@@ -197,7 +268,7 @@ class _Planner:
         elif leaf:
             line[INDEX], line[FROM_ROW] = self._index(stream, ANY_KEY), ANY_KEY
         line[CHECK_END] = len(self.checks)
-        self.order += [c for c, reads in enumerate(self.conditions) if stream in reads and reads <= {*bound, stream}]
+        self.order += linkage.decided(stream, bound)
         line[COND_END] = len(self.order)
         return line
 

@@ -25,7 +25,10 @@ class Probes(NamedTuple):
     """
 
     steps: Words
+    agenda: Words
+    due: Words
     leaves: Words
+    unasked: Words
     checks: Words
     conditions: Words
     sizes: Words
@@ -38,7 +41,10 @@ def probes_of(plan: ProbePlan, windows: Words, most: Words | None, counted: bool
     """A plan as the loops read it; `most` has the bounds between pairs, where the windows do not say it all."""
     paired = most is not None
     bounds = np.zeros((1, 1), np.int64) if most is None else most
-    return Probes(plan.steps, plan.leaves, plan.checks, plan.conditions, windows, counted, bounds, paired)
+    return Probes(
+        plan.steps, plan.agenda, plan.due, plan.leaves, plan.unasked, plan.checks, plan.conditions,
+        windows, counted, bounds, paired,
+    )  # fmt: skip
 
 
 class Arriving(NamedTuple):
@@ -57,12 +63,14 @@ class Search(NamedTuple):
     at: Words
     slots: Words
     """The tuple bound for each stream."""
+    ways: Words
+    """The product of the factors known before each step."""
 
 
 def search_space(streams: int, slots: int) -> Search:
     """Room for a search in windows that have so many slots in all."""
-    found, at, bound = np.zeros((3, MAX_STREAMS), np.int64)
-    return Search(np.empty((max(1, streams - 1), slots), np.int64), found, at, bound)
+    found, at, bound, ways = np.zeros((4, MAX_STREAMS), np.int64)
+    return Search(np.empty((max(1, streams - 1), slots), np.int64), found, at, bound, ways)
 
 
 @inner

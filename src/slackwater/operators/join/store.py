@@ -171,16 +171,19 @@ class WindowStore:
     """The arrays behind a join's windows, and when they are compacted or grown."""
 
     def __init__(self, streams: int, rows: int, indexes: tuple[tuple[int, int], ...]) -> None:
-        pairs = np.zeros(streams, np.int64)
+        self._rows = rows
+        self.regions = _regions(np.full(streams, 256))
+        self._number(indexes)
+        self._allocate(256)
+
+    def _number(self, indexes: tuple[tuple[int, int], ...]) -> None:
+        pairs = np.zeros(len(self.regions), np.int64)
         lines = []
         for stream, row in indexes:
             lines.append((stream, row, 2 * pairs[stream], 0))
             pairs[stream] += 1
         self.indexes = np.array(lines, np.int64).reshape(-1, 4)
         self._links = int(2 * pairs.max())
-        self._rows = rows
-        self.regions = _regions(np.full(streams, 256))
-        self._allocate(256)
 
     def _allocate(self, buckets: int) -> None:
         capacity = int(self.regions[:, CAPACITY].sum())
@@ -204,7 +207,7 @@ class WindowStore:
         used = int(self.indexes[:, USED].max(initial=0))
         if fits and 2 * (used + needed) <= self.buckets.shape[1]:
             return
-        live = count_live(self.words, self.regions, horizons)
+        live = self.live(horizons)
         buckets = self.buckets.shape[1]
         while buckets < 4 * (int(live.max()) + needed):
             buckets *= 2
@@ -218,6 +221,22 @@ class WindowStore:
             self.regions = _regions(np.maximum(before[:, CAPACITY], 2 * wanted))
             self._allocate(buckets)
         rebuild(self.windows, old, before, horizons)
+
+    def index_by(self, indexes: tuple[tuple[int, int], ...], arriving: Words, horizons: Words) -> None:
+        """Other hash indexes over the same tuples, with room for so many new ones per stream."""
+        old, before = self.words, self.regions
+        self._number(indexes)
+        live = self.live(horizons)
+        self.regions = _regions(np.maximum(before[:, CAPACITY], live + arriving))
+        buckets = self.buckets.shape[1]
+        while buckets < 4 * (int(live.max()) + int(arriving.max(initial=0))):
+            buckets *= 2
+        self._allocate(buckets)
+        rebuild(self.windows, old, before, horizons)
+
+    def live(self, horizons: Words) -> Words:
+        """Per stream, how many tuples are at or after its horizon."""
+        return count_live(self.words, self.regions, horizons)
 
     def put_back(self, stream: int, words: Words, horizons: Words) -> None:
         """Tuples of one stream enter its window again."""
