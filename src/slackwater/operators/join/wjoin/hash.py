@@ -27,7 +27,7 @@ def update_next_bucket(b: Buffers, plan: Steps, now: int) -> None:
     streams, buckets = b.oldest.shape
     s, bucket = b.used[HAND] % streams, b.used[HAND] // streams
     b.used[HAND] = (b.used[HAND] + 1) % (streams * buckets)
-    if b.probed[s, bucket] < now - plan.window:
+    if b.probed[s, bucket] < now - b.windows[s]:
         remove_old(b, s, bucket, b.reach[s])
 
 

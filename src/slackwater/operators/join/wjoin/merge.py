@@ -25,11 +25,11 @@ from slackwater.operators.join.wjoin.steps import Steps
 
 
 @inner
-def locate_starting_tuples(b: Buffers, s: int, horizon: int) -> bool:
+def locate_starting_tuples(b: Buffers, s: int, now: int) -> bool:
     """Mode 1: drop what no window can reach; tells whether every stream but s has something left."""
     everywhere = True
     for j in range(len(b.latest)):
-        remove_old(b, j, 0, horizon)
+        remove_old(b, j, 0, now - b.windows[j])
         if j != s and b.held[j] == 0:
             everywhere = False
     return everywhere

@@ -36,14 +36,17 @@ def process(
     for i in range(begin, new.words.shape[1]):
         s, ts = new.stream[i], new.words[TS, i]
         counts[i] = 0
-        if ts < new.cutoff[i] - plan.window:
+        if ts < new.cutoff[i] - b.windows[s]:
             continue
         search.slots[s] = place(b, new.words, i)
-        update_vector(b, s, ts, plan.window)
-        if ts >= new.cutoff[i] and before(b, s, ts - plan.window):
-            made = iterate(refine, plan, b, s, ts, windowed, removes, search, out, n_out)
-            if made < 0:
-                return i, n_out, made
+        update_vector(b, s, ts)
+        if ts >= new.cutoff[i] and before(b, s, ts):
+            made = 0
+            for way in range(plan.steps.shape[0]):
+                more = iterate(refine, plan, b, way, s, ts, windowed, removes, search, out, n_out + made)
+                if more < 0:
+                    return i, n_out, more
+                made += more
             counts[i] = made
             if not plan.counted:
                 n_out += made
@@ -53,7 +56,7 @@ def process(
 
 
 @inner
-def always(b: Buffers, s: int, horizon: int) -> bool:
+def always(b: Buffers, s: int, now: int) -> bool:
     """Nothing is to be done before the join."""
     return True
 
