@@ -38,7 +38,9 @@ def explain_wjoin(join: WJoin, aliases: Sequence[str]) -> list[str]:
 
 
 def _pairwise(filters: Filter) -> list[str]:
-    lines = [f"joins along the windows stated ({PAIRWISE}): one bound stream gives the period, nothing is left to refine"]
+    lines = [
+        f"joins along the windows stated ({PAIRWISE}): one bound stream gives the period, nothing is left to refine"
+    ]
     if filters.ways > 1:
         lines.append("both directions: two joins put together; what the first has given is left out of the second")
     return lines
@@ -49,7 +51,7 @@ def _global(filters: Filter) -> str:
 
 
 def _local(filters: Filter, aliases: Sequence[str]) -> str:
-    kept = ", ".join(
-        f"{alias} {format_duration(size)}" for alias, size in zip(aliases, filters.earlier, strict=True)
+    kept = ", ".join(f"{alias} {format_duration(size)}" for alias, size in zip(aliases, filters.earlier, strict=True))
+    return (
+        f"filters by local windows (LCA), {kept}: each stream's largest; never more to go through than by one for all"
     )
-    return f"filters by local windows (LCA), {kept}: each stream's largest; never more to go through than by one for all"

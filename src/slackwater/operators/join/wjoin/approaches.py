@@ -107,7 +107,7 @@ def _tree(streams: int, bounds: Bounds) -> frozenset[tuple[int, int]]:
     legs = frozenset((min(b.newer, b.older), max(b.newer, b.older)) for b in bounds)
     if len(legs) != streams - 1:
         raise UsageError(
-            f"option windows = '{PAIRWISE}' needs windows that lead from stream to stream in one way only, as PATH does;"
-            f" '{LCA}' and '{GCA}' do without"
+            f"option windows = '{PAIRWISE}' needs windows that lead from stream to stream in one way only, as PATH"
+            f" does; '{LCA}' and '{GCA}' do without"
         )
     return legs

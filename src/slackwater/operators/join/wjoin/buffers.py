@@ -181,9 +181,7 @@ class BufferStore:
     `removes`: tuples out of reach may be dropped whenever room is made; without, they go when the algorithm says so.
     """
 
-    def __init__(
-        self, keys: tuple[int, ...], rows: int, windows: tuple[int, ...], buckets: int, removes: bool
-    ) -> None:
+    def __init__(self, keys: tuple[int, ...], rows: int, windows: tuple[int, ...], buckets: int, removes: bool) -> None:
         streams = len(keys)
         self._keys, self._rows, self._windows = np.array(keys, np.int64), rows, np.array(windows, np.int64)
         self._lists = (streams, buckets)
