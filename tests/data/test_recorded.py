@@ -31,6 +31,15 @@ DEVICES = """
 SELECT a.seq AS seq, a.content_length AS ours, b.content_length AS theirs
 FROM a [RANGE 2 SECONDS], b [RANGE 2 SECONDS] WHERE a.seq = b.seq WITH
 """
+PAIRS_OF_MARKETS = """
+SELECT a.price AS spot FROM spot AS a, usdm AS b, cm AS c
+WINDOW (a, b) = 20 MS AND WINDOW (b, c) = 50 MS AND WINDOW (a, c) = 40 MS
+WHERE a.asset = b.asset AND b.asset = c.asset WITH DELAY 1 SECOND
+"""
+ALONG_MARKETS = """
+SELECT a.price AS spot FROM spot AS a, usdm AS b, cm AS c PATH a -> b -> c WITHIN (20 MS, 50 MS)
+WHERE a.asset = b.asset AND b.asset = c.asset WITH DELAY 1 SECOND
+"""
 CONTENT = "SELECT SUM(content_length) AS total FROM s [RANGE 10 SECONDS SLIDE 1 SECOND] WITH "
 
 
@@ -64,6 +73,21 @@ def test_trades_of_three_markets_within_100_ms_are_all_counted(recorded: Recorde
     verified = verify(THREE_MARKETS + "DELAY 1 SECOND", [trades(path, market) for market in MARKETS], epoch, True)
     assert_complete(verified)
     assert verified.verdict.true_results == 247_398_157
+
+
+@pytest.mark.parametrize(("join", "windows"), [("merge", "lca"), ("hash", "gca")])
+def test_the_algorithms_of_the_report_find_all_trades_within_windows_that_differ(
+    recorded: Recorded, verify: Verify, join: str, windows: str
+) -> None:
+    path = recorded("binance_hft")
+    by = f"OPTIONS (join = '{join}', windows = '{windows}')"
+    streams = [trades(path, market) for market in MARKETS]
+    verified = verify(PAIRS_OF_MARKETS + by, streams, "1000", True)
+    assert_complete(verified)
+    assert verified.verdict.true_results == 130_950_742
+    directed = verify(ALONG_MARKETS + by, streams, "1000", True)
+    assert_complete(directed)
+    assert directed.verdict.true_results == 9_565_955
 
 
 @pytest.mark.parametrize("waiting", ["COMPLETE", "NO WAIT"])

@@ -1,13 +1,16 @@
 """What the experiments on the W-join report measure, and how they judge it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from slackwater.experiments import window_join_work, window_joins
+from slackwater.experiments import window_graph_joins, window_join_work, window_joins
 from slackwater.experiments.experiment import Scale
+from slackwater.experiments.figures import write_figure
 from slackwater.experiments.stages import Stage
-from slackwater.experiments.sweep import Row, measure
+from slackwater.experiments.sweep import Row, Trial, measure
 from slackwater.experiments.window_join_work import ENGINE, IN_ORDER, IN_TURN, WorkTrial
 
 
@@ -59,3 +62,48 @@ def test_a_finding_that_does_not_show_is_told() -> None:
 def test_the_engine_is_never_asked_for_streams_that_are_not_in_order() -> None:
     trials = window_joins.BY_STREAMS.trials(Scale())
     assert {trial.stage.change for trial in trials if trial.way == ENGINE} == {IN_ORDER}
+
+
+def graph_rows(trials: Sequence[Trial], **wanted: object) -> dict[str, Row]:
+    """The rows of short trials that have these values."""
+    picked = [replace(t, tuples=4000) for t in trials if isinstance(t, WorkTrial)]
+    picked = [t for t in picked if all(getattr(t, name, None) == value for name, value in wanted.items())]
+    return {row["way"]: row for row in measure(picked)}
+
+
+def test_both_approaches_make_the_same_results_and_the_local_one_does_less_for_it() -> None:
+    rows = graph_rows(window_graph_joins.approach_trials(Scale(quick=True)), value=10.0)
+    assert len({row["results"] for row in rows.values()}) == 1
+    assert rows["merge lca"]["results"] > 0
+    for algorithm in ("merge", "nested_loop", "hash"):
+        assert rows[f"{algorithm} lca"]["comparisons"] < rows[f"{algorithm} gca"]["comparisons"]
+
+
+def test_a_path_taken_in_order_has_the_same_results_by_all_ways() -> None:
+    stage = Stage("similar rates", 0, change=IN_ORDER)
+    rows = graph_rows(window_graph_joins.path_trials(Scale(quick=True)), stage=stage, value=250.0)
+    assert set(rows) == {"nested_loop pairwise", "merge lca", ENGINE}
+    assert len({row["results"] for row in rows.values()}) == 1
+    assert rows[ENGINE]["results"] > 0
+
+
+def test_every_finding_about_windows_that_differ_is_judged_and_drawn(tmp_path: Path) -> None:
+    base: Row = {"workload": "comparable rates", "change": IN_ORDER, "seed": 0, "offered": True} | dict.fromkeys(
+        ("window_s", "target", "period_s", "parameter")
+    )
+    costs = {"merge gca": 4.0, "merge lca": 5.0, "nested_loop gca": 9.0, "nested_loop lca": 8.0}
+    rows = [
+        base | {"way": way, "value": value, "comparisons": cost, "service_us": cost}
+        for value in (1.25, 10.0, 2.0)
+        for way, cost in costs.items()
+    ]
+    held = [claim.holds for claim in window_graph_joins.approach_claims(rows)]
+    assert held == [False] * 6 + [True, None]
+    assert write_figure(window_graph_joins.APPROACHES, rows, tmp_path).exists()
+    similar = [
+        base | {"way": way, "value": leg, "workload": "similar rates", "comparisons": cost, "service_us": leg}
+        for leg in (250.0, 500.0, 1000.0)
+        for way, cost in (("nested_loop pairwise", 2.0), ("merge lca", 3.0))
+    ]
+    assert [claim.holds for claim in window_graph_joins.path_claims(similar)] == [None, None, True, False, *[None] * 4]
+    assert write_figure(window_graph_joins.PATH, similar, tmp_path).exists()

@@ -28,12 +28,12 @@ MOST = {2: 40, 3: 30, 4: 20, 5: 15}
 
 
 @st.composite
-def graphs(draw):
+def graphs(draw, most_alternatives=2):
     """Connected graphs of 2 to 5 streams: windows and directed windows, in up to two alternatives."""
     streams = draw(st.integers(2, 5))
     sizes, kinds = st.integers(0, 6), st.sampled_from([within, before])
     alternatives = []
-    for _ in range(draw(st.integers(1, 2))):
+    for _ in range(draw(st.integers(1, most_alternatives))):
         order = draw(st.permutations(range(streams)))
         # Every stream hangs on one before it; some further pairs are bound too.
         pairs = [(order[at], order[draw(st.integers(0, at - 1))]) for at in range(1, streams)]

@@ -153,18 +153,13 @@ def test_a_join_goes_by_an_algorithm_of_the_report_where_that_is_asked_for(join:
     [
         (f"{ONE_WINDOW} OPTIONS (join = 'ripple')", "there is hash, nested_loop, merge"),
         (f"{ONE_WINDOW} OPTIONS (join = 'merge', shape = 'binary')", "multiway"),
-        (f"{THREE} OPTIONS (join = 'merge')", "one window for all streams"),
-        (
-            "SELECT a.w FROM a, b WHERE a.k = b.k PATH a -> b WITHIN (5 SEC) OPTIONS (join = 'merge')",
-            "one window for all",
-        ),
-        (
-            "SELECT a.w FROM a, b WHERE a.k = b.k PATH a <-> b WITHIN (5 SEC) OPTIONS (join = 'merge')",
-            "one window for all",
-        ),
         ("SELECT a.w FROM a [5 SEC], b [5 SEC] WHERE a.x < b.x OPTIONS (join = hash)", "equal in all streams"),
         ("SELECT k FROM a OPTIONS (join = 'nested_loop')", "two streams or more"),
         ("SELECT COUNT(*) AS n FROM a [5 SEC] OPTIONS (join = 'hash')", "for joins alone"),
+        ("SELECT COUNT(*) AS n FROM a [5 SEC] OPTIONS (windows = 'lca')", "for joins alone"),
+        (f"{THREE} OPTIONS (windows = 'lca')", "nothing to choose"),
+        (f"{THREE} OPTIONS (join = 'merge', windows = 'exact')", "there is lca, gca, pairwise"),
+        (f"{THREE} OPTIONS (join = 'nested_loop', windows = 'pairwise')", "in one way only"),
     ],
 )
 def test_an_algorithm_that_does_not_apply_is_refused(query: str, words: str) -> None:
@@ -214,3 +209,22 @@ def test_one_window_for_all_is_planned_as_windows_of_streams(windows: str, of_st
     operator = join_of(planned(query.format("a, b, c", windows)))
     assert operator == join_of(planned(query.format(of_streams, "")))
     assert operator.graph is None
+
+
+@pytest.mark.parametrize(
+    ("query", "options", "words"),
+    [
+        (THREE, "join = 'merge'", "local windows (LCA), a 5 s, b 2 s, c 1 s"),
+        (THREE, "join = 'nested_loop', windows = 'gca'", "largest window of all (GCA), 5 s"),
+        (PATH, "join = 'merge', windows = 'lca'", "local windows (LCA), a 8 s, b 3 s, c 0 s"),
+        (PATH, "join = 'merge', windows = 'lca'", "refines: every pair"),
+        (PATH, "join = 'hash', windows = 'pairwise'", "one bound stream gives the period"),
+        (PATH.replace("->", "<->"), "join = 'nested_loop', windows = 'pairwise'", "two joins put together"),
+    ],
+)
+def test_explain_says_how_an_algorithm_goes_about_different_windows(query: str, options: str, words: str) -> None:
+    assert words in explain(planned(f"{query} OPTIONS ({options})"))
+
+
+def test_explain_says_nothing_of_an_approach_with_one_window_for_all() -> None:
+    assert "filters by" not in explain(planned(f"{ONE_WINDOW} OPTIONS (join = 'merge', windows = 'gca')"))

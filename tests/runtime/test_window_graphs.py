@@ -89,3 +89,18 @@ def test_a_target_works_with_windows_between_pairs(runtime: Runtime) -> None:
     verdict = runtime.verify(query, cameras(*rows, streams=4), "200 ms")
     assert (verdict.missing_unexplained, verdict.spurious, verdict.out_of_order) == (0, 0, 0)
     assert verdict.true_results > 100
+
+
+APPROACHES = (("merge", "lca"), ("nested_loop", "pairwise"), ("merge", "gca"), ("hash", "lca"))
+
+
+@pytest.mark.parametrize(("join", "windows"), APPROACHES, ids=[f"{join}, {windows}" for join, windows in APPROACHES])
+def test_the_algorithms_of_the_report_keep_different_windows_with_a_target(
+    runtime: Runtime, join: str, windows: str
+) -> None:
+    """Also of a path that may be walked both ways."""
+    rows = [(str(1 + n % 4), 100 * n - (700 if n % 9 == 5 else 0), n % 3) for n in range(160)]
+    asked = f" WITH RECALL 0.9 OVER 5 SECONDS OPTIONS (join = '{join}', windows = '{windows}')"
+    verdict = runtime.verify(report("path_either_way") + asked, cameras(*rows, streams=4), "2 s")
+    assert (verdict.missing_unexplained, verdict.spurious, verdict.out_of_order) == (0, 0, 0)
+    assert verdict.true_results > 40

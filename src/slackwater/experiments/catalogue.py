@@ -11,6 +11,7 @@ from slackwater.experiments import (
     overhead,
     parameters,
     steady_joins,
+    window_graph_joins,
     window_joins,
 )
 from slackwater.experiments.experiment import Experiment
@@ -36,6 +37,8 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     window_joins.BY_STREAMS,
     window_joins.BY_STORES,
     window_joins.CHANGING_RATE,
+    window_graph_joins.APPROACHES,
+    window_graph_joins.PATH,
 )
 
 

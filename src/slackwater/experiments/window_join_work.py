@@ -9,7 +9,7 @@ stream waits for it.
 Invariant: all algorithms are given the same arrivals, make the same results as far as they have come, and are asked in
 stretches of 1000 arrivals; the time is that of the process, for the join alone, without machine code being made.
 
-References: 002 §4.3.
+References: 002 §4.3 and §5.3.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from slackwater.model.time import BEFORE_ALL, MILLISECOND, SECOND
 from slackwater.operators.join.operator import JoinOperator, WindowJoin
 from slackwater.operators.join.probing import Equality
 from slackwater.operators.join.wjoin.spec import WJoinOperator, by_algorithm
+from slackwater.windows.graph import WindowGraph
 from slackwater.workloads import exponential_stream, store_sales
 
 ENGINE = "engine"
@@ -39,6 +40,7 @@ RATES: dict[str, tuple[tuple[float, ...], ...]] = {
     "variable rates": tuple((rate,) for rate in (1000.0, 100.0, 550.0, 300.0, 800.0, 200.0)),
     "comparable rates": ((1000.0,),) * 6,
     "one varies": ((1000.0,), (1000.0,), (1000.0,), (10.0, 1000.0)),
+    "similar rates": ((1000.0,), (900.0,), (950.0,), (850.0,)),
 }
 """Rates a second, stream by stream; several alternate every 100 tuples."""
 VALUES = 500
@@ -48,20 +50,35 @@ KEY = FIRST_COLUMN
 
 @dataclass(frozen=True)
 class WorkTrial(Trial):
-    """One join by one algorithm; its value is the number of streams, the stage's change says how tuples are taken."""
+    """One join by one algorithm; the stage's change says how tuples are taken.
+
+    Its value is the number of streams, unless there are windows between them.
+    """
 
     tuples: int = 20_000
+    graph: WindowGraph | None = None
+    """Windows that differ from pair to pair; then the way names an approach behind the algorithm."""
 
     @property
     def streams(self) -> int:
-        return int(self.value)
+        return int(self.value) if self.graph is None else self.graph.streams
+
+    @property
+    def join(self) -> WindowJoin:
+        """The join that is asked for, by the way that is tried."""
+        streams = self.streams
+        size = 3600 * SECOND if self.stage.workload == STORES else SECOND
+        equalities = tuple(Equality(s, KEY, s + 1, KEY) for s in range(streams - 1))
+        windows = (size,) * streams if self.graph is None else self.graph.windows
+        spec = WindowJoin(windows, equalities, (), (), (), KEY + 1, counted=True, graph=self.graph)
+        return spec if self.way == ENGINE else by_algorithm(spec, *self.way.split())
 
     def measured(self) -> Row:
         """The row of this trial: what a tuple cost, on average over the second half, and over time."""
         stage = self.stage
-        operator = _operator(self.way, self.streams, stage.workload)
+        operator = _operator(self.join)
         spent, compared, results = [], [], 0
-        for run in _runs(stage, self.streams, self.tuples, self.way == "merge"):
+        for run in _runs(stage, self.streams, self.tuples, self.way.split()[0] == "merge"):
             before, begun = _comparisons(operator), time.process_time()
             results += sum(output.results for output in operator.process(run, True))
             spent.append(1e6 * (time.process_time() - begun) / STRETCH)
@@ -86,14 +103,10 @@ def _comparisons(operator: JoinOperator) -> int:
     return operator.comparisons if isinstance(operator, WJoinOperator) else 0
 
 
-def _operator(way: str, streams: int, workload: str) -> JoinOperator:
-    window = 3600 * SECOND if workload == STORES else SECOND
-    equalities = tuple(Equality(s, KEY, s + 1, KEY) for s in range(streams - 1))
-    spec = WindowJoin((window,) * streams, equalities, (), (), (), KEY + 1, counted=True)
-    made = spec if way == ENGINE else by_algorithm(spec, way)
+def _operator(join: WindowJoin) -> JoinOperator:
     one = np.zeros(1, np.int64)
-    list(made.build().process(_run(one, one, one, BEFORE_ALL), True))  # loads the machine code
-    return made.build()
+    list(join.build().process(_run(one, one, one, BEFORE_ALL), True))  # loads the machine code
+    return join.build()
 
 
 def _runs(stage: Stage, streams: int, tuples: int, by_event_time: bool) -> Iterator[Run]:

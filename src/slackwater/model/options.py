@@ -44,3 +44,6 @@ class Options:
     join: str | None = None
     """By which algorithm of the W-join report streams are joined: 'hash', 'nested_loop' or 'merge'; None: by the
     engine, which is none of these."""
+    windows: str | None = None
+    """Of `join`, how it goes about windows that differ from pair to pair: 'lca' (the default), by the largest window of
+    each stream's pairs; 'gca', by the largest of all; 'pairwise', along a path."""

@@ -27,15 +27,9 @@ from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.join.wjoin.spec import WJoin
 from slackwater.operators.union import StreamUnion
 from slackwater.plan.explain_windows import explain_windows
+from slackwater.plan.explain_wjoin import explain_wjoin
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 from slackwater.plan.routes import routes_of
-
-WAYS = {
-    "nested_loop": "by nested loop (NLW-join): a tuple goes through the other buffers one inside the other, in turn",
-    "hash": "by hash (HW-join): as the nested loop, through the buckets of the tuple's key alone",
-    "merge": "by merge (MW-join): buffers hold one window; a tuple is joined with all of it, no window is asked for",
-}
-"""How the algorithms of the W-join report are told."""
 
 
 @dataclass
@@ -155,7 +149,7 @@ def _join(plan: PhysicalPlan, operator: WindowJoin) -> Line:
         line = Line(f"window join of {operator.streams} streams: {', '.join(aliases)}{shape}")
     line.under += [_joined(plan), *_windows(plan)]
     if isinstance(operator, WJoin):
-        line.under += [Line(WAYS[operator.algorithm]), Line(_joined_where(plan, operator))]
+        line.under += [*map(Line, explain_wjoin(operator, aliases)), Line(_joined_where(plan, operator))]
         return line
     probes = operator.probes()
     for root in range(operator.streams if operator.streams > 1 else 0):

@@ -20,6 +20,7 @@ from slackwater.operators.algebra import AggregateSpec
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
 from slackwater.operators.join.tree import JoinTree, left_deep
+from slackwater.operators.join.wjoin.approaches import LCA
 from slackwater.operators.join.wjoin.spec import OFFERED, by_algorithm
 from slackwater.plan.chain import plan_chain
 from slackwater.plan.layout import InputLayout
@@ -111,12 +112,17 @@ def _windows(query: JoinQuery) -> tuple[tuple[int, ...], WindowGraph | None]:
 def _by_algorithm(join: WindowJoin, options: Options) -> WindowJoin:
     """The join by the engine, or by the algorithm that is asked for."""
     if options.join is None:
+        if options.windows is not None:
+            raise UsageError(
+                f"option windows = '{options.windows}' is for join = 'nested_loop', 'hash' or 'merge'; without it every"
+                " pair is looked up by its own window, and there is nothing to choose. Leave it out"
+            )
         return join
     if options.join not in OFFERED:
         raise UsageError(f"option join = '{options.join}': there is {', '.join(OFFERED)}")
     if options.shape != MULTIWAY:
         raise UsageError(f"option join = '{options.join}' is for shape = '{MULTIWAY}' alone")
-    return by_algorithm(join, options.join)
+    return by_algorithm(join, options.join, options.windows or LCA)
 
 
 def _shaped(join: WindowJoin, shape: str) -> WindowJoin | JoinTree:
@@ -158,8 +164,8 @@ def _join_output(query: JoinQuery, item: SelectItem, emitted: tuple[tuple[int, s
 def _plan_aggregate(query: AggregateQuery, identities: bool) -> PhysicalPlan:
     if query.options.shape != MULTIWAY:
         raise UsageError("option shape is for joins alone")
-    if query.options.join is not None:
-        raise UsageError("option join is for joins alone")
+    if query.options.join is not None or query.options.windows is not None:
+        raise UsageError("options join and windows are for joins alone")
     layout = InputLayout(query.stream, 0)
     keys = tuple(layout.value(key.expr, "group key") for key in query.keys)
     specs = []

@@ -26,6 +26,7 @@ from slackwater.operators.inlet import Carried, Inlet
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
 from slackwater.operators.join.tree import left_deep
+from slackwater.operators.join.wjoin.approaches import GCA, LCA, PAIRWISE
 from slackwater.operators.join.wjoin.spec import ALGORITHMS, by_algorithm
 from slackwater.operators.pipeline import OperatorSpec
 from slackwater.operators.union import StreamUnion
@@ -140,7 +141,7 @@ def _joins() -> Iterator[Example]:
 
 
 def _by_algorithms(two: WindowJoin, three: WindowJoin, theta: WindowJoin) -> Iterator[Example]:
-    """Joins with one window for all streams, by every algorithm; few buckets, so that keys meet in them."""
+    """Joins by every algorithm, and some over different windows; few buckets, so that keys meet in them."""
     for algorithm in ALGORITHMS:
         yield Example(f"three-way, by {algorithm}", by_algorithm(three, algorithm, buckets=4, clean_every=40))
     yield Example("equi-join, by hash", by_algorithm(two, "hash", buckets=2))
@@ -148,6 +149,15 @@ def _by_algorithms(two: WindowJoin, three: WindowJoin, theta: WindowJoin) -> Ite
     yield Example("equi-join, by merge, counted", by_algorithm(counted, "merge"))
     for algorithm in ("nested_loop", "merge"):
         yield Example(f"theta join, by {algorithm}", by_algorithm(theta, algorithm))
+    graphs = _graphs()
+    for name, algorithm, approach in (
+        ("three-way, a window for two pairs", "merge", LCA),
+        ("three-way path, either way", "nested_loop", PAIRWISE),
+        ("three-way path, either way", "merge", LCA),
+        ("four-way, a star of windows", "hash", GCA),
+    ):
+        made = by_algorithm(graphs[name], algorithm, approach, buckets=4)
+        yield Example(f"{name}, by {algorithm}, {approach}", made)
 
 
 OPERATORS: tuple[Example, ...] = (

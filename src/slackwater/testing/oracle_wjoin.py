@@ -1,9 +1,9 @@
 """The algorithms of the W-join report, slow and obvious: lists, recursion, and a count of every comparison.
 
 Invariant: shares no code with the kernels. A test for removal and a test of the join predicate are one comparison
-each, a test whether a tuple is inside a period is two.
+each, a test whether a tuple is inside a period is two, and refining a combination is one for every pair of streams.
 
-References: 002 §3.1 (Fig. 2, 3, 5), §3.1.2, §3.2 (Fig. 6), §4.3.
+References: 002 §3.1 (Fig. 2, 3, 5), §3.1.2, §3.2 (Fig. 6), §4.3; §5.1 and §5.2.1 where windows differ.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from slackwater.expressions.tree import Column, streams_of, walk
+from slackwater.model.bounds import Bounds
 from slackwater.model.schema import NULL_WORD
 from slackwater.operators.join.wjoin.spec import WJoin
 from slackwater.operators.join.wjoin.steps import key_of_all
@@ -20,6 +21,7 @@ from slackwater.testing.oracle_join import Result
 from slackwater.testing.oracle_release import NEVER, Released, Tuple
 from slackwater.testing.oracle_tree import closed
 from slackwater.testing.words import decode
+from slackwater.windows.graph import Matrix, WindowGraph
 
 Bound = dict[int, Tuple]
 _64_BITS = 2**64 - 1
@@ -37,6 +39,26 @@ def spread(word: int) -> int:
     return z ^ (z >> 31)
 
 
+def _alternatives(spec: WJoin) -> list[tuple[Bounds, Matrix]]:
+    graph = spec.graph or WindowGraph.of_windows(spec.windows)
+    return list(zip(graph.alternatives, graph.closed, strict=True))
+
+
+def stated_windows(streams: int, stated: Bounds, closed: Matrix) -> dict[tuple[int, int], int]:
+    """How much newer i may be than j: as stated, or where nothing is, by the shortest way.
+
+    >>> from slackwater.model.bounds import within
+    >>> graph = WindowGraph(3, ((*within(0, 1, 1), *within(1, 2, 2), *within(0, 2, 9)),))
+    >>> stated_windows(3, graph.alternatives[0], graph.closed[0])[0, 2]
+    9
+    """
+    windows = {(i, j): closed[i][j] for i in range(streams) for j in range(streams) if i != j}
+    for i, j in windows:
+        said = [bound.most for bound in stated if (bound.newer, bound.older) == (i, j)]
+        windows[i, j] = min(said, default=windows[i, j])
+    return windows
+
+
 @dataclass
 class SlowWJoin:
     """One of the report's joins; give it runs as the operator gets them."""
@@ -46,7 +68,16 @@ class SlowWJoin:
     comparisons: int = 0
 
     def __post_init__(self) -> None:
-        self.streams, self.window = self.spec.streams, self.spec.windows[0]
+        self.streams = self.spec.streams
+        self.directions = [stated_windows(self.streams, *both) for both in _alternatives(self.spec)]
+        self.legs = [{(bound.newer, bound.older) for bound in stated} for stated, _ in _alternatives(self.spec)]
+        widest = {pair: max(windows[pair] for windows in self.directions) for pair in self.directions[0]}
+        self.one_window = {size for windows in self.directions for size in windows.values()} == {max(widest.values())}
+        self.pairwise = self.spec.approach == "pairwise"
+        if self.spec.approach == "gca":
+            widest = dict.fromkeys(widest, max(widest.values()))
+        self.earlier = [max(widest[i, j] for i in range(self.streams) if i != j) for j in range(self.streams)]
+        self.later = [max(widest[j, i] for i in range(self.streams) if i != j) for j in range(self.streams)]
         self.hashed = self.spec.algorithm in ("hash", "xjoin")
         self.buckets = self.spec.buckets if self.hashed else 1
         self.buffers: list[list[list[Tuple]]] = [[[] for _ in range(self.buckets)] for _ in range(self.streams)]
@@ -59,14 +90,14 @@ class SlowWJoin:
         """A run, after which nothing in time is older than the frontier."""
         for step in run:
             e, s = step.tuple, step.tuple.stream
-            if e.ts < step.met - self.window:
+            if e.ts < step.met - self.earlier[s]:
                 continue
             self.vector[s] = max(self.vector[s], e.ts)
             if not step.late:
                 if self.spec.algorithm == "merge":
                     self.mode_1_then_2(e)
                 else:
-                    self.go_through(e, {s: e})
+                    self.all_directions(e)
             buffer = self.buffers[s][self.bucket(e)]
             buffer.append(e)
             buffer.sort(key=lambda tuple_: tuple_.ts)
@@ -80,14 +111,30 @@ class SlowWJoin:
         assert keys is not None
         return spread(e.words[keys[e.stream]]) % self.buckets
 
-    def go_through(self, new: Tuple, bound: Bound) -> None:
+    def all_directions(self, new: Tuple) -> None:
+        """Pairwise, a join for every direction; otherwise one."""
+        for direction in range(len(self.directions) if self.pairwise else 1):
+            self.go_through(new, {new.stream: new}, direction)
+
+    def go_through(self, new: Tuple, bound: Bound, direction: int) -> None:
         """The loop of Fig. 5 over the next stream, for the tuples bound so far."""
         if len(bound) == self.streams:
-            self.results.append((max(e.ts for e in bound.values()), tuple(bound[s].row for s in range(self.streams))))
+            if self.refined(bound, direction):
+                members = tuple(bound[s].row for s in range(self.streams))
+                self.results.append((max(e.ts for e in bound.values()), members))
             return
-        j = (new.stream + len(bound)) % self.streams
-        begin = max(e.ts for e in bound.values()) - self.window
-        end = min(e.ts for e in bound.values()) + self.window
+        waiting = [(new.stream + n) % self.streams for n in range(self.streams)]
+        waiting = [s for s in waiting if s not in bound]
+        if self.pairwise:
+            legs = self.legs[direction]
+            j, beside = next((s, b) for s in waiting for b in bound if (s, b) in legs or (b, s) in legs)
+            # What is not stated of the two follows from the others.
+            windows = self.directions[direction]
+            begin, end = bound[beside].ts - windows[beside, j], bound[beside].ts + windows[j, beside]
+        else:
+            j = waiting[0]
+            begin = max(e.ts for e in bound.values()) - self.earlier[j]
+            end = min(e.ts for e in bound.values()) + self.later[j]
         bucket = self.bucket(new)
         self.probed[j][bucket] = max(self.probed[j][bucket], new.ts)
         removes = self.spec.algorithm in ("nested_loop", "hash")
@@ -101,11 +148,21 @@ class SlowWJoin:
                     continue
             self.comparisons += 1
             if self.predicate(bound | {j: t}):
-                self.go_through(new, bound | {j: t})
+                self.go_through(new, bound | {j: t}, direction)
+
+    def refined(self, bound: Bound, direction: int) -> bool:
+        """All pairs of the combination, in a direction that allows it; pairwise, in none that has had its turn."""
+        if self.one_window and not self.pairwise:
+            return True
+        for windows in self.directions[:direction] if self.pairwise else self.directions:
+            self.comparisons += self.streams * (self.streams - 1) // 2
+            if all(bound[i].ts - bound[j].ts <= most for (i, j), most in windows.items()):
+                return not self.pairwise
+        return self.pairwise
 
     def is_out(self, t: Tuple) -> bool:
         self.comparisons += 1
-        return all(t.ts < latest - self.window for s, latest in enumerate(self.vector) if s != t.stream)
+        return all(t.ts < latest - self.earlier[t.stream] for s, latest in enumerate(self.vector) if s != t.stream)
 
     def predicate(self, bound: Bound) -> bool:
         for equality in self.agreeing.equalities:
@@ -127,20 +184,20 @@ class SlowWJoin:
 
     def mode_1_then_2(self, new: Tuple) -> None:
         """Drop what the sweep has passed; with a tuple left of every other stream, join without asking for windows."""
-        for buffer in (buckets[0] for buckets in self.buffers):
+        for s, buffer in enumerate(buckets[0] for buckets in self.buffers):
             while buffer:
                 self.comparisons += 1
-                if buffer[0].ts >= new.ts - self.window:
+                if buffer[0].ts >= new.ts - self.earlier[s]:
                     break
                 buffer.pop(0)
         if all(self.buffers[s][0] for s in range(self.streams) if s != new.stream):
-            self.go_through(new, {new.stream: new})
+            self.all_directions(new)
 
     def clean_up(self, now: int) -> None:
         if self.spec.algorithm == "hash":
             s, bucket = self.hand % self.streams, self.hand // self.streams
             self.hand = (self.hand + 1) % (self.streams * self.buckets)
-            if self.probed[s][bucket] < now - self.window:
+            if self.probed[s][bucket] < now - self.earlier[s]:
                 self.drop_old(self.buffers[s][bucket])
         elif self.spec.algorithm in ("ripple", "xjoin"):
             self.since_cleaning += 1

@@ -5,8 +5,8 @@ has one bucket. Tuples stand in a pool that only grows within a run, so the plac
 room is made again.
 
 The time-stamp vector has the latest event time of every stream. A tuple is out of reach when it is more than the
-window behind the latest tuples of *all* other streams; behind one of them is not enough, for a slower stream may still
-join it.
+window of its stream behind the latest tuples of *all* other streams; behind one of them is not enough, for a slower
+stream may still join it.
 
 Invariant: a list is sorted by event time; a tuple out of reach is in no result of any tuple to come.
 
@@ -26,8 +26,9 @@ from slackwater.operators.records import NONE, mix
 
 NO_KEY = -1
 """The key row of a stream whose buffer is not hashed."""
-# What is counted: tests whether a tuple is out of reach, whether it is inside a period, and whether it joins.
-REMOVAL, WINDOW, PREDICATE = range(3)
+# What is counted: tests whether a tuple is out of reach, whether it is inside a period, and whether it joins; and pairs
+# of a whole combination that are asked for their window.
+REMOVAL, WINDOW, PREDICATE, REFINEMENT = range(4)
 
 
 class Buffers(NamedTuple):
@@ -44,6 +45,8 @@ class Buffers(NamedTuple):
     """The event time of the latest probe of each bucket."""
     keys: Words
     """The key row of each stream, or NO_KEY."""
+    windows: Words
+    """How long tuples are kept, by stream."""
     latest: Words
     """The time-stamp vector."""
     reach: Words
@@ -115,7 +118,7 @@ def remove(b: Buffers, s: int, bucket: int, slot: int) -> None:
 
 
 @inner
-def update_vector(b: Buffers, s: int, ts: int, window: int) -> None:
+def update_vector(b: Buffers, s: int, ts: int) -> None:
     """Stream s has come to this event time."""
     if ts <= b.latest[s]:
         return
@@ -125,7 +128,7 @@ def update_vector(b: Buffers, s: int, ts: int, window: int) -> None:
         for i in range(len(b.latest)):
             if i != j:
                 least = min(least, b.latest[i])
-        b.reach[j] = least - window
+        b.reach[j] = least - b.windows[j]
 
 
 @inner
@@ -151,11 +154,11 @@ def clean(b: Buffers) -> None:
 
 
 @in_place
-def append(b: Buffers, s: int, window: int, words: Words) -> None:
+def append(b: Buffers, s: int, words: Words) -> None:
     """Put tuples of stream s into its buffer, for which there must be room."""
     for i in range(words.shape[1]):
         place(b, words, i)
-        update_vector(b, s, words[TS, i], window)
+        update_vector(b, s, words[TS, i])
         enter(b, s)
 
 
@@ -178,14 +181,14 @@ class BufferStore:
     `removes`: tuples out of reach may be dropped whenever room is made; without, they go when the algorithm says so.
     """
 
-    def __init__(self, keys: tuple[int, ...], rows: int, window: int, buckets: int, removes: bool) -> None:
+    def __init__(self, keys: tuple[int, ...], rows: int, windows: tuple[int, ...], buckets: int, removes: bool) -> None:
         streams = len(keys)
-        self._keys, self._rows, self._window = np.array(keys, np.int64), rows, window
+        self._keys, self._rows, self._windows = np.array(keys, np.int64), rows, np.array(windows, np.int64)
         self._lists = (streams, buckets)
         self._removes = removes
         self._latest = np.full(streams, BEFORE_ALL, np.int64)
-        self._reach = self._latest - window
-        self._work = np.zeros(3, np.int64)
+        self._reach = self._latest - self._windows
+        self._work = np.zeros(4, np.int64)
         self.buffers = self._empty(256)
 
     def _empty(self, capacity: int) -> Buffers:
@@ -194,8 +197,9 @@ class BufferStore:
         oldest, newest = np.full((2, *self._lists), NONE, np.int64)
         probed = np.full(self._lists, BEFORE_ALL, np.int64)
         return Buffers(
-            words, words.view(np.float64), older, newer, oldest, newest, probed, self._keys, self._latest, self._reach,
-            np.zeros(len(self._keys), np.int64), np.zeros(3, np.int64), self._work, np.zeros(3, np.int64),
+            words, words.view(np.float64), older, newer, oldest, newest, probed, self._keys, self._windows,
+            self._latest, self._reach, np.zeros(len(self._keys), np.int64), np.zeros(3, np.int64),
+            self._work, np.zeros_like(self._work),
         )  # fmt: skip
 
     def make_room(self, arriving: int) -> None:
@@ -214,13 +218,13 @@ class BufferStore:
     def put_back(self, stream: int, words: Words) -> None:
         """Tuples of one stream enter its buffer again."""
         self.make_room(words.shape[1])
-        append(self.buffers, stream, self._window, words)
+        append(self.buffers, stream, words)
 
     def promise(self, frontier: int) -> None:
         """No stream has anything in time before the frontier any more, also one that is silent."""
         np.maximum(self._latest, frontier, out=self._latest)
         for stream in range(len(self._latest)):
-            self._reach[stream] = np.delete(self._latest, stream).min() - self._window
+            self._reach[stream] = np.delete(self._latest, stream).min() - self._windows[stream]
 
     def take_back(self) -> None:
         """The tuple in hand is begun anew: what it has cost so far does not count."""
@@ -233,5 +237,5 @@ class BufferStore:
     @property
     def comparisons(self) -> int:
         """Comparisons of event times and of values so far: a period has two ends, other tests are one."""
-        removal, window, predicate = self._work.tolist()
-        return int(removal + 2 * window + predicate)
+        removal, window, predicate, refinement = self._work.tolist()
+        return int(removal + 2 * window + predicate + refinement)

@@ -16,53 +16,28 @@ References: 002 §3.2, Fig. 6.
 from __future__ import annotations
 
 from slackwater.compiled import in_place, inner
-from slackwater.expressions.compile import refine_listed_at
-from slackwater.model.batch import TS, Words
-from slackwater.operators.join.enumerate import FINE
+from slackwater.model.batch import Words
 from slackwater.operators.join.search import Arriving
-from slackwater.operators.join.wjoin.buffers import Buffers, enter, place, remove_old
-from slackwater.operators.join.wjoin.search import Search, iterate
+from slackwater.operators.join.wjoin.buffers import Buffers, remove_old
+from slackwater.operators.join.wjoin.processing import nothing, process
+from slackwater.operators.join.wjoin.search import Search
 from slackwater.operators.join.wjoin.steps import Steps
+
+
+@inner
+def locate_starting_tuples(b: Buffers, s: int, now: int) -> bool:
+    """Mode 1: drop what no window can reach; tells whether every stream but s has something left."""
+    everywhere = True
+    for j in range(len(b.latest)):
+        remove_old(b, j, 0, now - b.windows[j])
+        if j != s and b.held[j] == 0:
+            everywhere = False
+    return everywhere
 
 
 @in_place
 def join_run(
-    condition: int,
-    plan: Steps,
-    new: Arriving,
-    begin: int,
-    b: Buffers,
-    search: Search,
-    out: Words,
-    counts: Words,
+    condition: int, plan: Steps, new: Arriving, begin: int, b: Buffers, search: Search, out: Words, counts: Words
 ) -> tuple[int, int, int]:
     """Process a run from `begin` on; returns (tuples processed, results written, status)."""
-    refine, n_out = refine_listed_at(condition), 0
-    for i in range(begin, new.words.shape[1]):
-        s, ts = new.stream[i], new.words[TS, i]
-        counts[i] = 0
-        if ts < new.cutoff[i] - plan.window:
-            continue
-        search.slots[s] = place(b, new.words, i)
-        if ts >= new.cutoff[i]:
-            made = 0
-            if locate_starting_tuples(b, s, ts - plan.window):
-                made = iterate(refine, plan, b, s, ts, False, False, search, out, n_out)
-            if made < 0:
-                return i, n_out, made
-            counts[i] = made
-            if not plan.counted:
-                n_out += made
-        enter(b, s)
-    return new.words.shape[1], n_out, FINE
-
-
-@inner
-def locate_starting_tuples(b: Buffers, s: int, horizon: int) -> bool:
-    """Mode 1: drop what no window can reach; tells whether every stream but s has something left."""
-    everywhere = True
-    for j in range(len(b.latest)):
-        remove_old(b, j, 0, horizon)
-        if j != s and b.held[j] == 0:
-            everywhere = False
-    return everywhere
+    return process(locate_starting_tuples, nothing, False, False, condition, plan, new, begin, b, search, out, counts)

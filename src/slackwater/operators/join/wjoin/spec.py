@@ -1,9 +1,9 @@
 """A join by one of the report's algorithms: its spec, and the operator that hosts it.
 
-Invariant: what it answers is what the window join answers. The algorithms differ in the work they do, which is
-counted.
+Invariant: what it answers is what the window join answers. The algorithms, and the approaches to windows that differ
+from pair to pair, differ in the work they do, which is counted.
 
-References: 002 §3 and §4.3.
+References: 002 §3, §4.3 and §5.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ from slackwater.operators.join.operator import ENOUGH, JoinOperator, WindowJoin
 from slackwater.operators.join.search import Arriving
 from slackwater.operators.join.wjoin import hash as hashed
 from slackwater.operators.join.wjoin import merge, nested_loop, ripple, xjoin
+from slackwater.operators.join.wjoin.approaches import APPROACHES, GCA, LCA, PAIRWISE, Filter, filter_of
 from slackwater.operators.join.wjoin.buffers import NO_KEY, BufferStore
 from slackwater.operators.join.wjoin.search import search_space
 from slackwater.operators.join.wjoin.steps import key_of_all, plan_steps
 from slackwater.operators.output import Output
+from slackwater.windows.graph import WindowGraph
 
 
 class Algorithm(NamedTuple):
@@ -50,32 +52,46 @@ OFFERED = ("hash", "nested_loop", "merge")
 
 @dataclass(frozen=True)
 class WJoin(WindowJoin):
-    """Spec of a join with one window for all streams, by an algorithm of the report."""
+    """Spec of a join by an algorithm of the report."""
 
     algorithm: str = "nested_loop"
+    approach: str = LCA
+    """To windows that differ from pair to pair; with one window for all streams it changes nothing."""
     buckets: int = 4096
     """Of the hash algorithms, for each stream; a power of two."""
     clean_every: int = 10_000
     """Tuples between two cleanings of ripple join and XJoin."""
 
+    @property
+    def filters(self) -> Filter:
+        """By which windows partners are looked for, and what is refined."""
+        return filter_of(_graph(self), self.approach)
+
     def build(self, encode_text: Callable[[str], int] = lambda text: 0) -> WJoinOperator:
         return WJoinOperator(self, encode_text)
 
 
-def by_algorithm(join: WindowJoin, algorithm: str, **settings: Any) -> WJoin:
+def _graph(join: WindowJoin) -> WindowGraph:
+    return join.graph or WindowGraph.of_windows(join.windows)
+
+
+def by_algorithm(join: WindowJoin, algorithm: str, approach: str = LCA, **settings: Any) -> WJoin:
     """The same join by an algorithm of the report; refused where that does not apply.
 
-    >>> by_algorithm(WindowJoin((5, 5), (), (), (), (), 2), "merge").algorithm
-    'merge'
+    >>> made = by_algorithm(WindowJoin((5, 3), (), (), (), (), 2), "merge", "gca")
+    >>> made.algorithm, made.filters.earlier
+    ('merge', (5, 5))
     """
     if algorithm not in ALGORITHMS:
         raise UsageError(f"option join = '{algorithm}': there is {', '.join(OFFERED)}")
     if join.streams < 2:
         raise UsageError(f"option join = '{algorithm}' is for joins of two streams or more")
-    # Windows between pairs of streams, where a join has them, are not one window for all either.
-    if len(set(join.windows)) > 1 or join.graph is not None:
+    if approach not in APPROACHES:
+        raise UsageError(f"option windows = '{approach}': there is {', '.join(APPROACHES)}")
+    if approach == PAIRWISE and algorithm == "merge":
         raise UsageError(
-            f"option join = '{algorithm}' needs one window for all streams; these have different ones. Leave it out"
+            f"option windows = '{PAIRWISE}' is for joins that ask for a window at every step, 'nested_loop' and 'hash';"
+            f" 'merge' asks for none: '{LCA}' or '{GCA}' go with it"
         )
     if ALGORITHMS[algorithm].hashed and key_of_all(join.streams, join.equalities) is None:
         raise UsageError(
@@ -83,7 +99,8 @@ def by_algorithm(join: WindowJoin, algorithm: str, **settings: Any) -> WJoin:
             " 'nested_loop' and 'merge' do without"
         )
     same = {field.name: getattr(join, field.name) for field in fields(WindowJoin)}
-    return WJoin(**same, algorithm=algorithm, **settings)
+    filter_of(_graph(join), approach)  # refuses an approach that does not fit the windows
+    return WJoin(**same, algorithm=algorithm, approach=approach, **settings)
 
 
 class WJoinOperator(JoinOperator):
@@ -92,14 +109,14 @@ class WJoinOperator(JoinOperator):
     def __init__(self, spec: WJoin, encode_text: Callable[[str], int]) -> None:
         super().__init__(spec, encode_text)
         self._algorithm = ALGORITHMS[spec.algorithm]
-        window = spec.windows[0]
+        filters = spec.filters
         reads = tuple(streams_of(condition) for condition in spec.conditions)
-        self._steps = plan_steps(spec.streams, spec.equalities, reads, window, spec.counted, spec.clean_every)
+        self._steps = plan_steps(spec.streams, spec.equalities, reads, filters, spec.counted, spec.clean_every)
         keys = key_of_all(spec.streams, spec.equalities) if self._algorithm.hashed else None
         self._buffers = BufferStore(
             keys or (NO_KEY,) * spec.streams,
             spec.rows,
-            window,
+            filters.earlier,
             spec.buckets if self._algorithm.hashed else 1,
             self._algorithm.removes,
         )

@@ -2,34 +2,40 @@
 
 The order is that of FROM, beginning behind the tuple's own stream: B is followed by C, D, E and A. Equalities are
 closed into classes, so a tuple is compared with the first bound stream of each class that it is in; a residual
-condition is asked as soon as all its streams are bound.
+condition is asked as soon as all its streams are bound. Where streams are joined pairwise, the order goes on with the
+first stream that has a window to one that is bound.
 
 Invariant: every class and every condition is applied on the way to a result.
 
-References: 002 §3.1 and Fig. 2.
+References: 002 §3.1 and Fig. 2; §5.2.1.
 """
 
 from __future__ import annotations
 
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
 from slackwater.model.batch import Words
 from slackwater.operators.join.probing import Equality, classes_of
+from slackwater.operators.join.wjoin.approaches import Filter
 
-# Columns of a step.
-STREAM, CHECK_BEGIN, CHECK_END, COND_BEGIN, COND_END = range(5)
+# Columns of a step; the period is `EARLIER` before and `LATER` after the tuple of `BESIDE`, or all that are bound.
+STREAM, CHECK_BEGIN, CHECK_END, COND_BEGIN, COND_END, EARLIER, LATER, BESIDE = range(8)
 
 
 class Steps(NamedTuple):
-    """Steps by arriving stream (shape (streams, streams - 1, 5)), and what they refer to."""
+    """Steps by way and arriving stream (shape (ways, streams, streams - 1, 8)), and what they refer to."""
 
     steps: Words
     checks: Words
     """(row of the tuple looked at, bound stream, its row) triples."""
     conditions: Words
-    window: int
+    most: Words
+    """The windows that a whole combination is asked for (shape (alternatives, streams, streams))."""
+    union: bool
+    """Whether every way has an alternative of its own, and gives what no way before it has."""
     counted: bool
     clean_every: int
 
@@ -38,39 +44,41 @@ def plan_steps(
     streams: int,
     equalities: tuple[Equality, ...],
     conditions: tuple[frozenset[int], ...],
-    window: int,
+    filters: Filter,
     counted: bool,
     clean_every: int,
 ) -> Steps:
     """The steps of every arriving stream; `conditions` names the streams that each residual condition reads.
 
     >>> on_k = Equality(0, 2, 1, 2), Equality(1, 2, 2, 2)
-    >>> plan_steps(3, on_k, (), 5, False, 0).steps[1, :, STREAM].tolist()
+    >>> plan_steps(3, on_k, (), Filter((5,) * 3, (5,) * 3), False, 0).steps[0, 1, :, STREAM].tolist()
     [2, 0]
     """
     classes = classes_of(equalities)
-    lines: list[list[list[int]]] = []
+    lines: list[list[int]] = []
     checks: list[tuple[int, int, int]] = []
     order: list[int] = []
-    for root in range(streams):
-        bound = [root]
-        lines.append([])
-        for step in range(1, streams):
-            stream = (root + step) % streams
-            line = [stream, len(checks), 0, len(order), 0]
+    for way, root in product(range(filters.ways), range(streams)):
+        bound, waiting = [root], [(root + step) % streams for step in range(1, streams)]
+        while waiting:
+            stream = filters.next_stream(way, waiting, bound)
+            waiting.remove(stream)
+            period = filters.period(way, stream, bound)
+            line = [stream, len(checks), 0, len(order), 0, period.earlier, period.later, period.beside]
             for members in classes:
                 checks += _checks(members, stream, bound)
             line[CHECK_END] = len(checks)
             reached = {*bound, stream}
             order += [c for c, reads in enumerate(conditions) if stream in reads and reads <= reached]
             line[COND_END] = len(order)
-            lines[root].append(line)
+            lines.append(line)
             bound.append(stream)
     return Steps(
-        np.array(lines, np.int64).reshape(streams, streams - 1, 5),
+        np.array(lines, np.int64).reshape(filters.ways, streams, streams - 1, BESIDE + 1),
         np.array(checks, np.int64).reshape(-1, 3),
         np.array(order, np.int64),
-        window,
+        np.array(filters.refined, np.int64).reshape(-1, streams, streams),
+        bool(filters.legs),
         counted,
         clean_every,
     )
