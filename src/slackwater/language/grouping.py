@@ -16,9 +16,9 @@ from slackwater.language.aggregates import bind_aggregate
 from slackwater.language.bound import AggregateQuery, Output, StreamRef
 from slackwater.language.names import Scope
 from slackwater.language.naming import WINDOW_COLUMNS, Wish, name_columns, spelled
+from slackwater.language.parsed import ParsedItem, ParsedQuery
 from slackwater.language.scalars import Scalars
 from slackwater.language.selection import wish_for
-from slackwater.language.statement import ParsedItem, ParsedQuery
 from slackwater.language.syntax import place_of
 from slackwater.model.errors import QueryError
 from slackwater.model.quality import Quality
