@@ -14,9 +14,10 @@ from slackwater.language.derived import result_schema
 from slackwater.language.grouping import bind_aggregation, is_aggregation
 from slackwater.language.lifting import lifted, window_above
 from slackwater.language.names import Scope, did_you_mean, matching
+from slackwater.language.parsed import ParsedQuery, ParsedStream
 from slackwater.language.scalars import Scalars
 from slackwater.language.selection import bind_outputs
-from slackwater.language.statement import ParsedQuery, ParsedStream, parse, sources_of
+from slackwater.language.statement import parse, sources_of
 from slackwater.language.union import bind_union
 from slackwater.language.window_bounds import bind_bounds
 from slackwater.language.window_clauses import WindowForAll

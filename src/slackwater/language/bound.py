@@ -13,6 +13,11 @@ from slackwater.model.options import Options
 from slackwater.model.quality import Quality
 from slackwater.model.schema import Kind, Schema
 
+WINDOW_COLUMNS = ("window_start", "window_end")
+"""What the results of an aggregate begin with."""
+RESULT_TIME = "_ts"
+"""The event time of a result, for the query around it; results of all but aggregates leave with it."""
+
 
 @dataclass(frozen=True)
 class StreamRef:

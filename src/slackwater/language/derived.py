@@ -12,8 +12,14 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from slackwater.expressions.tree import Column, Expr
-from slackwater.language.bound import AggregateQuery, BoundQuery, StreamRef, UnionQuery
-from slackwater.language.naming import RESULT_TIME, WINDOW_COLUMNS
+from slackwater.language.bound import (
+    RESULT_TIME,
+    WINDOW_COLUMNS,
+    AggregateQuery,
+    BoundQuery,
+    StreamRef,
+    UnionQuery,
+)
 from slackwater.model.schema import ARROW_OF, UTC, Field, Kind, Schema
 
 

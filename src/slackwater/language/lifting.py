@@ -16,7 +16,7 @@ from dataclasses import replace
 from slackwater.expressions.tree import Call, Column, Expr, walk
 from slackwater.language.bound import AggregateQuery, JoinQuery, Output, StreamRef
 from slackwater.language.derived import result_schema
-from slackwater.language.statement import ParsedQuery
+from slackwater.language.parsed import ParsedQuery
 from slackwater.language.window_clauses import WindowForAll
 from slackwater.model.errors import QueryError
 

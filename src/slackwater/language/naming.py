@@ -9,12 +9,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from slackwater.language.bound import RESULT_TIME, WINDOW_COLUMNS
 from slackwater.language.tokens import tokenize, word
 from slackwater.model.errors import QueryError
 
-WINDOW_COLUMNS = ("window_start", "window_end")
-RESULT_TIME = "_ts"
-"""The event time of a result of a join, a selection or a union."""
 _LONGEST = 48
 _SYMBOLS = {
     "+": "plus",

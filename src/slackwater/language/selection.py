@@ -5,11 +5,11 @@ from __future__ import annotations
 from sqlglot import exp
 
 from slackwater.expressions.tree import Column, Expr
-from slackwater.language.bound import Output
+from slackwater.language.bound import RESULT_TIME, Output
 from slackwater.language.names import Scope
-from slackwater.language.naming import RESULT_TIME, Wish, name_columns, spelled
+from slackwater.language.naming import Wish, name_columns, spelled
+from slackwater.language.parsed import ParsedItem
 from slackwater.language.scalars import Scalars
-from slackwater.language.statement import ParsedItem
 
 
 def bind_outputs(items: tuple[ParsedItem, ...], scope: Scope) -> tuple[Output, ...]:

@@ -6,7 +6,7 @@ Invariant: every token of the text belongs to exactly one clause, or the query i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import NoReturn
 
@@ -14,12 +14,12 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
 from slackwater.language import refusals
-from slackwater.language.clauses import Window, read_options, read_quality, read_window
+from slackwater.language.clauses import read_options, read_quality, read_window
+from slackwater.language.parsed import ParsedItem, ParsedQuery, ParsedStream
 from slackwater.language.syntax import read_expression
 from slackwater.language.tokens import Cursor, is_name, split_at_commas, word
 from slackwater.language.window_clauses import (
     WINDOW_WORDS,
-    WindowClause,
     begins_window_clause,
     read_window_clauses,
 )
@@ -37,48 +37,6 @@ _WINDOW_WORDS = frozenset(("RANGE", "SLIDE", "ROWS"))
 _NOT_AN_ALIAS = (
     (_SOFT - WINDOW_WORDS) | _JOINS | _TARGETS | _WINDOW_WORDS | {"FROM", "WHERE", "WITH", "GROUP", "BY", "ON"}
 )
-
-
-@dataclass(frozen=True)
-class ParsedItem:
-    """One item of the SELECT list."""
-
-    node: exp.Expr
-    alias: str | None
-    place: tuple[int, int]
-
-
-@dataclass(frozen=True)
-class ParsedStream:
-    """One entry of FROM; a sub-query has no source."""
-
-    source: str
-    alias: str
-    window: Window | None
-    place: tuple[int, int]
-    alias_place: tuple[int, int]
-    query: ParsedQuery | None = None
-
-
-@dataclass(frozen=True)
-class ParsedQuery:
-    """A query's clauses as written."""
-
-    text: str
-    place: tuple[int, int]
-    items: tuple[ParsedItem, ...]
-    streams: tuple[ParsedStream, ...]
-    conditions: tuple[exp.Expr, ...]
-    """The ON conditions, then WHERE."""
-    windows: tuple[WindowClause, ...]
-    """WINDOW, DWINDOW and PATH, before and after WHERE."""
-    groups: tuple[exp.Expr, ...] | None
-    united: tuple[ParsedQuery, ...] = ()
-    """What stands behind each UNION ALL."""
-    explain: bool = False
-    quality: Quality | None = None
-    quality_place: tuple[int, int] = (0, 0)
-    options: Options = field(default_factory=Options)
 
 
 def parse(text: str) -> ParsedQuery:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from slackwater.expressions.tree import Column
 from slackwater.language.bound import BoundQuery, Output, StreamRef, UnionQuery
 from slackwater.language.derived import columns_of_result, result_schema
-from slackwater.language.statement import ParsedQuery
+from slackwater.language.parsed import ParsedQuery
 from slackwater.model.errors import QueryError
 from slackwater.model.quality import Complete
 

@@ -1,0 +1,54 @@
+"""A query's clauses as values, before any name is resolved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from slackwater.language.clauses import Window
+from slackwater.language.window_clauses import WindowClause
+from slackwater.model.options import Options
+from slackwater.model.quality import Quality
+
+
+@dataclass(frozen=True)
+class ParsedItem:
+    """One item of the SELECT list."""
+
+    node: exp.Expr
+    alias: str | None
+    place: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class ParsedStream:
+    """One entry of FROM; a sub-query has no source."""
+
+    source: str
+    alias: str
+    window: Window | None
+    place: tuple[int, int]
+    alias_place: tuple[int, int]
+    query: ParsedQuery | None = None
+
+
+@dataclass(frozen=True)
+class ParsedQuery:
+    """A query's clauses as written."""
+
+    text: str
+    place: tuple[int, int]
+    items: tuple[ParsedItem, ...]
+    streams: tuple[ParsedStream, ...]
+    conditions: tuple[exp.Expr, ...]
+    """The ON conditions, then WHERE."""
+    windows: tuple[WindowClause, ...]
+    """WINDOW, DWINDOW and PATH, before and after WHERE."""
+    groups: tuple[exp.Expr, ...] | None
+    united: tuple[ParsedQuery, ...] = ()
+    """What stands behind each UNION ALL."""
+    explain: bool = False
+    quality: Quality | None = None
+    quality_place: tuple[int, int] = (0, 0)
+    options: Options = field(default_factory=Options)
