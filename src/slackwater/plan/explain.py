@@ -24,6 +24,7 @@ from slackwater.operators.join.probing import (
 )
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.join.wjoin.spec import WJoin
+from slackwater.plan.choice import choice_of
 from slackwater.plan.explain_windows import explain_windows
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 
@@ -114,6 +115,8 @@ def _join(plan: PhysicalPlan, operator: WindowJoin) -> Line:
         shape = " (multiway: one operator for all)" if operator.streams > 2 else ""
         line = Line(f"window join of {operator.streams} streams: {', '.join(aliases)}{shape}")
     line.under += [_joined(plan), *_windows(plan)]
+    if operator.streams > 1:
+        line.under.append(Line(f"joined {choice_of(operator, aliases)}"))
     if isinstance(operator, WJoin):
         line.under += [Line(WAYS[operator.algorithm]), Line(_joined_where(plan, operator))]
         return line
@@ -121,6 +124,8 @@ def _join(plan: PhysicalPlan, operator: WindowJoin) -> Line:
     for root in range(operator.streams if operator.streams > 1 else 0):
         steps = [_step(plan, operator, probes, root, d) for d in range(operator.streams - 1)]
         line.under.append(Line(f"a tuple of {aliases[root]} probes", [Line(step) for step in steps]))
+    if operator.streams > 2:
+        line.under.append(Line("this is the order at first; later it is that which costs least by what probes find"))
     return line
 
 
