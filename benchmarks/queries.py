@@ -90,7 +90,8 @@ BENCHMARKS = (
     ),
     Benchmark(
         "J2 counted", "equi-join on 1000 keys within 5 s",
-        partial(streams_of_keys, streams=2, keys=1000), many_way_join(2, counted=True), 1_000_000, 200_000, "tuples", 1e6, flat=True,
+        partial(streams_of_keys, streams=2, keys=1000), many_way_join(2, counted=True),
+        1_000_000, 200_000, "tuples", 1e6, flat=True,
     ),
     Benchmark(
         "J2 rows", "the same with its rows",

@@ -11,7 +11,7 @@ from slackwater.experiments.experiment import Scale
 from slackwater.experiments.figures import write_figure
 from slackwater.experiments.stages import Stage
 from slackwater.experiments.sweep import Row, Trial, measure
-from slackwater.experiments.window_join_work import ENGINE, IN_ORDER, IN_TURN, WorkTrial
+from slackwater.experiments.window_join_work import CHOSEN, IN_ORDER, IN_TURN, ROWS, WorkTrial
 
 
 def rows_of(workload: str, taken: str, ways: Sequence[str], streams: int = 3) -> dict[str, Row]:
@@ -22,19 +22,20 @@ def rows_of(workload: str, taken: str, ways: Sequence[str], streams: int = 3) ->
 
 @pytest.mark.parametrize("workload", ["stores", *window_join_work.RATES])
 def test_all_joins_make_the_same_results_and_do_different_work_for_it(workload: str) -> None:
-    ways = ("nested_loop", "merge", "hash", "ripple", "xjoin", ENGINE)
+    ways = ("nested_loop", "merge", "hash", "ripple", "xjoin", CHOSEN, "hash" + ROWS, CHOSEN + ROWS)
     rows = rows_of(workload, IN_ORDER, ways)
     assert len({row["results"] for row in rows.values()}) == 1
     assert rows["merge"]["results"] > 0
     assert rows["hash"]["comparisons"] < rows["merge"]["comparisons"] < rows["nested_loop"]["comparisons"]
-    assert "comparisons" not in rows[ENGINE]
+    assert "comparisons" not in rows[CHOSEN]
     assert all(row["service_us"] > 0 for row in rows.values())
 
 
 def test_streams_of_different_rates_taken_in_turn_cost_the_nested_loop_far_more_than_the_merge() -> None:
-    in_turn = rows_of("variable rates", IN_TURN, ("nested_loop", "merge", "hash"))
+    in_turn = rows_of("variable rates", IN_TURN, ("nested_loop", "merge", "hash", CHOSEN))
     in_order = rows_of("variable rates", IN_ORDER, ("nested_loop", "merge"))
     assert in_turn["nested_loop"]["results"] == in_turn["hash"]["results"] >= in_turn["merge"]["results"] > 0
+    assert in_turn[CHOSEN]["results"] == in_turn["merge"]["results"]
     assert in_turn["nested_loop"]["comparisons"] > in_order["nested_loop"]["comparisons"]
     assert in_turn["merge"]["comparisons"] < in_order["merge"]["comparisons"]
 
@@ -52,16 +53,11 @@ def test_a_finding_that_does_not_show_is_told() -> None:
     base: Row = {"workload": "stores", "change": IN_ORDER, "value": 2.0, "seed": 0, "offered": True}
     rows = [
         base | {"way": way, "comparisons": cost, "service_us": cost}
-        for way, cost in (("ripple", 12.0), ("nested_loop", 10.0), ("merge", 2.5))
+        for way, cost in (("ripple", 12.0), ("nested_loop", 10.0), ("merge", 2.5), (CHOSEN, 3.3), ("hash" + ROWS, 1.0))
     ]
     held = [claim.holds for claim in window_joins.nested_loop_claims(rows)]
-    assert held == [True, True, False, False]
-    assert [claim.holds for claim in window_joins.hash_claims(rows)] == [None, None]
-
-
-def test_the_engine_is_never_asked_for_streams_that_are_not_in_order() -> None:
-    trials = window_joins.BY_STREAMS.trials(Scale())
-    assert {trial.stage.change for trial in trials if trial.way == ENGINE} == {IN_ORDER}
+    assert held == [True, True, False, False, False]
+    assert [claim.holds for claim in window_joins.hash_claims(rows)] == [None, None, False, None]
 
 
 def graph_rows(trials: Sequence[Trial], **wanted: object) -> dict[str, Row]:
@@ -82,9 +78,9 @@ def test_both_approaches_make_the_same_results_and_the_local_one_does_less_for_i
 def test_a_path_taken_in_order_has_the_same_results_by_all_ways() -> None:
     stage = Stage("similar rates", 0, change=IN_ORDER)
     rows = graph_rows(window_graph_joins.path_trials(Scale(quick=True)), stage=stage, value=250.0)
-    assert set(rows) == {"nested_loop pairwise", "merge lca", ENGINE}
+    assert set(rows) == {"nested_loop pairwise", "merge lca", CHOSEN}
     assert len({row["results"] for row in rows.values()}) == 1
-    assert rows[ENGINE]["results"] > 0
+    assert rows[CHOSEN]["results"] > 0
 
 
 def test_every_finding_about_windows_that_differ_is_judged_and_drawn(tmp_path: Path) -> None:
@@ -107,3 +103,15 @@ def test_every_finding_about_windows_that_differ_is_judged_and_drawn(tmp_path: P
     ]
     assert [claim.holds for claim in window_graph_joins.path_claims(similar)] == [None, None, True, False, *[None] * 4]
     assert write_figure(window_graph_joins.PATH, similar, tmp_path).exists()
+
+
+def test_the_choice_is_measured_in_every_case_and_beside_the_best_of_those_that_answer_alike() -> None:
+    for experiment in (window_joins.NESTED_LOOPS, window_joins.HASHES, window_joins.BY_STREAMS, window_joins.BY_STORES):
+        trials = experiment.trials(Scale(quick=True))
+        cases = {(trial.stage, trial.value) for trial in trials}
+        assert {(trial.stage, trial.value) for trial in trials if trial.way == CHOSEN} == cases
+    base: Row = {"workload": "stores", "change": IN_ORDER, "value": 2.0, "seed": 0, "offered": True}
+    costs = {"hash": 1.0, CHOSEN: 1.2, "hash" + ROWS: 2.0, CHOSEN + ROWS: 3.0}
+    rows = [base | {"way": way, "service_us": cost} for way, cost in costs.items()]
+    assert window_joins._chosen(rows).holds
+    assert not window_joins._chosen(rows, ROWS).holds

@@ -99,6 +99,60 @@ def test_explain_says_how_each_stream_is_probed_and_what_is_waited_for() -> None
     assert all(len(line) < 200 for line in text.splitlines())
 
 
+@pytest.mark.parametrize(
+    ("query", "counted", "chosen"),
+    [
+        ("a.k = b.k AND b.k = c.k", False, "by hash, because equalities lead to every stream"),
+        ("a.k = b.k AND b.k = c.k", True, "by products of counts, because results are only counted and one key joins"),
+        ("a.k = b.k AND b.w = c.w", True, "by hash, because equalities lead to every stream"),
+        ("a.k = b.k AND b.x < c.x", False, "by hash, and by scanning b, c, because no equality leads there from"),
+        ("a.x < b.x AND b.x < c.x", False, "by scanning windows, because no equality joins streams"),
+        ("a.k > 0", True, "by products of counts, because results are only counted and no condition binds streams"),
+    ],
+)
+def test_a_way_to_join_is_chosen_by_the_conditions_and_explain_says_why(query: str, counted: bool, chosen: str) -> None:
+    text = f"SELECT a.w AS aw FROM a [5 SEC], b [2 SEC], c [1 SEC] WHERE {query}"
+    explained = explain(planned(text, counted=counted)).splitlines()
+    (line,) = [line for line in explained if line.startswith("├─ joined")]
+    assert line.startswith(f"├─ joined {chosen}")
+
+
+CHAIN_EXPLAINED = """\
+window join of 3 streams: a, b, c (multiway: one operator for all)
+├─ waiting: WITH NO WAIT
+│  ├─ no slack (No-K-slack); the slowest stream is still waited for
+│  └─ a tuple more than 10 min ahead of its stream waits for three that confirm it
+├─ output: aw, _ts
+├─ joined by hash, because equalities lead to every stream
+├─ a tuple of a probes
+│  ├─ b by hash on k, from a
+│  └─ c by hash on k, from a
+├─ a tuple of b probes
+│  ├─ a by hash on k, from b
+│  └─ c by hash on k, from b
+├─ a tuple of c probes
+│  ├─ a by hash on k, from c
+│  └─ b by hash on k, from c
+├─ this is the order at first; later it is that which costs least by what probes find
+├─ input a, window 5 s
+│  └─ ships ts, k, w
+├─ input b, window 5 s
+│  └─ ships ts, k
+└─ input c, window 5 s
+   └─ ships ts, k"""
+
+
+def test_explain_of_a_join_of_three_streams_in_whole() -> None:
+    query = "SELECT a.w AS aw FROM a [5 SEC], b [5 SEC], c [5 SEC] WHERE a.k = b.k AND b.k = c.k WITH NO WAIT"
+    assert explain(planned(query)) == CHAIN_EXPLAINED
+
+
+def test_what_is_asked_for_is_explained_as_that_and_no_order_is_chosen_for_two_streams() -> None:
+    text = explain(planned(f"{ONE_WINDOW} OPTIONS (join = 'merge')"))
+    assert "joined by 'merge' of the W-join report, because the query asks for it" in text
+    assert "the order at first" not in explain(planned(ONE_WINDOW))
+
+
 THREE = "SELECT a.w AS aw FROM a [5 SEC], b [2 SEC], c [1 SEC] WHERE a.k = b.k AND b.k = c.k AND b.x < c.x"
 
 

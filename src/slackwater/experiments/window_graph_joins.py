@@ -22,7 +22,7 @@ from slackwater.experiments.experiment import Claim, Experiment, Scale, over_see
 from slackwater.experiments.figures import evenly, finish, logarithmic
 from slackwater.experiments.stages import Stage
 from slackwater.experiments.sweep import Row, Trial
-from slackwater.experiments.window_join_work import ENGINE, IN_ORDER, IN_TURN, WorkTrial
+from slackwater.experiments.window_join_work import CHOSEN, IN_ORDER, IN_TURN, WorkTrial
 from slackwater.experiments.window_joins import MEASURES, beats
 from slackwater.model.bounds import before, within
 from slackwater.model.time import MILLISECOND
@@ -35,18 +35,18 @@ TITLES = {
     "merge gca": "GCA (MW-join)", "merge lca": "LCA (MW-join)",
     "nested_loop gca": "GCA (NLW-join)", "nested_loop lca": "LCA (NLW-join)",
     "hash gca": "GCA (HW-join)", "hash lca": "LCA (HW-join)",
-    "nested_loop pairwise": "NLW-join along the path", ENGINE: "the engine",
+    "nested_loop pairwise": "NLW-join along the path", CHOSEN: "the engine",
 }  # fmt: skip
 COLORS = {
     "merge gca": "#c05a00", "merge lca": "#0b6e4f", "nested_loop gca": "#e8a06a", "nested_loop lca": "#7fbfa5",
-    "hash gca": "#8a1c4a", "hash lca": "#6aa0e8", "nested_loop pairwise": "#1f4e9c", ENGINE: "#888888",
+    "hash gca": "#8a1c4a", "hash lca": "#6aa0e8", "nested_loop pairwise": "#1f4e9c", CHOSEN: "#888888",
 }  # fmt: skip
 UNITS = {"service_us": "service time (µs a tuple, log)", "comparisons": "comparisons a tuple (log)"}
 CASES = ((800, 1000), (100, 1000), (100, 200))
 """The window of all pairs and of the one that differs, in milliseconds; the last follows from the one before."""
 BOTH = ("gca", "lca")
 RATES = ("similar rates", "variable rates")
-PATH_WAYS = ("nested_loop pairwise", "merge lca", ENGINE)
+PATH_WAYS = ("nested_loop pairwise", "merge lca", CHOSEN)
 
 
 def one_wide_pair(narrow_ms: int, wide_ms: int) -> WindowGraph:
@@ -72,7 +72,7 @@ def path_both_ways(leg_ms: int) -> WindowGraph:
 
 def approach_trials(scale: Scale) -> list[Trial]:
     """Both approaches by every algorithm, and the engine, for every size of the narrow windows."""
-    ways = [*(f"{algorithm} {approach}" for algorithm in ("merge", "nested_loop", "hash") for approach in BOTH), ENGINE]
+    ways = [*(f"{algorithm} {approach}" for algorithm in ("merge", "nested_loop", "hash") for approach in BOTH), CHOSEN]
     return [
         WorkTrial(
             Stage("comparable rates", seed, change=IN_ORDER), way,
@@ -89,7 +89,7 @@ def path_trials(scale: Scale) -> list[Trial]:
             Stage(rates, seed, change=how), way, parameter="leg, ms", value=float(leg), graph=path_both_ways(leg)
         )
         for seed in scale.seeds for rates in RATES for how in (IN_TURN, IN_ORDER) for leg in LEGS_MS
-        for way in PATH_WAYS if way != ENGINE or how == IN_ORDER
+        for way in PATH_WAYS if way != CHOSEN or how == IN_ORDER
     ]  # fmt: skip
 
 

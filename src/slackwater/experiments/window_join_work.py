@@ -4,7 +4,7 @@ The streams arrive in one of two ways. *In order*: by event time over all stream
 tuple of each stream after the other, whatever their rates, so that the event times of streams of different rates drift
 apart; this is how the report's loop takes tuples that are there already. Nested loop and hash join process tuples as
 they arrive. The sweep of the merge join (Mode 1) does not: it goes by event time, and a tuple that is ahead of another
-stream waits for it.
+stream waits for it; so does the product's own join, behind its release.
 
 Invariant: all algorithms are given the same arrivals, make the same results as far as they have come, and are asked in
 stretches of 1000 arrivals; the time is that of the process, for the join alone, without machine code being made.
@@ -32,8 +32,12 @@ from slackwater.operators.join.wjoin.spec import WJoinOperator, by_algorithm
 from slackwater.windows.graph import WindowGraph
 from slackwater.workloads import exponential_stream, store_sales
 
-ENGINE = "engine"
-"""The product's own join, for which no comparisons are counted."""
+CHOSEN = "chosen"
+"""What the planner takes when nothing is asked for: the product's own join, for which no comparisons are counted."""
+ROWS = " with rows"
+"""A way that ends so makes its results as rows; the others count them."""
+BY_EVENT_TIME = ("merge", CHOSEN)
+"""Joins that are given tuples by event time, however they arrive."""
 IN_ORDER, IN_TURN = "in order", "in turn"
 STORES = "stores"
 RATES: dict[str, tuple[tuple[float, ...], ...]] = {
@@ -70,15 +74,18 @@ class WorkTrial(Trial):
         size = 3600 * SECOND if self.stage.workload == STORES else SECOND
         equalities = tuple(Equality(s, KEY, s + 1, KEY) for s in range(streams - 1))
         windows = (size,) * streams if self.graph is None else self.graph.windows
-        spec = WindowJoin(windows, equalities, (), (), (), KEY + 1, counted=True, graph=self.graph)
-        return spec if self.way == ENGINE else by_algorithm(spec, *self.way.split())
+        counted = not self.way.endswith(ROWS)
+        emit = () if counted else tuple((s, KEY) for s in range(streams))
+        spec = WindowJoin(windows, equalities, (), (), emit, KEY + 1, counted, self.graph)
+        way = self.way.removesuffix(ROWS)
+        return spec if way == CHOSEN else by_algorithm(spec, *way.split())
 
     def measured(self) -> Row:
         """The row of this trial: what a tuple cost, on average over the second half, and over time."""
         stage = self.stage
         operator = _operator(self.join)
         spent, compared, results = [], [], 0
-        for run in _runs(stage, self.streams, self.tuples, self.way.split()[0] == "merge"):
+        for run in _runs(stage, self.streams, self.tuples, self.way.split()[0] in BY_EVENT_TIME):
             before, begun = _comparisons(operator), time.process_time()
             results += sum(output.results for output in operator.process(run, True))
             spent.append(1e6 * (time.process_time() - begun) / STRETCH)
@@ -91,7 +98,7 @@ class WorkTrial(Trial):
             "results": results, "service_us": float(np.mean(spent[half:])),
             "service_over_time": np.round(spent, 3).tolist(),
         }  # fmt: skip
-        if self.way != ENGINE:
+        if isinstance(operator, WJoinOperator):
             row |= {
                 "comparisons": float(np.mean(compared[half:])),
                 "comparisons_over_time": np.round(compared, 1).tolist(),

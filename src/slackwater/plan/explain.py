@@ -26,6 +26,7 @@ from slackwater.operators.join.probing import (
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.join.wjoin.spec import WJoin
 from slackwater.operators.union import StreamUnion
+from slackwater.plan.choice import choice_of
 from slackwater.plan.explain_windows import explain_windows
 from slackwater.plan.explain_wjoin import explain_wjoin
 from slackwater.plan.physical import InputPlan, PhysicalPlan
@@ -148,6 +149,8 @@ def _join(plan: PhysicalPlan, operator: WindowJoin) -> Line:
         shape = " (multiway: one operator for all)" if operator.streams > 2 else ""
         line = Line(f"window join of {operator.streams} streams: {', '.join(aliases)}{shape}")
     line.under += [_joined(plan), *_windows(plan)]
+    if operator.streams > 1:
+        line.under.append(Line(f"joined {choice_of(operator, aliases)}"))
     if isinstance(operator, WJoin):
         line.under += [*map(Line, explain_wjoin(operator, aliases)), Line(_joined_where(plan, operator))]
         return line
@@ -155,6 +158,8 @@ def _join(plan: PhysicalPlan, operator: WindowJoin) -> Line:
     for root in range(operator.streams if operator.streams > 1 else 0):
         steps = [_step(plan, operator, probes, root, d) for d in range(operator.streams - 1)]
         line.under.append(Line(f"a tuple of {aliases[root]} probes", [Line(step) for step in steps]))
+    if operator.streams > 2:
+        line.under.append(Line("this is the order at first; later it is that which costs least by what probes find"))
     return line
 
 

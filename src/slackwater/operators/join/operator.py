@@ -28,7 +28,7 @@ from slackwater.operators.join.adaptive import AdaptiveProbes
 from slackwater.operators.join.between_times import TIME, one_alternative
 from slackwater.operators.join.enumerate import NO_ROOM, OVERFLOW, PAUSE, TOO_MANY, join_run
 from slackwater.operators.join.probing import Equality, Linkage, ProbePlan, first_plan
-from slackwater.operators.join.search import Arriving, search_space
+from slackwater.operators.join.search import Arriving, Search, search_space
 from slackwater.operators.join.store import WindowStore
 from slackwater.operators.output import Output
 from slackwater.windows.graph import WindowGraph
@@ -107,6 +107,8 @@ class JoinOperator:
         self._chunks: dict[str, tuple[int, int]] = {}
         self._fresh: deque[tuple[int, Words, Words]] = deque()
         self._remembered: Remembered | None = None
+        self._space: Search | None = None
+        self._out: Words | None = None
 
     def _compiled(self, encode_text: Callable[[str], int]) -> Condition:
         conditions = self.spec.residuals
@@ -147,30 +149,37 @@ class JoinOperator:
         counts = np.zeros(len(run), np.int64)
         words = np.ascontiguousarray(run.words)
         new = Arriving(run.stream, words, run.cutoff)
-        windows = store.windows
-        search = search_space(spec.streams, windows.words.shape[1])
-        begin, room = 0, 1 if spec.counted else ENOUGH
+        begin, out = 0, self._room_for_results()
         while begin < len(run):
-            out = np.empty((spec.streams, room), np.int64)
             begin_at = begin
             begin, n, status = join_run(
-                self._condition.addresses, self.order.probes, new, begin, windows, search, self.order.tally,
-                out, counts,
+                self._condition.addresses, self.order.probes, new, begin, store.windows, self._search(),
+                self.order.tally, out, counts,
             )  # fmt: skip
             if status == OVERFLOW:
                 raise self._condition.failure()
             if status == TOO_MANY:
                 raise DataError("one tuple has more results than 64 bits can count")
             if status == NO_ROOM and n == 0:
-                room *= 4
+                out = np.empty((spec.streams, 4 * out.shape[1]), np.int64)
             made = np.flatnonzero(counts[begin_at:begin]) + begin_at
             if len(made):
                 yield self._output(run, made, counts[made], out[:, :n])
             if status == PAUSE:
                 self._choose_order(run, begin)
-                windows = store.windows
-                search = search_space(spec.streams, windows.words.shape[1])
         self._took_in(run, words)
+
+    def _search(self) -> Search:
+        """Room for a search in the windows as they are; made anew only when those have grown, for it is large."""
+        if self._space is None or self._space.candidates.shape[1] != self._store.words.shape[1]:
+            self._space = search_space(self.spec.streams, self._store.words.shape[1])
+        return self._space
+
+    def _room_for_results(self) -> Words:
+        """Room for as many results as go out at once, kept for the same reason."""
+        if self._out is None:
+            self._out = np.empty((self.spec.streams, 1 if self.spec.counted else ENOUGH), np.int64)
+        return self._out
 
     def _choose_order(self, run: Run, begin: int) -> None:
         """Let the order of probes be chosen anew, before tuple `begin` of a run."""

@@ -16,13 +16,16 @@ import numpy as np
 from slackwater.compiled import compiled, in_place, inner
 from slackwater.model.batch import TS, Floats, Words
 from slackwater.model.schema import NULL_WORD
+from slackwater.model.time import AFTER_ALL, BEFORE_ALL
 from slackwater.operators.join.probing import ANY_KEY
 from slackwater.operators.records import NONE, mix
 
 # Columns of a region.
 BEGIN, END, BASE, CAPACITY = range(4)
-# Fields of a bucket.
-KEY, NEWEST, OLDEST, COUNT = range(4)
+# Fields of a bucket. The event times of its oldest and newest tuple stand there too: tuples are all over the memory,
+# and to look at one costs more than everything else about a probe.
+KEY, NEWEST, OLDEST, COUNT, SINCE, UNTIL = range(6)
+BUCKET_FIELDS = 6
 UNUSED = -2
 # Places of a link pair.
 OLDER, NEWER = 0, 1
@@ -54,17 +57,27 @@ def find_bucket(w: Windows, x: int, key: int) -> int:
 @inner
 def trim(w: Windows, x: int, b: int, horizon: int) -> None:
     """Cut expired tuples off the old end of a chain."""
+    if w.buckets[x, b, SINCE] >= horizon:
+        return
     link = w.indexes[x, LINK]
     oldest = w.buckets[x, b, OLDEST]
     while oldest != NONE and w.words[TS, oldest] < horizon:
         following = w.links[oldest, link + NEWER]
-        if following == NONE:
-            w.buckets[x, b, NEWEST] = NONE
-        else:
+        if following != NONE:
             w.links[following, link + OLDER] = NONE
         oldest = following
         w.buckets[x, b, COUNT] -= 1
-    w.buckets[x, b, OLDEST] = oldest
+    if oldest == NONE:
+        empty(w, x, b)
+    else:
+        w.buckets[x, b, OLDEST], w.buckets[x, b, SINCE] = oldest, w.words[TS, oldest]
+
+
+@inner
+def empty(w: Windows, x: int, b: int) -> None:
+    """A bucket has its key, and no tuple."""
+    w.buckets[x, b, NEWEST], w.buckets[x, b, OLDEST], w.buckets[x, b, COUNT] = NONE, NONE, 0
+    w.buckets[x, b, SINCE], w.buckets[x, b, UNTIL] = AFTER_ALL, BEFORE_ALL
 
 
 @inner
@@ -117,19 +130,20 @@ def link_in(w: Windows, x: int, slot: int) -> None:
         return
     b = find_bucket(w, x, key)
     if w.buckets[x, b, NEWEST] == UNUSED:
-        w.buckets[x, b, KEY], w.buckets[x, b, COUNT] = key, 0
-        w.buckets[x, b, NEWEST], w.buckets[x, b, OLDEST] = NONE, NONE
+        w.buckets[x, b, KEY] = key
+        empty(w, x, b)
         w.indexes[x, USED] += 1
-    following, at = NONE, w.buckets[x, b, NEWEST]
-    while at != NONE and w.words[TS, at] > w.words[TS, slot]:
-        following, at = at, w.links[at, link + OLDER]
+    following, at, ts = NONE, w.buckets[x, b, NEWEST], w.words[TS, slot]
+    if w.buckets[x, b, UNTIL] > ts:
+        while at != NONE and w.words[TS, at] > ts:
+            following, at = at, w.links[at, link + OLDER]
     w.links[slot, link + OLDER], w.links[slot, link + NEWER] = at, following
     if at == NONE:
-        w.buckets[x, b, OLDEST] = slot
+        w.buckets[x, b, OLDEST], w.buckets[x, b, SINCE] = slot, ts
     else:
         w.links[at, link + NEWER] = slot
     if following == NONE:
-        w.buckets[x, b, NEWEST] = slot
+        w.buckets[x, b, NEWEST], w.buckets[x, b, UNTIL] = slot, ts
     else:
         w.links[following, link + OLDER] = slot
     w.buckets[x, b, COUNT] += 1
@@ -192,7 +206,7 @@ class WindowStore:
         self._empty_buckets(buckets)
 
     def _empty_buckets(self, buckets: int) -> None:
-        self.buckets = np.empty((max(1, len(self.indexes)), buckets, 4), np.int64)
+        self.buckets = np.empty((max(1, len(self.indexes)), buckets, BUCKET_FIELDS), np.int64)
         self.buckets[:, :, NEWEST] = UNUSED
 
     @property
@@ -208,9 +222,8 @@ class WindowStore:
         if fits and 2 * (used + needed) <= self.buckets.shape[1]:
             return
         live = self.live(horizons)
-        buckets = self.buckets.shape[1]
-        while buckets < 4 * (int(live.max()) + needed):
-            buckets *= 2
+        # An index has a bucket a key; there are not more keys than tuples, nor more than there were so far.
+        buckets = self._enough_buckets(min(int(live.max()), used) + needed)
         old, before = self.words, self.regions
         wanted = 2 * (live + arriving)
         if np.all(wanted <= before[:, CAPACITY]):
@@ -228,11 +241,14 @@ class WindowStore:
         self._number(indexes)
         live = self.live(horizons)
         self.regions = _regions(np.maximum(before[:, CAPACITY], live + arriving))
-        buckets = self.buckets.shape[1]
-        while buckets < 4 * (int(live.max()) + int(arriving.max(initial=0))):
-            buckets *= 2
-        self._allocate(buckets)
+        self._allocate(self._enough_buckets(int(live.max()) + int(arriving.max(initial=0))))
         rebuild(self.windows, old, before, horizons)
+
+    def _enough_buckets(self, keys: int) -> int:
+        buckets: int = self.buckets.shape[1]
+        while buckets < 4 * keys:
+            buckets *= 2
+        return buckets
 
     def live(self, horizons: Words) -> Words:
         """Per stream, how many tuples are at or after its horizon."""
