@@ -23,7 +23,7 @@ from slackwater.model.errors import UsageError
 
 SHORT = Stage("dsyn4", seed=3, minutes=0.6)
 PUBLISHED = [f"003-fig{n}" for n in range(6, 12)] + [f"004-fig4.{n}" for n in range(9, 21)]
-PUBLISHED += ["002-fig7", "002-fig8", "002-fig9a", "002-fig9b", "002-fig9c"]
+PUBLISHED += ["002-fig7", "002-fig8", "002-fig9a", "002-fig9b", "002-fig9c", "002-fig13", "002-fig14"]
 PUBLISHED += ["003-table2", "004-table4.3", "004-table4.4", "changes", "steady-joins"]
 
 

@@ -23,7 +23,7 @@ from slackwater.experiments.figures import evenly, finish, logarithmic
 from slackwater.experiments.stages import Stage
 from slackwater.experiments.sweep import Row, Trial
 from slackwater.experiments.window_join_work import CHOSEN, IN_ORDER, IN_TURN, WorkTrial
-from slackwater.experiments.window_joins import MEASURES, beats
+from slackwater.experiments.window_joins import MEASURES, TIMES_LESS, beats
 from slackwater.model.bounds import before, within
 from slackwater.model.time import MILLISECOND
 from slackwater.windows.graph import WindowGraph
@@ -128,9 +128,12 @@ def path_claims(rows: Sequence[Row]) -> list[Claim]:
 
 def _for_all_legs(says: str, rows: Sequence[Row], slow: str, fast: str, key: str) -> Claim:
     claims = [beats(says, pick(rows, value=float(leg)), slow, fast, key) for leg in LEGS_MS]
-    told = "; ".join(f"{leg / 1000:g} s: {claim.measured}" for leg, claim in zip(LEGS_MS, claims, strict=True))
     judged = [claim.holds for claim in claims]
-    return Claim(claims[0].says, told, None if None in judged else all(judged))
+    if None in judged:
+        return Claim(claims[0].says, "not offered", None)
+    told = [claim.measured.removesuffix(TIMES_LESS) for claim in claims]
+    by_leg = ", ".join(f"{times} ({leg / 1000:g} s)" for leg, times in zip(LEGS_MS, told, strict=True))
+    return Claim(claims[0].says, by_leg + TIMES_LESS, all(judged))
 
 
 def draw_approaches(figure: Figure, rows: Sequence[Row]) -> None:

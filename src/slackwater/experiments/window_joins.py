@@ -29,6 +29,7 @@ NEAR = 1.3
 CLOSE = 1.5
 """Within so much two joins cost the same."""
 FEW, MANY = (2, 3, 4), (2, 3, 4, 5, 6)
+TIMES_LESS = " times less"
 MEASURES = {"comparisons": "comparisons", "service_us": "service time"}
 TITLES = {
     "nested_loop": "NLW-join", "hash": "HW-join", "merge": "MW-join", "ripple": "ripple join", "xjoin": "XJoin",
@@ -78,7 +79,7 @@ def beats(says: str, rows: Sequence[Row], slow: str, fast: str, key: str, times:
     says, found = f"{says} ({MEASURES[key]})", _ratios(rows, slow, fast, key)
     if not found:
         return Claim(says, "not offered", None)
-    return Claim(says, f"{min(found):.2f} to {max(found):.2f} times less", min(found) > times)
+    return Claim(says, f"{min(found):.2f} to {max(found):.2f}{TIMES_LESS}", min(found) > times)
 
 
 def _chosen(rows: Sequence[Row], made: str = "") -> Claim:

@@ -1,1 +1,1 @@
-"""The algorithms of the W-join report, for joins with one window for all streams."""
+"""The algorithms of the W-join report, and their approaches to windows that differ from pair to pair."""

@@ -8,9 +8,11 @@ any two of these are within a window of each other (Mode 2). A stream that has n
 tuple: nothing is joined, and the sweep goes on. A late tuple lies before T and enters in its place, so the buffers
 stay sorted and the argument holds for it too.
 
+Where windows differ, w is that of each stream: what is left may be too far apart for some pair, and is refined (LCA).
+
 Invariant: when a tuple at T is joined, every buffer holds exactly the tuples in [T - w, T] that have come.
 
-References: 002 §3.2, Fig. 6.
+References: 002 §3.2, Fig. 6; §5.1.
 """
 
 from __future__ import annotations
