@@ -85,7 +85,7 @@ class Synchronizer(Release):
         each = np.diff(let_out, prepend=0)
         place = np.append(np.repeat(came.place, each), np.full(n - int(each.sum()), came.last.place))
         moved = np.flatnonzero(np.diff(reached, prepend=before))
-        return Synchronized(self._run(out, n, came.last.ending), place, _promised(came, moved, reached))
+        return Synchronized(self._run(out, n, came.last.ending), place, promised(came, moved, reached))
 
     def held_of(self, streams: Words) -> int:
         """Tuples of these inputs that are held."""
@@ -110,7 +110,7 @@ def merged(first: Inflow, second: Inflow) -> Inflow:
     return both.take(np.argsort(both.place, kind="stable"))
 
 
-def _promised(came: Inflow, moved: Words, reached: Words) -> Inflow:
+def promised(came: Inflow, moved: Words, reached: Words) -> Inflow:
     """The frontier as promises, at the places where it moved."""
     nothing = np.zeros(len(moved), np.int64)
     return Inflow(

@@ -14,6 +14,7 @@ import numpy as np
 
 from slackwater.disorder.admission import Admission
 from slackwater.disorder.controllers import Bookkeeper, Measuring, SlackController
+from slackwater.disorder.early import Events
 from slackwater.disorder.quality.annotated import AnnotatedProfiler
 from slackwater.disorder.quality.error_windows import WindowWatcher
 from slackwater.disorder.quality.published_recall import Profiled
@@ -37,6 +38,7 @@ from slackwater.operators.join.accounts import JoinLedger
 from slackwater.operators.join.operator import JoinOperator
 from slackwater.operators.join.tree_operator import TreeOperator
 from slackwater.operators.kept_arrays import KeptArrays
+from slackwater.operators.ordering.operator import OrderedOperator
 from slackwater.operators.output import Output
 
 STATE_VERSION = 4
@@ -90,6 +92,7 @@ class Pipeline:
     ) -> None:
         self._spec, self._operator = spec, operator
         self._tree = operator if isinstance(operator, TreeOperator) else None
+        self._ordering = operator if isinstance(operator, OrderedOperator) else None
         discipline = ReleaseSpec(
             spec.streams,
             spec.rows,
@@ -105,7 +108,7 @@ class Pipeline:
             self._tree.stand_behind(discipline)
         self._ordered = epochs.each_tuple or spec.needs_order
         self._ledger: JoinLedger | None = None
-        if isinstance(controller, Bookkeeper) and isinstance(operator, JoinOperator | TreeOperator):
+        if isinstance(controller, Bookkeeper) and isinstance(operator, JoinOperator | TreeOperator | OrderedOperator):
             span = controller.memory + 2 * controller.retention + 2 * max(operator.spec.windows)
             width = max(controller.interval, span // MOST_STRETCHES)
             stretches = 1 << (span // width + 64).bit_length()
@@ -121,6 +124,8 @@ class Pipeline:
             self._measuring = controller
         self._admission = Admission(spec.streams, max_ahead)
         self.release = Release(discipline, controller)
+        if self._ordering is not None:
+            self._ordering.stand_behind(self.release)
         self._learned, self._booked = KeptArrays("controller"), KeptArrays("ledger")
         self._waiting: list[Batch] = []
         self._heard = False
@@ -141,18 +146,28 @@ class Pipeline:
             self._ahead.append(admitted.ahead)
             self._counts["ahead"] += len(admitted.ahead)
         self._counts["filtered"] += int(len(admitted.batch) - np.count_nonzero(admitted.batch.passes))
+        if self._ordering is not None:
+            self._ordering.heard(admitted.batch)
+            if self._ordering.decide():
+                yield from self._process(self.release.nothing())
         for run in self.release.let_out(admitted.batch, end):
             yield from self._process(run)
+
+    def spent(self, seconds: float) -> None:
+        """Whoever hosts this kernel has measured what its work took since the last time."""
+        if self._ordering is not None:
+            self._ordering.load.spent(seconds)
 
     def beat(self, now: int) -> Iterator[Emission]:
         """End an epoch in which nothing arrived: at this moment streams may have been silent for too long."""
         yield from self._process(self.release.beat(now))
 
     def _process(self, run: Run) -> Iterator[Emission]:
-        if self._tree is None:
+        behind = self._tree or self._ordering
+        if behind is None:
             yield from self._make(run, run)
         else:
-            for top, fates in self._tree.climb(run):
+            for top, fates in behind.climb(run):
                 yield from self._make(top, fates)
 
     def _make(self, run: Run, fates: Run) -> Iterator[Emission]:
@@ -183,7 +198,9 @@ class Pipeline:
         if self._measuring is not None:
             self._measuring.hear_of(fates)
         if self._profiler is not None and made is not None:
-            self._profiler.note(run, made[:-1], fates)
+            if isinstance(run, Events):
+                run, made = fates, made[:-1][run.turn]
+            self._profiler.note(run, made[: len(run)], fates)
 
     def take_ahead(self) -> list[Batch]:
         """The tuples rejected since the last call."""
@@ -223,20 +240,19 @@ class Pipeline:
         self._operator.restore(parts["operator"])
 
     def observe(self) -> Observation:
+        behind = self._tree or self._ordering
         return Observation(
             clocks=self.release.clocks,
             slack=self.release.slack,
-            frontier=self.release.frontier if self._tree is None else self._tree.frontier,
-            held=self.release.held + self._held_behind() + self._admission.aside + sum(map(len, self._waiting)),
+            frontier=self.release.frontier if behind is None else behind.frontier,
+            held=self.release.held + (0 if behind is None else behind.held) + self._admission.aside + sum(map(len, self._waiting)),
             retained=self._operator.retained,
             epochs=self.release.epochs,
             idle=self.release.idle_timeouts,
             quality=self._measured(),
+            ordering=None if self._ordering is None else self._ordering.seen(),
             **self._counts,
         )
-
-    def _held_behind(self) -> int:
-        return 0 if self._tree is None else self._tree.held
 
     def _measured(self) -> MeasuredQuality | None:
         if self._ledger is not None:
