@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.model.ordering import FILTER, SYNC, Ordering
 from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.join.wjoin.spec import WJoin
 from slackwater.operators.ordering.join import OrderedJoin
 from slackwater.operators.ordering.operator import OrderedOperator
+from slackwater.operators.ordering.tree import OrderedTree
 from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.testing import laws
 from slackwater.testing.drive import NO_GUARD, Outcome, clocked_results_of, feed, pipeline_of
@@ -24,7 +26,8 @@ from slackwater.testing.traces import cuttings, pieces, seeded_trace, traces
 BY_TUPLE = Epochs(each_tuple=True)
 JOINS = [
     example for example in EXAMPLES
-    if isinstance(example.spec, WindowJoin) and not isinstance(example.spec, WJoin) and example.spec.streams > 1
+    if isinstance(example.spec, WindowJoin | JoinTree)
+    and not isinstance(example.spec, WJoin) and example.spec.streams > 1
 ]  # fmt: skip
 each_join = pytest.mark.parametrize("example", JOINS, ids=lambda example: example.name)
 MOST = {2: 60, 3: 50, 4: 36}
@@ -40,9 +43,14 @@ def any_trace(streams):
 
 def ordered_by(spec, strategy=FILTER, always_apart=False):
     """A factory of pipelines with this strategy."""
+
     def make(controller, epochs):
-        operator = OrderedOperator(OrderedJoin(spec), Ordering(strategy), always_apart)
+        if isinstance(spec, JoinTree):
+            operator = OrderedTree(spec.whole, spec.nodes, lambda text: 0, Ordering(strategy))
+        else:
+            operator = OrderedOperator(OrderedJoin(spec), Ordering(strategy), always_apart)
         return Pipeline(spec, operator, controller, epochs, NO_GUARD)
+
     return make
 
 
@@ -60,7 +68,7 @@ def test_whatever_is_switched_when_the_results_are_those_of_sync_filter(example,
     ordered, stored, outcome = make(FixedSlack(slack), BY_TUPLE), laws.Store(), Outcome()
     parts = pieces(batch, cuts)
     for number, part in enumerate(parts):
-        ordered._operator.switch_to(strategies[number % len(strategies)])
+        ordered._operator.strategy.switch_to(strategies[number % len(strategies)])
         feed(ordered, [part], outcome, end=False)
         stored.write(ordered)
         if number in restarts:
@@ -76,3 +84,19 @@ def test_whatever_is_switched_when_the_results_are_those_of_sync_filter(example,
     seen, plain = outcome.observed[-1], wanted.observed[-1]
     assert (seen.in_time, seen.late, seen.held, seen.frontier) == (plain.in_time, plain.late, 0, plain.frontier)
     assert seen.ordering.held_results == 0
+
+
+@each_join
+@settings(max_examples=6)
+@given(data=st.data())
+def test_the_laws_hold_for_tuples_joined_before_their_turn(example, data):
+    spec = example.spec
+    batch = data.draw(any_trace(spec.streams))
+    cuts = data.draw(cuttings(len(batch)))
+    make = ordered_by(spec)
+    laws.any_cutting_gives_the_true_results(spec, make, batch, BY_TUPLE, cuts)
+    slack = data.draw(st.sampled_from([0, 4]))
+    laws.output_is_ordered_and_true(spec, make, batch, BY_TUPLE, cuts, FixedSlack(slack))
+    laws.every_tuple_is_accounted_for(make, batch, BY_TUPLE, cuts, FixedSlack(slack))
+    turns = data.draw(st.lists(st.integers(0, 2), min_size=2, max_size=9))
+    laws.taking_turns_equals_never_stopping(spec, make, batch, BY_TUPLE, cuts, turns, lambda: FixedSlack(slack))

@@ -39,6 +39,7 @@ from slackwater.operators.join.operator import JoinOperator
 from slackwater.operators.join.tree_operator import TreeOperator
 from slackwater.operators.kept_arrays import KeptArrays
 from slackwater.operators.ordering.operator import OrderedOperator
+from slackwater.operators.ordering.tree import OrderedTree
 from slackwater.operators.output import Output
 
 STATE_VERSION = 4
@@ -92,7 +93,7 @@ class Pipeline:
     ) -> None:
         self._spec, self._operator = spec, operator
         self._tree = operator if isinstance(operator, TreeOperator) else None
-        self._ordering = operator if isinstance(operator, OrderedOperator) else None
+        self._ordering = operator if isinstance(operator, OrderedOperator | OrderedTree) else None
         discipline = ReleaseSpec(
             spec.streams,
             spec.rows,
@@ -124,8 +125,8 @@ class Pipeline:
             self._measuring = controller
         self._admission = Admission(spec.streams, max_ahead)
         self.release = Release(discipline, controller)
-        if self._ordering is not None:
-            self._ordering.stand_behind(self.release)
+        if isinstance(operator, OrderedOperator):
+            operator.follow(self.release)
         self._learned, self._booked = KeptArrays("controller"), KeptArrays("ledger")
         self._waiting: list[Batch] = []
         self._heard = False
@@ -147,7 +148,7 @@ class Pipeline:
             self._counts["ahead"] += len(admitted.ahead)
         self._counts["filtered"] += int(len(admitted.batch) - np.count_nonzero(admitted.batch.passes))
         if self._ordering is not None:
-            self._ordering.heard(admitted.batch)
+            self._ordering.strategy.heard(admitted.batch)
             if self._ordering.decide():
                 yield from self._process(self.release.nothing())
         for run in self.release.let_out(admitted.batch, end):
@@ -156,7 +157,7 @@ class Pipeline:
     def spent(self, seconds: float) -> None:
         """Whoever hosts this kernel has measured what its work took since the last time."""
         if self._ordering is not None:
-            self._ordering.load.spent(seconds)
+            self._ordering.strategy.load.spent(seconds)
 
     def beat(self, now: int) -> Iterator[Emission]:
         """End an epoch in which nothing arrived: at this moment streams may have been silent for too long."""

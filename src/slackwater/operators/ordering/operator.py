@@ -20,13 +20,12 @@ from slackwater.disorder.handover import part, unite
 from slackwater.disorder.release import Release, ReleaseSpec
 from slackwater.disorder.run import Run
 from slackwater.kernel import Change, changed, decode_json, encode_json
-from slackwater.model.batch import Batch
-from slackwater.model.ordering import ADAPTIVE, FILTER, SYNC, Ordering, OrderingSeen
+from slackwater.model.ordering import Ordering, OrderingSeen
 from slackwater.model.quality import Recall
 from slackwater.operators.join.accounts import JoinLedger
 from slackwater.operators.ordering.join import OrderedJoin
-from slackwater.operators.ordering.load import Load
 from slackwater.operators.ordering.node import OrderedNode
+from slackwater.operators.ordering.strategy import Strategy
 from slackwater.operators.output import Output
 
 PIECE = 2048
@@ -40,11 +39,8 @@ class OrderedOperator:
     """
 
     def __init__(self, join: OrderedJoin, ordering: Ordering, always_apart: bool = False) -> None:
-        self.join, self.ordering, self._always_apart = join, ordering, always_apart
-        self.spec = join.spec
-        self.strategy = FILTER if ordering.strategy == FILTER else SYNC
-        self.load = Load(join.spec.streams, ordering.alpha)
-        self.switches = 0
+        self.join, self.spec, self._always_apart = join, join.spec, always_apart
+        self.strategy = Strategy(ordering, join.spec.streams)
         self._node: OrderedNode | None = None
         self._release: Release | None = None
 
@@ -52,12 +48,12 @@ class OrderedOperator:
         """The books of the join: late tuples are late in their turn, however early others were joined."""
         return self.join.keep_books(retention, width, stretches, target)
 
-    def stand_behind(self, release: Release) -> None:
+    def follow(self, release: Release) -> None:
         """Follow this release, which synchronizes its streams itself until it is told otherwise."""
         raw: ReleaseSpec = replace(release.spec, apart=True)
         self._node = OrderedNode(self.join, tuple(range(self.spec.streams)), self.spec.rows, raw)
         self._release = release
-        self._follow()
+        self._change_over()
 
     @property
     def apart(self) -> bool:
@@ -74,30 +70,18 @@ class OrderedOperator:
         assert self._node is not None, "an ordered join stands behind a release"
         return self._node
 
-    def heard(self, batch: Batch) -> None:
-        """Tuples have arrived."""
-        if batch.heard is not None and len(batch):
-            self.load.arrived(batch, int(batch.heard.max()))
-
     def decide(self) -> bool:
         """Between two stretches of arrivals: choose, and change over; whether tuples that wait are to be joined now."""
-        if self.ordering.strategy == ADAPTIVE:
-            self.switch_to(self.load.choose(self.strategy))
-        joins_now = self.strategy == FILTER and not self.node.early
-        self._follow()
-        return joins_now
+        self.strategy.choose()
+        joins_now = self.strategy.filters and not self.node.early
+        self._change_over()
+        return joins_now and self.apart
 
-    def switch_to(self, strategy: str) -> None:
-        """Put a strategy in force from the next `decide` on."""
-        self.switches += strategy != self.strategy
-        self.strategy = strategy
-
-    def _follow(self) -> None:
+    def _change_over(self) -> None:
+        # An epoch lets out all that is to be joined at once, sorted: there is no waiting to overlap with.
         if self._behind.spec.discipline == "epoch":
-            # An epoch lets out all that is to be joined at once, sorted: there is no waiting to overlap with.
-            self.strategy = SYNC
             return
-        self.node.early = self.strategy == FILTER
+        self.node.early = self.strategy.filters
         if not self.apart and (self.node.early or self._always_apart):
             part(self._behind, self.node.synchronizer)
         elif self.apart and not self.node.early and not self._always_apart and self.node.settled:
@@ -133,24 +117,18 @@ class OrderedOperator:
 
     def seen(self) -> OrderingSeen:
         """What is in force."""
-        load, hold = self.load, self.join.hold
-        return OrderingSeen(
-            self.ordering.strategy, self.strategy, self.switches, hold.held, hold.most, load.waiting_share, load.rates,
-            load.seconds_per_tuple,
-        )  # fmt: skip
+        return self.strategy.seen(self.join.hold.held, self.join.hold.most)
 
     def changes(self) -> list[Change]:
-        told = {"strategy": self.strategy, "switches": self.switches, "apart": self.apart, "early": self.node.early}
-        entries = [changed("stage", "state", encode_json(told | {"load": self.load.as_json()}))]
-        return [*entries, *self.node.changes()]
+        told = self.strategy.as_json() | {"apart": self.apart, "early": self.node.early}
+        return [changed("strategy", "state", encode_json(told)), *self.node.changes()]
 
     def restore(self, entries: list[Change]) -> None:
         """Take over persisted state, of the release in front as far as its streams are apart or not."""
         for entry in entries:
-            if entry.cell == "stage" and entry.value is not None:
+            if entry.cell == "strategy" and entry.value is not None:
                 told = decode_json(entry.value)
-                self.strategy, self.switches = told["strategy"], told["switches"]
-                self.load.restore(told["load"])
+                self.strategy.restore(told)
                 self.node.early = told["early"]
                 self._behind.spec = replace(self._behind.spec, apart=told["apart"])
-        self.node.restore([entry for entry in entries if entry.cell != "stage"])
+        self.node.restore([entry for entry in entries if entry.cell != "strategy"])
