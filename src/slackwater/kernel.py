@@ -89,6 +89,8 @@ class Observation:
     """How good the answers were, where a target was stated and can be measured."""
     ordering: OrderingSeen | None = None
     """How results are brought into order, where that is not always done in one way."""
+    waited: float | None = None
+    """How long tuples waited for their turn on average, by arrival times, where these are known."""
 
 
 class Kernel(Protocol):

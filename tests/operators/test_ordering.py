@@ -1,10 +1,9 @@
-"""In-order execution: whenever tuples are joined, and however often that changes, the results are those of Sync-Filter."""
+"""In-order execution: whenever tuples are joined, and however often that changes, results are those of Sync-Filter."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -29,6 +29,8 @@ from slackwater.disorder.tuple_release import synchronize
 from slackwater.model.batch import TS, Words
 
 BOTH, ENTERS, LEAVES = range(3)
+NEW = 2
+"""In place of whether a tuple has been joined: it has come just now."""
 
 
 @dataclass(frozen=True)
@@ -123,11 +125,16 @@ def synchronize_early(
     new: st.Incoming, last: Last, early: bool, clock: st.Clockwork, held: st.Buffers, joined: Words, out: st.Room,
     kind: Words, n_out: int, let_out: Words, reached: Words,
 ) -> int:  # fmt: skip
-    """As `synchronize_each`; a tuple that is held enters at once where `early`. Returns how many events there are."""
+    """As `synchronize_each`; a tuple that must wait enters at once where `early`. Returns how many events there are.
+
+    First others have their turn that waited for the one that has come, then that one is joined: their results are made
+    already, and need not wait for its work.
+    """
     m = len(clock.clocks)
     for i in range(len(new.stream)):
         s, t = new.stream[i], new.words[TS, i]
         clock.scalars[st.LARGEST], clock.scalars[st.NOW] = new.clock[i], new.moment[i]
+        slot = -1
         if s < 0:
             clock.promised[~s] = max(clock.promised[~s], t)
         elif t <= clock.scalars[st.T_SYNC]:
@@ -136,13 +143,15 @@ def synchronize_early(
             clock.scalars[st.FRONTIER] = max(clock.scalars[st.FRONTIER], t)
         else:
             hold(clock, held, m + s, new, i, new.delay[i])
-            if early:
-                # The slot that was free until now.
-                joined[held.free[clock.scalars[st.FREE]]] = 1
-                kind[n_out] = ENTERS
-                n_out = pass_on(clock, new, i, new.delay[i], out, n_out)
+            slot = held.free[clock.scalars[st.FREE]]
+            joined[slot] = NEW
         if not last.ending:
             n_out = turns(clock, m, False, held, joined, out, kind, n_out)
+        if slot >= 0 and joined[slot] == NEW:
+            joined[slot] = 1 if early else 0
+            if early:
+                kind[n_out] = ENTERS
+                n_out = pass_on(clock, new, i, new.delay[i], out, n_out)
         let_out[i], reached[i] = n_out, clock.scalars[st.FRONTIER]
     if last.ending:
         clock.scalars[st.LARGEST], clock.scalars[st.NOW] = last.clock, last.moment

@@ -44,3 +44,8 @@ class Options:
     join: str | None = None
     """By which algorithm of the W-join report streams are joined: 'hash', 'nested_loop' or 'merge'; None: by the
     engine, which is none of these."""
+    ordering: str | None = None
+    """When tuples of a join are joined: 'sync', in their turn; 'filter', as they leave their slack, so that results
+    wait in their place; None, 'adaptive': as the load asks for."""
+    alpha: float | None = None
+    """From which load on 'adaptive' joins tuples before their turn, in [0, 1); None: 0.3."""

@@ -41,6 +41,7 @@ from slackwater.operators.kept_arrays import KeptArrays
 from slackwater.operators.ordering.operator import OrderedOperator
 from slackwater.operators.ordering.tree import OrderedTree
 from slackwater.operators.output import Output
+from slackwater.operators.responding import Responding
 
 STATE_VERSION = 4
 MOST_STRETCHES = 4096
@@ -130,6 +131,7 @@ class Pipeline:
         self._learned, self._booked = KeptArrays("controller"), KeptArrays("ledger")
         self._waiting: list[Batch] = []
         self._heard = False
+        self._responding = Responding()
         self._ahead: list[Batch] = []
         self._counts = {"tuples": 0, "in_time": 0, "late": 0, "filtered": 0, "ahead": 0, "results": 0}
 
@@ -146,7 +148,10 @@ class Pipeline:
         if len(admitted.ahead):
             self._ahead.append(admitted.ahead)
             self._counts["ahead"] += len(admitted.ahead)
-        self._counts["filtered"] += int(len(admitted.batch) - np.count_nonzero(admitted.batch.passes))
+        passes = admitted.batch.passes
+        self._counts["filtered"] += int(len(admitted.batch) - np.count_nonzero(passes))
+        if admitted.batch.heard is not None:
+            self._responding.arrived(admitted.batch.heard[passes])
         if self._ordering is not None:
             self._ordering.strategy.heard(admitted.batch)
             if self._ordering.decide():
@@ -173,6 +178,8 @@ class Pipeline:
 
     def _make(self, run: Run, fates: Run) -> Iterator[Emission]:
         """Have the operator process a run; `fates` has the raw tuples whose fate is known now, which may be others."""
+        if self._heard:
+            self._responding.left(fates.moment)
         is_late = fates.late
         n_late = int(np.count_nonzero(is_late))
         self._counts["late"] += n_late
@@ -200,8 +207,9 @@ class Pipeline:
             self._measuring.hear_of(fates)
         if self._profiler is not None and made is not None:
             if isinstance(run, Events):
-                run, made = fates, made[:-1][run.turn]
-            self._profiler.note(run, made[: len(run)], fates)
+                self._profiler.note(fates, made[run.turn], fates)
+            else:
+                self._profiler.note(run, made[:-1], fates)
 
     def take_ahead(self) -> list[Batch]:
         """The tuples rejected since the last call."""
@@ -211,6 +219,7 @@ class Pipeline:
     def changes(self) -> Iterable[Change]:
         yield changed("kernel", "version", encode_json({"version": STATE_VERSION}))
         yield changed("kernel", "counts", encode_json(self._counts))
+        yield changed("kernel", "responding", encode_json(self._responding.as_json()))
         yield from self._admission.changes()
         yield from self.release.changes()
         yield from self._learned.changes(self.release.controller.as_arrays())
@@ -230,6 +239,8 @@ class Pipeline:
                 version = decode_json(entry.value)["version"]
                 if version != STATE_VERSION:
                     raise ValueError(f"this state has format {version}, and this version reads format {STATE_VERSION}")
+            elif entry.key == "responding" and entry.value is not None:
+                self._responding.restore(decode_json(entry.value))
             elif entry.value is not None:
                 self._counts = decode_json(entry.value)
         self._admission.restore(parts["admission"])
@@ -246,12 +257,16 @@ class Pipeline:
             clocks=self.release.clocks,
             slack=self.release.slack,
             frontier=self.release.frontier if behind is None else behind.frontier,
-            held=self.release.held + (0 if behind is None else behind.held) + self._admission.aside + sum(map(len, self._waiting)),
+            held=self.release.held
+            + (0 if behind is None else behind.held)
+            + self._admission.aside
+            + sum(map(len, self._waiting)),
             retained=self._operator.retained,
             epochs=self.release.epochs,
             idle=self.release.idle_timeouts,
             quality=self._measured(),
             ordering=None if self._ordering is None else self._ordering.seen(),
+            waited=self._responding.average,
             **self._counts,
         )
 

@@ -24,6 +24,7 @@ from slackwater.operators.join.probing import (
 )
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.join.wjoin.spec import WJoin
+from slackwater.plan.explain_ordering import explain_ordering
 from slackwater.plan.explain_windows import explain_windows
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 
@@ -68,6 +69,9 @@ def explain(plan: PhysicalPlan, quality_stated: bool = True) -> str:
         head = _tree(plan, operator) if isinstance(operator, JoinTree) else _join(plan, operator)
     waiting = Line(f"waiting: WITH {plan.quality}" + ("" if quality_stated else " (the default)"))
     waiting.under += [Line(text) for text in _waiting(plan)]
+    order = explain_ordering(plan) if plan.joins else None
+    if order is not None:
+        head.under.insert(0, Line(order[0], [Line(text) for text in order[1]]))
     head.under = [waiting, *head.under, *(_input(one) for one in plan.inputs)]
     return head.render()
 

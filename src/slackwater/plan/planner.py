@@ -23,6 +23,7 @@ from slackwater.operators.join.probing import Equality
 from slackwater.operators.join.tree import JoinTree, left_deep
 from slackwater.operators.join.wjoin.spec import OFFERED, by_algorithm
 from slackwater.plan.layout import InputLayout
+from slackwater.plan.ordering import ordering_of
 from slackwater.plan.physical import IDENTITY, InputPlan, OutputColumn, PhysicalPlan
 from slackwater.windows.graph import WindowGraph
 
@@ -75,6 +76,7 @@ def _plan_join(query: JoinQuery, counted: bool) -> PhysicalPlan:
     emit = tuple((stream, layouts[stream].column(name)) for stream, name in emitted)
     inputs = tuple(layout.finish(query.options.clock_by) for layout in layouts)
     _check_parts(query, inputs)
+    ordering_of(query.options, len(query.streams))
     windows, graph = _windows(query)
     rows = max(one.rows for one in inputs)
     operator = WindowJoin(windows, tuple(equalities), tuple(conditions), columns, emit, rows, counted, graph)
@@ -153,6 +155,8 @@ def _plan_aggregate(query: AggregateQuery, identities: bool) -> PhysicalPlan:
         raise UsageError("option shape is for joins alone")
     if query.options.join is not None:
         raise UsageError("option join is for joins alone")
+    if query.options.ordering is not None or query.options.alpha is not None:
+        raise UsageError("options ordering and alpha are for joins alone")
     layout = InputLayout(query.stream, 0)
     keys = tuple(layout.value(key.expr, "group key") for key in query.keys)
     specs = []

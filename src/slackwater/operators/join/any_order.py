@@ -62,7 +62,8 @@ class Reach(NamedTuple):
 
 def reach_of(streams: int) -> Reach:
     """Room for a search over so many streams."""
-    return Reach(*np.zeros((2, streams + 1), np.int64), np.zeros(1, np.int64))
+    newest, limit = np.zeros((2, streams + 1), np.int64)
+    return Reach(newest, limit, np.zeros(1, np.int64))
 
 
 @inner

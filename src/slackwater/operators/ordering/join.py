@@ -25,7 +25,7 @@ from slackwater.operators.join.enumerate import NO_ROOM, OVERFLOW
 from slackwater.operators.join.operator import JoinOperator, WindowJoin
 from slackwater.operators.join.search import Arriving, probes_of, search_space
 from slackwater.operators.join.store import WindowStore
-from slackwater.operators.ordering.enter import AHEAD, N, Lines, join_events, lines
+from slackwater.operators.ordering.enter import AHEAD, Lines, N, join_events, lines
 from slackwater.operators.ordering.hold import HoldBuffer, Made
 from slackwater.operators.output import Output
 

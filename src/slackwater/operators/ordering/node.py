@@ -44,4 +44,3 @@ class OrderedNode(Node):
         super().restore(entries)
         if self.synchronizer.ahead:
             self.join.put_ahead(*self.synchronizer.entered())
-
