@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from slackwater.model.batch import Batch, Words
 from slackwater.model.measured import MeasuredQuality
+from slackwater.model.ordering import OrderingSeen
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,10 @@ class Observation:
     """How often each stream fell silent for longer than the idle timeout."""
     quality: MeasuredQuality | None = None
     """How good the answers were, where a target was stated and can be measured."""
+    ordering: OrderingSeen | None = None
+    """How results are brought into order, where that is not always done in one way."""
+    waited: float | None = None
+    """How long tuples waited for their turn on average, by arrival times, where these are known."""
 
 
 class Kernel(Protocol):

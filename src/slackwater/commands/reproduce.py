@@ -25,6 +25,8 @@ NAMES = {
     "least_error": "least error", "largest_error": "largest error", "adaptation_ms": "ms each",
     "adaptation_ms_p50": "median ms", "adaptation_ms_p99": "p99 ms", "adaptation_share": "share of run",
     "service_us": "µs a tuple", "comparisons": "comparisons a tuple", "results": "results",
+    "response_s": "response s", "response_fast_s": "of the fast stream", "analysis_s": "analysis s",
+    "held_results_max": "most results held", "improvement": "improvement", "memory": "kept on average",
 }  # fmt: skip
 
 

@@ -123,6 +123,10 @@ class Release:
         n = end_silent_epoch(now, self._policy(), self._clock, self._held, out)
         return self._run(out, n)
 
+    def nothing(self) -> Run:
+        """A run without tuples, which says where time stands."""
+        return self._run(st.room(0, self.spec.rows), 0)
+
     def _policy(self) -> st.Policy:
         spec, controller = self.spec, self.controller
         self._clock.scalars[st.SLACK] = controller.slack

@@ -89,7 +89,7 @@ class Synchronizer(Release):
             # Also where nothing has moved: what lies at the frontier is held until somebody says that the epoch ends.
             tells |= came.stream < 0
         moved = np.flatnonzero(tells)
-        return Synchronized(self._run(out, n, came.last.ending), place, _promised(came, moved, reached))
+        return Synchronized(self._run(out, n, came.last.ending), place, promised(came, moved, reached))
 
     def held_of(self, streams: Words) -> int:
         """Tuples of these inputs that are held."""
@@ -114,7 +114,7 @@ def merged(first: Inflow, second: Inflow) -> Inflow:
     return both.take(np.argsort(both.place, kind="stable"))
 
 
-def _promised(came: Inflow, moved: Words, reached: Words) -> Inflow:
+def promised(came: Inflow, moved: Words, reached: Words) -> Inflow:
     """The frontier as promises, at these places."""
     nothing = np.zeros(len(moved), np.int64)
     return Inflow(

@@ -6,6 +6,9 @@ from slackwater.experiments import (
     aggregate_baselines,
     aggregate_targets,
     changes,
+    in_order,
+    in_order_analysis,
+    in_order_live,
     join_baselines,
     join_targets,
     overhead,
@@ -39,6 +42,11 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     window_joins.CHANGING_RATE,
     window_graph_joins.APPROACHES,
     window_graph_joins.PATH,
+    in_order_analysis.BY_COST,
+    in_order_analysis.BY_RATE,
+    in_order.BY_COST,
+    in_order.BY_RATE,
+    in_order_live.IN_REAL_TIME,
 )
 
 

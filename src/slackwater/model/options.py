@@ -47,3 +47,8 @@ class Options:
     windows: str | None = None
     """Of `join`, how it goes about windows that differ from pair to pair: 'lca' (the default), by the largest window of
     each stream's pairs; 'gca', by the largest of all; 'pairwise', along a path."""
+    ordering: str | None = None
+    """When tuples of a join are joined: 'sync', in their turn; 'filter', as they leave their slack, so that results
+    wait in their place; None, 'adaptive': as the load asks for."""
+    alpha: float | None = None
+    """From which load on 'adaptive' joins tuples before their turn, in [0, 1); None: 0.3."""

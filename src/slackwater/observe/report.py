@@ -155,6 +155,8 @@ class Report:
             "slack_ms": self.slack.as_ms(),
             "latency_ms": self.latency.as_ms(),
             "wall_latency_ms": self.latency.wall_as_ms(),
+            "response_ms": self._response(),
+            "ordering": None if seen.ordering is None else seen.ordering.as_json(),
             "seconds": round(self.seconds, 6),
             "throughput_tps": round(self.tuples / self.seconds, 1) if self.seconds > 0 else None,
             "compute_ms_per_tuple": round(1000 * self.seconds / self.tuples, 6) if self.tuples else None,
@@ -167,3 +169,11 @@ class Report:
             "idle_timeouts": idle,
             "interrupted": self.interrupted,
         }
+
+    def _response(self) -> dict[str, float | None] | None:
+        """What a tuple takes from its arrival until it is done: its waiting, and its part of the work."""
+        waited = _ms(self.observation.waited)
+        if waited is None or not self.tuples:
+            return None
+        work = round(1000 * self.seconds / self.tuples, 6)
+        return {"waiting": waited, "work": work, "avg": round(waited + work, 3)}

@@ -108,6 +108,10 @@ class Node:
         return merged(results, synchronized.progress)
 
     @property
+    def inputs(self) -> tuple[int, ...]:
+        return tuple(self._inputs.tolist())
+
+    @property
     def held(self) -> int:
         """Raw tuples that wait here."""
         return self.synchronizer.held_of(np.flatnonzero(self._inputs != BELOW))

@@ -14,6 +14,7 @@ import numpy as np
 
 from slackwater.disorder.admission import Admission
 from slackwater.disorder.controllers import Bookkeeper, Measuring, SlackController
+from slackwater.disorder.early import Events
 from slackwater.disorder.quality.annotated import AnnotatedProfiler
 from slackwater.disorder.quality.error_windows import WindowWatcher
 from slackwater.disorder.quality.published_recall import Profiled
@@ -38,7 +39,10 @@ from slackwater.operators.join.accounts import JoinLedger
 from slackwater.operators.join.operator import JoinOperator
 from slackwater.operators.join.tree_operator import TreeOperator
 from slackwater.operators.kept_arrays import KeptArrays
+from slackwater.operators.ordering.operator import OrderedOperator
+from slackwater.operators.ordering.tree import OrderedTree
 from slackwater.operators.output import Output
+from slackwater.operators.responding import Responding
 
 STATE_VERSION = 4
 MOST_STRETCHES = 4096
@@ -91,6 +95,7 @@ class Pipeline:
     ) -> None:
         self._spec, self._operator = spec, operator
         self._graph = operator if isinstance(operator, GraphOperator) else None
+        self._ordering = operator if isinstance(operator, OrderedOperator | OrderedTree) else None
         discipline = ReleaseSpec(
             spec.streams,
             spec.rows,
@@ -106,7 +111,7 @@ class Pipeline:
             self._graph.stand_behind(discipline)
         self._ordered = epochs.each_tuple or spec.needs_order
         self._ledger: JoinLedger | None = None
-        if isinstance(controller, Bookkeeper) and isinstance(operator, JoinOperator | TreeOperator):
+        if isinstance(controller, Bookkeeper) and isinstance(operator, JoinOperator | TreeOperator | OrderedOperator):
             span = controller.memory + 2 * controller.retention + 2 * max(operator.spec.windows)
             width = max(controller.interval, span // MOST_STRETCHES)
             stretches = 1 << (span // width + 64).bit_length()
@@ -122,9 +127,12 @@ class Pipeline:
             self._measuring = controller
         self._admission = Admission(spec.streams, max_ahead)
         self.release = Release(discipline, controller)
+        if isinstance(operator, OrderedOperator):
+            operator.follow(self.release)
         self._learned, self._booked = KeptArrays("controller"), KeptArrays("ledger")
         self._waiting: list[Batch] = []
         self._heard = False
+        self._responding = Responding()
         self._ahead: list[Batch] = []
         self._counts = {"tuples": 0, "in_time": 0, "late": 0, "filtered": 0, "ahead": 0, "results": 0}
 
@@ -141,23 +149,38 @@ class Pipeline:
         if len(admitted.ahead):
             self._ahead.append(admitted.ahead)
             self._counts["ahead"] += len(admitted.ahead)
-        self._counts["filtered"] += int(len(admitted.batch) - np.count_nonzero(admitted.batch.passes))
+        passes = admitted.batch.passes
+        self._counts["filtered"] += int(len(admitted.batch) - np.count_nonzero(passes))
+        if admitted.batch.heard is not None:
+            self._responding.arrived(admitted.batch.heard[passes])
+        if self._ordering is not None:
+            self._ordering.strategy.heard(admitted.batch)
+            if self._ordering.decide():
+                yield from self._process(self.release.nothing())
         for run in self.release.let_out(admitted.batch, end):
             yield from self._process(run)
+
+    def spent(self, seconds: float) -> None:
+        """Whoever hosts this kernel has measured what its work took since the last time."""
+        if self._ordering is not None:
+            self._ordering.strategy.load.spent(seconds)
 
     def beat(self, now: int) -> Iterator[Emission]:
         """End an epoch in which nothing arrived: at this moment streams may have been silent for too long."""
         yield from self._process(self.release.beat(now))
 
     def _process(self, run: Run) -> Iterator[Emission]:
-        if self._graph is None:
+        behind = self._graph or self._ordering
+        if behind is None:
             yield from self._make(run, run)
         else:
-            for top, fates in self._graph.climb(run):
+            for top, fates in behind.climb(run):
                 yield from self._make(top, fates)
 
     def _make(self, run: Run, fates: Run) -> Iterator[Emission]:
         """Have the operator process a run; `fates` has the raw tuples whose fate is known now, which may be others."""
+        if self._heard:
+            self._responding.left(fates.moment)
         is_late = fates.late
         n_late = int(np.count_nonzero(is_late))
         self._counts["late"] += n_late
@@ -187,7 +210,10 @@ class Pipeline:
         if self._measuring is not None:
             self._measuring.hear_of(fates)
         if self._profiler is not None and made is not None:
-            self._profiler.note(run, made[:-1], fates)
+            if isinstance(run, Events):
+                self._profiler.note(fates, made[run.turn], fates)
+            else:
+                self._profiler.note(run, made[:-1], fates)
 
     def take_ahead(self) -> list[Batch]:
         """The tuples rejected since the last call."""
@@ -197,6 +223,7 @@ class Pipeline:
     def changes(self) -> Iterable[Change]:
         yield changed("kernel", "version", encode_json({"version": STATE_VERSION}))
         yield changed("kernel", "counts", encode_json(self._counts))
+        yield changed("kernel", "responding", encode_json(self._responding.as_json()))
         yield from self._admission.changes()
         yield from self.release.changes()
         yield from self._learned.changes(self.release.controller.as_arrays())
@@ -216,6 +243,8 @@ class Pipeline:
                 version = decode_json(entry.value)["version"]
                 if version != STATE_VERSION:
                     raise ValueError(f"this state has format {version}, and this version reads format {STATE_VERSION}")
+            elif entry.key == "responding" and entry.value is not None:
+                self._responding.restore(decode_json(entry.value))
             elif entry.value is not None:
                 self._counts = decode_json(entry.value)
         self._admission.restore(parts["admission"])
@@ -227,20 +256,23 @@ class Pipeline:
         self._operator.restore(parts["operator"])
 
     def observe(self) -> Observation:
+        behind = self._graph or self._ordering
         return Observation(
             clocks=self.release.clocks,
             slack=self.release.slack,
-            frontier=self.release.frontier if self._graph is None else self._graph.frontier,
-            held=self.release.held + self._held_behind() + self._admission.aside + sum(map(len, self._waiting)),
+            frontier=self.release.frontier if behind is None else behind.frontier,
+            held=self.release.held
+            + (0 if behind is None else behind.held)
+            + self._admission.aside
+            + sum(map(len, self._waiting)),
             retained=self._operator.retained,
             epochs=self.release.epochs,
             idle=self.release.idle_timeouts,
             quality=self._measured(),
+            ordering=None if self._ordering is None else self._ordering.seen(),
+            waited=self._responding.average,
             **self._counts,
         )
-
-    def _held_behind(self) -> int:
-        return 0 if self._graph is None else self._graph.held
 
     def _measured(self) -> MeasuredQuality | None:
         if self._ledger is not None:

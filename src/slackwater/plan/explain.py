@@ -27,6 +27,7 @@ from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.join.wjoin.spec import WJoin
 from slackwater.operators.union import StreamUnion
 from slackwater.plan.choice import choice_of
+from slackwater.plan.explain_ordering import explain_ordering
 from slackwater.plan.explain_windows import explain_windows
 from slackwater.plan.explain_wjoin import explain_wjoin
 from slackwater.plan.physical import InputPlan, PhysicalPlan
@@ -63,6 +64,9 @@ def explain(plan: PhysicalPlan, quality_stated: bool = True) -> str:
     head = _operator(plan) if graph is None else _fed(plan, graph, len(graph.nodes) - 1)
     waiting = Line(f"waiting: WITH {plan.quality}" + ("" if quality_stated else " (the default)"))
     waiting.under += [Line(text) for text in _waiting(plan)]
+    order = explain_ordering(plan) if plan.joins and graph is None else None
+    if order is not None:
+        head.under.insert(0, Line(order[0], [Line(text) for text in order[1]]))
     head.under = [waiting, *head.under]
     if graph is None:
         head.under += [_input(one) for one in plan.inputs]

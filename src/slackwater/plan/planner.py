@@ -24,11 +24,14 @@ from slackwater.operators.join.wjoin.approaches import LCA
 from slackwater.operators.join.wjoin.spec import OFFERED, by_algorithm
 from slackwater.plan.chain import plan_chain
 from slackwater.plan.layout import InputLayout
+from slackwater.plan.ordering import ordering_of
 from slackwater.plan.physical import IDENTITY, InputPlan, OutputColumn, PhysicalPlan
 from slackwater.windows.graph import WindowGraph
 
 MULTIWAY, BINARY = "multiway", "binary"
 SHAPES = (MULTIWAY, BINARY)
+OF_ONE_JOIN = ("shape", "join", "windows", "ordering", "alpha")
+"""Options that say how the streams of one join are joined."""
 
 
 def plan(query: BoundQuery, *, counted: bool = False, identities: bool = False) -> PhysicalPlan:
@@ -53,8 +56,7 @@ def _plan_chain(query: BoundQuery, counted: bool, identities: bool) -> PhysicalP
     """A query of several operators. Its results have no members that could be told apart."""
     if counted:
         raise UsageError("--count counts the results of one join; around this query write SELECT COUNT(*)")
-    if query.options.shape != MULTIWAY or query.options.join is not None:
-        raise UsageError("options shape and join are for one join of streams, not for a query of several operators")
+    _check_unset(query.options, "one join of streams, not for a query of several operators")
     physical = plan_chain(
         query, lambda one: _plan_join(one, False) if isinstance(one, JoinQuery) else _plan_aggregate(one, identities)
     )
@@ -86,6 +88,7 @@ def _plan_join(query: JoinQuery, counted: bool) -> PhysicalPlan:
     emitted = tuple(dict.fromkeys(pair for item in selected for pair in sorted(columns_of(item.expr))))
     emit = tuple((stream, layouts[stream].column(name)) for stream, name in emitted)
     inputs = tuple(layout.finish(query.options.clock_by) for layout in layouts)
+    ordering_of(query.options, len(query.streams))
     windows, graph = _windows(query)
     rows = max(one.rows for one in inputs)
     operator = WindowJoin(windows, tuple(equalities), tuple(conditions), columns, emit, rows, counted, graph)
@@ -136,6 +139,13 @@ def _shaped(join: WindowJoin, shape: str) -> WindowJoin | JoinTree:
     return left_deep(join)
 
 
+def _check_unset(options: Options, wanted: str) -> None:
+    """Refuse what is said about the joining of streams where none are joined, or by more than one operator."""
+    for name in OF_ONE_JOIN:
+        if getattr(options, name) != getattr(Options(), name):
+            raise UsageError(f"option {name} is for {wanted}")
+
+
 def _check_parts(query: BoundQuery, inputs: tuple[InputPlan, ...]) -> None:
     column = query.options.clock_by
     if column is not None and all(one.part_row == NO_PART for one in inputs):
@@ -162,10 +172,7 @@ def _join_output(query: JoinQuery, item: SelectItem, emitted: tuple[tuple[int, s
 
 
 def _plan_aggregate(query: AggregateQuery, identities: bool) -> PhysicalPlan:
-    if query.options.shape != MULTIWAY:
-        raise UsageError("option shape is for joins alone")
-    if query.options.join is not None or query.options.windows is not None:
-        raise UsageError("options join and windows are for joins alone")
+    _check_unset(query.options, "joins alone")
     layout = InputLayout(query.stream, 0)
     keys = tuple(layout.value(key.expr, "group key") for key in query.keys)
     specs = []

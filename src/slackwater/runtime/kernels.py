@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from slackwater.disorder.chosen import controller_for
+from slackwater.model.ordering import SYNC
 from slackwater.operators.aggregate import WindowAggregate
-from slackwater.operators.pipeline import Epochs, Pipeline
+from slackwater.operators.graph import OperatorGraph
+from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.tree import JoinTree
+from slackwater.operators.ordering.join import OrderedJoin
+from slackwater.operators.ordering.operator import OrderedOperator
+from slackwater.operators.ordering.tree import OrderedTree
+from slackwater.operators.pipeline import Epochs, Operator, Pipeline
 from slackwater.operators.union import StreamUnion
+from slackwater.plan.ordering import ordering_of
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.sources.codebook import Codebook
 
@@ -16,8 +24,23 @@ def kernel_for(plan: PhysicalPlan, epochs: Epochs, codebook: Codebook, max_ahead
     `max_ahead` replaces the plan's where the runtime judges poisoned clocks itself.
     """
     spec = plan.operator
-    operator = spec.build() if isinstance(spec, WindowAggregate | StreamUnion) else spec.build(codebook.code)
+    if isinstance(spec, WindowAggregate | StreamUnion):
+        operator: Operator = spec.build()
+    elif isinstance(spec, OperatorGraph):
+        operator = spec.build(codebook.code)
+    else:
+        operator = _joining(plan, spec, epochs, codebook)
     options = plan.options
     controller = controller_for(plan.quality, options, plan.windows)
     ahead = options.max_ahead if max_ahead is None else max_ahead
     return Pipeline(spec, operator, controller, epochs, ahead, options.idle_timeout, plan.part_rows)
+
+
+def _joining(plan: PhysicalPlan, spec: WindowJoin | JoinTree, epochs: Epochs, codebook: Codebook) -> Operator:
+    """The operator of a join; in tuple release with its strategy for order."""
+    ordering = ordering_of(plan.options, spec.streams)
+    if ordering.strategy == SYNC or not epochs.each_tuple:
+        return spec.build(codebook.code)
+    if isinstance(spec, JoinTree):
+        return OrderedTree(spec.whole, spec.nodes, codebook.code, ordering)
+    return OrderedOperator(OrderedJoin(spec, codebook.code), ordering)

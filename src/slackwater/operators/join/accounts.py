@@ -19,8 +19,9 @@ from slackwater.model.batch import TS, Floats, Words
 from slackwater.model.measured import RESULTS, MeasuredQuality
 from slackwater.model.quality import Recall
 from slackwater.model.time import AFTER_ALL, BEFORE_ALL
+from slackwater.operators.join.any_order import reach_of
 from slackwater.operators.join.crowding import Crowding
-from slackwater.operators.join.ledger import NEVER, OVERFLOW, Periods, Reach, note_made, settle
+from slackwater.operators.join.ledger import NEVER, OVERFLOW, Periods, note_made, settle
 from slackwater.operators.join.meter import RecallMeter
 from slackwater.operators.join.probing import ProbePlan
 from slackwater.operators.join.search import Arriving, probes_of, search_space
@@ -56,7 +57,7 @@ class JoinLedger:
         """Whether results that are made count as lost before, or after, so that they must be taken off again."""
         self._probes = probes_of(plan, windows, most, counted=True)
         self._store = WindowStore(len(windows), rows, plan.indexes)
-        self._reach = Reach(*np.zeros((2, len(windows) + 1), np.int64))
+        self._reach = reach_of(len(windows))
         self._periods = Periods(np.full(stretches, NEVER, np.int64), np.zeros(stretches), np.zeros(stretches), width)
         self._frontier = BEFORE_ALL
         self._unknown = np.zeros(len(windows), np.int64)

@@ -18,34 +18,9 @@ from typing import NamedTuple
 from slackwater.compiled import in_place, inner
 from slackwater.expressions.compile import refine_listed_at
 from slackwater.model.batch import TS, Floats, Words
-from slackwater.model.schema import NULL_WORD
-from slackwater.operators.join.probing import (
-    ANY_KEY,
-    CHECK_BEGIN,
-    CHECK_END,
-    COND_BEGIN,
-    COND_END,
-    FROM_ROW,
-    FROM_STREAM,
-    INDEX,
-    SCAN,
-    STREAM,
-)
-from slackwater.operators.join.reaching import Refine
-from slackwater.operators.join.search import Arriving, Probes, Search, period
-from slackwater.operators.join.store import (
-    BEGIN,
-    END,
-    LINK,
-    NEWEST,
-    OLDER,
-    UNUSED,
-    Windows,
-    between_times,
-    find_bucket,
-    insert,
-    place,
-)
+from slackwater.operators.join.any_order import Reach, combinations
+from slackwater.operators.join.search import Arriving, Probes, Search
+from slackwater.operators.join.store import Windows, insert, place
 
 FINE, OVERFLOW = 0, -1
 NEVER = -(2**62)
@@ -60,13 +35,6 @@ class Periods(NamedTuple):
     made: Floats
     lost: Floats
     width: int
-
-
-class Reach(NamedTuple):
-    """The time bounds of a search, per depth: the newest member bound so far, and what no member may exceed."""
-
-    newest: Words
-    limit: Words
 
 
 @in_place
@@ -85,7 +53,7 @@ def settle(
             continue
         search.slots[s] = place(w, s, new.words, i)
         if price_all or ts < new.cutoff[i]:
-            price[i] = lost_with(refine_listed, plan, w, s, ts, search, reach, periods)
+            price[i] = combinations(note, periods, refine_listed, plan, w, s, ts, search, reach)
             if price[i] < 0:
                 return unknown, OVERFLOW
         insert(w, s)
@@ -93,146 +61,7 @@ def settle(
 
 
 @inner
-def lost_with(
-    refine_listed: Refine, plan: Probes, w: Windows, root: int, ts: int, search: Search, reach: Reach, periods: Periods
-) -> float:
-    """The combinations of one late tuple, depth first over the streams that are not leaves."""
-    others = len(w.regions) - 1
-    depths = plan.leaves[root]
-    reach.newest[0], reach.limit[0] = ts, ts + plan.sizes[root]
-    if depths == 0:
-        return leaves_of(plan, w, root, 0, others, search, reach, periods)
-    total, d = 0.0, 0
-    search.found[0], search.at[0] = between(refine_listed, plan, w, root, 0, search, reach), 0
-    while d >= 0:
-        if search.found[d] < 0:
-            return -1.0
-        if search.at[d] == search.found[d]:
-            d -= 1
-            continue
-        stream = plan.steps[root, d, STREAM]
-        slot = search.candidates[d, search.at[d]]
-        search.slots[stream] = slot
-        search.at[d] += 1
-        reach.newest[d + 1] = max(reach.newest[d], w.words[TS, slot])
-        reach.limit[d + 1] = min(reach.limit[d], w.words[TS, slot] + plan.sizes[stream])
-        if d == depths - 1:
-            total += leaves_of(plan, w, root, depths, others, search, reach, periods)
-        else:
-            d += 1
-            search.found[d], search.at[d] = between(refine_listed, plan, w, root, d, search, reach), 0
-    return total
-
-
-@inner
-def between(refine_listed: Refine, plan: Probes, w: Windows, root: int, d: int, search: Search, reach: Reach) -> int:
-    """The tuples that step d may bind, near enough to all that are bound, into candidates[d]; or OVERFLOW."""
-    step = plan.steps[root, d]
-    j, x = step[STREAM], step[INDEX]
-    found = search.candidates[d]
-    oldest, newest = reach.newest[d] - plan.sizes[j], reach.limit[d]
-    if plan.paired:
-        oldest, newest = period(plan, w, root, d, search.slots)
-    if x == SCAN:
-        n = 0
-        for slot in range(w.regions[j, BEGIN], w.regions[j, END]):
-            if oldest <= w.words[TS, slot] <= newest:
-                found[n] = slot
-                n += 1
-    else:
-        n = chained(w, x, w.words[step[FROM_ROW], search.slots[step[FROM_STREAM]]], oldest, newest, found)
-    for c in range(step[CHECK_BEGIN], step[CHECK_END]):
-        kept = 0
-        wanted = w.words[plan.checks[c, 2], search.slots[plan.checks[c, 1]]]
-        for k in range(n):
-            if w.words[plan.checks[c, 0], found[k]] == wanted and wanted != NULL_WORD:
-                found[kept] = found[k]
-                kept += 1
-        n = kept
-    for c in range(step[COND_BEGIN], step[COND_END]):
-        if n > 0:
-            n = refine_listed(plan.conditions[c], j, w.words, w.floats, search.slots, found, n, found)
-    return n
-
-
-@inner
-def chained(w: Windows, x: int, key: int, oldest: int, newest: int, found: Words) -> int:
-    """The tuples of index x under a key within these event times, newest first."""
-    if key == NULL_WORD:
-        return 0
-    b = find_bucket(w, x, key)
-    if w.buckets[x, b, NEWEST] == UNUSED:
-        return 0
-    return between_times(w, w.indexes[x, LINK] + OLDER, w.buckets[x, b, NEWEST], oldest, newest, found)
-
-
-@inner
-def leaves_of(
-    plan: Probes, w: Windows, root: int, begin: int, end: int, search: Search, reach: Reach, periods: Periods
-) -> float:
-    """How many ways there are to bind the leaves, each noted under the event time of its newest member.
-
-    Leaves know nothing of each other but time, and of that only one window per stream. Ways in which none is newer than
-    what is bound are a product; any other way has a newest leaf, and for every choice of that one the older leaves are
-    a product again.
-    """
-    newest = reach.newest[begin]
-    older = 1.0
-    for d in range(begin, end):
-        step = plan.steps[root, d]
-        key = 0
-        if step[FROM_ROW] != ANY_KEY:
-            key = w.words[step[FROM_ROW], search.slots[step[FROM_STREAM]]]
-        oldest = newest - plan.sizes[step[STREAM]]
-        found = search.candidates[d]
-        search.found[d] = chained(w, step[INDEX], key, oldest, reach.limit[begin], found)
-        if search.found[d] == 0:
-            return 0.0
-        k = 0
-        while k < search.found[d] and w.words[TS, found[k]] > newest:
-            k += 1
-        older *= search.found[d] - k
-    if older > 0:
-        note(periods, newest, older)
-    total = older
-    for d in range(begin, end):
-        for k in range(search.found[d]):
-            ts = w.words[TS, search.candidates[d, k]]
-            if ts <= newest:
-                break
-            ways = 1.0
-            for other in range(begin, end):
-                if other != d and ways > 0:
-                    span = ts - plan.sizes[plan.steps[root, other, STREAM]]
-                    # Of leaves with one event time, that of the last step counts as the newest.
-                    ways *= within(w, search.candidates[other], search.found[other], span, ts if other < d else ts - 1)
-            if ways > 0:
-                note(periods, ts, ways)
-                total += ways
-    return total
-
-
-@inner
-def within(w: Windows, found: Words, n: int, oldest: int, newest: int) -> int:
-    """How many of these tuples, which stand newest first, lie between two event times."""
-    return first_at_most(w, found, n, oldest - 1) - first_at_most(w, found, n, newest)
-
-
-@inner
-def first_at_most(w: Windows, found: Words, n: int, ts: int) -> int:
-    """The place of the first tuple that is not newer."""
-    lo, hi = 0, n
-    while lo < hi:
-        middle = (lo + hi) >> 1
-        if w.words[TS, found[middle]] > ts:
-            lo = middle + 1
-        else:
-            hi = middle
-    return lo
-
-
-@inner
-def note(periods: Periods, ts: int, ways: float) -> None:
+def note(periods: Periods, search: Search, ts: int, ways: float) -> None:
     """Write lost results down; a stretch so old that another has taken its place is not known any more."""
     at = turn_to(periods, ts)
     if at >= 0:

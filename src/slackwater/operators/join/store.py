@@ -261,6 +261,14 @@ class WindowStore:
         self.make_room(arriving, horizons)
         append(self.windows, stream, words)
 
+    def take_all(self) -> list[Words]:
+        """The tuples of every stream, which are here no longer."""
+        taken = [self.words[:, begin:end].copy() for begin, end in self.regions[:, [BEGIN, END]]]
+        self.regions[:, BEGIN] = self.regions[:, END] = self.regions[:, BASE]
+        self.buckets[:, :, NEWEST] = UNUSED
+        self.indexes[:, USED] = 0
+        return taken
+
     @property
     def held(self) -> int:
         return int((self.regions[:, END] - self.regions[:, BEGIN]).sum())

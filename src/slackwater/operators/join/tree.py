@@ -24,7 +24,7 @@ from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_
 from slackwater.model.batch import FIRST_COLUMN, TS
 from slackwater.model.schema import Kind
 from slackwater.operators.join.between_times import TIME, at_most
-from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.operator import JoinOperator, WindowJoin
 from slackwater.operators.join.probing import Equality, classes_of
 from slackwater.operators.join.tree_operator import TreeOperator
 
@@ -75,7 +75,7 @@ class JoinTree:
         return self.whole.counted
 
     def build(self, encode_text: Callable[[str], int] = lambda text: 0) -> TreeOperator:
-        return TreeOperator(self.whole, self.nodes, encode_text)
+        return TreeOperator(self.whole, (JoinOperator(node, encode_text) for node in self.nodes), encode_text)
 
 
 def left_deep(whole: WindowJoin) -> JoinTree:

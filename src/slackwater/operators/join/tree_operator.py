@@ -17,9 +17,9 @@ from slackwater.operators.node import BELOW
 class TreeOperator(GraphOperator):
     """The mutable half of `JoinTree`."""
 
-    def __init__(self, whole: WindowJoin, joins: Iterable[WindowJoin], encode_text: Callable[[str], int]) -> None:
+    def __init__(self, whole: WindowJoin, joins: Iterable[JoinOperator], encode_text: Callable[[str], int]) -> None:
         self.spec, self._encode_text = whole, encode_text
-        self._operators = [JoinOperator(join, encode_text) for join in joins]
+        self._operators = list(joins)
         super().__init__(Vertex(operator, _inputs(n)) for n, operator in enumerate(self._operators))
 
     def keep_books(self, retention: int, width: int, stretches: int, target: Recall) -> JoinLedger:

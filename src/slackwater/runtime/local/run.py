@@ -75,6 +75,7 @@ class LocalRun(RecordedRun):
             self.interrupted = True
 
     def _advance(self, begun: float, end: bool) -> Iterator[Emission]:
+        before = self._seconds
         for emission in self._kernel.advance(end):
             if len(emission.late.ts):
                 late = emission.late
@@ -89,6 +90,7 @@ class LocalRun(RecordedRun):
         for batch in self._kernel.take_ahead():
             self.fates.were_rejected(batch.stream, batch.words[ROW], AHEAD)
         self._seconds += self.clock() - begun
+        self._kernel.spent(self._seconds - before)
 
     def observe(self) -> Observation:
         return self._kernel.observe()

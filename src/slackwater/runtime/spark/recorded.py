@@ -202,6 +202,8 @@ class SparkRun(RecordedRun):
             epochs=max((one["epochs"] for one in told), default=0),
             idle=tuple(told[0]["idle"]) if told else (0,) * inputs,
             quality=together([MeasuredQuality.of_counts(one["quality"]["counts"]) for one in told if one["quality"]]),
+            ordering=None,
+            waited=None,
             **counted,
         )
 

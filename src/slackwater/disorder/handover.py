@@ -1,0 +1,44 @@
+"""Handing the synchronizer of a release over to one that stands by itself, and taking it back.
+
+A release that synchronizes its streams itself is faster than two stages; where a strategy wants to see tuples as they
+leave their slack, the synchronizer must stand apart.
+
+Invariant: what is held is held in exactly one place, before and after; T-sync and the frontier go along. Tuple release
+alone: there heaps 0 to m-1 are slack buffers, and m to 2m-1 the synchronizer's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from slackwater.disorder import state as st
+from slackwater.disorder.release import Release
+from slackwater.disorder.synchronizer import Synchronizer
+from slackwater.model.time import BEFORE_ALL
+
+ALONG = [st.T_SYNC, st.FRONTIER, st.SEQUENCE, st.LARGEST, st.NOW]
+
+
+def part(release: Release, synchronizer: Synchronizer) -> None:
+    """From now on the release keeps its streams apart, and the synchronizer goes on where it stood."""
+    held = release._held_columns()
+    behind = held["heap"] >= release.spec.streams
+    synchronizer._hold_again({name: column[behind] for name, column in held.items()})
+    release._hold_again({name: column[~behind] for name, column in held.items()})
+    synchronizer._clock.scalars[ALONG] = release._clock.scalars[ALONG]
+    synchronizer._clock.promised[:] = BEFORE_ALL
+    release.spec = replace(release.spec, apart=True)
+
+
+def unite(release: Release, synchronizer: Synchronizer) -> None:
+    """From now on the release synchronizes its streams itself."""
+    held, waiting = release._held_columns(), synchronizer._held_columns()
+    release._hold_again({name: np.concatenate([held[name], waiting[name]]) for name in held})
+    synchronizer._hold_again({name: column[:0] for name, column in waiting.items()})
+    along = np.maximum(synchronizer._clock.scalars[ALONG], release._clock.scalars[ALONG])
+    release._clock.scalars[ALONG] = along
+    # Only an idle stream has promised anything, and the release knows for itself which ones are idle.
+    release._clock.promised[:] = BEFORE_ALL
+    release.spec = replace(release.spec, apart=False)

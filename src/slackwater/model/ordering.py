@@ -1,0 +1,47 @@
+"""How results of a join are brought into order: what a query may ask for, and what a kernel tells of it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+SYNC, FILTER, ADAPTIVE = "sync", "filter", "adaptive"
+STRATEGIES = (SYNC, FILTER, ADAPTIVE)
+DEFAULT_ALPHA = 0.3
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """What is asked for: a strategy, and for the adaptive one the load from which on work is overlapped with waiting.
+
+    >>> Ordering().strategy
+    'adaptive'
+    """
+
+    strategy: str = ADAPTIVE
+    alpha: float = DEFAULT_ALPHA
+
+
+@dataclass(frozen=True)
+class OrderingSeen:
+    """What is in force."""
+
+    asked: str
+    strategy: str
+    """SYNC or FILTER."""
+    switches: int
+    held_results: int
+    """Results that are made, and wait for their turn."""
+    most_held_results: int
+    load: float | None
+    """The share of time that goes into tuples which have to wait; None where arrival times are not known."""
+    rates: tuple[float, ...]
+    """Arrivals a second, stream by stream."""
+    seconds_per_tuple: float | None
+
+    def as_json(self) -> dict[str, Any]:
+        """For the report."""
+        told = asdict(self)
+        for name, digits in (("load", 4), ("seconds_per_tuple", 9)):
+            told[name] = None if told[name] is None else round(told[name], digits)
+        return told | {"rates": [round(rate, 3) for rate in self.rates]}

@@ -1,0 +1,134 @@
+"""A join with a strategy for order, as a pipeline drives it: a release that synchronizes, or a node behind one.
+
+In its plain state it is the window join behind a release that brings the streams into order (Sync-Filter). When tuples
+are to be joined before their turn (Filter-Order) the synchronizer is taken out of the release and stands in a node of
+its own; it goes back when no tuple is ahead of its turn and no result is held. So waiting for order costs what it ever
+did, and a query that never needs anything else never pays for it.
+
+Invariant: a switch loses nothing, doubles nothing and changes no order; the results are those of Sync-Filter whatever
+is in force when.
+
+References: 000 §6, steps A to L.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from slackwater.disorder.handover import part, unite
+from slackwater.disorder.release import Release, ReleaseSpec
+from slackwater.disorder.run import Run
+from slackwater.kernel import Change, changed, decode_json, encode_json
+from slackwater.model.ordering import Ordering, OrderingSeen
+from slackwater.model.quality import Recall
+from slackwater.operators.join.accounts import JoinLedger
+from slackwater.operators.ordering.join import OrderedJoin
+from slackwater.operators.ordering.node import OrderedNode
+from slackwater.operators.ordering.strategy import Strategy
+from slackwater.operators.output import Output
+
+PIECE = 2048
+"""Events that are processed together: enough that the way costs little, few enough that results do not pile up."""
+
+
+class OrderedOperator:
+    """An `OrderedJoin` of all streams and what decides when its tuples are joined.
+
+    `always_apart`: the node stands by itself also while tuples wait for their turn, as where its work is to be counted.
+    """
+
+    def __init__(self, join: OrderedJoin, ordering: Ordering, always_apart: bool = False) -> None:
+        self.join, self.spec, self._always_apart = join, join.spec, always_apart
+        self.strategy = Strategy(ordering, join.spec.streams)
+        self._node: OrderedNode | None = None
+        self._release: Release | None = None
+
+    def keep_books(self, retention: int, width: int, stretches: int, target: Recall) -> JoinLedger:
+        """The books of the join: late tuples are late in their turn, however early others were joined."""
+        return self.join.keep_books(retention, width, stretches, target)
+
+    def follow(self, release: Release) -> None:
+        """Follow this release, which synchronizes its streams itself until it is told otherwise."""
+        raw: ReleaseSpec = replace(release.spec, apart=True)
+        self._node = OrderedNode(self.join, tuple(range(self.spec.streams)), self.spec.rows, raw)
+        self._release = release
+        self._change_over()
+
+    @property
+    def apart(self) -> bool:
+        """Whether the synchronizer stands by itself."""
+        return self._behind.spec.apart
+
+    @property
+    def _behind(self) -> Release:
+        assert self._release is not None, "an ordered join stands behind a release"
+        return self._release
+
+    @property
+    def node(self) -> OrderedNode:
+        assert self._node is not None, "an ordered join stands behind a release"
+        return self._node
+
+    def decide(self) -> bool:
+        """Between two stretches of arrivals: choose, and change over; whether tuples that wait are to be joined now."""
+        self.strategy.choose()
+        joins_now = self.strategy.filters and not self.node.early
+        self._change_over()
+        return joins_now and self.apart
+
+    def _change_over(self) -> None:
+        # An epoch lets out all that is to be joined at once, sorted: there is no waiting to overlap with.
+        if self._behind.spec.discipline == "epoch":
+            return
+        self.node.early = self.strategy.filters
+        if not self.apart and (self.node.early or self._always_apart):
+            part(self._behind, self.node.synchronizer)
+        elif self.apart and not self.node.early and not self._always_apart and self.node.settled:
+            self.join.go_in_order()
+            unite(self._behind, self.node.synchronizer)
+
+    def climb(self, run: Run) -> Iterator[tuple[Run, Run]]:
+        """Pieces of a run as they are to be processed, and for each the tuples whose fate is known with it."""
+        if not self.apart:
+            yield run, run
+            return
+        size = max(1, len(run)) if run.ended else PIECE
+        for begin in range(0, max(1, len(run)), size):
+            events = self.node.let_in(run, begin, min(begin + size, len(run)), []).run
+            events = replace(events, largest=run.largest, now=run.now)
+            yield events, self.node.raw_part(events)
+
+    def process(self, run: Run, ordered: bool) -> Iterator[Output]:
+        yield from self.join.process(run, ordered)
+
+    @property
+    def frontier(self) -> int:
+        return self.node.synchronizer.frontier if self.apart else self._behind.frontier
+
+    @property
+    def held(self) -> int:
+        """Tuples in the synchronizer, where it stands by itself."""
+        return self.node.held if self.apart else 0
+
+    @property
+    def retained(self) -> int:
+        return self.join.retained
+
+    def seen(self) -> OrderingSeen:
+        """What is in force."""
+        return self.strategy.seen(self.join.hold.held, self.join.hold.most)
+
+    def changes(self) -> list[Change]:
+        told = self.strategy.as_json() | {"apart": self.apart, "early": self.node.early}
+        return [changed("strategy", "state", encode_json(told)), *self.node.changes()]
+
+    def restore(self, entries: list[Change]) -> None:
+        """Take over persisted state, of the release in front as far as its streams are apart or not."""
+        for entry in entries:
+            if entry.cell == "strategy" and entry.value is not None:
+                told = decode_json(entry.value)
+                self.strategy.restore(told)
+                self.node.early = told["early"]
+                self._behind.spec = replace(self._behind.spec, apart=told["apart"])
+        self.node.restore([entry for entry in entries if entry.cell != "strategy"])

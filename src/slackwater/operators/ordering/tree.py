@@ -1,0 +1,71 @@
+"""A tree of binary joins whose nodes take tuples before their turn: one strategy for all nodes.
+
+Every node holds its own results back, so the node above is given them in order, as ever. What was spent is measured for
+the whole tree, so the load decides for the whole of it.
+
+Invariant: as of `OrderedOperator`, node by node.
+
+References: 000 §7.2.3 (a pipeline of binary joins).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from slackwater.disorder.release import ReleaseSpec
+from slackwater.kernel import Change, changed, decode_json, encode_json
+from slackwater.model.ordering import Ordering, OrderingSeen
+from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.tree_operator import TreeOperator
+from slackwater.operators.ordering.join import OrderedJoin
+from slackwater.operators.ordering.node import OrderedNode
+from slackwater.operators.ordering.strategy import Strategy
+
+
+class OrderedTree(TreeOperator):
+    """A `TreeOperator` with a strategy for order. Tuple release alone."""
+
+    def __init__(
+        self, whole: WindowJoin, joins: Iterable[WindowJoin], encode_text: Callable[[str], int], ordering: Ordering
+    ) -> None:
+        self._joins = [OrderedJoin(join, encode_text) for join in joins]
+        super().__init__(whole, self._joins, encode_text)
+        self._ordered: list[OrderedNode] = []
+        self.strategy = Strategy(ordering, whole.streams)
+
+    def stand_behind(self, raw: ReleaseSpec) -> None:
+        """Give every node its synchronizer, to follow the release of the raw streams."""
+        super().stand_behind(raw)
+        if raw.discipline == "tuple":
+            self._ordered = [
+                OrderedNode(join, node.inputs, max(raw.rows, join.spec.rows), raw)
+                for join, node in zip(self._joins, self._nodes, strict=True)
+            ]
+            self._nodes = [*self._ordered]
+
+    def decide(self) -> bool:
+        """Choose, and have all nodes follow; whether tuples that wait are to be joined now."""
+        self.strategy.choose()
+        joins_now = self.strategy.filters and any(not node.early for node in self._ordered)
+        for node in self._ordered:
+            node.early = self.strategy.filters
+        return joins_now
+
+    def seen(self) -> OrderingSeen:
+        """What is in force; results are held at all nodes."""
+        holds = [join.hold for join in self._joins]
+        return self.strategy.seen(sum(hold.held for hold in holds), sum(hold.most for hold in holds))
+
+    def changes(self) -> list[Change]:
+        early = [node.early for node in self._ordered]
+        entry = changed("strategy", "state", encode_json(self.strategy.as_json() | {"early": early}))
+        return [entry, *super().changes()]
+
+    def restore(self, entries: list[Change]) -> None:
+        for entry in entries:
+            if entry.cell == "strategy" and entry.value is not None:
+                told = decode_json(entry.value)
+                self.strategy.restore(told)
+                for node, early in zip(self._ordered, told["early"], strict=True):
+                    node.early = early
+        super().restore([entry for entry in entries if entry.cell != "strategy"])

@@ -1,0 +1,33 @@
+"""Which strategy for order a query asks for, and whether it can have it."""
+
+from __future__ import annotations
+
+from slackwater.model.errors import UsageError
+from slackwater.model.options import Options
+from slackwater.model.ordering import ADAPTIVE, DEFAULT_ALPHA, FILTER, STRATEGIES, SYNC, Ordering
+
+
+def ordering_of(options: Options, streams: int) -> Ordering:
+    """What the options of a join of so many streams ask for; refused where that does not apply.
+
+    >>> ordering_of(Options(), 2)
+    Ordering(strategy='adaptive', alpha=0.3)
+    >>> ordering_of(Options(join="hash"), 2).strategy, ordering_of(Options(), 1).strategy
+    ('sync', 'sync')
+    """
+    asked = options.ordering or ADAPTIVE
+    if asked not in STRATEGIES:
+        raise UsageError(f"option ordering = '{options.ordering}': there is {', '.join(STRATEGIES)}")
+    if options.alpha is not None and not 0 <= options.alpha < 1:
+        raise UsageError(f"option alpha = {options.alpha:g}: it is a share of time, at least 0 and below 1")
+    if options.alpha is not None and asked != ADAPTIVE:
+        raise UsageError(f"option alpha is for ordering = '{ADAPTIVE}', which decides by it; leave it out")
+    alpha = DEFAULT_ALPHA if options.alpha is None else options.alpha
+    refused = None
+    if streams < 2:
+        refused = "is for joins of two streams or more"
+    elif options.join is not None:
+        refused = f"is not for join = '{options.join}', which takes tuples in their turn; leave one of them out"
+    if refused is not None and options.ordering in (FILTER, ADAPTIVE):
+        raise UsageError(f"option ordering = '{options.ordering}' {refused}")
+    return Ordering(asked if refused is None else SYNC, alpha)
