@@ -116,6 +116,19 @@ def test_late_tuples_stand_in_their_place_on_a_path(algorithm, approach, both_wa
     assert sum(output.results for output in counted.process(run_of(released), True)) == len(found)
 
 
+@each_algorithm
+@pytest.mark.parametrize("approach", [LCA, GCA])
+def test_streams_may_have_windows_of_their_own(algorithm, approach):
+    plain = replace(equi_join(3, 0), windows=(4, 9, 6))
+    spec = by_algorithm(plain, algorithm, approach, buckets=4, clean_every=7)
+    batch = seeded_trace(4, 3, (Kind.INT,), 150, largest_delay=12, longest_step=1, keys=2)
+    released = oracle_tuple_release(batch, 3, SlackRule(3))
+    found, comparisons, slow = processed(spec, [(released, BEFORE_ALL)])
+    assert Counter(found) == Counter(result for result, _ in oracle_join_processing(plain, released))
+    assert len(found) > 50
+    assert comparisons == slow.comparisons
+
+
 def test_what_keeps_a_path_both_ways_is_given_once():
     """Seen everywhere at once, an object has gone there and back."""
     at_once = tuples((0, 5, 7), (1, 5, 7), (2, 5, 7))
