@@ -2,7 +2,6 @@
 
 from collections import Counter
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -18,14 +17,21 @@ from slackwater.operators.join.wjoin.approaches import APPROACHES, GCA, LCA, PAI
 from slackwater.operators.join.wjoin.spec import ALGORITHMS, by_algorithm
 from slackwater.testing.oracle_release import SlackRule, oracle_tuple_release
 from slackwater.testing.oracles import oracle_join, oracle_join_processing
-from slackwater.testing.traces import cuttings, seeded_trace, traces
+from slackwater.testing.traces import seeded_trace
 from slackwater.windows.graph import WindowGraph
 
 from .test_window_graph import graphs
-from .test_wjoin import each_algorithm, equi_join, processed, results, run_of, tuples
+from .test_wjoin import (
+    assert_as_in_the_pseudo_code,
+    each_algorithm,
+    equi_join,
+    processed,
+    results,
+    run_of,
+    tuples,
+)
 
 ASKS_AT_EVERY_STEP = [algorithm for algorithm in ALGORITHMS if algorithm != "merge"]
-MOST = {2: 60, 3: 40, 4: 30}
 each_asking_algorithm = pytest.mark.parametrize("algorithm", ASKS_AT_EVERY_STEP)
 
 
@@ -64,17 +70,7 @@ def wjoins(draw, algorithm):
 @given(data=st.data())
 def test_results_and_comparisons_are_those_of_the_pseudo_code_with_any_windows(algorithm, data):
     spec = data.draw(wjoins(algorithm))
-    batch = data.draw(traces(spec.streams, (Kind.INT,), most=MOST.get(spec.streams, 22)))
-    released = oracle_tuple_release(batch, spec.streams, SlackRule(data.draw(st.sampled_from([0, 4, 12]))))
-    runs = []
-    for begin, end in pairwise([0, *data.draw(cuttings(len(released)))]):
-        met = max([BEFORE_ALL, *(step.met for step in released[begin:end])])
-        runs.append((released[begin:end], met))
-    found, comparisons, slow = processed(spec, runs)
-    assert Counter(found) == Counter(result for result, _ in oracle_join_processing(spec, released))
-    assert Counter(found) == Counter(slow.results)
-    assert comparisons == slow.comparisons
-    assert [ts for ts, _ in found] == sorted(ts for ts, _ in found)
+    assert_as_in_the_pseudo_code(spec, data, most={2: 60, 3: 40, 4: 30}.get(spec.streams, 22))
 
 
 @each_asking_algorithm
@@ -114,6 +110,19 @@ def test_late_tuples_stand_in_their_place_on_a_path(algorithm, approach, both_wa
     assert comparisons == slow.comparisons
     counted = replace(spec, counted=True, emit=()).build()
     assert sum(output.results for output in counted.process(run_of(released), True)) == len(found)
+
+
+@each_algorithm
+@pytest.mark.parametrize("approach", [LCA, GCA])
+def test_streams_may_have_windows_of_their_own(algorithm, approach):
+    plain = replace(equi_join(3, 0), windows=(4, 9, 6))
+    spec = by_algorithm(plain, algorithm, approach, buckets=4, clean_every=7)
+    batch = seeded_trace(4, 3, (Kind.INT,), 150, largest_delay=12, longest_step=1, keys=2)
+    released = oracle_tuple_release(batch, 3, SlackRule(3))
+    found, comparisons, slow = processed(spec, [(released, BEFORE_ALL)])
+    assert Counter(found) == Counter(result for result, _ in oracle_join_processing(plain, released))
+    assert len(found) > 50
+    assert comparisons == slow.comparisons
 
 
 def test_what_keeps_a_path_both_ways_is_given_once():
