@@ -122,6 +122,7 @@ window join of 3 streams: a, b, c (multiway: one operator for all)
 ├─ waiting: WITH NO WAIT
 │  ├─ no slack (No-K-slack); the slowest stream is still waited for
 │  └─ a tuple more than 10 min ahead of its stream waits for three that confirm it
+├─ order: adaptive (the default): in turn, and from a load of 0.3 on before it
 ├─ output: aw, _ts
 ├─ joined by hash, because equalities lead to every stream
 ├─ a tuple of a probes
