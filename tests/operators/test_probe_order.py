@@ -18,8 +18,8 @@ from slackwater.model.batch import ROW, Batch
 from slackwater.operators.join import adaptive, operator
 from slackwater.operators.join.adaptive import AdaptiveProbes
 from slackwater.operators.join.operator import WindowJoin
-from slackwater.operators.join.ordering import cheapest_route, cost_of
 from slackwater.operators.join.probing import Equality, Linkage, Route
+from slackwater.operators.join.routes import cheapest_route, cost_of
 from slackwater.operators.join.selectivity import Selectivities
 from slackwater.operators.join.wjoin.spec import WJoin
 from slackwater.operators.pipeline import Epochs

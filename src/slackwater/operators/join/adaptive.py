@@ -14,8 +14,8 @@ from collections.abc import Callable
 import numpy as np
 
 from slackwater.model.batch import Floats, Words
-from slackwater.operators.join.ordering import cheapest_route, cost_of
 from slackwater.operators.join.probing import Linkage, ProbePlan, Route, plan_routes
+from slackwater.operators.join.routes import cheapest_route, cost_of
 from slackwater.operators.join.search import Probes, probes_of
 from slackwater.operators.join.selectivity import Learned, Selectivities
 from slackwater.operators.join.tally import tally_of
