@@ -7,7 +7,8 @@ they arrive. The sweep of the merge join (Mode 1) does not: it goes by event tim
 stream waits for it; so does the product's own join, behind its release.
 
 Invariant: all algorithms are given the same arrivals, make the same results as far as they have come, and are asked in
-stretches of 1000 arrivals; the time is that of the process, for the join alone, without machine code being made.
+stretches of 1000 arrivals; the time is that of the process, for the join alone, without machine code being made. What
+takes less than half a second is run up to five times, and the best one counts, whatever the algorithm.
 
 References: 002 §4.3 and §5.3.
 """
@@ -49,6 +50,7 @@ RATES: dict[str, tuple[tuple[float, ...], ...]] = {
 """Rates a second, stream by stream; several alternate every 100 tuples."""
 VALUES = 500
 STRETCH = 1000
+REPEATED, LONG_US = 5, 500_000
 KEY = FIRST_COLUMN
 
 
@@ -83,14 +85,11 @@ class WorkTrial(Trial):
     def measured(self) -> Row:
         """The row of this trial: what a tuple cost, on average over the second half, and over time."""
         stage = self.stage
-        operator = _operator(self.join)
-        spent, compared, results = [], [], 0
-        for run in _runs(stage, self.streams, self.tuples, self.way.split()[0] in BY_EVENT_TIME):
-            before, begun = _comparisons(operator), time.process_time()
-            results += sum(output.results for output in operator.process(run, True))
-            spent.append(1e6 * (time.process_time() - begun) / STRETCH)
-            compared.append((_comparisons(operator) - before) / STRETCH)
-        half = len(spent) // 2
+        runs = [self._run_once()]
+        while len(runs) < REPEATED and sum(sum(spent) for spent, *_ in runs) * STRETCH < LONG_US:
+            runs.append(self._run_once())
+        half = len(runs[0][0]) // 2
+        spent, compared, results, operator = min(runs, key=lambda run: float(np.mean(run[0][half:])))
         row: Row = {
             "workload": stage.workload, "seed": stage.seed, "minutes": stage.minutes, "window_s": stage.window_s,
             "change": stage.change, "way": self.way, "target": None, "period_s": self.period_s,
@@ -104,6 +103,17 @@ class WorkTrial(Trial):
                 "comparisons_over_time": np.round(compared, 1).tolist(),
             }
         return row
+
+    def _run_once(self) -> tuple[list[float], list[float], int, JoinOperator]:
+        """Microseconds and comparisons a tuple, stretch by stretch; how many results; and who made them."""
+        operator = _operator(self.join)
+        spent, compared, results = [], [], 0
+        for run in _runs(self.stage, self.streams, self.tuples, self.way.split()[0] in BY_EVENT_TIME):
+            before, begun = _comparisons(operator), time.process_time()
+            results += sum(output.results for output in operator.process(run, True))
+            spent.append(1e6 * (time.process_time() - begun) / STRETCH)
+            compared.append((_comparisons(operator) - before) / STRETCH)
+        return spent, compared, results, operator
 
 
 def _comparisons(operator: JoinOperator) -> int:

@@ -2,8 +2,8 @@
 
 The engine is what the planner takes unless another algorithm is asked for; what is to be chosen inside of it is how
 each stream is reached, by the conditions of the query. In which order is chosen while the join runs, by what probes
-find: rates and selectivities are not known before. The algorithms of the W-join report are never chosen: in none of
-its experiments is one of them faster by a third than the engine (`slackwater reproduce 002-fig7` to `002-fig9c`).
+find: rates and selectivities are not known before. The algorithms of the W-join report are never chosen: where they do
+best, with two streams, they are level with the engine (`slackwater reproduce 002-fig7` to `002-fig9c`).
 
 Invariant: a choice changes what a join costs, never what it answers.
 

@@ -32,7 +32,16 @@ class Way:
 
 
 def cheapest_route(linkage: Linkage, root: int, known: Selectivities) -> tuple[Route, float]:
-    """The best route, and what an arriving tuple costs on it."""
+    """The best route, and what an arriving tuple costs on it.
+
+    >>> import numpy as np
+    >>> from slackwater.operators.join.probing import Equality
+    >>> linkage = Linkage(3, (Equality(0, 2, 1, 2), Equality(1, 2, 2, 2)), (), counted=False)
+    >>> shares = np.broadcast_to([0.01, 0.05, 0.001], (3, 1, 3))
+    >>> known = Selectivities(np.full(3, 1000.0), shares, np.zeros((3, 0)), np.full((3, 3), 0.1))
+    >>> cheapest_route(linkage, 0, known)[0].streams
+    (2, 1)
+    """
     leaves = linkage.leaves(root)
     rest = [s for s in range(linkage.streams) if s != root and s not in leaves]
     urgent = _by_urgency(linkage, root, known)
