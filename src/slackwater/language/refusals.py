@@ -7,13 +7,12 @@ _OUTER = "only inner joins are offered; write JOIN ... ON, or a comma and WHERE"
 _SET = "queries cannot be combined with EXCEPT or INTERSECT; of streams only UNION ALL is offered"
 _UNION = "UNION would have to remember every row for ever to leave out the second of two; write UNION ALL"
 _OVER = "functions over a window are not offered; put the window in FROM, as in s [RANGE 1 MINUTE SLIDE 10 SECONDS]"
-_STREAM_OPERATOR = (
-    "ISTREAM, DSTREAM and RSTREAM are not offered; results always leave as a stream, in the order of time"
-)
+_DSTREAM = "DSTREAM is not offered; results leave when they come to be (ISTREAM), not when they cease to"
+_RSTREAM = "RSTREAM is not offered; a result leaves once, when it comes to be (ISTREAM), and not again at every instant"
 _LIMIT = "a stream has no end to count from, so LIMIT, OFFSET and FETCH are not offered"
 
 _CLAUSES = {
-    "HAVING": "HAVING is not offered; filter the results where they are read",
+    "HAVING": "HAVING is not offered; filter around the aggregate, as in SELECT k, n FROM (SELECT ...) t WHERE n > 1",
     "ORDER": "ORDER BY is not offered; results always leave in the order of time",
     "SORT": "SORT BY is not offered; results always leave in the order of time",
     "LIMIT": _LIMIT,
@@ -27,9 +26,8 @@ _CLAUSES = {
     "MINUS": _SET,
     "QUALIFY": "QUALIFY is not offered; filter the results where they are read",
     "EMIT": "EMIT is not offered; say how long to wait with WITH COMPLETE, NO WAIT, DELAY, RECALL or ERROR",
-    "ISTREAM": _STREAM_OPERATOR,
-    "DSTREAM": _STREAM_OPERATOR,
-    "RSTREAM": _STREAM_OPERATOR,
+    "DSTREAM": _DSTREAM,
+    "RSTREAM": _RSTREAM,
     "LEFT": _OUTER,
     "RIGHT": _OUTER,
     "FULL": _OUTER,
@@ -101,7 +99,7 @@ def clause(name: str) -> str | None:
     """Why a clause that begins with this word is refused, or None if the word begins no clause.
 
     >>> clause("HAVING")
-    'HAVING is not offered; filter the results where they are read'
+    'HAVING is not offered; filter around the aggregate, as in SELECT k, n FROM (SELECT ...) t WHERE n > 1'
     """
     return _CLAUSES.get(name)
 
@@ -121,5 +119,5 @@ def window(name: str) -> str | None:
     return _WINDOWS.get(name)
 
 
-CLAUSE_WORDS = frozenset(_CLAUSES) - {"SELECT", "EXISTS", "DISTINCT", "TOP", "ISTREAM", "DSTREAM", "RSTREAM"}
+CLAUSE_WORDS = frozenset(_CLAUSES) - {"SELECT", "EXISTS", "DISTINCT", "TOP", "DSTREAM", "RSTREAM"}
 """Words after which an expression is over, even though what they begin is refused."""

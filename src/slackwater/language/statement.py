@@ -115,8 +115,10 @@ def _begin(cursor: Cursor) -> None:
         and (is_name(second) or cursor.word(1) in ("*", "("))
         and cursor.word(1) not in ("AS", "FROM")
     )
-    if first in ("ISTREAM", "DSTREAM", "RSTREAM") and follows:
+    if first in ("DSTREAM", "RSTREAM") and follows:
         cursor.fail(refusals.clause(first) or first)
+    if first == "ISTREAM" and follows:
+        cursor.take()
 
 
 def _items(cursor: Cursor) -> tuple[ParsedItem, ...]:

@@ -1,0 +1,1 @@
+SELECT istream FROM (SELECT ISTREAM v AS istream FROM s) t
