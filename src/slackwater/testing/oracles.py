@@ -5,6 +5,7 @@ Invariant: no oracle shares code with the kernel it judges; each reads like the 
 
 from slackwater.testing.oracle_aggregate import oracle_aggregate, oracle_aggregate_processing
 from slackwater.testing.oracle_join import oracle_join, oracle_join_processing
+from slackwater.testing.oracle_ordering import oracle_filter_order
 from slackwater.testing.oracle_release import (
     Released,
     SlackRule,
@@ -23,6 +24,7 @@ __all__ = [
     "oracle_aggregate",
     "oracle_aggregate_processing",
     "oracle_epoch_release",
+    "oracle_filter_order",
     "oracle_join",
     "oracle_join_processing",
     "oracle_tree_by_epoch",
