@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.disorder.controllers import FixedSlack
+from slackwater.model.batch import Batch
 from slackwater.model.ordering import FILTER, SYNC, Ordering
+from slackwater.model.quality import Recall
+from slackwater.model.time import SECOND
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.join.wjoin.spec import WJoin
@@ -20,6 +25,7 @@ from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.testing import laws
 from slackwater.testing.drive import NO_GUARD, Outcome, clocked_results_of, feed, pipeline_of
 from slackwater.testing.examples import EXAMPLES, KINDS
+from slackwater.testing.oracles import SlackRule, oracle_filter_order
 from slackwater.testing.traces import cuttings, pieces, seeded_trace, traces
 
 BY_TUPLE = Epochs(each_tuple=True)
@@ -54,7 +60,7 @@ def ordered_by(spec, strategy=FILTER, always_apart=False):
 
 
 @each_join
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(data=st.data())
 def test_whatever_is_switched_when_the_results_are_those_of_sync_filter(example, data):
     spec = example.spec
@@ -85,8 +91,11 @@ def test_whatever_is_switched_when_the_results_are_those_of_sync_filter(example,
     assert seen.ordering.held_results == 0
 
 
-@each_join
-@settings(max_examples=6)
+FEW = ("equi-join", "three-way chain, counted", "three-way path, either way", "theta join", "four-way star, as a tree")
+
+
+@pytest.mark.parametrize("example", [one for one in JOINS if one.name in FEW], ids=lambda example: example.name)
+@settings(max_examples=8)
 @given(data=st.data())
 def test_the_laws_hold_for_tuples_joined_before_their_turn(example, data):
     spec = example.spec
@@ -99,3 +108,120 @@ def test_the_laws_hold_for_tuples_joined_before_their_turn(example, data):
     laws.every_tuple_is_accounted_for(make, batch, BY_TUPLE, cuts, FixedSlack(slack))
     turns = data.draw(st.lists(st.integers(0, 2), min_size=2, max_size=9))
     laws.taking_turns_equals_never_stopping(spec, make, batch, BY_TUPLE, cuts, turns, lambda: FixedSlack(slack))
+
+
+ROWS_OUT = [one for one in JOINS if isinstance(one.spec, WindowJoin) and not one.spec.counted and one.spec.streams < 4]
+
+
+@pytest.mark.parametrize("example", ROWS_OUT[::3], ids=lambda example: example.name)
+@settings(max_examples=8)
+@given(data=st.data())
+def test_results_leave_when_the_slow_twin_lets_them_out(example, data):
+    spec = example.spec
+    seed = data.draw(st.integers(0, 10**6))
+    batch = seeded_trace(seed, spec.streams, KINDS, 30, largest_delay=6, longest_step=1, keys=2)
+    cuts = data.draw(cuttings(len(batch)))
+    slack = data.draw(st.sampled_from([0, 2, 6]))
+    strategies = data.draw(st.lists(st.sampled_from([SYNC, FILTER]), min_size=1, max_size=9))
+    ordered, outcome = ordered_by(spec, strategies[0])(FixedSlack(slack), BY_TUPLE), Outcome()
+    in_force = []
+    for number, part in enumerate(pieces(batch, cuts)):
+        chosen = strategies[number % len(strategies)]
+        ordered._operator.strategy.switch_to(chosen)
+        feed(ordered, [part], outcome, end=False)
+        in_force += [chosen == FILTER] * len(part)
+    feed(ordered, [], outcome, end=True)
+    twin = oracle_filter_order(spec, batch, SlackRule(slack), lambda number: in_force[number])
+    assert clocked_results_of(spec, outcome.emissions) == Counter(twin)
+    assert outcome.timestamps == [ts for (ts, _), _ in twin]
+
+
+class Watching(FixedSlack):
+    """A fixed slack whose user looks into the books."""
+
+    def __init__(self, slack):
+        super().__init__(slack)
+        self.books, self.retention, self.interval, self.memory = None, 1000, 1, 100
+        self.target = Recall(0.9, 20)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_books_are_those_of_sync_filter(seed):
+    (spec,) = (one.spec for one in JOINS if one.name == "three-way chain")
+    batch = seeded_trace(seed, 3, KINDS, 120, largest_delay=6, longest_step=1, keys=2)
+    told = []
+    for make in (pipeline_of(spec), ordered_by(spec)):
+        pipeline, stored = make(Watching(1), BY_TUPLE), laws.Store()
+        for number, part in enumerate(pieces(batch, range(20, 121, 20))):
+            feed(pipeline, [part], Outcome(), end=False)
+            stored.write(pipeline)
+            if number == seed:
+                pipeline = make(Watching(1), BY_TUPLE)
+                pipeline.restore(stored.read())
+        feed(pipeline, [], Outcome(), end=True)
+        told.append(pipeline.observe().quality)
+    assert told[0] == told[1]
+    assert told[0].bad > 0
+
+
+def heard(batch, moments):
+    return Batch(batch.stream, batch.words, batch.passes, np.asarray(moments))
+
+
+def two_streams():
+    return next(one.spec for one in JOINS if one.name == "equi-join")
+
+
+def test_adaptive_begins_with_sync_follows_the_load_and_is_plain_again():
+    spec, seconds = two_streams(), 200
+    pipeline = Pipeline(spec, OrderedOperator(OrderedJoin(spec), Ordering()), FixedSlack(0), BY_TUPLE, NO_GUARD)
+    apart, strategies = [], []
+    for second in range(seconds):
+        # Work for 80 % of the time in the middle of the run, next to none before and after.
+        busy = 0.8 if 40 <= second < 100 else 0.01
+        arrivals = Batch.of([(second % 2, second, 1, 1, 0)], spec.rows)
+        pipeline.absorb(heard(arrivals, [second * SECOND]))
+        list(pipeline.advance())
+        pipeline.spent(busy)
+        apart.append(pipeline._operator.apart)
+        strategies.append(pipeline.observe().ordering.strategy)
+    assert strategies[39] == SYNC
+    assert strategies[99] == FILTER
+    assert strategies[-1] == SYNC
+    assert apart == [strategy == FILTER for strategy in strategies] or not apart[-1]
+    seen = pipeline.observe().ordering
+    assert seen.switches == 2, "it does not flap"
+    assert seen.rates == pytest.approx((0.5, 0.5), abs=0.05)
+    assert seen.load < 0.05
+
+
+def test_without_arrival_times_adaptive_stays_with_sync():
+    spec = two_streams()
+    pipeline = Pipeline(spec, OrderedOperator(OrderedJoin(spec), Ordering()), FixedSlack(0), BY_TUPLE, NO_GUARD)
+    for ts in range(100):
+        pipeline.absorb(Batch.of([(ts % 2, ts * SECOND, 1, 1, 0)], spec.rows))
+        list(pipeline.advance())
+        pipeline.spent(10.0)
+    seen = pipeline.observe().ordering
+    assert (seen.strategy, seen.load, seen.switches) == (SYNC, None, 0)
+
+
+def test_a_tuple_that_waits_is_joined_as_soon_as_the_strategy_says_so():
+    spec = two_streams()
+    pipeline = ordered_by(spec, SYNC)(FixedSlack(0), BY_TUPLE)
+    pipeline.absorb(Batch.of([(0, 5, 1, 1, 0), (1, 7, 1, 1, 0), (1, 8, 1, 1, 0)], spec.rows))
+    list(pipeline.advance())
+    assert pipeline.observe().ordering.held_results == 0
+    pipeline._operator.strategy.switch_to(FILTER)
+    list(pipeline.advance())
+    assert pipeline.observe().ordering.held_results == 2
+
+
+def test_waiting_is_told_where_arrival_times_are_known():
+    spec = two_streams()
+    pipeline = ordered_by(spec, SYNC)(FixedSlack(0), BY_TUPLE)
+    batch = Batch.of([(0, 5, 1, 1, 0), (1, 7, 1, 1, 0), (0, 8, 1, 1, 0)], spec.rows)
+    pipeline.absorb(heard(batch, [100, 130, 170]))
+    list(pipeline.advance())
+    # The first one waits for 30 and the second for 40; the third has waited for nothing yet.
+    assert pipeline.observe().waited == pytest.approx(70 / 3)

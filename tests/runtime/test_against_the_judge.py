@@ -58,6 +58,8 @@ ROW = st.tuples(
         *((name, "") for name in QUERIES),
         *((name, "OPTIONS (shape = 'binary')") for name in TREES),
         *(("three in one window", f"OPTIONS (join = '{join}')") for join in ("hash", "nested_loop", "merge")),
+        *((name, "OPTIONS (ordering = 'filter')") for name in ("two by key", "a path either way")),
+        ("four in a chain", "OPTIONS (shape = 'binary', ordering = 'filter')"),
     ],
 )
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])

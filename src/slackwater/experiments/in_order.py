@@ -36,7 +36,7 @@ from slackwater.workloads import exponential_stream
 WINDOW, FAST, MINUTES = 60, 10.0, 20.0
 COSTS = (1.0, 10.0, 50.0, 100.0, 250.0, 500.0, 600.0, 700.0, 1000.0)
 """Microseconds a comparison."""
-RATES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+RATES = (0.01, 0.05, 0.2, 0.5, 1.0)
 """Tuples a second of the slow stream."""
 COST, RATE = "c (µs)", "λ1 (1/s)"
 WAYS = (SYNC, FILTER, ADAPTIVE)

@@ -44,7 +44,7 @@ from slackwater.operators.ordering.tree import OrderedTree
 from slackwater.operators.output import Output
 from slackwater.operators.responding import Responding
 
-STATE_VERSION = 4
+STATE_VERSION = 5
 MOST_STRETCHES = 4096
 """The books of a join tell no more stretches of time apart."""
 

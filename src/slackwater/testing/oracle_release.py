@@ -72,17 +72,22 @@ def tuples_of(batch: Batch) -> list[Tuple]:
     ]
 
 
-def oracle_tuple_release(batch: Batch, streams: int, rule: SlackRule) -> list[Released]:
+def oracle_tuple_release(
+    batch: Batch, streams: int, rule: SlackRule, stages: TupleStages | None = None
+) -> list[Released]:
     """K-slack per stream, then the synchronizer of Alg. 1, then T-join of Alg. 2; everything is let out at the end.
+
+    `stages` are given by who wants to do more than note what is let out.
 
     >>> arrivals = Batch.of([(0, t) for t in (1, 4, 3, 5, 7, 8, 6, 9)])
     >>> [r.tuple.ts for r in oracle_tuple_release(arrivals, 1, SlackRule(1))]
     [1, 3, 4, 5, 7, 6, 8, 9]
     """
-    stages = _TupleStages(streams)
+    stages = TupleStages(streams) if stages is None else stages
     slack_buffers: list[list[tuple[int, int, Tuple]]] = [[] for _ in range(streams)]
     clocks = [NEVER] * streams
     for number, e in enumerate(tuples_of(batch)):
+        stages.hear(number)
         updated = e.ts > clocks[e.stream]
         clocks[e.stream] = max(clocks[e.stream], e.ts)
         stages.clock = max(clocks)
@@ -99,11 +104,16 @@ def oracle_tuple_release(batch: Batch, streams: int, rule: SlackRule) -> list[Re
     return stages.out
 
 
-class _TupleStages:
+class TupleStages:
+    """The synchronizer and T-join."""
+
     def __init__(self, streams: int) -> None:
         self.t_sync = self.t_join = self.clock = NEVER
         self.sync_buf: list[list[Tuple]] = [[] for _ in range(streams)]
         self.out: list[Released] = []
+
+    def hear(self, number: int) -> None:
+        """Arrival `number` is about to come."""
 
     def synchronize(self, e: Tuple, ending: bool = False) -> None:
         """Alg. 1, lines 4-10. While the input is ending, all streams are first brought here, and nothing is let out."""

@@ -7,6 +7,7 @@ from slackwater.testing.oracle_aggregate import oracle_aggregate, oracle_aggrega
 from slackwater.testing.oracle_graph import oracle_graph_by_epoch, oracle_graph_by_tuple
 from slackwater.testing.oracle_join import oracle_join, oracle_join_processing
 from slackwater.testing.oracle_levels import oracle_graph
+from slackwater.testing.oracle_ordering import oracle_filter_order
 from slackwater.testing.oracle_release import (
     Released,
     SlackRule,
@@ -25,6 +26,7 @@ __all__ = [
     "oracle_aggregate",
     "oracle_aggregate_processing",
     "oracle_epoch_release",
+    "oracle_filter_order",
     "oracle_graph",
     "oracle_graph_by_epoch",
     "oracle_graph_by_tuple",

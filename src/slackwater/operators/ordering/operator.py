@@ -109,7 +109,7 @@ class OrderedOperator:
     @property
     def held(self) -> int:
         """Tuples in the synchronizer, where it stands by itself."""
-        return self.node.held if self.apart else 0
+        return self.node.synchronizer.held if self.apart else 0
 
     @property
     def retained(self) -> int:
