@@ -6,6 +6,7 @@ Invariant: the bound grows with slack, skew, windows and epoch only, never with 
 - join: tuples at or after `frontier - window` when an epoch begins, and those of the epoch. Room is doubled when it
   is used up and expired tuples are dropped only then, so up to four times as many may stand in a window, and never
   fewer than the room it began with;
+- a window that counts n tuples: n, the tuples at or after the frontier when an epoch begins, and room as above;
 - tree of joins: the same for every node, where what a node reads from below is at most all combinations of tuples near
   enough to each other;
 - aggregate: tuples after `frontier - range - slide` (a partial each at most, and a value each where values are kept).
@@ -19,6 +20,7 @@ from bisect import bisect_left, bisect_right, insort
 from slackwater.model.batch import Batch
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.row_windows import RowJoin
 from slackwater.operators.join.tree import JoinTree
 
 FIRST_ROOM = 256
@@ -43,8 +45,10 @@ class Bound:
             slide = spec.slide or spec.range
             holistic = any(aggregate.holistic for aggregate in spec.aggregates)
             return (2 if holistic else 1) * self._since(0, frontier_before - spec.range - slide)
+        last = spec.last if isinstance(spec, RowJoin) else (0,) * spec.streams
         for stream, window in enumerate(spec.windows):
-            self._peak[stream] = max(self._peak[stream], self._since(stream, frontier_before - window))
+            kept = frontier_before if last[stream] else frontier_before - window
+            self._peak[stream] = max(self._peak[stream], last[stream] + self._since(stream, kept))
         raw = sum(max(FIRST_ROOM, ROOM * peak) for peak in self._peak)
         if not isinstance(spec, JoinTree):
             return raw

@@ -7,15 +7,16 @@ equal timestamps have no order among them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from slackwater.disorder.controllers import SlackController
 from slackwater.kernel import Emission, Observation
 from slackwater.model.batch import Batch
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.row_windows import RowJoin
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.pipeline import Epochs, OperatorSpec, Pipeline
 from slackwater.testing.oracle_aggregate import (
@@ -27,6 +28,7 @@ from slackwater.testing.oracle_aggregate import (
 )
 from slackwater.testing.oracle_join import Result, oracle_join, oracle_join_processing
 from slackwater.testing.oracle_release import Released
+from slackwater.testing.oracle_row_join import oracle_row_join
 from slackwater.testing.oracle_tree import TreeOutcome
 from slackwater.testing.words import decode, same_value
 
@@ -131,6 +133,17 @@ def truth(spec: OperatorSpec, batch: Batch) -> Results:
     raise TypeError(f"there is no oracle for {type(spec).__name__}; write one in slackwater.testing")
 
 
+def bounds_of_truth(spec: OperatorSpec, batch: Batch, late: Collection[int] = ()) -> tuple[Results, Results]:
+    """What must be among the results, and what may be, where the order of equal timestamps leaves a choice.
+
+    `late` names the tuples that came late; windows that count tuples are true without them.
+    """
+    if not isinstance(spec, RowJoin):
+        return truth(spec, batch), truth(spec, batch)
+    certain, possible = oracle_row_join(spec, batch, late)
+    return _counted(spec, certain), _counted(spec, possible)
+
+
 def expected(spec: OperatorSpec, released: Iterable[Released]) -> Results:
     """What the slow oracle makes of a release sequence, late tuples included."""
     if isinstance(spec, WindowAggregate):
@@ -154,6 +167,16 @@ def assert_same(found: Results, wanted: Results) -> None:
     differing = [key for key in sorted({*found, *wanted}) if not _agrees(found.get(key), wanted.get(key))]
     shown = "\n".join(f"  {key}: {found.get(key)} instead of {wanted.get(key)}" for key in differing[:5])
     assert not differing, f"{len(differing)} of {len(wanted)} results differ:\n{shown}"
+
+
+def assert_between(found: Results, least: Results, most: Results) -> None:
+    """Fail unless all that is certain was found, and nothing that is not possible."""
+    if least == most or not isinstance(found, Counter):
+        assert_same(found, most)
+        return
+    lacking, invented = cast("Counter[Any]", least) - found, found - cast("Counter[Any]", most)
+    assert not lacking, f"{lacking.total()} results are missing, such as {next(iter(lacking))}"
+    assert not invented, f"{invented.total()} results were invented, such as {next(iter(invented))}"
 
 
 def _agrees(a: Any, b: Any) -> bool:

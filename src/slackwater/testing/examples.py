@@ -22,6 +22,7 @@ from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.algebra import AggregateSpec
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
+from slackwater.operators.join.row_windows import BY_TIME, by_rows
 from slackwater.operators.join.tree import left_deep
 from slackwater.operators.join.wjoin.spec import ALGORITHMS, by_algorithm
 from slackwater.operators.pipeline import OperatorSpec
@@ -131,6 +132,7 @@ def _joins() -> Iterator[Example]:
         if spec.streams > 1 and name in IN_TREES:
             yield Example(f"{name}, as a tree", left_deep(spec))
     yield from _by_algorithms(joins["equi-join"], joins["three-way, one class"], _join((4, 4), conditions=(near,)))
+    yield from _counting(joins)
     for name in ("three-way chain", "four-way star"):
         yield Example(f"{name}, as a tree, counted", left_deep(replace(joins[name], counted=True, emit=())))
 
@@ -144,6 +146,21 @@ def _by_algorithms(two: WindowJoin, three: WindowJoin, theta: WindowJoin) -> Ite
     yield Example("equi-join, by merge, counted", by_algorithm(counted, "merge"))
     for algorithm in ("nested_loop", "merge"):
         yield Example(f"theta join, by {algorithm}", by_algorithm(theta, algorithm))
+
+
+def _counting(joins: dict[str, WindowJoin]) -> Iterator[Example]:
+    """Joins in which some windows hold the last tuples of their stream."""
+    last = {
+        "equi-join": (3, 5),
+        "equi-join, own window per stream": (2, BY_TIME),
+        "theta join": (BY_TIME, 4),
+        "three-way, one class": (2, BY_TIME, 3),
+        "three-way, one linked and one not": (3, 1, 2),
+    }
+    for name, counts in last.items():
+        spec = by_rows(joins[name], counts)
+        yield Example(f"{name}, by rows", spec)
+        yield Example(f"{name}, by rows, counted", replace(spec, counted=True, emit=()))
 
 
 EXAMPLES: tuple[Example, ...] = (
