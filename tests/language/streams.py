@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from slackwater.expressions.tree import Call, Column, Expr
 from slackwater.language.bind import Bound, bind
-from slackwater.language.bound import JoinQuery, StreamRef
+from slackwater.language.bound import JoinQuery, RowWindow, StreamRef
 from slackwater.model.options import Options
 from slackwater.model.schema import Field, Kind, Schema
 from slackwater.model.time import format_duration
@@ -88,6 +88,9 @@ def _bounds(query: JoinQuery) -> list[str]:
 def _stream(position: int, stream: StreamRef) -> list[str]:
     window = "" if stream.range is None else f" range {format_duration(stream.range)}"
     slide = "" if stream.slide is None else f" slide {format_duration(stream.slide)}"
+    if isinstance(stream.window, RowWindow):
+        window = f" rows {stream.window.rows}"
+        slide = "" if stream.window.slide is None else f" slide {stream.window.slide}"
     return [f"stream {position} {stream.alias} from {stream.source}{window}{slide}"] + [
         f"  filter {_expr(condition)}" for condition in stream.filters
     ]

@@ -17,6 +17,8 @@ from slackwater.judge.aggregate import judge_aggregate
 from slackwater.judge.counted import judge_counted_join
 from slackwater.judge.inputs import JudgedInput, load, workbench
 from slackwater.judge.join import judge_join
+from slackwater.judge.row_join import judge_counted_row_join, judge_row_join
+from slackwater.judge.row_truth import counts_rows
 from slackwater.judge.sql import Renderer
 from slackwater.judge.verdict import Verdict
 from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery
@@ -54,6 +56,8 @@ def judge(
         if isinstance(query, AggregateQuery):
             return judge_aggregate(connection, query, render, produced)
         judge_rows = judge_counted_join if counted else judge_join
+        if counts_rows(query):
+            judge_rows = judge_counted_row_join if counted else judge_row_join
         return judge_rows(connection, query, render, produced, span=_span(inputs), period=period, interval=interval)
 
 

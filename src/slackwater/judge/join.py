@@ -47,7 +47,7 @@ def judge_join(
     connection.execute(
         f"CREATE TABLE truth AS SELECT {members}, {time} AS time, {_explained(query)} AS explained FROM ({rows})"
     )
-    results, out_of_order = _store_right_rows(connection, query, render, produced)
+    results, out_of_order = store_right_rows(connection, query, render, produced)
     connection.execute(
         f"CREATE TABLE judged AS SELECT time, explained, hit IS NOT NULL AS hit FROM truth"
         f" LEFT JOIN (SELECT DISTINCT {members}, time, true AS hit FROM produced) USING ({members}, time)"
@@ -76,7 +76,7 @@ def _explained(query: JoinQuery) -> str:
     return f"({' OR '.join(reached)})"
 
 
-def _store_right_rows(
+def store_right_rows(
     connection: Any, query: JoinQuery, render: Renderer, produced: Iterable[pa.Table] | pa.Table
 ) -> tuple[int, int]:
     """Fill table `produced` with the rows whose values agree with their members; give back how many rows there were

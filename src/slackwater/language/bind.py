@@ -12,6 +12,7 @@ from slackwater.expressions.tree import Call, Expr, Literal, streams_of
 from slackwater.language.bound import BoundQuery, JoinQuery, StreamRef
 from slackwater.language.grouping import bind_aggregation, is_aggregation
 from slackwater.language.names import Scope, did_you_mean, matching
+from slackwater.language.row_windows import check_row_windows, with_window
 from slackwater.language.scalars import Scalars
 from slackwater.language.selection import bind_outputs
 from slackwater.language.statement import ParsedQuery, ParsedStream, parse, sources_of
@@ -63,6 +64,7 @@ def _bind(parsed: ParsedQuery, schemas: Mapping[str, Schema]) -> BoundQuery:
         raise QueryError("aggregates above joins are not offered yet; aggregate one stream", parsed.text, *second)
     bounds = bind_bounds(parsed, streams)
     _check_windows(parsed, aggregation)
+    check_row_windows(parsed, aggregation)
     quality = _quality(parsed, aggregation)
     scope = Scope(parsed.text, streams)
     filters, conditions = _split(_conjuncts(parsed, scope), len(streams))
@@ -85,16 +87,7 @@ def _streams(parsed: ParsedQuery, schemas: Mapping[str, Schema]) -> tuple[Stream
             raise QueryError(message, parsed.text, *stream.alias_place)
         taken.add(stream.alias)
         source = _source(stream, schemas, parsed.text)
-        window = stream.window
-        bound.append(
-            StreamRef(
-                stream.alias,
-                source,
-                schemas[source],
-                None if window is None else window.range,
-                None if window is None else window.slide,
-            )
-        )
+        bound.append(with_window(StreamRef(stream.alias, source, schemas[source], None), stream.window))
     return tuple(bound)
 
 
@@ -126,6 +119,8 @@ def _check_windows(parsed: ParsedQuery, aggregation: bool) -> None:
             raise QueryError("the window of an aggregate must be longer than nothing", parsed.text, *window.place)
         if window.slide is not None and not 0 < window.slide <= window.range:
             message = "SLIDE must be longer than nothing and no longer than RANGE, or tuples would fall between windows"
+            if window.in_rows:
+                message = "SLIDE must be at most ROWS, or tuples would fall between windows"
             raise QueryError(message, parsed.text, *window.slide_place)
 
 

@@ -15,6 +15,15 @@ from slackwater.model.schema import Kind, Schema
 
 
 @dataclass(frozen=True)
+class RowWindow:
+    """A window that counts tuples: the last `rows` of its stream; in aggregates, moved by `slide` of them."""
+
+    rows: int
+    slide: int | None = None
+    """None means tumbling."""
+
+
+@dataclass(frozen=True)
 class StreamRef:
     """One entry of FROM. `source` names the stream it reads; a self-join reads one source under two aliases."""
 
@@ -27,6 +36,8 @@ class StreamRef:
     """Step of an aggregate window; None (RANGE without SLIDE) means tumbling."""
     filters: tuple[Expr, ...] = ()
     """Conjuncts of WHERE that read this stream alone (`Column.stream` is this entry's position)."""
+    window: RowWindow | None = None
+    """A window that is not one of time; `range` and `slide` are None then."""
 
 
 @dataclass(frozen=True)

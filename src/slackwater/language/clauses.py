@@ -20,17 +20,20 @@ from slackwater.model.quality import Complete, Delay, NoWait, Quality, Recall, R
 from slackwater.model.time import parse_duration
 
 DEFAULT_CONFIDENCE = 0.95
+MOST_ROWS = 100_000_000
+"""A window that counts is kept in memory; nobody means more tuples than these."""
 _TARGETS = "COMPLETE, NO WAIT, DELAY 2 SECONDS, RECALL 0.99 OVER 1 MINUTE or ERROR 1% CONFIDENCE 95%"
 
 
 @dataclass(frozen=True)
 class Window:
-    """`[RANGE range SLIDE slide]` and where its parts stand."""
+    """`[RANGE range SLIDE slide]` and where its parts stand; `in_rows`, `[ROWS range SLIDE slide]`, in tuples."""
 
     range: int
     slide: int | None
     place: tuple[int, int]
     slide_place: tuple[int, int]
+    in_rows: bool = False
 
 
 def read_window(cursor: Cursor) -> Window | None:
@@ -45,21 +48,36 @@ def read_window(cursor: Cursor) -> Window | None:
     refusal = refusals.window(cursor.word())
     if refusal is not None:
         cursor.fail(refusal)
-    cursor.accept("RANGE")
-    size = read_duration(cursor, "the size of the window")
+    in_rows = cursor.accept("ROWS")
+    if not in_rows:
+        cursor.accept("RANGE")
+    read = read_rows if in_rows else read_duration
+    size = read(cursor, "the size of the window")
     slide: int | None = None
     slide_token = cursor.peek()
     if cursor.accept("SLIDE"):
-        slide = read_duration(cursor, "the slide of the window")
+        slide = read(cursor, "the slide of the window")
     slide_stop = cursor.tokens[cursor.index - 1].end + 1
     refusal = refusals.window(cursor.word())
     if refusal is not None:
         cursor.fail(refusal)
     closing = cursor.peek()
     if closing is None or not cursor.accept("]"):
-        cursor.fail("expected SLIDE and a duration, or ']', here")
+        cursor.fail(f"expected SLIDE and {'a number of tuples' if in_rows else 'a duration'}, or ']', here")
     start = slide_token.start if slide_token is not None else opening.start
-    return Window(size, slide, (opening.start, closing.end + 1), (start, slide_stop))
+    return Window(size, slide, (opening.start, closing.end + 1), (start, slide_stop), in_rows)
+
+
+def read_rows(cursor: Cursor, what: str) -> int:
+    """A number of tuples.
+
+    >>> read_rows(Cursor("100"), "the size of the window")
+    100
+    """
+    token = cursor.peek()
+    if token is None or not token.text.isdecimal() or not 0 < int(token.text) <= MOST_ROWS:
+        cursor.fail(f"expected {what}, a whole number of tuples from 1 to {MOST_ROWS:,}, here")
+    return int(cursor.take().text)
 
 
 def read_duration(cursor: Cursor, what: str) -> int:

@@ -88,7 +88,6 @@ _FUNCTIONS = {
 }
 
 _WINDOWS = {
-    "ROWS": "windows are measured in time; write RANGE and a duration, as in [RANGE 5 SECONDS]",
     "SESSION": "session windows are not offered; write RANGE and a duration, as in [RANGE 5 SECONDS]",
     "UNBOUNDED": "a window must end; write RANGE and a duration, as in [RANGE 5 SECONDS]",
     "NOW": "write [RANGE 0 SECONDS] for tuples of one and the same time",

@@ -24,7 +24,8 @@ from slackwater.operators.join.probing import (
 )
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.join.wjoin.spec import WJoin
-from slackwater.plan.explain_windows import explain_windows
+from slackwater.plan.explain_windows import explain_windows, window_of
+from slackwater.plan.one_shard import one_shard
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 
 WAYS = {
@@ -113,7 +114,7 @@ def _join(plan: PhysicalPlan, operator: WindowJoin) -> Line:
     else:
         shape = " (multiway: one operator for all)" if operator.streams > 2 else ""
         line = Line(f"window join of {operator.streams} streams: {', '.join(aliases)}{shape}")
-    line.under += [_joined(plan), *_windows(plan)]
+    line.under += [_joined(plan), *_windows(plan), *map(Line, one_shard(plan.operator))]
     if isinstance(operator, WJoin):
         line.under += [Line(WAYS[operator.algorithm]), Line(_joined_where(plan, operator))]
         return line
@@ -216,8 +217,7 @@ def _row_name(plan: PhysicalPlan, stream: int, row: int) -> str:
 def _input(one: InputPlan) -> Line:
     stream = one.stream
     source = "" if stream.source == stream.alias else f", reading {stream.source}"
-    window = "" if stream.range is None else f", window {format_duration(stream.range)}"
-    line = Line(f"input {stream.alias}{source}{window}")
+    line = Line(f"input {stream.alias}{source}{window_of(stream)}")
     if stream.filters:
         line.under.append(Line("filter " + " and ".join(render(condition) for condition in stream.filters)))
     shipped = [name for name, _, row in one.columns if row < one.rows]

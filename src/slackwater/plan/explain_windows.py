@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slackwater.language.bound import JoinQuery
+from slackwater.language.bound import JoinQuery, StreamRef
 from slackwater.model.time import format_duration
 from slackwater.windows.graph import Matrix, WindowGraph
 
@@ -18,6 +18,13 @@ def explain_windows(query: JoinQuery) -> list[tuple[str, list[str]]]:
     if len(alternatives) == 1:
         return [("windows", alternatives[0])]
     return [("windows" if at == 0 else "or windows", lines) for at, lines in enumerate(alternatives)]
+
+
+def window_of(stream: StreamRef) -> str:
+    """The window in brackets after a stream, as a line of EXPLAIN goes on with it."""
+    if stream.window is not None:
+        return f", window of the last {stream.window.rows:,} tuples"
+    return "" if stream.range is None else f", window {format_duration(stream.range)}"
 
 
 def pairs(most: Matrix, aliases: Sequence[str]) -> list[str]:

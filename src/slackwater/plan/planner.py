@@ -24,6 +24,7 @@ from slackwater.operators.join.tree import JoinTree, left_deep
 from slackwater.operators.join.wjoin.spec import OFFERED, by_algorithm
 from slackwater.plan.layout import InputLayout
 from slackwater.plan.physical import IDENTITY, InputPlan, OutputColumn, PhysicalPlan
+from slackwater.plan.row_windows import counting
 from slackwater.windows.graph import WindowGraph
 
 MULTIWAY, BINARY = "multiway", "binary"
@@ -82,7 +83,7 @@ def _plan_join(query: JoinQuery, counted: bool) -> PhysicalPlan:
     return PhysicalPlan(
         query,
         inputs,
-        _shaped(_by_algorithm(operator, query.options), query.options.shape),
+        _shaped(_by_algorithm(counting(operator, query), query.options), query.options.shape),
         outputs,
         emitted,
         query.quality,

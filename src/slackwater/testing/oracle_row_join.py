@@ -44,10 +44,14 @@ def oracle_row_join(spec: RowJoin, batch: Batch, late: Collection[int] = ()) -> 
 
 
 def _counts(spec: RowJoin, streams: list[list[Tuple]], places: tuple[int, ...], members: Members, ties: bool) -> bool:
-    """Whether every member is among the last of its stream; with `ties`, when all of the newest's time have come."""
+    """Whether every member is among the last of its stream; with `ties`, when all of the newest's time have come.
+
+    A member that alone is the newest is the last to be processed, whatever comes after it.
+    """
     newest = max(e.ts for e in members)
     for mine, place, n, e in zip(streams, places, spec.last, members, strict=True):
-        after = [other for other in mine[place + 1 :] if other.ts < newest or (ties and other.ts == newest)]
-        if n and len(after) >= n and (ties or e.ts < newest):
+        after = [other for other in mine[place + 1 :] if other.ts < newest + ties]
+        triggers = e.ts == newest and sum(other.ts == newest for other in members) == 1
+        if n and len(after) >= n and not triggers:
             return False
     return True

@@ -4,8 +4,8 @@ Invariant: a member of a stream whose window counts is among its n newest tuples
 newest member of the result is processed. A late tuple enters no such window and triggers nothing: put in by its event
 time it would push a tuple out of every window after it, results that are out already among them.
 
-Tuples of a region stand in processing order, so "among the last n" is a horizon in slots, where a window of time has one
-in event time. Event times bound nothing then, and the window of the stream in time is as long as time is.
+Tuples of a region stand in processing order, so "among the last n" is a horizon in slots, where a window of time has
+one in event time. Event times bound nothing then, and the window of the stream in time is as long as time is.
 
 References: 004 §2.1.2 (count-based windows).
 """

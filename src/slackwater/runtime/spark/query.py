@@ -19,6 +19,7 @@ from slackwater.model.errors import UsageError
 from slackwater.model.quality import Recall
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.join.probing import classes_of
+from slackwater.plan.one_shard import one_shard
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 from slackwater.runtime.spark.aside import SCHEMA as ASIDE_SCHEMA
 from slackwater.runtime.spark.emitted import ASIDE, EMITTED, METRICS, ROWS, unpacked
@@ -103,6 +104,8 @@ def _needed(frame: DataFrame, one: InputPlan) -> DataFrame:
 def routes_of(plan: PhysicalPlan) -> list[tuple[int, ...]] | None:
     """Per input, the rows whose words choose the shard; None where the query runs in one shard."""
     operator = plan.operator
+    if one_shard(operator):
+        return None
     if isinstance(operator, WindowAggregate):
         return [operator.keys] if operator.keys else None
     for members in classes_of(operator.equalities):
