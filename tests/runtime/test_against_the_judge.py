@@ -35,6 +35,7 @@ QUERIES = {
     "one": "SELECT k, x, name FROM a WHERE k <> 1",
     "groups": """SELECT name, k, COUNT(*) AS n, SUM(k) AS total, AVG(x) AS mean, MIN(x) AS low, MEDIAN(k) AS mid
         FROM a [1 SEC SLIDE 250 MS] GROUP BY name, k""",
+    "groups of the last": "SELECT name, COUNT(*) AS n, AVG(x) AS mean FROM a [ROWS 4 SLIDE 3] GROUP BY name",
     "float groups": "SELECT x, COUNT(DISTINCT name) AS n, MAX(k) AS high FROM a [500 MS] GROUP BY x",
 }
 FAR_APART = [

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from slackwater.model.errors import UsageError
-from tests.runtime.streams import Runtime, arrived, at
+from tests.runtime.streams import Runtime, arrived, at, one
 
 COLUMNS = {"k": pa.int64(), "v": pa.int64()}
 LAST_TWO = "SELECT a.v AS av, b.v AS bv FROM a [ROWS 2], b [RANGE 1 MINUTE] WHERE a.k = b.k AND a.v > 0 WITH "
@@ -15,6 +15,7 @@ STREAMS = arrived(
     ("a", 1000, 1, 1), ("a", 2000, 2, 2), ("b", 2500, 1, 10), ("a", 4000, 1, 4), ("a", 3000, 9, 0), ("b", 4500, 2, 20),
     ("b", 5000, 1, 30),
 )  # fmt: skip
+READINGS = one(COLUMNS, (1, 1, 10), (2, 2, 20), (4, 1, 40), (3, 1, 30), (5, 2, 50), (9, 1, 90), (7, 1, 70))
 
 
 @pytest.mark.parametrize("epoch", ["1", "2", "1000"])
@@ -54,3 +55,34 @@ def test_trees_and_algorithms_of_windows_of_time_are_refused(runtime: Runtime, o
     query = f"SELECT a.v AS av FROM a [ROWS 2], b [ROWS 2] WHERE a.k = b.k OPTIONS ({option})"
     with pytest.raises(UsageError, match=r"windows of (rows|time)"):
         runtime.run(query, STREAMS)
+
+
+@pytest.mark.parametrize("epoch", ["1", "2", "1000"])
+def test_a_window_of_rows_is_let_out_when_it_is_full_and_at_the_end_if_it_never_was(
+    runtime: Runtime, epoch: str
+) -> None:
+    query = "SELECT COUNT(*) AS n, SUM(v) AS total, MAX(ts) AS last FROM s [ROWS 4 SLIDE 2] WITH DELAY 3 MS"
+    ran = runtime.run(query, READINGS, epoch)
+    assert ran.rows("window_start", "window_end", "n", "total", "last") == [
+        (at(1), at(4), 4, 100, at(4)),
+        (at(3), at(7), 4, 190, at(7)),
+        (at(5), at(9), 3, 210, at(9)),
+        (at(9), at(9), 1, 90, at(9)),
+    ]
+    assert runtime.verify(query, READINGS, epoch).missing == 0
+
+
+def test_groups_are_formed_inside_of_a_window_of_rows(runtime: Runtime) -> None:
+    query = "SELECT k, COUNT(*) AS n FROM s [ROWS 4] WHERE v <> 20 GROUP BY k WITH DELAY 3 MS"
+    ran = runtime.run(query, READINGS, "2")
+    assert sorted(ran.rows("window_end", "k", "n")) == [(at(5), 1, 3), (at(5), 2, 1), (at(9), 1, 2)]
+    assert runtime.verify(query, READINGS, "2").missing == 0
+
+
+@pytest.mark.local_only("tuple release")
+def test_a_late_tuple_has_no_number(runtime: Runtime) -> None:
+    query = "SELECT SUM(v) AS total FROM s [ROWS 3] WITH NO WAIT"
+    ran = runtime.run(query, READINGS, "1")
+    assert ran.rows("window_start", "window_end", "total") == [(at(1), at(4), 70), (at(5), at(9), 140)]
+    verdict = runtime.verify(query, READINGS, "1")
+    assert (verdict.true_results, verdict.missing_late, verdict.displaced, verdict.sound) == (3, 3, 2, True)

@@ -17,6 +17,7 @@ from slackwater.judge.aggregate import judge_aggregate
 from slackwater.judge.counted import judge_counted_join
 from slackwater.judge.inputs import JudgedInput, load, workbench
 from slackwater.judge.join import judge_join
+from slackwater.judge.row_aggregate import judge_row_aggregate
 from slackwater.judge.row_join import judge_counted_row_join, judge_row_join
 from slackwater.judge.row_truth import counts_rows
 from slackwater.judge.sql import Renderer
@@ -54,7 +55,8 @@ def judge(
         for position, (stream, given) in enumerate(zip(streams, inputs, strict=True)):
             load(connection, position, stream, given, exprs, render)
         if isinstance(query, AggregateQuery):
-            return judge_aggregate(connection, query, render, produced)
+            judge_windows = judge_aggregate if query.stream.window is None else judge_row_aggregate
+            return judge_windows(connection, query, render, produced)
         judge_rows = judge_counted_join if counted else judge_join
         if counts_rows(query):
             judge_rows = judge_counted_row_join if counted else judge_row_join

@@ -12,7 +12,7 @@ allows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -29,18 +29,13 @@ def judge_aggregate(
     connection: Any, query: AggregateQuery, render: Renderer, produced: Iterable[pa.Table] | pa.Table
 ) -> Verdict:
     """Compare the rows of a window aggregate with those expected of the run and with the truth."""
-    results, out_of_order, types = _store(connection, query, produced)
-    schemas = [query.stream.schema]
-    keys = [as_produced(key.expr, schemas, types.get(key.name, pa.null()), render) for key in query.keys]
-    arguments = [
-        "1" if a.argument is None else as_produced(a.argument, schemas, types.get(a.name, pa.null()), render)
-        for a in query.aggregates
-    ]
+    results, out_of_order, types = store_produced(connection, query, produced)
+    keys, arguments = read_by(query, types, render)
     make_truth(connection, query, keys, arguments)
     identity = ["window_start", "window_end", *(f"k{n}" for n in range(len(keys)))]
     same_row = " AND ".join(f"t.{name} IS NOT DISTINCT FROM p.{name}" for name in identity)
     expected, right = (
-        " AND ".join(_near(n, value, rounding, a) for n, a in enumerate(query.aggregates)) or "true"
+        " AND ".join(near(n, value, rounding, a) for n, a in enumerate(query.aggregates)) or "true"
         for value, rounding in (("e", "b"), ("t", "a"))
     )
     worst = ", ".join(_error(n, aggregate) for n, aggregate in enumerate(query.aggregates)) or "CAST(0 AS DOUBLE)"
@@ -60,7 +55,18 @@ def judge_aggregate(
     return Verdict("error", results, true_rows, late, unexplained, results - given, out_of_order, measurements)
 
 
-def _store(
+def read_by(query: AggregateQuery, types: Mapping[str, pa.DataType], render: Renderer) -> tuple[list[str], list[str]]:
+    """The SQL of each GROUP BY key, and of what each aggregate reads, where results came in these types."""
+    schemas = [query.stream.schema]
+    keys = [as_produced(key.expr, schemas, types.get(key.name, pa.null()), render) for key in query.keys]
+    arguments = [
+        "1" if a.argument is None else as_produced(a.argument, schemas, types.get(a.name, pa.null()), render)
+        for a in query.aggregates
+    ]
+    return keys, arguments
+
+
+def store_produced(
     connection: Any, query: AggregateQuery, produced: Iterable[pa.Table] | pa.Table
 ) -> tuple[int, int, dict[str, pa.DataType]]:
     """Make table `produced` (window_start, window_end, k0.., p0.., and which copy of its window and group a row is);
@@ -92,7 +98,8 @@ def _store(
     return results, watch.descents, types
 
 
-def _near(number: int, value: str, rounding: str, aggregate: Aggregate) -> str:
+def near(number: int, value: str, rounding: str, aggregate: Aggregate) -> str:
+    """Whether an aggregate as produced is the true value, or as near to it as rounding allows."""
     given, truth = f"p{number}", f"{value}{number}"
     if aggregate.kind is not Kind.FLOAT:
         return f"({given} IS NOT DISTINCT FROM {truth})"
@@ -103,7 +110,7 @@ def _near(number: int, value: str, rounding: str, aggregate: Aggregate) -> str:
 
 def _error(number: int, aggregate: Aggregate) -> str:
     """|A - Â| / |A|, absolute where A = 0; infinite where only one of the two is a number."""
-    right = f"WHEN {_near(number, 't', 'a', aggregate)} THEN CAST(0 AS DOUBLE)"
+    right = f"WHEN {near(number, 't', 'a', aggregate)} THEN CAST(0 AS DOUBLE)"
     if aggregate.kind in (Kind.TEXT, Kind.BOOL):
         return f"CASE {right} ELSE CAST('inf' AS DOUBLE) END"
     given, truth = f"CAST(p{number} AS DOUBLE)", f"CAST(t{number} AS DOUBLE)"

@@ -64,7 +64,7 @@ def _bind(parsed: ParsedQuery, schemas: Mapping[str, Schema]) -> BoundQuery:
         raise QueryError("aggregates above joins are not offered yet; aggregate one stream", parsed.text, *second)
     bounds = bind_bounds(parsed, streams)
     _check_windows(parsed, aggregation)
-    check_row_windows(parsed, aggregation)
+    check_row_windows(parsed)
     quality = _quality(parsed, aggregation)
     scope = Scope(parsed.text, streams)
     filters, conditions = _split(_conjuncts(parsed, scope), len(streams))

@@ -28,15 +28,11 @@ def with_window(stream: StreamRef, window: Window | None) -> StreamRef:
     return replace(stream, range=window.range, slide=window.slide)
 
 
-def check_row_windows(parsed: ParsedQuery, aggregation: bool) -> None:
+def check_row_windows(parsed: ParsedQuery) -> None:
     """Refuse what windows of rows cannot go with."""
     counting = [stream for stream in parsed.streams if stream.window is not None and stream.window.in_rows]
     if not counting:
         return
-    if aggregation:
-        assert counting[0].window is not None
-        message = "windows of rows are for joins alone; write RANGE and a duration, as in [RANGE 5 SECONDS]"
-        raise QueryError(message, parsed.text, *counting[0].window.place)
     if isinstance(parsed.quality, Recall | RelativeError):
         name = "RECALL" if isinstance(parsed.quality, Recall) else "ERROR"
         raise QueryError(_NO_TARGET.format(name), parsed.text, *parsed.quality_place)

@@ -24,7 +24,7 @@ from slackwater.operators.join.probing import (
 )
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.join.wjoin.spec import WJoin
-from slackwater.plan.explain_windows import explain_windows, window_of
+from slackwater.plan.explain_windows import aggregated_by, explain_windows, window_of
 from slackwater.plan.one_shard import one_shard
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 
@@ -96,12 +96,10 @@ def _waiting(plan: PhysicalPlan) -> list[str]:
 
 
 def _aggregate(plan: PhysicalPlan, operator: WindowAggregate) -> Line:
-    slide = operator.slide or operator.range
-    kind = "tumbling" if slide == operator.range else f"sliding by {format_duration(slide)}"
     names = [column.name for column in plan.outputs]
     keys = f", {len(operator.keys)} group key{'s' if len(operator.keys) > 1 else ''}" if operator.keys else ""
-    line = Line(f"aggregate: window {format_duration(operator.range)}, {kind}{keys}")
-    line.under.append(Line(f"output: {', '.join(names)}"))
+    line = Line(f"aggregate: {aggregated_by(operator)}{keys}")
+    line.under += [Line(f"output: {', '.join(names)}"), *map(Line, one_shard(operator))]
     for aggregate in operator.aggregates:
         line.under.append(Line(f"{aggregate.function}: {aggregate.algebra.slides_by}"))
     return line

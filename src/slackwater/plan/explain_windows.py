@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from slackwater.language.bound import JoinQuery, StreamRef
 from slackwater.model.time import format_duration
+from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.row_aggregate import RowAggregate
 from slackwater.windows.graph import Matrix, WindowGraph
 
 
@@ -25,6 +27,20 @@ def window_of(stream: StreamRef) -> str:
     if stream.window is not None:
         return f", window of the last {stream.window.rows:,} tuples"
     return "" if stream.range is None else f", window {format_duration(stream.range)}"
+
+
+def aggregated_by(operator: WindowAggregate) -> str:
+    """The window of an aggregate and how it moves.
+
+    >>> aggregated_by(RowAggregate(100, 10, (), (), 2))
+    'window of 100 tuples, sliding by 10'
+    """
+    counts = isinstance(operator, RowAggregate)
+    size, step = (
+        f"{n:,}" if counts else format_duration(n) for n in (operator.range, operator.slide or operator.range)
+    )
+    moves = "tumbling" if size == step else f"sliding by {step}"
+    return f"window of {size} tuples, {moves}" if counts else f"window {size}, {moves}"
 
 
 def pairs(most: Matrix, aliases: Sequence[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from slackwater.operators.join.row_windows import RowJoin
+from slackwater.operators.row_aggregate import RowAggregate
 
 
 def one_shard(operator: object) -> list[str]:
@@ -11,6 +12,6 @@ def one_shard(operator: object) -> list[str]:
     >>> one_shard(RowJoin((), (), (), (), (), 2))
     ['windows of rows count the tuples of all keys, so on Spark the query runs in one shard']
     """
-    if isinstance(operator, RowJoin):
+    if isinstance(operator, RowJoin | RowAggregate):
         return ["windows of rows count the tuples of all keys, so on Spark the query runs in one shard"]
     return []

@@ -16,7 +16,6 @@ from slackwater.language.bound import Output as SelectItem
 from slackwater.model.errors import UsageError
 from slackwater.model.options import Options
 from slackwater.model.schema import Kind
-from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.algebra import AggregateSpec
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
@@ -24,7 +23,7 @@ from slackwater.operators.join.tree import JoinTree, left_deep
 from slackwater.operators.join.wjoin.spec import OFFERED, by_algorithm
 from slackwater.plan.layout import InputLayout
 from slackwater.plan.physical import IDENTITY, InputPlan, OutputColumn, PhysicalPlan
-from slackwater.plan.row_windows import counting
+from slackwater.plan.row_windows import aggregate_over, counting
 from slackwater.windows.graph import WindowGraph
 
 MULTIWAY, BINARY = "multiway", "binary"
@@ -165,8 +164,7 @@ def _plan_aggregate(query: AggregateQuery, identities: bool) -> PhysicalPlan:
             specs.append(AggregateSpec(call.function, row, call.argument.kind, call.parameter))
     one = layout.finish(query.options.clock_by)
     _check_parts(query, (one,))
-    assert query.stream.range is not None, "binding an aggregate without a window"
-    operator = WindowAggregate(query.stream.range, query.stream.slide, keys, tuple(specs), one.rows)
+    operator = aggregate_over(query.stream, keys, tuple(specs), one.rows)
     return PhysicalPlan(
         query, (one,), operator, _aggregate_outputs(query, identities), (), query.quality, query.options
     )

@@ -1,11 +1,24 @@
-"""Joins whose windows count tuples, planned."""
+"""Operators whose windows count tuples, planned."""
 
 from __future__ import annotations
 
-from slackwater.language.bound import JoinQuery
+from slackwater.language.bound import JoinQuery, StreamRef
 from slackwater.model.errors import UsageError
+from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.algebra import AggregateSpec
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.row_windows import BY_TIME, by_rows
+from slackwater.operators.row_aggregate import RowAggregate
+
+
+def aggregate_over(
+    stream: StreamRef, keys: tuple[int, ...], aggregates: tuple[AggregateSpec, ...], rows: int
+) -> WindowAggregate:
+    """The aggregate over whatever window the stream has."""
+    if stream.window is not None:
+        return RowAggregate(stream.window.rows, stream.window.slide, keys, aggregates, rows)
+    assert stream.range is not None, "binding an aggregate without a window"
+    return WindowAggregate(stream.range, stream.slide, keys, aggregates, rows)
 
 
 def counting(join: WindowJoin, query: JoinQuery) -> WindowJoin:

@@ -9,7 +9,8 @@ Invariant: the bound grows with slack, skew, windows and epoch only, never with 
 - a window that counts n tuples: n, the tuples at or after the frontier when an epoch begins, and room as above;
 - tree of joins: the same for every node, where what a node reads from below is at most all combinations of tuples near
   enough to each other;
-- aggregate: tuples after `frontier - range - slide` (a partial each at most, and a value each where values are kept).
+- aggregate: tuples after `frontier - range - slide` (a partial each at most, and a value each where values are kept);
+  where a window counts tuples, as many as it has and slides by, and those at or after the frontier.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.row_windows import RowJoin
 from slackwater.operators.join.tree import JoinTree
+from slackwater.operators.row_aggregate import RowAggregate
 
 FIRST_ROOM = 256
 ROOM = 4
@@ -44,6 +46,8 @@ class Bound:
         if isinstance(spec, WindowAggregate):
             slide = spec.slide or spec.range
             holistic = any(aggregate.holistic for aggregate in spec.aggregates)
+            if isinstance(spec, RowAggregate):
+                return (2 if holistic else 1) * (spec.range + slide + self._since(0, frontier_before))
             return (2 if holistic else 1) * self._since(0, frontier_before - spec.range - slide)
         last = spec.last if isinstance(spec, RowJoin) else (0,) * spec.streams
         for stream, window in enumerate(spec.windows):

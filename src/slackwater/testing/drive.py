@@ -19,6 +19,7 @@ from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.row_windows import RowJoin
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.pipeline import Epochs, OperatorSpec, Pipeline
+from slackwater.operators.row_aggregate import RowAggregate
 from slackwater.testing.oracle_aggregate import (
     Answer,
     WindowKey,
@@ -28,6 +29,7 @@ from slackwater.testing.oracle_aggregate import (
 )
 from slackwater.testing.oracle_join import Result, oracle_join, oracle_join_processing
 from slackwater.testing.oracle_release import Released
+from slackwater.testing.oracle_row_aggregate import oracle_row_aggregate, oracle_row_aggregate_processing
 from slackwater.testing.oracle_row_join import oracle_row_join
 from slackwater.testing.oracle_tree import TreeOutcome
 from slackwater.testing.words import decode, same_value
@@ -110,12 +112,18 @@ def _joined(spec: Any, emissions: Iterable[Emission]) -> Counter[Any]:
 
 def _windows(spec: WindowAggregate, emissions: Iterable[Emission]) -> Answer:
     answer: Answer = {}
+    seen: Counter[tuple[int, ...]] = Counter()
     keys = len(spec.keys)
     for emission in emissions:
         for line, end in enumerate(emission.ts.tolist()):
             start, stop, *rest = (int(column[line]) for column in emission.columns)
-            assert (stop, stop - start) == (end, spec.range), "a window's bounds disagree"
             window: WindowKey = (start, tuple(rest[:keys]))
+            if isinstance(spec, RowAggregate):
+                assert stop == end, "a window's bounds disagree"
+                seen[start, stop, *rest[:keys]] += 1
+                window = (start, (stop, seen[start, stop, *rest[:keys]] - 1, *rest[:keys]))
+            else:
+                assert (stop, stop - start) == (end, spec.range), "a window's bounds disagree"
             assert window not in answer, f"window {window} was answered twice"
             words = zip(spec.aggregates, rest[keys:], strict=True)
             answer[window] = tuple(decode(word, result_kind(aggregate)) for aggregate, word in words)
@@ -133,19 +141,24 @@ def truth(spec: OperatorSpec, batch: Batch) -> Results:
     raise TypeError(f"there is no oracle for {type(spec).__name__}; write one in slackwater.testing")
 
 
-def bounds_of_truth(spec: OperatorSpec, batch: Batch, late: Collection[int] = ()) -> tuple[Results, Results]:
+def bounds_of_truth(spec: OperatorSpec, batch: Batch, absent: Collection[int] = ()) -> tuple[Results, Results]:
     """What must be among the results, and what may be, where the order of equal timestamps leaves a choice.
 
-    `late` names the tuples that came late; windows that count tuples are true without them.
+    `absent` names the tuples that came late or were rejected; windows that count tuples are true without them.
     """
+    if isinstance(spec, RowAggregate):
+        answer = oracle_row_aggregate(spec, batch, absent)
+        return answer, answer
     if not isinstance(spec, RowJoin):
         return truth(spec, batch), truth(spec, batch)
-    certain, possible = oracle_row_join(spec, batch, late)
+    certain, possible = oracle_row_join(spec, batch, absent)
     return _counted(spec, certain), _counted(spec, possible)
 
 
 def expected(spec: OperatorSpec, released: Iterable[Released]) -> Results:
     """What the slow oracle makes of a release sequence, late tuples included."""
+    if isinstance(spec, RowAggregate):
+        return oracle_row_aggregate_processing(spec, released)
     if isinstance(spec, WindowAggregate):
         return oracle_aggregate_processing(spec, released)
     if isinstance(spec, WindowJoin):

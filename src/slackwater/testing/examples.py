@@ -15,7 +15,7 @@ from typing import Any
 import slackwater.operators
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column, Expr, Literal
-from slackwater.model.batch import FIRST_COLUMN, ROW
+from slackwater.model.batch import FIRST_COLUMN, ROW, TS
 from slackwater.model.bounds import Bounds, before, within
 from slackwater.model.schema import Kind
 from slackwater.operators.aggregate import WindowAggregate
@@ -26,6 +26,7 @@ from slackwater.operators.join.row_windows import BY_TIME, by_rows
 from slackwater.operators.join.tree import left_deep
 from slackwater.operators.join.wjoin.spec import ALGORITHMS, by_algorithm
 from slackwater.operators.pipeline import OperatorSpec
+from slackwater.operators.row_aggregate import RowAggregate
 from slackwater.windows.graph import WindowGraph
 
 K, L, V = FIRST_COLUMN, FIRST_COLUMN + 1, FIRST_COLUMN + 2
@@ -58,6 +59,10 @@ class Example:
 
 def _aggregate(name: str, range_: int, slide: int | None, keys: tuple[int, ...], *aggregates: AggregateSpec) -> Example:
     return Example(name, WindowAggregate(range_, slide, keys, aggregates, ROWS))
+
+
+def _by_rows(name: str, range_: int, slide: int | None, keys: tuple[int, ...], *aggregates: AggregateSpec) -> Example:
+    return Example(name, RowAggregate(range_, slide, keys, aggregates, ROWS))
 
 
 def _every(row: int, kind: Kind) -> tuple[AggregateSpec, ...]:
@@ -169,6 +174,8 @@ EXAMPLES: tuple[Example, ...] = (
     _aggregate("two keys", 6, 2, (K, L), AggregateSpec("COUNT"), AggregateSpec("AVG", V, Kind.FLOAT)),
     _aggregate("gaps between windows", 3, 7, (K,), AggregateSpec("COUNT"), AggregateSpec("COUNT_DISTINCT", L)),
     _aggregate("a window for every tick", 5, 1, (), AggregateSpec("MAX", L), AggregateSpec("MIN", V, Kind.FLOAT)),
+    _by_rows("the last tuples, tumbling", 7, None, (), AggregateSpec("COUNT"), AggregateSpec("MAX", TS, Kind.TIME)),
+    _by_rows("the last tuples by key, sliding", 8, 3, (K,), *_every(V, Kind.FLOAT)),
     *_joins(),
 )
 

@@ -59,12 +59,13 @@ def oracle_aggregate_processing(spec: WindowAggregate, released: Iterable[Releas
                 key = tuple(e.words[row] for row in spec.keys)
                 members.setdefault((start, key), []).append(e)
     return {
-        window: tuple(_aggregate(aggregate, inside) for aggregate in spec.aggregates)
+        window: tuple(aggregated(aggregate, inside) for aggregate in spec.aggregates)
         for window, inside in members.items()
     }
 
 
-def _aggregate(spec: AggregateSpec, members: list[Tuple]) -> Value:
+def aggregated(spec: AggregateSpec, members: list[Tuple]) -> Value:
+    """One aggregate over the tuples of a window and group."""
     if spec.row < 0:
         return len(members)
     values = [decode(e.words[spec.row], spec.kind) for e in members]

@@ -17,7 +17,9 @@ from slackwater.testing.oracle_join import Members, Result, joins, near_enough
 from slackwater.testing.oracle_release import Tuple, tuples_of
 
 
-def oracle_row_join(spec: RowJoin, batch: Batch, late: Collection[int] = ()) -> tuple[Counter[Result], Counter[Result]]:
+def oracle_row_join(
+    spec: RowJoin, batch: Batch, absent: Collection[int] = ()
+) -> tuple[Counter[Result], Counter[Result]]:
     """The results that every order of equal timestamps gives, and those that some may give.
 
     >>> from slackwater.operators.join.operator import WindowJoin
@@ -28,7 +30,7 @@ def oracle_row_join(spec: RowJoin, batch: Batch, late: Collection[int] = ()) -> 
     """
     streams: list[list[Tuple]] = [[] for _ in spec.windows]
     for e in tuples_of(batch):
-        if e.passes and not (spec.last[e.stream] and e.row in late):
+        if e.passes and not (spec.last[e.stream] and e.row in absent):
             streams[e.stream].append(e)
     for mine in streams:
         mine.sort(key=lambda e: e.ts)
