@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from slackwater.expressions.tree import Call, Column, Expr
 from slackwater.language.bind import Bound, bind
-from slackwater.language.bound import JoinQuery, RowWindow, StreamRef
+from slackwater.language.bound import JoinQuery, LandmarkWindow, RowWindow, StreamRef
 from slackwater.model.options import Options
 from slackwater.model.schema import Field, Kind, Schema
 from slackwater.model.time import format_duration
@@ -91,6 +91,10 @@ def _stream(position: int, stream: StreamRef) -> list[str]:
     if isinstance(stream.window, RowWindow):
         window = f" rows {stream.window.rows}"
         slide = "" if stream.window.slide is None else f" slide {stream.window.slide}"
+    if isinstance(stream.window, LandmarkWindow):
+        end = "" if stream.window.end is None else f" end {_expr(stream.window.end)}"
+        window = f" start {_expr(stream.window.start)}{end}"
+        slide = "" if stream.window.slide is None else f" slide {format_duration(stream.window.slide)}"
     return [f"stream {position} {stream.alias} from {stream.source}{window}{slide}"] + [
         f"  filter {_expr(condition)}" for condition in stream.filters
     ]

@@ -22,7 +22,7 @@ from slackwater.judge.row_join import judge_counted_row_join, judge_row_join
 from slackwater.judge.row_truth import counts_rows
 from slackwater.judge.sql import Renderer
 from slackwater.judge.verdict import Verdict
-from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery
+from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, LandmarkWindow
 from slackwater.model.errors import UsageError
 from slackwater.model.time import SECOND
 
@@ -67,7 +67,9 @@ def _expressions(query: BoundQuery) -> list[Expr]:
     if isinstance(query, JoinQuery):
         return [*query.conditions, *(output.expr for output in query.outputs)]
     arguments = [aggregate.argument for aggregate in query.aggregates if aggregate.argument is not None]
-    return [*(key.expr for key in query.keys), *arguments]
+    window = query.stream.window
+    landmarks = (window.start, window.end) if isinstance(window, LandmarkWindow) else ()
+    return [*(key.expr for key in query.keys), *arguments, *(expr for expr in landmarks if expr is not None)]
 
 
 def _span(inputs: Sequence[JudgedInput]) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from slackwater.expressions.tree import streams_of
 from slackwater.judge.sql import Renderer
-from slackwater.language.bound import JoinQuery
+from slackwater.language.bound import JoinQuery, RowWindow
 from slackwater.model.time import BEFORE_ALL
 
 
@@ -50,7 +50,7 @@ class RowEnumeration:
 
     def _last(self, stream: int) -> int:
         window = self.query.streams[stream].window
-        return 0 if window is None else window.rows
+        return window.rows if isinstance(window, RowWindow) else 0
 
     def _triggered_by(self, trigger: int) -> str:
         """A SELECT of the combinations whose first newest member is of this stream."""

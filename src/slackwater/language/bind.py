@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from slackwater.expressions.tree import Call, Expr, Literal, streams_of
 from slackwater.language.bound import BoundQuery, JoinQuery, StreamRef
 from slackwater.language.grouping import bind_aggregation, is_aggregation
+from slackwater.language.landmarks import Landmarks
 from slackwater.language.names import Scope, did_you_mean, matching
-from slackwater.language.row_windows import check_row_windows, with_window
+from slackwater.language.other_windows import check_other_windows, with_window
 from slackwater.language.scalars import Scalars
 from slackwater.language.selection import bind_outputs
 from slackwater.language.statement import ParsedQuery, ParsedStream, parse, sources_of
@@ -64,7 +65,7 @@ def _bind(parsed: ParsedQuery, schemas: Mapping[str, Schema]) -> BoundQuery:
         raise QueryError("aggregates above joins are not offered yet; aggregate one stream", parsed.text, *second)
     bounds = bind_bounds(parsed, streams)
     _check_windows(parsed, aggregation)
-    check_row_windows(parsed)
+    check_other_windows(parsed, aggregation)
     quality = _quality(parsed, aggregation)
     scope = Scope(parsed.text, streams)
     filters, conditions = _split(_conjuncts(parsed, scope), len(streams))
@@ -87,7 +88,7 @@ def _streams(parsed: ParsedQuery, schemas: Mapping[str, Schema]) -> tuple[Stream
             raise QueryError(message, parsed.text, *stream.alias_place)
         taken.add(stream.alias)
         source = _source(stream, schemas, parsed.text)
-        bound.append(with_window(StreamRef(stream.alias, source, schemas[source], None), stream.window))
+        bound.append(with_window(StreamRef(stream.alias, source, schemas[source], None), stream.window, parsed.text))
     return tuple(bound)
 
 
@@ -111,6 +112,8 @@ def _check_windows(parsed: ParsedQuery, aggregation: bool) -> None:
                 what = "a join" if joined else "an aggregate"
                 message = f"stream {stream.alias} needs a window in {what}, as in {stream.alias} [RANGE 5 SECONDS]"
                 raise QueryError(message, parsed.text, *stream.place)
+            continue
+        if isinstance(window, Landmarks):
             continue
         if window.slide is not None and not aggregation:
             message = "SLIDE belongs to aggregates; the window of a join moves with every tuple"

@@ -24,6 +24,15 @@ class RowWindow:
 
 
 @dataclass(frozen=True)
+class LandmarkWindow:
+    """From a tuple of which `start` is true to one of which `end` is; without `end`, with an answer every `slide`."""
+
+    start: Expr
+    end: Expr | None
+    slide: int | None
+
+
+@dataclass(frozen=True)
 class StreamRef:
     """One entry of FROM. `source` names the stream it reads; a self-join reads one source under two aliases."""
 
@@ -36,7 +45,7 @@ class StreamRef:
     """Step of an aggregate window; None (RANGE without SLIDE) means tumbling."""
     filters: tuple[Expr, ...] = ()
     """Conjuncts of WHERE that read this stream alone (`Column.stream` is this entry's position)."""
-    window: RowWindow | None = None
+    window: RowWindow | LandmarkWindow | None = None
     """A window that is not one of time; `range` and `slide` are None then."""
 
 

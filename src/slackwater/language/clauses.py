@@ -12,6 +12,7 @@ from typing import Any, get_args, get_type_hints
 from sqlglot.tokenizer_core import Token, TokenType
 
 from slackwater.language import refusals
+from slackwater.language.landmarks import Landmarks, begins_landmarks, read_condition
 from slackwater.language.names import did_you_mean, matching
 from slackwater.language.tokens import Cursor, is_name
 from slackwater.model.errors import QueryError
@@ -36,11 +37,13 @@ class Window:
     in_rows: bool = False
 
 
-def read_window(cursor: Cursor) -> Window | None:
+def read_window(cursor: Cursor) -> Window | Landmarks | None:
     """The window in brackets that comes next, if one does.
 
     >>> read_window(Cursor("[RANGE 1 SECOND SLIDE 100 ms]")).slide
     100000
+    >>> read_window(Cursor("[START WHEN v > 1 END WHEN v < 0]")).end.sql()
+    'v < 0'
     """
     opening = cursor.peek()
     if opening is None or not cursor.accept("["):
@@ -48,6 +51,8 @@ def read_window(cursor: Cursor) -> Window | None:
     refusal = refusals.window(cursor.word())
     if refusal is not None:
         cursor.fail(refusal)
+    if begins_landmarks(cursor):
+        return _read_landmarks(cursor, opening)
     in_rows = cursor.accept("ROWS")
     if not in_rows:
         cursor.accept("RANGE")
@@ -66,6 +71,34 @@ def read_window(cursor: Cursor) -> Window | None:
         cursor.fail(f"expected SLIDE and {'a number of tuples' if in_rows else 'a duration'}, or ']', here")
     start = slide_token.start if slide_token is not None else opening.start
     return Window(size, slide, (opening.start, closing.end + 1), (start, slide_stop), in_rows)
+
+
+def _read_landmarks(cursor: Cursor, opening: Token) -> Landmarks:
+    cursor.accept("START", "WHEN")
+    start, end, slide = read_condition(cursor, "START"), None, None
+    if cursor.accept("END"):
+        if not cursor.accept("WHEN"):
+            cursor.fail("expected WHEN and a condition here, as in END WHEN kind = 'end'")
+        end = read_condition(cursor, "END")
+    token = cursor.peek()
+    if cursor.accept("SLIDE"):
+        slide = read_duration(cursor, "the slide of the window")
+        if end is not None:
+            cursor.fail(
+                "SLIDE is for a window without END, which would never answer; one with END answers there", token
+            )
+        if slide <= 0:
+            cursor.fail("SLIDE must be longer than nothing", token)
+    closing = cursor.peek()
+    if closing is None or not cursor.accept("]"):
+        cursor.fail("expected ']' here")
+    if end is None and slide is None:
+        cursor.fail(
+            "a window without END never closes; add END WHEN and a condition, or SLIDE and a duration for an answer so"
+            " often",
+            closing,
+        )
+    return Landmarks(start, end, slide, (opening.start, closing.end + 1))
 
 
 def read_rows(cursor: Cursor, what: str) -> int:

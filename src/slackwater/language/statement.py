@@ -13,6 +13,7 @@ from sqlglot.tokenizer_core import Token
 
 from slackwater.language import refusals
 from slackwater.language.clauses import Window, read_options, read_quality, read_window
+from slackwater.language.landmarks import Landmarks
 from slackwater.language.syntax import read_expression
 from slackwater.language.tokens import Cursor, is_name, split_at_commas, word
 from slackwater.language.window_clauses import (
@@ -50,7 +51,7 @@ class ParsedStream:
 
     source: str
     alias: str
-    window: Window | None
+    window: Window | Landmarks | None
     place: tuple[int, int]
     alias_place: tuple[int, int]
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slackwater.language.bound import JoinQuery, StreamRef
+from slackwater.expressions.render import render
+from slackwater.language.bound import JoinQuery, RowWindow, StreamRef
 from slackwater.model.time import format_duration
 from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.landmark import LandmarkAggregate
 from slackwater.operators.row_aggregate import RowAggregate
 from slackwater.windows.graph import Matrix, WindowGraph
 
@@ -24,8 +26,11 @@ def explain_windows(query: JoinQuery) -> list[tuple[str, list[str]]]:
 
 def window_of(stream: StreamRef) -> str:
     """The window in brackets after a stream, as a line of EXPLAIN goes on with it."""
-    if stream.window is not None:
-        return f", window of the last {stream.window.rows:,} tuples"
+    window = stream.window
+    if isinstance(window, RowWindow):
+        return f", window of the last {window.rows:,} tuples"
+    if window is not None:
+        return f", window from {render(window.start)}" + (f" to {render(window.end)}" if window.end is not None else "")
     return "" if stream.range is None else f", window {format_duration(stream.range)}"
 
 
@@ -35,6 +40,9 @@ def aggregated_by(operator: WindowAggregate) -> str:
     >>> aggregated_by(RowAggregate(100, 10, (), (), 2))
     'window of 100 tuples, sliding by 10'
     """
+    if isinstance(operator, LandmarkAggregate):
+        often = f", answering every {format_duration(operator.every)}" if operator.every else ""
+        return f"landmark window{often}"
     counts = isinstance(operator, RowAggregate)
     size, step = (
         f"{n:,}" if counts else format_duration(n) for n in (operator.range, operator.slide or operator.range)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from slackwater.operators.join.row_windows import RowJoin
+from slackwater.operators.landmark import LandmarkAggregate
 from slackwater.operators.row_aggregate import RowAggregate
 
 
@@ -14,4 +15,6 @@ def one_shard(operator: object) -> list[str]:
     """
     if isinstance(operator, RowJoin | RowAggregate):
         return ["windows of rows count the tuples of all keys, so on Spark the query runs in one shard"]
+    if isinstance(operator, LandmarkAggregate):
+        return ["a tuple of any key may open or close the window, so on Spark the query runs in one shard"]
     return []

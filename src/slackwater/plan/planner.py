@@ -22,8 +22,8 @@ from slackwater.operators.join.probing import Equality
 from slackwater.operators.join.tree import JoinTree, left_deep
 from slackwater.operators.join.wjoin.spec import OFFERED, by_algorithm
 from slackwater.plan.layout import InputLayout
+from slackwater.plan.other_windows import aggregate_over, counting, landmarks_of
 from slackwater.plan.physical import IDENTITY, InputPlan, OutputColumn, PhysicalPlan
-from slackwater.plan.row_windows import aggregate_over, counting
 from slackwater.windows.graph import WindowGraph
 
 MULTIWAY, BINARY = "multiway", "binary"
@@ -162,9 +162,10 @@ def _plan_aggregate(query: AggregateQuery, identities: bool) -> PhysicalPlan:
         else:
             row = layout.value(call.argument, "argument")
             specs.append(AggregateSpec(call.function, row, call.argument.kind, call.parameter))
+    truths = tuple(layout.value(landmark, "landmark") for landmark in landmarks_of(query.stream))
     one = layout.finish(query.options.clock_by)
     _check_parts(query, (one,))
-    operator = aggregate_over(query.stream, keys, tuple(specs), one.rows)
+    operator = aggregate_over(query.stream, keys, tuple(specs), one.rows, truths)
     return PhysicalPlan(
         query, (one,), operator, _aggregate_outputs(query, identities), (), query.quality, query.options
     )

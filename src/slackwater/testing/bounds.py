@@ -10,7 +10,8 @@ Invariant: the bound grows with slack, skew, windows and epoch only, never with 
 - tree of joins: the same for every node, where what a node reads from below is at most all combinations of tuples near
   enough to each other;
 - aggregate: tuples after `frontier - range - slide` (a partial each at most, and a value each where values are kept);
-  where a window counts tuples, as many as it has and slides by, and those at or after the frontier.
+  where a window counts tuples, as many as it has and slides by, and those at or after the frontier;
+  landmark windows: a partial for each group, and tuples at or after the frontier.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.row_windows import RowJoin
 from slackwater.operators.join.tree import JoinTree
+from slackwater.operators.landmark import LandmarkAggregate
 from slackwater.operators.row_aggregate import RowAggregate
 
 FIRST_ROOM = 256
@@ -37,6 +39,7 @@ class Bound:
         self._ts: list[list[int]] = [[] for _ in range(spec.streams)]
         self._peak = [0] * spec.streams
         self._combined = [0] * spec.streams
+        self._groups: set[tuple[int, ...]] = set()
 
     def after(self, epoch: Batch, frontier_before: int) -> int:
         """What the operator may retain after this epoch."""
@@ -46,6 +49,9 @@ class Bound:
         if isinstance(spec, WindowAggregate):
             slide = spec.slide or spec.range
             holistic = any(aggregate.holistic for aggregate in spec.aggregates)
+            if isinstance(spec, LandmarkAggregate):
+                self._groups.update(map(tuple, epoch.words[list(spec.keys)].T.tolist()))
+                return len(self._groups) + self._since(0, frontier_before)
             if isinstance(spec, RowAggregate):
                 return (2 if holistic else 1) * (spec.range + slide + self._since(0, frontier_before))
             return (2 if holistic else 1) * self._since(0, frontier_before - spec.range - slide)

@@ -18,8 +18,8 @@ from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.row_windows import RowJoin
 from slackwater.operators.join.tree import JoinTree
+from slackwater.operators.numbered import NumberedWindows
 from slackwater.operators.pipeline import Epochs, OperatorSpec, Pipeline
-from slackwater.operators.row_aggregate import RowAggregate
 from slackwater.testing.oracle_aggregate import (
     Answer,
     WindowKey,
@@ -28,8 +28,8 @@ from slackwater.testing.oracle_aggregate import (
     result_kind,
 )
 from slackwater.testing.oracle_join import Result, oracle_join, oracle_join_processing
+from slackwater.testing.oracle_numbered import oracle_numbered, oracle_numbered_processing
 from slackwater.testing.oracle_release import Released
-from slackwater.testing.oracle_row_aggregate import oracle_row_aggregate, oracle_row_aggregate_processing
 from slackwater.testing.oracle_row_join import oracle_row_join
 from slackwater.testing.oracle_tree import TreeOutcome
 from slackwater.testing.words import decode, same_value
@@ -118,7 +118,7 @@ def _windows(spec: WindowAggregate, emissions: Iterable[Emission]) -> Answer:
         for line, end in enumerate(emission.ts.tolist()):
             start, stop, *rest = (int(column[line]) for column in emission.columns)
             window: WindowKey = (start, tuple(rest[:keys]))
-            if isinstance(spec, RowAggregate):
+            if isinstance(spec, NumberedWindows):
                 assert stop == end, "a window's bounds disagree"
                 seen[start, stop, *rest[:keys]] += 1
                 window = (start, (stop, seen[start, stop, *rest[:keys]] - 1, *rest[:keys]))
@@ -146,8 +146,8 @@ def bounds_of_truth(spec: OperatorSpec, batch: Batch, absent: Collection[int] = 
 
     `absent` names the tuples that came late or were rejected; windows that count tuples are true without them.
     """
-    if isinstance(spec, RowAggregate):
-        answer = oracle_row_aggregate(spec, batch, absent)
+    if isinstance(spec, NumberedWindows):
+        answer = oracle_numbered(spec, batch, absent)
         return answer, answer
     if not isinstance(spec, RowJoin):
         return truth(spec, batch), truth(spec, batch)
@@ -157,8 +157,8 @@ def bounds_of_truth(spec: OperatorSpec, batch: Batch, absent: Collection[int] = 
 
 def expected(spec: OperatorSpec, released: Iterable[Released]) -> Results:
     """What the slow oracle makes of a release sequence, late tuples included."""
-    if isinstance(spec, RowAggregate):
-        return oracle_row_aggregate_processing(spec, released)
+    if isinstance(spec, NumberedWindows):
+        return oracle_numbered_processing(spec, released)
     if isinstance(spec, WindowAggregate):
         return oracle_aggregate_processing(spec, released)
     if isinstance(spec, WindowJoin):

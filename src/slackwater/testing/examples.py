@@ -25,6 +25,7 @@ from slackwater.operators.join.probing import Equality
 from slackwater.operators.join.row_windows import BY_TIME, by_rows
 from slackwater.operators.join.tree import left_deep
 from slackwater.operators.join.wjoin.spec import ALGORITHMS, by_algorithm
+from slackwater.operators.landmark import LandmarkAggregate
 from slackwater.operators.pipeline import OperatorSpec
 from slackwater.operators.row_aggregate import RowAggregate
 from slackwater.windows.graph import WindowGraph
@@ -63,6 +64,13 @@ def _aggregate(name: str, range_: int, slide: int | None, keys: tuple[int, ...],
 
 def _by_rows(name: str, range_: int, slide: int | None, keys: tuple[int, ...], *aggregates: AggregateSpec) -> Example:
     return Example(name, RowAggregate(range_, slide, keys, aggregates, ROWS))
+
+
+def _landmarks() -> Iterator[Example]:
+    """Windows from a tuple whose K is 1 to one whose L is 1; and from the former on."""
+    aggregates = (AggregateSpec("COUNT"), AggregateSpec("AVG", V, Kind.FLOAT), AggregateSpec("MIN", TS, Kind.TIME))
+    yield Example("from landmark to landmark", LandmarkAggregate(0, None, (), aggregates, ROWS, start=K, end=L))
+    yield Example("since a landmark, by key", LandmarkAggregate(0, None, (L,), aggregates, ROWS, start=K, every=5))
 
 
 def _every(row: int, kind: Kind) -> tuple[AggregateSpec, ...]:
@@ -176,6 +184,7 @@ EXAMPLES: tuple[Example, ...] = (
     _aggregate("a window for every tick", 5, 1, (), AggregateSpec("MAX", L), AggregateSpec("MIN", V, Kind.FLOAT)),
     _by_rows("the last tuples, tumbling", 7, None, (), AggregateSpec("COUNT"), AggregateSpec("MAX", TS, Kind.TIME)),
     _by_rows("the last tuples by key, sliding", 8, 3, (K,), *_every(V, Kind.FLOAT)),
+    *_landmarks(),
     *_joins(),
 )
 

@@ -1,0 +1,48 @@
+"""Windows that are not of time, bound; and what does not go with them.
+
+Invariant: a stream has a window of time, or another one, or none; never two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from slackwater.language.bound import RowWindow, StreamRef
+from slackwater.language.clauses import Window
+from slackwater.language.landmarks import Landmarks, bind_landmarks
+from slackwater.language.statement import ParsedQuery
+from slackwater.model.errors import QueryError
+from slackwater.model.quality import Recall, RelativeError
+
+_NO_TARGET = (
+    "{} is not offered with {}: a late tuple would change all windows after it, so its price has no end;"
+    " write DELAY, COMPLETE or NO WAIT"
+)
+
+
+def with_window(stream: StreamRef, window: Window | Landmarks | None, text: str) -> StreamRef:
+    """An entry of FROM with the window that stands in brackets after it."""
+    if window is None:
+        return stream
+    if isinstance(window, Landmarks):
+        return bind_landmarks(stream, window, text)
+    if window.in_rows:
+        return replace(stream, window=RowWindow(window.range, window.slide))
+    return replace(stream, range=window.range, slide=window.slide)
+
+
+def check_other_windows(parsed: ParsedQuery, aggregation: bool) -> None:
+    """Refuse what windows that are not of time cannot go with."""
+    for window in (stream.window for stream in parsed.streams):
+        if window is None or (isinstance(window, Window) and not window.in_rows):
+            continue
+        what = "landmark windows" if isinstance(window, Landmarks) else "windows of rows"
+        if isinstance(window, Landmarks) and not aggregation:
+            message = "a landmark window is for aggregates; in a join write RANGE and a duration, or ROWS and a number"
+            raise QueryError(message, parsed.text, *window.place)
+        if isinstance(parsed.quality, Recall | RelativeError):
+            name = "RECALL" if isinstance(parsed.quality, Recall) else "ERROR"
+            raise QueryError(_NO_TARGET.format(name, what), parsed.text, *parsed.quality_place)
+        if parsed.windows:
+            message = f"{what} do not go with windows between streams, which are of time; write RANGE, or drop these"
+            raise QueryError(message, parsed.text, *window.place)
