@@ -8,6 +8,7 @@ from slackwater.expressions.tree import Call, Column, Expr
 from slackwater.language.bind import Bound, bind
 from slackwater.language.bound import JoinQuery, LandmarkWindow, RowWindow, StreamRef
 from slackwater.model.options import Options
+from slackwater.model.out import AS_MADE
 from slackwater.model.schema import Field, Kind, Schema
 from slackwater.model.time import format_duration
 
@@ -56,6 +57,8 @@ def show(result: Bound) -> str:
     """Everything a bound query holds, one fact a line."""
     query = result.query
     lines = ["explain"] if result.explain else []
+    if query.out != AS_MADE:
+        lines.append(f"out {query.out}" + (f" every {format_duration(query.out.every)}" if query.out.every else ""))
     if isinstance(query, JoinQuery):
         for position, stream in enumerate(query.streams):
             lines += _stream(position, stream)

@@ -32,6 +32,8 @@ QUERIES = {
     "the last of both": "SELECT a.x AS ax, b.k AS bk FROM a [ROWS 3], b [ROWS 2] WHERE a.k = b.k",
     "the last and the recent": """SELECT a.k AS k, c.x AS cx FROM a [ROWS 2], b [300 MS], c [ROWS 3]
         WHERE a.k = b.k AND a.x <= c.x""",
+    "two as they end": "SELECT DSTREAM a.x AS ax, b.k AS bk FROM a [300 MS], b [500 MS] WHERE a.k = b.k",
+    "two again and again": "SELECT RSTREAM EVERY 120 MS a.x AS ax FROM a [300 MS], b [500 MS] WHERE a.k = b.k",
     "one": "SELECT k, x, name FROM a WHERE k <> 1",
     "groups": """SELECT name, k, COUNT(*) AS n, SUM(k) AS total, AVG(x) AS mean, MIN(x) AS low, MEDIAN(k) AS mid
         FROM a [1 SEC SLIDE 250 MS] GROUP BY name, k""",

@@ -29,6 +29,7 @@ def test_a_member_is_among_the_last_of_its_stream_whatever_its_key_and_age(runti
     assert (verdict.true_results, verdict.missing, verdict.spurious, verdict.displaced) == (4, 0, 0, 0)
 
 
+@pytest.mark.local_only("late tuples are told before the operator, on every runtime")
 def test_a_late_tuple_enters_no_window_that_counts(runtime: Runtime) -> None:
     streams = arrived(
         COLUMNS,
@@ -42,6 +43,7 @@ def test_a_late_tuple_enters_no_window_that_counts(runtime: Runtime) -> None:
     assert (verdict.missing_late, verdict.displaced, verdict.sound, verdict.recall_overall) == (3, 1, True, 0.0)
 
 
+@pytest.mark.local_only("rows are counted where they are made, on every runtime")
 def test_counts_are_those_of_the_rows(runtime: Runtime) -> None:
     query = "SELECT a.v AS av FROM a [ROWS 2], b [ROWS 2] WHERE a.k = b.k WITH DELAY 10 SECONDS"
     counted = runtime.run(query, STREAMS, "1000", counted=True)

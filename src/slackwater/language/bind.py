@@ -17,6 +17,7 @@ from slackwater.language.other_windows import check_other_windows, with_window
 from slackwater.language.scalars import Scalars
 from slackwater.language.selection import bind_outputs
 from slackwater.language.statement import ParsedQuery, ParsedStream, parse, sources_of
+from slackwater.language.ways_out import check_way_out
 from slackwater.language.window_bounds import bind_bounds
 from slackwater.model.errors import QueryError
 from slackwater.model.quality import Complete, Quality, Recall, RelativeError
@@ -67,12 +68,15 @@ def _bind(parsed: ParsedQuery, schemas: Mapping[str, Schema]) -> BoundQuery:
     _check_windows(parsed, aggregation)
     check_other_windows(parsed, aggregation)
     quality = _quality(parsed, aggregation)
+    check_way_out(parsed.out, parsed.out_place, streams, aggregation, bool(parsed.windows), quality, parsed.text)
     scope = Scope(parsed.text, streams)
     filters, conditions = _split(_conjuncts(parsed, scope), len(streams))
     streams = tuple(replace(stream, filters=filters[at]) for at, stream in enumerate(streams))
     if aggregation:
         return bind_aggregation(parsed, streams[0], quality)
-    return JoinQuery(streams, conditions, bind_outputs(parsed.items, scope), quality, parsed.options, bounds)
+    return JoinQuery(
+        streams, conditions, bind_outputs(parsed.items, scope), quality, parsed.options, bounds, parsed.out
+    )
 
 
 def _streams(parsed: ParsedQuery, schemas: Mapping[str, Schema]) -> tuple[StreamRef, ...]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from slackwater.expressions.tree import Expr
 from slackwater.model.bounds import Bounds
 from slackwater.model.options import Options
+from slackwater.model.out import AS_MADE, Out
 from slackwater.model.quality import Quality
 from slackwater.model.schema import Kind, Schema
 
@@ -81,6 +82,7 @@ class JoinQuery:
     options: Options
     bounds: tuple[Bounds, ...] = ()
     """Where a window clause is written: all windows of the query as stated, those in brackets too, per alternative."""
+    out: Out = AS_MADE
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ class AggregateQuery:
     """Names of keys and aggregates as the SELECT list has them (a GROUP BY key need not be selected)."""
     quality: Quality
     options: Options
+    out: Out = AS_MADE
 
 
 BoundQuery = JoinQuery | AggregateQuery

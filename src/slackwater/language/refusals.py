@@ -6,9 +6,6 @@ _SUBQUERY = "a query inside a query is not offered; read one stream per entry of
 _OUTER = "only inner joins are offered; write JOIN ... ON, or a comma and WHERE"
 _SET = "queries cannot be combined with UNION, EXCEPT or INTERSECT; run each on its own"
 _OVER = "functions over a window are not offered; put the window in FROM, as in s [RANGE 1 MINUTE SLIDE 10 SECONDS]"
-_STREAM_OPERATOR = (
-    "ISTREAM, DSTREAM and RSTREAM are not offered; results always leave as a stream, in the order of time"
-)
 _LIMIT = "a stream has no end to count from, so LIMIT, OFFSET and FETCH are not offered"
 
 _CLAUSES = {
@@ -26,9 +23,6 @@ _CLAUSES = {
     "MINUS": _SET,
     "QUALIFY": "QUALIFY is not offered; filter the results where they are read",
     "EMIT": "EMIT is not offered; say how long to wait with WITH COMPLETE, NO WAIT, DELAY, RECALL or ERROR",
-    "ISTREAM": _STREAM_OPERATOR,
-    "DSTREAM": _STREAM_OPERATOR,
-    "RSTREAM": _STREAM_OPERATOR,
     "LEFT": _OUTER,
     "RIGHT": _OUTER,
     "FULL": _OUTER,
@@ -119,5 +113,5 @@ def window(name: str) -> str | None:
     return _WINDOWS.get(name)
 
 
-CLAUSE_WORDS = frozenset(_CLAUSES) - {"SELECT", "EXISTS", "DISTINCT", "TOP", "ISTREAM", "DSTREAM", "RSTREAM"}
+CLAUSE_WORDS = frozenset(_CLAUSES) - {"SELECT", "EXISTS", "DISTINCT", "TOP"}
 """Words after which an expression is over, even though what they begin is refused."""

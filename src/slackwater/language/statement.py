@@ -16,6 +16,7 @@ from slackwater.language.clauses import Window, read_options, read_quality, read
 from slackwater.language.landmarks import Landmarks
 from slackwater.language.syntax import read_expression
 from slackwater.language.tokens import Cursor, is_name, split_at_commas, word
+from slackwater.language.ways_out import read_way_out
 from slackwater.language.window_clauses import (
     WINDOW_WORDS,
     WindowClause,
@@ -24,6 +25,7 @@ from slackwater.language.window_clauses import (
 )
 from slackwater.model.errors import QueryError
 from slackwater.model.options import Options
+from slackwater.model.out import AS_MADE, Out
 from slackwater.model.quality import Quality
 
 _HARD = frozenset(("FROM", "WHERE", "WITH", "GROUP BY", "ORDER BY"))
@@ -72,6 +74,8 @@ class ParsedQuery:
     quality: Quality | None
     quality_place: tuple[int, int]
     options: Options
+    out: Out = AS_MADE
+    out_place: tuple[int, int] = (0, 0)
 
 
 def parse(text: str) -> ParsedQuery:
@@ -84,6 +88,7 @@ def parse(text: str) -> ParsedQuery:
     cursor = Cursor(text)
     explain = cursor.accept("EXPLAIN")
     _begin(cursor)
+    out, out_place = read_way_out(cursor)
     items = _items(cursor)
     if not cursor.accept("FROM"):
         cursor.fail("expected FROM and the streams to read here")
@@ -101,8 +106,9 @@ def parse(text: str) -> ParsedQuery:
     options = read_options(cursor) if cursor.accept("OPTIONS") else Options()
     _end(cursor)
     return ParsedQuery(
-        text, explain, items, tuple(streams), tuple(conditions), tuple(windows), groups, quality, place, options
-    )
+        text, explain, items, tuple(streams), tuple(conditions), tuple(windows), groups, quality, place, options,
+        out, out_place,
+    )  # fmt: skip
 
 
 def sources_of(text: str) -> tuple[str, ...]:
@@ -119,16 +125,8 @@ def _begin(cursor: Cursor) -> None:
         cursor.fail("a query begins with SELECT; named sub-queries (WITH ... AS) are not offered")
     if not cursor.accept("SELECT"):
         cursor.fail(refusals.clause(cursor.word()) or "a query begins with SELECT, or with EXPLAIN SELECT")
-    first, second = cursor.word(), cursor.peek(1)
-    if first == "DISTINCT":
-        cursor.fail(refusals.clause(first) or first)
-    follows = (
-        second is not None
-        and (is_name(second) or cursor.word(1) in ("*", "("))
-        and cursor.word(1) not in ("AS", "FROM")
-    )
-    if first in ("ISTREAM", "DSTREAM", "RSTREAM") and follows:
-        cursor.fail(refusals.clause(first) or first)
+    if cursor.word() == "DISTINCT":
+        cursor.fail(refusals.clause("DISTINCT") or "")
 
 
 def _items(cursor: Cursor) -> tuple[ParsedItem, ...]:

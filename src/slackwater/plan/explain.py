@@ -27,6 +27,7 @@ from slackwater.operators.join.wjoin.spec import WJoin
 from slackwater.plan.explain_windows import aggregated_by, explain_windows, window_of
 from slackwater.plan.one_shard import one_shard
 from slackwater.plan.physical import InputPlan, PhysicalPlan
+from slackwater.plan.ways_out import explain_way_out
 
 WAYS = {
     "nested_loop": "by nested loop (NLW-join): a tuple goes through the other buffers one inside the other, in turn",
@@ -69,7 +70,7 @@ def explain(plan: PhysicalPlan, quality_stated: bool = True) -> str:
         head = _tree(plan, operator) if isinstance(operator, JoinTree) else _join(plan, operator)
     waiting = Line(f"waiting: WITH {plan.quality}" + ("" if quality_stated else " (the default)"))
     waiting.under += [Line(text) for text in _waiting(plan)]
-    head.under = [waiting, *head.under, *(_input(one) for one in plan.inputs)]
+    head.under = [waiting, *map(Line, explain_way_out(plan)), *head.under, *(_input(one) for one in plan.inputs)]
     return head.render()
 
 

@@ -24,6 +24,7 @@ from slackwater.operators.join.wjoin.spec import OFFERED, by_algorithm
 from slackwater.plan.layout import InputLayout
 from slackwater.plan.other_windows import aggregate_over, counting, landmarks_of
 from slackwater.plan.physical import IDENTITY, InputPlan, OutputColumn, PhysicalPlan
+from slackwater.plan.ways_out import check_way_out
 from slackwater.windows.graph import WindowGraph
 
 MULTIWAY, BINARY = "multiway", "binary"
@@ -43,6 +44,7 @@ def plan(query: BoundQuery, *, counted: bool = False, identities: bool = False) 
 
     `identities` adds what tells results apart: a column `_row_<alias>` per stream of a join, group keys not selected.
     """
+    check_way_out(query, counted)
     if isinstance(query, JoinQuery):
         return _plan_join(_with_identities(query) if identities else query, counted)
     if counted:

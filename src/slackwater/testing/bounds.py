@@ -11,7 +11,9 @@ Invariant: the bound grows with slack, skew, windows and epoch only, never with 
   enough to each other;
 - aggregate: tuples after `frontier - range - slide` (a partial each at most, and a value each where values are kept);
   where a window counts tuples, as many as it has and slides by, and those at or after the frontier;
-  landmark windows: a partial for each group, and tuples at or after the frontier.
+  landmark windows: a partial for each group, and tuples at or after the frontier;
+- DSTREAM and RSTREAM: also the results in force, at most all combinations of tuples near enough to each other, or the
+  rows of two windows.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from slackwater.operators.join.row_windows import RowJoin
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.landmark import LandmarkAggregate
 from slackwater.operators.row_aggregate import RowAggregate
+from slackwater.operators.ways_out import WayOut
 
 FIRST_ROOM = 256
 ROOM = 4
@@ -34,15 +37,25 @@ ROOM = 4
 class Bound:
     """Follows a trace, and says after each epoch what may be retained and held."""
 
-    def __init__(self, spec: WindowAggregate | WindowJoin | JoinTree) -> None:
-        self._spec = spec
+    def __init__(self, spec: WindowAggregate | WindowJoin | JoinTree | WayOut) -> None:
+        self._spec = spec.made_by if isinstance(spec, WayOut) else spec
+        self._out = isinstance(spec, WayOut)
         self._ts: list[list[int]] = [[] for _ in range(spec.streams)]
         self._peak = [0] * spec.streams
         self._combined = [0] * spec.streams
         self._groups: set[tuple[int, ...]] = set()
 
     def after(self, epoch: Batch, frontier_before: int) -> int:
-        """What the operator may retain after this epoch."""
+        """What the operator may retain after this epoch, results in force included where they are held."""
+        kept = self._kept_after(epoch, frontier_before)
+        spec = self._spec
+        if not self._out:
+            return kept
+        if isinstance(spec, WindowAggregate):
+            return kept + 2 * self._since(0, frontier_before - spec.range - 2 * spec.grid.slide)
+        return kept + self._combinations(spec, spec.streams, frontier_before)
+
+    def _kept_after(self, epoch: Batch, frontier_before: int) -> int:
         for stream, ts in zip(epoch.stream.tolist(), epoch.ts.tolist(), strict=True):
             insort(self._ts[stream], ts)
         spec = self._spec
@@ -66,7 +79,7 @@ class Bound:
             self._combined[n] = max(self._combined[n], self._combinations(spec, n, frontier_before))
         return raw + sum(max(FIRST_ROOM, ROOM * combined) for combined in self._combined[2:])
 
-    def _combinations(self, spec: JoinTree, n: int, frontier: int) -> int:
+    def _combinations(self, spec: JoinTree | WindowJoin, n: int, frontier: int) -> int:
         """At most so many combinations of the first n streams are at or after the horizon of their window."""
         horizon = frontier - max(spec.windows[:n])
         total = 0

@@ -20,6 +20,7 @@ from slackwater.operators.join.row_windows import RowJoin
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.numbered import NumberedWindows
 from slackwater.operators.pipeline import Epochs, OperatorSpec, Pipeline
+from slackwater.operators.ways_out import WayOut
 from slackwater.testing.oracle_aggregate import (
     Answer,
     WindowKey,
@@ -29,9 +30,10 @@ from slackwater.testing.oracle_aggregate import (
 )
 from slackwater.testing.oracle_join import Result, oracle_join, oracle_join_processing
 from slackwater.testing.oracle_numbered import oracle_numbered, oracle_numbered_processing
-from slackwater.testing.oracle_release import Released
+from slackwater.testing.oracle_release import Released, Tuple, tuples_of
 from slackwater.testing.oracle_row_join import oracle_row_join
 from slackwater.testing.oracle_tree import TreeOutcome
+from slackwater.testing.oracle_ways_out import oracle_ways_out
 from slackwater.testing.words import decode, same_value
 
 NO_GUARD = 2**62
@@ -84,6 +86,11 @@ def drive(pipeline: Pipeline, batches: Iterable[Batch]) -> Outcome:
 
 def results_of(spec: OperatorSpec, emissions: Iterable[Emission]) -> Results:
     """The results in comparable form; an aggregate that answers twice for one window and key raises."""
+    if isinstance(spec, WayOut):
+        made_by = spec.made_by
+        if isinstance(made_by, WindowAggregate):
+            return _windows(made_by, emissions, later=made_by.grid.slide)
+        return results_of(made_by, emissions)
     if isinstance(spec, WindowAggregate):
         return _windows(spec, emissions)
     found: Counter[Any] = Counter()
@@ -110,7 +117,8 @@ def _joined(spec: Any, emissions: Iterable[Emission]) -> Counter[Any]:
     return found
 
 
-def _windows(spec: WindowAggregate, emissions: Iterable[Emission]) -> Answer:
+def _windows(spec: WindowAggregate, emissions: Iterable[Emission], later: int = 0) -> Answer:
+    """Rows by window and key; each has left so much later than its window ended."""
     answer: Answer = {}
     seen: Counter[tuple[int, ...]] = Counter()
     keys = len(spec.keys)
@@ -123,7 +131,7 @@ def _windows(spec: WindowAggregate, emissions: Iterable[Emission]) -> Answer:
                 seen[start, stop, *rest[:keys]] += 1
                 window = (start, (stop, seen[start, stop, *rest[:keys]] - 1, *rest[:keys]))
             else:
-                assert (stop, stop - start) == (end, spec.range), "a window's bounds disagree"
+                assert (stop + later, stop - start) == (end, spec.range), "a window's bounds disagree"
             assert window not in answer, f"window {window} was answered twice"
             words = zip(spec.aggregates, rest[keys:], strict=True)
             answer[window] = tuple(decode(word, result_kind(aggregate)) for aggregate, word in words)
@@ -132,6 +140,11 @@ def _windows(spec: WindowAggregate, emissions: Iterable[Emission]) -> Answer:
 
 def truth(spec: OperatorSpec, batch: Batch) -> Results:
     """What the slow oracle makes of all tuples."""
+    if isinstance(spec, WayOut):
+        made_by = spec.made_by
+        if isinstance(made_by, WindowAggregate):
+            return truth(made_by, batch)
+        return oracle_ways_out(spec, oracle_join(made_by, batch).elements(), _times(tuples_of(batch)))
     if isinstance(spec, WindowAggregate):
         return oracle_aggregate(spec, batch)
     if isinstance(spec, JoinTree):
@@ -157,6 +170,13 @@ def bounds_of_truth(spec: OperatorSpec, batch: Batch, absent: Collection[int] = 
 
 def expected(spec: OperatorSpec, released: Iterable[Released]) -> Results:
     """What the slow oracle makes of a release sequence, late tuples included."""
+    if isinstance(spec, WayOut):
+        made_by = spec.made_by
+        if isinstance(made_by, WindowAggregate):
+            return expected(made_by, released)
+        steps = list(released)
+        made = (result for result, _ in oracle_join_processing(made_by, steps))
+        return oracle_ways_out(spec, made, _times(step.tuple for step in steps))
     if isinstance(spec, NumberedWindows):
         return oracle_numbered_processing(spec, released)
     if isinstance(spec, WindowAggregate):
@@ -164,6 +184,10 @@ def expected(spec: OperatorSpec, released: Iterable[Released]) -> Results:
     if isinstance(spec, WindowJoin):
         return _counted(spec, (result for result, _ in oracle_join_processing(spec, released)))
     raise TypeError(f"there is no oracle for {type(spec).__name__}; write one in slackwater.testing")
+
+
+def _times(tuples: Iterable[Tuple]) -> dict[int, int]:
+    return {e.row: e.ts for e in tuples}
 
 
 def expected_of_tree(spec: JoinTree, outcome: TreeOutcome) -> Results:

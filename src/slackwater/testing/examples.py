@@ -28,6 +28,7 @@ from slackwater.operators.join.wjoin.spec import ALGORITHMS, by_algorithm
 from slackwater.operators.landmark import LandmarkAggregate
 from slackwater.operators.pipeline import OperatorSpec
 from slackwater.operators.row_aggregate import RowAggregate
+from slackwater.operators.ways_out import WayOut
 from slackwater.windows.graph import WindowGraph
 
 K, L, V = FIRST_COLUMN, FIRST_COLUMN + 1, FIRST_COLUMN + 2
@@ -146,6 +147,9 @@ def _joins() -> Iterator[Example]:
             yield Example(f"{name}, as a tree", left_deep(spec))
     yield from _by_algorithms(joins["equi-join"], joins["three-way, one class"], _join((4, 4), conditions=(near,)))
     yield from _counting(joins)
+    yield Example("equi-join, as it ends", WayOut(joins["equi-join, own window per stream"]))
+    yield Example("three-way, as it ends", WayOut(joins["three-way, one class"]))
+    yield Example("theta join, every third instant", WayOut(joins["theta join"], every=3))
     for name in ("three-way chain", "four-way star"):
         yield Example(f"{name}, as a tree, counted", left_deep(replace(joins[name], counted=True, emit=())))
 
@@ -185,6 +189,7 @@ EXAMPLES: tuple[Example, ...] = (
     _by_rows("the last tuples, tumbling", 7, None, (), AggregateSpec("COUNT"), AggregateSpec("MAX", TS, Kind.TIME)),
     _by_rows("the last tuples by key, sliding", 8, 3, (K,), *_every(V, Kind.FLOAT)),
     *_landmarks(),
+    Example("a sliding sum, as it ends", WayOut(WindowAggregate(9, 3, (K,), (AggregateSpec("SUM", L),), ROWS))),
     *_joins(),
 )
 

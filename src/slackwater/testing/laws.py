@@ -23,6 +23,7 @@ from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.numbered import NumberedWindows
 from slackwater.operators.pipeline import Epochs, OperatorSpec, Pipeline
+from slackwater.operators.ways_out import WayOut
 from slackwater.testing.bounds import Bound
 from slackwater.testing.drive import (
     Make,
@@ -195,7 +196,7 @@ def _adds_up(pipeline: Pipeline) -> None:
 def state_is_bounded(spec: OperatorSpec, make: Make, batch: Batch, epochs: Epochs, cuts: Cuts, slack: int) -> int:
     """Law 5: what is held and retained stays within `Bound`; returns the largest bound that was needed."""
     pipeline = make(FixedSlack(slack), epochs)
-    bound = Bound(cast("WindowAggregate | WindowJoin | JoinTree", spec))
+    bound = Bound(cast("WindowAggregate | WindowJoin | JoinTree | WayOut", spec))
     largest = 0
     for part in pieces(batch, cuts):
         allowed = bound.after(part, frontier_before=pipeline.observe().frontier)
