@@ -6,8 +6,17 @@ import pyarrow as pa
 
 from slackwater.expressions.tree import Call, Column, Expr
 from slackwater.language.bind import Bound, bind
-from slackwater.language.bound import BoundQuery, JoinQuery, StreamRef, UnionQuery, streams_read
+from slackwater.language.bound import (
+    BoundQuery,
+    JoinQuery,
+    LandmarkWindow,
+    RowWindow,
+    StreamRef,
+    UnionQuery,
+    streams_read,
+)
 from slackwater.model.options import Options
+from slackwater.model.out import AS_MADE
 from slackwater.model.schema import Field, Kind, Schema
 from slackwater.model.time import format_duration
 
@@ -66,6 +75,8 @@ def show(result: Bound) -> str:
 
 def _query(query: BoundQuery) -> list[str]:
     lines: list[str] = []
+    if query.out != AS_MADE:
+        lines.append(f"out {query.out}" + (f" every {format_duration(query.out.every)}" if query.out.every else ""))
     for position, stream in enumerate(streams_read(query)):
         lines += _stream(position, stream)
     if isinstance(query, UnionQuery):
@@ -95,6 +106,13 @@ def _bounds(query: JoinQuery) -> list[str]:
 def _stream(position: int, stream: StreamRef) -> list[str]:
     window = "" if stream.range is None else f" range {format_duration(stream.range)}"
     slide = "" if stream.slide is None else f" slide {format_duration(stream.slide)}"
+    if isinstance(stream.window, RowWindow):
+        window = f" rows {stream.window.rows}"
+        slide = "" if stream.window.slide is None else f" slide {stream.window.slide}"
+    if isinstance(stream.window, LandmarkWindow):
+        end = "" if stream.window.end is None else f" end {_expr(stream.window.end)}"
+        window = f" start {_expr(stream.window.start)}{end}"
+        slide = "" if stream.window.slide is None else f" slide {format_duration(stream.window.slide)}"
     source = stream.source if stream.query is None else "a query"
     lines = [f"stream {position} {stream.alias} from {source}{window}{slide}"]
     lines += [f"  filter {_expr(condition)}" for condition in stream.filters]

@@ -30,9 +30,18 @@ QUERIES = {
         WHERE x.k = y.k AND x.name = z.name PATH x -> y -> z WITHIN (300 MS, 200 MS)""",
     "a path either way": """SELECT x.k AS k FROM a AS x, b AS y, c AS z
         WHERE x.k = y.k PATH x <-> y <-> z WITHIN (300 MS, 200 MS)""",
+    "the last of both": "SELECT a.x AS ax, b.k AS bk FROM a [ROWS 3], b [ROWS 2] WHERE a.k = b.k",
+    "the last and the recent": """SELECT a.k AS k, c.x AS cx FROM a [ROWS 2], b [300 MS], c [ROWS 3]
+        WHERE a.k = b.k AND a.x <= c.x""",
+    "two as they end": "SELECT DSTREAM a.x AS ax, b.k AS bk FROM a [300 MS], b [500 MS] WHERE a.k = b.k",
+    "two again and again": "SELECT RSTREAM EVERY 120 MS a.x AS ax FROM a [300 MS], b [500 MS] WHERE a.k = b.k",
     "one": "SELECT k, x, name FROM a WHERE k <> 1",
     "groups": """SELECT name, k, COUNT(*) AS n, SUM(k) AS total, AVG(x) AS mean, MIN(x) AS low, MEDIAN(k) AS mid
         FROM a [1 SEC SLIDE 250 MS] GROUP BY name, k""",
+    "groups of the last": "SELECT name, COUNT(*) AS n, AVG(x) AS mean FROM a [ROWS 4 SLIDE 3] GROUP BY name",
+    "from landmark to landmark": """SELECT name, COUNT(*) AS n, AVG(x) AS mean
+        FROM a [START WHEN k = 0 END WHEN name = 'q'] GROUP BY name""",
+    "since a landmark": "SELECT k, SUM(k) AS n, MEDIAN(x) AS mid FROM a [START WHEN k = 0 SLIDE 300 MS] GROUP BY k",
     "float groups": "SELECT x, COUNT(DISTINCT name) AS n, MAX(k) AS high FROM a [500 MS] GROUP BY x",
 }
 FAR_APART = [

@@ -117,7 +117,8 @@ def _judged(run: RecordedRun, position: int) -> JudgedInput:
     table = table.drop_columns(taken)
     for name, values in own.items():
         table = table.append_column(name, pa.array(values))
-    return JudgedInput(table.filter(pa.array(keep)))
+    came = run.replay.row[run.replay.stream == position]
+    return JudgedInput(table.take(pa.array(came[keep[came]])))
 
 
 def show(verified: Verified, console: Console) -> None:
@@ -131,6 +132,8 @@ def show(verified: Verified, console: Console) -> None:
     table.add_row("missing_unexplained", f"{verdict.missing_unexplained:,}")
     table.add_row("spurious", f"{verdict.spurious:,}")
     table.add_row("out_of_order", f"{verdict.out_of_order:,}")
+    if verdict.displaced:
+        table.add_row("displaced", f"{verdict.displaced:,} (there only because late tuples are not)")
     table.add_row("recall_overall", f"{verdict.recall_overall:.6f}")
     own = verified.report.observation.quality
     if own is not None and own.share is not None:

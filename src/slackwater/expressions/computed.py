@@ -33,7 +33,7 @@ class Computed:
     expr: Expr
     row: int
     role: str
-    """"join key", "group key" or "argument"."""
+    """"join key", "group key", "argument" or "landmark"."""
 
 
 class Taking:

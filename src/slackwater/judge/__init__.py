@@ -18,6 +18,9 @@ from slackwater.judge.chain_rows import judge_chain
 from slackwater.judge.counted import judge_counted_join
 from slackwater.judge.inputs import JudgedInput, load, workbench
 from slackwater.judge.join import judge_join
+from slackwater.judge.row_aggregate import judge_row_aggregate
+from slackwater.judge.row_join import judge_counted_row_join, judge_row_join
+from slackwater.judge.row_truth import counts_rows
 from slackwater.judge.sql import Renderer
 from slackwater.judge.verdict import Verdict
 from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, is_chain, raw_streams
@@ -59,9 +62,12 @@ def judge(
         for position, (stream, given) in enumerate(zip(streams, inputs, strict=True)):
             load(connection, position, stream, given, exprs, render)
         if isinstance(query, AggregateQuery):
-            return judge_aggregate(connection, query, render, produced)
+            judge_windows = judge_aggregate if query.stream.window is None else judge_row_aggregate
+            return judge_windows(connection, query, render, produced)
         assert isinstance(query, JoinQuery), "a union is a chain"
         judge_rows = judge_counted_join if counted else judge_join
+        if counts_rows(query):
+            judge_rows = judge_counted_row_join if counted else judge_row_join
         return judge_rows(connection, query, render, produced, span=_span(inputs), period=period, interval=interval)
 
 

@@ -12,7 +12,7 @@ allows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -30,12 +30,7 @@ def judge_aggregate(
 ) -> Verdict:
     """Compare the rows of a window aggregate with those expected of the run and with the truth."""
     results, out_of_order, types = store_rows(connection, query, produced)
-    schemas = [query.stream.schema]
-    keys = [as_produced(key.expr, schemas, types.get(key.name, pa.null()), render) for key in query.keys]
-    arguments = [
-        "1" if a.argument is None else as_produced(a.argument, schemas, types.get(a.name, pa.null()), render)
-        for a in query.aggregates
-    ]
+    keys, arguments = read_by(query, types, render)
     make_truth(connection, query, keys, arguments)
     identity = ["window_start", "window_end", *(f"k{n}" for n in range(len(keys)))]
     same_row = " AND ".join(f"t.{name} IS NOT DISTINCT FROM p.{name}" for name in identity)
@@ -58,6 +53,17 @@ def judge_aggregate(
     measured = connection.execute("SELECT window_end, error FROM judged ORDER BY window_end, error").fetchnumpy()
     measurements = tuple(zip(measured["window_end"].tolist(), measured["error"].tolist(), strict=True))
     return Verdict("error", results, true_rows, late, unexplained, results - given, out_of_order, measurements)
+
+
+def read_by(query: AggregateQuery, types: Mapping[str, pa.DataType], render: Renderer) -> tuple[list[str], list[str]]:
+    """The SQL of each GROUP BY key, and of what each aggregate reads, where results came in these types."""
+    schemas = [query.stream.schema]
+    keys = [as_produced(key.expr, schemas, types.get(key.name, pa.null()), render) for key in query.keys]
+    arguments = [
+        "1" if a.argument is None else as_produced(a.argument, schemas, types.get(a.name, pa.null()), render)
+        for a in query.aggregates
+    ]
+    return keys, arguments
 
 
 def store_rows(

@@ -64,12 +64,13 @@ def make_truth(
 def _columns(number: int, aggregate: Aggregate) -> str:
     text = ""
     for value, rounding, which in (("t", "a", ""), ("e", "b", " FILTER (met_0 < window_end)")):
-        text += f", {_value(aggregate, f'x{number}', which)} AS {value}{number}"
-        text += f", {_rounding(aggregate, f'x{number}', which)} AS {rounding}{number}"
+        text += f", {value_of(aggregate, f'x{number}', which)} AS {value}{number}"
+        text += f", {rounding_of(aggregate, f'x{number}', which)} AS {rounding}{number}"
     return text
 
 
-def _value(aggregate: Aggregate, x: str, which: str) -> str:
+def value_of(aggregate: Aggregate, x: str, which: str) -> str:
+    """The SQL of an aggregate over column x, of the rows that `which` filters."""
     function, argument = aggregate.function, aggregate.argument
     if argument is None:
         return f"count(*){which}"
@@ -100,7 +101,7 @@ def _sum(function: str, argument: Expr, x: str, which: str) -> str:
     return f"CASE WHEN {_wild(x, which)} THEN {function}({x}){which} ELSE f{function}({_tame(x)}){which} END"
 
 
-def _rounding(aggregate: Aggregate, x: str, which: str) -> str:
+def rounding_of(aggregate: Aggregate, x: str, which: str) -> str:
     """The error, beyond a share of the value, that rounding alone may cause."""
     function, argument = aggregate.function, aggregate.argument
     if argument is None or not argument.kind.numeric:

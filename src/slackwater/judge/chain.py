@@ -20,7 +20,15 @@ from slackwater.judge.aggregate_truth import make_truth
 from slackwater.judge.inputs import JudgedInput, load
 from slackwater.judge.join_truth import Enumeration
 from slackwater.judge.sql import TYPES, Renderer
-from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, StreamRef, UnionQuery, streams_read
+from slackwater.language.bound import (
+    AggregateQuery,
+    BoundQuery,
+    JoinQuery,
+    LandmarkWindow,
+    StreamRef,
+    UnionQuery,
+    streams_read,
+)
 from slackwater.model.schema import Kind
 from slackwater.model.time import BEFORE_ALL
 
@@ -32,6 +40,9 @@ def expressions_of(query: BoundQuery) -> list[Expr]:
     """Every expression of one query, its sub-queries left out."""
     found = [condition for stream in streams_read(query) for condition in stream.filters]
     if isinstance(query, AggregateQuery):
+        window = query.stream.window
+        if isinstance(window, LandmarkWindow):
+            found += [expr for expr in (window.start, window.end) if expr is not None]
         found += [key.expr for key in query.keys]
         return found + [call.argument for call in query.aggregates if call.argument is not None]
     conditions = query.conditions if isinstance(query, JoinQuery) else ()

@@ -41,22 +41,12 @@ def judge_counted_join(
     streams = range(len(query.streams))
     truth = count_by_second(connection, query, render, [f"s{i}" for i in streams])
     in_time = _in_time(connection, query, render, truth)
-    counts, out_of_order = _produced(produced)
+    counts, out_of_order = counts_of(produced)
     seconds = np.unique(np.concatenate((truth[0], counts[0])))
-    true, least, given = (_on(seconds, found) for found in (truth, in_time, counts))
+    true, least, given = (spread(seconds, found) for found in (truth, in_time, counts))
     missing = int(np.maximum(true - given, 0).sum())
     unexplained = int(np.maximum(least - given, 0).sum())
-    # One microsecond into each second, the period (t - P, t] of a whole second t holds exactly the seconds of [t - P,
-    # t).
-    recalls = measure_recall(
-        seconds[true > 0] + 1,
-        true[true > 0],
-        np.minimum(true, given)[true > 0],
-        first=_whole(span[0]) - (SECOND if span[0] % SECOND else 0),
-        last=_whole(span[1]),
-        period=_whole(period),
-        interval=_whole(interval),
-    )
+    recalls = recall_by_second(seconds, true, given, span=span, period=period, interval=interval)
     spurious = int(np.maximum(given - true, 0).sum())
     return Verdict(
         "recall",
@@ -79,7 +69,26 @@ def _in_time(connection: Any, query: JoinQuery, render: Renderer, truth: _Counts
     return count_by_second(connection, query, render, names) if late else truth
 
 
-def _produced(produced: Iterable[pa.Table] | pa.Table) -> tuple[_Counts, int]:
+def recall_by_second(
+    seconds: Int64s, true: Int64s, given: Int64s, *, span: tuple[int, int], period: int, interval: int
+) -> tuple[tuple[int, float], ...]:
+    """Recall over periods of whole seconds, [t - P, t)."""
+    some = true > 0
+    # One microsecond into each second, the period (t - P, t] of a whole second t holds exactly the seconds of [t - P,
+    # t).
+    return measure_recall(
+        seconds[some] + 1,
+        true[some],
+        np.minimum(true, given)[some],
+        first=_whole(span[0]) - (SECOND if span[0] % SECOND else 0),
+        last=_whole(span[1]),
+        period=_whole(period),
+        interval=_whole(interval),
+    )
+
+
+def counts_of(produced: Iterable[pa.Table] | pa.Table) -> tuple[_Counts, int]:
+    """The seconds of the rows of a counted join and what they count, and how often time went down."""
     watch, seconds, counts = OrderWatch(), [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for table in tables(produced):
         times = words(column_of(table, "second"), Kind.TIME).to_numpy()
@@ -92,10 +101,11 @@ def _produced(produced: Iterable[pa.Table] | pa.Table) -> tuple[_Counts, int]:
     return (distinct, total), watch.descents
 
 
-def _on(seconds: Int64s, counts: _Counts) -> Int64s:
-    spread = np.zeros(len(seconds), np.int64)
-    spread[np.searchsorted(seconds, counts[0])] = counts[1]
-    return spread
+def spread(seconds: Int64s, counts: _Counts) -> Int64s:
+    """Counts of some seconds as those of all the seconds given, 0 where there is none."""
+    found = np.zeros(len(seconds), np.int64)
+    found[np.searchsorted(seconds, counts[0])] = counts[1]
+    return found
 
 
 def _whole(micros: int) -> int:

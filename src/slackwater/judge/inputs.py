@@ -31,7 +31,7 @@ _ARROW = {Kind.INT: pa.int64(), Kind.FLOAT: pa.float64(), Kind.BOOL: pa.bool_(),
 
 @dataclass(frozen=True)
 class JudgedInput:
-    """The accepted rows of one entry of FROM, as they came.
+    """The accepted rows of one entry of FROM, in the order they came in.
 
     Beside the stream's own columns: `_row` (int64, unique), `_ts` (int64 microseconds), `_late` (bool) and
     `_frontier` (int64 microseconds: the frontier a late row met when it arrived; anything for a row in time).
@@ -68,8 +68,9 @@ def load(
 ) -> None:
     """Make table `s<position>` of the rows that pass the stream's filters, with the columns some expression reads.
 
-    Beside `v<position>_<k>` it has `row_<position>`, `ts_<position>` and `met_<position>`: the frontier a late row met,
-    BEFORE_ALL for a row in time. An integer event-time column is also kept as it came, as `raw_<position>`.
+    Beside `v<position>_<k>` it has `row_<position>`, `ts_<position>`, `met_<position>`: the frontier a late row met,
+    BEFORE_ALL for a row in time; and `place_<position>`: its place among those that came. An integer event-time column
+    is also kept as it came, as `raw_<position>`.
     """
     table, schema = given.table, stream.schema
     wanted = sorted(name for at, name in {pair for expr in exprs for pair in columns_of(expr)} if at == position)
@@ -77,6 +78,7 @@ def load(
     met = pc.if_else(column_of(table, "_late"), words(column_of(table, "_frontier"), Kind.INT), BEFORE_ALL)
     columns = {f"row_{position}": words(column_of(table, "_row"), Kind.INT), f"ts_{position}": times}
     columns[f"met_{position}"] = met
+    columns[f"place_{position}"] = pa.array(np.arange(table.num_rows))
     for name in wanted:
         is_clock = name == schema.time and schema[name].kind is Kind.TIME
         columns[render.column(position, name)] = times if is_clock else words(column_of(table, name), schema[name].kind)

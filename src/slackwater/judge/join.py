@@ -1,6 +1,6 @@
 """A join against the truth, result by result: two results are the same iff all their members are.
 
-Invariant: a produced row is right iff its members form a true combination, its `_ts` is the greatest of theirs and
+Invariant: a produced row is right iff its members form a true combination, its `_ts` is one with which that leaves, and
 every item of SELECT has the true value (floats within 1e-9 of it, relatively; a NaN is a null). A right row counts
 once: every further copy, and every row that is not right, is spurious.
 
@@ -23,6 +23,7 @@ from slackwater.judge.join_truth import Enumeration
 from slackwater.judge.recall import measure_recall
 from slackwater.judge.sql import Renderer
 from slackwater.judge.verdict import Verdict
+from slackwater.judge.ways_out import moments_of
 from slackwater.language.bound import JoinQuery
 from slackwater.model.schema import Kind
 
@@ -40,14 +41,14 @@ def judge_join(
     """Compare the rows of a join with all its true results. `span`: the first and last event time of the input."""
     streams = range(len(query.streams))
     members = ", ".join(f"row_{i}" for i in streams)
-    time = f"greatest({', '.join(f'ts_{i}' for i in streams)})"
     enumeration = Enumeration(connection, query, render, [f"s{i}" for i in streams])
     keep = {f"{name}_{i}" for name in ("row", "met") for i in streams}
     rows = enumeration.combinations(list(streams), query.conditions, keep)
     connection.execute(
-        f"CREATE TABLE truth AS SELECT {members}, {time} AS time, {_explained(query)} AS explained FROM ({rows})"
+        f"CREATE TABLE truth AS SELECT {members}, {moments_of(query)} AS time, {_explained(query)} AS explained"
+        f" FROM ({rows})"
     )
-    results, out_of_order = _store_right_rows(connection, query, render, produced)
+    results, out_of_order = store_right_rows(connection, query, render, produced)
     connection.execute(
         f"CREATE TABLE judged AS SELECT time, explained, hit IS NOT NULL AS hit FROM truth"
         f" LEFT JOIN (SELECT DISTINCT {members}, time, true AS hit FROM produced) USING ({members}, time)"
@@ -76,7 +77,7 @@ def _explained(query: JoinQuery) -> str:
     return f"({' OR '.join(reached)})"
 
 
-def _store_right_rows(
+def store_right_rows(
     connection: Any, query: JoinQuery, render: Renderer, produced: Iterable[pa.Table] | pa.Table
 ) -> tuple[int, int]:
     """Fill table `produced` with the rows whose values agree with their members; give back how many rows there were

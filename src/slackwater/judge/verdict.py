@@ -30,6 +30,8 @@ class Verdict:
     measurements: tuple[tuple[int, float], ...]
     """Joins: (t, recall over (t - P, t]). Aggregates: (window_end, worst relative error) of each true row, infinite
     where it was not produced."""
+    displaced: int = 0
+    """Results that are right only because late tuples were not there to push a member out of a window that counts."""
 
     @property
     def missing(self) -> int:
@@ -38,7 +40,7 @@ class Verdict:
     @property
     def recall_overall(self) -> float:
         """Share of the true results (aggregates: of the true rows) that were produced; 1 where there are none."""
-        return (self.results - self.spurious) / self.true_results if self.true_results else 1.0
+        return (self.results - self.spurious - self.displaced) / self.true_results if self.true_results else 1.0
 
     @property
     def sound(self) -> bool:
@@ -67,6 +69,7 @@ class Verdict:
             "missing_unexplained": self.missing_unexplained,
             "spurious": self.spurious,
             "out_of_order": self.out_of_order,
+            **({"displaced": self.displaced} if self.displaced else {}),
             "recall_overall": self.recall_overall,
             "measurements": {
                 "of": self.measure,

@@ -12,13 +12,16 @@ from slackwater.expressions.tree import Call, Expr, Literal, streams_of
 from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, StreamRef, is_chain, raw_streams
 from slackwater.language.derived import result_schema
 from slackwater.language.grouping import bind_aggregation, is_aggregation
+from slackwater.language.landmarks import Landmarks
 from slackwater.language.lifting import lifted, window_above
 from slackwater.language.names import Scope, did_you_mean, matching
+from slackwater.language.other_windows import check_chain, check_other_windows, with_window
 from slackwater.language.parsed import ParsedQuery, ParsedStream
 from slackwater.language.scalars import Scalars
 from slackwater.language.selection import bind_outputs
 from slackwater.language.statement import parse, sources_of
 from slackwater.language.union import bind_union
+from slackwater.language.ways_out import check_way_out
 from slackwater.language.window_bounds import bind_bounds
 from slackwater.language.window_clauses import WindowForAll
 from slackwater.model.errors import QueryError
@@ -57,6 +60,8 @@ def bind(text: str, schemas: Mapping[str, Schema]) -> Bound:
     ('integer', 'DELAY 2 s')
     """
     parsed = parse(text)
+    if _is_chained(parsed):
+        check_chain(parsed)
     try:
         query = _bind(parsed, schemas)
     except RecursionError:
@@ -76,13 +81,15 @@ def _bind(parsed: ParsedQuery, schemas: Mapping[str, Schema]) -> BoundQuery:
     aggregation = is_aggregation(parsed)
     bounds = bind_bounds(parsed, streams)
     _check_windows(parsed, aggregation)
+    check_other_windows(parsed, aggregation)
+    # A target is for the whole query, and only its own place in the text knows one.
+    asked, options = parsed.quality or Complete(), parsed.options
+    check_way_out(parsed.out, parsed.out_place, streams, aggregation, bool(parsed.windows), asked, parsed.text)
     scope = Scope(parsed.text, streams)
     filters, conditions = _split(_conjuncts(parsed, scope), len(streams))
     streams = tuple(replace(stream, filters=filters[at]) for at, stream in enumerate(streams))
-    # A target is for the whole query, and only its own place in the text knows one.
-    asked, options = parsed.quality or Complete(), parsed.options
     if not aggregation:
-        return JoinQuery(streams, conditions, bind_outputs(parsed.items, scope), asked, options, bounds)
+        return JoinQuery(streams, conditions, bind_outputs(parsed.items, scope), asked, options, bounds, parsed.out)
     if len(streams) == 1:
         return bind_aggregation(parsed, streams, asked)
     above = window_above(parsed)
@@ -104,16 +111,9 @@ def _streams(parsed: ParsedQuery, schemas: Mapping[str, Schema]) -> tuple[Stream
         taken.add(stream.alias)
         inner = None if stream.query is None else _bind(stream.query, schemas)
         source = "" if inner is not None else _source(stream, schemas, parsed.text)
-        window = stream.window
+        schema = schemas[source] if inner is None else result_schema(inner)
         bound.append(
-            StreamRef(
-                stream.alias,
-                source,
-                schemas[source] if inner is None else result_schema(inner),
-                None if window is None else window.range,
-                None if window is None else window.slide,
-                query=inner,
-            )
+            with_window(StreamRef(stream.alias, source, schema, None, query=inner), stream.window, parsed.text)
         )
     return tuple(bound)
 
@@ -127,6 +127,12 @@ def _source(stream: ParsedStream, schemas: Mapping[str, Schema], text: str) -> s
         raise QueryError(f"'{stream.source}' could be {' or '.join(found)}; say which", text, *stream.place)
     hint = did_you_mean(stream.source, schemas) or known
     raise QueryError(f"there is no stream '{stream.source}'{hint}", text, *stream.place)
+
+
+def _is_chained(parsed: ParsedQuery) -> bool:
+    """Whether a query takes several operators, before it is bound."""
+    nested = any(stream.query is not None for stream in parsed.streams)
+    return bool(parsed.united) or nested or (len(parsed.streams) > 1 and is_aggregation(parsed))
 
 
 def _check_windows(parsed: ParsedQuery, aggregation: bool) -> None:
@@ -144,18 +150,22 @@ def _check_windows(parsed: ParsedQuery, aggregation: bool) -> None:
                 message = f"stream {stream.alias} needs a window in {what}, as in {stream.alias} [RANGE 5 SECONDS]"
                 raise QueryError(message, parsed.text, *stream.place)
             continue
+        if isinstance(window, Landmarks):
+            continue
         if window.slide is not None and (joined or not aggregation):
             hint = "; for an aggregate above it write WINDOW 5 SECONDS SLIDE 1 SECOND" if aggregation else ""
             raise QueryError(_NO_SLIDE + hint, parsed.text, *window.slide_place)
         if aggregation and window.range <= 0:
             raise QueryError("the window of an aggregate must be longer than nothing", parsed.text, *window.place)
         if window.slide is not None:
-            _check_slide(window.slide, window.range, parsed.text, window.slide_place)
+            _check_slide(window.slide, window.range, parsed.text, window.slide_place, window.in_rows)
 
 
-def _check_slide(slide: int, size: int, text: str, place: tuple[int, int]) -> None:
+def _check_slide(slide: int, size: int, text: str, place: tuple[int, int], in_rows: bool = False) -> None:
     if not 0 < slide <= size:
         message = "SLIDE must be longer than nothing and no longer than RANGE, or tuples would fall between windows"
+        if in_rows:
+            message = "SLIDE must be at most ROWS, or tuples would fall between windows"
         raise QueryError(message, text, *place)
 
 

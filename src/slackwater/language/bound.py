@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from slackwater.expressions.tree import Expr
 from slackwater.model.bounds import Bounds
 from slackwater.model.options import Options
+from slackwater.model.out import AS_MADE, Out
 from slackwater.model.quality import Quality
 from slackwater.model.schema import Kind, Schema
 
@@ -17,6 +18,24 @@ WINDOW_COLUMNS = ("window_start", "window_end")
 """What the results of an aggregate begin with."""
 RESULT_TIME = "_ts"
 """The event time of a result, for the query around it; results of all but aggregates leave with it."""
+
+
+@dataclass(frozen=True)
+class RowWindow:
+    """A window that counts tuples: the last `rows` of its stream; in aggregates, moved by `slide` of them."""
+
+    rows: int
+    slide: int | None = None
+    """None means tumbling."""
+
+
+@dataclass(frozen=True)
+class LandmarkWindow:
+    """From a tuple of which `start` is true to one of which `end` is; without `end`, with an answer every `slide`."""
+
+    start: Expr
+    end: Expr | None
+    slide: int | None
 
 
 @dataclass(frozen=True)
@@ -36,6 +55,8 @@ class StreamRef:
     filters: tuple[Expr, ...] = ()
     """Conjuncts of WHERE that read this stream alone (`Column.stream` is this entry's position)."""
     query: BoundQuery | None = None
+    window: RowWindow | LandmarkWindow | None = None
+    """A window that is not one of time; `range` and `slide` are None then."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +91,7 @@ class JoinQuery:
     options: Options
     bounds: tuple[Bounds, ...] = ()
     """Where a window clause is written: all windows of the query as stated, those in brackets too, per alternative."""
+    out: Out = AS_MADE
 
 
 @dataclass(frozen=True)
@@ -83,6 +105,7 @@ class AggregateQuery:
     """Names of keys and aggregates as the SELECT list has them (a GROUP BY key need not be selected)."""
     quality: Quality
     options: Options
+    out: Out = AS_MADE
 
 
 @dataclass(frozen=True)
@@ -94,6 +117,7 @@ class UnionQuery:
     """The columns, under the names that the first sub-query gives them."""
     quality: Quality
     options: Options
+    out: Out = AS_MADE
 
 
 BoundQuery = JoinQuery | AggregateQuery | UnionQuery

@@ -12,6 +12,7 @@ from typing import Any, get_args, get_type_hints
 from sqlglot.tokenizer_core import Token, TokenType
 
 from slackwater.language import refusals
+from slackwater.language.landmarks import Landmarks, begins_landmarks, read_condition
 from slackwater.language.names import did_you_mean, matching
 from slackwater.language.tokens import Cursor, is_name
 from slackwater.model.errors import QueryError
@@ -20,24 +21,29 @@ from slackwater.model.quality import Complete, Delay, NoWait, Quality, Recall, R
 from slackwater.model.time import parse_duration
 
 DEFAULT_CONFIDENCE = 0.95
+MOST_ROWS = 100_000_000
+"""A window that counts is kept in memory; nobody means more tuples than these."""
 _TARGETS = "COMPLETE, NO WAIT, DELAY 2 SECONDS, RECALL 0.99 OVER 1 MINUTE or ERROR 1% CONFIDENCE 95%"
 
 
 @dataclass(frozen=True)
 class Window:
-    """`[RANGE range SLIDE slide]` and where its parts stand."""
+    """`[RANGE range SLIDE slide]` and where its parts stand; `in_rows`, `[ROWS range SLIDE slide]`, in tuples."""
 
     range: int
     slide: int | None
     place: tuple[int, int]
     slide_place: tuple[int, int]
+    in_rows: bool = False
 
 
-def read_window(cursor: Cursor) -> Window | None:
+def read_window(cursor: Cursor) -> Window | Landmarks | None:
     """The window in brackets that comes next, if one does.
 
     >>> read_window(Cursor("[RANGE 1 SECOND SLIDE 100 ms]")).slide
     100000
+    >>> read_window(Cursor("[START WHEN v > 1 END WHEN v < 0]")).end.sql()
+    'v < 0'
     """
     opening = cursor.peek()
     if opening is None or not cursor.accept("["):
@@ -45,21 +51,66 @@ def read_window(cursor: Cursor) -> Window | None:
     refusal = refusals.window(cursor.word())
     if refusal is not None:
         cursor.fail(refusal)
-    cursor.accept("RANGE")
-    size = read_duration(cursor, "the size of the window")
+    if begins_landmarks(cursor):
+        return _read_landmarks(cursor, opening)
+    in_rows = cursor.accept("ROWS")
+    if not in_rows:
+        cursor.accept("RANGE")
+    read = read_rows if in_rows else read_duration
+    size = read(cursor, "the size of the window")
     slide: int | None = None
     slide_token = cursor.peek()
     if cursor.accept("SLIDE"):
-        slide = read_duration(cursor, "the slide of the window")
+        slide = read(cursor, "the slide of the window")
     slide_stop = cursor.tokens[cursor.index - 1].end + 1
     refusal = refusals.window(cursor.word())
     if refusal is not None:
         cursor.fail(refusal)
     closing = cursor.peek()
     if closing is None or not cursor.accept("]"):
-        cursor.fail("expected SLIDE and a duration, or ']', here")
+        cursor.fail(f"expected SLIDE and {'a number of tuples' if in_rows else 'a duration'}, or ']', here")
     start = slide_token.start if slide_token is not None else opening.start
-    return Window(size, slide, (opening.start, closing.end + 1), (start, slide_stop))
+    return Window(size, slide, (opening.start, closing.end + 1), (start, slide_stop), in_rows)
+
+
+def _read_landmarks(cursor: Cursor, opening: Token) -> Landmarks:
+    cursor.accept("START", "WHEN")
+    start, end, slide = read_condition(cursor, "START"), None, None
+    if cursor.accept("END"):
+        if not cursor.accept("WHEN"):
+            cursor.fail("expected WHEN and a condition here, as in END WHEN kind = 'end'")
+        end = read_condition(cursor, "END")
+    token = cursor.peek()
+    if cursor.accept("SLIDE"):
+        slide = read_duration(cursor, "the slide of the window")
+        if end is not None:
+            cursor.fail(
+                "SLIDE is for a window without END, which would never answer; one with END answers there", token
+            )
+        if slide <= 0:
+            cursor.fail("SLIDE must be longer than nothing", token)
+    closing = cursor.peek()
+    if closing is None or not cursor.accept("]"):
+        cursor.fail("expected ']' here")
+    if end is None and slide is None:
+        cursor.fail(
+            "a window without END never closes; add END WHEN and a condition, or SLIDE and a duration for an answer so"
+            " often",
+            closing,
+        )
+    return Landmarks(start, end, slide, (opening.start, closing.end + 1))
+
+
+def read_rows(cursor: Cursor, what: str) -> int:
+    """A number of tuples.
+
+    >>> read_rows(Cursor("100"), "the size of the window")
+    100
+    """
+    token = cursor.peek()
+    if token is None or not token.text.isdecimal() or not 0 < int(token.text) <= MOST_ROWS:
+        cursor.fail(f"expected {what}, a whole number of tuples from 1 to {MOST_ROWS:,}, here")
+    return int(cursor.take().text)
 
 
 def read_duration(cursor: Cursor, what: str) -> int:

@@ -59,7 +59,7 @@ def bind_aggregation(query: ParsedQuery, streams: tuple[StreamRef, ...], quality
     outputs = [Output(name, expr) for expr, _ in keys for name in called[expr]]
     aggregates = tuple(bind_aggregate(entry.node, name, scope) for entry, name in named if entry.key is None)
     order = tuple(name for _, name in named)
-    return AggregateQuery(streams[0], tuple(outputs), aggregates, order, quality, query.options)
+    return AggregateQuery(streams[0], tuple(outputs), aggregates, order, quality, query.options, query.out)
 
 
 def _keys(query: ParsedQuery, scope: Scope) -> list[tuple[Expr, Wish]]:

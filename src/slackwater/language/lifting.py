@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from slackwater.expressions.tree import Call, Column, Expr, walk
 from slackwater.language.bound import AggregateQuery, JoinQuery, Output, StreamRef
+from slackwater.language.clauses import Window
 from slackwater.language.derived import result_schema
 from slackwater.language.parsed import ParsedQuery
 from slackwater.language.window_clauses import WindowForAll
@@ -29,12 +30,12 @@ def window_above(parsed: ParsedQuery) -> tuple[int, int | None]:
     if len(clauses) == 1 and isinstance(clauses[0], WindowForAll) and not any(s.window for s in parsed.streams):
         size, slide, place = clauses[0].size, clauses[0].slide, clauses[0].place
     else:
-        sizes = {None if stream.window is None else stream.window.range for stream in parsed.streams}
+        sizes = {stream.window.range if isinstance(stream.window, Window) else None for stream in parsed.streams}
         if clauses or len(sizes) > 1:
             message = f"an aggregate above a join takes the window of its streams, and these have several; {_OWN}"
             raise QueryError(message, parsed.text, *(clauses[0].place if clauses else parsed.streams[1].place))
         window = parsed.streams[0].window
-        assert window is not None, "windows are checked before"
+        assert isinstance(window, Window), "windows are checked before"
         size, slide, place = window.range, None, window.place
     if size <= 0:
         raise QueryError("the window of an aggregate must be longer than nothing", parsed.text, *place)

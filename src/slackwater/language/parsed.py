@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from slackwater.language.clauses import Window
+from slackwater.language.landmarks import Landmarks
 from slackwater.language.window_clauses import WindowClause
 from slackwater.model.options import Options
+from slackwater.model.out import AS_MADE, Out
 from slackwater.model.quality import Quality
 
 
@@ -27,7 +29,7 @@ class ParsedStream:
 
     source: str
     alias: str
-    window: Window | None
+    window: Window | Landmarks | None
     place: tuple[int, int]
     alias_place: tuple[int, int]
     query: ParsedQuery | None = None
@@ -52,3 +54,5 @@ class ParsedQuery:
     quality: Quality | None = None
     quality_place: tuple[int, int] = (0, 0)
     options: Options = field(default_factory=Options)
+    out: Out = AS_MADE
+    out_place: tuple[int, int] = (0, 0)

@@ -7,8 +7,6 @@ _OUTER = "only inner joins are offered; write JOIN ... ON, or a comma and WHERE"
 _SET = "queries cannot be combined with EXCEPT or INTERSECT; of streams only UNION ALL is offered"
 _UNION = "UNION would have to remember every row for ever to leave out the second of two; write UNION ALL"
 _OVER = "functions over a window are not offered; put the window in FROM, as in s [RANGE 1 MINUTE SLIDE 10 SECONDS]"
-_DSTREAM = "DSTREAM is not offered; results leave when they come to be (ISTREAM), not when they cease to"
-_RSTREAM = "RSTREAM is not offered; a result leaves once, when it comes to be (ISTREAM), and not again at every instant"
 _LIMIT = "a stream has no end to count from, so LIMIT, OFFSET and FETCH are not offered"
 
 _CLAUSES = {
@@ -26,8 +24,6 @@ _CLAUSES = {
     "MINUS": _SET,
     "QUALIFY": "QUALIFY is not offered; filter the results where they are read",
     "EMIT": "EMIT is not offered; say how long to wait with WITH COMPLETE, NO WAIT, DELAY, RECALL or ERROR",
-    "DSTREAM": _DSTREAM,
-    "RSTREAM": _RSTREAM,
     "LEFT": _OUTER,
     "RIGHT": _OUTER,
     "FULL": _OUTER,
@@ -87,7 +83,6 @@ _FUNCTIONS = {
 }
 
 _WINDOWS = {
-    "ROWS": "windows are measured in time; write RANGE and a duration, as in [RANGE 5 SECONDS]",
     "SESSION": "session windows are not offered; write RANGE and a duration, as in [RANGE 5 SECONDS]",
     "UNBOUNDED": "a window must end; write RANGE and a duration, as in [RANGE 5 SECONDS]",
     "NOW": "write [RANGE 0 SECONDS] for tuples of one and the same time",
@@ -119,5 +114,5 @@ def window(name: str) -> str | None:
     return _WINDOWS.get(name)
 
 
-CLAUSE_WORDS = frozenset(_CLAUSES) - {"SELECT", "EXISTS", "DISTINCT", "TOP", "DSTREAM", "RSTREAM"}
+CLAUSE_WORDS = frozenset(_CLAUSES) - {"SELECT", "EXISTS", "DISTINCT", "TOP"}
 """Words after which an expression is over, even though what they begin is refused."""

@@ -18,6 +18,7 @@ from slackwater.language.clauses import read_options, read_quality, read_window
 from slackwater.language.parsed import ParsedItem, ParsedQuery, ParsedStream
 from slackwater.language.syntax import read_expression
 from slackwater.language.tokens import Cursor, is_name, split_at_commas, word
+from slackwater.language.ways_out import read_way_out
 from slackwater.language.window_clauses import (
     WINDOW_WORDS,
     begins_window_clause,
@@ -88,6 +89,7 @@ def _query(cursor: Cursor) -> ParsedQuery:
 def _select(cursor: Cursor) -> ParsedQuery:
     start = cursor.peek()
     _begin(cursor)
+    out, out_place = read_way_out(cursor)
     items = _items(cursor)
     if not cursor.accept("FROM"):
         cursor.fail("expected FROM and the streams to read here")
@@ -99,7 +101,10 @@ def _select(cursor: Cursor) -> ParsedQuery:
     groups = _groups(cursor) if cursor.accept("GROUP", "BY") else None
     assert start is not None, "a query that begins with nothing"
     place = start.start, cursor.tokens[cursor.index - 1].end + 1
-    return ParsedQuery(cursor.text, place, items, tuple(streams), tuple(conditions), tuple(windows), groups)
+    return ParsedQuery(
+        cursor.text, place, items, tuple(streams), tuple(conditions), tuple(windows), groups,
+        out=out, out_place=out_place,
+    )  # fmt: skip
 
 
 def _begin(cursor: Cursor) -> None:
@@ -107,18 +112,8 @@ def _begin(cursor: Cursor) -> None:
         cursor.fail("a query begins with SELECT; named sub-queries (WITH ... AS) are not offered")
     if not cursor.accept("SELECT"):
         cursor.fail(refusals.clause(cursor.word()) or "a query begins with SELECT, or with EXPLAIN SELECT")
-    first, second = cursor.word(), cursor.peek(1)
-    if first == "DISTINCT":
-        cursor.fail(refusals.clause(first) or first)
-    follows = (
-        second is not None
-        and (is_name(second) or cursor.word(1) in ("*", "("))
-        and cursor.word(1) not in ("AS", "FROM")
-    )
-    if first in ("DSTREAM", "RSTREAM") and follows:
-        cursor.fail(refusals.clause(first) or first)
-    if first == "ISTREAM" and follows:
-        cursor.take()
+    if cursor.word() == "DISTINCT":
+        cursor.fail(refusals.clause("DISTINCT") or "")
 
 
 def _items(cursor: Cursor) -> tuple[ParsedItem, ...]:

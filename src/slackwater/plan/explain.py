@@ -28,10 +28,12 @@ from slackwater.operators.join.wjoin.spec import WJoin
 from slackwater.operators.union import StreamUnion
 from slackwater.plan.choice import choice_of
 from slackwater.plan.explain_ordering import explain_ordering
-from slackwater.plan.explain_windows import explain_windows
+from slackwater.plan.explain_windows import aggregated_by, explain_windows, window_of
 from slackwater.plan.explain_wjoin import explain_wjoin
+from slackwater.plan.one_shard import one_shard
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 from slackwater.plan.routes import routes_of
+from slackwater.plan.ways_out import explain_way_out
 
 
 @dataclass
@@ -67,7 +69,7 @@ def explain(plan: PhysicalPlan, quality_stated: bool = True) -> str:
     order = explain_ordering(plan) if plan.joins and graph is None else None
     if order is not None:
         head.under.insert(0, Line(order[0], [Line(text) for text in order[1]]))
-    head.under = [waiting, *head.under]
+    head.under = [waiting, *map(Line, explain_way_out(plan)), *head.under]
     if graph is None:
         head.under += [_input(one) for one in plan.inputs]
     else:
@@ -134,12 +136,10 @@ def _waiting(plan: PhysicalPlan) -> list[str]:
 
 
 def _aggregate(plan: PhysicalPlan, operator: WindowAggregate) -> Line:
-    slide = operator.slide or operator.range
-    kind = "tumbling" if slide == operator.range else f"sliding by {format_duration(slide)}"
     names = [column.name for column in plan.outputs]
     keys = f", {len(operator.keys)} group key{'s' if len(operator.keys) > 1 else ''}" if operator.keys else ""
-    line = Line(f"aggregate: window {format_duration(operator.range)}, {kind}{keys}")
-    line.under.append(Line(f"output: {', '.join(names)}"))
+    line = Line(f"aggregate: {aggregated_by(operator)}{keys}")
+    line.under += [Line(f"output: {', '.join(names)}"), *map(Line, one_shard(operator))]
     for aggregate in operator.aggregates:
         line.under.append(Line(f"{aggregate.function}: {aggregate.algebra.slides_by}"))
     return line
@@ -152,7 +152,7 @@ def _join(plan: PhysicalPlan, operator: WindowJoin) -> Line:
     else:
         shape = " (multiway: one operator for all)" if operator.streams > 2 else ""
         line = Line(f"window join of {operator.streams} streams: {', '.join(aliases)}{shape}")
-    line.under += [_joined(plan), *_windows(plan)]
+    line.under += [_joined(plan), *_windows(plan), *map(Line, one_shard(operator))]
     if operator.streams > 1:
         line.under.append(Line(f"joined {choice_of(operator, aliases)}"))
     if isinstance(operator, WJoin):
@@ -259,8 +259,7 @@ def _row_name(plan: PhysicalPlan, stream: int, row: int) -> str:
 def _input(one: InputPlan) -> Line:
     stream = one.stream
     source = "" if stream.source in (stream.alias, "") else f", reading {stream.source}"
-    window = "" if stream.range is None else f", window {format_duration(stream.range)}"
-    line = Line(f"input {stream.alias}{source}{window}")
+    line = Line(f"input {stream.alias}{source}{window_of(stream)}")
     if stream.filters:
         line.under.append(Line("filter " + " and ".join(render(condition) for condition in stream.filters)))
     shipped = [name for name, _, row in one.columns if row < one.rows]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slackwater.model.ordering import FILTER, SYNC
-from slackwater.plan.ordering import ordering_of
+from slackwater.plan.ordering import in_turn, ordering_of
 from slackwater.plan.physical import PhysicalPlan
 
 EPOCHS = "in epochs, and so on Spark, an epoch joins what it lets out at once, in order: 'filter' changes nothing there"
@@ -12,7 +12,7 @@ EPOCHS = "in epochs, and so on Spark, an epoch joins what it lets out at once, i
 def explain_ordering(plan: PhysicalPlan) -> tuple[str, list[str]] | None:
     """A heading and lines; None where there is nothing to tell, for one stream or by an algorithm that needs order."""
     streams = len(plan.inputs)
-    ordering = ordering_of(plan.options, streams)
+    ordering = ordering_of(plan.options, streams, in_turn(plan.query))
     if ordering.strategy == SYNC and plan.options.ordering is None:
         return None
     if ordering.strategy == SYNC:

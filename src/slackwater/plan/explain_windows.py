@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slackwater.language.bound import JoinQuery
+from slackwater.expressions.render import render
+from slackwater.language.bound import JoinQuery, RowWindow, StreamRef
 from slackwater.model.time import format_duration
+from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.landmark import LandmarkAggregate
+from slackwater.operators.row_aggregate import RowAggregate
 from slackwater.windows.graph import Matrix, WindowGraph
 
 
@@ -18,6 +22,33 @@ def explain_windows(query: JoinQuery) -> list[tuple[str, list[str]]]:
     if len(alternatives) == 1:
         return [("windows", alternatives[0])]
     return [("windows" if at == 0 else "or windows", lines) for at, lines in enumerate(alternatives)]
+
+
+def window_of(stream: StreamRef) -> str:
+    """The window in brackets after a stream, as a line of EXPLAIN goes on with it."""
+    window = stream.window
+    if isinstance(window, RowWindow):
+        return f", window of the last {window.rows:,} tuples"
+    if window is not None:
+        return f", window from {render(window.start)}" + (f" to {render(window.end)}" if window.end is not None else "")
+    return "" if stream.range is None else f", window {format_duration(stream.range)}"
+
+
+def aggregated_by(operator: WindowAggregate) -> str:
+    """The window of an aggregate and how it moves.
+
+    >>> aggregated_by(RowAggregate(100, 10, (), (), 2))
+    'window of 100 tuples, sliding by 10'
+    """
+    if isinstance(operator, LandmarkAggregate):
+        often = f", answering every {format_duration(operator.every)}" if operator.every else ""
+        return f"landmark window{often}"
+    counts = isinstance(operator, RowAggregate)
+    size, step = (
+        f"{n:,}" if counts else format_duration(n) for n in (operator.range, operator.slide or operator.range)
+    )
+    moves = "tumbling" if size == step else f"sliding by {step}"
+    return f"window of {size} tuples, {moves}" if counts else f"window {size}, {moves}"
 
 
 def pairs(most: Matrix, aliases: Sequence[str]) -> list[str]:

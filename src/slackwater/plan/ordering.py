@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from slackwater.language.bound import BoundQuery, RowWindow, streams_read
 from slackwater.model.errors import UsageError
 from slackwater.model.options import Options
 from slackwater.model.ordering import ADAPTIVE, DEFAULT_ALPHA, FILTER, STRATEGIES, SYNC, Ordering
+from slackwater.model.out import ISTREAM
 
 
-def ordering_of(options: Options, streams: int) -> Ordering:
+def in_turn(query: BoundQuery) -> str | None:
+    """What in a query lets its tuples be joined in their turn alone, if there is such a thing."""
+    if any(isinstance(stream.window, RowWindow) for stream in streams_read(query)):
+        # What is among the last tuples of a stream is known when all before have had their turn.
+        return "windows of rows"
+    return None if query.out.kind == ISTREAM else query.out.kind
+
+
+def ordering_of(options: Options, streams: int, needs_turn: str | None = None) -> Ordering:
     """What the options of a join of so many streams ask for; refused where that does not apply.
+
+    `needs_turn` is what `in_turn` says of the query.
 
     >>> ordering_of(Options(), 2)
     Ordering(strategy='adaptive', alpha=0.3)
@@ -28,6 +40,8 @@ def ordering_of(options: Options, streams: int) -> Ordering:
         refused = "is for joins of two streams or more"
     elif options.join is not None:
         refused = f"is not for join = '{options.join}', which takes tuples in their turn; leave one of them out"
+    elif needs_turn is not None:
+        refused = f"does not go with {needs_turn}: tuples are joined in their turn there; leave one of them out"
     if refused is not None and options.ordering in (FILTER, ADAPTIVE):
         raise UsageError(f"option ordering = '{options.ordering}' {refused}")
     return Ordering(asked if refused is None else SYNC, alpha)

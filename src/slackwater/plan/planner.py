@@ -15,7 +15,6 @@ from slackwater.language.derived import leaves_as
 from slackwater.model.errors import UsageError
 from slackwater.model.options import Options
 from slackwater.model.schema import ARROW_OF, UTC, Kind
-from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.algebra import AggregateSpec
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
@@ -24,8 +23,10 @@ from slackwater.operators.join.wjoin.approaches import LCA
 from slackwater.operators.join.wjoin.spec import OFFERED, by_algorithm
 from slackwater.plan.chain import plan_chain
 from slackwater.plan.layout import InputLayout
-from slackwater.plan.ordering import ordering_of
+from slackwater.plan.ordering import in_turn, ordering_of
+from slackwater.plan.other_windows import aggregate_over, counting, landmarks_of
 from slackwater.plan.physical import IDENTITY, InputPlan, OutputColumn, PhysicalPlan
+from slackwater.plan.ways_out import check_way_out
 from slackwater.windows.graph import WindowGraph
 
 MULTIWAY, BINARY = "multiway", "binary"
@@ -41,6 +42,7 @@ def plan(query: BoundQuery, *, counted: bool = False, identities: bool = False) 
     """
     if is_chain(query):
         return _plan_chain(query, counted, identities)
+    check_way_out(query, counted)
     if isinstance(query, JoinQuery):
         physical = _plan_join(_with_identities(query) if identities else query, counted)
     else:
@@ -88,7 +90,7 @@ def _plan_join(query: JoinQuery, counted: bool) -> PhysicalPlan:
     emitted = tuple(dict.fromkeys(pair for item in selected for pair in sorted(columns_of(item.expr))))
     emit = tuple((stream, layouts[stream].column(name)) for stream, name in emitted)
     inputs = tuple(layout.finish(query.options.clock_by) for layout in layouts)
-    ordering_of(query.options, len(query.streams))
+    ordering_of(query.options, len(query.streams), in_turn(query))
     windows, graph = _windows(query)
     rows = max(one.rows for one in inputs)
     operator = WindowJoin(windows, tuple(equalities), tuple(conditions), columns, emit, rows, counted, graph)
@@ -96,7 +98,7 @@ def _plan_join(query: JoinQuery, counted: bool) -> PhysicalPlan:
     return PhysicalPlan(
         query,
         inputs,
-        _shaped(_by_algorithm(operator, query.options), query.options.shape),
+        _shaped(_by_algorithm(counting(operator, query), query.options), query.options.shape),
         outputs,
         emitted,
         query.quality,
@@ -182,9 +184,9 @@ def _plan_aggregate(query: AggregateQuery, identities: bool) -> PhysicalPlan:
         else:
             row = layout.value(call.argument, "argument")
             specs.append(AggregateSpec(call.function, row, call.argument.kind, call.parameter))
+    truths = tuple(layout.value(landmark, "landmark") for landmark in landmarks_of(query.stream))
     one = layout.finish(query.options.clock_by)
-    assert query.stream.range is not None, "binding an aggregate without a window"
-    operator = WindowAggregate(query.stream.range, query.stream.slide, keys, tuple(specs), one.rows)
+    operator = aggregate_over(query.stream, keys, tuple(specs), one.rows, truths)
     return PhysicalPlan(
         query, (one,), operator, _aggregate_outputs(query, identities), (), query.quality, query.options
     )

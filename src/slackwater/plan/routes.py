@@ -15,6 +15,7 @@ from slackwater.operators.inlet import Inlet
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import classes_of
 from slackwater.operators.union import StreamUnion
+from slackwater.plan.one_shard import one_shard
 from slackwater.plan.physical import PhysicalPlan
 
 Routes = list[tuple[int, ...]]
@@ -23,6 +24,8 @@ Routes = list[tuple[int, ...]]
 def routes_of(plan: PhysicalPlan) -> Routes | None:
     """Per input, the rows whose words choose the shard; None where the query runs in one shard."""
     operator = plan.operator
+    if one_shard(operator):
+        return None
     if isinstance(operator, OperatorGraph):
         found = _of_graph(operator)
         return None if found is None else [(found.rows[stream],) for stream in range(operator.streams)]

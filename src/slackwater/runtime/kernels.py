@@ -13,8 +13,9 @@ from slackwater.operators.ordering.operator import OrderedOperator
 from slackwater.operators.ordering.tree import OrderedTree
 from slackwater.operators.pipeline import Epochs, Operator, Pipeline
 from slackwater.operators.union import StreamUnion
-from slackwater.plan.ordering import ordering_of
+from slackwater.plan.ordering import in_turn, ordering_of
 from slackwater.plan.physical import PhysicalPlan
+from slackwater.plan.ways_out import way_out
 from slackwater.sources.codebook import Codebook
 
 
@@ -24,8 +25,12 @@ def kernel_for(plan: PhysicalPlan, epochs: Epochs, codebook: Codebook, max_ahead
     `max_ahead` replaces the plan's where the runtime judges poisoned clocks itself.
     """
     spec = plan.operator
-    if isinstance(spec, WindowAggregate | StreamUnion):
-        operator: Operator = spec.build()
+    outgoing = way_out(plan)
+    operator: Operator
+    if outgoing is not None:
+        operator = outgoing.build(codebook.code)
+    elif isinstance(spec, WindowAggregate | StreamUnion):
+        operator = spec.build()
     elif isinstance(spec, OperatorGraph):
         operator = spec.build(codebook.code)
     else:
@@ -38,7 +43,7 @@ def kernel_for(plan: PhysicalPlan, epochs: Epochs, codebook: Codebook, max_ahead
 
 def _joining(plan: PhysicalPlan, spec: WindowJoin | JoinTree, epochs: Epochs, codebook: Codebook) -> Operator:
     """The operator of a join; in tuple release with its strategy for order."""
-    ordering = ordering_of(plan.options, spec.streams)
+    ordering = ordering_of(plan.options, spec.streams, in_turn(plan.query))
     if ordering.strategy == SYNC or not epochs.each_tuple:
         return spec.build(codebook.code)
     if isinstance(spec, JoinTree):

@@ -6,10 +6,15 @@ Invariant: the bound grows with slack, skew, windows and epoch only, never with 
 - join: tuples at or after `frontier - window` when an epoch begins, and those of the epoch. Room is doubled when it
   is used up and expired tuples are dropped only then, so up to four times as many may stand in a window, and never
   fewer than the room it began with;
+- a window that counts n tuples: n, the tuples at or after the frontier when an epoch begins, and room as above;
 - tree of joins: the same for every node, where what a node reads from below is at most all combinations of tuples near
   enough to each other;
 - union: nothing;
-- aggregate: tuples after `frontier - range - slide` (a partial each at most, and a value each where values are kept).
+- aggregate: tuples after `frontier - range - slide` (a partial each at most, and a value each where values are kept);
+  where a window counts tuples, as many as it has and slides by, and those at or after the frontier;
+  landmark windows: a partial for each group, and tuples at or after the frontier;
+- DSTREAM and RSTREAM: also the results in force, at most all combinations of tuples near enough to each other, or the
+  rows of two windows.
 """
 
 from __future__ import annotations
@@ -20,8 +25,12 @@ from bisect import bisect_left, bisect_right, insort
 from slackwater.model.batch import Batch
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.row_windows import RowJoin
 from slackwater.operators.join.tree import JoinTree
+from slackwater.operators.landmark import LandmarkAggregate
+from slackwater.operators.row_aggregate import RowAggregate
 from slackwater.operators.union import StreamUnion
+from slackwater.operators.ways_out import WayOut
 
 FIRST_ROOM = 256
 ROOM = 4
@@ -30,14 +39,25 @@ ROOM = 4
 class Bound:
     """Follows a trace, and says after each epoch what may be retained and held."""
 
-    def __init__(self, spec: WindowAggregate | WindowJoin | JoinTree | StreamUnion) -> None:
-        self._spec = spec
+    def __init__(self, spec: WindowAggregate | WindowJoin | JoinTree | StreamUnion | WayOut) -> None:
+        self._spec = spec.made_by if isinstance(spec, WayOut) else spec
+        self._out = isinstance(spec, WayOut)
         self._ts: list[list[int]] = [[] for _ in range(spec.streams)]
         self._peak = [0] * spec.streams
         self._combined = [0] * spec.streams
+        self._groups: set[tuple[int, ...]] = set()
 
     def after(self, epoch: Batch, frontier_before: int) -> int:
-        """What the operator may retain after this epoch."""
+        """What the operator may retain after this epoch, results in force included where they are held."""
+        kept = self._kept_after(epoch, frontier_before)
+        spec = self._spec
+        if not self._out or isinstance(spec, StreamUnion):
+            return kept
+        if isinstance(spec, WindowAggregate):
+            return kept + 2 * self._since(0, frontier_before - spec.range - 2 * spec.grid.slide)
+        return kept + self._combinations(spec, spec.streams, frontier_before)
+
+    def _kept_after(self, epoch: Batch, frontier_before: int) -> int:
         for stream, ts in zip(epoch.stream.tolist(), epoch.ts.tolist(), strict=True):
             insort(self._ts[stream], ts)
         spec = self._spec
@@ -46,9 +66,16 @@ class Bound:
         if isinstance(spec, WindowAggregate):
             slide = spec.slide or spec.range
             holistic = any(aggregate.holistic for aggregate in spec.aggregates)
+            if isinstance(spec, LandmarkAggregate):
+                self._groups.update(map(tuple, epoch.words[list(spec.keys)].T.tolist()))
+                return len(self._groups) + self._since(0, frontier_before)
+            if isinstance(spec, RowAggregate):
+                return (2 if holistic else 1) * (spec.range + slide + self._since(0, frontier_before))
             return (2 if holistic else 1) * self._since(0, frontier_before - spec.range - slide)
+        last = spec.last if isinstance(spec, RowJoin) else (0,) * spec.streams
         for stream, window in enumerate(spec.windows):
-            self._peak[stream] = max(self._peak[stream], self._since(stream, frontier_before - window))
+            kept = frontier_before if last[stream] else frontier_before - window
+            self._peak[stream] = max(self._peak[stream], last[stream] + self._since(stream, kept))
         raw = sum(max(FIRST_ROOM, ROOM * peak) for peak in self._peak)
         if not isinstance(spec, JoinTree):
             return raw
@@ -56,7 +83,7 @@ class Bound:
             self._combined[n] = max(self._combined[n], self._combinations(spec, n, frontier_before))
         return raw + sum(max(FIRST_ROOM, ROOM * combined) for combined in self._combined[2:])
 
-    def _combinations(self, spec: JoinTree, n: int, frontier: int) -> int:
+    def _combinations(self, spec: JoinTree | WindowJoin, n: int, frontier: int) -> int:
         """At most so many combinations of the first n streams are at or after the horizon of their window."""
         horizon = frontier - max(spec.windows[:n])
         total = 0

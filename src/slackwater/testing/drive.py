@@ -7,9 +7,9 @@ equal timestamps have no order among them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from slackwater.disorder.controllers import SlackController
 from slackwater.kernel import Emission, Observation
@@ -17,9 +17,12 @@ from slackwater.model.batch import Batch
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.graph import GraphNode, OperatorGraph
 from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.row_windows import RowJoin
 from slackwater.operators.join.tree import JoinTree
+from slackwater.operators.numbered import NumberedWindows
 from slackwater.operators.pipeline import Epochs, OperatorSpec, Pipeline
 from slackwater.operators.union import StreamUnion
+from slackwater.operators.ways_out import WayOut
 from slackwater.testing.oracle_aggregate import (
     Answer,
     WindowKey,
@@ -30,8 +33,11 @@ from slackwater.testing.oracle_aggregate import (
 from slackwater.testing.oracle_inlet import Made
 from slackwater.testing.oracle_join import Result, oracle_join, oracle_join_processing
 from slackwater.testing.oracle_levels import oracle_graph, united_row
-from slackwater.testing.oracle_release import Released
+from slackwater.testing.oracle_numbered import oracle_numbered, oracle_numbered_processing
+from slackwater.testing.oracle_release import Released, Tuple, tuples_of
+from slackwater.testing.oracle_row_join import oracle_row_join
 from slackwater.testing.oracle_tree import TreeOutcome
+from slackwater.testing.oracle_ways_out import oracle_ways_out
 from slackwater.testing.words import decode, same_value
 
 NO_GUARD = 2**62
@@ -84,6 +90,11 @@ def drive(pipeline: Pipeline, batches: Iterable[Batch]) -> Outcome:
 
 def results_of(spec: OperatorSpec, emissions: Iterable[Emission]) -> Results:
     """The results in comparable form; an aggregate that answers twice for one window and key raises."""
+    if isinstance(spec, WayOut):
+        made_by = spec.made_by
+        if isinstance(made_by, WindowAggregate):
+            return _windows(made_by, emissions, later=made_by.grid.slide)
+        return results_of(made_by, emissions)
     top = spec.top if isinstance(spec, OperatorGraph) else spec
     if isinstance(top, WindowAggregate):
         return _windows(top, emissions)
@@ -111,14 +122,21 @@ def _joined(spec: Any, emissions: Iterable[Emission]) -> Counter[Any]:
     return found
 
 
-def _windows(spec: WindowAggregate, emissions: Iterable[Emission]) -> Answer:
+def _windows(spec: WindowAggregate, emissions: Iterable[Emission], later: int = 0) -> Answer:
+    """Rows by window and key; each has left so much later than its window ended."""
     answer: Answer = {}
+    seen: Counter[tuple[int, ...]] = Counter()
     keys = len(spec.keys)
     for emission in emissions:
         for line, end in enumerate(emission.ts.tolist()):
             start, stop, *rest = (int(column[line]) for column in emission.columns)
-            assert (stop, stop - start) == (end, spec.range), "a window's bounds disagree"
             window: WindowKey = (start, tuple(rest[:keys]))
+            if isinstance(spec, NumberedWindows):
+                assert stop == end, "a window's bounds disagree"
+                seen[start, stop, *rest[:keys]] += 1
+                window = (start, (stop, seen[start, stop, *rest[:keys]] - 1, *rest[:keys]))
+            else:
+                assert (stop + later, stop - start) == (end, spec.range), "a window's bounds disagree"
             assert window not in answer, f"window {window} was answered twice"
             words = zip(spec.aggregates, rest[keys:], strict=True)
             answer[window] = tuple(decode(word, result_kind(aggregate)) for aggregate, word in words)
@@ -127,6 +145,11 @@ def _windows(spec: WindowAggregate, emissions: Iterable[Emission]) -> Answer:
 
 def truth(spec: OperatorSpec, batch: Batch) -> Results:
     """What the slow oracle makes of all tuples."""
+    if isinstance(spec, WayOut):
+        made_by = spec.made_by
+        if isinstance(made_by, WindowAggregate):
+            return truth(made_by, batch)
+        return oracle_ways_out(spec, oracle_join(made_by, batch).elements(), _times(tuples_of(batch)))
     if isinstance(spec, WindowAggregate):
         return oracle_aggregate(spec, batch)
     if isinstance(spec, JoinTree):
@@ -140,8 +163,31 @@ def truth(spec: OperatorSpec, batch: Batch) -> Results:
     raise TypeError(f"there is no oracle for {type(spec).__name__}; write one in slackwater.testing")
 
 
+def bounds_of_truth(spec: OperatorSpec, batch: Batch, absent: Collection[int] = ()) -> tuple[Results, Results]:
+    """What must be among the results, and what may be, where the order of equal timestamps leaves a choice.
+
+    `absent` names the tuples that came late or were rejected; windows that count tuples are true without them.
+    """
+    if isinstance(spec, NumberedWindows):
+        answer = oracle_numbered(spec, batch, absent)
+        return answer, answer
+    if not isinstance(spec, RowJoin):
+        return truth(spec, batch), truth(spec, batch)
+    certain, possible = oracle_row_join(spec, batch, absent)
+    return _counted(spec, certain), _counted(spec, possible)
+
+
 def expected(spec: OperatorSpec, released: Iterable[Released]) -> Results:
     """What the slow oracle makes of a release sequence, late tuples included."""
+    if isinstance(spec, WayOut):
+        made_by = spec.made_by
+        if isinstance(made_by, WindowAggregate):
+            return expected(made_by, released)
+        steps = list(released)
+        made = (result for result, _ in oracle_join_processing(made_by, steps))
+        return oracle_ways_out(spec, made, _times(step.tuple for step in steps))
+    if isinstance(spec, NumberedWindows):
+        return oracle_numbered_processing(spec, released)
     if isinstance(spec, WindowAggregate):
         return oracle_aggregate_processing(spec, released)
     if isinstance(spec, WindowJoin):
@@ -150,6 +196,10 @@ def expected(spec: OperatorSpec, released: Iterable[Released]) -> Results:
         in_time = (step.tuple for step in released if not step.late)
         return results_of_graph(_as_graph(spec), [united_row(spec, e) for e in in_time])
     raise TypeError(f"there is no oracle for {type(spec).__name__}; write one in slackwater.testing")
+
+
+def _times(tuples: Iterable[Tuple]) -> dict[int, int]:
+    return {e.row: e.ts for e in tuples}
 
 
 def results_of_graph(spec: OperatorGraph, made: Iterable[Made]) -> Results:
@@ -183,6 +233,16 @@ def assert_same(found: Results, wanted: Results) -> None:
     differing = [key for key in sorted({*found, *wanted}) if not _agrees(found.get(key), wanted.get(key))]
     shown = "\n".join(f"  {key}: {found.get(key)} instead of {wanted.get(key)}" for key in differing[:5])
     assert not differing, f"{len(differing)} of {len(wanted)} results differ:\n{shown}"
+
+
+def assert_between(found: Results, least: Results, most: Results) -> None:
+    """Fail unless all that is certain was found, and nothing that is not possible."""
+    if least == most or not isinstance(found, Counter):
+        assert_same(found, most)
+        return
+    lacking, invented = cast("Counter[Any]", least) - found, found - cast("Counter[Any]", most)
+    assert not lacking, f"{lacking.total()} results are missing, such as {next(iter(lacking))}"
+    assert not invented, f"{invented.total()} results were invented, such as {next(iter(invented))}"
 
 
 def _agrees(a: Any, b: Any) -> bool:

@@ -16,7 +16,7 @@ import slackwater.operators
 from slackwater.expressions.computed import Computed
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column, Expr, Literal
-from slackwater.model.batch import FIRST_COLUMN, ROW
+from slackwater.model.batch import FIRST_COLUMN, ROW, TS
 from slackwater.model.bounds import Bounds, before, within
 from slackwater.model.schema import Kind
 from slackwater.operators.aggregate import WindowAggregate
@@ -25,11 +25,15 @@ from slackwater.operators.graph import GraphNode, OperatorGraph
 from slackwater.operators.inlet import Carried, Inlet
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
+from slackwater.operators.join.row_windows import BY_TIME, by_rows
 from slackwater.operators.join.tree import left_deep
 from slackwater.operators.join.wjoin.approaches import GCA, LCA, PAIRWISE
 from slackwater.operators.join.wjoin.spec import ALGORITHMS, by_algorithm
+from slackwater.operators.landmark import LandmarkAggregate
 from slackwater.operators.pipeline import OperatorSpec
+from slackwater.operators.row_aggregate import RowAggregate
 from slackwater.operators.union import StreamUnion
+from slackwater.operators.ways_out import WayOut
 from slackwater.windows.graph import WindowGraph
 
 K, L, V = FIRST_COLUMN, FIRST_COLUMN + 1, FIRST_COLUMN + 2
@@ -62,6 +66,17 @@ class Example:
 
 def _aggregate(name: str, range_: int, slide: int | None, keys: tuple[int, ...], *aggregates: AggregateSpec) -> Example:
     return Example(name, WindowAggregate(range_, slide, keys, aggregates, ROWS))
+
+
+def _by_rows(name: str, range_: int, slide: int | None, keys: tuple[int, ...], *aggregates: AggregateSpec) -> Example:
+    return Example(name, RowAggregate(range_, slide, keys, aggregates, ROWS))
+
+
+def _landmarks() -> Iterator[Example]:
+    """Windows from a tuple whose K is 1 to one whose L is 1; and from the former on."""
+    aggregates = (AggregateSpec("COUNT"), AggregateSpec("AVG", V, Kind.FLOAT), AggregateSpec("MIN", TS, Kind.TIME))
+    yield Example("from landmark to landmark", LandmarkAggregate(0, None, (), aggregates, ROWS, start=K, end=L))
+    yield Example("since a landmark, by key", LandmarkAggregate(0, None, (L,), aggregates, ROWS, start=K, every=5))
 
 
 def _every(row: int, kind: Kind) -> tuple[AggregateSpec, ...]:
@@ -136,6 +151,10 @@ def _joins() -> Iterator[Example]:
         if spec.streams > 1 and name in IN_TREES:
             yield Example(f"{name}, as a tree", left_deep(spec))
     yield from _by_algorithms(joins["equi-join"], joins["three-way, one class"], _join((4, 4), conditions=(near,)))
+    yield from _counting(joins)
+    yield Example("equi-join, as it ends", WayOut(joins["equi-join, own window per stream"]))
+    yield Example("three-way, as it ends", WayOut(joins["three-way, one class"]))
+    yield Example("theta join, every third instant", WayOut(joins["theta join"], every=3))
     for name in ("three-way chain", "four-way star"):
         yield Example(f"{name}, as a tree, counted", left_deep(replace(joins[name], counted=True, emit=())))
 
@@ -160,6 +179,19 @@ def _by_algorithms(two: WindowJoin, three: WindowJoin, theta: WindowJoin) -> Ite
         yield Example(f"{name}, by {algorithm}, {approach}", made)
 
 
+def _counting(joins: dict[str, WindowJoin]) -> Iterator[Example]:
+    """Joins in which some windows hold the last tuples of their stream."""
+    last = {
+        "equi-join": (3, 5),
+        "theta join": (BY_TIME, 4),
+        "three-way, one linked and one not": (3, 1, 2),
+    }
+    for name, counts in last.items():
+        yield Example(f"{name}, by rows", by_rows(joins[name], counts))
+    three = replace(joins["three-way, one class"], counted=True, emit=())
+    yield Example("three-way, by rows, counted", by_rows(three, (2, BY_TIME, 3)))
+
+
 OPERATORS: tuple[Example, ...] = (
     _aggregate("tumbling count", 10, None, (), AggregateSpec("COUNT")),
     _aggregate("sliding, every function of an integer", 12, 3, (), *_every(L, Kind.INT)),
@@ -169,6 +201,10 @@ OPERATORS: tuple[Example, ...] = (
     _aggregate("gaps between windows", 3, 7, (K,), AggregateSpec("COUNT"), AggregateSpec("COUNT_DISTINCT", L)),
     _aggregate("a window for every tick", 5, 1, (), AggregateSpec("MAX", L), AggregateSpec("MIN", V, Kind.FLOAT)),
     Example("union", StreamUnion(2, len(KINDS), ROWS)),
+    _by_rows("the last tuples, tumbling", 7, None, (), AggregateSpec("COUNT"), AggregateSpec("MAX", TS, Kind.TIME)),
+    _by_rows("the last tuples by key, sliding", 8, 3, (K,), *_every(V, Kind.FLOAT)),
+    *_landmarks(),
+    Example("a sliding sum, as it ends", WayOut(WindowAggregate(9, 3, (K,), (AggregateSpec("SUM", L),), ROWS))),
     *_joins(),
 )
 """One operator each, or a tree of joins."""

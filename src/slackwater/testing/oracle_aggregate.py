@@ -65,7 +65,7 @@ def oracle_aggregate_processing(spec: WindowAggregate, released: Iterable[Releas
 
 
 def aggregate_of(spec: AggregateSpec, members: list[Tuple]) -> Value:
-    """One aggregate of some tuples."""
+    """One aggregate over the tuples of a window and group."""
     if spec.row < 0:
         return len(members)
     values = [decode(e.words[spec.row], spec.kind) for e in members]

@@ -16,6 +16,7 @@ from slackwater.expressions.tree import Column, streams_of, walk
 from slackwater.model.batch import Batch
 from slackwater.model.schema import NULL_WORD
 from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.row_windows import RowJoin
 from slackwater.testing.evaluate import evaluate
 from slackwater.testing.oracle_release import Released, Tuple, tuples_of
 from slackwater.testing.words import decode
@@ -41,6 +42,11 @@ def near_so_far(spec: WindowJoin, members: Members) -> bool:
         return near_enough(spec, members)
     most = spec.graph.widest
     return all(a.ts - b.ts <= most[a.stream][b.stream] for a, b in permutations(members, 2))
+
+
+def last_of(spec: WindowJoin) -> tuple[int, ...]:
+    """Per stream, how many tuples its window holds, where it counts them; else 0."""
+    return spec.last if isinstance(spec, RowJoin) else (0,) * spec.streams
 
 
 def joins(spec: WindowJoin, members: Members) -> bool:
@@ -90,6 +96,7 @@ def oracle_join(spec: WindowJoin, batch: Batch) -> Counter[Result]:
 def oracle_join_processing(spec: WindowJoin, released: Iterable[Released]) -> list[tuple[Result, int]]:
     """Algorithm 2 on a release sequence, late tuples included: the results, each with the clock when it was made."""
     windows: list[list[Tuple]] = [[] for _ in spec.windows]
+    last = last_of(spec)
     results: list[tuple[Result, int]] = []
     for step in released:
         e, i = step.tuple, step.tuple.stream
@@ -97,10 +104,11 @@ def oracle_join_processing(spec: WindowJoin, released: Iterable[Released]) -> li
             for j in range(len(windows)):
                 if j != i:
                     windows[j] = [other for other in windows[j] if other.ts >= e.ts - spec.windows[j]]
+                    windows[j] = windows[j][-last[j] :] if last[j] else windows[j]
             for members in product(*([e] if j == i else windows[j] for j in range(len(windows)))):
                 if near_enough(spec, members) and joins(spec, members):
                     results.append(((e.ts, tuple(member.row for member in members)), step.clock))
             windows[i].append(e)
-        elif e.ts >= step.met - spec.windows[i]:
+        elif e.ts >= step.met - spec.windows[i] and not last[i]:
             windows[i].append(e)
     return results

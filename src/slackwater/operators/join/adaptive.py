@@ -48,8 +48,10 @@ class AdaptiveProbes:
         counted: bool,
         choose: Choose = cheaper,
         early: int = EARLY,
+        kept: Words | None = None,
     ) -> None:
         self._linkage, self._windows, self._most, self._counted, self._choose = linkage, windows, most, counted, choose
+        self._kept = kept
         self.routes = [linkage.route(root) for root in range(linkage.streams)]
         self._learned = Learned(linkage)
         # With two streams there is one way to go; only where several classes link them is there something to choose.
@@ -60,7 +62,7 @@ class AdaptiveProbes:
 
     def _planned(self, indexes: tuple[tuple[int, int], ...] = ()) -> ProbePlan:
         plan = plan_routes(self._linkage, self.routes, indexes)
-        self.probes: Probes = probes_of(plan, self._windows, self._most, self._counted)
+        self.probes: Probes = probes_of(plan, self._windows, self._most, self._counted, self._kept)
         self.tally = tally_of(plan, self._wait)
         return plan
 

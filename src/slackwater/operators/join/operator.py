@@ -19,7 +19,7 @@ from slackwater.disorder.run import Run
 from slackwater.expressions.compile import Condition, compile_condition, no_condition
 from slackwater.expressions.tree import Expr, streams_of
 from slackwater.kernel import Change, changed, decode_words, encode_words
-from slackwater.model.batch import TS, Words
+from slackwater.model.batch import TS, Flags, Words
 from slackwater.model.errors import DataError
 from slackwater.model.quality import Recall
 from slackwater.model.time import BEFORE_ALL
@@ -72,6 +72,11 @@ class WindowJoin:
         return None if self.graph is None else np.array(self.graph.widest, np.int64)
 
     @property
+    def kept(self) -> Words | None:
+        """How many tuples of each stream its window holds at most; None where all windows are of time."""
+        return None
+
+    @property
     def streams(self) -> int:
         return len(self.windows)
 
@@ -100,8 +105,8 @@ class JoinOperator:
         self._condition = self._compiled(encode_text)
         self._windows = np.array(spec.windows, np.int64)
         linkage = spec.linkage(spec.counted, in_order=True)
-        self.order = AdaptiveProbes(linkage, self._windows, spec.most, spec.counted)
-        self._store = WindowStore(spec.streams, spec.rows, self.order.indexes)
+        self.order = AdaptiveProbes(linkage, self._windows, spec.most, spec.counted, kept=spec.kept)
+        self._store = WindowStore(spec.streams, spec.rows, self.order.indexes, spec.kept)
         self._frontier = BEFORE_ALL
         self._epoch = 0
         self._chunks: dict[str, tuple[int, int]] = {}
@@ -231,21 +236,32 @@ class JoinOperator:
         entries = []
         horizons = self._kept_since()
         for key, (stream, newest) in list(self._chunks.items()):
-            if newest < horizons[stream]:
+            if self._is_over(stream, newest, horizons):
                 del self._chunks[key]
                 entries.append(changed("window", key, None))
         if self._fresh:
             streams = np.concatenate([stream for _, stream, _ in self._fresh])
             words = np.concatenate([words for _, _, words in self._fresh], axis=1)
             for stream in range(self.spec.streams):
-                mine = words[:, (streams == stream) & (words[TS] >= horizons[stream])]
+                mine = words[:, self._worth_keeping(stream, streams, words, horizons)]
                 if mine.shape[1]:
                     key = f"{stream}-{self._epoch}"
-                    self._chunks[key] = (stream, int(mine[TS].max()))
+                    self._chunks[key] = (stream, self._newest_of(stream, mine))
                     entries.append(changed("window", key, encode_words({f"w{r}": row for r, row in enumerate(mine)})))
         self._fresh.clear()
         self._epoch += 1
         return entries
+
+    def _worth_keeping(self, stream: int, streams: Words, words: Words, horizons: Words) -> Flags:
+        """Which of these tuples to persist for one stream."""
+        return np.asarray((streams == stream) & (words[TS] >= horizons[stream]))
+
+    def _newest_of(self, stream: int, words: Words) -> int:
+        """What to remember of a chunk, to know when all its tuples are over."""
+        return int(words[TS].max())
+
+    def _is_over(self, stream: int, newest: int, horizons: Words) -> bool:
+        return bool(newest < horizons[stream])
 
     def restore(self, entries: list[Change]) -> None:
         """Tuples go back into their windows, oldest chunk first, without making results."""
@@ -257,7 +273,7 @@ class JoinOperator:
             stream, epoch = map(int, key.split("-"))
             words = np.stack([columns[f"w{r}"] for r in range(self.spec.rows)])
             self._epoch = max(self._epoch, epoch + 1)
-            self._chunks[key] = (stream, int(words[TS].max()))
+            self._chunks[key] = (stream, self._newest_of(stream, words))
             self._put_back(stream, words)
             if self._remembered is not None:
                 self._remembered.put_back(stream, words)

@@ -119,5 +119,5 @@ def shard_labels(spark: SparkSession, shards: int) -> tuple[int, ...]:
 def fingerprint(plan: PhysicalPlan, labels: tuple[int, ...]) -> str:
     """What a checkpoint must agree with: the query, its plan and its shards."""
     inputs = [(one.stream, one.columns, one.computed, one.rows) for one in plan.inputs]
-    text = repr((plan.operator, inputs, plan.outputs, plan.quality, plan.options, labels))
+    text = repr((plan.operator, inputs, plan.outputs, plan.quality, plan.options, plan.query.out, labels))
     return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,130 @@
+"""Aggregates over windows that are not of time: the machinery of windows of time, with numbers for event times.
+
+Invariant: a subclass gives the tuples it takes numbers, and says when which windows of numbers are complete; what is
+emitted has the event times of its window. Late tuples are shown to no window.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from slackwater.disorder.run import Run
+from slackwater.kernel import Change
+from slackwater.model.batch import TS, Words
+from slackwater.operators import aggregate_state as st
+from slackwater.operators.aggregate import AggregateOperator, WindowAggregate
+from slackwater.operators.output import Output
+from slackwater.windows.panes import last_pane
+
+
+@dataclass(frozen=True)
+class NumberedWindows(WindowAggregate):
+    """Spec of an aggregate whose windows know no time."""
+
+    @property
+    def needs_order(self) -> bool:
+        return True
+
+    @property
+    def in_numbers(self) -> tuple[int, int | None]:
+        """Range and slide of the windows, in numbers."""
+        return self.range, self.slide
+
+    def over_numbers(self) -> WindowAggregate:
+        """The same over tuples whose time is a number, and whose event time stands in a row behind the others."""
+
+        def moved(row: int) -> int:
+            return self.rows if row == TS else row
+
+        aggregates = tuple(replace(one, row=moved(one.row)) for one in self.aggregates)
+        return WindowAggregate(*self.in_numbers, tuple(map(moved, self.keys)), aggregates, self.rows + 1)
+
+
+class NumberedAggregate(AggregateOperator):
+    """An aggregate operator whose first window begins at 0."""
+
+    def _begin(self) -> None:
+        super()._begin()
+        scalars = self._tables.scalars
+        scalars[st.NEXT] = 0
+        scalars[st.ENTERED] = scalars[st.FLIP] = last_pane(self.spec.grid, -1)
+
+    @property
+    def next_window(self) -> int:
+        """The first window that is not closed."""
+        return int(self._tables.scalars[st.NEXT])
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """The tuples of a run that are taken."""
+
+    place: Words
+    """Where they stand in the run."""
+    number: Words
+    reached: Words
+    """Windows of numbers that end here are complete before the tuple."""
+    at_end: int
+    """The same for the end of the run."""
+
+
+class NumberedOperator(ABC):
+    """The mutable half of `NumberedWindows`."""
+
+    def __init__(self, spec: NumberedWindows) -> None:
+        self._windows = NumberedAggregate(spec.over_numbers())
+
+    @abstractmethod
+    def _number(self, run: Run) -> Numbered:
+        """Give numbers to tuples in time."""
+
+    @abstractmethod
+    def _timed(self, run: Run, first: Words) -> tuple[Words, Words, Words]:
+        """Of windows that begin with these numbers: start, end, and the place in the run of what let them out."""
+
+    def _processed(self) -> None:  # noqa: B027 - most have nothing to forget
+        """A run has been processed: windows that are closed may be forgotten."""
+
+    def process(self, run: Run, ordered: bool) -> Iterator[Output]:
+        """Take in a run; yield the windows it completes."""
+        taken = self._number(run)
+        words = np.vstack([taken.number[None], run.words[1:, taken.place], run.ts[None, taken.place]])
+        numbered = replace(
+            run,
+            stream=run.stream[taken.place],
+            words=words,
+            cutoff=taken.reached,
+            clock=run.clock[taken.place],
+            moment=run.moment[taken.place],
+            delay=run.delay[taken.place],
+            frontier=taken.at_end,
+        )
+        for output in self._windows.process(numbered, ordered=False):
+            first, _, *rest = output.columns
+            start, end, by = self._timed(run, first)
+            yield Output(end, (start, end, *rest), by, None, output.results)
+        self._processed()
+
+    @property
+    def retained(self) -> int:
+        """Partial aggregates, and values of holistic ones."""
+        return self._windows.retained
+
+    def changes(self) -> list[Change]:
+        return [*self._windows.changes(), *self._own_changes()]
+
+    def restore(self, entries: list[Change]) -> None:
+        own = [entry for entry in entries if entry.cell.startswith("own")]
+        self._windows.restore([entry for entry in entries if entry not in own])
+        self._restore_own(own)
+
+    @abstractmethod
+    def _own_changes(self) -> list[Change]:
+        """What to persist beside the windows, in cells whose names begin with `own`."""
+
+    @abstractmethod
+    def _restore_own(self, entries: list[Change]) -> None: ...

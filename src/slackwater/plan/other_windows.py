@@ -1,0 +1,52 @@
+"""Operators whose windows are not of time, planned."""
+
+from __future__ import annotations
+
+from slackwater.expressions.tree import Expr
+from slackwater.language.bound import JoinQuery, LandmarkWindow, RowWindow, StreamRef
+from slackwater.model.errors import UsageError
+from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.algebra import AggregateSpec
+from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.row_windows import BY_TIME, by_rows
+from slackwater.operators.landmark import NEVER, LandmarkAggregate
+from slackwater.operators.row_aggregate import RowAggregate
+
+
+def landmarks_of(stream: StreamRef) -> tuple[Expr, ...]:
+    """What opens and what closes the landmark windows of a stream."""
+    window = stream.window
+    if not isinstance(window, LandmarkWindow):
+        return ()
+    return (window.start,) if window.end is None else (window.start, window.end)
+
+
+def aggregate_over(
+    stream: StreamRef, keys: tuple[int, ...], aggregates: tuple[AggregateSpec, ...], rows: int, truths: tuple[int, ...]
+) -> WindowAggregate:
+    """The aggregate over whatever window the stream has; `truths` are the rows of what `landmarks_of` names."""
+    window = stream.window
+    if isinstance(window, RowWindow):
+        return RowAggregate(window.rows, window.slide, keys, aggregates, rows)
+    if window is not None:
+        start, end = (*truths, NEVER)[:2]
+        return LandmarkAggregate(0, None, keys, aggregates, rows, start=start, end=end, every=window.slide or 0)
+    assert stream.range is not None, "binding an aggregate without a window"
+    return WindowAggregate(stream.range, stream.slide, keys, aggregates, rows)
+
+
+def counting(join: WindowJoin, query: JoinQuery) -> WindowJoin:
+    """The join with the windows of rows that its query has; refused where these cannot be."""
+    windows = [stream.window for stream in query.streams]
+    last = tuple(window.rows if isinstance(window, RowWindow) else BY_TIME for window in windows)
+    # A selection has no window: its only tuple is the newest.
+    if join.streams == 1 or not any(last):
+        return join
+    if query.options.shape != "multiway":
+        raise UsageError(
+            f"option shape = '{query.options.shape}' does not go with windows of rows; a node below knows too little"
+            " of what its results will meet above"
+        )
+    if query.options.join is not None:
+        raise UsageError(f"option join = '{query.options.join}' is for windows of time alone")
+    return by_rows(join, last)

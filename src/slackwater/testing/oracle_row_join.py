@@ -1,0 +1,59 @@
+"""Joins with windows that count tuples, slow and obvious: the truth by trying all combinations.
+
+Invariant: shares no code with the join kernel. Tuples of one stream stand in the order of their event times, equal ones
+as they arrived. Which of two streams comes first at one and the same time is free, so the truth is two: what every
+order gives, and what some order may give.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from itertools import product
+
+from slackwater.model.batch import Batch
+from slackwater.operators.join.row_windows import RowJoin
+from slackwater.testing.oracle_join import Members, Result, joins, near_enough
+from slackwater.testing.oracle_release import Tuple, tuples_of
+
+
+def oracle_row_join(
+    spec: RowJoin, batch: Batch, absent: Collection[int] = ()
+) -> tuple[Counter[Result], Counter[Result]]:
+    """The results that every order of equal timestamps gives, and those that some may give.
+
+    >>> from slackwater.operators.join.operator import WindowJoin
+    >>> from slackwater.operators.join.row_windows import by_rows
+    >>> spec = by_rows(WindowJoin((2, 2), (), (), (), (), 2), (1, 1))
+    >>> oracle_row_join(spec, Batch.of([(0, 1), (0, 2), (1, 3)]))[0]
+    Counter({(3, (1, 2)): 1})
+    """
+    streams: list[list[Tuple]] = [[] for _ in spec.windows]
+    for e in tuples_of(batch):
+        if e.passes and not (spec.last[e.stream] and e.row in absent):
+            streams[e.stream].append(e)
+    for mine in streams:
+        mine.sort(key=lambda e: e.ts)
+    certain: Counter[Result] = Counter()
+    possible: Counter[Result] = Counter()
+    for places in product(*(range(len(mine)) for mine in streams)):
+        members = tuple(mine[place] for mine, place in zip(streams, places, strict=True))
+        if near_enough(spec, members) and joins(spec, members):
+            result = max(e.ts for e in members), tuple(e.row for e in members)
+            possible[result] += _counts(spec, streams, places, members, ties=False)
+            certain[result] += _counts(spec, streams, places, members, ties=True)
+    return +certain, +possible
+
+
+def _counts(spec: RowJoin, streams: list[list[Tuple]], places: tuple[int, ...], members: Members, ties: bool) -> bool:
+    """Whether every member is among the last of its stream; with `ties`, when all of the newest's time have come.
+
+    A member that alone is the newest is the last to be processed, whatever comes after it.
+    """
+    newest = max(e.ts for e in members)
+    for mine, place, n, e in zip(streams, places, spec.last, members, strict=True):
+        after = [other for other in mine[place + 1 :] if other.ts < newest + ties]
+        triggers = e.ts == newest and sum(other.ts == newest for other in members) == 1
+        if n and len(after) >= n and not triggers:
+            return False
+    return True

@@ -1,0 +1,1 @@
+SELECT key, SUM(v) AS total FROM s [START WHEN name = 'begin' END WHEN CASE WHEN ok THEN v > 1 ELSE FALSE END] GROUP BY key

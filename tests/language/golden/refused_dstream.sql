@@ -1,1 +1,0 @@
-SELECT DSTREAM a.v FROM a [5 s], b [5 s] WHERE a.key = b.key

@@ -1,0 +1,1 @@
+SELECT DSTREAM a.v FROM a [5 s], b [ROWS 2]

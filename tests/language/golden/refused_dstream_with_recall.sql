@@ -1,0 +1,1 @@
+SELECT DSTREAM a.v FROM a [5 s], b [2 s] WITH RECALL 0.9 OVER 1 s

@@ -1,0 +1,1 @@
+SELECT RSTREAM EVERY 1 s SUM(v) FROM s [5 s]

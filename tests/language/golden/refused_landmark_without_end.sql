@@ -1,0 +1,1 @@
+SELECT SUM(v) FROM s [START WHEN ok]

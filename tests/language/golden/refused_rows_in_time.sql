@@ -1,0 +1,1 @@
+SELECT a.v FROM a [ROWS 5 SECONDS], b [ROWS 10]

@@ -1,0 +1,1 @@
+SELECT a.v FROM a [ROWS 0], b [ROWS 10]

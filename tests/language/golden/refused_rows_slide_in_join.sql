@@ -1,0 +1,1 @@
+SELECT a.v FROM a [ROWS 10 SLIDE 2], b [ROWS 10]

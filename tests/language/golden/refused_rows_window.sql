@@ -1,1 +1,0 @@
-SELECT a.v FROM a [ROWS 5], b [5 s]

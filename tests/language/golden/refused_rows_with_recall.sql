@@ -1,0 +1,1 @@
+SELECT a.v FROM a [ROWS 10], b [5 s] WHERE a.key = b.key WITH RECALL 99% OVER 1 MINUTE

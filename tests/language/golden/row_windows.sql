@@ -1,0 +1,1 @@
+SELECT a.v, b.v AS w FROM a [ROWS 100], b [RANGE 5 SECONDS] WHERE a.key = b.key AND a.ok WITH DELAY 2 SECONDS

@@ -1,0 +1,1 @@
+SELECT ISTREAM COUNT(*) AS n FROM s [5 s]
