@@ -46,9 +46,9 @@ class AdaptiveProbes:
         windows: Words,
         most: Words | None,
         counted: bool,
+        kept: Words | None = None,
         choose: Choose = cheaper,
         early: int = EARLY,
-        kept: Words | None = None,
     ) -> None:
         self._linkage, self._windows, self._most, self._counted, self._choose = linkage, windows, most, counted, choose
         self._kept = kept

@@ -105,7 +105,7 @@ class JoinOperator:
         self._condition = self._compiled(encode_text)
         self._windows = np.array(spec.windows, np.int64)
         linkage = spec.linkage(spec.counted, in_order=True)
-        self.order = AdaptiveProbes(linkage, self._windows, spec.most, spec.counted, kept=spec.kept)
+        self.order = AdaptiveProbes(linkage, self._windows, spec.most, spec.counted, spec.kept)
         self._store = WindowStore(spec.streams, spec.rows, self.order.indexes, spec.kept)
         self._frontier = BEFORE_ALL
         self._epoch = 0
