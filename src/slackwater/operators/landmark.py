@@ -45,7 +45,7 @@ class LandmarkAggregate(NumberedWindows):
     def in_numbers(self) -> tuple[int, int | None]:
         return (RUNNING, 1) if self.end == NEVER else (1, None)
 
-    def build(self) -> NumberedOperator:
+    def build(self) -> NumberedOperator:  # type: ignore[override]
         return RunningOperator(self) if self.end == NEVER else LandmarkOperator(self)
 
 

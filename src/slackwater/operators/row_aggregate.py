@@ -32,7 +32,7 @@ class RowAggregate(NumberedWindows):
         """The slide; without one, windows tumble."""
         return self.slide or self.range
 
-    def build(self) -> RowAggregateOperator:
+    def build(self) -> RowAggregateOperator:  # type: ignore[override]
         return RowAggregateOperator(self)
 
 

@@ -26,7 +26,7 @@ from slackwater.operators.join.probing import (
     SCAN,
     STREAM,
 )
-from slackwater.operators.join.search import Arriving, Probes, Search, expire, not_newer, period
+from slackwater.operators.join.search import Arriving, Probes, Search, not_newer, period
 from slackwater.operators.join.store import (
     BEGIN,
     COUNT,
@@ -41,6 +41,7 @@ from slackwater.operators.join.store import (
     find_bucket,
     insert,
     place,
+    trim,
 )
 from slackwater.operators.records import NONE
 
@@ -75,7 +76,7 @@ def join_run(
     for i in range(begin, new.words.shape[1]):
         s, ts = new.stream[i], new.words[TS, i]
         counts[i] = 0
-        if ts < new.cutoff[i] - plan.admits[s]:
+        if ts < new.cutoff[i] - plan.sizes[s]:
             continue
         search.slots[s] = place(w, s, new.words, i)
         if ts >= new.cutoff[i]:
@@ -151,7 +152,7 @@ def reach(
         oldest, newest = period(plan, w, root, d, slots)
     n = 0
     if x == SCAN:
-        lo = max(w.regions[j, BEGIN], w.regions[j, END] - plan.kept[j])
+        lo = w.regions[j, BEGIN]
         while lo < w.regions[j, END] and w.words[TS, lo] < horizon:
             lo += 1
         w.regions[j, BEGIN] = lo
@@ -191,7 +192,7 @@ def follow_chain(
     b = find_bucket(w, x, key)
     if w.buckets[x, b, NEWEST] == UNUSED:
         return 0
-    expire(plan, w, x, b, horizon)
+    trim(w, x, b, horizon)
     link = w.indexes[x, LINK] + OLDER
     at = w.buckets[x, b, NEWEST]
     n = 0
@@ -219,7 +220,7 @@ def factors(plan: Probes, w: Windows, root: int, begin: int, end: int, ts: int, 
         b = find_bucket(w, x, key)
         if w.buckets[x, b, NEWEST] == UNUSED:
             return 0
-        expire(plan, w, x, b, ts - plan.sizes[step[STREAM]])
+        trim(w, x, b, ts - plan.sizes[step[STREAM]])
         count = w.buckets[x, b, COUNT]
         if plan.paired:
             count = count_since(w, x, b, ts - plan.most[root, step[STREAM]])

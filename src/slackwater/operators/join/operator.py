@@ -27,8 +27,8 @@ from slackwater.operators.join.accounts import JoinLedger, Remembered
 from slackwater.operators.join.between_times import TIME, one_alternative
 from slackwater.operators.join.enumerate import NO_ROOM, OVERFLOW, TOO_MANY, join_run
 from slackwater.operators.join.probing import Equality, ProbePlan, plan_probes
-from slackwater.operators.join.search import Arriving, probes_of, search_space
-from slackwater.operators.join.store import WindowStore
+from slackwater.operators.join.search import Arriving, Search, probes_of, search_space
+from slackwater.operators.join.store import Windows, WindowStore
 from slackwater.operators.output import Output
 from slackwater.windows.graph import WindowGraph
 
@@ -152,10 +152,7 @@ class JoinOperator:
         while begin < len(run):
             out = np.empty((spec.streams, room), np.int64)
             begin_at = begin
-            begin, n, status = join_run(
-                self._condition.addresses, self._probes, new, begin, windows, search,
-                out, counts,
-            )  # fmt: skip
+            begin, n, status = self._join(new, begin, windows, search, out, counts)
             if status == OVERFLOW:
                 raise self._condition.failure()
             if status == TOO_MANY:
@@ -166,6 +163,11 @@ class JoinOperator:
             if len(made):
                 yield self._output(run, made, counts[made], out[:, :n])
         self._took_in(run, words)
+
+    def _join(
+        self, new: Arriving, begin: int, windows: Windows, search: Search, out: Words, counts: Words
+    ) -> tuple[int, int, int]:
+        return join_run(self._condition.addresses, self._probes, new, begin, windows, search, out, counts)
 
     def _took_in(self, run: Run, words: Words) -> None:
         """A run has been processed: its tuples are to be persisted."""

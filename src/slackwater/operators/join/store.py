@@ -28,8 +28,6 @@ UNUSED = -2
 OLDER, NEWER = 0, 1
 # Columns of an index: its stream, its key row, its pair of links among those of its stream, buckets in use.
 OF_STREAM, KEY_ROW, LINK, USED = range(4)
-ALL_KEPT = 2**61
-"""As many tuples of a stream as its window of time holds."""
 
 
 class Windows(NamedTuple):
@@ -63,15 +61,6 @@ def trim(w: Windows, x: int, b: int, horizon: int) -> None:
 
 
 @inner
-def trim_before(w: Windows, x: int, b: int, first: int) -> None:
-    """Cut tuples off the old end of a chain that stand before a slot; none of its stream may have come late."""
-    oldest = w.buckets[x, b, OLDEST]
-    while oldest != NONE and oldest < first:
-        oldest = cut_off(w, x, b, oldest)
-    w.buckets[x, b, OLDEST] = oldest
-
-
-@inner
 def cut_off(w: Windows, x: int, b: int, oldest: int) -> int:
     """Take the oldest tuple out of a chain; returns the one that follows it."""
     link = w.indexes[x, LINK]
@@ -81,7 +70,7 @@ def cut_off(w: Windows, x: int, b: int, oldest: int) -> int:
     else:
         w.links[following, link + OLDER] = NONE
     w.buckets[x, b, COUNT] -= 1
-    return int(following)
+    return following
 
 
 @inner
@@ -153,16 +142,13 @@ def link_in(w: Windows, x: int, slot: int) -> None:
 
 
 @in_place
-def rebuild(w: Windows, old: Words, old_regions: Words, horizons: Words, kept: Words) -> None:
-    """Move the tuples at or after each stream's horizon here from a pool that may be the same, and index them anew.
-
-    Of a stream only the last tuples are moved, as many as are kept of it.
-    """
+def rebuild(w: Windows, old: Words, old_regions: Words, horizons: Words) -> None:
+    """Move the tuples at or after each stream's horizon here from a pool that may be the same, and index them anew."""
     w.buckets[:, :, NEWEST] = UNUSED
     w.indexes[:, USED] = 0
     for s in range(len(w.regions)):
         w.regions[s, BEGIN] = w.regions[s, END] = w.regions[s, BASE]
-        for slot in range(max(old_regions[s, BEGIN], old_regions[s, END] - kept[s]), old_regions[s, END]):
+        for slot in range(old_regions[s, BEGIN], old_regions[s, END]):
             if old[TS, slot] >= horizons[s]:
                 place(w, s, old, slot)
                 insert(w, s)
@@ -177,11 +163,11 @@ def append(w: Windows, s: int, new: Words) -> None:
 
 
 @compiled
-def count_live(words: Words, regions: Words, horizons: Words, kept: Words) -> Words:
-    """Per stream, how many tuples are at or after its horizon, among the last ones that are kept of it."""
+def count_live(words: Words, regions: Words, horizons: Words) -> Words:
+    """Per stream, how many tuples are at or after its horizon."""
     live = np.zeros(len(regions), np.int64)
     for s in range(len(regions)):
-        for slot in range(max(regions[s, BEGIN], regions[s, END] - kept[s]), regions[s, END]):
+        for slot in range(regions[s, BEGIN], regions[s, END]):
             if words[TS, slot] >= horizons[s]:
                 live[s] += 1
     return live
@@ -190,10 +176,7 @@ def count_live(words: Words, regions: Words, horizons: Words, kept: Words) -> Wo
 class WindowStore:
     """The arrays behind a join's windows, and when they are compacted or grown."""
 
-    def __init__(
-        self, streams: int, rows: int, indexes: tuple[tuple[int, int], ...], kept: Words | None = None
-    ) -> None:
-        self._kept = np.full(streams, ALL_KEPT, np.int64) if kept is None else kept
+    def __init__(self, streams: int, rows: int, indexes: tuple[tuple[int, int], ...]) -> None:
         pairs = np.zeros(streams, np.int64)
         lines = []
         for stream, row in indexes:
@@ -227,7 +210,7 @@ class WindowStore:
         used = int(self.indexes[:, USED].max(initial=0))
         if fits and 2 * (used + needed) <= self.buckets.shape[1]:
             return
-        live = count_live(self.words, self.regions, horizons, self._kept)
+        live = count_live(self.words, self.regions, horizons)
         buckets = self.buckets.shape[1]
         while buckets < 4 * (int(live.max()) + needed):
             buckets *= 2
@@ -240,7 +223,7 @@ class WindowStore:
         else:
             self.regions = _regions(np.maximum(before[:, CAPACITY], 2 * wanted))
             self._allocate(buckets)
-        rebuild(self.windows, old, before, horizons, self._kept)
+        rebuild(self.windows, old, before, horizons)
 
     def put_back(self, stream: int, words: Words, horizons: Words) -> None:
         """Tuples of one stream enter its window again."""
