@@ -30,7 +30,6 @@ QUERIES = {
         WHERE x.k = y.k AND x.name = z.name PATH x -> y -> z WITHIN (300 MS, 200 MS)""",
     "a path either way": """SELECT x.k AS k FROM a AS x, b AS y, c AS z
         WHERE x.k = y.k PATH x <-> y <-> z WITHIN (300 MS, 200 MS)""",
-    "the last of both": "SELECT a.x AS ax, b.k AS bk FROM a [ROWS 3], b [ROWS 2] WHERE a.k = b.k",
     "the last and the recent": """SELECT a.k AS k, c.x AS cx FROM a [ROWS 2], b [300 MS], c [ROWS 3]
         WHERE a.k = b.k AND a.x <= c.x""",
     "two as they end": "SELECT DSTREAM a.x AS ax, b.k AS bk FROM a [300 MS], b [500 MS] WHERE a.k = b.k",

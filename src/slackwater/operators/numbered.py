@@ -22,8 +22,12 @@ from slackwater.windows.panes import last_pane
 
 
 @dataclass(frozen=True)
-class NumberedWindows(WindowAggregate):
+class NumberedWindows(WindowAggregate, ABC):
     """Spec of an aggregate whose windows know no time."""
+
+    @abstractmethod
+    def build(self) -> NumberedOperator:  # type: ignore[override]
+        """The mutable half, which gives the numbers."""
 
     @property
     def needs_order(self) -> bool:

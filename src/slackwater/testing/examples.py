@@ -10,6 +10,7 @@ import importlib
 import pkgutil
 from collections.abc import Iterator
 from dataclasses import dataclass, is_dataclass, replace
+from inspect import isabstract
 from typing import Any
 
 import slackwater.operators
@@ -153,7 +154,6 @@ def _joins() -> Iterator[Example]:
     yield from _by_algorithms(joins["equi-join"], joins["three-way, one class"], _join((4, 4), conditions=(near,)))
     yield from _counting(joins)
     yield Example("equi-join, as it ends", WayOut(joins["equi-join, own window per stream"]))
-    yield Example("three-way, as it ends", WayOut(joins["three-way, one class"]))
     yield Example("theta join, every third instant", WayOut(joins["theta join"], every=3))
     for name in ("three-way chain", "four-way star"):
         yield Example(f"{name}, as a tree, counted", left_deep(replace(joins[name], counted=True, emit=())))
@@ -281,7 +281,7 @@ def operator_specs() -> set[type]:
 
 
 def _is_spec(candidate: type) -> bool:
-    if not is_dataclass(candidate) or not callable(getattr(candidate, "build", None)):
+    if not is_dataclass(candidate) or isabstract(candidate) or not callable(getattr(candidate, "build", None)):
         return False
     members = {*dir(candidate), *candidate.__dataclass_fields__}
     return {name for name in vars(OperatorSpec) if not name.startswith("_")} <= members

@@ -46,12 +46,10 @@ class AdaptiveProbes:
         windows: Words,
         most: Words | None,
         counted: bool,
-        kept: Words | None = None,
         choose: Choose = cheaper,
         early: int = EARLY,
     ) -> None:
         self._linkage, self._windows, self._most, self._counted, self._choose = linkage, windows, most, counted, choose
-        self._kept = kept
         self.routes = [linkage.route(root) for root in range(linkage.streams)]
         self._learned = Learned(linkage)
         # With two streams there is one way to go; only where several classes link them is there something to choose.
@@ -62,7 +60,7 @@ class AdaptiveProbes:
 
     def _planned(self, indexes: tuple[tuple[int, int], ...] = ()) -> ProbePlan:
         plan = plan_routes(self._linkage, self.routes, indexes)
-        self.probes: Probes = probes_of(plan, self._windows, self._most, self._counted, self._kept)
+        self.probes: Probes = probes_of(plan, self._windows, self._most, self._counted)
         self.tally = tally_of(plan, self._wait)
         return plan
 

@@ -58,7 +58,7 @@ def join_run(
             return i, n_out, PAUSE
         s, ts = new.stream[i], new.words[TS, i]
         counts[i] = 0
-        if ts < new.cutoff[i] - plan.admits[s]:
+        if ts < new.cutoff[i] - plan.sizes[s]:
             continue
         search.slots[s] = place(w, s, new.words, i)
         if ts >= new.cutoff[i]:

@@ -72,11 +72,6 @@ class WindowJoin:
         return None if self.graph is None else np.array(self.graph.widest, np.int64)
 
     @property
-    def kept(self) -> Words | None:
-        """How many tuples of each stream its window holds at most; None where all windows are of time."""
-        return None
-
-    @property
     def streams(self) -> int:
         return len(self.windows)
 
@@ -105,8 +100,8 @@ class JoinOperator:
         self._condition = self._compiled(encode_text)
         self._windows = np.array(spec.windows, np.int64)
         linkage = spec.linkage(spec.counted, in_order=True)
-        self.order = AdaptiveProbes(linkage, self._windows, spec.most, spec.counted, spec.kept)
-        self._store = WindowStore(spec.streams, spec.rows, self.order.indexes, spec.kept)
+        self.order = AdaptiveProbes(linkage, self._windows, spec.most, spec.counted)
+        self._store = WindowStore(spec.streams, spec.rows, self.order.indexes)
         self._frontier = BEFORE_ALL
         self._epoch = 0
         self._chunks: dict[str, tuple[int, int]] = {}
@@ -157,10 +152,7 @@ class JoinOperator:
         begin, out = 0, self._room_for_results()
         while begin < len(run):
             begin_at = begin
-            begin, n, status = join_run(
-                self._condition.addresses, self.order.probes, new, begin, store.windows, self._search(),
-                self.order.tally, out, counts,
-            )  # fmt: skip
+            begin, n, status = self._join(new, begin, out, counts)
             if status == OVERFLOW:
                 raise self._condition.failure()
             if status == TOO_MANY:
@@ -173,6 +165,13 @@ class JoinOperator:
             if status == PAUSE:
                 self._choose_order(run, begin)
         self._took_in(run, words)
+
+    def _join(self, new: Arriving, begin: int, out: Words, counts: Words) -> tuple[int, int, int]:
+        """The loop over a run, from a tuple on; what comes back is that of `join_run`."""
+        return join_run(
+            self._condition.addresses, self.order.probes, new, begin, self._store.windows, self._search(),
+            self.order.tally, out, counts,
+        )  # fmt: skip
 
     def _search(self) -> Search:
         """Room for a search in the windows as they are; made anew only when those have grown, for it is large."""

@@ -25,7 +25,7 @@ from slackwater.operators.join.probing import (
     SCAN,
     STREAM,
 )
-from slackwater.operators.join.search import Probes, Search, expire, not_newer, period
+from slackwater.operators.join.search import Probes, Search, not_newer, period
 from slackwater.operators.join.store import (
     BEGIN,
     COUNT,
@@ -38,6 +38,7 @@ from slackwater.operators.join.store import (
     between_times,
     count_since,
     find_bucket,
+    trim,
 )
 from slackwater.operators.join.tally import Tally, tally_step, tally_test
 from slackwater.operators.records import NONE
@@ -61,7 +62,7 @@ def reach(
         oldest, newest = period(plan, w, root, d, slots)
     n = 0
     if x == SCAN:
-        lo = max(w.regions[j, BEGIN], w.regions[j, END] - plan.kept[j])
+        lo = w.regions[j, BEGIN]
         while lo < w.regions[j, END] and w.words[TS, lo] < horizon:
             lo += 1
         w.regions[j, BEGIN] = lo
@@ -108,7 +109,7 @@ def follow_chain(
     b = find_bucket(w, x, key)
     if w.buckets[x, b, NEWEST] == UNUSED:
         return 0
-    expire(plan, w, x, b, horizon)
+    trim(w, x, b, horizon)
     link = w.indexes[x, LINK] + OLDER
     at = w.buckets[x, b, NEWEST]
     n = 0
@@ -134,7 +135,7 @@ def factor(plan: Probes, w: Windows, root: int, d: int, ts: int, slots: Words) -
     b = find_bucket(w, x, key)
     if w.buckets[x, b, NEWEST] == UNUSED:
         return 0
-    expire(plan, w, x, b, ts - plan.sizes[step[STREAM]])
+    trim(w, x, b, ts - plan.sizes[step[STREAM]])
     if plan.paired:
         return count_since(w, x, b, ts - plan.most[root, step[STREAM]])
     return w.buckets[x, b, COUNT]

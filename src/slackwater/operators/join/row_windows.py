@@ -4,8 +4,8 @@ Invariant: a member of a stream whose window counts is among its n newest tuples
 newest member of the result is processed. A late tuple enters no such window and triggers nothing: put in by its event
 time it would push a tuple out of every window after it, results that are out already among them.
 
-Tuples of a region stand in processing order, so "among the last n" is a horizon in slots, where a window of time has
-one in event time. Event times bound nothing then, and the window of the stream in time is as long as time is.
+Tuples of a region stand in processing order, so what a new tuple pushes out of its window is the first of the region,
+and the oldest in each of its chains. Event times bound nothing, so the window in time is as long as time is.
 
 References: 004 §2.1.2 (count-based windows).
 """
@@ -18,10 +18,28 @@ from typing import Any
 
 import numpy as np
 
+from slackwater.compiled import in_place
 from slackwater.disorder.run import Run
-from slackwater.model.batch import Flags, Words
+from slackwater.expressions.compile import refine_at, refine_listed_at
+from slackwater.model.batch import TS, Flags, Words
+from slackwater.model.schema import NULL_WORD
+from slackwater.operators.join.enumerate import FINE, PAUSE, probe
 from slackwater.operators.join.operator import JoinOperator, WindowJoin
-from slackwater.operators.join.store import ALL_KEPT
+from slackwater.operators.join.probing import ANY_KEY
+from slackwater.operators.join.search import Arriving, Probes, Search
+from slackwater.operators.join.store import (
+    BEGIN,
+    END,
+    KEY_ROW,
+    OF_STREAM,
+    Windows,
+    begin_with,
+    cut_off,
+    find_bucket,
+    insert,
+    place,
+)
+from slackwater.operators.join.tally import DONE, LIMIT, Tally, sampled
 
 EVER = 2**61
 """The window in time of a stream whose window counts tuples."""
@@ -41,11 +59,6 @@ class RowJoin(WindowJoin):
         assert self.graph is None, "windows between pairs of streams are of time"
         assert all(n == BY_TIME or window == EVER for n, window in zip(self.last, self.windows, strict=True))
 
-    @property
-    def kept(self) -> Words:
-        last = np.array(self.last, np.int64)
-        return np.where(last == BY_TIME, ALL_KEPT, last)
-
     def build(self, encode_text: Callable[[str], int] = lambda text: 0) -> RowJoinOperator:
         return RowJoinOperator(self, encode_text)
 
@@ -61,15 +74,71 @@ def by_rows(join: WindowJoin, last: tuple[int, ...]) -> RowJoin:
     return RowJoin(**{**same, "windows": windows}, last=last)
 
 
+@in_place
+def join_rows_run(
+    conditions: tuple[int, int], plan: Probes, last: Words, new: Arriving, begin: int, w: Windows, search: Search,
+    tally: Tally, out: Words, counts: Words,
+) -> tuple[int, int, int]:  # fmt: skip
+    """As `join_run`, where a stream with a number in `last` keeps so many tuples, none of them late."""
+    refine, refine_listed = refine_at(conditions[0]), refine_listed_at(conditions[1])
+    n_out = 0
+    for i in range(begin, new.words.shape[1]):
+        counting = tally.on and sampled(i)
+        if counting and tally.work[DONE] >= tally.work[LIMIT]:
+            return i, n_out, PAUSE
+        s, ts = new.stream[i], new.words[TS, i]
+        counts[i] = 0
+        late = ts < new.cutoff[i]
+        if late and (last[s] != BY_TIME or ts < new.cutoff[i] - plan.sizes[s]):
+            continue
+        search.slots[s] = place(w, s, new.words, i)
+        if not late:
+            made = probe(refine, refine_listed, plan, w, s, ts, search, tally, counting, out, n_out)
+            if made < 0:
+                return i, n_out, made
+            counts[i] = made
+            if not plan.counted:
+                n_out += made
+        insert(w, s)
+        if last[s] != BY_TIME:
+            push_out(w, s, last[s])
+    return new.words.shape[1], n_out, FINE
+
+
+@in_place
+def push_out(w: Windows, s: int, last: int) -> None:
+    """Of stream s only the last tuples stay in the window."""
+    while w.regions[s, END] - w.regions[s, BEGIN] > last:
+        slot = w.regions[s, BEGIN]
+        for x in range(len(w.indexes)):
+            row = w.indexes[x, KEY_ROW]
+            key = 0 if row == ANY_KEY else w.words[row, slot]
+            if w.indexes[x, OF_STREAM] == s and key != NULL_WORD:
+                b = find_bucket(w, x, key)
+                begin_with(w, x, b, cut_off(w, x, b, slot))
+        w.regions[s, BEGIN] += 1
+
+
 class RowJoinOperator(JoinOperator):
     """The mutable half of `RowJoin`."""
 
     def __init__(self, spec: RowJoin, encode_text: Callable[[str], int]) -> None:
         super().__init__(spec, encode_text)
-        self._counts = np.array([n != BY_TIME for n in spec.last], np.bool_)
-        self._last = spec.kept
+        self._last = np.array(spec.last, np.int64)
+        self._counts = self._last != BY_TIME
         self._persisted = np.zeros(spec.streams, np.int64)
         self._waiting, self._look_at = 0, FEW
+
+    def _join(self, new: Arriving, begin: int, out: Words, counts: Words) -> tuple[int, int, int]:
+        return join_rows_run(
+            self._condition.addresses, self.order.probes, self._last, new, begin, self._store.windows, self._search(),
+            self.order.tally, out, counts,
+        )  # fmt: skip
+
+    def _put_back(self, stream: int, words: Words) -> None:
+        super()._put_back(stream, words)
+        if self._counts[stream]:
+            push_out(self._store.windows, stream, int(self._last[stream]))
 
     def _took_in(self, run: Run, words: Words) -> None:
         self._frontier = max(self._frontier, run.frontier)

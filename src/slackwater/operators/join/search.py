@@ -15,14 +15,13 @@ from slackwater.compiled import inner
 from slackwater.expressions.lower import MAX_STREAMS
 from slackwater.model.batch import TS, Words
 from slackwater.operators.join.probing import STREAM, ProbePlan
-from slackwater.operators.join.store import ALL_KEPT, END, OF_STREAM, Windows, trim, trim_before
+from slackwater.operators.join.store import Windows
 
 
 class Probes(NamedTuple):
     """The arrays of a `ProbePlan`, the windows' sizes, and whether results are only counted.
 
-    Where `paired`, streams i and j are also bound to each other: `ts_i - ts_j <= most[i, j]`. Where `by_rows`, only the
-    last `kept[j]` tuples of stream j are in its window. A late tuple of stream j enters it within `admits[j]`.
+    Where `paired`, streams i and j are also bound to each other: `ts_i - ts_j <= most[i, j]`.
     """
 
     steps: Words
@@ -36,23 +35,15 @@ class Probes(NamedTuple):
     counted: bool
     most: Words
     paired: bool
-    kept: Words
-    by_rows: bool
-    admits: Words
 
 
-def probes_of(plan: ProbePlan, windows: Words, most: Words | None, counted: bool, kept: Words | None = None) -> Probes:
-    """A plan as the loops read it; `most` has the bounds between pairs, where the windows do not say it all.
-
-    `kept` says how many tuples of each stream are in its window: as many as it is long, or the last few alone.
-    """
-    paired, by_rows = most is not None, kept is not None
+def probes_of(plan: ProbePlan, windows: Words, most: Words | None, counted: bool) -> Probes:
+    """A plan as the loops read it; `most` has the bounds between pairs, where the windows do not say it all."""
+    paired = most is not None
     bounds = np.zeros((1, 1), np.int64) if most is None else most
-    last = np.full(len(windows), ALL_KEPT, np.int64) if kept is None else kept
-    admits = np.where(last == ALL_KEPT, windows, 0)
     return Probes(
         plan.steps, plan.agenda, plan.due, plan.leaves, plan.unasked, plan.checks, plan.conditions,
-        windows, counted, bounds, paired, last, by_rows, admits,
+        windows, counted, bounds, paired,
     )  # fmt: skip
 
 
@@ -96,15 +87,6 @@ def period(plan: Probes, w: Windows, root: int, d: int, slots: Words) -> tuple[i
         ts = w.words[TS, slots[b]]
         oldest, newest = max(oldest, ts - plan.most[b, j]), min(newest, ts + plan.most[j, b])
     return oldest, newest
-
-
-@inner
-def expire(plan: Probes, w: Windows, x: int, b: int, horizon: int) -> None:
-    """Cut off a chain what is in the window no more: too old or, where rows are counted, no longer among the last."""
-    trim(w, x, b, horizon)
-    if plan.by_rows:
-        j = w.indexes[x, OF_STREAM]
-        trim_before(w, x, b, w.regions[j, END] - plan.kept[j])
 
 
 @inner

@@ -31,8 +31,6 @@ UNUSED = -2
 OLDER, NEWER = 0, 1
 # Columns of an index: its stream, its key row, its pair of links among those of its stream, buckets in use.
 OF_STREAM, KEY_ROW, LINK, USED = range(4)
-ALL_KEPT = 2**61
-"""As many tuples of a stream as its window of time holds."""
 
 
 class Windows(NamedTuple):
@@ -68,6 +66,17 @@ def trim(w: Windows, x: int, b: int, horizon: int) -> None:
 
 
 @inner
+def cut_off(w: Windows, x: int, b: int, oldest: int) -> int:
+    """Take the oldest tuple out of a chain; returns the one that follows it, which its bucket is to begin with."""
+    link = w.indexes[x, LINK]
+    following = w.links[oldest, link + NEWER]
+    if following != NONE:
+        w.links[following, link + OLDER] = NONE
+    w.buckets[x, b, COUNT] -= 1
+    return following
+
+
+@inner
 def begin_with(w: Windows, x: int, b: int, oldest: int) -> None:
     """The chain of a bucket has this tuple at its old end now, or none."""
     if oldest == NONE:
@@ -81,28 +90,6 @@ def empty(w: Windows, x: int, b: int) -> None:
     """A bucket has its key, and no tuple."""
     w.buckets[x, b, NEWEST], w.buckets[x, b, OLDEST], w.buckets[x, b, COUNT] = NONE, NONE, 0
     w.buckets[x, b, SINCE], w.buckets[x, b, UNTIL] = AFTER_ALL, BEFORE_ALL
-
-
-@inner
-def trim_before(w: Windows, x: int, b: int, first: int) -> None:
-    """Cut tuples off the old end of a chain that stand before a slot; none of its stream may have come late."""
-    oldest = w.buckets[x, b, OLDEST]
-    if oldest == NONE or oldest >= first:
-        return
-    while oldest != NONE and oldest < first:
-        oldest = cut_off(w, x, b, oldest)
-    begin_with(w, x, b, oldest)
-
-
-@inner
-def cut_off(w: Windows, x: int, b: int, oldest: int) -> int:
-    """Take the oldest tuple out of a chain; returns the one that follows it, which the bucket is not told."""
-    link = w.indexes[x, LINK]
-    following = w.links[oldest, link + NEWER]
-    if following != NONE:
-        w.links[following, link + OLDER] = NONE
-    w.buckets[x, b, COUNT] -= 1
-    return int(following)
 
 
 @inner
@@ -175,16 +162,13 @@ def link_in(w: Windows, x: int, slot: int) -> None:
 
 
 @in_place
-def rebuild(w: Windows, old: Words, old_regions: Words, horizons: Words, kept: Words) -> None:
-    """Move the tuples at or after each stream's horizon here from a pool that may be the same, and index them anew.
-
-    Of a stream only the last tuples are moved, as many as are kept of it.
-    """
+def rebuild(w: Windows, old: Words, old_regions: Words, horizons: Words) -> None:
+    """Move the tuples at or after each stream's horizon here from a pool that may be the same, and index them anew."""
     w.buckets[:, :, NEWEST] = UNUSED
     w.indexes[:, USED] = 0
     for s in range(len(w.regions)):
         w.regions[s, BEGIN] = w.regions[s, END] = w.regions[s, BASE]
-        for slot in range(max(old_regions[s, BEGIN], old_regions[s, END] - kept[s]), old_regions[s, END]):
+        for slot in range(old_regions[s, BEGIN], old_regions[s, END]):
             if old[TS, slot] >= horizons[s]:
                 place(w, s, old, slot)
                 insert(w, s)
@@ -199,11 +183,11 @@ def append(w: Windows, s: int, new: Words) -> None:
 
 
 @compiled
-def count_live(words: Words, regions: Words, horizons: Words, kept: Words) -> Words:
-    """Per stream, how many tuples are at or after its horizon, among the last ones that are kept of it."""
+def count_live(words: Words, regions: Words, horizons: Words) -> Words:
+    """Per stream, how many tuples are at or after its horizon."""
     live = np.zeros(len(regions), np.int64)
     for s in range(len(regions)):
-        for slot in range(max(regions[s, BEGIN], regions[s, END] - kept[s]), regions[s, END]):
+        for slot in range(regions[s, BEGIN], regions[s, END]):
             if words[TS, slot] >= horizons[s]:
                 live[s] += 1
     return live
@@ -212,11 +196,8 @@ def count_live(words: Words, regions: Words, horizons: Words, kept: Words) -> Wo
 class WindowStore:
     """The arrays behind a join's windows, and when they are compacted or grown."""
 
-    def __init__(
-        self, streams: int, rows: int, indexes: tuple[tuple[int, int], ...], kept: Words | None = None
-    ) -> None:
+    def __init__(self, streams: int, rows: int, indexes: tuple[tuple[int, int], ...]) -> None:
         self._rows = rows
-        self._kept = np.full(streams, ALL_KEPT, np.int64) if kept is None else kept
         self.regions = _regions(np.full(streams, 256))
         self._number(indexes)
         self._allocate(256)
@@ -264,7 +245,7 @@ class WindowStore:
         else:
             self.regions = _regions(np.maximum(before[:, CAPACITY], 2 * wanted))
             self._allocate(buckets)
-        rebuild(self.windows, old, before, horizons, self._kept)
+        rebuild(self.windows, old, before, horizons)
 
     def index_by(self, indexes: tuple[tuple[int, int], ...], arriving: Words, horizons: Words) -> None:
         """Other hash indexes over the same tuples, with room for so many new ones per stream."""
@@ -273,7 +254,7 @@ class WindowStore:
         live = self.live(horizons)
         self.regions = _regions(np.maximum(before[:, CAPACITY], live + arriving))
         self._allocate(self._enough_buckets(int(live.max()) + int(arriving.max(initial=0))))
-        rebuild(self.windows, old, before, horizons, self._kept)
+        rebuild(self.windows, old, before, horizons)
 
     def _enough_buckets(self, keys: int) -> int:
         buckets: int = self.buckets.shape[1]
@@ -282,8 +263,8 @@ class WindowStore:
         return buckets
 
     def live(self, horizons: Words) -> Words:
-        """Per stream, how many tuples are at or after its horizon, among the last ones that are kept of it."""
-        return count_live(self.words, self.regions, horizons, self._kept)
+        """Per stream, how many tuples are at or after its horizon."""
+        return count_live(self.words, self.regions, horizons)
 
     def put_back(self, stream: int, words: Words, horizons: Words) -> None:
         """Tuples of one stream enter its window again."""
