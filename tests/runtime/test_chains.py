@@ -40,7 +40,7 @@ QUERIES = {
 
 @pytest.mark.local_only("hundreds of examples, tuple release among them; below and in tests/spark are a few")
 @pytest.mark.parametrize("name", QUERIES)
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.lists(ROW, max_size=40),
     epoch=st.sampled_from(["1", "2", "7", "200 ms", "1 s"]),

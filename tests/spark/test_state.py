@@ -24,6 +24,9 @@ SECOND = 1000
 RATE = 200
 JOIN = "SELECT a.key FROM a [RANGE {0} SECONDS], b [RANGE {0} SECONDS] WHERE a.key = b.key WITH DELAY 1 SECOND"
 SUM = "SELECT key, SUM(v) AS total FROM a [RANGE {0} SECONDS SLIDE 1 SECOND] GROUP BY key WITH DELAY 1 SECOND"
+CHAIN = """SELECT key, COUNT(*) AS n FROM
+    (SELECT a.key AS key FROM a [RANGE {0} SECONDS], b [RANGE {0} SECONDS] WHERE a.key = b.key) j
+    [RANGE 2 SECONDS SLIDE 1 SECOND] GROUP BY key WITH DELAY 1 SECOND"""
 
 
 @dataclass
@@ -107,8 +110,11 @@ def traffic(text: str, epochs: int, workers: int) -> tuple[float, float]:
     return float(read), float(written)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("query", [JOIN, SUM], ids=["join", "aggregate"])
+@pytest.mark.parametrize(
+    ("query", "workers"),
+    [(JOIN, 1), (JOIN, 2), (SUM, 1), (SUM, 2), (CHAIN, 2)],
+    ids=["join-1", "join-2", "aggregate-1", "aggregate-2", "chain-2"],
+)
 def test_state_traffic_grows_neither_with_the_window_nor_with_the_history(query, workers):
     read, written = traffic(query.format(5), 90, workers)
     for wider_or_longer in (traffic(query.format(50), 90, workers), traffic(query.format(5), 900, workers)):

@@ -70,7 +70,8 @@ def bind(text: str, schemas: Mapping[str, Schema]) -> Bound:
 
 def _bind(parsed: ParsedQuery, schemas: Mapping[str, Schema]) -> BoundQuery:
     if parsed.united:
-        return bind_union(parsed, [_bind(replace(one, united=()), schemas) for one in (parsed, *parsed.united)])
+        alone = (replace(one, united=(), quality=None, options=Options()) for one in (parsed, *parsed.united))
+        return bind_union(parsed, [_bind(one, schemas) for one in alone])
     streams = _streams(parsed, schemas)
     aggregation = is_aggregation(parsed)
     bounds = bind_bounds(parsed, streams)

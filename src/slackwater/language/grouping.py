@@ -103,7 +103,8 @@ def _select(item: ParsedItem, keys: list[Expr], scope: Scope) -> _Selected | Non
         return _Selected(node, None, Wish(item.alias, name, name, item.place))
     if first_aggregate(node) is not None:
         message = (
-            "an expression around an aggregate is not offered yet; select the aggregate and compute with the result"
+            "an expression around an aggregate is not offered; compute around it, as in"
+            " SELECT total / n FROM (SELECT SUM(v) AS total, COUNT(*) AS n FROM s [1 s]) t"
         )
         raise scope.fail(message, node)
     if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):

@@ -13,7 +13,7 @@ _STREAM_OPERATOR = (
 _LIMIT = "a stream has no end to count from, so LIMIT, OFFSET and FETCH are not offered"
 
 _CLAUSES = {
-    "HAVING": "HAVING is not offered; filter the results where they are read",
+    "HAVING": "HAVING is not offered; filter around the aggregate, as in SELECT k, n FROM (SELECT ...) t WHERE n > 1",
     "ORDER": "ORDER BY is not offered; results always leave in the order of time",
     "SORT": "SORT BY is not offered; results always leave in the order of time",
     "LIMIT": _LIMIT,
@@ -101,7 +101,7 @@ def clause(name: str) -> str | None:
     """Why a clause that begins with this word is refused, or None if the word begins no clause.
 
     >>> clause("HAVING")
-    'HAVING is not offered; filter the results where they are read'
+    'HAVING is not offered; filter around the aggregate, as in SELECT k, n FROM (SELECT ...) t WHERE n > 1'
     """
     return _CLAUSES.get(name)
 
