@@ -111,6 +111,20 @@ def test_what_does_not_apply_is_refused(options: str, says: str) -> None:
         planned(options)
 
 
+@pytest.mark.parametrize("option", ["ordering = 'filter'", "ordering = 'adaptive'", "alpha = 0.2"])
+@pytest.mark.parametrize(
+    ("query", "what"),
+    [
+        ("SELECT a.v FROM a [ROWS 5], b [5 SEC] WHERE a.k = b.k", "windows of rows"),
+        ("SELECT DSTREAM a.v FROM a [5 SEC], b [5 SEC] WHERE a.k = b.k", "DSTREAM"),
+    ],
+)
+def test_windows_of_rows_and_results_held_take_tuples_in_their_turn(query: str, what: str, option: str) -> None:
+    with pytest.raises(UsageError, match=f"does not go with {what}"):
+        planned(option, query)
+    assert "order:" not in explain(planned("", query))
+
+
 @pytest.mark.parametrize("option", ["ordering = 'sync'", "alpha = 0.2"])
 def test_aggregates_and_selections_have_no_ordering(option: str) -> None:
     with pytest.raises(UsageError, match="for joins alone"):

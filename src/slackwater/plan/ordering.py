@@ -44,4 +44,6 @@ def ordering_of(options: Options, streams: int, needs_turn: str | None = None) -
         refused = f"does not go with {needs_turn}: tuples are joined in their turn there; leave one of them out"
     if refused is not None and options.ordering in (FILTER, ADAPTIVE):
         raise UsageError(f"option ordering = '{options.ordering}' {refused}")
+    if refused is not None and options.alpha is not None:
+        raise UsageError(f"option alpha {refused}")
     return Ordering(asked if refused is None else SYNC, alpha)
