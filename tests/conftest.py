@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +10,10 @@ from typing import Any
 import pytest
 from hypothesis import Phase, settings
 
-settings.register_profile("steady", deadline=None, max_examples=40, derandomize=True)
+# How many traces a property is tried on: more in the night, or when something is suspected.
+EXAMPLES = int(os.environ.get("SLACKWATER_EXAMPLES", "24"))
+
+settings.register_profile("steady", deadline=None, max_examples=EXAMPLES, derandomize=True)
 settings.register_profile("quick look", settings.get_profile("steady"), phases=[Phase.explicit, Phase.generate])
 settings.load_profile("steady")
 

@@ -31,7 +31,7 @@ SINGLE = [example for example in EXAMPLES if example not in TREES and example no
 each_single = pytest.mark.parametrize("example", SINGLE, ids=lambda example: example.name)
 each_graph = pytest.mark.parametrize("example", GRAPHS, ids=lambda example: example.name)
 each_tree = pytest.mark.parametrize("example", TREES, ids=lambda example: example.name)
-few = settings(max_examples=20)
+few = settings(max_examples=max(1, settings.default.max_examples // 3))
 
 EPOCHS = st.sampled_from([Epochs(), Epochs(each_tuple=True), Epochs(tuples=5), Epochs(span=4)])
 SLACKS = st.sampled_from(["none", "small", "largest delay"])

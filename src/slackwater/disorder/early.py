@@ -68,6 +68,8 @@ class EarlySynchronizer(Synchronizer):
         """Whether tuples are joined before their turn; set between two calls."""
         self._joined = np.zeros(self._held.pool.shape[1], np.int64)
         """By slot: whether the tuple held there has been joined."""
+        self._all_joined = False
+        """Whether it is known that all that is held has been."""
 
     def take(self, came: Inflow) -> Synchronized:
         """The events of what has come; where the input is ending, of everything."""
@@ -81,7 +83,10 @@ class EarlySynchronizer(Synchronizer):
         let_out, reached = np.empty((2, count), np.int64)
         new = st.Incoming(came.stream, np.ascontiguousarray(came.words), came.delay, came.clock, came.moment)
         before = int(self._clock.scalars[st.FRONTIER])
-        caught_up = enter_waiting(self._clock, self._held, self._joined, out, kind) if self.early else 0
+        caught_up = 0
+        if self.early and not self._all_joined:
+            caught_up = enter_waiting(self._clock, self._held, self._joined, out, kind)
+        self._all_joined = self.early
         n = synchronize_early(
             new, came.last, self.early, self._clock, self._held, self._joined, out, kind, caught_up, let_out, reached
         )  # fmt: skip
@@ -115,6 +120,7 @@ class EarlySynchronizer(Synchronizer):
         super()._hold_again(saved)
         # There they get slots by event time and number.
         order = np.lexsort((saved["seq"], saved["ts"]))
+        self._all_joined = False
         self._joined = np.zeros(self._held.pool.shape[1], np.int64)
         if "joined" in saved:
             self._joined[: len(order)] = saved["joined"][order]

@@ -11,7 +11,7 @@ from functools import partial
 
 from matplotlib.figure import Figure
 
-from slackwater.experiments.experiment import Claim, Experiment, Scale, pick
+from slackwater.experiments.experiment import Claim, Experiment, Scale, over_seeds, pick
 from slackwater.experiments.figures import claimed, finish, logarithmic
 from slackwater.experiments.in_order import STYLES, TITLES
 from slackwater.experiments.stages import Stage
@@ -49,14 +49,17 @@ class AnalysisTrial(Trial):
 
 
 def _trials(parameter: str, values: Sequence[float], scale: Scale) -> list[Trial]:
-    stage = Stage("analysis", scale.seed)
-    return [AnalysisTrial(stage, way, parameter=parameter, value=value) for value in values for way in (SYNC, FILTER)]
+    # Nothing is left to chance; the seeds are there because every experiment has them.
+    return [
+        AnalysisTrial(Stage("analysis", seed), way, parameter=parameter, value=value)
+        for seed in scale.seeds for value in values for way in (SYNC, FILTER)
+    ]  # fmt: skip
 
 
 def cost_claims(rows: Sequence[Row]) -> list[Claim]:
     """Filter-Order does not hang on c, and saves half where nobody keeps up any more."""
-    early = [row["response_s"] for row in pick(rows, way=FILTER)]
-    saved = [row["improvement"] for row in pick(rows, way=FILTER)]
+    mine = sorted(over_seeds(pick(rows, way=FILTER)), key=lambda row: row["value"])
+    early, saved = [row["response_s"] for row in mine], [row["improvement"] for row in mine]
     limit = Setting(1 / (DAY * 10.0), DAY, 1.0, 10.0).improvement
     return [
         Claim("the response time of Filter-Order does not hang on c", f"{min(early):.3f} to {max(early):.3f} s",
