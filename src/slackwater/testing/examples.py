@@ -23,10 +23,11 @@ from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.algebra import AggregateSpec
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
-from slackwater.operators.join.row_windows import BY_TIME, by_rows
+from slackwater.operators.join.row_windows import BY_TIME, RowJoin, by_rows
 from slackwater.operators.join.tree import left_deep
 from slackwater.operators.join.wjoin.spec import ALGORITHMS, by_algorithm
 from slackwater.operators.landmark import LandmarkAggregate
+from slackwater.operators.numbered import NumberedWindows
 from slackwater.operators.pipeline import OperatorSpec
 from slackwater.operators.row_aggregate import RowAggregate
 from slackwater.operators.ways_out import WayOut
@@ -192,6 +193,12 @@ EXAMPLES: tuple[Example, ...] = (
     Example("a sliding sum, as it ends", WayOut(WindowAggregate(9, 3, (K,), (AggregateSpec("SUM", L),), ROWS))),
     *_joins(),
 )
+
+
+WITH_TARGETS: tuple[Example, ...] = tuple(
+    example for example in EXAMPLES if not isinstance(example.spec, RowJoin | NumberedWindows | WayOut)
+)
+"""Those that a quality target may be stated for: windows of time, and results that leave as they are made."""
 
 
 def operator_specs() -> set[type]:
