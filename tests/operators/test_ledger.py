@@ -13,11 +13,11 @@ from slackwater.disorder.controllers import FixedSlack
 from slackwater.disorder.release import Release, ReleaseSpec
 from slackwater.model.batch import Batch
 from slackwater.operators.join.operator import WindowJoin
-from slackwater.testing.examples import EXAMPLES, KINDS
+from slackwater.testing.examples import KINDS, WITH_TARGETS
 from slackwater.testing.oracle_join import oracle_join
 from slackwater.testing.traces import cuttings, pieces, traces
 
-JOINS = [example for example in EXAMPLES if isinstance(example.spec, WindowJoin)]
+JOINS = [example for example in WITH_TARGETS if isinstance(example.spec, WindowJoin)]
 LONG = 10**6
 
 

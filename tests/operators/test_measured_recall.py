@@ -15,12 +15,12 @@ from slackwater.disorder.release import Release, ReleaseSpec
 from slackwater.model.quality import Recall
 from slackwater.operators.join.crowding import Crowding
 from slackwater.operators.join.operator import WindowJoin
-from slackwater.testing.examples import EXAMPLES, KINDS
+from slackwater.testing.examples import KINDS, WITH_TARGETS
 from slackwater.testing.oracle_join import oracle_join
 from slackwater.testing.oracle_periods import oracle_periods
 from slackwater.testing.traces import cuttings, pieces, seeded_trace, traces
 
-JOINS = [example for example in EXAMPLES if isinstance(example.spec, WindowJoin)]
+JOINS = [example for example in WITH_TARGETS if isinstance(example.spec, WindowJoin)]
 each_join = pytest.mark.parametrize("example", JOINS, ids=lambda example: example.name)
 LONG = 10**6
 TARGET = Recall(0.7, 12)

@@ -21,11 +21,11 @@ from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.replay import replay
 from slackwater.testing import laws
 from slackwater.testing.drive import drive, pipeline_of, results_of
-from slackwater.testing.examples import EXAMPLES, KINDS
+from slackwater.testing.examples import KINDS, WITH_TARGETS
 from slackwater.testing.traces import cuttings, pieces, seeded_trace, traces
 from slackwater.workloads.dsyn import dsyn3
 
-JOINS = {example.name: example.spec for example in EXAMPLES if "join" in example.name or "way" in example.name}
+JOINS = {example.name: example.spec for example in WITH_TARGETS if "join" in example.name or "way" in example.name}
 NAMES = [
     "equi-join",
     "theta join, counted",
@@ -162,7 +162,7 @@ def test_pd_knows_no_more_than_an_estimate_and_waits_longer_than_it_must(recorde
 @pytest.mark.parametrize("join", ["equi-join", "three-way, one class, as a tree"])
 @pytest.mark.parametrize("name", ["steady", "model", "pd"])
 def test_what_is_chosen_does_not_depend_on_how_arrivals_are_cut_into_batches(name, join):
-    (spec,) = (example.spec for example in EXAMPLES if example.name == join)
+    (spec,) = (example.spec for example in WITH_TARGETS if example.name == join)
     options = Options(controller=name, adaptation_interval=5, granularity=2, basic_window=2, retention=40)
     for seed in range(3):
         batch = seeded_trace(seed, spec.streams, KINDS, tuples=400)

@@ -17,12 +17,12 @@ from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.pipeline import Epochs
 from slackwater.testing import laws
 from slackwater.testing.drive import pipeline_of
-from slackwater.testing.examples import EXAMPLES, KINDS
+from slackwater.testing.examples import KINDS, WITH_TARGETS
 from slackwater.testing.traces import cuttings, traces
 
-JOINS = [example for example in EXAMPLES if isinstance(example.spec, WindowJoin)]
+JOINS = [example for example in WITH_TARGETS if isinstance(example.spec, WindowJoin)]
 EPOCHS = st.sampled_from([Epochs(), Epochs(each_tuple=True), Epochs(tuples=5), Epochs(span=4)])
-TREES = [example for example in EXAMPLES if isinstance(example.spec, JoinTree)]
+TREES = [example for example in WITH_TARGETS if isinstance(example.spec, JoinTree)]
 each_join = pytest.mark.parametrize("example", [*JOINS[::3], *TREES[::4]], ids=lambda example: example.name)
 
 

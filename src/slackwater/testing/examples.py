@@ -26,11 +26,12 @@ from slackwater.operators.graph import GraphNode, OperatorGraph
 from slackwater.operators.inlet import Carried, Inlet
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
-from slackwater.operators.join.row_windows import BY_TIME, by_rows
+from slackwater.operators.join.row_windows import BY_TIME, RowJoin, by_rows
 from slackwater.operators.join.tree import left_deep
 from slackwater.operators.join.wjoin.approaches import GCA, LCA, PAIRWISE
 from slackwater.operators.join.wjoin.spec import ALGORITHMS, by_algorithm
 from slackwater.operators.landmark import LandmarkAggregate
+from slackwater.operators.numbered import NumberedWindows
 from slackwater.operators.pipeline import OperatorSpec
 from slackwater.operators.row_aggregate import RowAggregate
 from slackwater.operators.union import StreamUnion
@@ -263,6 +264,12 @@ def _graphs_of_operators() -> Iterator[Example]:
 
 
 EXAMPLES: tuple[Example, ...] = (*OPERATORS, *_graphs_of_operators())
+
+
+WITH_TARGETS: tuple[Example, ...] = tuple(
+    example for example in EXAMPLES if not isinstance(example.spec, RowJoin | NumberedWindows | WayOut)
+)
+"""Those that a quality target may be stated for: windows of time, and results that leave as they are made."""
 
 
 def operator_specs() -> set[type]:

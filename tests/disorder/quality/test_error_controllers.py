@@ -17,14 +17,14 @@ from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.kept_arrays import KeptArrays
 from slackwater.operators.pipeline import Epochs
 from slackwater.testing.drive import pipeline_of
-from slackwater.testing.examples import EXAMPLES, KINDS
+from slackwater.testing.examples import KINDS, WITH_TARGETS
 from slackwater.testing.laws import going_on_after_restore_equals_never_stopping, taking_turns_equals_never_stopping
 from slackwater.testing.traces import seeded_trace
 
 WATCHED = Watched(SECOND, 100 * MILLISECOND, (), (Asked("SUM", 2),))
 RATE = 200
 WHO = ("steady", "model", "pd")
-AGGREGATES = [example for example in EXAMPLES if isinstance(example.spec, WindowAggregate)]
+AGGREGATES = [example for example in WITH_TARGETS if isinstance(example.spec, WindowAggregate)]
 
 
 def controller(who="steady", bound=0.02, watched=WATCHED, **options):
