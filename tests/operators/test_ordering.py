@@ -16,6 +16,7 @@ from slackwater.model.ordering import FILTER, SYNC, Ordering
 from slackwater.model.quality import Recall
 from slackwater.model.time import SECOND
 from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.row_windows import RowJoin
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.join.wjoin.spec import WJoin
 from slackwater.operators.ordering.join import OrderedJoin
@@ -32,7 +33,7 @@ BY_TUPLE = Epochs(each_tuple=True)
 JOINS = [
     example for example in EXAMPLES
     if isinstance(example.spec, WindowJoin | JoinTree)
-    and not isinstance(example.spec, WJoin) and example.spec.streams > 1
+    and not isinstance(example.spec, WJoin | RowJoin) and example.spec.streams > 1
 ]  # fmt: skip
 each_join = pytest.mark.parametrize("example", JOINS, ids=lambda example: example.name)
 MOST = {2: 60, 3: 50, 4: 36}
