@@ -30,7 +30,7 @@ demo: $(STAMP) ## Play the demonstration
 	@$(BIN)/slackwater demo
 
 test: $(STAMP) ## Run all tests, doctests and documented examples
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup
+	@$(BIN)/python -m pytest -n 3 --dist loadgroup
 
 check: $(STAMP) ## Check format, lint, types and the import contract
 	@$(BIN)/ruff format --check .

@@ -86,7 +86,7 @@ def test_the_judge_agrees_on_paths_as_rows_and_counted(runtime: Runtime, name: s
 def test_a_target_works_with_windows_between_pairs(runtime: Runtime) -> None:
     rows = [(str(1 + n % 4), 100 * n - (700 if n % 9 == 5 else 0), n % 3) for n in range(400)]
     query = report("path_either_way") + " WITH RECALL 0.9 OVER 5 SECONDS"
-    verdict = runtime.verify(query, cameras(*rows, streams=4), "200 ms")
+    verdict = runtime.verify(query, cameras(*rows, streams=4), "2 s")
     assert (verdict.missing_unexplained, verdict.spurious, verdict.out_of_order) == (0, 0, 0)
     assert verdict.true_results > 100
 

@@ -211,7 +211,7 @@ class Pipeline:
             self._measuring.hear_of(fates)
         if self._profiler is not None and made is not None:
             if isinstance(run, Events):
-                self._profiler.note(fates, made[run.turn], fates)
+                self._profiler.note(run.take(run.turn), made[run.turn], fates)
             else:
                 self._profiler.note(run, made[:-1], fates)
 

@@ -267,7 +267,7 @@ EXAMPLES: tuple[Example, ...] = (*OPERATORS, *_graphs_of_operators())
 
 
 WITH_TARGETS: tuple[Example, ...] = tuple(
-    example for example in EXAMPLES if not isinstance(example.spec, RowJoin | NumberedWindows | WayOut)
+    example for example in OPERATORS if not isinstance(example.spec, RowJoin | NumberedWindows | WayOut | StreamUnion)
 )
 """Those that a quality target may be stated for: windows of time, and results that leave as they are made."""
 
