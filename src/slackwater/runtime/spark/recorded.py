@@ -204,6 +204,7 @@ class SparkRun(RecordedRun):
             quality=together([MeasuredQuality.of_counts(one["quality"]["counts"]) for one in told if one["quality"]]),
             ordering=None,
             waited=None,
+            rates=(),
             **counted,
         )
 
