@@ -15,6 +15,7 @@ import pyarrow as pa
 from slackwater.disorder.controllers import SlackController
 from slackwater.kernel import Observation
 from slackwater.model.batch import Words
+from slackwater.model.rates import Resize
 from slackwater.observe.report import LatencyUse, Report, SlackUse
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.sources.encode import AHEAD, GOOD, REASONS, UTC, Reasons
@@ -42,6 +43,8 @@ class RecordedRun(ABC):
         self._latency = LatencyUse()
         self._seconds = 0.0
         self._done = 0
+        self.resizes: list[tuple[int, Resize]] = []
+        """Of windows that follow rates: every resize, with the number of its operator."""
 
     @abstractmethod
     def warm_up(self) -> None:

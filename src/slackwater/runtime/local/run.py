@@ -88,6 +88,7 @@ class LocalRun(RecordedRun):
                 yield emission
             begun = self.clock()
         self._slack.note(self._kernel.release.slack_log(), max(self._kernel.release.clocks))
+        self.resizes += self._kernel.take_resizes()
         for batch in self._kernel.take_ahead():
             self.fates.were_rejected(batch.stream, batch.words[ROW], AHEAD)
         self._seconds += self.clock() - begun
