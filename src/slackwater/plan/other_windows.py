@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slackwater.expressions.tree import Expr
-from slackwater.language.bound import JoinQuery, LandmarkWindow, RowWindow, StreamRef
+from slackwater.language.bound import JoinQuery, LandmarkWindow, RateWindow, RowWindow, StreamRef
 from slackwater.model.errors import UsageError
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.algebra import AggregateSpec
@@ -28,7 +28,7 @@ def aggregate_over(
     window = stream.window
     if isinstance(window, RowWindow):
         return RowAggregate(window.rows, window.slide, keys, aggregates, rows)
-    if window is not None:
+    if isinstance(window, LandmarkWindow):
         start, end = (*truths, NEVER)[:2]
         return LandmarkAggregate(0, None, keys, aggregates, rows, start=start, end=end, every=window.slide or 0)
     assert stream.range is not None, "binding an aggregate without a window"
@@ -39,6 +39,8 @@ def counting(join: WindowJoin, query: JoinQuery) -> WindowJoin:
     """The join with the windows of rows that its query has; refused where these cannot be."""
     windows = [stream.window for stream in query.streams]
     last = tuple(window.rows if isinstance(window, RowWindow) else BY_TIME for window in windows)
+    if any(isinstance(window, RateWindow) for window in windows):
+        raise UsageError("windows that follow rates cannot be planned yet")
     # A selection has no window: its only tuple is the newest.
     if join.streams == 1 or not any(last):
         return join
