@@ -70,10 +70,7 @@ def _check_all(parsed: ParsedQuery, rated: list[tuple[ParsedStream, Rate]]) -> N
                 f" {stream.alias} [RATE 10 SECONDS], or RANGE after all"
             )
             _refuse(parsed, message, stream.place if stream.window is None else stream.window.place)
-    for stream, window in rated:
-        if window.by_arrival and stream.query is not None:
-            message = f"BY ARRIVAL is for streams, and {stream.alias} is a query, whose results never arrive"
-            _refuse(parsed, f"{message}; leave it out", window.place)
+    for _, window in rated:
         if window.by_arrival != rated[0][1].by_arrival:
             message = "BY ARRIVAL stands after every input of a join or after none, since all are sampled together"
             _refuse(parsed, message, window.place)

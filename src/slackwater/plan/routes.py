@@ -66,6 +66,8 @@ def _of_graph(graph: OperatorGraph) -> _Key | None:
 
 def _classes(operator: WindowJoin | WindowAggregate | StreamUnion) -> list[tuple[dict[int, int], list[int]]]:
     """What is equal in all tuples that meet at an operator: per input its row, and the kernel columns that hold it."""
+    if one_shard(operator):
+        return []
     if isinstance(operator, WindowAggregate):
         # The bounds of the window come before the keys.
         return [({0: row}, [2 + at]) for at, row in enumerate(operator.keys)]
