@@ -19,6 +19,7 @@ import pyarrow as pa
 from slackwater.model.batch import Batch, Words
 from slackwater.model.measured import MeasuredQuality
 from slackwater.model.ordering import OrderingSeen
+from slackwater.model.rates import RatesSeen
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,8 @@ class Observation:
     """How results are brought into order, where that is not always done in one way."""
     waited: float | None = None
     """How long tuples waited for their turn on average, by arrival times, where these are known."""
+    rates: tuple[RatesSeen, ...] = ()
+    """What is in force in each join whose windows follow rates."""
 
 
 class Kernel(Protocol):
