@@ -79,7 +79,7 @@ def verify_query(
 ) -> Verified:  # fmt: skip
     """Run a query and judge it."""
     query = prepared.bound.query
-    physical = plan(query, counted=counted, identities=True)
+    physical = plan(query, counted=counted, identities=True, expected=prepared.expected)
     arrivals = replay(physical, prepared.sources, prepared.time_unit, arrival_time, prepared.places)
     with runtime.begin(physical, arrivals, prepared.sources, prepared.time_unit) as run:
         run.warm_up()
