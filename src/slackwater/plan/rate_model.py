@@ -6,6 +6,7 @@ The model, for inputs of x and y tuples a second whose windows hold X and Y seco
 - the windows hold x * X and y * Y tuples;
 - a tuple meets what lies at most epsilon before it and is still in its window, so results come at
   x * y * (min(epsilon, X) + min(epsilon, Y)) a second: where epsilon is found at run time, at the rate of the faster;
+- where epsilon is stated any two of m members are near, so m-th joins give m / (2 (m - 1)) of that;
 - a combination stands in the window of the next join for the longest interval of its members, and a member of it is
   as old as the combination, and epsilon more for every join it has gone through.
 
@@ -102,6 +103,9 @@ def cost_of(order: Sequence[int], inputs: Sequence[RateInput], within: float | N
         near = epsilon(rate, own, stated)
         reach = min(near, held), min(near, interval)
         made = rate * own * sum(reach)
+        if stated is not None and stated < ENDLESS:
+            # Any two members are near, not only the newest: m of them lie in one epsilon m * epsilon ** (m - 1) often.
+            made *= (place + 1) / (2 * place)
         nodes.append(NodeCost(near, (rate * held, own * interval), made))
         lag = {member: age + reach[0] for member, age in lag.items()} | {number: reach[1]}
         rate, held = made, max(held, interval)

@@ -15,6 +15,7 @@ import pyarrow as pa
 from slackwater.disorder.controllers import SlackController
 from slackwater.kernel import Observation
 from slackwater.model.batch import Words
+from slackwater.model.rates import Resize
 from slackwater.observe.report import LatencyUse, Report, SlackUse
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.sources.encode import AHEAD, GOOD, REASONS, UTC, Reasons
@@ -57,6 +58,12 @@ class RecordedRun(ABC):
     def interrupt(self) -> None:
         """Stop after the step at hand: no tuple is then half way through, so the counts of the report add up."""
         self.interrupted = True
+
+    @property
+    def resizes(self) -> list[tuple[int, Resize]] | None:
+        """All that has come into force in windows that follow rates, since the beginning, each with the number of its
+        join; None where the runtime does not tell."""
+        return None
 
     @property
     def done(self) -> int:
