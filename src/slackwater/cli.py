@@ -119,7 +119,8 @@ def run(
     load_functions(functions)
     prepared = prepare(query, stream, time, time_unit, _options(idle_timeout, max_ahead, initial_slack))
     if prepared.bound.explain:
-        print(explained(plan(prepared.bound.query, counted=count), prepared.bound.quality_stated))
+        physical = plan(prepared.bound.query, counted=count, expected=prepared.expected)
+        print(explained(physical, prepared.bound.quality_stated))
         return
     for column in left_out(prepared.bound.query, prepared.sources):
         Console(stderr=True).print(f"note: {column} is left out; a query cannot read it", markup=False, soft_wrap=True)
@@ -194,7 +195,8 @@ def explain(
 
     load_functions(functions)
     prepared = prepare(query, stream, time, time_unit, {})
-    print(explained(plan(prepared.bound.query, counted=count), prepared.bound.quality_stated))
+    physical = plan(prepared.bound.query, counted=count, expected=prepared.expected)
+    print(explained(physical, prepared.bound.quality_stated))
 
 
 @app.command()

@@ -1,5 +1,5 @@
-"""What the rate-sizing algorithm costs by itself: the product's own inner functions over the tuples of a stream, with no
-join around them.
+"""What the rate-sizing algorithm costs by itself: the product's own inner functions over the tuples of a stream, with
+no join around them.
 
 Invariant: nothing is measured but compiled code that the join calls too, over all tuples, best of several runs.
 

@@ -82,6 +82,7 @@ class LocalRun(RecordedRun):
                 late = emission.late
                 self.fates.came_late(late.stream, late.row, late.delay, late.frontier)
             self._latency.note(emission)
+            self.resizes += self._kernel.take_resizes()
             # What the consumer does with an emission is not the kernel's time.
             self._seconds += self.clock() - begun
             if len(emission.ts):
