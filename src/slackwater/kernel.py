@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from slackwater.model.batch import Batch, Words
 from slackwater.model.measured import MeasuredQuality
+from slackwater.model.memory import Memory
 from slackwater.model.ordering import OrderingSeen
 
 
@@ -91,6 +92,8 @@ class Observation:
     """How results are brought into order, where that is not always done in one way."""
     waited: float | None = None
     """How long tuples waited for their turn on average, by arrival times, where these are known."""
+    memory: Memory | None = None
+    """What stands in the windows and can still be joined, and what it weighs."""
 
 
 class Kernel(Protocol):

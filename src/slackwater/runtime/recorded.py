@@ -15,6 +15,7 @@ import pyarrow as pa
 from slackwater.disorder.controllers import SlackController
 from slackwater.kernel import Observation
 from slackwater.model.batch import Words
+from slackwater.observe.memory_use import MemoryUse
 from slackwater.observe.report import LatencyUse, Report, SlackUse
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.sources.encode import AHEAD, GOOD, REASONS, UTC, Reasons
@@ -40,6 +41,7 @@ class RecordedRun(ABC):
         self._controller = controller
         self._slack = SlackUse(controller.slack)
         self._latency = LatencyUse()
+        self._memory = MemoryUse()
         self._seconds = 0.0
         self._done = 0
 
@@ -80,6 +82,7 @@ class RecordedRun(ABC):
             seconds=self._seconds,
             interrupted=self.interrupted,
             aliases=tuple(one.stream.alias for one in self.plan.inputs),
+            memory=self._memory,
             shards=self.shards,
         )
 
