@@ -7,8 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from slackwater.judge import Verdict, judge
 from slackwater.language.bind import bind
@@ -19,7 +17,6 @@ from slackwater.model.time import BEFORE_ALL
 from slackwater.sources.files import schema_of
 from tests.judge.cases import Row, join, same
 from tests.judge.cases import given as rows_of
-from tests.runtime.streams import Runtime, arrived
 
 PAIR = join([None, None])
 AT_FIRST = Resize(BEFORE_ALL, (2, 2), 100)

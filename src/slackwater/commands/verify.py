@@ -16,12 +16,13 @@ from slackwater.commands.prepare import Prepared
 from slackwater.commands.progress import progress
 from slackwater.commands.runtimes import Runtime
 from slackwater.judge import JudgedInput, Verdict, check_rates_judged, judge
-from slackwater.language.bound import follows_rates
 from slackwater.model.batch import ROW, TS
 from slackwater.model.errors import UsageError
 from slackwater.model.quality import Recall, RelativeError
-from slackwater.model.time import SECOND, format_duration
+from slackwater.model.rates import Resize
+from slackwater.model.time import BEFORE_ALL, SECOND, format_duration
 from slackwater.observe.report import Report, moment
+from slackwater.operators.join.rate_windows import RateJoin
 from slackwater.plan.planner import plan
 from slackwater.runtime.recorded import RecordedRun
 from slackwater.sources.replay import replay
@@ -84,8 +85,6 @@ def verify_query(
     physical = plan(query, counted=counted, identities=True, expected=prepared.expected)
     arrivals = replay(physical, prepared.sources, prepared.time_unit, arrival_time, prepared.places)
     with runtime.begin(physical, arrivals, prepared.sources, prepared.time_unit) as run:
-        if follows_rates(query) and run.resizes is None:
-            raise UsageError("verify is told by --runtime local what windows that follow rates held; use that")
         run.warm_up()
         with interruptible(run), progress(run, quiet) as bar:
             rows = list(run.tables(bar.tick))
@@ -98,9 +97,23 @@ def verify_query(
     if isinstance(quality, RelativeError):
         target = quality.bound
     inputs = [_judged(run, position) for position in range(len(physical.inputs))]
-    resizes = [one for _, one in run.resizes or ()]
-    verdict = judge(query, inputs, rows, counted=counted, period=period, interval=interval, resizes=resizes)
+    verdict = judge(query, inputs, rows, counted=counted, period=period, interval=interval, resizes=_in_force(run))
     return Verified(run.report(), verdict, target, period, interval)
+
+
+def _in_force(run: RecordedRun) -> list[Resize]:
+    """Where windows follow rates: what was in force, from the beginning on."""
+    join = run.plan.operator
+    if not isinstance(join, RateJoin):
+        return []
+    changes = [one for _, one in run.resizes]
+    counted = sum(seen.resized for seen in run.observe().rates)
+    if len(changes) != counted:
+        raise UsageError(
+            f"of {counted:,} changes of windows {counted - len(changes):,} are not known any more, nor is the true"
+            " answer; verify in shorter epochs"
+        )
+    return [Resize(BEFORE_ALL, join.last, int(join.most[0, 1])), *changes]
 
 
 def _judged(run: RecordedRun, position: int) -> JudgedInput:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -21,3 +22,16 @@ class RatesSeen:
     sizes: tuple[int, ...]
     within: int
     resized: int
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain data, for reports and for another process."""
+        return {"sizes": list(self.sizes), "within_ms": self.within / 1000, "resized": self.resized}
+
+    @staticmethod
+    def of_json(told: dict[str, Any]) -> RatesSeen:
+        """What `as_json` has told.
+
+        >>> RatesSeen.of_json(RatesSeen((250, 10), 500_000, 3).as_json())
+        RatesSeen(sizes=(250, 10), within=500000, resized=3)
+        """
+        return RatesSeen(tuple(told["sizes"]), round(told["within_ms"] * 1000), told["resized"])

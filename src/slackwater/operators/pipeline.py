@@ -34,7 +34,6 @@ from slackwater.kernel import (
 from slackwater.model.batch import ROW, TS, Batch, Words
 from slackwater.model.measured import MeasuredQuality
 from slackwater.model.rates import Resize
-from slackwater.model.time import BEFORE_ALL
 from slackwater.operators.aggregate import AggregateOperator
 from slackwater.operators.graph_operator import GraphOperator
 from slackwater.operators.join.accounts import JoinLedger
@@ -228,11 +227,6 @@ class Pipeline:
     def take_resizes(self) -> list[tuple[int, Resize]]:
         """The resizes of windows that follow rates since the last call, each with the number of its node."""
         return [(n, one) for n, join in self._following_rates for one in join.take_resizes()]
-
-    def rates_at_first(self) -> list[tuple[int, Resize]]:
-        """What is in force at the beginning in windows that follow rates, each with the number of its node."""
-        seen = [(n, join.seen()) for n, join in self._following_rates]
-        return [(n, Resize(BEFORE_ALL, one.sizes, one.within)) for n, one in seen]
 
     def changes(self) -> Iterable[Change]:
         yield changed("kernel", "version", encode_json({"version": STATE_VERSION}))

@@ -24,7 +24,7 @@ Routes = list[tuple[int, ...]]
 def routes_of(plan: PhysicalPlan) -> Routes | None:
     """Per input, the rows whose words choose the shard; None where the query runs in one shard."""
     operator = plan.operator
-    if one_shard(operator):
+    if any(map(one_shard, operators_of(operator))):
         return None
     if isinstance(operator, OperatorGraph):
         found = _of_graph(operator)
@@ -37,6 +37,11 @@ def routes_of(plan: PhysicalPlan) -> Routes | None:
         if len(rows) == operator.streams:
             return [(rows[stream],) for stream in range(operator.streams)]
     return None
+
+
+def operators_of(operator: object) -> list[object]:
+    """An operator, or those of all nodes of a graph."""
+    return [node.operator for node in operator.nodes] if isinstance(operator, OperatorGraph) else [operator]
 
 
 @dataclass(frozen=True)

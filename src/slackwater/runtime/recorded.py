@@ -43,6 +43,8 @@ class RecordedRun(ABC):
         self._latency = LatencyUse()
         self._seconds = 0.0
         self._done = 0
+        self.resizes: list[tuple[int, Resize]] = []
+        """Of windows that follow rates: every resize, with the number of its operator."""
 
     @abstractmethod
     def warm_up(self) -> None:
@@ -58,12 +60,6 @@ class RecordedRun(ABC):
     def interrupt(self) -> None:
         """Stop after the step at hand: no tuple is then half way through, so the counts of the report add up."""
         self.interrupted = True
-
-    @property
-    def resizes(self) -> list[tuple[int, Resize]] | None:
-        """All that has come into force in windows that follow rates, since the beginning, each with the number of its
-        join; None where the runtime does not tell."""
-        return None
 
     @property
     def done(self) -> int:

@@ -175,8 +175,10 @@ def bounds_of_truth(spec: OperatorSpec, batch: Batch, absent: Collection[int] = 
         return answer, answer
     if not isinstance(spec, RowJoin):
         return truth(spec, batch), truth(spec, batch)
-    oracle = oracle_rate_join if isinstance(spec, RateJoin) else oracle_row_join
-    certain, possible = oracle(spec, batch, absent)  # type: ignore[operator]
+    if isinstance(spec, RateJoin):
+        certain, possible = oracle_rate_join(spec, batch, absent)
+    else:
+        certain, possible = oracle_row_join(spec, batch, absent)
     return _counted(spec, certain), _counted(spec, possible)
 
 

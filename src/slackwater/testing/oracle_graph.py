@@ -54,7 +54,8 @@ class _Node:
             if e.ts >= met:
                 self.make(united_row(self.spec, e))
         else:
-            assert isinstance(self.spec, WindowJoin) and self.windows is not None
+            assert isinstance(self.spec, WindowJoin)
+            assert self.windows is not None
             if e.ts >= met:
                 for members in self.windows.results(e):
                     self.make(joined_result(self.spec, members))

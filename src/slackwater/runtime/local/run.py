@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from slackwater.kernel import Emission, Observation
 from slackwater.model.batch import ROW
-from slackwater.model.rates import Resize
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.kernels import kernel_for
@@ -37,7 +36,6 @@ class LocalRun(RecordedRun):
         self._kernel = kernel_for(plan, epochs, replay.codebook)
         super().__init__(plan, replay, self._kernel.release.controller)
         self.epochs, self.clock = epochs, clock
-        self._resizes = self._kernel.rates_at_first()
         for position, one in enumerate(replay.inputs):
             for code in range(GOOD + 1, len(REASONS)):
                 row = np.flatnonzero(one.reasons == code)
@@ -84,22 +82,18 @@ class LocalRun(RecordedRun):
                 late = emission.late
                 self.fates.came_late(late.stream, late.row, late.delay, late.frontier)
             self._latency.note(emission)
-            self._resizes += self._kernel.take_resizes()
+            self.resizes += self._kernel.take_resizes()
             # What the consumer does with an emission is not the kernel's time.
             self._seconds += self.clock() - begun
             if len(emission.ts):
                 yield emission
             begun = self.clock()
         self._slack.note(self._kernel.release.slack_log(), max(self._kernel.release.clocks))
-        self._resizes += self._kernel.take_resizes()
+        self.resizes += self._kernel.take_resizes()
         for batch in self._kernel.take_ahead():
             self.fates.were_rejected(batch.stream, batch.words[ROW], AHEAD)
         self._seconds += self.clock() - begun
         self._kernel.spent(self._seconds - before)
-
-    @property
-    def resizes(self) -> list[tuple[int, Resize]]:
-        return self._resizes
 
     def observe(self) -> Observation:
         return self._kernel.observe()

@@ -22,6 +22,7 @@ from slackwater.disorder.chosen import controller_for
 from slackwater.kernel import NO_LATE, Emission, Observation
 from slackwater.model.batch import Words
 from slackwater.model.measured import MeasuredQuality, together
+from slackwater.model.rates import RatesSeen, Resize
 from slackwater.model.time import BEFORE_ALL
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.routes import routes_of
@@ -158,6 +159,7 @@ class SparkRun(RecordedRun):
         out = let_out.read(self._folder / "let_out", number)
         for told in out.metrics:
             self._told[told["shard"]] = told
+            self.resizes += [(node, Resize(at, tuple(sizes), within)) for node, at, sizes, within in told["resizes"]]
         for told in out.latency:
             self._latency.hear(told)
         seen = self.observe()
@@ -204,6 +206,7 @@ class SparkRun(RecordedRun):
             quality=together([MeasuredQuality.of_counts(one["quality"]["counts"]) for one in told if one["quality"]]),
             ordering=None,
             waited=None,
+            rates=tuple(RatesSeen.of_json(one) for one in told[0]["rates"]) if told else (),
             **counted,
         )
 

@@ -159,6 +159,8 @@ class Shard:
             "epochs": seen.epochs,
             "idle": list(seen.idle),
             "latency_ms": self.latency.as_ms(),
+            "rates": [one.as_json() for one in seen.rates],
+            "resizes": [(node, one.at, one.sizes, one.within) for node, one in self.kernel.take_resizes()],
             "quality": None if quality is None else {**quality.as_shares(), "counts": quality.as_counts()},
         }
 
