@@ -20,9 +20,8 @@ from slackwater.model.batch import ROW, TS
 from slackwater.model.errors import UsageError
 from slackwater.model.quality import Recall, RelativeError
 from slackwater.model.rates import Resize
-from slackwater.model.time import BEFORE_ALL, SECOND, format_duration
+from slackwater.model.time import SECOND, format_duration
 from slackwater.observe.report import Report, moment
-from slackwater.operators.join.rate_windows import RateJoin
 from slackwater.plan.planner import plan
 from slackwater.runtime.recorded import RecordedRun
 from slackwater.sources.replay import replay
@@ -103,17 +102,14 @@ def verify_query(
 
 def _in_force(run: RecordedRun) -> list[Resize]:
     """Where windows follow rates: what was in force, from the beginning on."""
-    join = run.plan.operator
-    if not isinstance(join, RateJoin):
-        return []
-    changes = [one for _, one in run.resizes]
-    counted = sum(seen.resized for seen in run.observe().rates)
-    if len(changes) != counted:
+    known = [one for _, one in run.resizes]
+    counted = sum(seen.resized + 1 for seen in run.observe().rates)
+    if len(known) != counted:
         raise UsageError(
-            f"of {counted:,} changes of windows {counted - len(changes):,} are not known any more, nor is the true"
+            f"of {counted:,} changes of windows {counted - len(known):,} are not known any more, nor is the true"
             " answer; verify in shorter epochs"
         )
-    return [Resize(BEFORE_ALL, join.last, int(join.most[0, 1])), *changes]
+    return known
 
 
 def _judged(run: RecordedRun, position: int) -> JudgedInput:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import product
 
+from slackwater.model.rates import Resize
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.inlet import Inlet
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import classes_of
+from slackwater.operators.join.rate_windows import RateJoin
 from slackwater.operators.union import StreamUnion
 from slackwater.plan.one_shard import one_shard
 from slackwater.plan.physical import PhysicalPlan
@@ -42,6 +44,11 @@ def routes_of(plan: PhysicalPlan) -> Routes | None:
 def operators_of(operator: object) -> list[object]:
     """An operator, or those of all nodes of a graph."""
     return [node.operator for node in operator.nodes] if isinstance(operator, OperatorGraph) else [operator]
+
+
+def rates_at_first(operator: object) -> list[tuple[int, Resize]]:
+    """What is in force at the beginning in joins whose windows follow rates, each with its number."""
+    return [(n, one.at_first) for n, one in enumerate(operators_of(operator)) if isinstance(one, RateJoin)]
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from slackwater.model.batch import Words
 from slackwater.model.rates import Resize
 from slackwater.observe.report import LatencyUse, Report, SlackUse
 from slackwater.plan.physical import PhysicalPlan
+from slackwater.plan.routes import rates_at_first
 from slackwater.sources.encode import AHEAD, GOOD, REASONS, UTC, Reasons
 from slackwater.sources.replay import Replay
 
@@ -43,8 +44,8 @@ class RecordedRun(ABC):
         self._latency = LatencyUse()
         self._seconds = 0.0
         self._done = 0
-        self.resizes: list[tuple[int, Resize]] = []
-        """Of windows that follow rates: every resize, with the number of its operator."""
+        self.resizes: list[tuple[int, Resize]] = rates_at_first(plan.operator)
+        """All that has come into force in windows that follow rates, each with the number of its join."""
 
     @abstractmethod
     def warm_up(self) -> None:

@@ -23,6 +23,7 @@ from slackwater.disorder.run import Run
 from slackwater.kernel import Change
 from slackwater.model.batch import Words
 from slackwater.model.rates import RatesSeen, Resize
+from slackwater.model.time import BEFORE_ALL
 from slackwater.operators.join.operator import JoinOperator, WindowJoin
 from slackwater.operators.join.rates import (
     DISTANCE,
@@ -63,8 +64,13 @@ class RateJoin(RowJoin):
         assert len(self.intervals) == len(self.windows) == 2, "a join of two streams"
 
     @property
+    def at_first(self) -> Resize:
+        """What is in force before anything is known."""
+        return Resize(BEFORE_ALL, self.last, FIRST_WITHIN if self.within is None else self.within)
+
+    @property
     def most(self) -> Words:
-        within = FIRST_WITHIN if self.within is None else self.within
+        within = self.at_first.within
         return np.array([[0, within], [within, 0]], np.int64)
 
     def build(self, encode_text: Callable[[str], int] = lambda text: 0) -> RateJoinOperator:
