@@ -27,6 +27,7 @@ from slackwater.language.bound import (
     streams_read,
 )
 from slackwater.model.errors import UsageError
+from slackwater.plan.ordering import in_turn, ordering_of
 from slackwater.plan.other_windows import check_joined_by_rates
 from slackwater.plan.rate_chain import as_chain
 from slackwater.plan.rate_model import ENDLESS, Expected, OrderCost, RateInput, cost_of
@@ -112,7 +113,8 @@ class _Rewriting:
         if len(streams) == 2:
             return same, weight
         check_joined_by_rates(same.options)
-        # It is one join to its query, and in its turn is how all of these are joined.
+        ordering_of(same.options, len(streams), in_turn(same))
+        # It is one join to its query, and in their turn is how tuples are joined in any case.
         return as_chain(replace(same, options=replace(same.options, ordering=None)), chosen.order), weight
 
     def _given(self, stream: StreamRef) -> Expected | None:
