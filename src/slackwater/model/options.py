@@ -39,6 +39,9 @@ class Options:
     clock_by: str | None = None
     """A column that tells the parts of a stream apart, such as the partition it was read from: the stream's clock is
     then the smallest of its parts', so that a part which lags behind is waited for."""
+    size_by: str | None = None
+    """A numeric column with the bytes of an event, for the account of memory; every stream that has it goes by it.
+    Without, an event weighs the words that are kept of it."""
     shape: str = "multiway"
     """How streams are joined: 'multiway', by one operator; 'binary', by a left-deep tree of operators of two inputs."""
     join: str | None = None

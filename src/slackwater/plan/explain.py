@@ -34,6 +34,7 @@ from slackwater.plan.explain_wjoin import explain_wjoin
 from slackwater.plan.one_shard import one_shard
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 from slackwater.plan.routes import routes_of
+from slackwater.plan.sizes import explain_sizes
 from slackwater.plan.ways_out import explain_way_out
 
 
@@ -138,6 +139,8 @@ def _waiting(plan: PhysicalPlan) -> list[str]:
         lines.append(f"a stream silent for {format_duration(options.idle_timeout)} no longer holds the others back")
     if options.clock_by is not None:
         lines.append(f"the clock of a stream is the smallest among its parts, told apart by {options.clock_by}")
+    if options.size_by is not None:
+        lines.append(explain_sizes(plan))
     return lines
 
 

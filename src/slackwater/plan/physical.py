@@ -19,6 +19,7 @@ from slackwater.model.quality import Quality
 from slackwater.model.schema import Kind
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.graph import OperatorGraph
+from slackwater.operators.holdings import Member
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.union import StreamUnion
@@ -43,6 +44,9 @@ class InputPlan:
     """Rows including those that only filters read."""
     part_row: int = NO_PART
     """The row that tells the parts of the stream apart, where it has parts."""
+    members: tuple[Member, ...] = ()
+    """The events that a tuple is made of, where they are known: one of a raw stream, those that a join below has put
+    together where the query says how large events are."""
 
 
 @dataclass(frozen=True)

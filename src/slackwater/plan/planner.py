@@ -29,6 +29,7 @@ from slackwater.plan.other_windows import aggregate_over, counting, landmarks_of
 from slackwater.plan.physical import IDENTITY, InputPlan, OutputColumn, PhysicalPlan
 from slackwater.plan.rate_model import Expected
 from slackwater.plan.rate_order import in_order
+from slackwater.plan.sizes import check_sizes, kept_places
 from slackwater.plan.ways_out import check_way_out
 from slackwater.windows.graph import WindowGraph
 
@@ -66,6 +67,7 @@ def _plan(query: BoundQuery, counted: bool, identities: bool) -> PhysicalPlan:
             raise UsageError("--count counts the results of a join; an aggregate already counts, with COUNT(*)")
         physical = _plan_aggregate(query, identities)
     _check_parts(query, physical.inputs)
+    check_sizes(query)
     return physical
 
 
@@ -78,6 +80,7 @@ def _plan_chain(query: BoundQuery, counted: bool, identities: bool) -> PhysicalP
         query, lambda one: _plan_join(one, False) if isinstance(one, JoinQuery) else _plan_aggregate(one, identities)
     )
     _check_parts(query, physical.inputs)
+    check_sizes(query)
     return physical
 
 
@@ -104,7 +107,7 @@ def _plan_join(query: JoinQuery, counted: bool) -> PhysicalPlan:
     selected = () if counted else query.outputs
     emitted = tuple(dict.fromkeys(pair for item in selected for pair in sorted(columns_of(item.expr))))
     emit = tuple((stream, layouts[stream].column(name)) for stream, name in emitted)
-    inputs = tuple(layout.finish(query.options.clock_by) for layout in layouts)
+    inputs = tuple(layout.finish(query.options.clock_by, query.options.size_by) for layout in layouts)
     ordering_of(query.options, len(query.streams), in_turn(query))
     windows, graph = _windows(query)
     rows = max(one.rows for one in inputs)
@@ -113,7 +116,7 @@ def _plan_join(query: JoinQuery, counted: bool) -> PhysicalPlan:
     return PhysicalPlan(
         query,
         inputs,
-        _shaped(_by_algorithm(counting(operator, query), query.options), query.options.shape),
+        _shaped(_by_algorithm(counting(operator, query), query.options), query.options, inputs),
         outputs,
         emitted,
         query.quality,
@@ -145,15 +148,16 @@ def _by_algorithm(join: WindowJoin, options: Options) -> WindowJoin:
     return by_algorithm(join, options.join, options.windows or LCA)
 
 
-def _shaped(join: WindowJoin, shape: str) -> WindowJoin | JoinTree:
+def _shaped(join: WindowJoin, options: Options, inputs: tuple[InputPlan, ...]) -> WindowJoin | JoinTree:
     """The join as one operator, or as a tree of operators of two inputs."""
+    shape = options.shape
     if shape not in SHAPES:
         raise UsageError(f"option shape = '{shape}': there is {' and '.join(SHAPES)}")
     if shape == MULTIWAY:
         return join
     if join.streams == 1:
         raise UsageError(f"option shape = '{shape}' is for joins of two streams or more")
-    return left_deep(join)
+    return left_deep(join, () if options.size_by is None else kept_places(inputs))
 
 
 def _check_unset(options: Options, wanted: str) -> None:

@@ -16,6 +16,7 @@ from slackwater.disorder.controllers import SlackController
 from slackwater.kernel import Observation
 from slackwater.model.batch import Words
 from slackwater.model.rates import Resize
+from slackwater.observe.memory_use import MemoryUse
 from slackwater.observe.report import LatencyUse, Report, SlackUse
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.routes import rates_at_first
@@ -42,6 +43,7 @@ class RecordedRun(ABC):
         self._controller = controller
         self._slack = SlackUse(controller.slack)
         self._latency = LatencyUse()
+        self._memory = MemoryUse()
         self._seconds = 0.0
         self._done = 0
         self.resizes: list[tuple[int, Resize]] = rates_at_first(plan.operator)
@@ -84,6 +86,7 @@ class RecordedRun(ABC):
             seconds=self._seconds,
             interrupted=self.interrupted,
             aliases=tuple(one.stream.alias for one in self.plan.inputs),
+            memory=self._memory,
             shards=self.shards,
         )
 

@@ -32,13 +32,16 @@ class SlowRates:
         self._times: list[list[int]] = [[] for _ in spec.intervals]
         self._begun: int | None = None
         self._next = 0
+        self._peeks: list[int] = []
 
     def before(self, ts: int) -> bool:
         """A tuple with this time comes next; tells whether something else is in force for it."""
         if self._begun is None:
             self._begun, self._next = ts, ts + self.slice
+            self._peeks = [ts + max(1, self.slice // 32) * 2**n for n in range(64)]
         if ts < self._next:
-            return False
+            return self.spec.slices > 1 and self._peek(ts)
+        self._peeks = []
         end = self._next
         while self._next <= ts:
             end, self._next = self._next, self._next + self.slice
@@ -48,6 +51,18 @@ class SlowRates:
             return self._take(first - self.slice, first, end, None)
         begin = max(self._begun, end - self.spec.slices * self.slice)
         return self._take(begin, end, end, end - begin)
+
+    def _peek(self, ts: int) -> bool:
+        """In the first slice epsilon is looked at early: after a 32nd of it, twice as much, and so on."""
+        due = [peek for peek in self._peeks if peek <= ts]
+        if not due:
+            return False
+        self._peeks = self._peeks[len(due) :]
+        assert self._begun is not None
+        if not self._new_distance(self._begun, due[-1]):
+            return False
+        self.resizes.append(Resize(due[-1], tuple(self.sizes), self.within))
+        return True
 
     def _first_end(self, end: int) -> int:
         """Where the round ends that had begun when the last tuple came."""
@@ -62,18 +77,22 @@ class SlowRates:
             return False
         if elapsed is not None:
             span = elapsed
-        before = (list(self.sizes), self.within)
+        before = list(self.sizes)
         for i, (mine, interval) in enumerate(zip(sample, self.spec.intervals, strict=True)):
             wanted = max(1, math.ceil(len(mine) * (interval / span)))
             if abs(wanted - self.sizes[i]) > ENOUGH * self.sizes[i]:
                 self.sizes[i] = wanted
-        if self.spec.within is None:
-            within = max(map(self._interval, sample, self._times, [end - begin] * 2)) // 2
-            if within > 0 and abs(within - self.within) > ENOUGH * self.within:
-                self.within = within
-        if (self.sizes, self.within) == before:
+        if not self._new_distance(begin, end) and self.sizes == before:
             return False
         self.resizes.append(Resize(at, tuple(self.sizes), self.within))
+        return True
+
+    def _new_distance(self, begin: int, end: int) -> bool:
+        sample = [[ts for ts in mine if begin <= ts < end] for mine in self._times]
+        within = max(map(self._interval, sample, self._times, [end - begin] * 2)) // 2
+        if self.spec.within is not None or within == 0 or abs(within - self.within) <= ENOUGH * self.within:
+            return False
+        self.within = within
         return True
 
     @staticmethod

@@ -5,7 +5,9 @@ become the sample, and say for every stream how many tuples its window is to hol
 half the longest interval between two tuples as the distance in time of a match (epsilon). What differs little from what
 is in force changes nothing.
 
-- `slices` > 1: the sample is the last interval, moved on by a slice at a time; span is how long the sample was.
+- `slices` > 1: the sample is the last interval, moved on by a slice at a time; span is how long the sample was. While
+  the first slice lasts, epsilon is looked at early, and again each time twice as much has gone by: too large a guess
+  lets everything match everything, and whatever is above that join has to live with it for a whole sample.
 - `slices` = 1: rounds, as published: each sample stands alone, and span is what its event times cover in the stream
   where they cover most (max_timestamp_interval).
 
@@ -24,7 +26,7 @@ import numpy as np
 from slackwater.compiled import inner
 from slackwater.model.batch import Words
 from slackwater.model.schema import NULL_WORD
-from slackwater.model.time import MINUTE
+from slackwater.model.time import MAX_TIME, MINUTE
 
 FIRST_SIZE = 100
 FIRST_WITHIN = 30 * MINUTE
@@ -32,9 +34,12 @@ FIRST_WITHIN = 30 * MINUTE
 BAND = 20
 """A size, or epsilon, is changed by more than one part in so many, or not at all."""
 
+EARLY = 32
+"""What part of the first slice epsilon is first looked at after."""
+
 # Fields of the state of a sample; FILLED: how many slices there are, the one at hand included.
-WITHIN, SLICE, UNTIL, AT, FILLED, BEGUN, MAPPED, FIRST_MOMENT, FIRST_TS, LOGGED = range(10)
-STATE_FIELDS = 10
+WITHIN, SLICE, UNTIL, PEEK, AT, FILLED, BEGUN, MAPPED, FIRST_MOMENT, FIRST_TS, LOGGED = range(11)
+STATE_FIELDS = 11
 UNKNOWN = NULL_WORD
 # Per stream and slice.
 RECEIVED, FIRST, LAST = range(3)
@@ -97,24 +102,31 @@ def no_log(streams: int, lines: int = 1) -> Words:
 
 @inner
 def look(taken: Sampling, ts: int, moment: int) -> bool:
-    """A tuple in time is about to be processed; tells whether windows have new sizes before it."""
+    """A tuple in time is about to be processed; tells whether something else is in force before it."""
     state = taken.state
     if not state[MAPPED] and not map_intervals(taken, ts, moment):
         return False
-    if not state[BEGUN]:
-        state[BEGUN], state[UNTIL] = 1, ts + state[SLICE]
-        return False
-    if ts < state[UNTIL]:
-        return False
-    over = 1 + (ts - state[UNTIL]) // state[SLICE]
-    state[UNTIL] += over * state[SLICE]
     n = taken.slices.shape[1]
-    # In a silence slices go by that have nothing in them; a round that has nothing in it says nothing.
-    for _ in range(min(over - 1, n) if n > 1 else 0):
+    if not state[BEGUN]:
+        state[BEGUN], state[FIRST_TS], state[UNTIL] = 1, ts, ts + state[SLICE]
+        state[PEEK] = ts + max(1, state[SLICE] // EARLY) if n > 1 else MAX_TIME
+        return False
+    if ts >= state[UNTIL]:
+        over = 1 + (ts - state[UNTIL]) // state[SLICE]
+        state[UNTIL] += over * state[SLICE]
+        state[PEEK] = MAX_TIME
+        # In a silence slices go by that have nothing in them; a round that has nothing in it says nothing.
+        for _ in range(min(over - 1, n) if n > 1 else 0):
+            next_slice(taken)
+        changed = resize(taken)
         next_slice(taken)
-    changed = resize(taken)
-    next_slice(taken)
-    return changed
+        return changed
+    if ts >= state[PEEK]:
+        peeked = state[PEEK]
+        while state[PEEK] <= ts:
+            peeked, state[PEEK] = state[PEEK], 2 * state[PEEK] - state[FIRST_TS]
+        return new_distance(taken, peeked - state[FIRST_TS]) and write_down(taken, peeked)
+    return False
 
 
 @inner
@@ -144,24 +156,16 @@ def receive(taken: Sampling, s: int, ts: int) -> None:
 @inner
 def resize(taken: Sampling) -> bool:
     """Take over what the sample says, where it differs enough; tells whether anything has changed."""
-    state = taken.state
-    elapsed = state[FILLED] * state[SLICE]
-    span, longest = 0, 0
+    elapsed = taken.state[FILLED] * taken.state[SLICE]
+    span = 0
     for s in range(len(taken.sizes)):
         received, first, last = heard(taken, s)
         if received > 0:
             span = max(span, last - first)
-        interval = taken.gaps[s, INTERVAL]
-        if received > 1:
-            interval = (last - first) // (received - 1)
-        elif interval == UNKNOWN:
-            # Two tuples of it have never been heard, so the interval is at least as long as this.
-            interval = elapsed
-        longest = max(longest, interval)
-    if taken.slices.shape[1] > 1:
-        span = elapsed if span > 0 else 0
     if span == 0:
         return False
+    if taken.slices.shape[1] > 1:
+        span = elapsed
     changed = False
     for s in range(len(taken.sizes)):
         received, _, _ = heard(taken, s)
@@ -169,13 +173,29 @@ def resize(taken: Sampling) -> bool:
         if BAND * abs(wanted - taken.sizes[s]) > taken.sizes[s]:
             taken.sizes[s] = wanted
             changed = True
-    within = longest // 2
-    if taken.adapts and within > 0 and BAND * abs(within - state[WITHIN]) > state[WITHIN]:
-        state[WITHIN] = within
+    if new_distance(taken, elapsed):
         changed = True
-    if changed:
-        write_down(taken)
-    return changed
+    return changed and write_down(taken, taken.state[UNTIL] - taken.state[SLICE])
+
+
+@inner
+def new_distance(taken: Sampling, elapsed: int) -> bool:
+    """Half the longest mean interval between tuples of a stream, where it is to be found and differs enough."""
+    longest = 0
+    for s in range(len(taken.sizes)):
+        received, first, last = heard(taken, s)
+        interval = taken.gaps[s, INTERVAL]
+        if received > 1:
+            interval = (last - first) // (received - 1)
+        elif interval == UNKNOWN:
+            # Two tuples of it have never been heard, so the interval is at least as long as this.
+            interval = elapsed
+        longest = max(longest, interval)
+    within, now = longest // 2, taken.state[WITHIN]
+    if not taken.adapts or within == 0 or BAND * abs(within - now) <= now:
+        return False
+    taken.state[WITHIN] = within
+    return True
 
 
 @inner
@@ -194,14 +214,15 @@ def heard(taken: Sampling, s: int) -> tuple[int, int, int]:
 
 
 @inner
-def write_down(taken: Sampling) -> None:
-    """What is in force from the slice on that begins now."""
+def write_down(taken: Sampling, since: int) -> bool:
+    """What is in force for tuples from here on; that it is written down is true."""
     line = taken.log[taken.state[LOGGED]]
-    line[SINCE] = taken.state[UNTIL] - taken.state[SLICE]
+    line[SINCE] = since
     line[DISTANCE] = taken.state[WITHIN]
     for s in range(len(taken.sizes)):
         line[SIZES + s] = taken.sizes[s]
     taken.state[LOGGED] += 1
+    return True
 
 
 @inner

@@ -23,6 +23,7 @@ from slackwater.disorder.run import Run
 from slackwater.expressions.compile import refine_at, refine_listed_at
 from slackwater.model.batch import TS, Flags, Words
 from slackwater.model.schema import NULL_WORD
+from slackwater.model.time import BEFORE_ALL
 from slackwater.operators.join.enumerate import FINE, PAUSE, probe
 from slackwater.operators.join.operator import JoinOperator, WindowJoin
 from slackwater.operators.join.probing import ANY_KEY
@@ -158,6 +159,9 @@ class RowJoinOperator(JoinOperator):
         super()._put_back(stream, words)
         if self._counts[stream]:
             push_out(self._store.windows, stream, int(self._last[stream]))
+
+    def _in_force_since(self, frontier: int) -> Words:
+        return np.where(self._counts, BEFORE_ALL, super()._in_force_since(frontier))
 
     def _took_in(self, run: Run, words: Words) -> None:
         self._frontier = max(self._frontier, run.frontier)

@@ -67,9 +67,11 @@ class LocalRun(RecordedRun):
                     return
                 begun = self.clock()
                 self._slack.begin(int(batch.ts[0]))
+                self._memory.begin(int(batch.ts[0]))
                 self._kernel.absorb(batch)
                 self._done += len(batch)
                 yield from self._advance(begun, end=False)
+                self._look()
             if not self.interrupted:
                 yield from self._advance(self.clock(), end=True)
         except KeyboardInterrupt:
@@ -94,6 +96,11 @@ class LocalRun(RecordedRun):
             self.fates.were_rejected(batch.stream, batch.words[ROW], AHEAD)
         self._seconds += self.clock() - begun
         self._kernel.spent(self._seconds - before)
+
+    def _look(self) -> None:
+        """Note what stands in the windows, where enough has come since the last time; this is no work of the query."""
+        if self._memory.due(self._done):
+            self._memory.note(self._kernel.memory(), max(self._kernel.release.clocks), self._done)
 
     def observe(self) -> Observation:
         return self._kernel.observe()
