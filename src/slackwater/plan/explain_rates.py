@@ -57,7 +57,7 @@ def explain_order(chosen: JoinOrder) -> tuple[str, list[str]]:
     if chosen.linked:
         lines.append("orders that join a stream before it has a condition with those joined already are left out")
     lines.append(
-        f"compared by tuples in windows, among orders with at most {AS_MUCH - 1:.0%} more than the least bytes of tuples;"
+        f"compared by tuples in windows, among orders whose bytes are at most {AS_MUCH - 1:.0%} above the least;"
         " a tuple in several windows weighs once"
     )
     return f"order: {shown(chosen.order, chosen.aliases)}, because {chosen.why}", lines

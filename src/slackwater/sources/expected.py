@@ -27,7 +27,7 @@ def expected_of(query: BoundQuery, tables: Mapping[str, pa.Table], time_unit: st
     if not _anywhere(query):
         return {}
     found: dict[str, Expected] = {}
-    size_by = getattr(query.options, "size_by", None)
+    size_by = query.options.size_by
     for stream in raw_streams(query):
         table = tables[stream.source]
         rate = rate_of(table.column(stream.schema.time), time_unit)
