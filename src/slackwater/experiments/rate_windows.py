@@ -89,7 +89,7 @@ def single_claims(rows: Sequence[Row]) -> list[Claim]:
         mine = pick(rows, way=way)
         steady = [size for row in mine for size in over_time(row, "sizes", SETTLED_S, window=0)]
         found.append(Claim(f"the stream of 25/s settles at {D_WINDOW} +-5 % ({way})", f"{min(steady)} to {max(steady)}",
-                           0.95 * D_WINDOW <= min(steady) and max(steady) <= 1.05 * D_WINDOW))  # fmt: skip
+                           min(steady) >= 0.95 * D_WINDOW and max(steady) <= 1.05 * D_WINDOW))  # fmt: skip
         turns = [size for row in mine for size in over_time(row, "sizes", SETTLED_S, window=1)]
         found.append(Claim(f"the other follows its cycle of 10 s ({way})", f"{min(turns)} to {max(turns)}",
                            min(turns) <= 15 and max(turns) >= 0.95 * D_WINDOW))  # fmt: skip

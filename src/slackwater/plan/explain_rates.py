@@ -45,7 +45,7 @@ def explain_order(chosen: JoinOrder) -> tuple[str, list[str]]:
     assert cost is not None, "the order that was chosen is one of those that were compared"
     lines = [_node(chosen, cost, number) for number in range(len(cost.nodes))]
     if len(chosen.order) == 2:
-        return f"expected: {_memory(cost)}", lines
+        return f"expected of {shown(chosen.order, chosen.aliases)}: {_memory(cost)}", lines
     everything = len(chosen.order) <= ALL_OF
     listed = chosen.candidates if everything else chosen.candidates[:BEST]
     listed = listed if cost in listed else (*listed, cost)
