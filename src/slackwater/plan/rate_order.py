@@ -1,6 +1,6 @@
 """In which order streams are joined whose windows follow rates, and why.
 
-All left-deep orders are compared by what they are expected to keep (`rate_model.py`). The bytes of the streams' own
+Left-deep orders are compared by what they are expected to keep (`rate_model.py`). The bytes of the streams' own
 tuples hardly hang on the order; combinations do: what a fast stream takes part in is made at its rate, and stands in
 every window from there on. So fast streams join late, as the paper found.
 
@@ -12,7 +12,7 @@ References: 001 §4.4 (Fig. 10 and 11).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 
@@ -34,6 +34,8 @@ from slackwater.plan.rate_model import ENDLESS, Expected, OrderCost, RateInput, 
 
 RATES, WRITTEN = "rates", "written"
 ORDERS = (RATES, WRITTEN)
+ALL_ORDERS_OF = 6
+"""Up to so many streams all orders are compared; beyond, those of rising rates from every stream on."""
 AS_MUCH = 1.05
 """Orders whose bytes differ by less are told apart by the tuples in their windows."""
 
@@ -137,7 +139,7 @@ def _chosen(query: JoinQuery, inputs: list[RateInput] | None, as_written: bool) 
     if inputs is None:
         why = "the query says so" if as_written else "the rates of its streams are not known"
         return JoinOrder(aliases, written, why)
-    orders, linked = _candidates(query)
+    orders, linked = _candidates(query, [one.expected.rate for one in inputs])
     within: float | None = ENDLESS if query.match is None else query.match.within
     costs = [cost_of(order, inputs, within) for order in orders]
     least = AS_MUCH * min(cost.bytes for cost in costs)
@@ -150,14 +152,32 @@ def _chosen(query: JoinQuery, inputs: list[RateInput] | None, as_written: bool) 
     return JoinOrder(aliases, ranked[0].order, why, ranked, linked)
 
 
-def _candidates(query: JoinQuery) -> tuple[list[tuple[int, ...]], bool]:
+Reads = list[frozenset[int]]
+"""Of every condition, the streams that it reads."""
+
+
+def _candidates(query: JoinQuery, rates: list[float]) -> tuple[list[tuple[int, ...]], bool]:
     """All orders; of the first two streams, which are alike, the one that stands first is first. Where conditions lead
     from stream to stream, only orders along them, which the second value says."""
-    orders = [order for order in permutations(range(len(query.streams))) if order[0] < order[1]]
+    count = len(query.streams)
     reads = [streams_of(condition) for condition in query.conditions]
-    along = [
-        order
-        for order in orders
-        if all(any(one in read <= {*order[: at + 1]} for read in reads) for at, one in enumerate(order) if at > 0)
-    ]
+    if count <= ALL_ORDERS_OF:
+        orders = [order for order in permutations(range(count)) if order[0] < order[1]]
+    else:
+        orders = list(dict.fromkeys(_rising(first, rates, reads) for first in range(count)))
+    along = [order for order in orders if all(_leads(reads, order[:at], order[at]) for at in range(1, count))]
     return (along, len(along) < len(orders)) if along else (orders, False)
+
+
+def _rising(first: int, rates: list[float], reads: Reads) -> tuple[int, ...]:
+    """From one stream on always the slowest that a condition leads to, or the slowest of all."""
+    order = [first]
+    while rest := [one for one in range(len(rates)) if one not in order]:
+        led_to = [one for one in rest if _leads(reads, order, one)]
+        order.append(min(led_to or rest, key=lambda one: rates[one]))
+    return (*sorted(order[:2]), *order[2:])
+
+
+def _leads(reads: Reads, done: Sequence[int], one: int) -> bool:
+    """Whether a condition can be asked of a stream and of those joined before."""
+    return any(one in read <= {*done, one} for read in reads)
