@@ -81,8 +81,7 @@ def test_intervals_the_distance_of_a_match_and_the_way_of_sampling_reach_the_ope
         (THREE + "OPTIONS (sampling = 'now')", "sliding and rounds"),
         ("SELECT a.n FROM a [5 s], b [5 s] OPTIONS (sampling = 'rounds')", "for windows that follow rates"),
         (THREE + "OPTIONS (order = 'random')", "rates and written"),
-        (TWO + "OPTIONS (order = 'rates')", "for joins of three streams or more"),
-        ("SELECT a.n FROM a [5 s], b [5 s], c [5 s] OPTIONS (order = 'rates')", "for joins of three streams or more"),
+        ("SELECT a.n FROM a [5 s], b [5 s], c [5 s] OPTIONS (order = 'rates')", "for windows that follow rates"),
     ],
 )
 def test_what_does_not_go_with_them_is_refused(query: str, why: str) -> None:

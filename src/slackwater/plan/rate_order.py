@@ -12,7 +12,7 @@ References: 001 §4.4 (Fig. 10 and 11).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 
@@ -24,6 +24,7 @@ from slackwater.language.bound import (
     RateWindow,
     StreamRef,
     follows_rates,
+    rates_anywhere,
     streams_read,
 )
 from slackwater.model.errors import UsageError
@@ -63,26 +64,15 @@ def in_order(query: BoundQuery, known: Mapping[str, Expected]) -> tuple[BoundQue
 
     `known` says what is expected of streams, by alias or by source.
     """
-    found = list(_joins(query))
     asked = query.options.order
     if asked is not None and asked not in ORDERS:
         raise UsageError(f"option order = '{asked}': there is {' and '.join(ORDERS)}")
-    if asked is not None and all(len(join.streams) < 3 for join in found):
-        raise UsageError("option order is for joins of three streams or more whose windows follow rates")
-    if query.options.sampling is not None and not found:
-        raise UsageError("option sampling is for windows that follow rates, as in s [RATE 10 SECONDS]")
-    if not found:
+    if not rates_anywhere(query):
+        for name in ("order", "sampling"):
+            if getattr(query.options, name) is not None:
+                raise UsageError(f"option {name} is for windows that follow rates, as in s [RATE 10 SECONDS]")
         return query, ()
     return _Rewriting(known, asked == WRITTEN).of(query)
-
-
-def _joins(query: BoundQuery) -> Iterator[JoinQuery]:
-    """The joins whose windows follow rates, inside out."""
-    for stream in streams_read(query):
-        if stream.query is not None:
-            yield from _joins(stream.query)
-    if isinstance(query, JoinQuery) and follows_rates(query):
-        yield query
 
 
 class _Rewriting:
@@ -105,8 +95,10 @@ class _Rewriting:
         if isinstance(query, AggregateQuery):
             return replace(query, stream=streams[0]), None
         same = replace(query, streams=tuple(streams))
+        if len(streams) == 1:
+            return same, expected[0]
         if not isinstance(same, JoinQuery) or not follows_rates(same):
-            return same, expected[0] if len(streams) == 1 else None
+            return same, None
         chosen = _chosen(same, _inputs(same, expected), self._as_written)
         self._orders.append(chosen)
         weight = None
