@@ -1,9 +1,8 @@
 """All pairs of tuples that join where windows follow rates: numbered and enumerated by DuckDB, for what was in force.
 
-Invariant: the tuples of a stream are numbered by (event time, arrival). While a window of n tuples is in force, number
-k of its stream pushes out all up to k - n; when a smaller one comes into force, it lets go all but its last; what has
-left does not come back. So a window holds the numbers above the largest `number reached - size` of all sizes so far. A
-pair is `certain` where every order of equal times has it, as in `row_truth.py`.
+Invariant: the tuples of a stream are numbered by (event time, arrival). Whenever time moves on, a window of n tuples
+lets go all but its last n, and what has left does not come back; so it holds the numbers above the largest `number
+reached before - size` of all times so far. Tuples of one time are all there together, so every pair is certain.
 
 Which sizes were in force, and how near in time members had to be, is told by the run: they are what is learnt of the
 streams' past, and not part of what is judged.
@@ -62,48 +61,39 @@ class RateEnumeration:
         self.connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {select}")
 
     def _in_force(self) -> str:
-        """What is in force since when, each with the numbers that had left the windows by then (`gone_<j>`)."""
-        told = [*self.resizes]
+        """Of every time there is: how near members must be, and the numbers that have left windows (`gone_<j>`)."""
         columns = {
-            "nth": list(range(len(told))),
-            "since": [one.at for one in told],
-            "until": [one.at for one in told[1:]] + [2**62],
-            "size_0": [one.sizes[0] for one in told],
-            "size_1": [one.sizes[1] for one in told],
-            "within": [one.within for one in told],
+            "nth": list(range(len(self.resizes))),
+            "since": [one.at for one in self.resizes],
+            "size_0": [one.sizes[0] for one in self.resizes],
+            "size_1": [one.sizes[1] for one in self.resizes],
+            "within": [one.within for one in self.resizes],
         }
         self.connection.register("told", pa.table(columns, pa.schema([(name, pa.int64()) for name in columns])))
-        step = "SELECT * FROM told"
-        for j in (0, 1):
-            step = _reaching(f"last_{j}", step, "until", ">", j)
-        so_far = "OVER (ORDER BY nth ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
-        gone = ", ".join(f"coalesce(max(last_{j} - size_{j}) {so_far}, 0) AS gone_{j}" for j in (0, 1))
         # Of several that came into force at once the last one stays.
-        return f"SELECT * FROM (SELECT *, {gone} FROM ({step})) WHERE since < until"
+        told = "SELECT * FROM told QUALIFY nth = max(nth) OVER (PARTITION BY since)"
+        times = "SELECT r.at FROM reached_0 r UNION SELECT r.at FROM reached_1 r"
+        step = f"SELECT t.at AS time, f.* FROM ({times}) t ASOF JOIN ({told}) f ON t.at >= f.since"
+        for j in (0, 1):
+            step = _reaching(f"before_{j}", step, "time", ">", j)
+        gone = ", ".join(f"greatest(max(before_{j} - size_{j}) OVER (ORDER BY time), 0) AS gone_{j}" for j in (0, 1))
+        return f"SELECT time, within, {gone} FROM ({step})"
 
     def _triggered_by(self, trigger: int) -> str:
         """A SELECT of the pairs whose first newest member is of this stream."""
         i, j = trigger, 1 - trigger
         step = (
-            f"SELECT t.*, size_0, size_1, gone_{j}, ts_{i} - within AS oldest"
-            f" FROM numbered_{i} t ASOF JOIN in_force f ON t.ts_{i} >= f.since"
+            f"SELECT t.*, gone_{j}, ts_{i} - within AS oldest FROM numbered_{i} t JOIN in_force f ON t.ts_{i} = f.time"
         )
-        for name, moment, compared, of in (
-            ("before", f"ts_{i}", ">", j), ("upto", f"ts_{i}", ">=", j), ("ours", f"ts_{i}", ">=", i),
-            ("old", "oldest", ">", j),
-        ):  # fmt: skip
-            step = _reaching(name, step, moment, compared, of)
-        step = (
-            f"SELECT *, unnest(range(greatest(gone_{j}, before - size_{j}, old) + 1, upto + 1)) AS number_{j}"
-            f" FROM ({step})"
-        )
+        for name, moment, compared in (("upto", f"ts_{i}", ">="), ("old", "oldest", ">")):
+            step = _reaching(name, step, moment, compared, j)
+        step = f"SELECT *, unnest(range(greatest(gone_{j}, old) + 1, upto + 1)) AS number_{j} FROM ({step})"
         order = "<" if j < i else "<="
         pairs = (
             f"SELECT * FROM ({step}) JOIN numbered_{j} USING (number_{j})"
             f" WHERE ts_{j} {order} ts_{i} AND {self.render.all_of(self.query.conditions)}"
         )
-        certain = f"number_{j} > upto - size_{j} AND (ts_{j} < ts_{i} OR number_{i} > ours - size_{i})"
-        return f"SELECT row_0, met_0, row_1, met_1, ts_{i} AS time, {certain} AS certain FROM ({pairs})"
+        return f"SELECT row_0, met_0, row_1, met_1, ts_{i} AS time, true AS certain FROM ({pairs})"
 
 
 def _reaching(name: str, select: str, moment: str, compared: str, stream: int) -> str:
