@@ -215,6 +215,12 @@ class Pipeline:
             else:
                 self._profiler.note(run, made[:-1], fates)
 
+    @property
+    def frontier(self) -> int:
+        """Where the frontier stands, without all else that `observe` asks for."""
+        behind = self._graph or self._ordering
+        return self.release.frontier if behind is None else behind.frontier
+
     def take_ahead(self) -> list[Batch]:
         """The tuples rejected since the last call."""
         ahead, self._ahead = self._ahead, []
