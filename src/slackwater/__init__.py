@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from slackwater.runtime.local.answer import Answer, replay
     from slackwater.runtime.local.live import LiveQuery, open
     from slackwater.runtime.spark.api import aggregate, complete, delay, join, no_wait, recall, relative_error, sql
+    from slackwater.runtime.spark.live import start
     from slackwater.runtime.spark.session import session
     from slackwater.runtime.steps.step import Step
 
@@ -44,6 +45,7 @@ __all__ = [
     "replay",
     "session",
     "sql",
+    "start",
 ]
 
 _HOMES = {
@@ -53,6 +55,7 @@ _HOMES = {
     "LiveQuery": "slackwater.runtime.local.live",
     "Step": "slackwater.runtime.steps.step",
     "open": "slackwater.runtime.local.live",
+    "start": "slackwater.runtime.spark.live",
     "register": "slackwater.expressions.functions",
     "replay": "slackwater.runtime.local.answer",
     "session": "slackwater.runtime.spark.session",

@@ -20,28 +20,25 @@ from slackwater.kernel import Emission
 from slackwater.language.bound import BoundQuery, streams_read
 from slackwater.model.batch import ROW, Batch
 from slackwater.model.errors import DataError, QueryError, UsageError
-from slackwater.model.time import AFTER_ALL, parse_duration
+from slackwater.model.time import AFTER_ALL
 from slackwater.observe.report import LatencyUse, Report, SlackUse
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan as planned
-from slackwater.runtime.aside import LATE, SCHEMA, ahead_table, late_table, turned_away_table
+from slackwater.runtime.aside import ahead_table, late_table, turned_away_table
 from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.local.answer import Answer
 from slackwater.runtime.steps.fresh import Fresh, lines_of
-from slackwater.runtime.steps.handle import Clock, Handle
+from slackwater.runtime.steps.handle import KEEP, Clock, Handle
 from slackwater.runtime.steps.patience import Patience
 from slackwater.runtime.steps.recent import Chunk
+from slackwater.runtime.steps.set_aside import by_stream
 from slackwater.runtime.steps.step import joined
 from slackwater.sinks.rows import RowMaker
 from slackwater.sources.binding import bind_to_tables, left_out
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import GOOD, REASONS
 from slackwater.sources.ingest import Ingested, ingest
-
-KEEP = "10 minutes"
-MOST_ASIDE = 100_000
-"""Late and rejected rows kept until they are asked for; beyond that the oldest go, and are counted as dropped."""
 
 
 def open(
@@ -76,11 +73,7 @@ def open(
         warnings.warn(f"{column} is left out; a query cannot read it", stacklevel=2)
     if bound.explain:
         raise QueryError("EXPLAIN runs nothing; print the plan with `slackwater explain`")
-    try:
-        kept = parse_duration(keep)
-    except ValueError as error:
-        raise UsageError(f"keep: {error}") from None
-    live = LiveQuery(planned(bound.query), epochs or Epochs(), patience, kept, time_unit, clock)
+    live = LiveQuery(planned(bound.query), epochs or Epochs(), patience, keep, time_unit, clock)
     for name, table in tables.items():
         if table.num_rows:
             live.push(name, table)
@@ -95,7 +88,7 @@ class LiveQuery(Handle[Emission]):
         plan: PhysicalPlan,
         epochs: Epochs,
         patience: Patience | None,
-        keep: int,
+        keep: str,
         time_unit: str,
         clock: Clock,
     ) -> None:
@@ -108,8 +101,6 @@ class LiveQuery(Handle[Emission]):
         self._beats = plan.options.idle_timeout is not None and not epochs.each_tuple
         self._pushed = dict.fromkeys(self._sources, 0)
         self._unreadable: dict[str, int] = {}
-        self._aside: list[pa.Table] = []
-        self._aside_rows = self._aside_dropped = 0
         self._slack_use, self._latency = SlackUse(self._kernel.release.controller.slack), LatencyUse()
         self._seconds = 0.0
         self._latest = 0
@@ -181,12 +172,12 @@ class LiveQuery(Handle[Emission]):
         for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
             self._unreadable[REASONS[code]] = self._unreadable.get(REASONS[code], 0) + count
         if len(codes):
-            self._set_aside(turned_away_table(alias, table, taken.reasons))
+            self._aside.add(turned_away_table(alias, table, taken.reasons))
 
     def _advance(self, end: bool = False) -> None:
         self._note(self._kernel.advance(end))
         for ahead in self._kernel.take_ahead():
-            self._set_aside(ahead_table(self._plan, ahead, self._codebook))
+            self._aside.add(ahead_table(self._plan, ahead, self._codebook))
             for at, one in enumerate(self._plan.inputs):
                 self._recent.reject(one.stream.source, ahead.words[ROW, ahead.stream == at])
         release = self._kernel.release
@@ -201,7 +192,7 @@ class LiveQuery(Handle[Emission]):
     def _note(self, emissions: Any) -> None:
         for emission in emissions:
             if len(emission.late.ts):
-                self._set_aside(late_table(self._plan, emission.late, self._codebook))
+                self._aside.add(late_table(self._plan, emission.late, self._codebook))
             self._latency.note(emission)
             self._fresh.add(emission.ts, emission)
         self._fresh.settle(self._kernel.frontier)
@@ -217,20 +208,6 @@ class LiveQuery(Handle[Emission]):
 
     def _slack(self) -> int:
         return self._kernel.release.slack
-
-    def _set_aside(self, table: pa.Table) -> None:
-        self._aside.append(table)
-        self._aside_rows += table.num_rows
-        while self._aside_rows > MOST_ASIDE and len(self._aside) > 1:
-            oldest = self._aside.pop(0)
-            self._aside_rows -= oldest.num_rows
-            self._aside_dropped += oldest.num_rows
-
-    def take_aside(self) -> pa.Table:
-        """The rows that came late or were rejected since the last call: stream, reason, and the row as JSON."""
-        with self._changed:
-            taken, self._aside, self._aside_rows = self._aside, [], 0
-            return pa.concat_tables([SCHEMA.empty_table(), *taken])
 
     def report(self) -> dict[str, Any]:
         """What the query amounts to so far, as `report.json` of a run has it, and the steps it gave."""
@@ -250,7 +227,7 @@ class LiveQuery(Handle[Emission]):
             return told | {
                 "steps": self.steps,
                 "rows_at_hand": self._recent.rows,
-                "aside_dropped": self._aside_dropped,
+                "aside_dropped": self._aside.dropped,
             }
 
     def close(self) -> Answer:
@@ -264,8 +241,7 @@ class LiveQuery(Handle[Emission]):
                 self._closed = True
                 self._tell()
                 results = [self._table(self._fresh.rows())] if self._fresh.rows() else []
-                aside = pa.concat_tables([SCHEMA.empty_table(), *self._aside])
-                late, rejected = _by_stream(self._plan, aside)
+                late, rejected = by_stream(self._plan, self._aside.take())
                 results = joined([self._schema.empty_table(), *results])
                 self._answer = Answer(results, late, rejected, self.report())
             return self._answer
@@ -277,12 +253,3 @@ def _by_arrival(query: BoundQuery) -> bool:
         getattr(stream.window, "by_arrival", False) or (stream.query is not None and _by_arrival(stream.query))
         for stream in streams_read(query)
     )
-
-
-def _by_stream(plan: PhysicalPlan, aside: pa.Table) -> tuple[dict[str, pa.Table], dict[str, pa.Table]]:
-    late, rejected = {}, {}
-    streams, reasons = (np.array(aside.column(name).to_pylist(), dtype=object) for name in ("stream", "reason"))
-    for alias in (one.stream.alias for one in plan.inputs):
-        late[alias] = aside.filter(pa.array((streams == alias) & (reasons == LATE), pa.bool_()))
-        rejected[alias] = aside.filter(pa.array((streams == alias) & (reasons != LATE), pa.bool_()))
-    return late, rejected

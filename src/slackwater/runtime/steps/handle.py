@@ -17,15 +17,17 @@ from typing import Any, Generic, Self
 import pyarrow as pa
 
 from slackwater.model.errors import SlackwaterError, UsageError
-from slackwater.model.time import BEFORE_ALL, SECOND
+from slackwater.model.time import BEFORE_ALL, SECOND, parse_duration
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.reduced import can_reduce
 from slackwater.runtime.steps.fresh import Fresh, Rows
 from slackwater.runtime.steps.patience import Heard, Patience, limits
 from slackwater.runtime.steps.recent import Recent, columns_read
 from slackwater.runtime.steps.reduction import Reduction
+from slackwater.runtime.steps.set_aside import SetAside
 from slackwater.runtime.steps.step import Step, micros_of, moment_of
 
+KEEP = "10 minutes"
 Clock = Callable[[], float]
 GLANCE = 0.05
 """How often, in seconds, who waits looks whether a stream has become slow: silence wakes nobody."""
@@ -41,7 +43,7 @@ class Handle(ABC, Generic[Rows]):
         fresh: Fresh[Rows],
         *,
         patience: Patience | None,
-        keep: int,
+        keep: str,
         time_unit: str,
         clock: Clock,
     ) -> None:
@@ -52,7 +54,8 @@ class Handle(ABC, Generic[Rows]):
         self._version = 0
         self._fresh = fresh
         self._heard = Heard(self._sources, self._now())
-        self._recent = Recent(plan, keep)
+        self._recent = Recent(plan, _kept(keep))
+        self._aside = SetAside()
         self._last: Step | None = None
         self._reductions: dict[tuple[str, ...], Reduction] = {}
         self._worked_out: tuple[int, tuple[str, ...], Step | None] | None = None
@@ -174,6 +177,11 @@ class Handle(ABC, Generic[Rows]):
         with self._changed:
             return {**self._steps, "rows_passed_over": self._fresh.passed_over}
 
+    def take_aside(self) -> pa.Table:
+        """The rows that came late or were rejected since the last call: stream, reason, and the row as JSON."""
+        with self._changed:
+            return self._aside.take()
+
     @abstractmethod
     def close(self) -> Any:
         """End the query."""
@@ -185,3 +193,10 @@ class Handle(ABC, Generic[Rows]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _kept(duration: str) -> int:
+    try:
+        return parse_duration(duration)
+    except ValueError as error:
+        raise UsageError(f"keep: {error}") from None

@@ -14,10 +14,13 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from slackwater.model.batch import Flags, Words
+from slackwater.model.batch import ROW, TS, Flags, Words
 from slackwater.model.time import BEFORE_ALL
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.reduced import can_reduce, rows_needed
+from slackwater.sources.codebook import Codebook
+from slackwater.sources.encode import GOOD
+from slackwater.sources.ingest import ingest
 
 UNGUARDED = 2**60
 """max_ahead for tuples of which the whole query's clocks have said how far they may be."""
@@ -138,3 +141,13 @@ def columns_read(plan: PhysicalPlan) -> dict[str, list[str]]:
         names = read.setdefault(one.stream.source, {one.stream.schema.time: None})
         names |= dict.fromkeys(name for name, _, _ in one.columns)
     return {source: list(names) for source, names in read.items()}
+
+
+def readable(plan: PhysicalPlan, source: str, table: pa.Table, time_unit: str, heard: int) -> Chunk:
+    """The rows of a source that an input can read; they pass where they pass the filters of all inputs."""
+    inputs = [one for one in plan.inputs if one.stream.source == source]
+    taken = [ingest(one, table, Codebook(), time_unit) for one in inputs]
+    good = np.any([one.reasons == GOOD for one in taken], axis=0)
+    passes = np.all([one.passes & (one.reasons == GOOD) for one in taken], axis=0)
+    every = Chunk(table, taken[0].words[TS], taken[0].words[ROW], passes, heard)
+    return every if good.all() else every.where(good)
