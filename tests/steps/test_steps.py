@@ -168,6 +168,38 @@ def test_a_stream_inside_a_sub_query_can_be_slow() -> None:
     assert seen(step, "k", "mv", "av", "cv") == (8500, {(2, None, 8.0, 8.5): 1})
 
 
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_steps_of_joins_whose_windows_follow_rates(count: int) -> None:
+    """A row a second; while the last stream is gone, the others are matched with what is nearest in time as before."""
+    names = "abcd"[:count]
+    items = ", ".join(f"{name}.v AS {name}v" for name in names)
+    windows = ", ".join(f"{name} [RATE 5 SECONDS]" for name in names)
+    text = f"SELECT {items} FROM {windows} MATCH TIME WHERE {' AND '.join(f'a.k = {n}.k' for n in names[1:])}"
+    live = sw.open(f"{text} WITH NO WAIT", dict.fromkeys(names, COLUMNS), clock=Wall(), patience="10 seconds")
+    whole = reduced = 0
+    last = None
+    for second in range(1, 90):
+        for place, name in enumerate(names):
+            if name != names[-1] or not 30 <= second < 60:
+                live.push(name, rows((1000 * second + 100 * place, 1, second)))
+        step = live.next(after=last)
+        if step is None:
+            continue
+        last = step.time
+        row = step.rows.to_pylist()[-1]
+        if step.reduced:
+            reduced += 1
+            assert step.missing == (names[-1],)
+            assert row.pop(f"{names[-1]}v") is None
+        whole += not step.reduced
+        # At first, and after the gap, the rates say that members may lie further apart.
+        if 20 < second < 60 or second > 75:
+            times = {row[f"{n}v"] for n in names if f"{n}v" in row}
+            assert len(times) == 1, (second, row)
+    assert reduced >= 18
+    assert whole >= 30
+
+
 def test_a_query_that_cannot_do_without_a_stream_waits_for_it() -> None:
     text = "SELECT SUM(r.v) AS total FROM radar r [2 s], metar m [2 s] WHERE r.k = m.k WITH NO WAIT"
     live = fed(text, ("metar", rows((1000,))), ("radar", rows((1000,), (60_000,))), patience="1 second")

@@ -1,6 +1,9 @@
-"""The quality that a run has measured of itself, in one line."""
+"""What a run has measured of itself, its quality and its memory, in one line each."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from slackwater.model.measured import RESULTS, MeasuredQuality
 from slackwater.observe.report import moment
@@ -24,6 +27,36 @@ def own_measure(seen: MeasuredQuality) -> str:
     if seen.provisional_from is not None:
         text += f"; provisional from {moment(seen.provisional_from)} on"
     return text
+
+
+def resident(memory: Mapping[str, Any]) -> str:
+    """What stood in the windows, of the memory that a report has.
+
+    >>> seen = {"average": {"query": {"events": 1200, "bytes": 28_800}}, "peak": {"query": {"events": 1, "bytes": 8}}}
+    >>> resident(seen | {"samples": 3, "now": {"query": {"events": 0, "bytes": 0}}})
+    '1,200 events, 28.8 kB in windows on average, at most 1 event, 8 B; now 0 events, 0 B'
+    """
+    now, average, peak = (_events(memory[name]["query"]) for name in ("now", "average", "peak"))
+    if not memory["samples"]:
+        return f"{now} in windows now"
+    return f"{average} in windows on average, at most {peak}; now {now}"
+
+
+def _events(seen: Mapping[str, int]) -> str:
+    return f"{seen['events']:,} event{'' if seen['events'] == 1 else 's'}, {size(seen['bytes'])}"
+
+
+def size(count: float) -> str:
+    """Bytes in the unit that suits them.
+
+    >>> size(999), size(1_250_000), size(3e9)
+    ('999 B', '1.25 MB', '3 GB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:,.3g} TB"
 
 
 def _tuples(count: int) -> str:

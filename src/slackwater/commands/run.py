@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from slackwater.commands.interrupts import interruptible
-from slackwater.commands.measure import own_measure
+from slackwater.commands.measure import own_measure, resident
 from slackwater.commands.prepare import Prepared
 from slackwater.commands.progress import progress
 from slackwater.commands.runtimes import Runtime
@@ -22,7 +22,7 @@ def run_query(
     prepared: Prepared, runtime: Runtime, out: Path, counted: bool, arrival_time: str | None, quiet: bool
 ) -> Report:
     """Run a query and write what it lets out; returns the report that was written."""
-    physical = plan(prepared.bound.query, counted=counted)
+    physical = plan(prepared.bound.query, counted=counted, expected=prepared.expected)
     arrivals = replay(physical, prepared.sources, prepared.time_unit, arrival_time, prepared.places)
     with runtime.begin(physical, arrivals, prepared.sources, prepared.time_unit) as run:
         run.warm_up()
@@ -64,6 +64,7 @@ def show(report: Report, out: Path, console: Console) -> None:
         table.add_row("latency", f"{latency['avg']:,g} ms on average, 95 % within {latency['p95']:,g} ms (event time)")
     if report.observation.quality is not None:
         table.add_row("quality", own_measure(report.observation.quality))
+    table.add_row("memory", resident(content["memory"]))
     rate = content["throughput_tps"]
     table.add_row("speed", f"{rate:,.0f} tuples/s" if rate else "no tuples")
     console.print(table)

@@ -6,7 +6,7 @@ Invariant: tuples = in_time + late + filtered + rejected + held, where held is 0
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from slackwater.kernel import Emission, Observation
 from slackwater.model.measured import MeasuredQuality
 from slackwater.model.time import BEFORE_ALL, MILLISECOND
 from slackwater.observe.distribution import Distribution
+from slackwater.observe.memory_use import MemoryUse
 
 
 class SlackUse:
@@ -125,6 +126,7 @@ class Report:
     seconds: float
     interrupted: bool
     aliases: tuple[str, ...]
+    memory: MemoryUse = field(default_factory=MemoryUse)
     shards: int | None = None
     """Into how many parts the work was cut, where a runtime cuts it."""
 
@@ -157,6 +159,7 @@ class Report:
             "wall_latency_ms": self.latency.wall_as_ms(),
             "response_ms": self._response(),
             "ordering": None if seen.ordering is None else seen.ordering.as_json(),
+            **({} if not seen.rates else {"rates": [one.as_json() for one in seen.rates]}),
             "seconds": round(self.seconds, 6),
             "throughput_tps": round(self.tuples / self.seconds, 1) if self.seconds > 0 else None,
             "compute_ms_per_tuple": round(1000 * self.seconds / self.tuples, 6) if self.tuples else None,
@@ -166,6 +169,7 @@ class Report:
             "quality": self.quality,
             "measured_quality": None if seen.quality is None else _measured(seen.quality),
             "controller": self.controller,
+            "memory": self.memory.as_json(seen.memory),
             "idle_timeouts": idle,
             "interrupted": self.interrupted,
         }

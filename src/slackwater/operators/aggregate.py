@@ -32,6 +32,7 @@ from slackwater.operators.closing import (
     admit_panes,
     consume,
 )
+from slackwater.operators.holdings import Holding
 from slackwater.operators.output import Output, joined
 from slackwater.operators.partials import program_for
 from slackwater.operators.records import NONE
@@ -159,6 +160,13 @@ class AggregateOperator:
     def retained(self) -> int:
         """Partial aggregates, and values of holistic ones."""
         return int(self._tables.scalars[st.PARTIALS] + self._tables.scalars[st.VALUES_KEPT])
+
+    def holdings(self, frontier: int) -> Iterator[Holding]:
+        """Partial aggregates, and values of holistic ones; what they were made of is not kept."""
+        t = self._tables
+        partials, values = int(t.scalars[st.PARTIALS]), int(t.scalars[st.VALUES_KEPT])
+        words = partials * t.now.partials.shape[1] + values * t.now.values.shape[1]
+        yield Holding(0, partials + values, words)
 
     def changes(self) -> list[Change]:
         table = self._tables.now.partials

@@ -13,6 +13,7 @@ from slackwater.disorder.release import ReleaseSpec
 from slackwater.disorder.run import Run
 from slackwater.disorder.synchronizer import Inflow, Synchronized
 from slackwater.kernel import Change
+from slackwater.operators.holdings import Holding
 from slackwater.operators.inlet import InletMaker
 from slackwater.operators.node import BELOW, Node, NodeOperator, let_out_at, together
 from slackwater.operators.output import Output
@@ -84,6 +85,11 @@ class GraphOperator:
             yield output
 
     @property
+    def operators(self) -> list[NodeOperator]:
+        """Those of all nodes."""
+        return [vertex.operator for vertex in self._vertices]
+
+    @property
     def frontier(self) -> int:
         """Where the last node stands."""
         return self._nodes[-1].synchronizer.frontier
@@ -97,6 +103,17 @@ class GraphOperator:
     def retained(self) -> int:
         """What the operators of all nodes keep."""
         return sum(vertex.operator.retained for vertex in self._vertices)
+
+    @property
+    def inputs(self) -> list[tuple[int, ...]]:
+        """What every node reads: raw streams, and node n as ~n."""
+        return [vertex.inputs for vertex in self._vertices]
+
+    def holdings(self, frontier: int) -> Iterator[Holding]:
+        """What stands in the windows of every node, by its own frontier."""
+        for number, node in enumerate(self._nodes):
+            for one in node.operator.holdings(node.synchronizer.frontier):
+                yield replace(one, node=number)
 
     def changes(self) -> list[Change]:
         """The changes of every node, under its number."""

@@ -17,6 +17,7 @@ from slackwater.kernel import Change
 from slackwater.model.batch import TS, Words
 from slackwater.operators import aggregate_state as st
 from slackwater.operators.aggregate import AggregateOperator, WindowAggregate
+from slackwater.operators.holdings import Holding
 from slackwater.operators.output import Output
 from slackwater.windows.panes import last_pane
 
@@ -117,6 +118,9 @@ class NumberedOperator(ABC):
     def retained(self) -> int:
         """Partial aggregates, and values of holistic ones."""
         return self._windows.retained
+
+    def holdings(self, frontier: int) -> Iterator[Holding]:
+        yield from self._windows.holdings(frontier)
 
     def changes(self) -> list[Change]:
         return [*self._windows.changes(), *self._own_changes()]

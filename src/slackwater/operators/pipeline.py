@@ -33,10 +33,14 @@ from slackwater.kernel import (
 )
 from slackwater.model.batch import ROW, TS, Batch, Words
 from slackwater.model.measured import MeasuredQuality
+from slackwater.model.memory import Memory
+from slackwater.model.rates import Resize
 from slackwater.operators.aggregate import AggregateOperator
 from slackwater.operators.graph_operator import GraphOperator
+from slackwater.operators.holdings import Holding, Weights, plain_weights, weigh
 from slackwater.operators.join.accounts import JoinLedger
 from slackwater.operators.join.operator import JoinOperator
+from slackwater.operators.join.rate_windows import RateJoinOperator
 from slackwater.operators.join.tree_operator import TreeOperator
 from slackwater.operators.kept_arrays import KeptArrays
 from slackwater.operators.ordering.operator import OrderedOperator
@@ -55,6 +59,7 @@ class Operator(Protocol):
     @property
     def retained(self) -> int: ...
     def process(self, run: Run, ordered: bool) -> Iterator[Output]: ...
+    def holdings(self, frontier: int) -> Iterator[Holding]: ...
     def changes(self) -> list[Change]: ...
     def restore(self, entries: list[Change]) -> None: ...
 
@@ -92,10 +97,13 @@ class Pipeline:
         max_ahead: int,
         idle_timeout: int | None = None,
         part_rows: tuple[int, ...] = (),
+        weights: Weights | None = None,
     ) -> None:
         self._spec, self._operator = spec, operator
         self._graph = operator if isinstance(operator, GraphOperator) else None
         self._ordering = operator if isinstance(operator, OrderedOperator | OrderedTree) else None
+        every: list[Any] = [operator] if self._graph is None else list(self._graph.operators)
+        self._following_rates = [(n, one) for n, one in enumerate(every) if isinstance(one, RateJoinOperator)]
         discipline = ReleaseSpec(
             spec.streams,
             spec.rows,
@@ -122,6 +130,8 @@ class Pipeline:
         self._profiler = controller.profiler if isinstance(controller, Profiled) else None
         if isinstance(controller, WindowWatcher) and isinstance(operator, AggregateOperator):
             controller.watch(operator.spec.watched)
+        nodes = [tuple(range(spec.streams))] if self._graph is None else self._graph.inputs
+        self._weights = plain_weights(nodes) if weights is None else weights
         self._measuring: Measuring | None = None
         if isinstance(controller, Measuring) and isinstance(operator, AggregateOperator):
             self._measuring = controller
@@ -226,6 +236,10 @@ class Pipeline:
         ahead, self._ahead = self._ahead, []
         return ahead
 
+    def take_resizes(self) -> list[tuple[int, Resize]]:
+        """The resizes of windows that follow rates since the last call, each with the number of its node."""
+        return [(n, one) for n, join in self._following_rates for one in join.take_resizes()]
+
     def changes(self) -> Iterable[Change]:
         yield changed("kernel", "version", encode_json({"version": STATE_VERSION}))
         yield changed("kernel", "counts", encode_json(self._counts))
@@ -266,7 +280,7 @@ class Pipeline:
         return Observation(
             clocks=self.release.clocks,
             slack=self.release.slack,
-            frontier=self.release.frontier if behind is None else behind.frontier,
+            frontier=self._frontier,
             held=self.release.held
             + (0 if behind is None else behind.held)
             + self._admission.aside
@@ -277,8 +291,19 @@ class Pipeline:
             quality=self._measured(),
             ordering=None if self._ordering is None else self._ordering.seen(),
             waited=self._responding.average,
+            rates=tuple(join.seen() for _, join in self._following_rates),
+            memory=self.memory(),
             **self._counts,
         )
+
+    @property
+    def _frontier(self) -> int:
+        behind = self._graph or self._ordering
+        return self.release.frontier if behind is None else behind.frontier
+
+    def memory(self) -> Memory:
+        """What stands in the windows now, and what it weighs; costs as much as there is."""
+        return weigh(self._operator.holdings(self._frontier), self._weights)
 
     def _measured(self) -> MeasuredQuality | None:
         if self._ledger is not None:

@@ -13,6 +13,7 @@ import numpy as np
 from slackwater.disorder.run import Run
 from slackwater.kernel import Change
 from slackwater.model.batch import FIRST_COLUMN
+from slackwater.operators.holdings import Holding
 from slackwater.operators.output import Output
 
 
@@ -53,6 +54,10 @@ class UnionOperator:
     @property
     def retained(self) -> int:
         return 0
+
+    def holdings(self, frontier: int) -> Iterator[Holding]:
+        """Nothing is kept."""
+        yield from ()
 
     def changes(self) -> list[Change]:
         """Nothing to persist."""

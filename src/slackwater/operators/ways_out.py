@@ -23,6 +23,7 @@ from slackwater.kernel import Change, changed, decode_json, decode_words, encode
 from slackwater.model.batch import TS, Words
 from slackwater.model.time import BEFORE_ALL
 from slackwater.operators.aggregate import AggregateOperator, WindowAggregate
+from slackwater.operators.holdings import RESULTS, Holding
 from slackwater.operators.join.operator import JoinOperator, WindowJoin
 from slackwater.operators.output import Output
 
@@ -127,6 +128,12 @@ class WayOutOperator:
     def retained(self) -> int:
         """What the operator keeps, and the results that are in force."""
         return self._operator.retained + sum(chunk.shape[1] for chunk in self._held.values())
+
+    def holdings(self, frontier: int) -> Iterator[Holding]:
+        """What the operator keeps, and the results that are in force."""
+        yield from self._operator.holdings(frontier)
+        held = self._held.values()
+        yield Holding(RESULTS, sum(chunk.shape[1] for chunk in held), sum(chunk.size for chunk in held))
 
     def changes(self) -> list[Change]:
         """What the operator has changed, and results made since the last call; a chunk goes when all of it has left."""

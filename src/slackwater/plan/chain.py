@@ -14,12 +14,14 @@ from typing import Any
 from slackwater.language.bound import BoundQuery, UnionQuery, raw_streams
 from slackwater.language.derived import columns_of_result, result_schema
 from slackwater.model.batch import FIRST_COLUMN
+from slackwater.model.options import Options
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.graph import GraphNode, OfNode, OperatorGraph
 from slackwater.operators.inlet import Carried, Inlet
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.union import StreamUnion
 from slackwater.plan.physical import InputPlan, OutputColumn, PhysicalPlan
+from slackwater.plan.sizes import carrying, members_carried
 
 PlanOne = Callable[[Any], PhysicalPlan]
 """Plans a join or an aggregate by itself."""
@@ -57,16 +59,22 @@ class _Builder:
 
     def __init__(self, query: BoundQuery, plan_one: PlanOne) -> None:
         self._plan_one = plan_one
-        self._clock_by = query.options.clock_by
+        # What is said for the whole query and is not of one operator.
+        asked = query.options
+        self._options = Options(clock_by=asked.clock_by, sampling=asked.sampling, size_by=asked.size_by)
         self._aliases = Counter(stream.alias for stream in raw_streams(query))
         self.inputs: list[InputPlan] = []
         self.nodes: list[tuple[PhysicalPlan, tuple[int, ...]]] = []
         self.outlets: dict[int, Inlet] = {}
 
-    def add(self, query: BoundQuery, path: tuple[str, ...]) -> int:
-        """Add a query and all inside it; returns the number of its node."""
-        alone = replace(query, options=type(query.options)(clock_by=self._clock_by))
+    def add(self, query: BoundQuery, path: tuple[str, ...], carries: bool = False) -> int:
+        """Add a query and all inside it; returns the number of its node.
+
+        `carries`: its results say which events they are made of.
+        """
+        alone = replace(query, options=self._options)
         plan = _plan_union(alone) if isinstance(alone, UnionQuery) else self._plan_one(alone)
+        plan = carrying(plan) if carries else plan
         read = []
         for one in plan.inputs:
             stream = one.stream
@@ -75,7 +83,7 @@ class _Builder:
                 read.append(len(self.inputs))
                 self.inputs.append(replace(one, stream=named, position=len(self.inputs)))
             else:
-                below = self.add(stream.query, (*path, stream.alias))
+                below = self.add(stream.query, (*path, stream.alias), carries=bool(one.members))
                 self.outlets[below] = _inlet(self.nodes[below][0], one)
                 read.append(~below)
         self.nodes.append((plan, tuple(read)))
@@ -88,10 +96,11 @@ class _Builder:
 
 def _inlet(below: PhysicalPlan, above: InputPlan) -> Inlet:
     given = {column.name: column for column in below.outputs}
+    read = tuple(Carried(name, row, given[name].source, given[name].expr) for name, _, row in above.columns)
     return Inlet(
         below.emitted,
         above.stream.schema.time,
-        tuple(Carried(name, row, given[name].source, given[name].expr) for name, _, row in above.columns),
+        read + members_carried(len(below.emitted), above),
         above.stream.filters,
         above.computed,
         above.rows,

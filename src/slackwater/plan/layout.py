@@ -5,9 +5,10 @@ from __future__ import annotations
 from slackwater.disorder.state import NO_PART
 from slackwater.expressions.computed import Computed
 from slackwater.expressions.tree import Column, Expr, columns_of
-from slackwater.language.bound import StreamRef
+from slackwater.language.bound import BoundQuery, JoinQuery, StreamRef
 from slackwater.model.batch import FIRST_COLUMN, ROW, TS
 from slackwater.model.schema import Kind
+from slackwater.operators.holdings import Member
 from slackwater.plan.physical import IDENTITY, InputPlan
 
 
@@ -43,14 +44,16 @@ class InputLayout:
         self._next += 1
         return self._next - 1
 
-    def finish(self, clock_by: str | None = None) -> InputPlan:
+    def finish(self, clock_by: str | None = None, size_by: str | None = None) -> InputPlan:
         """Fix the layout; what only filters and computed rows read is placed behind the rows that are shipped.
 
-        `clock_by` names the column that tells the parts of a stream apart, where the stream has it.
+        `clock_by` names the column that tells the parts of a stream apart, where the stream has it; `size_by` the one
+        with the bytes of its events.
         """
         part_row = NO_PART
         if clock_by is not None and self._stream.query is None and clock_by in self._stream.schema:
             part_row = self.column(clock_by)
+        members = tuple(self._member(one) for one in _members(self._stream, size_by))
         shipped = self._next
         for expr in (*self._stream.filters, *(expr for expr, _ in self._computed)):
             for _, name in columns_of(expr):
@@ -64,4 +67,33 @@ class InputLayout:
             shipped,
             self._next,
             part_row,
+            members,
         )
+
+    def _member(self, event: Event) -> Member:
+        """Where the identity and the size of an event stand; those of events that came from below, in hidden rows."""
+        source, column, kind = event
+        if self._stream.query is None:
+            return Member(source, ROW, None if column is None else self.column(column), kind is Kind.FLOAT)
+        return Member(source, self._take(), None if column is None else self._take(), kind is Kind.FLOAT)
+
+
+Event = tuple[str, str | None, Kind | None]
+"""A source, and the column with the size of its events and its kind, if it has one."""
+
+
+def _members(stream: StreamRef, size_by: str | None) -> list[Event]:
+    """The events that a tuple of this entry of FROM is made of; none where they are not told apart."""
+    if stream.query is None:
+        if size_by is None or size_by not in stream.schema:
+            return [(stream.source, None, None)]
+        return [(stream.source, size_by, stream.schema[size_by].kind)]
+    return [] if size_by is None else _joined(stream.query, size_by)
+
+
+def _joined(query: BoundQuery, size_by: str) -> list[Event]:
+    """The events of a combination that a join makes, in the order of the text; what else makes rows makes new ones."""
+    if not isinstance(query, JoinQuery):
+        return []
+    inputs = [_members(stream, size_by) for stream in query.streams]
+    return [event for one in inputs for event in one] if all(inputs) else []

@@ -19,9 +19,11 @@ from slackwater.model.quality import Quality
 from slackwater.model.schema import Kind
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.graph import OperatorGraph
+from slackwater.operators.holdings import Member
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.union import StreamUnion
+from slackwater.plan.rate_order import JoinOrder
 
 IDENTITY = "\0row"
 """The pseudo-column that stands for a tuple's identity: a name that no query can spell."""
@@ -42,6 +44,9 @@ class InputPlan:
     """Rows including those that only filters read."""
     part_row: int = NO_PART
     """The row that tells the parts of the stream apart, where it has parts."""
+    members: tuple[Member, ...] = ()
+    """The events that a tuple is made of, where they are known: one of a raw stream, those that a join below has put
+    together where the query says how large events are."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,8 @@ class PhysicalPlan:
     options: Options
     nodes: tuple[PhysicalPlan, ...] = ()
     """Of a graph: the plan of every node by itself, as if its sub-queries were streams."""
+    orders: tuple[JoinOrder, ...] = ()
+    """Of every join whose windows follow rates, inside out: the order of its streams, and why."""
 
     @property
     def windows(self) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ Equalities between two streams become hash keys, everything else a residual cond
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from slackwater.disorder.state import NO_PART
@@ -26,6 +27,9 @@ from slackwater.plan.layout import InputLayout
 from slackwater.plan.ordering import in_turn, ordering_of
 from slackwater.plan.other_windows import aggregate_over, counting, landmarks_of
 from slackwater.plan.physical import IDENTITY, InputPlan, OutputColumn, PhysicalPlan
+from slackwater.plan.rate_model import Expected
+from slackwater.plan.rate_order import in_order
+from slackwater.plan.sizes import check_sizes, kept_places
 from slackwater.plan.ways_out import check_way_out
 from slackwater.windows.graph import WindowGraph
 
@@ -35,11 +39,23 @@ OF_ONE_JOIN = ("shape", "join", "windows", "ordering", "alpha")
 """Options that say how the streams of one join are joined."""
 
 
-def plan(query: BoundQuery, *, counted: bool = False, identities: bool = False) -> PhysicalPlan:
+def plan(
+    query: BoundQuery,
+    *,
+    counted: bool = False,
+    identities: bool = False,
+    expected: Mapping[str, Expected] | None = None,
+) -> PhysicalPlan:
     """The plan of a query.
 
     `identities` adds what tells results apart: a column `_row_<alias>` per stream of a join, group keys not selected.
+    `expected` says what is known of streams beforehand, by alias or by source.
     """
+    ordered, orders = in_order(query, expected or {})
+    return replace(_plan(ordered, counted, identities), orders=orders)
+
+
+def _plan(query: BoundQuery, counted: bool, identities: bool) -> PhysicalPlan:
     if is_chain(query):
         return _plan_chain(query, counted, identities)
     check_way_out(query, counted)
@@ -51,6 +67,7 @@ def plan(query: BoundQuery, *, counted: bool = False, identities: bool = False) 
             raise UsageError("--count counts the results of a join; an aggregate already counts, with COUNT(*)")
         physical = _plan_aggregate(query, identities)
     _check_parts(query, physical.inputs)
+    check_sizes(query)
     return physical
 
 
@@ -63,6 +80,7 @@ def _plan_chain(query: BoundQuery, counted: bool, identities: bool) -> PhysicalP
         query, lambda one: _plan_join(one, False) if isinstance(one, JoinQuery) else _plan_aggregate(one, identities)
     )
     _check_parts(query, physical.inputs)
+    check_sizes(query)
     return physical
 
 
@@ -89,7 +107,7 @@ def _plan_join(query: JoinQuery, counted: bool) -> PhysicalPlan:
     selected = () if counted else query.outputs
     emitted = tuple(dict.fromkeys(pair for item in selected for pair in sorted(columns_of(item.expr))))
     emit = tuple((stream, layouts[stream].column(name)) for stream, name in emitted)
-    inputs = tuple(layout.finish(query.options.clock_by) for layout in layouts)
+    inputs = tuple(layout.finish(query.options.clock_by, query.options.size_by) for layout in layouts)
     ordering_of(query.options, len(query.streams), in_turn(query))
     windows, graph = _windows(query)
     rows = max(one.rows for one in inputs)
@@ -98,7 +116,7 @@ def _plan_join(query: JoinQuery, counted: bool) -> PhysicalPlan:
     return PhysicalPlan(
         query,
         inputs,
-        _shaped(_by_algorithm(counting(operator, query), query.options), query.options.shape),
+        _shaped(_by_algorithm(counting(operator, query), query.options), query.options, inputs),
         outputs,
         emitted,
         query.quality,
@@ -130,15 +148,16 @@ def _by_algorithm(join: WindowJoin, options: Options) -> WindowJoin:
     return by_algorithm(join, options.join, options.windows or LCA)
 
 
-def _shaped(join: WindowJoin, shape: str) -> WindowJoin | JoinTree:
+def _shaped(join: WindowJoin, options: Options, inputs: tuple[InputPlan, ...]) -> WindowJoin | JoinTree:
     """The join as one operator, or as a tree of operators of two inputs."""
+    shape = options.shape
     if shape not in SHAPES:
         raise UsageError(f"option shape = '{shape}': there is {' and '.join(SHAPES)}")
     if shape == MULTIWAY:
         return join
     if join.streams == 1:
         raise UsageError(f"option shape = '{shape}' is for joins of two streams or more")
-    return left_deep(join)
+    return left_deep(join, () if options.size_by is None else kept_places(inputs))
 
 
 def _check_unset(options: Options, wanted: str) -> None:

@@ -11,11 +11,10 @@ References: 001 §1 (a simulation goes on under reduced conditions until a strea
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import replace
 
 from slackwater.expressions.tree import Call, Column, Expr, streams_of
-from slackwater.language.bound import BoundQuery, JoinQuery, Output, RowWindow, StreamRef
+from slackwater.language.bound import BoundQuery, JoinQuery, Output, RateWindow, RowWindow, StreamRef
 from slackwater.language.derived import result_schema
 from slackwater.model.bounds import Bounds, WindowBound
 from slackwater.model.options import Options
@@ -25,8 +24,6 @@ from slackwater.windows.graph import UNBOUNDED, WindowGraph, close
 
 SETTLING = 4
 """Windows that follow a rate are at their size after so many intervals."""
-_OF_THE_ANSWER = ("sampling",)
-"""Options that say what is answered, and not how."""
 
 
 def can_reduce(query: BoundQuery) -> bool:
@@ -51,8 +48,10 @@ def without(query: BoundQuery, gone: Collection[str]) -> JoinQuery | None:
     assert can_reduce(query), "this query is not made of joins alone"
     assert isinstance(query, JoinQuery)
     left = _taken_out(query, gone)
-    kept = {one.name: getattr(query.options, one.name) for one in fields(Options) if one.name in _OF_THE_ANSWER}
-    return None if left is None else replace(left, quality=NoWait(), options=Options(**kept))
+    # Of the options, only how rates are sampled says what is answered, and not how; it needs rates to be sampled.
+    rated = left is not None and any(isinstance(stream.window, RateWindow) for stream in left.streams)
+    options = Options(sampling=query.options.sampling if rated else None)
+    return None if left is None else replace(left, quality=NoWait(), options=options)
 
 
 def reach(query: BoundQuery) -> int:
@@ -83,8 +82,7 @@ def rows_needed(query: BoundQuery) -> dict[str, int]:
 
 def _window(stream: StreamRef) -> int:
     # A window that follows a rate is as long as its interval once it has settled.
-    interval: int = getattr(stream.window, "interval", 0)
-    return SETTLING * interval if interval else stream.range or 0
+    return SETTLING * stream.window.interval if isinstance(stream.window, RateWindow) else stream.range or 0
 
 
 def _taken_out(query: JoinQuery, gone: Collection[str]) -> JoinQuery | None:
@@ -128,8 +126,7 @@ def _entry(stream: StreamRef, gone: Collection[str]) -> StreamRef | None:
 def _selection(query: JoinQuery) -> JoinQuery:
     """One stream is left, so nothing is joined and there are no windows."""
     alone = replace(query.streams[0], range=None, slide=None, window=None)
-    match: dict[str, Any] = {"match": None} if any(one.name == "match" for one in fields(JoinQuery)) else {}
-    return replace(query, streams=(alone,), bounds=(), **match)
+    return replace(query, streams=(alone,), bounds=(), match=None)
 
 
 def _among(left: list[int], streams: int, bounds: Bounds) -> Bounds:

@@ -15,6 +15,7 @@ from slackwater.operators.pipeline import Epochs, Operator, Pipeline
 from slackwater.operators.union import StreamUnion
 from slackwater.plan.ordering import in_turn, ordering_of
 from slackwater.plan.physical import PhysicalPlan
+from slackwater.plan.sizes import weights_of
 from slackwater.plan.ways_out import way_out
 from slackwater.sources.codebook import Codebook
 
@@ -38,7 +39,7 @@ def kernel_for(plan: PhysicalPlan, epochs: Epochs, codebook: Codebook, max_ahead
     options = plan.options
     controller = controller_for(plan.quality, options, plan.windows)
     ahead = options.max_ahead if max_ahead is None else max_ahead
-    return Pipeline(spec, operator, controller, epochs, ahead, options.idle_timeout, plan.part_rows)
+    return Pipeline(spec, operator, controller, epochs, ahead, options.idle_timeout, plan.part_rows, weights_of(plan))
 
 
 def _joining(plan: PhysicalPlan, spec: WindowJoin | JoinTree, epochs: Epochs, codebook: Codebook) -> Operator:

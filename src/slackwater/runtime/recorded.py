@@ -15,8 +15,11 @@ import pyarrow as pa
 from slackwater.disorder.controllers import SlackController
 from slackwater.kernel import Observation
 from slackwater.model.batch import Words
+from slackwater.model.rates import Resize
+from slackwater.observe.memory_use import MemoryUse
 from slackwater.observe.report import LatencyUse, Report, SlackUse
 from slackwater.plan.physical import PhysicalPlan
+from slackwater.plan.routes import rates_at_first
 from slackwater.sources.encode import AHEAD, GOOD, REASONS, UTC, Reasons
 from slackwater.sources.replay import Replay
 
@@ -40,8 +43,11 @@ class RecordedRun(ABC):
         self._controller = controller
         self._slack = SlackUse(controller.slack)
         self._latency = LatencyUse()
+        self._memory = MemoryUse()
         self._seconds = 0.0
         self._done = 0
+        self.resizes: list[tuple[int, Resize]] = rates_at_first(plan.operator)
+        """All that has come into force in windows that follow rates, each with the number of its join."""
 
     @abstractmethod
     def warm_up(self) -> None:
@@ -80,6 +86,7 @@ class RecordedRun(ABC):
             seconds=self._seconds,
             interrupted=self.interrupted,
             aliases=tuple(one.stream.alias for one in self.plan.inputs),
+            memory=self._memory,
             shards=self.shards,
         )
 

@@ -23,13 +23,14 @@ from slackwater.model.batch import TS, Flags, Words
 from slackwater.model.errors import DataError
 from slackwater.model.quality import Recall
 from slackwater.model.time import BEFORE_ALL
+from slackwater.operators.holdings import Holding
 from slackwater.operators.join.accounts import JoinLedger, Remembered
 from slackwater.operators.join.adaptive import AdaptiveProbes
 from slackwater.operators.join.between_times import TIME, one_alternative
 from slackwater.operators.join.enumerate import NO_ROOM, OVERFLOW, PAUSE, TOO_MANY, join_run
 from slackwater.operators.join.probing import Equality, Linkage, ProbePlan, first_plan
 from slackwater.operators.join.search import Arriving, Search, search_space
-from slackwater.operators.join.store import WindowStore
+from slackwater.operators.join.store import BEGIN, END, WindowStore
 from slackwater.operators.output import Output
 from slackwater.windows.graph import WindowGraph
 
@@ -148,7 +149,7 @@ class JoinOperator:
         store.make_room(arriving, self._horizons())
         counts = np.zeros(len(run), np.int64)
         words = np.ascontiguousarray(run.words)
-        new = Arriving(run.stream, words, run.cutoff)
+        new = Arriving(run.stream, words, run.cutoff, run.moment)
         begin, out = 0, self._room_for_results()
         while begin < len(run):
             begin_at = begin
@@ -229,6 +230,28 @@ class JoinOperator:
     def retained(self) -> int:
         """Tuples in the windows."""
         return self._store.held
+
+    def holdings(self, frontier: int) -> Iterator[Holding]:
+        """The tuples in the windows that may still be joined where the frontier stands here; a window at a time.
+
+        Others may stand there too, until room is made.
+        """
+        since = self._in_force_since(max(frontier, self._frontier))
+        for stream in range(self.spec.streams):
+            words = self._standing(stream)
+            yield Holding.of_tuples(stream, words, np.flatnonzero(words[TS] >= since[stream]))
+
+    def _in_force_since(self, frontier: int) -> Words:
+        """What lies before is in no window any more."""
+        return max(frontier, BEFORE_ALL) - self._windows
+
+    def _standing(self, stream: int) -> Words:
+        """All tuples of a stream that are kept, not all of them still in its window."""
+        return self._in_store(self._store, stream)
+
+    def _in_store(self, store: WindowStore, stream: int) -> Words:
+        begin, end = store.regions[stream, [BEGIN, END]]
+        return store.words[:, begin:end]
 
     def changes(self) -> list[Change]:
         """New tuples as one chunk per stream; chunks whose tuples have all expired are dropped."""

@@ -46,6 +46,10 @@ class JoinTree:
         place = {row: place for place, row in _left_rows(node + 1, self.carried[node]).items()}
         return [(place[eq.left_row], (node + 1, eq.right_row)) for eq in self.nodes[node].equalities]
 
+    def row_in(self, node: int, place: Place) -> int | None:
+        """The row in which the combinations that a node reads, counted from 0, hold a place; None if they do not."""
+        return _left_rows(node + 1, self.carried[node]).get(place)
+
     def conditions_of(self, node: int) -> tuple[Expr, ...]:
         """The conditions of a node, counted from 0, as the m-way join has them."""
         return _at(self.whole.conditions, node + 1)
@@ -78,8 +82,8 @@ class JoinTree:
         return TreeOperator(self.whole, (JoinOperator(node, encode_text) for node in self.nodes), encode_text)
 
 
-def left_deep(whole: WindowJoin) -> JoinTree:
-    """The tree of a join of two streams or more.
+def left_deep(whole: WindowJoin, kept: tuple[Place, ...] = ()) -> JoinTree:
+    """The tree of a join of two streams or more; combinations carry what is `kept`, whether it is read or not.
 
     >>> three = WindowJoin((5, 5, 5), (Equality(0, 2, 1, 2), Equality(1, 2, 2, 2)), (), (), ((0, 1), (2, 1)), 3)
     >>> lower, upper = left_deep(three).nodes
@@ -93,7 +97,7 @@ def left_deep(whole: WindowJoin) -> JoinTree:
     for n in range(last, 0, -1):
         read = {left for left, _ in keys[n]} | times[n]
         read |= {(s, row) for s, name, row in whole.columns if _is_read((s, name), whole, n)}
-        carried[n] = tuple(sorted(place for place in {*read, *carried[n + 1]} if place[0] < n))
+        carried[n] = tuple(sorted(place for place in {*read, *kept, *carried[n + 1]} if place[0] < n))
     nodes = range(1, last + 1)
     return JoinTree(whole, tuple(_node(whole, n, keys[n], carried) for n in nodes), tuple(carried[n] for n in nodes))
 

@@ -20,6 +20,7 @@ from slackwater.disorder.run import Run
 from slackwater.kernel import Change, changed, decode_json, encode_json
 from slackwater.model.batch import TS, Words
 from slackwater.model.errors import DataError
+from slackwater.operators.holdings import RESULTS, Holding
 from slackwater.operators.join.any_order import reach_of
 from slackwater.operators.join.enumerate import NO_ROOM, OVERFLOW
 from slackwater.operators.join.operator import JoinOperator, WindowJoin
@@ -84,7 +85,7 @@ class OrderedJoin(JoinOperator):
         spec, store = self.spec, self._any_store
         store.make_room(np.bincount(run.stream, minlength=spec.streams), self._horizons())
         words = np.ascontiguousarray(run.words)
-        new, reached = Arriving(run.stream, words, run.cutoff), run.reached
+        new, reached = Arriving(run.stream, words, run.cutoff, run.moment), run.reached
         kind = np.zeros(len(run), np.int64) if run.kind is None else run.kind
         windows = store.windows
         search = search_space(spec.streams, windows.words.shape[1])
@@ -136,6 +137,16 @@ class OrderedJoin(JoinOperator):
     def retained(self) -> int:
         """Tuples in the windows."""
         return self._store.held if self.in_order else self._any_store.held
+
+    def holdings(self, frontier: int) -> Iterator[Holding]:
+        """As of the window join, tuples ahead of their turn among them; and the results that are held."""
+        yield from super().holdings(frontier)
+        if not self.in_order:
+            # Of every result its timestamp is kept beside its words.
+            yield Holding(RESULTS, self.hold.held, self.hold.held * (2 + self._columns))
+
+    def _standing(self, stream: int) -> Words:
+        return self._in_store(self._store if self.in_order else self._any_store, stream)
 
     def changes(self) -> list[Change]:
         """Those of the windows, and the results that are held."""

@@ -22,6 +22,7 @@ from slackwater.disorder.run import Run
 from slackwater.kernel import Change, changed, decode_json, encode_json
 from slackwater.model.ordering import Ordering, OrderingSeen
 from slackwater.model.quality import Recall
+from slackwater.operators.holdings import Holding
 from slackwater.operators.join.accounts import JoinLedger
 from slackwater.operators.ordering.join import OrderedJoin
 from slackwater.operators.ordering.node import OrderedNode
@@ -114,6 +115,9 @@ class OrderedOperator:
     @property
     def retained(self) -> int:
         return self.join.retained
+
+    def holdings(self, frontier: int) -> Iterator[Holding]:
+        yield from self.join.holdings(frontier)
 
     def seen(self) -> OrderingSeen:
         """What is in force."""

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.kernel import Emission
-from slackwater.language.bound import BoundQuery, streams_read
+from slackwater.language.bound import BoundQuery, RateWindow, streams_read
 from slackwater.model.batch import ROW, Batch
 from slackwater.model.errors import DataError, QueryError, UsageError
 from slackwater.model.time import AFTER_ALL
@@ -73,7 +73,7 @@ def open(
         warnings.warn(f"{column} is left out; a query cannot read it", stacklevel=2)
     if bound.explain:
         raise QueryError("EXPLAIN runs nothing; print the plan with `slackwater explain`")
-    live = LiveQuery(planned(bound.query), epochs or Epochs(), patience, keep, time_unit, clock)
+    live = LiveQuery(bound.query, planned(bound.query), epochs or Epochs(), patience, keep, time_unit, clock)
     for name, table in tables.items():
         if table.num_rows:
             live.push(name, table)
@@ -85,6 +85,7 @@ class LiveQuery(Handle[Emission]):
 
     def __init__(
         self,
+        query: BoundQuery,
         plan: PhysicalPlan,
         epochs: Epochs,
         patience: Patience | None,
@@ -95,9 +96,11 @@ class LiveQuery(Handle[Emission]):
         self._codebook = Codebook()
         self._maker = RowMaker(plan, self._codebook)
         schema = joined([self._maker.empty()]).schema
-        super().__init__(plan, schema, Fresh(lines_of), patience=patience, keep=keep, time_unit=time_unit, clock=clock)
+        super().__init__(
+            query, plan, schema, Fresh(lines_of), patience=patience, keep=keep, time_unit=time_unit, clock=clock
+        )
         self._kernel = kernel_for(plan, epochs, self._codebook)
-        self._moments = plan.options.idle_timeout is not None or _by_arrival(plan.query)
+        self._moments = plan.options.idle_timeout is not None or _by_arrival(query)
         self._beats = plan.options.idle_timeout is not None and not epochs.each_tuple
         self._pushed = dict.fromkeys(self._sources, 0)
         self._unreadable: dict[str, int] = {}
@@ -250,6 +253,7 @@ class LiveQuery(Handle[Emission]):
 def _by_arrival(query: BoundQuery) -> bool:
     """Whether a window of the query counts by moments of arrival."""
     return any(
-        getattr(stream.window, "by_arrival", False) or (stream.query is not None and _by_arrival(stream.query))
+        (isinstance(stream.window, RateWindow) and stream.window.by_arrival)
+        or (stream.query is not None and _by_arrival(stream.query))
         for stream in streams_read(query)
     )

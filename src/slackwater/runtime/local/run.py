@@ -67,9 +67,11 @@ class LocalRun(RecordedRun):
                     return
                 begun = self.clock()
                 self._slack.begin(int(batch.ts[0]))
+                self._memory.begin(int(batch.ts[0]))
                 self._kernel.absorb(batch)
                 self._done += len(batch)
                 yield from self._advance(begun, end=False)
+                self._look()
             if not self.interrupted:
                 yield from self._advance(self.clock(), end=True)
         except KeyboardInterrupt:
@@ -82,16 +84,23 @@ class LocalRun(RecordedRun):
                 late = emission.late
                 self.fates.came_late(late.stream, late.row, late.delay, late.frontier)
             self._latency.note(emission)
+            self.resizes += self._kernel.take_resizes()
             # What the consumer does with an emission is not the kernel's time.
             self._seconds += self.clock() - begun
             if len(emission.ts):
                 yield emission
             begun = self.clock()
         self._slack.note(self._kernel.release.slack_log(), max(self._kernel.release.clocks))
+        self.resizes += self._kernel.take_resizes()
         for batch in self._kernel.take_ahead():
             self.fates.were_rejected(batch.stream, batch.words[ROW], AHEAD)
         self._seconds += self.clock() - begun
         self._kernel.spent(self._seconds - before)
+
+    def _look(self) -> None:
+        """Note what stands in the windows, where enough has come since the last time; this is no work of the query."""
+        if self._memory.due(self._done):
+            self._memory.note(self._kernel.memory(), max(self._kernel.release.clocks), self._done)
 
     def observe(self) -> Observation:
         return self._kernel.observe()

@@ -29,7 +29,7 @@ class Texts(Protocol):
 
 
 def write_block(words: Words, text_rows: tuple[int, ...], texts: Texts, without: tuple[int, ...] = ()) -> bytes:
-    """Words of shape (rows, tuples) as bytes; codes in `text_rows` are places in `texts`, rows in `without` are zeros.
+    """Words of shape (rows, tuples) as bytes; codes in `text_rows` are places in `texts`, rows in `without` stay here.
 
     >>> words = np.array([[1, 2], [0, 1], [1, NULL_WORD]])
     >>> read_block(write_block(words, (2,), ["x", "y"]), (2,), {"x": 7, "y": 8}.__getitem__)[2].tolist()[0]
@@ -51,13 +51,14 @@ def write_block(words: Words, text_rows: tuple[int, ...], texts: Texts, without:
     return sink.getvalue().to_pybytes()
 
 
-def read_block(block: bytes, text_rows: tuple[int, ...], code: Callable[[str], int]) -> Words:
-    """The words of a block, text in the codes of the reader."""
+def read_block(block: bytes, text_rows: tuple[int, ...], code: Callable[[str], int], number: int = 0) -> Words:
+    """The words of a block, text in the codes of the reader; a row that was not written counts up from a number."""
     table = pa.ipc.open_stream(block).read_all()
     words = np.empty((int(table.schema.metadata[ROWS]), table.num_rows), np.int64)
     for r in range(len(words)):
         name = f"w{r}"
-        words[r] = table.column(name).to_numpy() if name in table.column_names else 0
+        known = name in table.column_names
+        words[r] = table.column(name).to_numpy() if known else np.arange(number, number + table.num_rows)
     if text_rows:
         codes = np.array([code(text) for text in json.loads(table.schema.metadata[TEXTS])] + [NULL_WORD], np.int64)
         for row in text_rows:

@@ -19,7 +19,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
-from slackwater.language.bound import RESULT_TIME, WINDOW_COLUMNS
+from slackwater.language.bound import RESULT_TIME, WINDOW_COLUMNS, BoundQuery
 from slackwater.model.batch import Words
 from slackwater.model.errors import QueryError
 from slackwater.model.time import BEFORE_ALL
@@ -73,7 +73,7 @@ def start(
     count = shards or int(spark.conf.get("spark.sql.shuffle.partitions", "2") or 2)
     for complaint in complaints(spark, count):
         warnings.warn(complaint, stacklevel=2)
-    live = SparkLiveQuery(plan, count, patience, keep, time_unit, clock)
+    live = SparkLiveQuery(bound.query, plan, count, patience, keep, time_unit, clock)
     with one_sentence():
         live.begin(spark, streams, trigger, checkpoint, tap)
     return live
@@ -83,9 +83,17 @@ class SparkLiveQuery(Handle[pa.Table]):
     """A streaming query that a program asks for steps; `start` makes one."""
 
     def __init__(
-        self, plan: PhysicalPlan, shards: int, patience: Patience | None, keep: str, time_unit: str, clock: Clock
+        self,
+        query: BoundQuery,
+        plan: PhysicalPlan,
+        shards: int,
+        patience: Patience | None,
+        keep: str,
+        time_unit: str,
+        clock: Clock,
     ) -> None:
         super().__init__(
+            query,
             plan,
             result_schema(plan),
             Fresh(lambda table, index: table.take(pa.array(index))),

@@ -22,6 +22,9 @@ from slackwater.disorder.chosen import controller_for
 from slackwater.kernel import NO_LATE, Emission, Observation
 from slackwater.model.batch import Words
 from slackwater.model.measured import MeasuredQuality, together
+from slackwater.model.memory import Memory
+from slackwater.model.memory import together as all_shards
+from slackwater.model.rates import RatesSeen, Resize
 from slackwater.model.time import BEFORE_ALL
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.routes import routes_of
@@ -158,11 +161,14 @@ class SparkRun(RecordedRun):
         out = let_out.read(self._folder / "let_out", number)
         for told in out.metrics:
             self._told[told["shard"]] = told
+            self.resizes += [(node, Resize(at, tuple(sizes), within)) for node, at, sizes, within in told["resizes"]]
         for told in out.latency:
             self._latency.hear(told)
         seen = self.observe()
         clock = max(seen.clocks)
         self._slack.note([(clock, seen.slack)], clock)
+        if seen.memory is not None and number < len(self._arrivals) - 1:
+            self._memory.note(seen.memory, clock, self._arrivals[number])
         for table in out.aside:
             self._note_aside(table)
         self._seconds += out.seconds
@@ -204,6 +210,8 @@ class SparkRun(RecordedRun):
             quality=together([MeasuredQuality.of_counts(one["quality"]["counts"]) for one in told if one["quality"]]),
             ordering=None,
             waited=None,
+            rates=tuple(RatesSeen.of_json(one) for one in told[0]["rates"]) if told else (),
+            memory=all_shards([Memory.of_json(one["memory"]) for one in told]),
             **counted,
         )
 

@@ -60,7 +60,7 @@ class Shard:
         self._ahead: list[Batch] = []
         self._saved_texts = 0
         self.latency = LatencyUse()
-        self.counts = {"filtered": 0, "ahead": 0, "rejected": 0}
+        self.counts = {"filtered": 0, "ahead": 0, "rejected": 0, "read": 0}
 
     def beat(self, now: int) -> Iterator[Emission]:
         """End an epoch in which no stream spoke."""
@@ -132,7 +132,9 @@ class Shard:
 
     def _read(self, block: Block) -> Batch:
         assert block.block is not None
-        words = read_block(block.block, self.text_rows[block.stream], self.codebook.code)
+        # Tuples that have no identity of their own are numbered, so that one is known again inside of a combination.
+        words = read_block(block.block, self.text_rows[block.stream], self.codebook.code, self.counts["read"])
+        self.counts["read"] += words.shape[1]
         if len(words) < self.plan.operator.rows:
             words = np.vstack([words, np.zeros((self.plan.operator.rows - len(words), words.shape[1]), np.int64)])
         n = words.shape[1]
@@ -158,7 +160,10 @@ class Shard:
             "retained": seen.retained,
             "epochs": seen.epochs,
             "idle": list(seen.idle),
+            "memory": None if seen.memory is None else seen.memory.as_json(),
             "latency_ms": self.latency.as_ms(),
+            "rates": [one.as_json() for one in seen.rates],
+            "resizes": [(node, one.at, one.sizes, one.within) for node, one in self.kernel.take_resizes()],
             "quality": None if quality is None else {**quality.as_shares(), "counts": quality.as_counts()},
         }
 
@@ -205,7 +210,7 @@ class Shard:
                     "this checkpoint belongs to another query or another number of shards; use a new checkpoint folder"
                 )
         elif entry.key == "counts":
-            self.counts = decode_json(entry.value)
+            self.counts |= decode_json(entry.value)
         elif entry.key == "aside":
             self._aside = decode_batch(entry.value)[0]
 

@@ -16,13 +16,14 @@ from typing import Any, Generic, Self
 
 import pyarrow as pa
 
+from slackwater.language.bound import BoundQuery, raw_streams
 from slackwater.model.errors import SlackwaterError, UsageError
 from slackwater.model.time import BEFORE_ALL, SECOND, parse_duration
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.reduced import can_reduce
 from slackwater.runtime.steps.fresh import Fresh, Rows
 from slackwater.runtime.steps.patience import Heard, Patience, limits
-from slackwater.runtime.steps.recent import Recent, columns_read
+from slackwater.runtime.steps.recent import Recent
 from slackwater.runtime.steps.reduction import Reduction
 from slackwater.runtime.steps.set_aside import SetAside
 from slackwater.runtime.steps.step import Step, micros_of, moment_of
@@ -38,6 +39,7 @@ class Handle(ABC, Generic[Rows]):
 
     def __init__(
         self,
+        query: BoundQuery,
         plan: PhysicalPlan,
         schema: pa.Schema,
         fresh: Fresh[Rows],
@@ -47,8 +49,9 @@ class Handle(ABC, Generic[Rows]):
         time_unit: str,
         clock: Clock,
     ) -> None:
-        self._plan, self._schema, self._unit, self._clock = plan, schema, time_unit, clock
-        self._sources = tuple(columns_read(plan))
+        self._query, self._plan, self._schema = query, plan, schema
+        self._unit, self._clock = time_unit, clock
+        self._sources = tuple(dict.fromkeys(stream.source for stream in raw_streams(query)))
         self._patience = limits(patience, self._sources)
         self._changed = Condition()
         self._version = 0
@@ -121,7 +124,7 @@ class Handle(ABC, Generic[Rows]):
 
     def _missing(self, allowed: dict[str, int]) -> tuple[str, ...]:
         """The streams that are not waited for; none of a query that cannot do without."""
-        if self._closed or not allowed or not can_reduce(self._plan.query):
+        if self._closed or not allowed or not can_reduce(self._query):
             return ()
         return self._heard.slow(allowed, self._now())
 
@@ -131,7 +134,7 @@ class Handle(ABC, Generic[Rows]):
 
     def _reduction(self, missing: tuple[str, ...]) -> Reduction:
         if missing not in self._reductions:
-            self._reductions[missing] = Reduction(self._plan, missing, self._schema, self._unit)
+            self._reductions[missing] = Reduction(self._query, missing, self._schema, self._unit)
         return self._reductions[missing]
 
     def _give(self, reduced: Step | None, floor: int) -> Step | None:

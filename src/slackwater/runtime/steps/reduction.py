@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.kernel import Emission
+from slackwater.language.bound import BoundQuery
 from slackwater.model.batch import ROW, TS, Batch
 from slackwater.model.time import BEFORE_ALL, SECOND
 from slackwater.operators.pipeline import Epochs
-from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan as planned
 from slackwater.plan.reduced import reach, rows_needed, without
 from slackwater.runtime.kernels import kernel_for
@@ -34,8 +34,8 @@ UNGUARDED = 2**60
 class Reduction:
     """The query without some sources, ready to be asked again and again."""
 
-    def __init__(self, whole: PhysicalPlan, missing: tuple[str, ...], schema: pa.Schema, time_unit: str) -> None:
-        left = without(whole.query, missing)
+    def __init__(self, whole: BoundQuery, missing: tuple[str, ...], schema: pa.Schema, time_unit: str) -> None:
+        left = without(whole, missing)
         assert left is not None, "the furthest stream is always there"
         self._missing, self._schema, self._unit = missing, schema, time_unit
         self._plan, self._reach, self._rows = planned(left), reach(left), rows_needed(left)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slackwater.compiled import in_place, inner
+from slackwater.compiled import compiled, in_place, inner
 from slackwater.model.batch import TS, Floats, Words
 from slackwater.model.time import BEFORE_ALL, MAX_TIME
 from slackwater.operators.records import NONE, mix
@@ -173,6 +173,19 @@ def move(b: Buffers, old: Buffers, only_in_reach: bool) -> None:
                     place(b, old.words, slot)
                     enter(b, s)
                 slot = old.newer[slot]
+
+
+@compiled
+def slots_of(b: Buffers, s: int) -> Words:
+    """The places of the tuples in the buffer of stream s."""
+    slots, n = np.empty(b.held[s], np.int64), 0
+    for bucket in range(b.oldest.shape[1]):
+        slot = b.oldest[s, bucket]
+        while slot != NONE:
+            slots[n] = slot
+            n += 1
+            slot = b.newer[slot]
+    return slots
 
 
 class BufferStore:

@@ -24,7 +24,7 @@ from slackwater.operators.join.search import Arriving
 from slackwater.operators.join.wjoin import hash as hashed
 from slackwater.operators.join.wjoin import merge, nested_loop, ripple, xjoin
 from slackwater.operators.join.wjoin.approaches import APPROACHES, GCA, LCA, PAIRWISE, Filter, filter_of
-from slackwater.operators.join.wjoin.buffers import NO_KEY, BufferStore
+from slackwater.operators.join.wjoin.buffers import NO_KEY, BufferStore, slots_of
 from slackwater.operators.join.wjoin.search import search_space
 from slackwater.operators.join.wjoin.steps import key_of_all, plan_steps
 from slackwater.operators.output import Output
@@ -127,7 +127,7 @@ class WJoinOperator(JoinOperator):
         store.make_room(len(run))
         counts = np.zeros(len(run), np.int64)
         words = np.ascontiguousarray(run.words)
-        new, search = Arriving(run.stream, words, run.cutoff), search_space()
+        new, search = Arriving(run.stream, words, run.cutoff, run.moment), search_space()
         begin, room = 0, 1 if spec.counted else ENOUGH
         while begin < len(run):
             out = np.empty((spec.streams, room), np.int64)
@@ -149,6 +149,9 @@ class WJoinOperator(JoinOperator):
     @property
     def _words(self) -> Words:
         return self._buffers.buffers.words
+
+    def _standing(self, stream: int) -> Words:
+        return self._words[:, slots_of(self._buffers.buffers, stream)]
 
     def _put_back(self, stream: int, words: Words) -> None:
         self._buffers.put_back(stream, words)
