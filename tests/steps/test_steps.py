@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import slackwater as sw
-from slackwater.model.errors import DataError, QueryError, UsageError
+from slackwater.model.errors import DataError, QueryError, SlackwaterError, UsageError
 from slackwater.testing.oracle_steps import freshest
 from tests.steps.streams import COLUMNS, Wall, at, rows, seen
 
@@ -316,6 +316,40 @@ def test_what_cannot_be_meant_is_refused() -> None:
     live.push("radar", rows((1000,), (3000,)))
     live.push("metar", rows((1000,), (3000,)))
     assert seen(live.next(), "rv", "mv") == (1000, {(1.0, 1.0): 1})
+
+
+def test_a_stream_read_twice_arrives_at_both_and_is_missed_as_one() -> None:
+    columns = pa.schema([("ts", pa.timestamp("ms")), ("who", pa.string()), ("x", pa.int32())])
+    text = """SELECT p.who AS pw, q.who AS qw, p.x + q.x AS total, r.k AS rk
+        FROM pos p [2 s], pos q [2 s], radar r [2 s] WHERE p.x < q.x AND p.who <> q.who AND r.k >= 1 WITH NO WAIT"""
+    live = sw.open(text, {"pos": columns, "radar": COLUMNS}, clock=Wall(), patience="3 seconds")
+    live.push("radar", rows((1000,), (2100,)))
+    live.push("pos", pa.table([[1000, 1000, 2100], ["ann", "bob", "bob"], [1, 2, 5]], schema=columns))
+    assert seen(live.next(), "pw", "qw", "total", "rk") == (1000, {("ann", "bob", 3, 1): 1})
+    live.push("pos", pa.table([[9000, 9000, 9100], ["cat", "dan", "eve"], [4, 6, 8]], schema=columns).to_batches()[0])
+    step = live.next()
+    assert step is not None
+    assert step.missing == ("radar",)
+    assert seen(step, "pw", "qw", "total", "rk") == (9000, {("cat", "dan", 10, None): 1})
+    live.push("radar", rows((20_000,), (21_000,)))
+    step = live.next()
+    assert step is not None
+    assert step.missing == ("pos",)
+    assert seen(step, "pw", "qw", "total", "rk") == (20_000, {(None, None, None, 1): 1})
+
+
+def test_a_query_that_has_failed_says_so_to_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    live = fed(f"{JOIN} WITH NO WAIT", ("radar", rows((1000,))))
+
+    def fail(end: bool = False) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(live._kernel, "advance", fail)
+    with pytest.raises(ZeroDivisionError):
+        live.push("metar", rows((1000,)))
+    for ask in (live.next, live.close, lambda: live.push("radar", rows((2000,)))):
+        with pytest.raises(SlackwaterError, match="the query has failed: division by zero"):
+            ask()
 
 
 def test_who_asks_is_woken_by_what_arrives() -> None:

@@ -21,6 +21,7 @@ from slackwater.language.bound import BoundQuery, RateWindow, streams_read
 from slackwater.model.batch import ROW, Batch
 from slackwater.model.errors import DataError, QueryError, UsageError
 from slackwater.model.time import AFTER_ALL
+from slackwater.observe.memory_use import MemoryUse
 from slackwater.observe.report import LatencyUse, Report, SlackUse
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import PhysicalPlan
@@ -105,6 +106,7 @@ class LiveQuery(Handle[Emission]):
         self._pushed = dict.fromkeys(self._sources, 0)
         self._unreadable: dict[str, int] = {}
         self._slack_use, self._latency = SlackUse(self._kernel.release.controller.slack), LatencyUse()
+        self._memory = MemoryUse()
         self._seconds = 0.0
         self._latest = 0
         self._answer: Answer | None = None
@@ -123,15 +125,24 @@ class LiveQuery(Handle[Emission]):
             try:
                 if len(batch):
                     self._slack_use.begin(int(batch.ts[0]))
+                    self._memory.begin(int(batch.ts[0]))
                     self._heard.begin(int(batch.ts[0]), now)
                     self._kernel.absorb(batch)
                     self._advance()
+                    self._kernel.spent(wall.perf_counter() - begun)
             except Exception as error:
                 self._failure = error
                 raise
             finally:
                 self._seconds += wall.perf_counter() - begun
                 self._tell()
+            self._weigh()
+
+    def _weigh(self) -> None:
+        """Note what stands in the windows, where enough has come since the last time."""
+        done = sum(self._pushed.values())
+        if self._memory.due(done):
+            self._memory.note(self._kernel.memory(), self._heard.largest, done)
 
     def _taken_in(self, source: str, table: pa.Table, now: int) -> Batch:
         """The good rows as tuples; a stream read under two aliases arrives at both, row by row."""
@@ -198,6 +209,8 @@ class LiveQuery(Handle[Emission]):
                 self._aside.add(late_table(self._plan, emission.late, self._codebook))
             self._latency.note(emission)
             self._fresh.add(emission.ts, emission)
+        # What is in force is in the report; all that ever was would have no end.
+        self._kernel.take_resizes()
         self._fresh.settle(self._kernel.frontier)
 
     def _look(self) -> None:
@@ -226,6 +239,7 @@ class LiveQuery(Handle[Emission]):
                 seconds=self._seconds,
                 interrupted=False,
                 aliases=tuple(one.stream.alias for one in self._plan.inputs),
+                memory=self._memory,
             ).as_json()
             return told | {
                 "steps": self.steps,
