@@ -179,11 +179,8 @@ def draw_breakdown(figure: Figure, rows: Sequence[Row]) -> None:
 def draw_cycle(figure: Figure, rows: Sequence[Row]) -> None:
     """Waiting by second, from the first minute to the second."""
     panels = figure.subplots(2, 1, sharex=True)
-    titles = (
-        ("input_over_time", "in the input, until its turn has come"),
-        ("d_waits_over_time", "D in its join window"),
-    )
-    for axes, (key, title) in zip(panels, titles, strict=True):
+    titles = {"input_over_time": "in the input, until its turn has come", "d_waits_over_time": "D in its join window"}
+    for axes, (key, title) in zip(panels, titles.items(), strict=True):
         for way in (SLIDING, ROUNDS):
             points = [(s, wait) for s, wait in pick(rows, way=way)[0][key] if SETTLED_S <= s < 3 * SETTLED_S]
             axes.plot(*zip(*points, strict=True), label=way, **STYLES[way])

@@ -109,10 +109,10 @@ def storm_claims(rows: Sequence[Row]) -> list[Claim]:
     calm, wild = (np.mean([mean_of(row, "resident_over_time", *part) for row in mine])
                   for part in ((10 * MINUTE, 20 * MINUTE), (26 * MINUTE, 40 * MINUTE)))  # fmt: skip
     return [
-        Claim(says, f"{clear:.0f} in clear weather, {storm:.0f} in a storm", 4.5 <= storm / clear <= 5.5),
+        Claim(says, f"{clear:.0f} in clear weather, {storm:.0f} in a storm", bool(4.5 <= storm / clear <= 5.5)),
         Claim("the response is rapid: within the interval of 5 minutes", f"{response:.1f} min up, {back:.1f} min down",
               response <= 5.5 and back <= 5.5),
-        Claim("clear weather saves memory", f"{calm:.0f} events in clear weather, {wild:.0f} in a storm", calm < wild),
+        Claim("clear weather saves memory", f"{calm:.0f} events in clear weather, {wild:.0f} in a storm", bool(calm < wild)),
     ]  # fmt: skip
 
 
