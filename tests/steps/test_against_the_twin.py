@@ -133,3 +133,34 @@ def test_a_reduced_step_is_what_nested_loops_find_without_the_slow_streams(
             assert last is not None
             assert truth[0] <= seen(last)[0]  # type: ignore[index]
         last = step or last
+
+
+@given(st.integers(0, 2**32), st.sampled_from(["", "MATCH TIME", "MATCH TIME WITHIN 15 SECONDS"]), st.booleans())
+def test_a_reduced_step_of_windows_that_follow_rates_is_that_of_the_query_without_the_stream(
+    seed: int, match: str, in_rounds: bool
+) -> None:
+    options = f"WITH NO WAIT OPTIONS (sampling = '{'rounds' if in_rounds else 'sliding'}')"
+    text = (
+        f"SELECT a.v AS av, b.v AS bv FROM a [RATE 40 SECONDS], b [RATE 30 SECONDS] {match} WHERE a.k = b.k {options}"
+    )
+    without = text.replace("bv FROM", "bv, c.v AS cv FROM").replace(f"] {match}", f"], c [RATE 100 SECONDS] {match}")
+    live = sw.open(without, dict.fromkeys(NAMES, COLUMNS), clock=Wall(), keep="1 day")
+    came: dict[str, list[tuple[int, int, int]]] = {"a": [], "b": []}
+    for name, pushed in pushes(seed, "ab", 1, 60):
+        # Which of two streams comes first at one time is free, so no two rows have the same.
+        row = (pushed[0][0] * 100 + pushed[0][2], *pushed[0][1:])
+        live.push(name, rows(row))
+        came[name].append((row[0], row[1], row[2]))
+    step = live.next(patience={"c": "1 ms"})
+    bound = min(max(ts for ts, _, _ in kept) for kept in came.values())
+    ordered = sorted((row, name) for name, kept in came.items() for row in kept if row[0] < bound)
+    tables = {
+        name: rows(*(row for row, one in ordered if one == name)).append_column(
+            "arrival", pa.array([place for place, (_, one) in enumerate(ordered) if one == name], pa.int64())
+        )
+        for name in came
+    }
+    results = sw.replay(text, tables).results.to_pylist()
+    newest = max((row["_ts"] for row in results), default=None)
+    truth = Counter((row["av"], row["bv"], None) for row in results if row["_ts"] == newest)
+    assert seen(step, "av", "bv", "cv") == (None if newest is None else (round(newest.timestamp() * 1000), truth))

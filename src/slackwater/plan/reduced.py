@@ -14,7 +14,16 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from slackwater.expressions.tree import Call, Column, Expr, streams_of
-from slackwater.language.bound import BoundQuery, JoinQuery, Output, RateWindow, RowWindow, StreamRef
+from slackwater.language.bound import (
+    BoundQuery,
+    JoinQuery,
+    Output,
+    RateWindow,
+    RowWindow,
+    StreamRef,
+    follows_rates,
+    streams_read,
+)
 from slackwater.language.derived import result_schema
 from slackwater.model.bounds import Bounds, WindowBound
 from slackwater.model.options import Options
@@ -65,6 +74,12 @@ def reach(query: BoundQuery) -> int:
         windows = tuple(_window(stream) for stream in query.streams)
     inside = (0 if stream.query is None else reach(stream.query) for stream in query.streams)
     return max(window + below for window, below in zip(windows, inside, strict=True))
+
+
+def remembers_rates(query: BoundQuery) -> bool:
+    """Whether windows of the query follow rates, so that an answer hangs on how these were at first."""
+    inside = (stream.query for stream in streams_read(query) if stream.query is not None)
+    return (isinstance(query, JoinQuery) and follows_rates(query)) or any(map(remembers_rates, inside))
 
 
 def rows_needed(query: BoundQuery) -> dict[str, int]:

@@ -17,7 +17,7 @@ from slackwater.model.batch import ROW, TS, Batch
 from slackwater.model.time import BEFORE_ALL, SECOND
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.planner import plan as planned
-from slackwater.plan.reduced import reach, rows_needed, without
+from slackwater.plan.reduced import reach, remembers_rates, rows_needed, without
 from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.steps.fresh import lines_of
 from slackwater.runtime.steps.recent import Kept
@@ -39,12 +39,16 @@ class Reduction:
         assert left is not None, "the furthest stream is always there"
         self._missing, self._schema, self._unit = missing, schema, time_unit
         self._plan, self._reach, self._rows = planned(left), reach(left), rows_needed(left)
+        self._at_once = remembers_rates(left)
 
     def step(self, kept: Kept, bound: int) -> Step | None:
         """The freshest step before `bound`, up to which all tuples have come; None where there is none to be sure of.
 
-        Mostly it is found among the last tuples, so those are tried first, and then four times as many.
+        Mostly it is found among the last tuples, so those are tried first, and then four times as many; but where
+        windows follow rates, these are sized over all that is kept.
         """
+        if self._at_once:
+            return self._freshest(kept, bound)
         span = max(2 * self._reach, SECOND)
         since = bound - span
         while since > kept.forgotten and any(chunk.oldest <= since for chunk in kept.of(self._plan)):
