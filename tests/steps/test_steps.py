@@ -168,6 +168,20 @@ def test_a_stream_inside_a_sub_query_can_be_slow() -> None:
     assert seen(step, "k", "mv", "av", "cv") == (8500, {(2, None, 8.0, 8.5): 1})
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT m.v AS mv FROM radar r [2 s], metar m [2 s] WITH NO WAIT",
+        "SELECT 1 AS rv, m.v + r.v AS mv FROM radar r [2 s], metar m [2 s] WHERE r.v < m.v WITH NO WAIT",
+        f"{JOIN} WITH RECALL 0.9 OVER 10 SECONDS OPTIONS (shape = 'binary')",
+        f"{JOIN} WITH COMPLETE OPTIONS (join = 'hash', clock_by = 'k')",
+    ],
+)
+def test_how_streams_are_joined_and_what_is_selected_do_not_matter(text: str) -> None:
+    live = fed(text, ("metar", rows((1000,))), ("radar", rows((1000,), (8000,), (9000,))), patience="3 seconds")
+    assert seen(live.next(), "mv") == (8000, {(None,): 1})
+
+
 @pytest.mark.parametrize("count", [2, 3, 4])
 def test_steps_of_joins_whose_windows_follow_rates(count: int) -> None:
     """A row a second; while the last stream is gone, the others are matched with what is nearest in time as before."""
