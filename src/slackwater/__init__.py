@@ -20,31 +20,42 @@ if TYPE_CHECKING:
     from slackwater.model.schema import Kind
     from slackwater.operators.pipeline import Epochs
     from slackwater.runtime.local.answer import Answer, replay
+    from slackwater.runtime.local.live import LiveQuery, open
     from slackwater.runtime.spark.api import aggregate, complete, delay, join, no_wait, recall, relative_error, sql
+    from slackwater.runtime.spark.live import start
     from slackwater.runtime.spark.session import session
+    from slackwater.runtime.steps.step import Step
 
 __version__ = "0.1.0"
 __all__ = [
     "Answer",
     "Epochs",
     "Kind",
+    "LiveQuery",
+    "Step",
     "aggregate",
     "complete",
     "delay",
     "join",
     "no_wait",
+    "open",
     "recall",
     "register",
     "relative_error",
     "replay",
     "session",
     "sql",
+    "start",
 ]
 
 _HOMES = {
     "Answer": "slackwater.runtime.local.answer",
     "Epochs": "slackwater.operators.pipeline",
     "Kind": "slackwater.model.schema",
+    "LiveQuery": "slackwater.runtime.local.live",
+    "Step": "slackwater.runtime.steps.step",
+    "open": "slackwater.runtime.local.live",
+    "start": "slackwater.runtime.spark.live",
     "register": "slackwater.expressions.functions",
     "replay": "slackwater.runtime.local.answer",
     "session": "slackwater.runtime.spark.session",

@@ -225,6 +225,12 @@ class Pipeline:
             else:
                 self._profiler.note(run, made[:-1], fates)
 
+    @property
+    def frontier(self) -> int:
+        """Where the frontier stands, without all else that `observe` asks for."""
+        behind = self._graph or self._ordering
+        return self.release.frontier if behind is None else behind.frontier
+
     def take_ahead(self) -> list[Batch]:
         """The tuples rejected since the last call."""
         ahead, self._ahead = self._ahead, []
@@ -274,7 +280,7 @@ class Pipeline:
         return Observation(
             clocks=self.release.clocks,
             slack=self.release.slack,
-            frontier=self._frontier,
+            frontier=self.frontier,
             held=self.release.held
             + (0 if behind is None else behind.held)
             + self._admission.aside
@@ -290,14 +296,9 @@ class Pipeline:
             **self._counts,
         )
 
-    @property
-    def _frontier(self) -> int:
-        behind = self._graph or self._ordering
-        return self.release.frontier if behind is None else behind.frontier
-
     def memory(self) -> Memory:
         """What stands in the windows now, and what it weighs; costs as much as there is."""
-        return weigh(self._operator.holdings(self._frontier), self._weights)
+        return weigh(self._operator.holdings(self.frontier), self._weights)
 
     def _measured(self) -> MeasuredQuality | None:
         if self._ledger is not None:

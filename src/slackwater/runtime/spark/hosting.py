@@ -18,7 +18,7 @@ from pyspark import TaskContext
 from slackwater.kernel import Emission, Late
 from slackwater.model.time import MILLISECOND
 from slackwater.plan.physical import PhysicalPlan
-from slackwater.runtime.spark.aside import ahead_table, late_table
+from slackwater.runtime.aside import ahead_table, late_table
 from slackwater.runtime.spark.blocks import as_bytes
 from slackwater.runtime.spark.emitted import ASIDE, LATENCY, METRICS, ROWS
 from slackwater.runtime.spark.functions import Shipped, register_here

@@ -53,12 +53,16 @@ def read(folder: Path, number: int) -> LetOut:
     """What a micro-batch let out."""
     with pa.ipc.open_file(_file(folder, number)) as reader:
         lines = reader.read_all()
+    return sorted_out(lines, float(lines.schema.metadata[SECONDS]))
+
+
+def sorted_out(lines: pa.Table, seconds: float) -> LetOut:
+    """The lines of a micro-batch that took so long, by what they are."""
     by_kind: dict[str, list[Any]] = {ROWS: [], ASIDE: [], METRICS: [], LATENCY: []}
     for kind, note, block in zip(*(lines.column(name) for name in ("kind", "note", "block")), strict=True):
         told = block.as_buffer() if kind.as_py() in (ROWS, ASIDE) else json.loads(note.as_py())
         by_kind[kind.as_py()].append(told)
     tables = {kind: [pa.ipc.open_stream(block).read_all() for block in by_kind[kind]] for kind in (ROWS, ASIDE)}
-    seconds = float(lines.schema.metadata[SECONDS])
     results = by_time(tables[ROWS]) if tables[ROWS] else None
     return LetOut(results, tables[ASIDE], by_kind[METRICS], by_kind[LATENCY], seconds)
 

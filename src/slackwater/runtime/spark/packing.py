@@ -11,7 +11,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,11 +23,11 @@ from slackwater.model.errors import DataError
 from slackwater.model.schema import NULL_WORD, Kind
 from slackwater.model.time import BEFORE_ALL
 from slackwater.plan.physical import InputPlan
-from slackwater.runtime.spark.aside import aside_table
+from slackwater.runtime.aside import turned_away_table
 from slackwater.runtime.spark.blocks import as_bytes, write_block
 from slackwater.runtime.spark.functions import register_here, registered
 from slackwater.sources.codebook import Codebook
-from slackwater.sources.encode import GOOD, REASONS, UTC, Reasons, encode_time
+from slackwater.sources.encode import GOOD, REASONS
 from slackwater.sources.ingest import ingest
 
 PACKED = "shard int, stream int, part long, header string, block binary, turned_away binary"
@@ -152,7 +151,7 @@ def packed(packing: Packing, table: pa.Table, part: int) -> pa.RecordBatch:
             block = write_block(own, packing.text_rows, codebook, without=() if named else (ROW,))
         blocks.append(block)
     lines = len(packing.shards)
-    away = _turned_away(packing, table, taken.reasons) if (~good).any() else None
+    away = as_bytes(turned_away_table(packing.plan.stream.alias, table, taken.reasons)) if (~good).any() else None
     return pa.RecordBatch.from_arrays(
         [
             pa.array(packing.shards, pa.int32()),
@@ -167,35 +166,6 @@ def packed(packing: Packing, table: pa.Table, part: int) -> pa.RecordBatch:
         ],
         names=["shard", "stream", "part", "header", "block", "turned_away"],
     )
-
-
-def _turned_away(packing: Packing, table: pa.Table, reasons: Reasons) -> bytes:
-    """The rows that can move no clock, as rows."""
-    bad = np.flatnonzero(reasons != GOOD)
-    taken = table.take(pa.array(bad))
-    columns = {name: _written(taken.column(name)) for name in taken.column_names}
-    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return as_bytes(
-        aside_table(
-            [packing.plan.stream.alias] * len(bad),
-            [REASONS[code] for code in reasons[bad].tolist()],
-            rows=[json.dumps(row, default=str) for row in rows],
-        )
-    )
-
-
-def _written(column: pa.ChunkedArray) -> list[Any]:
-    """A column as JSON can hold it: a moment that no calendar has is told as the number it is.
-
-    >>> _written(pa.chunked_array([pa.array([0, 2**62], pa.timestamp("us"))]))
-    ['1970-01-01 00:00:00', 4611686018427387904]
-    """
-    if not pa.types.is_timestamp(column.type):
-        return column.to_pylist()
-    raw = column.cast(pa.int64()).to_pylist()
-    moments, why = encode_time(column, "us")
-    known = iter(pa.array(moments[why == GOOD]).cast(UTC).to_pylist())
-    return [str(next(known).replace(tzinfo=None)) if code == GOOD else raw[i] for i, code in enumerate(why.tolist())]
 
 
 def _shard_of(packing: Packing, words: Words) -> Words:

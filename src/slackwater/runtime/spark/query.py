@@ -19,7 +19,7 @@ from slackwater.model.errors import UsageError
 from slackwater.model.quality import Recall
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 from slackwater.plan.routes import routes_of
-from slackwater.runtime.spark.aside import SCHEMA as ASIDE_SCHEMA
+from slackwater.runtime.aside import SCHEMA as ASIDE_SCHEMA
 from slackwater.runtime.spark.emitted import ASIDE, EMITTED, METRICS, ROWS, unpacked
 from slackwater.runtime.spark.functions import registered
 from slackwater.runtime.spark.hosting import Hosted

@@ -28,9 +28,9 @@ from slackwater.model.rates import RatesSeen, Resize
 from slackwater.model.time import BEFORE_ALL
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.routes import routes_of
+from slackwater.runtime.aside import LATE
 from slackwater.runtime.recorded import RecordedRun, Tick, no_tick
 from slackwater.runtime.spark import let_out
-from slackwater.runtime.spark.aside import LATE
 from slackwater.runtime.spark.failures import as_ours, one_sentence
 from slackwater.runtime.spark.merging import Merged
 from slackwater.runtime.spark.packing import SOURCE_ROW

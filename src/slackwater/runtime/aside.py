@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from slackwater.kernel import Late
 from slackwater.model.batch import ROW, TS, Batch, Words
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 from slackwater.sources.codebook import Codebook
-from slackwater.sources.encode import AHEAD, REASONS, UTC, decode_column
+from slackwater.sources.encode import AHEAD, GOOD, REASONS, UTC, Reasons, decode_column, encode_time
 
 LATE = "late"
 SCHEMA = pa.schema(
@@ -74,6 +75,33 @@ def ahead_table(plan: PhysicalPlan, batch: Batch, codebook: Codebook) -> pa.Tabl
     return aside_table(
         aliases, [REASONS[AHEAD]] * len(aliases), rows=rows, ts=batch.words[TS], identity=batch.words[ROW]
     )
+
+
+def turned_away_table(alias: str, table: pa.Table, reasons: Reasons) -> pa.Table:
+    """The rows of a table that can move no clock, with their reason."""
+    bad = np.flatnonzero(reasons != GOOD)
+    taken = table.take(pa.array(bad))
+    columns = {name: _written(taken.column(name)) for name in taken.column_names}
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return aside_table(
+        [alias] * len(bad),
+        [REASONS[code] for code in reasons[bad].tolist()],
+        rows=[json.dumps(row, default=str) for row in rows],
+    )
+
+
+def _written(column: pa.ChunkedArray) -> list[Any]:
+    """A column as JSON can hold it: a moment that no calendar has is told as the number it is.
+
+    >>> _written(pa.chunked_array([pa.array([0, 2**62], pa.timestamp("us"))]))
+    ['1970-01-01 00:00:00', 4611686018427387904]
+    """
+    if not pa.types.is_timestamp(column.type):
+        return column.to_pylist()
+    raw = column.cast(pa.int64()).to_pylist()
+    moments, why = encode_time(column, "us")
+    known = iter(pa.array(moments[why == GOOD]).cast(UTC).to_pylist())
+    return [str(next(known).replace(tzinfo=None)) if code == GOOD else raw[i] for i, code in enumerate(why.tolist())]
 
 
 def _rows(plan: PhysicalPlan, stream: Words, words: Words, codebook: Codebook) -> list[str]:

@@ -1,0 +1,273 @@
+"""A running query in this process: a program pushes arrivals into it, and asks it for the next time step.
+
+Invariant: what is pushed together is one epoch, put in order for free; pushes of several threads arrive one after the
+other. Every row pushed is counted, and late and rejected ones can be had. The clock on the wall says which streams are
+silent. What is answered hangs on it only where the query asks for moments of arrival: with an idle timeout, or windows
+BY ARRIVAL.
+"""
+
+from __future__ import annotations
+
+import time as wall
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.kernel import Emission
+from slackwater.language.bound import BoundQuery, RateWindow, streams_read
+from slackwater.model.batch import ROW, Batch
+from slackwater.model.errors import DataError, QueryError, UsageError
+from slackwater.model.time import AFTER_ALL
+from slackwater.observe.memory_use import MemoryUse
+from slackwater.observe.report import LatencyUse, Report, SlackUse
+from slackwater.operators.pipeline import Epochs
+from slackwater.plan.physical import PhysicalPlan
+from slackwater.plan.planner import plan as planned
+from slackwater.runtime.aside import ahead_table, late_table, turned_away_table
+from slackwater.runtime.kernels import kernel_for
+from slackwater.runtime.local.answer import Answer
+from slackwater.runtime.steps.fresh import Fresh, lines_of
+from slackwater.runtime.steps.handle import KEEP, Clock, Handle
+from slackwater.runtime.steps.patience import Patience
+from slackwater.runtime.steps.recent import Chunk
+from slackwater.runtime.steps.set_aside import by_stream
+from slackwater.runtime.steps.step import joined
+from slackwater.sinks.rows import RowMaker
+from slackwater.sources.binding import bind_to_tables, left_out
+from slackwater.sources.codebook import Codebook
+from slackwater.sources.encode import GOOD, REASONS
+from slackwater.sources.ingest import Ingested, ingest
+
+
+def open(
+    query: str,
+    streams: Mapping[str, pa.Schema | pa.Table],
+    *,
+    patience: Patience | None = None,
+    keep: str = KEEP,
+    epochs: Epochs | None = None,
+    time: str = "ts",
+    time_unit: str = "ms",
+    clock: Clock = wall.time,
+) -> LiveQuery:
+    """Start a query over streams with these columns; rows of a table given here are the first to arrive.
+
+    `patience` says for how long a stream is waited for (see `LiveQuery.next`), `keep` how much of the streams, in event
+    time, is kept at hand for the steps without it. An epoch is one push, unless `epochs` says otherwise.
+
+    >>> columns = pa.schema([("ts", pa.int64()), ("v", pa.int64())])
+    >>> live = open("SELECT a.v AS av, b.v AS bv FROM a [5 s], b [5 s] WITH NO WAIT", {"a": columns, "b": columns})
+    >>> live.push("a", pa.table({"ts": [1000, 4000], "v": [1, 4]}))
+    >>> live.push("b", pa.table({"ts": [2000, 3000], "v": [2, 3]}))
+    >>> step = live.next()
+    >>> step.time.second, step.rows.drop_columns(["_ts"]).to_pylist(), step.reduced
+    (2, [{'av': 1, 'bv': 2}], False)
+    >>> live.close().report["tuples"]
+    4
+    """
+    tables = {name: one if isinstance(one, pa.Table) else one.empty_table() for name, one in streams.items()}
+    bound = bind_to_tables(query, tables, time)
+    for column in left_out(bound.query, tables):
+        warnings.warn(f"{column} is left out; a query cannot read it", stacklevel=2)
+    if bound.explain:
+        raise QueryError("EXPLAIN runs nothing; print the plan with `slackwater explain`")
+    live = LiveQuery(bound.query, planned(bound.query), epochs or Epochs(), patience, keep, time_unit, clock)
+    for name, table in tables.items():
+        if table.num_rows:
+            live.push(name, table)
+    return live
+
+
+class LiveQuery(Handle[Emission]):
+    """A query that runs while a program pushes rows into it and asks for steps; `open` makes one."""
+
+    def __init__(
+        self,
+        query: BoundQuery,
+        plan: PhysicalPlan,
+        epochs: Epochs,
+        patience: Patience | None,
+        keep: str,
+        time_unit: str,
+        clock: Clock,
+    ) -> None:
+        self._codebook = Codebook()
+        self._maker = RowMaker(plan, self._codebook)
+        schema = joined([self._maker.empty()]).schema
+        super().__init__(
+            query, plan, schema, Fresh(lines_of), patience=patience, keep=keep, time_unit=time_unit, clock=clock
+        )
+        self._kernel = kernel_for(plan, epochs, self._codebook)
+        self._moments = plan.options.idle_timeout is not None or _by_arrival(query)
+        self._beats = plan.options.idle_timeout is not None and not epochs.each_tuple
+        self._pushed = dict.fromkeys(self._sources, 0)
+        self._unreadable: dict[str, int] = {}
+        self._slack_use, self._latency = SlackUse(self._kernel.release.controller.slack), LatencyUse()
+        self._memory = MemoryUse()
+        self._seconds = 0.0
+        self._latest = 0
+        self._answer: Answer | None = None
+
+    def push(self, stream: str, rows: pa.Table | pa.RecordBatch) -> None:
+        """Rows of a stream arrive, in this order; from any thread."""
+        source = self._known(stream)
+        table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
+        with self._changed:
+            self._check()
+            if self._closed:
+                raise UsageError(f"stream {source}: the query is closed; nothing more can be pushed into it")
+            begun = wall.perf_counter()
+            self._latest = now = max(self._latest, self._now())
+            batch = self._taken_in(source, table, now)
+            try:
+                if len(batch):
+                    self._slack_use.begin(int(batch.ts[0]))
+                    self._memory.begin(int(batch.ts[0]))
+                    self._heard.begin(int(batch.ts[0]), now)
+                    self._kernel.absorb(batch)
+                    self._advance()
+                    self._kernel.spent(wall.perf_counter() - begun)
+            except Exception as error:
+                self._failure = error
+                raise
+            finally:
+                self._seconds += wall.perf_counter() - begun
+                self._tell()
+            self._weigh()
+
+    def _weigh(self) -> None:
+        """Note what stands in the windows, where enough has come since the last time."""
+        done = sum(self._pushed.values())
+        if self._memory.due(done):
+            self._memory.note(self._kernel.memory(), self._heard.largest, done)
+
+    def _taken_in(self, source: str, table: pa.Table, now: int) -> Batch:
+        """The good rows as tuples; a stream read under two aliases arrives at both, row by row."""
+        first = self._pushed[source]
+        parts = []
+        for position, one in enumerate(self._plan.inputs):
+            if one.stream.source == source:
+                self._check_columns(source, table, position)
+                taken = ingest(one, table, self._codebook, self._unit, first)
+                parts.append(self._good(position, taken, now))
+                self._turn_away(one.stream.alias, table, taken)
+        self._pushed[source] += table.num_rows
+        batch = Batch.concat(parts)
+        # Under two aliases a row may be readable as one and not as the other: it is kept if it is as either.
+        row, at = np.unique(batch.words[ROW], return_index=True)
+        passes = np.all([np.isin(row, part.words[ROW, part.passes]) for part in parts], axis=0)
+        self._recent.add(source, Chunk(table.take(pa.array(row - first)), batch.ts[at], row, passes, now))
+        return batch.take(np.argsort(batch.words[ROW], kind="stable"))
+
+    def _good(self, position: int, taken: Ingested, now: int) -> Batch:
+        good = np.flatnonzero(taken.reasons == GOOD)
+        words = np.zeros((self._plan.operator.rows, len(good)), np.int64)
+        words[: len(taken.words)] = taken.words[:, good]
+        heard = np.full(len(good), now) if self._moments else None
+        return Batch(np.full(len(good), position), words, taken.passes[good], heard)
+
+    def _check_columns(self, source: str, table: pa.Table, position: int) -> None:
+        schema = self._plan.inputs[position].stream.schema
+        for name in (schema.time, *(name for name, _, _ in self._plan.inputs[position].columns)):
+            if name not in table.column_names:
+                raise DataError(f"stream {source}: the rows pushed have no column '{name}', which the query reads")
+            found = table.schema.field(name).type
+            if name != schema.time and found != schema[name].arrow:
+                raise DataError(
+                    f"stream {source}: column '{name}' of the rows pushed holds {found}; the query was opened with"
+                    f" {schema[name].arrow}. Cast it before it is pushed"
+                )
+
+    def _turn_away(self, alias: str, table: pa.Table, taken: Ingested) -> None:
+        codes, counts = np.unique(taken.reasons[taken.reasons != GOOD], return_counts=True)
+        for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
+            self._unreadable[REASONS[code]] = self._unreadable.get(REASONS[code], 0) + count
+        if len(codes):
+            self._aside.add(turned_away_table(alias, table, taken.reasons))
+
+    def _advance(self, end: bool = False) -> None:
+        self._note(self._kernel.advance(end))
+        for ahead in self._kernel.take_ahead():
+            self._aside.add(ahead_table(self._plan, ahead, self._codebook))
+            for at, one in enumerate(self._plan.inputs):
+                self._recent.reject(one.stream.source, ahead.words[ROW, ahead.stream == at])
+        release = self._kernel.release
+        for source in self._sources:
+            mine = [at for at, one in enumerate(self._plan.inputs) if one.stream.source == source]
+            clock = min(release.clocks[at] for at in mine)
+            self._heard.hear(source, clock, self._latest)
+            self._recent.reached(source, max(release.clocks[at] for at in mine))
+        self._slack_use.note(release.slack_log(), max(release.clocks))
+        self._recent.forget(self._heard.largest, release.slack)
+
+    def _note(self, emissions: Any) -> None:
+        for emission in emissions:
+            if len(emission.late.ts):
+                self._aside.add(late_table(self._plan, emission.late, self._codebook))
+            self._latency.note(emission)
+            self._fresh.add(emission.ts, emission)
+        # What is in force is in the report; all that ever was would have no end.
+        self._kernel.take_resizes()
+        self._fresh.settle(self._kernel.frontier)
+
+    def _look(self) -> None:
+        """With an idle timeout, a stream may have been silent for too long meanwhile."""
+        if self._beats:
+            self._latest = max(self._latest, self._now())
+            self._note(self._kernel.beat(self._latest))
+
+    def _table(self, rows: list[Emission]) -> pa.Table:
+        return joined([self._maker.table(emission) for emission in rows])
+
+    def _slack(self) -> int:
+        return self._kernel.release.slack
+
+    def report(self) -> dict[str, Any]:
+        """What the query amounts to so far, as `report.json` of a run has it, and the steps it gave."""
+        with self._changed:
+            told = Report(
+                quality=str(self._plan.quality),
+                controller=self._kernel.release.controller.describe(),
+                runtime="live",
+                observation=self._kernel.observe(),
+                unreadable=self._unreadable,
+                slack=self._slack_use,
+                latency=self._latency,
+                seconds=self._seconds,
+                interrupted=False,
+                aliases=tuple(one.stream.alias for one in self._plan.inputs),
+                memory=self._memory,
+            ).as_json()
+            return told | {
+                "steps": self.steps,
+                "rows_at_hand": self._recent.rows,
+                "aside_dropped": self._aside.dropped,
+            }
+
+    def close(self) -> Answer:
+        """End the input: everything held is let out. The answer has the rows of the freshest time, those that came late
+        or were rejected since they were last taken, and the report."""
+        with self._changed:
+            if self._answer is None:
+                self._check()
+                self._advance(end=True)
+                self._fresh.settle(AFTER_ALL)
+                self._closed = True
+                self._tell()
+                results = [self._table(self._fresh.rows())] if self._fresh.rows() else []
+                late, rejected = by_stream(self._plan, self._aside.take())
+                results = joined([self._schema.empty_table(), *results])
+                self._answer = Answer(results, late, rejected, self.report())
+            return self._answer
+
+
+def _by_arrival(query: BoundQuery) -> bool:
+    """Whether a window of the query counts by moments of arrival."""
+    return any(
+        (isinstance(stream.window, RateWindow) and stream.window.by_arrival)
+        or (stream.query is not None and _by_arrival(stream.query))
+        for stream in streams_read(query)
+    )

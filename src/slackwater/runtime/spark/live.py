@@ -1,0 +1,225 @@
+"""A running query on Spark that a program asks for the next time step.
+
+Invariant: what a micro-batch lets out reaches the driver once, with the frontier of the slowest shard, behind which it
+is final; of all results only those of the freshest time are kept. A step without a slow stream is made at the driver,
+from a tap of every stream: a query of its own that reads the same source. It is given only up to where both have come.
+"""
+
+from __future__ import annotations
+
+import time as wall
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.query import StreamingQuery
+
+from slackwater.language.bound import RESULT_TIME, WINDOW_COLUMNS, BoundQuery
+from slackwater.model.batch import Words
+from slackwater.model.errors import QueryError
+from slackwater.model.time import BEFORE_ALL
+from slackwater.plan.physical import PhysicalPlan
+from slackwater.plan.planner import plan as planned
+from slackwater.plan.routes import routes_of
+from slackwater.runtime.local.answer import Answer
+from slackwater.runtime.spark.failures import as_ours, one_sentence
+from slackwater.runtime.spark.let_out import sorted_out
+from slackwater.runtime.spark.query import emitted, result_schema
+from slackwater.runtime.spark.session import complaints
+from slackwater.runtime.steps.fresh import Fresh
+from slackwater.runtime.steps.handle import KEEP, Clock, Handle
+from slackwater.runtime.steps.patience import Patience
+from slackwater.runtime.steps.recent import columns_read, readable
+from slackwater.runtime.steps.set_aside import by_stream
+from slackwater.runtime.steps.step import joined
+from slackwater.sources.binding import bind_to_tables, left_out
+
+COUNTS = ("in_time", "late", "filtered", "rejected", "held", "results")
+
+
+def start(
+    spark: SparkSession,
+    query: str,
+    /,
+    *,
+    patience: Patience | None = None,
+    keep: str = KEEP,
+    tap: bool = True,
+    trigger: str = "0 seconds",
+    checkpoint: str | None = None,
+    time: str = "ts",
+    time_unit: str = "ms",
+    shards: int | None = None,
+    clock: Clock = wall.time,
+    **streams: DataFrame,
+) -> SparkLiveQuery:
+    """Start a query over streaming DataFrames; ask the handle for steps with `next`, as with that of `slackwater.open`.
+
+    With `tap`, every row that the query reads comes to the driver as well, read from its source a second time, so that
+    steps can be made without a slow stream. Without it, a slow stream is waited for.
+    """
+    tables = {name: to_arrow_schema(frame.schema).empty_table() for name, frame in streams.items()}
+    bound = bind_to_tables(query, tables, time)
+    for column in left_out(bound.query, tables):
+        warnings.warn(f"{column} is left out; a query cannot read it", stacklevel=2)
+    if bound.explain:
+        raise QueryError("EXPLAIN runs nothing; print the plan with `slackwater explain`")
+    plan = planned(bound.query)
+    count = shards or int(spark.conf.get("spark.sql.shuffle.partitions", "2") or 2)
+    for complaint in complaints(spark, count):
+        warnings.warn(complaint, stacklevel=2)
+    live = SparkLiveQuery(bound.query, plan, count, patience, keep, time_unit, clock)
+    with one_sentence():
+        live.begin(spark, streams, trigger, checkpoint, tap)
+    return live
+
+
+class SparkLiveQuery(Handle[pa.Table]):
+    """A streaming query that a program asks for steps; `start` makes one."""
+
+    def __init__(
+        self,
+        query: BoundQuery,
+        plan: PhysicalPlan,
+        shards: int,
+        patience: Patience | None,
+        keep: str,
+        time_unit: str,
+        clock: Clock,
+    ) -> None:
+        super().__init__(
+            query,
+            plan,
+            result_schema(plan),
+            Fresh(lambda table, index: table.take(pa.array(index))),
+            patience=patience,
+            keep=keep,
+            time_unit=time_unit,
+            clock=clock,
+        )
+        self._shards = shards if routes_of(plan) is not None else 1
+        self._told: dict[int, dict[str, Any]] = {}
+        self._tapped: dict[str, int] | None = None
+        self._number = -1
+        self._queries: list[StreamingQuery] = []
+
+    def begin(
+        self, spark: SparkSession, streams: Mapping[str, DataFrame], trigger: str, checkpoint: str | None, tap: bool
+    ) -> None:
+        """Start the query, and the taps."""
+        out = emitted(spark, self._plan, streams, self._shards, self._unit, live=True)
+        writer = out.writeStream.foreachBatch(self._take).trigger(processingTime=trigger)
+        if checkpoint is not None:
+            writer = writer.option("checkpointLocation", checkpoint)
+        self._queries.append(writer.start())
+        if tap:
+            self._tapped = dict.fromkeys(self._sources, BEFORE_ALL)
+            for source, names in columns_read(self._plan).items():
+                rows = streams[source].select(*(fn.col(f"`{name}`") for name in names))
+                tapped = rows.writeStream.foreachBatch(self._tap_of(source)).trigger(processingTime=trigger)
+                self._queries.append(tapped.start())
+
+    def _take(self, frame: DataFrame, number: int) -> None:
+        """Called by Spark, in a thread of its own, with what a micro-batch lets out."""
+        out = sorted_out(frame.toArrow(), 0.0)
+        with self._changed:
+            # A micro-batch may run again.
+            if number <= self._number:
+                return
+            self._number = number
+            if out.results is not None:
+                self._fresh.add(self._times(out.results), out.results)
+            for table in out.aside:
+                self._aside.add(table)
+            self._told |= {told["shard"]: told for told in out.metrics}
+            if len(self._told) == self._shards:
+                self._fresh.settle(min(told["frontier"] for told in self._told.values()))
+            self._hear()
+            self._tell()
+
+    def _hear(self) -> None:
+        """Take over the clocks that the shards tell; they all know the same."""
+        if not self._told:
+            return
+        clocks, now = next(iter(self._told.values()))["clocks"], self._now()
+        known = [clock for clock in clocks if clock != BEFORE_ALL]
+        if known:
+            self._heard.begin(min(known), now)
+        for source in self._sources:
+            mine = [clocks[at] for at, one in enumerate(self._plan.inputs) if one.stream.source == source]
+            self._heard.hear(source, min(mine), now)
+            self._recent.reached(source, max(mine))
+        self._recent.forget(self._heard.largest, self._slack())
+
+    def _tap_of(self, source: str) -> Callable[[DataFrame, int], None]:
+        def take(frame: DataFrame, _: int) -> None:
+            chunk = readable(self._plan, source, frame.toArrow(), self._unit, self._now())
+            with self._changed:
+                assert self._tapped is not None
+                if len(chunk.ts):
+                    self._recent.add(source, chunk)
+                    self._tapped[source] = max(self._tapped[source], chunk.newest)
+                self._hear()
+                self._tell()
+
+        return take
+
+    def _bound(self, missing: tuple[str, ...]) -> int:
+        assert self._tapped is not None
+        tapped = min(clock for source, clock in self._tapped.items() if source not in missing)
+        return min(super()._bound(missing), tapped - self._slack())
+
+    def _missing(self, allowed: dict[str, int]) -> tuple[str, ...]:
+        return super()._missing(allowed) if self._tapped is not None else ()
+
+    def _times(self, table: pa.Table) -> Words:
+        column = RESULT_TIME if RESULT_TIME in table.column_names else WINDOW_COLUMNS[1]
+        return np.asarray(table.column(column).cast(pa.int64()).to_numpy(), np.int64)
+
+    def _table(self, rows: list[pa.Table]) -> pa.Table:
+        return joined(rows).cast(self._schema)
+
+    def _slack(self) -> int:
+        return max((told["slack"] for told in self._told.values()), default=0)
+
+    def _look(self) -> None:
+        """A query that has failed says so to whoever asks."""
+        for query in self._queries:
+            if not query.isActive:
+                failure = query.exception()
+                if failure is not None:
+                    self._failure = as_ours(str(failure))
+                    self._check()
+
+    def report(self) -> dict[str, Any]:
+        """Counts over all shards, the clocks and the frontier in microseconds, and the steps that were given."""
+        with self._changed:
+            told = list(self._told.values())
+            return {
+                **{name: sum(one[name] for one in told) for name in COUNTS},
+                "clocks": dict(self._heard.clocks),
+                "frontier": min((one["frontier"] for one in told), default=None),
+                "slack": self._slack(),
+                "steps": self.steps,
+                "rows_at_hand": self._recent.rows,
+                "aside_dropped": self._aside.dropped,
+            }
+
+    def close(self) -> Answer:
+        """Stop the query, without letting out what it holds. The answer has the rows of the freshest time, those that
+        came late or were rejected since they were last taken, and the report."""
+        # Who stops a query waits for its micro-batch, and that waits for the lock.
+        for query in self._queries:
+            with one_sentence():
+                query.stop()
+        with self._changed:
+            self._closed = True
+            self._tell()
+            rows = self._fresh.rows()
+            late, rejected = by_stream(self._plan, self._aside.take())
+            return Answer(self._table(rows) if rows else self._schema.empty_table(), late, rejected, self.report())

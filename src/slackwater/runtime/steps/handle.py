@@ -1,0 +1,205 @@
+"""A handle on a running query: whoever feeds it tells what came out, whoever asks it is given the next time step.
+
+Invariant: steps never go back in time, whoever asks; a step is whole unless a stream is slow and the step without it is
+fresher. Asking stops nobody: while a reduced step is worked out, no lock is held.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from datetime import datetime
+from threading import Condition
+from types import TracebackType
+from typing import Any, Generic, Self
+
+import pyarrow as pa
+
+from slackwater.language.bound import BoundQuery, raw_streams
+from slackwater.model.errors import SlackwaterError, UsageError
+from slackwater.model.time import BEFORE_ALL, SECOND, parse_duration
+from slackwater.plan.physical import PhysicalPlan
+from slackwater.plan.reduced import can_reduce
+from slackwater.runtime.steps.fresh import Fresh, Rows
+from slackwater.runtime.steps.patience import Heard, Patience, limits
+from slackwater.runtime.steps.recent import Recent
+from slackwater.runtime.steps.reduction import Reduction
+from slackwater.runtime.steps.set_aside import SetAside
+from slackwater.runtime.steps.step import Step, micros_of, moment_of
+
+KEEP = "10 minutes"
+Clock = Callable[[], float]
+GLANCE = 0.05
+"""How often, in seconds, who waits looks whether a stream has become slow: silence wakes nobody."""
+
+
+class Handle(ABC, Generic[Rows]):
+    """What handles of all runtimes have in common; everything below `_changed` is touched only while it is held."""
+
+    def __init__(
+        self,
+        query: BoundQuery,
+        plan: PhysicalPlan,
+        schema: pa.Schema,
+        fresh: Fresh[Rows],
+        *,
+        patience: Patience | None,
+        keep: str,
+        time_unit: str,
+        clock: Clock,
+    ) -> None:
+        self._query, self._plan, self._schema = query, plan, schema
+        self._unit, self._clock = time_unit, clock
+        self._sources = tuple(dict.fromkeys(stream.source for stream in raw_streams(query)))
+        self._patience = limits(patience, self._sources)
+        self._changed = Condition()
+        self._version = 0
+        self._fresh = fresh
+        self._heard = Heard(self._sources, self._now())
+        self._recent = Recent(plan, _kept(keep))
+        self._aside = SetAside()
+        self._last: Step | None = None
+        self._reductions: dict[tuple[str, ...], Reduction] = {}
+        self._worked_out: tuple[int, tuple[str, ...], Step | None] | None = None
+        self._failure: BaseException | None = None
+        self._closed = False
+        self._steps = {"given": 0, "reduced": 0}
+
+    @abstractmethod
+    def _table(self, rows: list[Rows]) -> pa.Table:
+        """Results as one table."""
+
+    @abstractmethod
+    def _slack(self) -> int:
+        """The slack in force, in microseconds."""
+
+    @abstractmethod
+    def _look(self) -> None:
+        """Somebody is about to ask: whatever time alone changes may be changed now."""
+
+    def next(
+        self,
+        after: datetime | None = None,
+        *,
+        patience: Patience | None = None,
+        timeout: float | None = 0.0,
+    ) -> Step | None:
+        """The freshest time step that is newer than `after`; None where there is none within `timeout` seconds.
+
+        A step has all result rows of one event time, and no more of them can come. Without `after` it is the freshest,
+        also if it was given before. While a stream holds the others back for longer than `patience` (by default that
+        of the handle), steps are made without it: `reduced` is true and `missing` names it. A duration for all streams,
+        or one a stream; streams that come seldom need more. `timeout=None` waits for ever.
+        """
+        floor = BEFORE_ALL if after is None else micros_of(after)
+        allowed = self._patience if patience is None else limits(patience, self._sources)
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            step, seen = self._ask(floor, allowed)
+            if step is not None:
+                return step
+            with self._changed:
+                left = GLANCE if until is None else min(GLANCE, until - time.monotonic())
+                if left <= 0 or self._closed:
+                    return None
+                if self._version == seen:
+                    self._changed.wait(left)
+
+    def _ask(self, floor: int, allowed: dict[str, int]) -> tuple[Step | None, int]:
+        with self._changed:
+            self._check()
+            if not self._closed:
+                self._look()
+            seen = self._version
+            missing = self._missing(allowed)
+            if not missing:
+                return self._give(None, floor), seen
+            known = self._worked_out
+            reduction, kept, bound = self._reduction(missing), self._recent.now(), self._bound(missing)
+        reduced = known[2] if known is not None and known[:2] == (seen, missing) else reduction.step(kept, bound)
+        with self._changed:
+            self._worked_out = (seen, missing, reduced)
+            return self._give(reduced, floor), seen
+
+    def _missing(self, allowed: dict[str, int]) -> tuple[str, ...]:
+        """The streams that are not waited for; none of a query that cannot do without."""
+        if self._closed or not allowed or not can_reduce(self._query):
+            return ()
+        return self._heard.slow(allowed, self._now())
+
+    def _bound(self, missing: tuple[str, ...]) -> int:
+        """Up to where everything has come of the streams that are there, as the slack has it."""
+        return min(clock for source, clock in self._heard.clocks.items() if source not in missing) - self._slack()
+
+    def _reduction(self, missing: tuple[str, ...]) -> Reduction:
+        if missing not in self._reductions:
+            self._reductions[missing] = Reduction(self._query, missing, self._schema, self._unit)
+        return self._reductions[missing]
+
+    def _give(self, reduced: Step | None, floor: int) -> Step | None:
+        """The freshest of what is whole, what is reduced and what was given last; a whole one before a reduced one."""
+        last = self._last
+        if reduced is not None and (last is None or reduced.time > last.time):
+            last = reduced
+        whole = self._fresh.time
+        if whole != BEFORE_ALL and (last is None or whole >= micros_of(last.time) + (not last.reduced)):
+            last = Step(moment_of(whole), self._table(self._fresh.rows())) if whole > floor else None
+        if last is None or micros_of(last.time) <= floor:
+            return None
+        if last is not self._last:
+            self._steps["given"] += 1
+            self._steps["reduced"] += last.reduced
+            if not last.reduced:
+                self._fresh.give()
+        self._last = last
+        return last
+
+    def _check(self) -> None:
+        if isinstance(self._failure, SlackwaterError):
+            raise self._failure
+        if self._failure is not None:
+            raise SlackwaterError(f"the query has failed: {self._failure}") from self._failure
+
+    def _tell(self) -> None:
+        """Something has changed; who waits looks again."""
+        self._version += 1
+        self._changed.notify_all()
+
+    def _now(self) -> int:
+        return round(self._clock() * SECOND)
+
+    def _known(self, source: str) -> str:
+        if source not in self._sources:
+            raise UsageError(f"the query reads no stream '{source}'; it reads {', '.join(self._sources)}")
+        return source
+
+    @property
+    def steps(self) -> dict[str, int]:
+        """How many steps were given, how many of them reduced, and result rows that nobody asked for in time."""
+        with self._changed:
+            return {**self._steps, "rows_passed_over": self._fresh.passed_over}
+
+    def take_aside(self) -> pa.Table:
+        """The rows that came late or were rejected since the last call: stream, reason, and the row as JSON."""
+        with self._changed:
+            return self._aside.take()
+
+    @abstractmethod
+    def close(self) -> Any:
+        """End the query."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _kept(duration: str) -> int:
+    try:
+        return parse_duration(duration)
+    except ValueError as error:
+        raise UsageError(f"keep: {error}") from None
