@@ -67,7 +67,7 @@ def weighed(windows: list[list[list[Tuple]]], weights: Weights) -> Memory:
         nodes[node.label] = _resident(count, of_node)
         tuples += count
     sources = {member.source for node in weights for of in node.inputs for member in of.members}
-    by_source = {
+    by_source: dict[str, Sizes] = {
         source: {event: size for event, size in everything.items() if isinstance(event, tuple) and event[0] == source}
         for source in sources
     }

@@ -23,7 +23,9 @@ from slackwater.sinks.rows import result_tables
 from slackwater.sources.encode import AHEAD, GOOD, REASONS
 from slackwater.sources.replay import Replay
 
-BATCH = 8192
+BATCH, SMALLEST = 8192, 256
+LOOKS = 16
+"""How often a run looks at its memory at least, where it is long enough."""
 Clock = Callable[[], float]
 
 
@@ -32,10 +34,19 @@ class LocalRun(RecordedRun):
 
     runtime = "local"
 
-    def __init__(self, plan: PhysicalPlan, replay: Replay, epochs: Epochs, clock: Clock = time.perf_counter) -> None:
+    def __init__(
+        self,
+        plan: PhysicalPlan,
+        replay: Replay,
+        epochs: Epochs,
+        clock: Clock = time.perf_counter,
+        batch: int | None = None,
+    ) -> None:
+        """`batch` says how many arrivals are taken in at once; between two batches a run looks at its memory."""
         self._kernel = kernel_for(plan, epochs, replay.codebook)
         super().__init__(plan, replay, self._kernel.release.controller)
         self.epochs, self.clock = epochs, clock
+        self._batch = batch or _batch_of(len(replay), epochs)
         for position, one in enumerate(replay.inputs):
             for code in range(GOOD + 1, len(REASONS)):
                 row = np.flatnonzero(one.reasons == code)
@@ -62,7 +73,7 @@ class LocalRun(RecordedRun):
     def emissions(self) -> Iterator[Emission]:
         """Run to the end of the input, or until interrupted; yields what holds results."""
         try:
-            for batch in self.replay.batches(BATCH):
+            for batch in self.replay.batches(self._batch):
                 if self.interrupted:
                     return
                 begun = self.clock()
@@ -102,3 +113,13 @@ class LocalRun(RecordedRun):
 
     def observe(self) -> Observation:
         return self._kernel.observe()
+
+
+def _batch_of(arrivals: int, epochs: Epochs) -> int:
+    """As many arrivals as cost little each, and not so many that a short run is over before it has looked at itself.
+
+    >>> _batch_of(1_000_000, Epochs(tuples=5)), _batch_of(16_000, Epochs(tuples=5)), _batch_of(16_000, Epochs())
+    (8192, 1000, 8192)
+    """
+    cut_by_batches = not (epochs.each_tuple or epochs.tuples or epochs.span)
+    return BATCH if cut_by_batches else min(BATCH, max(SMALLEST, arrivals // LOOKS))
