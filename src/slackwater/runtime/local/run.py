@@ -46,7 +46,7 @@ class LocalRun(RecordedRun):
         self._kernel = kernel_for(plan, epochs, replay.codebook)
         super().__init__(plan, replay, self._kernel.release.controller)
         self.epochs, self.clock = epochs, clock
-        self._batch = batch or _batch_of(len(replay), epochs)
+        self._batch = batch or _batch_of(replay, epochs)
         for position, one in enumerate(replay.inputs):
             for code in range(GOOD + 1, len(REASONS)):
                 row = np.flatnonzero(one.reasons == code)
@@ -115,11 +115,10 @@ class LocalRun(RecordedRun):
         return self._kernel.observe()
 
 
-def _batch_of(arrivals: int, epochs: Epochs) -> int:
+def _batch_of(replay: Replay, epochs: Epochs) -> int:
     """As many arrivals as cost little each, and not so many that a short run is over before it has looked at itself.
 
-    >>> _batch_of(1_000_000, Epochs(tuples=5)), _batch_of(16_000, Epochs(tuples=5)), _batch_of(16_000, Epochs())
-    (8192, 1000, 8192)
+    Where a batch is an epoch, or the work it takes is held against arrival times, its size means something.
     """
-    cut_by_batches = not (epochs.each_tuple or epochs.tuples or epochs.span)
-    return BATCH if cut_by_batches else min(BATCH, max(SMALLEST, arrivals // LOOKS))
+    means_nothing = replay.heard is None and (epochs.each_tuple or epochs.tuples or epochs.span)
+    return min(BATCH, max(SMALLEST, len(replay) // LOOKS)) if means_nothing else BATCH
