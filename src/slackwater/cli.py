@@ -119,7 +119,8 @@ def run(
     load_functions(functions)
     prepared = prepare(query, stream, time, time_unit, _options(idle_timeout, max_ahead, initial_slack))
     if prepared.bound.explain:
-        print(explained(plan(prepared.bound.query, counted=count), prepared.bound.quality_stated))
+        physical = plan(prepared.bound.query, counted=count, expected=prepared.expected)
+        print(explained(physical, prepared.bound.quality_stated))
         return
     for column in left_out(prepared.bound.query, prepared.sources):
         Console(stderr=True).print(f"note: {column} is left out; a query cannot read it", markup=False, soft_wrap=True)
@@ -194,30 +195,29 @@ def explain(
 
     load_functions(functions)
     prepared = prepare(query, stream, time, time_unit, {})
-    print(explained(plan(prepared.bound.query, counted=count), prepared.bound.quality_stated))
+    physical = plan(prepared.bound.query, counted=count, expected=prepared.expected)
+    print(explained(physical, prepared.bound.quality_stated))
 
 
 @app.command()
 def workload(
-    name: Annotated[str, typer.Argument(help="dsyn3, dsyn4, soccer, velocity1, velocity2, plugs or stores.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="dsyn3, dsyn4, soccer, velocity1, velocity2, plugs, stores, meteorology, meteorology9, drm or rates."
+        ),
+    ],
     out: Annotated[Path, typer.Option("--out", help="Folder for the streams and the query.")],
     seed: Seed = 0,
     minutes: Annotated[float | None, typer.Option("--minutes", help="Shorter or longer than published.")] = None,
+    speed: Annotated[
+        float | None, typer.Option("--speed", help="Meteorology: how many times faster than in reality [8].")
+    ] = None,
 ) -> None:
     """Write a seeded workload: one parquet file per stream, and its query."""
-    from slackwater.workloads import WORKLOADS, write
+    from slackwater.commands.workload import make, write_workload
 
-    if name not in WORKLOADS:
-        raise UsageError(f"there is no workload '{name}'; there are {', '.join(WORKLOADS)}")
-    arguments = {"seed": seed} if minutes is None else {"seed": seed, "minutes": minutes}
-    try:
-        made = WORKLOADS[name](**arguments)
-    except TypeError:
-        raise UsageError(f"workload {name} has the published length only; leave --minutes out") from None
-    files = write(made, out)
-    streams = " ".join(f"--stream {file.stem}={file}" for file in files if file.suffix == ".parquet")
-    print(f"wrote {', '.join(str(file) for file in files)}")
-    print(f"run it: slackwater run {out / 'query.sql'} {streams} --out DIR")
+    write_workload(make(name, seed, minutes, speed), out, Console())
 
 
 @app.command()

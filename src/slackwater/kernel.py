@@ -20,6 +20,7 @@ from slackwater.model.batch import Batch, Words
 from slackwater.model.measured import MeasuredQuality
 from slackwater.model.memory import Memory
 from slackwater.model.ordering import OrderingSeen
+from slackwater.model.rates import RatesSeen
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,8 @@ class Observation:
     """How results are brought into order, where that is not always done in one way."""
     waited: float | None = None
     """How long tuples waited for their turn on average, by arrival times, where these are known."""
+    rates: tuple[RatesSeen, ...] = ()
+    """What is in force in each join whose windows follow rates."""
     memory: Memory | None = None
     """What stands in the windows and can still be joined, and what it weighs."""
 

@@ -10,6 +10,7 @@ from slackwater.language.bound import (
     BoundQuery,
     JoinQuery,
     LandmarkWindow,
+    RateWindow,
     RowWindow,
     StreamRef,
     UnionQuery,
@@ -83,6 +84,9 @@ def _query(query: BoundQuery) -> list[str]:
         lines += [f"united {output.name} {output.expr.kind.value}" for output in query.outputs]
     elif isinstance(query, JoinQuery):
         lines += _bounds(query)
+        if query.match is not None:
+            within = query.match.within
+            lines.append("match time" if within is None else f"match time within {format_duration(within)}")
         lines += [f"condition {_expr(condition)}" for condition in query.conditions]
         lines += [f"output {output.name} = {_expr(output.expr)} {output.expr.kind.value}" for output in query.outputs]
     else:
@@ -109,6 +113,8 @@ def _stream(position: int, stream: StreamRef) -> list[str]:
     if isinstance(stream.window, RowWindow):
         window = f" rows {stream.window.rows}"
         slide = "" if stream.window.slide is None else f" slide {stream.window.slide}"
+    if isinstance(stream.window, RateWindow):
+        window = f" rate {format_duration(stream.window.interval)}{' by arrival' * stream.window.by_arrival}"
     if isinstance(stream.window, LandmarkWindow):
         end = "" if stream.window.end is None else f" end {_expr(stream.window.end)}"
         window = f" start {_expr(stream.window.start)}{end}"

@@ -32,6 +32,11 @@ QUERIES = {
         WHERE x.k = y.k PATH x <-> y <-> z WITHIN (300 MS, 200 MS)""",
     "the last and the recent": """SELECT a.k AS k, c.x AS cx FROM a [ROWS 2], b [300 MS], c [ROWS 3]
         WHERE a.k = b.k AND a.x <= c.x""",
+    "two that follow rates": """SELECT a.k AS k, b.x AS bx FROM a [RATE 300 MS], b [RATE 500 MS] MATCH TIME
+        WHERE a.k <> b.k""",
+    "two that follow rates, of any age": "SELECT a.k AS k, b.x AS bx FROM a [RATE 200 MS], b [RATE 300 MS]",
+    "two that follow rates, near": """SELECT a.k AS k FROM a [RATE 400 MS], b [RATE 300 MS]
+        WHERE a.k = b.k MATCH TIME WITHIN 100 MS""",
     "two as they end": "SELECT DSTREAM a.x AS ax, b.k AS bk FROM a [300 MS], b [500 MS] WHERE a.k = b.k",
     "two again and again": "SELECT RSTREAM EVERY 120 MS a.x AS ax FROM a [300 MS], b [500 MS] WHERE a.k = b.k",
     "one": "SELECT k, x, name FROM a WHERE k <> 1",
@@ -68,6 +73,7 @@ ROW = st.tuples(
         *(("three in one window", f"OPTIONS (join = '{join}')") for join in ("hash", "nested_loop", "merge")),
         *((name, "OPTIONS (ordering = 'filter')") for name in ("two by key", "a path either way")),
         ("four in a chain", "OPTIONS (shape = 'binary', ordering = 'filter')"),
+        ("two that follow rates", "OPTIONS (sampling = 'rounds')"),
     ],
 )
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])

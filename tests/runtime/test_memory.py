@@ -14,6 +14,7 @@ import slackwater as sw
 from slackwater.commands.run import show
 from slackwater.model.errors import UsageError
 from slackwater.model.memory import Memory, Resident
+from slackwater.observe import memory_use
 from slackwater.observe.memory_use import MemoryUse
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.explain import explain
@@ -117,7 +118,8 @@ def test_the_report_has_memory_now_on_average_and_at_most() -> None:
     assert "memory   12 events, 78 B in windows on average, at most 12 events, 78 B; now 0 events, 0 B" in printed
 
 
-def test_a_run_looks_seldom_where_windows_are_large() -> None:
+def test_a_run_looks_seldom_where_windows_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_use, "FEW", 0)
     tables = {"s": stream(0, *range(2000)), "t": stream(1, *range(2000))}
     query = "SELECT s.k FROM s [1 HOUR], t [1 HOUR] WHERE s.k <> t.k WITH NO WAIT"
     run = run_of(query, tables, batch=100)

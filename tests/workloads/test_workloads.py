@@ -1,3 +1,5 @@
+import json
+import re
 from datetime import UTC, datetime
 
 import numpy as np
@@ -9,7 +11,8 @@ from slackwater.model.errors import UsageError
 from slackwater.workloads import EPOCH_MS, WORKLOADS, write
 
 SMALL = {"dsyn3": {"minutes": 0.1}, "dsyn4": {"minutes": 0.1}, "soccer": {"minutes": 0.5}, "plugs": {"minutes": 0.05}}
-SMALL["stores"] = {"minutes": 30.0}
+SMALL |= {"stores": {"minutes": 30.0}, "meteorology": {"minutes": 30.0}, "meteorology9": {"minutes": 30.0}}
+SMALL |= {"drm": {"minutes": 0.5}, "rates": {"minutes": 0.1}}
 
 
 def make(name, seed=0):
@@ -38,7 +41,7 @@ def test_a_workload_is_called_by_its_name_and_its_query_reads_its_streams(name):
     workload = make(name)
     assert workload.name == name
     for stream in workload.streams:
-        assert f"{stream} [" in workload.query
+        assert re.search(rf"\b{stream}\b( \[|\n| *$|\))", workload.query, re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
@@ -66,6 +69,29 @@ def test_a_workload_is_written_as_one_file_a_stream_and_its_query(tmp_path):
     for name, table in workload.streams.items():
         assert pq.read_table(tmp_path / "new" / "folder" / f"{name}.parquet").equals(table)
     assert (tmp_path / "new" / "folder" / "query.sql").read_text() == workload.query + "\n"
+
+
+def test_further_queries_and_statistics_are_written_beside_the_streams(tmp_path):
+    workload = make("drm")
+    files = {path.name: path for path in write(workload, tmp_path)}
+    assert sorted(files) == [
+        "d.parquet",
+        "m.parquet",
+        "query.sql",
+        "r.parquet",
+        "rates.sql",
+        "statistics.json",
+        "two_joins.sql",
+    ]
+    assert files["two_joins.sql"].read_text() == workload.further["two_joins"] + "\n"
+    slow = next(made for made in json.loads(files["statistics.json"].read_text()) if made["mode"] == "slow")
+    assert (slow["stream"], slow["seconds"], slow["events"], slow["rate"], slow["published_rate"]) == (
+        "r",
+        10,
+        10,
+        1,
+        1,
+    )
 
 
 def test_a_negative_seed_is_refused():

@@ -15,8 +15,10 @@ from slackwater.model.errors import SlackwaterError, UsageError
 from slackwater.model.options import Options
 from slackwater.model.time import parse_duration
 from slackwater.operators.pipeline import Epochs
+from slackwater.plan.rate_model import Expected
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.encode import TIME_UNITS
+from slackwater.sources.expected import expected_of
 from slackwater.sources.files import StreamFile, read_streams
 
 
@@ -28,6 +30,11 @@ class Prepared:
     sources: dict[str, pa.Table]
     places: dict[str, Words] | None
     time_unit: str
+
+    @property
+    def expected(self) -> dict[str, Expected]:
+        """What its streams lead one to expect, where its plan goes by that."""
+        return expected_of(self.bound.query, self.sources, self.time_unit)
 
 
 STATEMENTS = ("select", "explain")

@@ -22,7 +22,7 @@ def run_query(
     prepared: Prepared, runtime: Runtime, out: Path, counted: bool, arrival_time: str | None, quiet: bool
 ) -> Report:
     """Run a query and write what it lets out; returns the report that was written."""
-    physical = plan(prepared.bound.query, counted=counted)
+    physical = plan(prepared.bound.query, counted=counted, expected=prepared.expected)
     arrivals = replay(physical, prepared.sources, prepared.time_unit, arrival_time, prepared.places)
     with runtime.begin(physical, arrivals, prepared.sources, prepared.time_unit) as run:
         run.warm_up()

@@ -15,7 +15,7 @@ from slackwater.commands.measure import own_measure
 from slackwater.commands.prepare import Prepared
 from slackwater.commands.progress import progress
 from slackwater.commands.runtimes import Runtime
-from slackwater.judge import JudgedInput, Verdict, judge
+from slackwater.judge import JudgedInput, Verdict, check_rates_judged, judge
 from slackwater.model.batch import ROW, TS
 from slackwater.model.errors import UsageError
 from slackwater.model.quality import Recall, RelativeError
@@ -79,7 +79,8 @@ def verify_query(
 ) -> Verified:  # fmt: skip
     """Run a query and judge it."""
     query = prepared.bound.query
-    physical = plan(query, counted=counted, identities=True)
+    check_rates_judged(query)
+    physical = plan(query, counted=counted, identities=True, expected=prepared.expected)
     arrivals = replay(physical, prepared.sources, prepared.time_unit, arrival_time, prepared.places)
     with runtime.begin(physical, arrivals, prepared.sources, prepared.time_unit) as run:
         run.warm_up()
@@ -94,7 +95,8 @@ def verify_query(
     if isinstance(quality, RelativeError):
         target = quality.bound
     inputs = [_judged(run, position) for position in range(len(physical.inputs))]
-    verdict = judge(query, inputs, rows, counted=counted, period=period, interval=interval)
+    resizes = [one for _, one in run.resizes]
+    verdict = judge(query, inputs, rows, counted=counted, period=period, interval=interval, resizes=resizes)
     return Verified(run.report(), verdict, target, period, interval)
 
 

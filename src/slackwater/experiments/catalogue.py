@@ -13,6 +13,10 @@ from slackwater.experiments import (
     join_targets,
     overhead,
     parameters,
+    rate_or_time,
+    rate_service,
+    rate_weather,
+    rate_windows,
     steady_joins,
     window_graph_joins,
     window_joins,
@@ -47,6 +51,15 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     in_order.BY_COST,
     in_order.BY_RATE,
     in_order_live.IN_REAL_TIME,
+    rate_service.BREAKDOWN,
+    rate_service.CYCLE,
+    rate_windows.EXAMPLE,
+    rate_windows.SINGLE,
+    rate_windows.DOUBLE,
+    rate_weather.START,
+    rate_weather.STORMY,
+    rate_weather.REORDERED,
+    rate_or_time.RATE_OR_TIME,
 )
 
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from slackwater.experiments.changes_of_streams import changed
-from slackwater.experiments.recorded_streams import RECORDINGS, recorded
+from slackwater.experiments.recorded_streams import RECORDINGS, WEATHER, recorded
 from slackwater.model.time import MILLISECOND
 from slackwater.operators.pipeline import Epochs
 from slackwater.workloads import EPOCH_MS, WORKLOADS, Workload
@@ -64,7 +64,7 @@ def _streams(stage: Stage) -> Workload:
 
 @lru_cache(maxsize=2)
 def _made(name: str, seed: int, minutes: float | None, change: str) -> Workload:
-    if name in RECORDINGS:
+    if name in RECORDINGS | WEATHER:
         return recorded(name)
     if change:
         return changed(name, seed, minutes or 15.0, change)

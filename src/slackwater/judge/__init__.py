@@ -18,6 +18,7 @@ from slackwater.judge.chain_rows import judge_chain
 from slackwater.judge.counted import judge_counted_join
 from slackwater.judge.inputs import JudgedInput, load, workbench
 from slackwater.judge.join import judge_join
+from slackwater.judge.rate_truth import check_rates_judged
 from slackwater.judge.row_aggregate import judge_row_aggregate
 from slackwater.judge.row_join import judge_counted_row_join, judge_row_join
 from slackwater.judge.row_truth import counts_rows
@@ -25,9 +26,10 @@ from slackwater.judge.sql import Renderer
 from slackwater.judge.verdict import Verdict
 from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, is_chain, raw_streams
 from slackwater.model.errors import UsageError
+from slackwater.model.rates import Resize
 from slackwater.model.time import SECOND
 
-__all__ = ["JudgedInput", "Verdict", "judge"]
+__all__ = ["JudgedInput", "Verdict", "check_rates_judged", "judge"]
 
 
 def judge(
@@ -38,19 +40,22 @@ def judge(
     counted: bool = False,
     period: int = 60 * SECOND,
     interval: int = SECOND,
+    resizes: Sequence[Resize] = (),
 ) -> Verdict:
     """Compare what a run produced with the truth. `inputs` has one entry for each stream that is read, in the order of
     the text.
 
     A join's rows have the SELECT list, `_ts` and `_row_<alias>` of every stream; with `counted` they have `second` and
     `count`. An aggregate's have window_start, window_end, every GROUP BY key (selected or not) and the aggregates.
-    Recall is measured over `period`, every `interval`, both in microseconds.
+    Recall is measured over `period`, every `interval`, both in microseconds. Where windows follow rates, `resizes` says
+    what was in force since when, from the beginning on.
     """
     streams = raw_streams(query)
     if len(inputs) != len(streams):
         raise UsageError(f"the query reads {len(streams)} streams, but {len(inputs)} inputs were given to verify")
     if period <= 0 or interval <= 0:
         raise UsageError("the period and the interval of measurement must be longer than nothing")
+    check_rates_judged(query)
     exprs = list(all_expressions(query))
     if is_chain(query):
         with workbench(exprs) as connection:
@@ -65,10 +70,14 @@ def judge(
             judge_windows = judge_aggregate if query.stream.window is None else judge_row_aggregate
             return judge_windows(connection, query, render, produced)
         assert isinstance(query, JoinQuery), "a union is a chain"
-        judge_rows = judge_counted_join if counted else judge_join
+        span = _span(inputs)
         if counts_rows(query):
-            judge_rows = judge_counted_row_join if counted else judge_row_join
-        return judge_rows(connection, query, render, produced, span=_span(inputs), period=period, interval=interval)
+            judge_counts = judge_counted_row_join if counted else judge_row_join
+            return judge_counts(
+                connection, query, render, produced, span=span, period=period, interval=interval, resizes=resizes
+            )
+        judge_rows = judge_counted_join if counted else judge_join
+        return judge_rows(connection, query, render, produced, span=span, period=period, interval=interval)
 
 
 def _span(inputs: Sequence[JudgedInput]) -> tuple[int, int]:

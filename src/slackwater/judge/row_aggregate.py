@@ -20,7 +20,7 @@ from slackwater.judge.aggregate_truth import rounding_of, value_of
 from slackwater.judge.landmark_truth import landmark_windows
 from slackwater.judge.sql import Renderer
 from slackwater.judge.verdict import Verdict
-from slackwater.language.bound import AggregateQuery, RowWindow
+from slackwater.language.bound import AggregateQuery, LandmarkWindow, RowWindow
 from slackwater.model.time import BEFORE_ALL
 
 
@@ -57,7 +57,7 @@ def _windows(
 ) -> str:
     """A SELECT of the rows of every window of the tuples that `which` is true of: bounds, keys, copy, aggregates."""
     window = query.stream.window
-    assert window is not None, "judging a window of time as one of another kind"
+    assert isinstance(window, RowWindow | LandmarkWindow), "judging a window of time as one of another kind"
     groups = "".join(f", {key} AS k{n}" for n, key in enumerate(keys))
     values = "".join(f", {argument} AS x{n}" for n, argument in enumerate(arguments))
     numbered = f"SELECT *, row_number() OVER (ORDER BY ts_0, place_0) - 1 AS number FROM s0 WHERE {which}"

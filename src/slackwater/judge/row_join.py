@@ -10,7 +10,7 @@ what was given is taken as chosen.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,11 +18,13 @@ import pyarrow as pa
 
 from slackwater.judge.counted import counts_of, recall_by_second, spread
 from slackwater.judge.join import store_right_rows
+from slackwater.judge.rate_truth import RateEnumeration
 from slackwater.judge.recall import Int64s, measure_recall
 from slackwater.judge.row_truth import RowEnumeration, explained_by_late
 from slackwater.judge.sql import Renderer
 from slackwater.judge.verdict import Verdict
-from slackwater.language.bound import JoinQuery
+from slackwater.language.bound import JoinQuery, follows_rates
+from slackwater.model.rates import Resize
 from slackwater.model.time import SECOND
 
 
@@ -35,9 +37,13 @@ def judge_row_join(
     span: tuple[int, int],
     period: int,
     interval: int,
+    resizes: Sequence[Resize] = (),
 ) -> Verdict:
-    """Compare the rows of a join with its true results. `span`: the first and last event time of the input."""
-    _store_both(connection, query, render)
+    """Compare the rows of a join with its true results. `span`: the first and last event time of the input.
+
+    `resizes`: where windows follow rates, what was in force since when.
+    """
+    _store_both(connection, query, render, resizes)
     members = ", ".join(f"row_{i}" for i in range(len(query.streams)))
     results, out_of_order = store_right_rows(connection, query, render, produced)
     connection.execute(f"CREATE TABLE given AS SELECT DISTINCT {members}, time, true AS hit FROM produced")
@@ -81,9 +87,10 @@ def judge_counted_row_join(
     span: tuple[int, int],
     period: int,
     interval: int,
+    resizes: Sequence[Resize] = (),
 ) -> Verdict:
     """Compare (second, count) rows with the true counts; each second lies between what is certain and what may be."""
-    _store_both(connection, query, render)
+    _store_both(connection, query, render, resizes)
     counts, out_of_order = counts_of(produced)
     certain = _by_second(connection, "truth", "certain")
     possible = _by_second(connection, "truth", "true")
@@ -102,8 +109,10 @@ def judge_counted_row_join(
     )  # fmt: skip
 
 
-def _store_both(connection: Any, query: JoinQuery, render: Renderer) -> None:
-    enumeration = RowEnumeration(connection, query, render)
+def _store_both(connection: Any, query: JoinQuery, render: Renderer, resizes: Sequence[Resize]) -> None:
+    enumeration: RowEnumeration | RateEnumeration = RowEnumeration(connection, query, render)
+    if follows_rates(query):
+        enumeration = RateEnumeration(connection, query, render, resizes)
     enumeration.store("truth", late_ones=True)
     enumeration.store("expected", late_ones=False)
 

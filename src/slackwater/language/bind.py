@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 
 from slackwater.expressions.tree import Call, Expr, Literal, streams_of
 from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, StreamRef, is_chain, raw_streams
+from slackwater.language.clauses import Window
 from slackwater.language.derived import result_schema
 from slackwater.language.grouping import bind_aggregation, is_aggregation
-from slackwater.language.landmarks import Landmarks
 from slackwater.language.lifting import lifted, window_above
 from slackwater.language.names import Scope, did_you_mean, matching
 from slackwater.language.other_windows import check_chain, check_other_windows, with_window
 from slackwater.language.parsed import ParsedQuery, ParsedStream
+from slackwater.language.rates import bind_match, check_rates
 from slackwater.language.scalars import Scalars
 from slackwater.language.selection import bind_outputs
 from slackwater.language.statement import parse, sources_of
@@ -79,6 +80,7 @@ def _bind(parsed: ParsedQuery, schemas: Mapping[str, Schema]) -> BoundQuery:
         return bind_union(parsed, [_bind(one, schemas) for one in alone])
     streams = _streams(parsed, schemas)
     aggregation = is_aggregation(parsed)
+    check_rates(parsed, aggregation)
     bounds = bind_bounds(parsed, streams)
     _check_windows(parsed, aggregation)
     check_other_windows(parsed, aggregation)
@@ -89,7 +91,8 @@ def _bind(parsed: ParsedQuery, schemas: Mapping[str, Schema]) -> BoundQuery:
     filters, conditions = _split(_conjuncts(parsed, scope), len(streams))
     streams = tuple(replace(stream, filters=filters[at]) for at, stream in enumerate(streams))
     if not aggregation:
-        return JoinQuery(streams, conditions, bind_outputs(parsed.items, scope), asked, options, bounds, parsed.out)
+        outputs, match = bind_outputs(parsed.items, scope), bind_match(parsed)
+        return JoinQuery(streams, conditions, outputs, asked, options, bounds, parsed.out, match)
     if len(streams) == 1:
         return bind_aggregation(parsed, streams, asked)
     above = window_above(parsed)
@@ -150,7 +153,7 @@ def _check_windows(parsed: ParsedQuery, aggregation: bool) -> None:
                 message = f"stream {stream.alias} needs a window in {what}, as in {stream.alias} [RANGE 5 SECONDS]"
                 raise QueryError(message, parsed.text, *stream.place)
             continue
-        if isinstance(window, Landmarks):
+        if not isinstance(window, Window):
             continue
         if window.slide is not None and (joined or not aggregation):
             hint = "; for an aggregate above it write WINDOW 5 SECONDS SLIDE 1 SECOND" if aggregation else ""

@@ -39,6 +39,23 @@ class LandmarkWindow:
 
 
 @dataclass(frozen=True)
+class RateWindow:
+    """A window that counts tuples, as many as its stream brings in `interval` microseconds; the count follows the
+    rate."""
+
+    interval: int
+    by_arrival: bool = False
+    """Whether the interval is one of wall-clock time, to be mapped to event time when the streams are first sampled."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """MATCH TIME: members of a result lie at most `within` microseconds apart; None: as the rates say."""
+
+    within: int | None
+
+
+@dataclass(frozen=True)
 class StreamRef:
     """One entry of FROM. `source` names the stream it reads; a self-join reads one source under two aliases.
 
@@ -55,7 +72,7 @@ class StreamRef:
     filters: tuple[Expr, ...] = ()
     """Conjuncts of WHERE that read this stream alone (`Column.stream` is this entry's position)."""
     query: BoundQuery | None = None
-    window: RowWindow | LandmarkWindow | None = None
+    window: RowWindow | LandmarkWindow | RateWindow | None = None
     """A window that is not one of time; `range` and `slide` are None then."""
 
 
@@ -92,6 +109,8 @@ class JoinQuery:
     bounds: tuple[Bounds, ...] = ()
     """Where a window clause is written: all windows of the query as stated, those in brackets too, per alternative."""
     out: Out = AS_MADE
+    match: Match | None = None
+    """Of windows that follow rates: how near in time members must be; None: however far."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +150,11 @@ def streams_read(query: BoundQuery) -> tuple[StreamRef, ...]:
 def is_chain(query: BoundQuery) -> bool:
     """Whether a query has others inside it, so that it takes several operators."""
     return any(stream.query is not None for stream in streams_read(query))
+
+
+def follows_rates(query: BoundQuery) -> bool:
+    """Whether the windows of a query, not of those inside it, follow the rates of its streams."""
+    return any(isinstance(stream.window, RateWindow) for stream in streams_read(query))
 
 
 def raw_streams(query: BoundQuery) -> tuple[StreamRef, ...]:

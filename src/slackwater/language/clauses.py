@@ -37,13 +37,24 @@ class Window:
     in_rows: bool = False
 
 
-def read_window(cursor: Cursor) -> Window | Landmarks | None:
+@dataclass(frozen=True)
+class Rate:
+    """`[RATE interval BY ARRIVAL]`, and where it stands."""
+
+    interval: int
+    by_arrival: bool
+    place: tuple[int, int]
+
+
+def read_window(cursor: Cursor) -> Window | Landmarks | Rate | None:
     """The window in brackets that comes next, if one does.
 
     >>> read_window(Cursor("[RANGE 1 SECOND SLIDE 100 ms]")).slide
     100000
     >>> read_window(Cursor("[START WHEN v > 1 END WHEN v < 0]")).end.sql()
     'v < 0'
+    >>> read_window(Cursor("[RATE 10 SECONDS BY ARRIVAL]")).by_arrival
+    True
     """
     opening = cursor.peek()
     if opening is None or not cursor.accept("["):
@@ -53,6 +64,8 @@ def read_window(cursor: Cursor) -> Window | Landmarks | None:
         cursor.fail(refusal)
     if begins_landmarks(cursor):
         return _read_landmarks(cursor, opening)
+    if cursor.accept("RATE"):
+        return _read_rate(cursor, opening)
     in_rows = cursor.accept("ROWS")
     if not in_rows:
         cursor.accept("RANGE")
@@ -71,6 +84,22 @@ def read_window(cursor: Cursor) -> Window | Landmarks | None:
         cursor.fail(f"expected SLIDE and {'a number of tuples' if in_rows else 'a duration'}, or ']', here")
     start = slide_token.start if slide_token is not None else opening.start
     return Window(size, slide, (opening.start, closing.end + 1), (start, slide_stop), in_rows)
+
+
+def _read_rate(cursor: Cursor, opening: Token) -> Rate:
+    token = cursor.peek()
+    interval = read_duration(cursor, "the interval that the window holds")
+    if interval <= 0:
+        cursor.fail("the interval of RATE must be longer than nothing", token)
+    by_arrival = cursor.accept("BY")
+    if by_arrival and not cursor.accept("ARRIVAL"):
+        cursor.fail("expected ARRIVAL here, as in [RATE 10 SECONDS BY ARRIVAL]")
+    if cursor.word() == "SLIDE":
+        cursor.fail("SLIDE belongs to aggregates; a window that follows a rate moves with every tuple")
+    closing = cursor.peek()
+    if closing is None or not cursor.accept("]"):
+        cursor.fail("expected BY ARRIVAL or ']' here")
+    return Rate(interval, by_arrival, (opening.start, closing.end + 1))
 
 
 def _read_landmarks(cursor: Cursor, opening: Token) -> Landmarks:

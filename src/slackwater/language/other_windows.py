@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from slackwater.language.bound import RowWindow, StreamRef
-from slackwater.language.clauses import Window
+from slackwater.language.bound import RateWindow, RowWindow, StreamRef
+from slackwater.language.clauses import Rate, Window
 from slackwater.language.landmarks import Landmarks, bind_landmarks
 from slackwater.language.parsed import ParsedQuery
 from slackwater.model.errors import QueryError
@@ -24,19 +24,24 @@ _NOT_IN_A_CHAIN = (
 )
 
 
-def with_window(stream: StreamRef, window: Window | Landmarks | None, text: str) -> StreamRef:
+def with_window(stream: StreamRef, window: Window | Landmarks | Rate | None, text: str) -> StreamRef:
     """An entry of FROM with the window that stands in brackets after it."""
     if window is None:
         return stream
     if isinstance(window, Landmarks):
         return bind_landmarks(stream, window, text)
+    if isinstance(window, Rate):
+        return replace(stream, window=RateWindow(window.interval, window.by_arrival))
     if window.in_rows:
         return replace(stream, window=RowWindow(window.range, window.slide))
     return replace(stream, range=window.range, slide=window.slide)
 
 
 def check_chain(parsed: ParsedQuery) -> None:
-    """Refuse windows that are not of time, and results that leave later, in a query of several operators."""
+    """Refuse windows of rows and landmark windows, and results that leave later, in a query of several operators.
+
+    Windows that follow rates may stand there: what comes from below is in order and never late.
+    """
     for select in (parsed, *parsed.united):
         if select.out.kind != ISTREAM:
             raise QueryError(
@@ -52,15 +57,15 @@ def check_chain(parsed: ParsedQuery) -> None:
                 check_chain(stream.query)
 
 
-def _other(window: Window | Landmarks | None) -> str | None:
-    """What a window that is not one of time is called."""
+def _other(window: Window | Landmarks | Rate | None) -> str | None:
+    """What a window of rows, or from tuple to tuple, is called."""
     if isinstance(window, Landmarks):
         return "landmark windows"
-    return "windows of rows" if window is not None and window.in_rows else None
+    return "windows of rows" if isinstance(window, Window) and window.in_rows else None
 
 
 def check_other_windows(parsed: ParsedQuery, aggregation: bool) -> None:
-    """Refuse what windows that are not of time cannot go with."""
+    """Refuse what windows of rows and landmark windows cannot go with."""
     for window in (stream.window for stream in parsed.streams):
         what = _other(window)
         if window is None or what is None:

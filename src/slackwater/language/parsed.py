@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from slackwater.language.clauses import Window
+from slackwater.language.clauses import Rate, Window
 from slackwater.language.landmarks import Landmarks
+from slackwater.language.matching import MatchTime
 from slackwater.language.window_clauses import WindowClause
 from slackwater.model.options import Options
 from slackwater.model.out import AS_MADE, Out
@@ -29,7 +30,7 @@ class ParsedStream:
 
     source: str
     alias: str
-    window: Window | Landmarks | None
+    window: Window | Landmarks | Rate | None
     place: tuple[int, int]
     alias_place: tuple[int, int]
     query: ParsedQuery | None = None
@@ -56,3 +57,5 @@ class ParsedQuery:
     options: Options = field(default_factory=Options)
     out: Out = AS_MADE
     out_place: tuple[int, int] = (0, 0)
+    match: MatchTime | None = None
+    """MATCH TIME, before or after WHERE."""

@@ -11,16 +11,18 @@ from itertools import pairwise
 from typing import NoReturn
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import Token
+from sqlglot.tokenizer_core import Token, TokenType
 
 from slackwater.language import refusals
 from slackwater.language.clauses import read_options, read_quality, read_window
+from slackwater.language.matching import MatchTime, begins_match, read_match
 from slackwater.language.parsed import ParsedItem, ParsedQuery, ParsedStream
 from slackwater.language.syntax import read_expression
 from slackwater.language.tokens import Cursor, is_name, split_at_commas, word
 from slackwater.language.ways_out import read_way_out
 from slackwater.language.window_clauses import (
     WINDOW_WORDS,
+    WindowClause,
     begins_window_clause,
     read_window_clauses,
 )
@@ -29,14 +31,18 @@ from slackwater.model.options import Options
 from slackwater.model.quality import Quality
 
 _HARD = frozenset(("FROM", "WHERE", "WITH", "GROUP BY", "ORDER BY"))
-_SOFT = refusals.CLAUSE_WORDS | WINDOW_WORDS | {"OPTIONS"}
+_SOFT = refusals.CLAUSE_WORDS | WINDOW_WORDS | {"OPTIONS", "MATCH"}
 MOST_NESTED = 8
 """How deep queries may stand in each other."""
 _JOINS = frozenset(("JOIN", "INNER", "CROSS"))
 _TARGETS = frozenset(("COMPLETE", "NO", "DELAY", "RECALL", "ERROR"))
 _WINDOW_WORDS = frozenset(("RANGE", "SLIDE", "ROWS"))
 _NOT_AN_ALIAS = (
-    (_SOFT - WINDOW_WORDS) | _JOINS | _TARGETS | _WINDOW_WORDS | {"FROM", "WHERE", "WITH", "GROUP", "BY", "ON"}
+    (_SOFT - WINDOW_WORDS - {"MATCH"})
+    | _JOINS
+    | _TARGETS
+    | _WINDOW_WORDS
+    | {"FROM", "WHERE", "WITH", "GROUP", "BY", "ON"}
 )
 
 
@@ -94,17 +100,29 @@ def _select(cursor: Cursor) -> ParsedQuery:
     if not cursor.accept("FROM"):
         cursor.fail("expected FROM and the streams to read here")
     streams, conditions = _from(cursor)
-    windows = read_window_clauses(cursor)
+    windows, match = _between(cursor)
     if cursor.accept("WHERE"):
         conditions.append(_condition(cursor, "WHERE", commas=False))
-        windows += read_window_clauses(cursor)
+        more, again = _between(cursor, match)
+        windows, match = windows + more, match or again
     groups = _groups(cursor) if cursor.accept("GROUP", "BY") else None
     assert start is not None, "a query that begins with nothing"
     place = start.start, cursor.tokens[cursor.index - 1].end + 1
     return ParsedQuery(
         cursor.text, place, items, tuple(streams), tuple(conditions), tuple(windows), groups,
-        out=out, out_place=out_place,
+        out=out, out_place=out_place, match=match,
     )  # fmt: skip
+
+
+def _between(cursor: Cursor, known: MatchTime | None = None) -> tuple[list[WindowClause], MatchTime | None]:
+    """What is said about time between streams: window clauses and MATCH TIME, which stands once."""
+    windows, match = read_window_clauses(cursor), None
+    while begins_match(cursor):
+        if known is not None or match is not None:
+            cursor.fail("MATCH TIME stands here already; it is said once")
+        match = read_match(cursor)
+        windows += read_window_clauses(cursor)
+    return windows, match
 
 
 def _begin(cursor: Cursor) -> None:
@@ -205,9 +223,16 @@ def _subquery(cursor: Cursor) -> ParsedStream:
 def _alias(cursor: Cursor) -> Token | None:
     if cursor.accept("AS"):
         return cursor.name("another name for the stream")
-    if is_name(cursor.peek()) and cursor.word() not in _NOT_AN_ALIAS and not begins_window_clause(cursor):
+    begins_clause = begins_window_clause(cursor) or begins_match(cursor) or _begins_rate(cursor)
+    if is_name(cursor.peek()) and cursor.word() not in _NOT_AN_ALIAS and not begins_clause:
         return cursor.take()
     return None
+
+
+def _begins_rate(cursor: Cursor) -> bool:
+    """Whether a window that follows a rate comes next without its brackets, and not a stream called so."""
+    after = cursor.peek(1)
+    return cursor.word() == "RATE" and after is not None and after.token_type == TokenType.NUMBER
 
 
 def _condition(cursor: Cursor, clause: str, commas: bool) -> exp.Expr:
@@ -243,9 +268,9 @@ def _refuse_rest(cursor: Cursor, otherwise: str | None = None) -> NoReturn:
         known = "UNION ALL stands before WITH and OPTIONS, which are for the whole query"
     if cursor.word() in _TARGETS:
         known = f"write WITH before {cursor.word()}"
-    if cursor.word() in _WINDOW_WORDS:
+    if cursor.word() in _WINDOW_WORDS or _begins_rate(cursor):
         known = "a window stands in brackets after its stream, as in s [RANGE 5 SECONDS]"
-    if begins_window_clause(cursor):
+    if begins_window_clause(cursor) or begins_match(cursor):
         known = f"{cursor.word()} cannot stand here; it stands before or after WHERE"
     if known is None and cursor.word() in ("WHERE", "GROUP", "WITH", "OPTIONS", "FROM", "JOIN", "ON"):
         known = (

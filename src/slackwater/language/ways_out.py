@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from slackwater.language.bound import LandmarkWindow, RowWindow, StreamRef
+from slackwater.language.bound import StreamRef
 from slackwater.language.clauses import read_duration
 from slackwater.language.tokens import Cursor, is_name
 from slackwater.model.errors import QueryError
@@ -69,7 +69,7 @@ def _refusal(out: Out, streams: tuple[StreamRef, ...], aggregation: bool, paired
     if paired:
         return f"{kind} needs one window for each stream; windows between streams do not say when a result ends"
     for stream in streams:
-        if isinstance(stream.window, RowWindow | LandmarkWindow):
+        if stream.window is not None:
             return f"{kind} needs windows of time, to know when a result ends; stream {stream.alias} has another one"
         if stream.range is None:
             return f"{kind} needs a window, to know when a result ends, as in {stream.alias} [RANGE 5 SECONDS]"

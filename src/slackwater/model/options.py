@@ -50,6 +50,12 @@ class Options:
     windows: str | None = None
     """Of `join`, how it goes about windows that differ from pair to pair: 'lca' (the default), by the largest window of
     each stream's pairs; 'gca', by the largest of all; 'pairwise', along a path."""
+    sampling: str | None = None
+    """Of windows that follow rates, how rates are measured: 'sliding' (the default), over the last interval at any
+    time; 'rounds', interval after interval, as published."""
+    order: str | None = None
+    """Of joins of three streams or more whose windows follow rates, which are joined first: 'rates' (the default where
+    rates are known), those that take least memory; 'written', those that stand first."""
     ordering: str | None = None
     """When tuples of a join are joined: 'sync', in their turn; 'filter', as they leave their slack, so that results
     wait in their place; None, 'adaptive': as the load asks for."""

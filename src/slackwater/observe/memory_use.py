@@ -1,7 +1,7 @@
 """Memory over a run: what stands in the windows, looked at now and then.
 
-Invariant: a run looks at one event for every four that come, at most, so to know what it holds costs it little, however
-large its windows are. The last look is before the end of the input, which lets everything out.
+Invariant: where windows are large, four tuples come for every one that is looked at, so to know what it holds costs a
+run little. The last look is before the end of the input, which lets everything out.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from typing import Any
 from slackwater.model.memory import Memory, combined
 from slackwater.model.time import BEFORE_ALL
 
+FEW = 4096
+"""So many tuples are looked at whenever there is an occasion; of more,"""
 SELDOM = 4
-"""So many tuples must have come for each that is looked at."""
+"""so many tuples must have come for each that is looked at."""
 
 
 class MemoryUse:
@@ -40,7 +42,8 @@ class MemoryUse:
 
     def due(self, arrivals: int) -> bool:
         """Whether so many have come, in all, that it is worth looking again."""
-        return arrivals - self._looked_at >= SELDOM * self._last.query.tuples
+        tuples = self._last.query.tuples
+        return tuples <= FEW or arrivals - self._looked_at >= SELDOM * tuples
 
     def note(self, memory: Memory, clock: int, arrivals: int) -> None:
         """What stood in the windows when the largest clock was here and so many tuples had come."""

@@ -85,6 +85,11 @@ class GraphOperator:
             yield output
 
     @property
+    def operators(self) -> list[NodeOperator]:
+        """Those of all nodes."""
+        return [vertex.operator for vertex in self._vertices]
+
+    @property
     def frontier(self) -> int:
         """Where the last node stands."""
         return self._nodes[-1].synchronizer.frontier

@@ -34,11 +34,13 @@ from slackwater.kernel import (
 from slackwater.model.batch import ROW, TS, Batch, Words
 from slackwater.model.measured import MeasuredQuality
 from slackwater.model.memory import Memory
+from slackwater.model.rates import Resize
 from slackwater.operators.aggregate import AggregateOperator
 from slackwater.operators.graph_operator import GraphOperator
 from slackwater.operators.holdings import Holding, Weights, plain_weights, weigh
 from slackwater.operators.join.accounts import JoinLedger
 from slackwater.operators.join.operator import JoinOperator
+from slackwater.operators.join.rate_windows import RateJoinOperator
 from slackwater.operators.join.tree_operator import TreeOperator
 from slackwater.operators.kept_arrays import KeptArrays
 from slackwater.operators.ordering.operator import OrderedOperator
@@ -100,6 +102,8 @@ class Pipeline:
         self._spec, self._operator = spec, operator
         self._graph = operator if isinstance(operator, GraphOperator) else None
         self._ordering = operator if isinstance(operator, OrderedOperator | OrderedTree) else None
+        every: list[Any] = [operator] if self._graph is None else list(self._graph.operators)
+        self._following_rates = [(n, one) for n, one in enumerate(every) if isinstance(one, RateJoinOperator)]
         discipline = ReleaseSpec(
             spec.streams,
             spec.rows,
@@ -226,6 +230,10 @@ class Pipeline:
         ahead, self._ahead = self._ahead, []
         return ahead
 
+    def take_resizes(self) -> list[tuple[int, Resize]]:
+        """The resizes of windows that follow rates since the last call, each with the number of its node."""
+        return [(n, one) for n, join in self._following_rates for one in join.take_resizes()]
+
     def changes(self) -> Iterable[Change]:
         yield changed("kernel", "version", encode_json({"version": STATE_VERSION}))
         yield changed("kernel", "counts", encode_json(self._counts))
@@ -277,6 +285,7 @@ class Pipeline:
             quality=self._measured(),
             ordering=None if self._ordering is None else self._ordering.seen(),
             waited=self._responding.average,
+            rates=tuple(join.seen() for _, join in self._following_rates),
             memory=self.memory(),
             **self._counts,
         )

@@ -14,6 +14,7 @@ from typing import Any
 from slackwater.language.bound import BoundQuery, UnionQuery, raw_streams
 from slackwater.language.derived import columns_of_result, result_schema
 from slackwater.model.batch import FIRST_COLUMN
+from slackwater.model.options import Options
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.graph import GraphNode, OfNode, OperatorGraph
 from slackwater.operators.inlet import Carried, Inlet
@@ -58,7 +59,9 @@ class _Builder:
 
     def __init__(self, query: BoundQuery, plan_one: PlanOne) -> None:
         self._plan_one = plan_one
-        self._clock_by, self._size_by = query.options.clock_by, query.options.size_by
+        # What is said for the whole query and is not of one operator.
+        asked = query.options
+        self._options = Options(clock_by=asked.clock_by, sampling=asked.sampling, size_by=asked.size_by)
         self._aliases = Counter(stream.alias for stream in raw_streams(query))
         self.inputs: list[InputPlan] = []
         self.nodes: list[tuple[PhysicalPlan, tuple[int, ...]]] = []
@@ -69,7 +72,7 @@ class _Builder:
 
         `carries`: its results say which events they are made of.
         """
-        alone = replace(query, options=type(query.options)(clock_by=self._clock_by, size_by=self._size_by))
+        alone = replace(query, options=self._options)
         plan = _plan_union(alone) if isinstance(alone, UnionQuery) else self._plan_one(alone)
         plan = carrying(plan) if carries else plan
         read = []

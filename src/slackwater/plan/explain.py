@@ -28,6 +28,7 @@ from slackwater.operators.join.wjoin.spec import WJoin
 from slackwater.operators.union import StreamUnion
 from slackwater.plan.choice import choice_of
 from slackwater.plan.explain_ordering import explain_ordering
+from slackwater.plan.explain_rates import explain_match, explain_order
 from slackwater.plan.explain_windows import aggregated_by, explain_windows, window_of
 from slackwater.plan.explain_wjoin import explain_wjoin
 from slackwater.plan.one_shard import one_shard
@@ -64,13 +65,14 @@ class Line:
 def explain(plan: PhysicalPlan, quality_stated: bool = True) -> str:
     """The plan of a query as a tree."""
     graph = plan.operator if isinstance(plan.operator, OperatorGraph) else None
-    head = _operator(plan) if graph is None else _fed(plan, graph, len(graph.nodes) - 1)
+    head = _operator(plan, alone=True) if graph is None else _fed(plan, graph, len(graph.nodes) - 1)
     waiting = Line(f"waiting: WITH {plan.quality}" + ("" if quality_stated else " (the default)"))
     waiting.under += [Line(text) for text in _waiting(plan)]
     order = explain_ordering(plan) if plan.joins and graph is None else None
     if order is not None:
         head.under.insert(0, Line(order[0], [Line(text) for text in order[1]]))
-    head.under = [waiting, *map(Line, explain_way_out(plan)), *head.under]
+    orders = [Line(text, [Line(more) for more in under]) for text, under in map(explain_order, plan.orders)]
+    head.under = [waiting, *orders, *map(Line, explain_way_out(plan)), *head.under]
     if graph is None:
         head.under += [_input(one) for one in plan.inputs]
     else:
@@ -78,14 +80,15 @@ def explain(plan: PhysicalPlan, quality_stated: bool = True) -> str:
     return head.render()
 
 
-def _operator(plan: PhysicalPlan) -> Line:
+def _operator(plan: PhysicalPlan, alone: bool = False) -> Line:
+    """What an operator does; `alone`, it is the whole query."""
     operator = plan.operator
     if isinstance(operator, WindowAggregate):
         return _aggregate(plan, operator)
     if isinstance(operator, StreamUnion):
         return Line(f"union of {operator.streams} queries, in event-time order", [_joined(plan)])
     assert not isinstance(operator, OperatorGraph), "a graph is explained node by node"
-    return _tree(plan, operator) if isinstance(operator, JoinTree) else _join(plan, operator)
+    return _tree(plan, operator) if isinstance(operator, JoinTree) else _join(plan, operator, alone)
 
 
 def _fed(plan: PhysicalPlan, graph: OperatorGraph, number: int) -> Line:
@@ -101,6 +104,9 @@ def _fed(plan: PhysicalPlan, graph: OperatorGraph, number: int) -> Line:
 
 def _sharded(plan: PhysicalPlan) -> str:
     routes = routes_of(plan)
+    single = [why for node in plan.nodes for why in one_shard(node.operator)]
+    if single:
+        return f"on Spark: in one shard, because {single[0].split(', so ')[0]}"
     if routes is None:
         return "on Spark: in one shard, because no key is common to all that its operators bring together"
     named = (
@@ -148,14 +154,14 @@ def _aggregate(plan: PhysicalPlan, operator: WindowAggregate) -> Line:
     return line
 
 
-def _join(plan: PhysicalPlan, operator: WindowJoin) -> Line:
+def _join(plan: PhysicalPlan, operator: WindowJoin, alone: bool) -> Line:
     aliases = [one.stream.alias for one in plan.inputs]
     if operator.streams == 1:
         line = Line(f"selection from {aliases[0]}, in event-time order")
     else:
         shape = " (multiway: one operator for all)" if operator.streams > 2 else ""
         line = Line(f"window join of {operator.streams} streams: {', '.join(aliases)}{shape}")
-    line.under += [_joined(plan), *_windows(plan), *map(Line, one_shard(operator))]
+    line.under += [_joined(plan), *_windows(plan), *map(Line, one_shard(operator) if alone else ())]
     if operator.streams > 1:
         line.under.append(Line(f"joined {choice_of(operator, aliases)}"))
     if isinstance(operator, WJoin):
@@ -216,7 +222,8 @@ def _node(plan: PhysicalPlan, tree: JoinTree, number: int) -> list[str]:
 def _windows(plan: PhysicalPlan) -> list[Line]:
     if not isinstance(plan.query, JoinQuery):
         return []
-    return [Line(head, [Line(text) for text in under]) for head, under in explain_windows(plan.query)]
+    windows = [*explain_windows(plan.query), *explain_match(plan.query)]
+    return [Line(head, [Line(text) for text in under]) for head, under in windows]
 
 
 def _joined(plan: PhysicalPlan) -> Line:

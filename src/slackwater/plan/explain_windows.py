@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slackwater.expressions.render import render
-from slackwater.language.bound import JoinQuery, RowWindow, StreamRef
+from slackwater.language.bound import JoinQuery, LandmarkWindow, RateWindow, RowWindow, StreamRef
 from slackwater.model.time import format_duration
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.landmark import LandmarkAggregate
@@ -29,7 +29,10 @@ def window_of(stream: StreamRef) -> str:
     window = stream.window
     if isinstance(window, RowWindow):
         return f", window of the last {window.rows:,} tuples"
-    if window is not None:
+    if isinstance(window, RateWindow):
+        clock = " of arrivals" if window.by_arrival else ""
+        return f", window of the last n tuples, where n follows the rate: {format_duration(window.interval)}{clock}"
+    if isinstance(window, LandmarkWindow):
         return f", window from {render(window.start)}" + (f" to {render(window.end)}" if window.end is not None else "")
     return "" if stream.range is None else f", window {format_duration(stream.range)}"
 

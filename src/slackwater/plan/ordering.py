@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slackwater.language.bound import BoundQuery, RowWindow, streams_read
+from slackwater.language.bound import BoundQuery, RowWindow, follows_rates, streams_read
 from slackwater.model.errors import UsageError
 from slackwater.model.options import Options
 from slackwater.model.ordering import ADAPTIVE, DEFAULT_ALPHA, FILTER, STRATEGIES, SYNC, Ordering
@@ -14,6 +14,8 @@ def in_turn(query: BoundQuery) -> str | None:
     if any(isinstance(stream.window, RowWindow) for stream in streams_read(query)):
         # What is among the last tuples of a stream is known when all before have had their turn.
         return "windows of rows"
+    if follows_rates(query):
+        return "windows that follow rates"
     return None if query.out.kind == ISTREAM else query.out.kind
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from slackwater.expressions.tree import Expr
-from slackwater.language.bound import JoinQuery, LandmarkWindow, RowWindow, StreamRef
+from slackwater.language.bound import JoinQuery, LandmarkWindow, RateWindow, RowWindow, StreamRef, follows_rates
 from slackwater.model.errors import UsageError
+from slackwater.model.options import Options
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.algebra import AggregateSpec
 from slackwater.operators.join.operator import WindowJoin
-from slackwater.operators.join.row_windows import BY_TIME, by_rows
+from slackwater.operators.join.rate_windows import ROUNDS, SLIDING, RateJoin, by_rate
+from slackwater.operators.join.row_windows import BY_TIME, EVER, by_rows
 from slackwater.operators.landmark import NEVER, LandmarkAggregate
 from slackwater.operators.row_aggregate import RowAggregate
 
@@ -28,17 +30,22 @@ def aggregate_over(
     window = stream.window
     if isinstance(window, RowWindow):
         return RowAggregate(window.rows, window.slide, keys, aggregates, rows)
-    if window is not None:
+    if isinstance(window, LandmarkWindow):
         start, end = (*truths, NEVER)[:2]
         return LandmarkAggregate(0, None, keys, aggregates, rows, start=start, end=end, every=window.slide or 0)
     assert stream.range is not None, "binding an aggregate without a window"
     return WindowAggregate(stream.range, stream.slide, keys, aggregates, rows)
 
 
+SAMPLINGS = {"sliding": SLIDING, "rounds": ROUNDS}
+
+
 def counting(join: WindowJoin, query: JoinQuery) -> WindowJoin:
-    """The join with the windows of rows that its query has; refused where these cannot be."""
+    """The join with the windows of rows, or that follow rates, which its query has; refused where these cannot be."""
     windows = [stream.window for stream in query.streams]
     last = tuple(window.rows if isinstance(window, RowWindow) else BY_TIME for window in windows)
+    if follows_rates(query):
+        return _by_rates(join, query)
     # A selection has no window: its only tuple is the newest.
     if join.streams == 1 or not any(last):
         return join
@@ -50,3 +57,28 @@ def counting(join: WindowJoin, query: JoinQuery) -> WindowJoin:
     if query.options.join is not None:
         raise UsageError(f"option join = '{query.options.join}' is for windows of time alone")
     return by_rows(join, last)
+
+
+def check_joined_by_rates(options: Options) -> None:
+    """Refuse what is said about the joining of streams that windows which follow rates cannot go with."""
+    if options.shape != "multiway":
+        raise UsageError(
+            f"option shape = '{options.shape}' does not go with windows that follow rates, whose streams are joined two"
+            " by two in any case; leave it out"
+        )
+    if options.join is not None or options.windows is not None:
+        name = "join" if options.join is not None else "windows"
+        raise UsageError(f"option {name} = '{getattr(options, name)}' is for windows of time alone; leave it out")
+    if options.sampling is not None and options.sampling not in SAMPLINGS:
+        raise UsageError(f"option sampling = '{options.sampling}': there is {' and '.join(SAMPLINGS)}")
+
+
+def _by_rates(join: WindowJoin, query: JoinQuery) -> RateJoin:
+    """The join of two inputs whose windows follow rates."""
+    check_joined_by_rates(query.options)
+    windows = [stream.window for stream in query.streams]
+    intervals = tuple(window.interval for window in windows if isinstance(window, RateWindow))
+    assert len(intervals) == len(windows) == 2, "more streams are planned as a chain"
+    within = EVER if query.match is None else query.match.within
+    by_arrival = any(isinstance(window, RateWindow) and window.by_arrival for window in windows)
+    return by_rate(join, intervals, within, SAMPLINGS[query.options.sampling or "sliding"], by_arrival)

@@ -23,6 +23,7 @@ from slackwater.operators.holdings import Member
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.union import StreamUnion
+from slackwater.plan.rate_order import JoinOrder
 
 IDENTITY = "\0row"
 """The pseudo-column that stands for a tuple's identity: a name that no query can spell."""
@@ -73,6 +74,8 @@ class PhysicalPlan:
     options: Options
     nodes: tuple[PhysicalPlan, ...] = ()
     """Of a graph: the plan of every node by itself, as if its sub-queries were streams."""
+    orders: tuple[JoinOrder, ...] = ()
+    """Of every join whose windows follow rates, inside out: the order of its streams, and why."""
 
     @property
     def windows(self) -> tuple[int, ...]:

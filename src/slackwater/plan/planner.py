@@ -5,6 +5,7 @@ Equalities between two streams become hash keys, everything else a residual cond
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from slackwater.disorder.state import NO_PART
@@ -26,6 +27,8 @@ from slackwater.plan.layout import InputLayout
 from slackwater.plan.ordering import in_turn, ordering_of
 from slackwater.plan.other_windows import aggregate_over, counting, landmarks_of
 from slackwater.plan.physical import IDENTITY, InputPlan, OutputColumn, PhysicalPlan
+from slackwater.plan.rate_model import Expected
+from slackwater.plan.rate_order import in_order
 from slackwater.plan.sizes import check_sizes, kept_places
 from slackwater.plan.ways_out import check_way_out
 from slackwater.windows.graph import WindowGraph
@@ -36,11 +39,23 @@ OF_ONE_JOIN = ("shape", "join", "windows", "ordering", "alpha")
 """Options that say how the streams of one join are joined."""
 
 
-def plan(query: BoundQuery, *, counted: bool = False, identities: bool = False) -> PhysicalPlan:
+def plan(
+    query: BoundQuery,
+    *,
+    counted: bool = False,
+    identities: bool = False,
+    expected: Mapping[str, Expected] | None = None,
+) -> PhysicalPlan:
     """The plan of a query.
 
     `identities` adds what tells results apart: a column `_row_<alias>` per stream of a join, group keys not selected.
+    `expected` says what is known of streams beforehand, by alias or by source.
     """
+    ordered, orders = in_order(query, expected or {})
+    return replace(_plan(ordered, counted, identities), orders=orders)
+
+
+def _plan(query: BoundQuery, counted: bool, identities: bool) -> PhysicalPlan:
     if is_chain(query):
         return _plan_chain(query, counted, identities)
     check_way_out(query, counted)

@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import product
 
+from slackwater.model.rates import Resize
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.inlet import Inlet
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import classes_of
+from slackwater.operators.join.rate_windows import RateJoin
 from slackwater.operators.union import StreamUnion
 from slackwater.plan.one_shard import one_shard
 from slackwater.plan.physical import PhysicalPlan
@@ -24,7 +26,7 @@ Routes = list[tuple[int, ...]]
 def routes_of(plan: PhysicalPlan) -> Routes | None:
     """Per input, the rows whose words choose the shard; None where the query runs in one shard."""
     operator = plan.operator
-    if one_shard(operator):
+    if any(map(one_shard, operators_of(operator))):
         return None
     if isinstance(operator, OperatorGraph):
         found = _of_graph(operator)
@@ -37,6 +39,16 @@ def routes_of(plan: PhysicalPlan) -> Routes | None:
         if len(rows) == operator.streams:
             return [(rows[stream],) for stream in range(operator.streams)]
     return None
+
+
+def operators_of(operator: object) -> list[object]:
+    """An operator, or those of all nodes of a graph."""
+    return [node.operator for node in operator.nodes] if isinstance(operator, OperatorGraph) else [operator]
+
+
+def rates_at_first(operator: object) -> list[tuple[int, Resize]]:
+    """What is in force at the beginning in joins whose windows follow rates, each with its number."""
+    return [(n, one.at_first) for n, one in enumerate(operators_of(operator)) if isinstance(one, RateJoin)]
 
 
 @dataclass(frozen=True)
@@ -66,6 +78,8 @@ def _of_graph(graph: OperatorGraph) -> _Key | None:
 
 def _classes(operator: WindowJoin | WindowAggregate | StreamUnion) -> list[tuple[dict[int, int], list[int]]]:
     """What is equal in all tuples that meet at an operator: per input its row, and the kernel columns that hold it."""
+    if one_shard(operator):
+        return []
     if isinstance(operator, WindowAggregate):
         # The bounds of the window come before the keys.
         return [({0: row}, [2 + at]) for at, row in enumerate(operator.keys)]

@@ -15,9 +15,11 @@ import pyarrow as pa
 from slackwater.disorder.controllers import SlackController
 from slackwater.kernel import Observation
 from slackwater.model.batch import Words
+from slackwater.model.rates import Resize
 from slackwater.observe.memory_use import MemoryUse
 from slackwater.observe.report import LatencyUse, Report, SlackUse
 from slackwater.plan.physical import PhysicalPlan
+from slackwater.plan.routes import rates_at_first
 from slackwater.sources.encode import AHEAD, GOOD, REASONS, UTC, Reasons
 from slackwater.sources.replay import Replay
 
@@ -44,6 +46,8 @@ class RecordedRun(ABC):
         self._memory = MemoryUse()
         self._seconds = 0.0
         self._done = 0
+        self.resizes: list[tuple[int, Resize]] = rates_at_first(plan.operator)
+        """All that has come into force in windows that follow rates, each with the number of its join."""
 
     @abstractmethod
     def warm_up(self) -> None:

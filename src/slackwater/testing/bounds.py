@@ -6,7 +6,8 @@ Invariant: the bound grows with slack, skew, windows and epoch only, never with 
 - join: tuples at or after `frontier - window` when an epoch begins, and those of the epoch. Room is doubled when it
   is used up and expired tuples are dropped only then, so up to four times as many may stand in a window, and never
   fewer than the room it began with;
-- a window that counts n tuples: n, the tuples at or after the frontier when an epoch begins, and room as above;
+- a window that counts n tuples: n, the tuples at or after the frontier when an epoch begins, and room as above; where
+  n follows the rate, it is at most what a sample of so many tuples within one instant would ask for;
 - tree of joins: the same for every node, where what a node reads from below is at most all combinations of tuples near
   enough to each other;
 - union: nothing;
@@ -25,6 +26,7 @@ from bisect import bisect_left, bisect_right, insort
 from slackwater.model.batch import Batch
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.rate_windows import RateJoin
 from slackwater.operators.join.row_windows import RowJoin
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.landmark import LandmarkAggregate
@@ -73,6 +75,8 @@ class Bound:
                 return (2 if holistic else 1) * (spec.range + slide + self._since(0, frontier_before))
             return (2 if holistic else 1) * self._since(0, frontier_before - spec.range - slide)
         last = spec.last if isinstance(spec, RowJoin) else (0,) * spec.streams
+        if isinstance(spec, RateJoin):
+            last = tuple(max(spec.last[i], self._most_asked(spec, i)) for i in range(spec.streams))
         for stream, window in enumerate(spec.windows):
             kept = frontier_before if last[stream] else frontier_before - window
             self._peak[stream] = max(self._peak[stream], last[stream] + self._since(stream, kept))
@@ -82,6 +86,12 @@ class Bound:
         for n in range(2, spec.streams):
             self._combined[n] = max(self._combined[n], self._combinations(spec, n, frontier_before))
         return raw + sum(max(FIRST_ROOM, ROOM * combined) for combined in self._combined[2:])
+
+    def _most_asked(self, spec: RateJoin, stream: int) -> int:
+        """The most tuples of a stream that one sample may hold, as if they were all of one instant."""
+        sample = max(spec.intervals)
+        most = max((self._between(stream, ts, ts + sample) for ts in self._ts[stream]), default=0)
+        return most * spec.intervals[stream]
 
     def _combinations(self, spec: JoinTree | WindowJoin, n: int, frontier: int) -> int:
         """At most so many combinations of the first n streams are at or after the horizon of their window."""

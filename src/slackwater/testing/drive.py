@@ -17,6 +17,7 @@ from slackwater.model.batch import Batch
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.graph import GraphNode, OperatorGraph
 from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.rate_windows import RateJoin
 from slackwater.operators.join.row_windows import RowJoin
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.numbered import NumberedWindows
@@ -34,6 +35,7 @@ from slackwater.testing.oracle_inlet import Made
 from slackwater.testing.oracle_join import Result, oracle_join, oracle_join_processing
 from slackwater.testing.oracle_levels import oracle_graph, united_row
 from slackwater.testing.oracle_numbered import oracle_numbered, oracle_numbered_processing
+from slackwater.testing.oracle_rate_join import oracle_rate_join
 from slackwater.testing.oracle_release import Released, Tuple, tuples_of
 from slackwater.testing.oracle_row_join import oracle_row_join
 from slackwater.testing.oracle_tree import TreeOutcome
@@ -173,7 +175,10 @@ def bounds_of_truth(spec: OperatorSpec, batch: Batch, absent: Collection[int] = 
         return answer, answer
     if not isinstance(spec, RowJoin):
         return truth(spec, batch), truth(spec, batch)
-    certain, possible = oracle_row_join(spec, batch, absent)
+    if isinstance(spec, RateJoin):
+        certain, possible = oracle_rate_join(spec, batch, absent)
+    else:
+        certain, possible = oracle_row_join(spec, batch, absent)
     return _counted(spec, certain), _counted(spec, possible)
 
 

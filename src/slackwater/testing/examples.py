@@ -26,7 +26,8 @@ from slackwater.operators.graph import GraphNode, OperatorGraph
 from slackwater.operators.inlet import Carried, Inlet
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
-from slackwater.operators.join.row_windows import BY_TIME, RowJoin, by_rows
+from slackwater.operators.join.rate_windows import ROUNDS, by_rate
+from slackwater.operators.join.row_windows import BY_TIME, EVER, RowJoin, by_rows
 from slackwater.operators.join.tree import left_deep
 from slackwater.operators.join.wjoin.approaches import GCA, LCA, PAIRWISE
 from slackwater.operators.join.wjoin.spec import ALGORITHMS, by_algorithm
@@ -191,6 +192,11 @@ def _counting(joins: dict[str, WindowJoin]) -> Iterator[Example]:
         yield Example(f"{name}, by rows", by_rows(joins[name], counts))
     three = replace(joins["three-way, one class"], counted=True, emit=())
     yield Example("three-way, by rows, counted", by_rows(three, (2, BY_TIME, 3)))
+    equi, theta = joins["equi-join"], joins["theta join"]
+    yield Example("equi-join, by rate", by_rate(equi, (12, 8), slices=4, first=3))
+    yield Example("theta join, by rate in rounds", by_rate(theta, (5, 9), 4, ROUNDS, first=2))
+    counted = replace(equi, counted=True, emit=())
+    yield Example("equi-join, by rate, whenever, counted", by_rate(counted, (6, 6), EVER, slices=3, first=2))
 
 
 OPERATORS: tuple[Example, ...] = (

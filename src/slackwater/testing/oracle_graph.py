@@ -10,7 +10,6 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import product
 
 from slackwater.model.batch import Batch
 from slackwater.operators.aggregate import WindowAggregate
@@ -18,7 +17,7 @@ from slackwater.operators.graph import GraphNode, OperatorGraph
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.union import StreamUnion
 from slackwater.testing.oracle_inlet import Made
-from slackwater.testing.oracle_join import joins, near_enough
+from slackwater.testing.oracle_join import SlowWindows
 from slackwater.testing.oracle_levels import OpenWindows, above, joined_result, united_row
 from slackwater.testing.oracle_release import NEVER, Released, SlackRule, Tuple, tuples_of
 
@@ -41,7 +40,7 @@ class _Node:
         self.clock = self.frontier = self.t_sync = NEVER
         self.promised = [NEVER for _ in node.inputs]
         self.waiting: list[list[Tuple]] = [[] for _ in node.inputs]
-        self.windows: list[list[Tuple]] = [[] for _ in node.inputs]
+        self.windows = SlowWindows(node.operator) if isinstance(node.operator, WindowJoin) else None
         self.open = OpenWindows(node.operator) if isinstance(node.operator, WindowAggregate) else None
 
     def process(self, e: Tuple, met: int) -> None:
@@ -56,13 +55,11 @@ class _Node:
                 self.make(united_row(self.spec, e))
         else:
             assert isinstance(self.spec, WindowJoin)
+            assert self.windows is not None
             if e.ts >= met:
-                others = ([e] if i == e.stream else window for i, window in enumerate(self.windows))
-                for members in product(*others):
-                    if near_enough(self.spec, members) and joins(self.spec, members):
-                        self.make(joined_result(self.spec, members))
-            if e.ts >= met - self.spec.windows[e.stream]:
-                self.windows[e.stream].append(e)
+                for members in self.windows.results(e):
+                    self.make(joined_result(self.spec, members))
+            self.windows.enter(e, met)
 
     def close(self, frontier: int | None) -> None:
         """Let out the windows that the frontier has passed."""
@@ -220,10 +217,7 @@ def windows_of_graph(graph: OperatorGraph, batch: Batch, rule: SlackRule) -> lis
     nodes, doors = _nodes(graph, _TupleNode, GraphOutcome())
     _taken_in(doors, batch, rule)
     return [
-        [
-            [e for e in window if isinstance(node.spec, WindowJoin) and e.ts >= node.frontier - node.spec.windows[at]]
-            for at, window in enumerate(node.windows)
-        ]
+        [[] for _ in node.node.inputs] if node.windows is None else node.windows.standing(node.frontier)
         for node in nodes
     ]
 

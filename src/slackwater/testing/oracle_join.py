@@ -9,15 +9,17 @@ References: 003 §II-A, Alg. 2; 004 Alg. 4.6.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import permutations, product
 
 from slackwater.expressions.tree import Column, streams_of, walk
 from slackwater.model.batch import Batch
 from slackwater.model.schema import NULL_WORD
 from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.rate_windows import RateJoin
 from slackwater.operators.join.row_windows import RowJoin
 from slackwater.testing.evaluate import evaluate
+from slackwater.testing.oracle_rates import SlowRates
 from slackwater.testing.oracle_release import Released, Tuple, tuples_of
 from slackwater.testing.words import decode
 
@@ -93,22 +95,52 @@ def oracle_join(spec: WindowJoin, batch: Batch) -> Counter[Result]:
     return results
 
 
+class SlowWindows:
+    """The windows of a join, and which tuples of them an arriving one meets, as Algorithm 2 has it."""
+
+    def __init__(self, spec: WindowJoin) -> None:
+        self.spec = spec
+        self._windows: list[list[Tuple]] = [[] for _ in spec.windows]
+        self._rates = SlowRates(spec) if isinstance(spec, RateJoin) else None
+        self._last = last_of(spec)
+
+    def standing(self, frontier: int) -> list[list[Tuple]]:
+        """What can still be joined where the frontier stands here; where tuples are counted, what is not pushed out."""
+        return [
+            mine if n else [e for e in mine if e.ts >= frontier - size]
+            for mine, n, size in zip(self._windows, self._last, self.spec.windows, strict=True)
+        ]
+
+    def results(self, e: Tuple) -> Iterator[Members]:
+        """All results of a tuple in time, before it enters its window."""
+        if self._rates is not None and self._rates.before(e.ts):
+            self._last = tuple(self._rates.sizes)
+            self._push_out()
+        for members in product(*([e] if j == e.stream else mine for j, mine in enumerate(self._windows))):
+            near = near_enough(self.spec, members) and (self._rates is None or self._rates.match(members))
+            if near and joins(self.spec, members):
+                yield members
+
+    def enter(self, e: Tuple, met: int) -> None:
+        """A tuple enters its window; a late one only if it can still be joined, and never where tuples are counted."""
+        if e.ts >= met or (e.ts >= met - self.spec.windows[e.stream] and not self._last[e.stream]):
+            self._windows[e.stream].append(e)
+            self._push_out()
+        if e.ts >= met and self._rates is not None:
+            self._rates.after(e)
+
+    def _push_out(self) -> None:
+        self._windows = [mine[-n:] if n else mine for mine, n in zip(self._windows, self._last, strict=True)]
+
+
 def oracle_join_processing(spec: WindowJoin, released: Iterable[Released]) -> list[tuple[Result, int]]:
     """Algorithm 2 on a release sequence, late tuples included: the results, each with the clock when it was made."""
-    windows: list[list[Tuple]] = [[] for _ in spec.windows]
-    last = last_of(spec)
+    windows = SlowWindows(spec)
     results: list[tuple[Result, int]] = []
     for step in released:
-        e, i = step.tuple, step.tuple.stream
+        e = step.tuple
         if e.ts >= step.met:
-            for j in range(len(windows)):
-                if j != i:
-                    windows[j] = [other for other in windows[j] if other.ts >= e.ts - spec.windows[j]]
-                    windows[j] = windows[j][-last[j] :] if last[j] else windows[j]
-            for members in product(*([e] if j == i else windows[j] for j in range(len(windows)))):
-                if near_enough(spec, members) and joins(spec, members):
-                    results.append(((e.ts, tuple(member.row for member in members)), step.clock))
-            windows[i].append(e)
-        elif e.ts >= step.met - spec.windows[i] and not last[i]:
-            windows[i].append(e)
+            made = windows.results(e)
+            results += [((e.ts, tuple(member.row for member in members)), step.clock) for members in made]
+        windows.enter(e, step.met)
     return results

@@ -5,12 +5,15 @@ Invariant: shares no code with the kernels, nor with `operators/holdings.py`, of
 
 from __future__ import annotations
 
+from collections import deque
+
 from slackwater.model.batch import Batch
 from slackwater.model.memory import Memory, Resident
 from slackwater.model.schema import Kind
 from slackwater.operators.holdings import OfInput, Weights
 from slackwater.operators.join.operator import WindowJoin
-from slackwater.testing.oracle_join import last_of
+from slackwater.operators.join.rate_windows import RateJoin
+from slackwater.testing.oracle_join import SlowWindows
 from slackwater.testing.oracle_release import SlackRule, Tuple, TupleStages, oracle_tuple_release
 from slackwater.testing.words import decode
 
@@ -39,14 +42,13 @@ def windows_of_join(spec: WindowJoin, batch: Batch, rule: SlackRule) -> list[lis
     """
     stages = _NotEnded(spec.streams)
     oracle_tuple_release(batch, spec.streams, rule, stages)
-    windows: list[list[Tuple]] = []
-    for stream, (size, last) in enumerate(zip(spec.windows, last_of(spec), strict=True)):
-        came = [step for step in stages.out if step.tuple.stream == stream]
-        if last:
-            windows.append([step.tuple for step in came if not step.late][-last:])
-        else:
-            windows.append([step.tuple for step in came if step.tuple.ts >= stages.t_join - size])
-    return windows
+    windows = SlowWindows(spec)
+    for step in stages.out:
+        if isinstance(spec, RateJoin) and not step.late:
+            # Sizes change when a tuple meets the other window, whether it finds anything there or not.
+            deque(windows.results(step.tuple), maxlen=0)
+        windows.enter(step.tuple, step.met)
+    return windows.standing(stages.t_join)
 
 
 def weighed(windows: list[list[list[Tuple]]], weights: Weights) -> Memory:

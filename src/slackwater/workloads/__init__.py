@@ -9,8 +9,11 @@ from collections.abc import Callable
 from functools import partial
 
 from slackwater.workloads.disorder import Delays
+from slackwater.workloads.drm import drm, two_rates
 from slackwater.workloads.dsyn import dsyn3, dsyn4
 from slackwater.workloads.exponential import exponential_stream
+from slackwater.workloads.meteorology import meteorology, nine_products
+from slackwater.workloads.modes import Measured, Mode, measure
 from slackwater.workloads.plugs import smart_plugs
 from slackwater.workloads.soccer import positions, velocities
 from slackwater.workloads.statistics import DisorderStatistics, disorder_statistics
@@ -26,22 +29,33 @@ WORKLOADS: dict[str, Callable[..., Workload]] = {
     "velocity2": partial(velocities, 2),
     "plugs": smart_plugs,
     "stores": store_sales,
+    "meteorology": meteorology,
+    "meteorology9": nine_products,
+    "drm": drm,
+    "rates": two_rates,
 }
-"""Every workload by name; each factory takes `seed`, and all but the velocities take `minutes`."""
+"""Every workload by name; each factory takes `seed`, all but the velocities `minutes`, and meteorology `speed`."""
 
 __all__ = [
     "EPOCH_MS",
     "WORKLOADS",
     "Delays",
     "DisorderStatistics",
+    "Measured",
+    "Mode",
     "Workload",
     "disorder_statistics",
+    "drm",
     "dsyn3",
     "dsyn4",
     "exponential_stream",
+    "measure",
+    "meteorology",
+    "nine_products",
     "positions",
     "smart_plugs",
     "store_sales",
+    "two_rates",
     "uniform_stream",
     "velocities",
     "write",

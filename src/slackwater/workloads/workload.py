@@ -6,8 +6,9 @@ against each other, and `ts` is int64 milliseconds since 1970-01-01 UTC.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slackwater.model.errors import UsageError
+from slackwater.workloads.modes import Mode, measure
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -32,10 +34,17 @@ class Workload:
     name: str
     streams: dict[str, pa.Table]
     query: str
+    further: Mapping[str, str] = field(default_factory=dict)
+    """Other queries that were asked of the same streams, by name."""
+    modes: tuple[Mode, ...] = ()
+    """What was published about rates and sizes, where that is what the workload is about."""
 
 
 def write(workload: Workload, folder: str | Path) -> tuple[Path, ...]:
-    """Write one parquet file a stream and `query.sql`; the folder is made where it is missing. Returns the files.
+    """Write one parquet file a stream, `query.sql` and `NAME.sql` for further queries. Returns the files.
+
+    Where a workload has modes, `statistics.json` has what was made of each beside what was published. The folder is
+    made where it is missing.
 
     >>> import tempfile
     >>> table = pa.table({"ts": [EPOCH_MS], "arrival": [0]})
@@ -50,9 +59,16 @@ def write(workload: Workload, folder: str | Path) -> tuple[Path, ...]:
         path = target / f"{name}.parquet"
         pq.write_table(table, path)
         written.append(path)
-    query = target / "query.sql"
-    query.write_text(workload.query.rstrip() + "\n", encoding="utf-8")
-    return (*written, query)
+    for name, text in {"query": workload.query, **workload.further}.items():
+        path = target / f"{name}.sql"
+        path.write_text(text.rstrip() + "\n", encoding="utf-8")
+        written.append(path)
+    if workload.modes:
+        path = target / "statistics.json"
+        found = [made.as_json() for made in measure(workload.streams, workload.modes, EPOCH_MS)]
+        path.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        written.append(path)
+    return tuple(written)
 
 
 def generator(seed: int, *purpose: int) -> np.random.Generator:

@@ -85,9 +85,9 @@ class JoinLedger:
         windows = self._store.windows
         price = np.zeros(len(run))
         _, status = settle(
-            self._condition.addresses[1], self._probes, Arriving(run.stream, words, run.cutoff), price, windows,
-            search_space(len(self._windows), windows.words.shape[1]), self._reach, self._periods, self.retention,
-            self._price_all,
+            self._condition.addresses[1], self._probes, Arriving(run.stream, words, run.cutoff, run.moment), price,
+            windows, search_space(len(self._windows), windows.words.shape[1]), self._reach, self._periods,
+            self.retention, self._price_all,
         )  # fmt: skip
         if status == OVERFLOW:
             raise self._condition.failure()

@@ -149,7 +149,7 @@ class JoinOperator:
         store.make_room(arriving, self._horizons())
         counts = np.zeros(len(run), np.int64)
         words = np.ascontiguousarray(run.words)
-        new = Arriving(run.stream, words, run.cutoff)
+        new = Arriving(run.stream, words, run.cutoff, run.moment)
         begin, out = 0, self._room_for_results()
         while begin < len(run):
             begin_at = begin

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from slackwater.compiled import in_place
+from slackwater.compiled import in_place, inner
 from slackwater.disorder.run import Run
 from slackwater.expressions.compile import refine_at, refine_listed_at
 from slackwater.model.batch import TS, Flags, Words
@@ -27,6 +27,7 @@ from slackwater.model.time import BEFORE_ALL
 from slackwater.operators.join.enumerate import FINE, PAUSE, probe
 from slackwater.operators.join.operator import JoinOperator, WindowJoin
 from slackwater.operators.join.probing import ANY_KEY
+from slackwater.operators.join.rates import WITHIN, Sampling, look, no_sampling, receive
 from slackwater.operators.join.search import Arriving, Probes, Search
 from slackwater.operators.join.store import (
     BEGIN,
@@ -77,10 +78,11 @@ def by_rows(join: WindowJoin, last: tuple[int, ...]) -> RowJoin:
 
 @in_place
 def join_rows_run(
-    conditions: tuple[int, int], plan: Probes, last: Words, new: Arriving, begin: int, w: Windows, search: Search,
-    tally: Tally, out: Words, counts: Words,
+    conditions: tuple[int, int], plan: Probes, rates: Sampling, new: Arriving, begin: int, w: Windows,
+    search: Search, tally: Tally, out: Words, counts: Words,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """As `join_run`, where a stream with a number in `last` keeps so many tuples, none of them late."""
+    """As `join_run`, where a stream with a number in `rates.sizes` keeps so many tuples, none of them late."""
+    last = rates.sizes
     refine, refine_listed = refine_at(conditions[0]), refine_listed_at(conditions[1])
     n_out = 0
     for i in range(begin, new.words.shape[1]):
@@ -92,6 +94,10 @@ def join_rows_run(
         late = ts < new.cutoff[i]
         if late and (last[s] != BY_TIME or ts < new.cutoff[i] - plan.sizes[s]):
             continue
+        if rates.on and look(rates, ts, new.moment[i]):
+            for t in range(len(last)):
+                push_out(w, t, last[t])
+            set_bounds(plan, rates.state[WITHIN])
         search.slots[s] = place(w, s, new.words, i)
         if not late:
             made = probe(refine, refine_listed, plan, w, s, ts, search, tally, counting, out, n_out)
@@ -103,7 +109,15 @@ def join_rows_run(
         insert(w, s)
         if last[s] != BY_TIME:
             push_out(w, s, last[s])
+        if rates.on:
+            receive(rates, s, ts)
     return new.words.shape[1], n_out, FINE
+
+
+@inner
+def set_bounds(plan: Probes, within: int) -> None:
+    """Two tuples match if they are no further apart in time."""
+    plan.most[0, 1] = plan.most[1, 0] = within
 
 
 @in_place
@@ -125,15 +139,20 @@ class RowJoinOperator(JoinOperator):
 
     def __init__(self, spec: RowJoin, encode_text: Callable[[str], int]) -> None:
         super().__init__(spec, encode_text)
-        self._last = np.array(spec.last, np.int64)
+        self._rates = self._sampling(spec)
+        self._last = self._rates.sizes
         self._counts = self._last != BY_TIME
         self._persisted = np.zeros(spec.streams, np.int64)
         self._waiting, self._look_at = 0, FEW
 
+    def _sampling(self, spec: RowJoin) -> Sampling:
+        """What says how many tuples windows hold."""
+        return no_sampling(np.array(spec.last, np.int64))
+
     def _join(self, new: Arriving, begin: int, out: Words, counts: Words) -> tuple[int, int, int]:
         return join_rows_run(
-            self._condition.addresses, self.order.probes, self._last, new, begin, self._store.windows, self._search(),
-            self.order.tally, out, counts,
+            self._condition.addresses, self.order.probes, self._rates, new, begin, self._store.windows,
+            self._search(), self.order.tally, out, counts,
         )  # fmt: skip
 
     def _put_back(self, stream: int, words: Words) -> None:
@@ -170,8 +189,14 @@ class RowJoinOperator(JoinOperator):
     def _worth_keeping(self, stream: int, streams: Words, words: Words, horizons: Words) -> Flags:
         chosen = super()._worth_keeping(stream, streams, words, horizons)
         if self._counts[stream]:
-            chosen[np.flatnonzero(chosen)[: -self._last[stream]]] = False
+            mine = np.flatnonzero(chosen)
+            chosen[mine[: max(0, len(mine) - self._resident(stream))]] = False
         return chosen
+
+    def _resident(self, stream: int) -> int:
+        """How many tuples stand in a window."""
+        regions = self._store.regions
+        return int(regions[stream, END] - regions[stream, BEGIN])
 
     def _newest_of(self, stream: int, words: Words) -> int:
         """Of a window that counts: the number of the chunk's last tuple among all that were persisted."""
@@ -183,4 +208,4 @@ class RowJoinOperator(JoinOperator):
     def _is_over(self, stream: int, newest: int, horizons: Words) -> bool:
         if not self._counts[stream]:
             return super()._is_over(stream, newest, horizons)
-        return bool(newest < self._persisted[stream] - self._last[stream])
+        return bool(newest < self._persisted[stream] - self._resident(stream))

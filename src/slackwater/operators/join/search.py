@@ -53,6 +53,7 @@ class Arriving(NamedTuple):
     stream: Words
     words: Words
     cutoff: Words
+    moment: Words
 
 
 class Search(NamedTuple):

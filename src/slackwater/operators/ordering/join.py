@@ -85,7 +85,7 @@ class OrderedJoin(JoinOperator):
         spec, store = self.spec, self._any_store
         store.make_room(np.bincount(run.stream, minlength=spec.streams), self._horizons())
         words = np.ascontiguousarray(run.words)
-        new, reached = Arriving(run.stream, words, run.cutoff), run.reached
+        new, reached = Arriving(run.stream, words, run.cutoff, run.moment), run.reached
         kind = np.zeros(len(run), np.int64) if run.kind is None else run.kind
         windows = store.windows
         search = search_space(spec.streams, windows.words.shape[1])

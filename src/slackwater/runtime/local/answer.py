@@ -14,6 +14,7 @@ from slackwater.plan.planner import plan
 from slackwater.runtime.local.run import LocalRun
 from slackwater.sinks.folder import plain_text
 from slackwater.sources.binding import bind_to_tables, left_out
+from slackwater.sources.expected import expected_of
 from slackwater.sources.replay import replay as arrivals_of
 
 
@@ -45,7 +46,7 @@ def replay(
     bound = bind_to_tables(query, streams, time)
     for column in left_out(bound.query, streams):
         warnings.warn(f"{column} is left out; a query cannot read it", stacklevel=2)
-    physical = plan(bound.query, counted=count)
+    physical = plan(bound.query, counted=count, expected=expected_of(bound.query, streams, time_unit))
     arrivals = arrivals_of(physical, streams, time_unit)
     run = LocalRun(physical, arrivals, epochs or Epochs(each_tuple=True))
     tables = list(run.tables())

@@ -24,7 +24,7 @@ from slackwater.sources.encode import AHEAD, GOOD, REASONS
 from slackwater.sources.replay import Replay
 
 BATCH, SMALLEST = 8192, 256
-LOOKS = 16
+LOOKS = 32
 """How often a run looks at its memory at least, where it is long enough."""
 Clock = Callable[[], float]
 
@@ -95,12 +95,14 @@ class LocalRun(RecordedRun):
                 late = emission.late
                 self.fates.came_late(late.stream, late.row, late.delay, late.frontier)
             self._latency.note(emission)
+            self.resizes += self._kernel.take_resizes()
             # What the consumer does with an emission is not the kernel's time.
             self._seconds += self.clock() - begun
             if len(emission.ts):
                 yield emission
             begun = self.clock()
         self._slack.note(self._kernel.release.slack_log(), max(self._kernel.release.clocks))
+        self.resizes += self._kernel.take_resizes()
         for batch in self._kernel.take_ahead():
             self.fates.were_rejected(batch.stream, batch.words[ROW], AHEAD)
         self._seconds += self.clock() - begun

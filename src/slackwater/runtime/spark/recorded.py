@@ -24,6 +24,7 @@ from slackwater.model.batch import Words
 from slackwater.model.measured import MeasuredQuality, together
 from slackwater.model.memory import Memory
 from slackwater.model.memory import together as all_shards
+from slackwater.model.rates import RatesSeen, Resize
 from slackwater.model.time import BEFORE_ALL
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.routes import routes_of
@@ -160,6 +161,7 @@ class SparkRun(RecordedRun):
         out = let_out.read(self._folder / "let_out", number)
         for told in out.metrics:
             self._told[told["shard"]] = told
+            self.resizes += [(node, Resize(at, tuple(sizes), within)) for node, at, sizes, within in told["resizes"]]
         for told in out.latency:
             self._latency.hear(told)
         seen = self.observe()
@@ -208,6 +210,7 @@ class SparkRun(RecordedRun):
             quality=together([MeasuredQuality.of_counts(one["quality"]["counts"]) for one in told if one["quality"]]),
             ordering=None,
             waited=None,
+            rates=tuple(RatesSeen.of_json(one) for one in told[0]["rates"]) if told else (),
             memory=all_shards([Memory.of_json(one["memory"]) for one in told]),
             **counted,
         )

@@ -162,6 +162,8 @@ class Shard:
             "idle": list(seen.idle),
             "memory": None if seen.memory is None else seen.memory.as_json(),
             "latency_ms": self.latency.as_ms(),
+            "rates": [one.as_json() for one in seen.rates],
+            "resizes": [(node, one.at, one.sizes, one.within) for node, one in self.kernel.take_resizes()],
             "quality": None if quality is None else {**quality.as_shares(), "counts": quality.as_counts()},
         }
 

@@ -127,7 +127,7 @@ class WJoinOperator(JoinOperator):
         store.make_room(len(run))
         counts = np.zeros(len(run), np.int64)
         words = np.ascontiguousarray(run.words)
-        new, search = Arriving(run.stream, words, run.cutoff), search_space()
+        new, search = Arriving(run.stream, words, run.cutoff, run.moment), search_space()
         begin, room = 0, 1 if spec.counted else ENOUGH
         while begin < len(run):
             out = np.empty((spec.streams, room), np.int64)

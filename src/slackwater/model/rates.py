@@ -1,0 +1,37 @@
+"""What windows that follow rates have come to, as a value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Resize:
+    """Windows of `sizes` tuples, and matches `within` so much event time, for tuples from `at` on."""
+
+    at: int
+    sizes: tuple[int, ...]
+    within: int
+
+
+@dataclass(frozen=True)
+class RatesSeen:
+    """What is in force in one join, and how often that has changed."""
+
+    sizes: tuple[int, ...]
+    within: int
+    resized: int
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain data, for reports and for another process."""
+        return {"sizes": list(self.sizes), "within_ms": self.within / 1000, "resized": self.resized}
+
+    @staticmethod
+    def of_json(told: dict[str, Any]) -> RatesSeen:
+        """What `as_json` has told.
+
+        >>> RatesSeen.of_json(RatesSeen((250, 10), 500_000, 3).as_json())
+        RatesSeen(sizes=(250, 10), within=500000, resized=3)
+        """
+        return RatesSeen(tuple(told["sizes"]), round(told["within_ms"] * 1000), told["resized"])

@@ -1,0 +1,248 @@
+"""Sampling: how many tuples of each stream an interval of time holds, and how near in time two of them must be.
+
+Event time is cut into slices. When a tuple in time is the first behind the end of a slice, the slices that are over
+become the sample, and say for every stream how many tuples its window is to hold, `received * interval / span`, and
+half the longest interval between two tuples as the distance in time of a match (epsilon). What differs little from what
+is in force changes nothing.
+
+- `slices` > 1: the sample is the last interval, moved on by a slice at a time; span is how long the sample was. While
+  the first slice lasts, epsilon is looked at early, and again each time twice as much has gone by: too large a guess
+  lets everything match everything, and whatever is above that join has to live with it for a whole sample.
+- `slices` = 1: rounds, as published: each sample stands alone, and span is what its event times cover in the stream
+  where they cover most (max_timestamp_interval).
+
+Invariant: what is in force for a tuple hangs on the event times of the tuples in time before it alone, and not on the
+order of equal ones, nor on how the input was cut.
+
+References: 001 §2.2, §2.3, Fig. 2.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from slackwater.compiled import inner
+from slackwater.model.batch import Words
+from slackwater.model.schema import NULL_WORD
+from slackwater.model.time import MAX_TIME, MINUTE
+
+FIRST_SIZE = 100
+FIRST_WITHIN = 30 * MINUTE
+"""Where the paper starts from: a window of 100 tuples, and matches within half an hour."""
+BAND = 20
+"""A size, or epsilon, is changed by more than one part in so many, or not at all."""
+
+EARLY = 32
+"""What part of the first slice epsilon is first looked at after."""
+
+# Fields of the state of a sample; FILLED: how many slices there are, the one at hand included.
+WITHIN, SLICE, UNTIL, PEEK, AT, FILLED, BEGUN, MAPPED, FIRST_MOMENT, FIRST_TS, LOGGED = range(11)
+STATE_FIELDS = 11
+UNKNOWN = NULL_WORD
+# Per stream and slice.
+RECEIVED, FIRST, LAST = range(3)
+# Per stream: event time of its last tuple, and the interval before it, or UNKNOWN.
+LATEST, INTERVAL = range(2)
+# Columns of a log line; the sizes follow.
+SINCE, DISTANCE, SIZES = range(3)
+
+
+class Sampling(NamedTuple):
+    """What the loop of a join reads and writes; `on` is false where windows have the sizes they were given."""
+
+    on: bool
+    adapts: bool
+    """Whether epsilon is found at run time."""
+    by_arrival: bool
+    """Whether `asked` is time of arrival, to be mapped to event time once."""
+    asked: Words
+    """The interval of every stream, as the query has it."""
+    kept: Words
+    """The same in event time."""
+    sizes: Words
+    """The windows in force, in tuples."""
+    state: Words
+    slices: Words
+    """Shape (streams, slices, 3)."""
+    gaps: Words
+    """Shape (streams, 2)."""
+    log: Words
+    """A line for every change."""
+
+
+def sampling(asked: tuple[int, ...], within: int | None, slices: int, by_arrival: bool, first: int) -> Sampling:
+    """A sample that has seen nothing; all windows hold `first` tuples."""
+    state = np.zeros(STATE_FIELDS, np.int64)
+    state[WITHIN] = FIRST_WITHIN if within is None else within
+    state[MAPPED], state[FILLED] = not by_arrival, 1
+    # A sample is as long as the longest interval: all streams wait for each other (the barrier).
+    state[SLICE] = max(1, max(asked) // slices)
+    intervals = np.array(asked, np.int64)
+    return Sampling(
+        True, within is None, by_arrival, intervals, intervals.copy(), np.full(len(asked), first, np.int64), state,
+        np.zeros((len(asked), slices, 3), np.int64), np.full((len(asked), 2), UNKNOWN, np.int64), no_log(len(asked)),
+    )  # fmt: skip
+
+
+def no_sampling(sizes: Words) -> Sampling:
+    """Windows of given sizes."""
+    none = np.zeros(0, np.int64)
+    return Sampling(
+        False, False, False, none, none, sizes, none, np.zeros((0, 0, 3), np.int64), np.zeros((0, 2), np.int64),
+        no_log(len(sizes)),
+    )  # fmt: skip
+
+
+def no_log(streams: int, lines: int = 1) -> Words:
+    """Room for so many changes."""
+    return np.zeros((lines, SIZES + streams), np.int64)
+
+
+@inner
+def look(taken: Sampling, ts: int, moment: int) -> bool:
+    """A tuple in time is about to be processed; tells whether something else is in force before it."""
+    state = taken.state
+    if not state[MAPPED] and not map_intervals(taken, ts, moment):
+        return False
+    n = taken.slices.shape[1]
+    if not state[BEGUN]:
+        state[BEGUN], state[FIRST_TS], state[UNTIL] = 1, ts, ts + state[SLICE]
+        state[PEEK] = ts + max(1, state[SLICE] // EARLY) if n > 1 else MAX_TIME
+        return False
+    if ts >= state[UNTIL]:
+        over = 1 + (ts - state[UNTIL]) // state[SLICE]
+        state[UNTIL] += over * state[SLICE]
+        state[PEEK] = MAX_TIME
+        # In a silence slices go by that have nothing in them; a round that has nothing in it says nothing.
+        for _ in range(min(over - 1, n) if n > 1 else 0):
+            next_slice(taken)
+        changed = resize(taken)
+        next_slice(taken)
+        return changed
+    if ts >= state[PEEK]:
+        peeked = state[PEEK]
+        while state[PEEK] <= ts:
+            peeked, state[PEEK] = state[PEEK], 2 * state[PEEK] - state[FIRST_TS]
+        return new_distance(taken, peeked - state[FIRST_TS]) and write_down(taken, peeked)
+    return False
+
+
+@inner
+def next_slice(taken: Sampling) -> None:
+    """The slice at hand is part of the sample, and a new one begins in the place of the oldest."""
+    taken.state[FILLED] = min(taken.state[FILLED] + 1, taken.slices.shape[1])
+    at = taken.state[AT] = (taken.state[AT] + 1) % taken.slices.shape[1]
+    for s in range(len(taken.sizes)):
+        taken.slices[s, at, RECEIVED] = 0
+
+
+@inner
+def receive(taken: Sampling, s: int, ts: int) -> None:
+    """A tuple has been processed: the sampling operator on its stream counts it."""
+    if not taken.state[MAPPED]:
+        return
+    now = taken.slices[s, taken.state[AT]]
+    if now[RECEIVED] == 0:
+        now[FIRST] = ts
+    now[RECEIVED] += 1
+    now[LAST] = ts
+    if taken.gaps[s, LATEST] != UNKNOWN:
+        taken.gaps[s, INTERVAL] = ts - taken.gaps[s, LATEST]
+    taken.gaps[s, LATEST] = ts
+
+
+@inner
+def resize(taken: Sampling) -> bool:
+    """Take over what the sample says, where it differs enough; tells whether anything has changed."""
+    elapsed = taken.state[FILLED] * taken.state[SLICE]
+    span = 0
+    for s in range(len(taken.sizes)):
+        received, first, last = heard(taken, s)
+        if received > 0:
+            span = max(span, last - first)
+    if span == 0:
+        return False
+    if taken.slices.shape[1] > 1:
+        span = elapsed
+    changed = False
+    for s in range(len(taken.sizes)):
+        received, _, _ = heard(taken, s)
+        wanted = max(1, int(np.ceil(received * (taken.kept[s] / span))))
+        if BAND * abs(wanted - taken.sizes[s]) > taken.sizes[s]:
+            taken.sizes[s] = wanted
+            changed = True
+    if new_distance(taken, elapsed):
+        changed = True
+    return changed and write_down(taken, taken.state[UNTIL] - taken.state[SLICE])
+
+
+@inner
+def new_distance(taken: Sampling, elapsed: int) -> bool:
+    """Half the longest mean interval between tuples of a stream, where it is to be found and differs enough."""
+    longest = 0
+    for s in range(len(taken.sizes)):
+        received, first, last = heard(taken, s)
+        interval = taken.gaps[s, INTERVAL]
+        if received > 1:
+            interval = (last - first) // (received - 1)
+        elif interval == UNKNOWN:
+            # Two tuples of it have never been heard, so the interval is at least as long as this.
+            interval = elapsed
+        longest = max(longest, interval)
+    within, now = longest // 2, taken.state[WITHIN]
+    if not taken.adapts or within == 0 or BAND * abs(within - now) <= now:
+        return False
+    taken.state[WITHIN] = within
+    return True
+
+
+@inner
+def heard(taken: Sampling, s: int) -> tuple[int, int, int]:
+    """Of a stream in the sample: how many tuples, and the first and last event time."""
+    received, first, last = 0, 0, 0
+    n, state = taken.slices.shape[1], taken.state
+    for back in range(state[FILLED]):
+        one = taken.slices[s, (state[AT] - state[FILLED] + 1 + back) % n]
+        if one[RECEIVED] > 0:
+            if received == 0:
+                first = one[FIRST]
+            last = one[LAST]
+            received += one[RECEIVED]
+    return received, first, last
+
+
+@inner
+def write_down(taken: Sampling, since: int) -> bool:
+    """What is in force for tuples from here on; that it is written down is true."""
+    line = taken.log[taken.state[LOGGED]]
+    line[SINCE] = since
+    line[DISTANCE] = taken.state[WITHIN]
+    for s in range(len(taken.sizes)):
+        line[SIZES + s] = taken.sizes[s]
+    taken.state[LOGGED] += 1
+    return True
+
+
+@inner
+def map_intervals(taken: Sampling, ts: int, moment: int) -> bool:
+    """Map intervals of arrival to event time: what the event times cover while the longest one passes.
+
+    References: 001 §2.3 (the user states wall-clock time, the first sample maps it).
+    """
+    state, longest = taken.state, 0
+    if not state[BEGUN]:
+        state[BEGUN], state[FIRST_MOMENT], state[FIRST_TS] = 1, moment, ts
+        return False
+    for s in range(len(taken.asked)):
+        longest = max(longest, taken.asked[s])
+    passed = moment - state[FIRST_MOMENT]
+    if passed < longest or ts == state[FIRST_TS]:
+        return False
+    pace = (ts - state[FIRST_TS]) / passed
+    for s in range(len(taken.asked)):
+        taken.kept[s] = max(1, int(taken.asked[s] * pace))
+    state[SLICE] = max(1, int(longest * pace) // taken.slices.shape[1])
+    state[MAPPED], state[BEGUN] = 1, 0
+    return True

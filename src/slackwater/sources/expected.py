@@ -1,0 +1,68 @@
+"""What is to be expected of streams that are there as tables: how fast they are, and what a tuple weighs.
+
+Invariant: only queries whose windows follow rates are told; others need no such thing, and pay nothing for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.language.bound import BoundQuery, StreamRef, follows_rates, raw_streams, streams_read
+from slackwater.model.time import SECOND
+from slackwater.plan.rate_model import Expected
+from slackwater.sources.encode import GOOD, encode_time
+
+WORD = 8
+"""Bytes of a value, where nothing says what a tuple weighs."""
+STRAYS = 100
+"""One in so many event times at either end may be wrong by any amount, and is not gone by."""
+
+
+def expected_of(query: BoundQuery, tables: Mapping[str, pa.Table], time_unit: str) -> dict[str, Expected]:
+    """By source, what the tables say of the streams of a query; nothing of one that has no two event times."""
+    if not _anywhere(query):
+        return {}
+    found: dict[str, Expected] = {}
+    size_by = getattr(query.options, "size_by", None)
+    for stream in raw_streams(query):
+        table = tables[stream.source]
+        rate = rate_of(table.column(stream.schema.time), time_unit)
+        if rate is not None:
+            found[stream.source] = Expected(rate, _weight(stream, table, size_by))
+    return found
+
+
+def rate_of(times: pa.ChunkedArray, time_unit: str) -> float | None:
+    """Tuples a second of event time, by all but the first and last hundredth of them.
+
+    >>> rate_of(pa.chunked_array([[0, 500, 1000, 1500, 2000]]), "ms")
+    2.0
+    """
+    words, reasons = encode_time(times, time_unit)
+    known = np.sort(words[reasons == GOOD])
+    strays = len(known) // STRAYS
+    kept = known[strays : len(known) - strays]
+    if len(kept) < 2 or kept[0] == kept[-1]:
+        return None
+    return (len(kept) - 1) * SECOND / float(kept[-1] - kept[0])
+
+
+def _anywhere(query: BoundQuery) -> bool:
+    inside = (stream.query for stream in streams_read(query) if stream.query is not None)
+    return follows_rates(query) or any(_anywhere(one) for one in inside)
+
+
+def _weight(stream: StreamRef, table: pa.Table, size_by: str | None) -> float:
+    """Bytes of a tuple on average, by the column that says so, or by its number of values."""
+    words = float(WORD * len(stream.schema.names))
+    if size_by is None or size_by not in table.column_names or size_by not in stream.schema:
+        return words
+    if not stream.schema[size_by].kind.numeric:
+        return words
+    sizes = table.column(size_by)
+    mean = pc.mean(pc.if_else(pc.greater_equal(sizes, 0), sizes, None)).as_py()
+    return words if mean is None else float(mean)

@@ -1,0 +1,120 @@
+"""Windows that follow rates, slow and obvious: every tuple in time is kept, and every sample counted anew.
+
+Invariant: shares no code with the kernel.
+
+References: 001 §2.2, §2.3, Fig. 2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from slackwater.model.rates import Resize
+from slackwater.operators.join.rate_windows import RateJoin
+from slackwater.testing.oracle_release import Tuple
+
+ENOUGH = 1 / 20
+"""What changes by a smaller part is left as it is."""
+FIRST_WITHIN = 30 * 60 * 1_000_000
+
+
+class SlowRates:
+    """Follows the tuples in time of a join, in order, and says what is in force. Intervals are event time."""
+
+    def __init__(self, spec: RateJoin) -> None:
+        assert not spec.by_arrival, "this twin knows no time but event time"
+        self.spec = spec
+        self.sizes = list(spec.last)
+        self.within = FIRST_WITHIN if spec.within is None else spec.within
+        self.slice = max(1, max(spec.intervals) // spec.slices)
+        self.resizes: list[Resize] = []
+        self._times: list[list[int]] = [[] for _ in spec.intervals]
+        self._begun: int | None = None
+        self._next = 0
+        self._peeks: list[int] = []
+
+    def before(self, ts: int) -> bool:
+        """A tuple with this time comes next; tells whether something else is in force for it."""
+        if self._begun is None:
+            self._begun, self._next = ts, ts + self.slice
+            self._peeks = [ts + max(1, self.slice // 32) * 2**n for n in range(64)]
+        if ts < self._next:
+            return self.spec.slices > 1 and self._peek(ts)
+        self._peeks = []
+        end = self._next
+        while self._next <= ts:
+            end, self._next = self._next, self._next + self.slice
+        if self.spec.slices == 1:
+            # Each round is a sample; of several that are over, only the first has heard something.
+            first = min(self._first_end(end), end)
+            return self._take(first - self.slice, first, end, None)
+        begin = max(self._begun, end - self.spec.slices * self.slice)
+        return self._take(begin, end, end, end - begin)
+
+    def _peek(self, ts: int) -> bool:
+        """In the first slice epsilon is looked at early: after a 32nd of it, twice as much, and so on."""
+        due = [peek for peek in self._peeks if peek <= ts]
+        if not due:
+            return False
+        self._peeks = self._peeks[len(due) :]
+        assert self._begun is not None
+        if not self._new_distance(self._begun, due[-1]):
+            return False
+        self.resizes.append(Resize(due[-1], tuple(self.sizes), self.within))
+        return True
+
+    def _first_end(self, end: int) -> int:
+        """Where the round ends that had begun when the last tuple came."""
+        assert self._begun is not None
+        last = max(max(mine, default=self._begun) for mine in self._times)
+        return self._begun + ((last - self._begun) // self.slice + 1) * self.slice
+
+    def _take(self, begin: int, end: int, at: int, elapsed: int | None) -> bool:
+        sample = [[ts for ts in mine if begin <= ts < end] for mine in self._times]
+        span = max((max(mine) - min(mine) for mine in sample if mine), default=0)
+        if span == 0:
+            return False
+        if elapsed is not None:
+            span = elapsed
+        before = list(self.sizes)
+        for i, (mine, interval) in enumerate(zip(sample, self.spec.intervals, strict=True)):
+            wanted = max(1, math.ceil(len(mine) * (interval / span)))
+            if abs(wanted - self.sizes[i]) > ENOUGH * self.sizes[i]:
+                self.sizes[i] = wanted
+        if not self._new_distance(begin, end) and self.sizes == before:
+            return False
+        self.resizes.append(Resize(at, tuple(self.sizes), self.within))
+        return True
+
+    def _new_distance(self, begin: int, end: int) -> bool:
+        sample = [[ts for ts in mine if begin <= ts < end] for mine in self._times]
+        within = max(map(self._interval, sample, self._times, [end - begin] * 2)) // 2
+        if self.spec.within is not None or within == 0 or abs(within - self.within) <= ENOUGH * self.within:
+            return False
+        self.within = within
+        return True
+
+    @staticmethod
+    def _interval(mine: list[int], all_times: list[int], elapsed: int) -> int:
+        if len(mine) > 1:
+            return (mine[-1] - mine[0]) // (len(mine) - 1)
+        return all_times[-1] - all_times[-2] if len(all_times) > 1 else elapsed
+
+    def after(self, e: Tuple) -> None:
+        """A tuple has been processed."""
+        self._times[e.stream].append(e.ts)
+
+    def match(self, members: Iterable[Tuple]) -> bool:
+        """Whether tuples are near enough in time."""
+        times = [e.ts for e in members]
+        return max(times) - min(times) <= self.within
+
+
+def resizes_of(spec: RateJoin, tuples: Iterable[Tuple]) -> list[Resize]:
+    """What comes into force while these tuples are processed in the order of their times."""
+    rates = SlowRates(spec)
+    for e in sorted(tuples, key=lambda e: e.ts):
+        rates.before(e.ts)
+        rates.after(e)
+    return rates.resizes

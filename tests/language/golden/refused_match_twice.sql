@@ -1,0 +1,1 @@
+SELECT a.v FROM a [RATE 10 s], b [RATE 10 s] MATCH TIME WHERE a.key = b.key MATCH TIME WITHIN 1 s

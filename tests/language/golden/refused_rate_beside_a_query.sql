@@ -1,0 +1,1 @@
+SELECT a.v FROM a [RATE 10 s], (SELECT v FROM s) t [RANGE 5 s] MATCH TIME

@@ -1,0 +1,1 @@
+SELECT a.v FROM a [RATE 10 s], b MATCH TIME

@@ -1,0 +1,1 @@
+SELECT SUM(v) FROM s [RATE 10 s]

@@ -1,0 +1,1 @@
+SELECT a.v FROM a [RATE 10 s SLIDE 1 s], b [RATE 10 s]

@@ -1,0 +1,1 @@
+SELECT a.v FROM a [RATE 10 s], b [RATE 10 s] WINDOW (a, b) = 5 SECONDS

@@ -1,0 +1,1 @@
+SELECT a.v FROM a RATE 10 SECONDS, b [RATE 10 s]

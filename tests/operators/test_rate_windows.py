@@ -1,0 +1,148 @@
+"""Windows that follow rates: the paper's examples, the samples against their slow twin, and what a resize keeps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.disorder.controllers import FixedSlack
+from slackwater.model.batch import Batch
+from slackwater.model.rates import Resize
+from slackwater.model.time import MINUTE, SECOND
+from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.rate_windows import ROUNDS, SLIDING, RateJoin, RateJoinOperator, by_rate
+from slackwater.operators.join.row_windows import EVER
+from slackwater.operators.pipeline import Epochs, Pipeline
+from slackwater.testing.drive import NO_GUARD, Outcome, feed, results_of
+from slackwater.testing.oracle_rate_join import oracle_rate_join
+from slackwater.testing.oracle_rates import resizes_of
+from slackwater.testing.oracle_release import tuples_of
+from slackwater.testing.traces import cuttings, largest_delay_of, pieces, seeded_trace
+
+PAIRS = WindowJoin((0, 0), (), (), (), ((0, 1), (1, 1)), 2)
+
+
+def at_rate(stream: int, per_second: float, begin: float, end: float) -> list[tuple[int, int]]:
+    """Tuples at an even pace, over some seconds."""
+    return [(stream, int((begin + n / per_second) * SECOND)) for n in range(round((end - begin) * per_second))]
+
+
+def in_order(*streams: list[tuple[int, int]]) -> Batch:
+    return Batch.of(sorted((one for stream in streams for one in stream), key=lambda one: one[1]))
+
+
+def run(spec: RateJoin, batch: Batch, slack: int = 0) -> tuple[RateJoinOperator, list[Resize]]:
+    operator = spec.build()
+    pipeline = Pipeline(spec, operator, FixedSlack(slack), Epochs(each_tuple=True), NO_GUARD)
+    feed(pipeline, [batch], Outcome(), end=False)
+    return operator, [one for _, one in pipeline.take_resizes()]
+
+
+def sizes_at(resizes: list[Resize], ts: int, first: int = 100) -> tuple[int, ...]:
+    return next((one.sizes for one in reversed(resizes) if one.at <= ts), (first, first))
+
+
+@pytest.mark.parametrize(("slices", "allowed"), [(SLIDING, 0), (ROUNDS, 4)])
+def test_two_seconds_of_a_thousand_and_of_one_a_second_are_2002_events_and_not_4000(slices: int, allowed: int) -> None:
+    """The paper's formula divides by what the event times cover, which is a little less than how long it sampled."""
+    spec = by_rate(PAIRS, (2 * SECOND, 2 * SECOND), slices=slices)
+    operator, _ = run(spec, in_order(at_rate(0, 1000, 0, 10), at_rate(1, 1, 0, 10)))
+    assert abs(operator.retained - 2002) <= allowed
+
+
+@pytest.mark.parametrize("slices", [SLIDING, ROUNDS])
+def test_ten_seconds_of_25_a_second_settle_at_250_and_the_other_stream_follows_its_cycle(slices: int) -> None:
+    fast_then_slow = [at_rate(1, 1 if n % 2 else 25, 10 * n, 10 * n + 10) for n in range(18)]
+    spec = by_rate(PAIRS, (10 * SECOND, 10 * SECOND), slices=slices)
+    _, resizes = run(spec, in_order(at_rate(0, 25, 0, 180), *fast_then_slow))
+    steady = [sizes_at(resizes, second * SECOND)[0] for second in range(25, 180)]
+    assert min(steady) >= 0.95 * 250
+    assert max(steady) <= 1.05 * 250
+    assert max(one.sizes[1] for one in resizes) >= 0.95 * 250
+    assert min(one.sizes[1] for one in resizes) <= 1.1 * 10 + 1
+
+
+def test_a_start_from_bad_guesses_is_over_after_a_tenth_of_the_interval() -> None:
+    spec = by_rate(PAIRS, (5 * MINUTE, 5 * MINUTE))
+    _, resizes = run(spec, in_order(at_rate(0, 0.18, 0, 1200), at_rate(1, 0.39, 0, 1200)))
+    settled = resizes[-1]
+    for size, wanted in zip(sizes_at(resizes, 2 * MINUTE), settled.sizes, strict=True):
+        assert abs(size - wanted) <= 0.2 * wanted
+    assert [one.at for one in resizes if one.at > 5 * MINUTE] == []
+    assert abs(settled.within - 0.5 * SECOND / 0.18) < 0.05 * SECOND / 0.18
+
+
+def test_intervals_of_arrival_are_mapped_to_the_time_that_event_times_cover_meanwhile() -> None:
+    """Event time runs eight times as fast as the wall clock, so ten seconds of arrival are eighty of event time."""
+    batch = in_order(at_rate(0, 25, 0, 400), at_rate(1, 1, 0, 400))
+    spec = by_rate(PAIRS, (10 * SECOND, 5 * SECOND), by_arrival=True)
+    _, mapped = run(spec, replace(batch, heard=batch.ts // 8))
+    _, as_stated = run(by_rate(PAIRS, (80 * SECOND, 40 * SECOND)), batch)
+    assert mapped[-1].sizes == pytest.approx(as_stated[-1].sizes, rel=0.06)
+    assert as_stated[-1].sizes == pytest.approx((2000, 40), rel=0.06)
+
+
+def test_a_silence_longer_than_the_sample_leaves_the_windows_as_they_are() -> None:
+    spec = by_rate(PAIRS, (10 * SECOND, 10 * SECOND))
+    before = in_order(at_rate(0, 25, 0, 60), at_rate(1, 5, 0, 60))
+    _, resizes = run(spec, in_order(at_rate(0, 25, 0, 60), at_rate(1, 5, 0, 60), [(0, 5000 * SECOND)]))
+    assert resizes == run(spec, before)[1]
+
+
+@given(
+    seed=st.integers(0, 10**6), slices=st.sampled_from([1, 2, 5]), intervals=st.tuples(*[st.integers(2, 40)] * 2),
+    within=st.sampled_from([None, 3, EVER]), cuts=cuttings(300),
+)  # fmt: skip
+def test_sizes_are_those_of_the_slow_twin_and_results_exact_for_them(
+    seed: int, slices: int, intervals: tuple[int, int], within: int | None, cuts: list[int]
+) -> None:
+    batch = seeded_trace(seed, 2, (), 300, 9)
+    spec = by_rate(PAIRS, intervals, within, slices, first=4)
+    operator = spec.build()
+    pipeline = Pipeline(spec, operator, FixedSlack(largest_delay_of(batch)), Epochs(), NO_GUARD)
+    outcome = feed(pipeline, pieces(batch, cuts), Outcome(), end=True)
+    resizes = [one for _, one in pipeline.take_resizes()]
+    assert resizes == resizes_of(spec, (e for e in tuples_of(batch) if e.passes))
+    certain, possible = oracle_rate_join(spec, batch, resizes=resizes)
+    found = Counter(results_of(spec, outcome.emissions))
+    assert certain <= found <= possible
+
+
+@given(seed=st.integers(0, 10**6), slices=st.sampled_from([1, 4]))
+def test_a_resize_loses_nothing_that_the_new_window_should_contain(seed: int, slices: int) -> None:
+    """Whatever their times, a tuple of stream 1 meets all of the window of stream 0: the newest tuples without a
+    gap, as many as were there and have come since, but no more than are in force."""
+    rng = np.random.default_rng(seed)
+    times = np.cumsum(rng.integers(1, rng.integers(2, 12, 200), 200))
+    batch = Batch.of([(int(stream), int(ts)) for stream, ts in zip(rng.integers(0, 2, 200), times, strict=True)])
+    spec = by_rate(PAIRS, (40, 40), EVER, slices, first=5)
+    pipeline = Pipeline(spec, spec.build(), FixedSlack(0), Epochs(each_tuple=True), NO_GUARD)
+    outcome = feed(pipeline, [batch], Outcome(), end=True)
+    resizes = [one for _, one in pipeline.take_resizes()]
+    met: dict[int, list[int]] = {}
+    for _, (a, b) in results_of(spec, outcome.emissions):
+        met.setdefault(b, []).append(a)
+    window: list[int] = []
+    for row, (stream, ts) in enumerate(zip(batch.stream.tolist(), batch.ts.tolist(), strict=True)):
+        size = sizes_at(resizes, ts, 5)[0]
+        window = window[-size:]
+        if stream == 0:
+            window = [*window, row][-size:]
+        else:
+            assert sorted(a for a in met.get(row, []) if a < row) == window
+
+
+def test_late_tuples_are_counted_and_enter_no_window() -> None:
+    spec = by_rate(PAIRS, (10 * SECOND, 10 * SECOND))
+    batch = in_order(at_rate(0, 5, 0, 60), at_rate(1, 5, 0, 60))
+    late = Batch.of([*zip(batch.stream.tolist(), batch.ts.tolist(), strict=True), (0, 1 * SECOND), (1, 70 * SECOND)])
+    pipeline = Pipeline(spec, spec.build(), FixedSlack(0), Epochs(each_tuple=True), NO_GUARD)
+    outcome = feed(pipeline, [late], Outcome(), end=True)
+    assert outcome.late_rows == [len(batch)]
+    members = {row for emission in outcome.emissions for row in np.concatenate([*emission.columns, []]).tolist()}
+    assert len(batch) not in members
