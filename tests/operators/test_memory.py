@@ -41,6 +41,9 @@ PAIR = "(SELECT x.k AS k, y.n AS n FROM s x [2 us], s y [4 us] WHERE x.k = y.k)"
 CHAINS = {
     "a join of a join": f"SELECT p.k AS k FROM {PAIR} p [3 us], s z [5 us] WHERE p.k = z.k",
     "a join of two joins": f"SELECT p.k AS k FROM {PAIR} p [3 us], {PAIR} q [2 us] WHERE p.k = q.k AND p.n = q.n",
+    "a join of a join, by rates": """SELECT p.k AS k FROM
+        (SELECT x.k AS k FROM s x [RATE 6 us], s y [RATE 4 us] MATCH TIME WITHIN 3 us WHERE x.k = y.k) p [RATE 5 us],
+        s z [RATE 9 us] MATCH TIME WITHIN 4 us""",
     "a join of a selection": "SELECT p.k AS k FROM (SELECT k FROM s) p [3 us], s z [5 us] WHERE p.k = z.k",
 }
 
