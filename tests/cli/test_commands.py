@@ -75,6 +75,26 @@ def test_verify_refuses_what_it_cannot_do(command: Command, query: Query, two: l
     assert (done.code, "rename it" in done.err) == (2, True)
 
 
+def test_explain_expects_of_windows_that_follow_rates_what_the_streams_show(
+    command: Command, query: Query, parquet: Written, tmp_path: Path
+) -> None:
+    """20, 5 and 1 a second, in windows of ten seconds: the fastest stream joins last, also where the query runs."""
+    streams = []
+    for at, (name, step) in enumerate((("a", 50), ("b", 200), ("c", 1000))):
+        times = list(range(at, 60_000, step))
+        streams += ["--stream", f"{name}={parquet(name, arrival=times, ts=times, v=times)}"]
+    text = "SELECT a.v FROM a [RATE 10 s], b [RATE 10 s], c [RATE 10 s] MATCH TIME WITH NO WAIT"
+    told = command("explain", query(text), *streams)
+    assert told.code == 0, told.err
+    assert "order: (b ⨝ c) ⨝ a, because it is expected to keep least" in told.out
+    assert "(b ⨝ c) ⨝ a: 310 tuples in windows, " in told.out
+    assert "(a ⨝ b) ⨝ c: 460 tuples in windows, " in told.out
+    plain = command("explain", query(text + " OPTIONS (order = 'written')"), *streams)
+    assert "order: (a ⨝ b) ⨝ c, because the query says so" in plain.out
+    done = command("verify", query(text), *streams)
+    assert (done.code, "one by one" in done.err) == (2, True), "refused before it runs"
+
+
 def test_explain_prints_the_plan_as_a_tree(command: Command, query: Query, two: list[str], tmp_path: Path) -> None:
     plain = command("explain", query(JOIN + "DELAY 2 SECONDS"), *two)
     prefixed = command("run", query("EXPLAIN " + JOIN + "DELAY 2 SECONDS"), *two, "--out", tmp_path / "out")

@@ -20,6 +20,8 @@ _QUERIES = (
     "SELECT t.n , u.v FROM ( SELECT key , COUNT ( * ) AS n FROM s [ 1 MIN ] GROUP BY key ) t [ 5 SEC ] ,"
     " ( SELECT key , v FROM a UNION ALL SELECT key , v FROM b WHERE ok ) AS u [ 1 SEC ] WHERE t.key = u.key",
     "SELECT v FROM s WHERE CASE WHEN ok THEN v ELSE 0 END > 1 WITH NO WAIT OPTIONS ( max_ahead = 1 HOUR )",
+    "WITH t AS ( SELECT a.v FROM a [ RATE 5 s ] , b [ RATE 5 s ] MATCH TIME ) SELECT v FROM t",
+    "SELECT a.v FROM a [ RATE 5 s BY ARRIVAL ] , b [ RATE 5 s BY ARRIVAL ] MATCH TIME WITHIN 1 SECOND WHERE a.ok",
 )
 _GAPS = st.sampled_from((" ", "\n", "\t", "  ", " -- a comment\n", " /* SELECT */ "))
 _WORDS = """
@@ -27,7 +29,7 @@ _WORDS = """
     SLIDE ON JOIN INNER LEFT CROSS AND OR NOT IN BETWEEN IS NULL TRUE CASE WHEN THEN ELSE END AS DISTINCT
     INTERVAL TIMESTAMP COUNT SUM MIN QUANTILE sqrt dist a b s v key name ok ts a.v b.v s.* * + - / % = <> < (
     ) [ ] , ; . 5 1.5 99999999999999999999 'x' '2024' "q" SECONDS sec window_start max_ahead :: || ? @ { } ~ !
-    WINDOW DWINDOW PATH WITHIN <-> ^ -> LIKE HAVING ORDER LIMIT UNION EXISTS
+    RATE ARRIVAL MATCH TIME WINDOW DWINDOW PATH WITHIN <-> ^ -> LIKE HAVING ORDER LIMIT UNION EXISTS
 """
 _NESTED_WORDS = """
     (SELECT v FROM s) t ) ( [5s] UNION ALL SELECT COUNT(*) WHERE GROUP BY key WITH NO WAIT , ; v>1 u a b t.v _ts AS n

@@ -37,7 +37,7 @@ class Prepared:
         return expected_of(self.bound.query, self.sources, self.time_unit)
 
 
-STATEMENTS = ("select", "explain")
+STATEMENTS = ("select", "explain", "with")
 """The words that queries begin with. What begins with one of them, and goes on, is the query and not its file."""
 
 

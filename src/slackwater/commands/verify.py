@@ -19,6 +19,7 @@ from slackwater.judge import JudgedInput, Verdict, check_rates_judged, judge
 from slackwater.model.batch import ROW, TS
 from slackwater.model.errors import UsageError
 from slackwater.model.quality import Recall, RelativeError
+from slackwater.model.rates import Resize
 from slackwater.model.time import SECOND, format_duration
 from slackwater.observe.report import Report, moment
 from slackwater.plan.planner import plan
@@ -95,9 +96,20 @@ def verify_query(
     if isinstance(quality, RelativeError):
         target = quality.bound
     inputs = [_judged(run, position) for position in range(len(physical.inputs))]
-    resizes = [one for _, one in run.resizes]
-    verdict = judge(query, inputs, rows, counted=counted, period=period, interval=interval, resizes=resizes)
+    verdict = judge(query, inputs, rows, counted=counted, period=period, interval=interval, resizes=_in_force(run))
     return Verified(run.report(), verdict, target, period, interval)
+
+
+def _in_force(run: RecordedRun) -> list[Resize]:
+    """Where windows follow rates: what was in force, from the beginning on."""
+    known = [one for _, one in run.resizes]
+    counted = sum(seen.resized + 1 for seen in run.observe().rates)
+    if len(known) != counted:
+        raise UsageError(
+            f"of {counted:,} changes of windows {counted - len(known):,} are not known any more, nor is the true"
+            " answer; verify in shorter epochs"
+        )
+    return known
 
 
 def _judged(run: RecordedRun, position: int) -> JudgedInput:

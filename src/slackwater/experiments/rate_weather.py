@@ -112,7 +112,8 @@ def storm_claims(rows: Sequence[Row]) -> list[Claim]:
         Claim(says, f"{clear:.0f} in clear weather, {storm:.0f} in a storm", bool(4.5 <= storm / clear <= 5.5)),
         Claim("the response is rapid: within the interval of 5 minutes", f"{response:.1f} min up, {back:.1f} min down",
               response <= 5.5 and back <= 5.5),
-        Claim("clear weather saves memory", f"{calm:.0f} events in clear weather, {wild:.0f} in a storm", bool(calm < wild)),
+        Claim("clear weather saves memory", f"{calm:.0f} events in clear weather, {wild:.0f} in a storm",
+              bool(calm < wild)),
     ]  # fmt: skip
 
 

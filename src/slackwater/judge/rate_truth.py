@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from slackwater.judge.sql import Renderer
-from slackwater.language.bound import BoundQuery, JoinQuery, follows_rates, streams_read
+from slackwater.language.bound import BoundQuery, JoinQuery, is_chain, rates_anywhere, streams_read
 from slackwater.model.errors import UsageError
 from slackwater.model.rates import Resize
 from slackwater.model.time import BEFORE_ALL
@@ -116,10 +116,5 @@ def _reaching(name: str, select: str, moment: str, compared: str, stream: int) -
 
 def check_rates_judged(query: BoundQuery) -> None:
     """Refuse what cannot be judged of windows that follow rates."""
-    inside = [stream.query for stream in streams_read(query) if stream.query is not None]
-    if follows_rates(query) and (inside or len(streams_read(query)) > 2):
+    if rates_anywhere(query) and (is_chain(query) or len(streams_read(query)) > 2):
         raise UsageError(_SEVERAL)
-    for one in inside:
-        if follows_rates(one):
-            raise UsageError(_SEVERAL)
-        check_rates_judged(one)

@@ -14,6 +14,7 @@ from slackwater.language.clauses import Window
 from slackwater.language.derived import result_schema
 from slackwater.language.grouping import bind_aggregation, is_aggregation
 from slackwater.language.lifting import lifted, window_above
+from slackwater.language.named import MOST_INPUTS
 from slackwater.language.names import Scope, did_you_mean, matching
 from slackwater.language.other_windows import check_chain, check_other_windows, with_window
 from slackwater.language.parsed import ParsedQuery, ParsedStream
@@ -33,8 +34,6 @@ from slackwater.model.schema import Kind, Schema
 __all__ = ["MOST_STREAMS", "Bound", "bind", "parse", "sources_of"]
 
 MOST_STREAMS = 8
-MOST_INPUTS = 32
-"""Streams that a query reads in all, sub-queries included."""
 _NO_SLIDE = "SLIDE belongs to aggregates; the window of a join moves with every tuple"
 
 

@@ -157,6 +157,12 @@ def follows_rates(query: BoundQuery) -> bool:
     return any(isinstance(stream.window, RateWindow) for stream in streams_read(query))
 
 
+def rates_anywhere(query: BoundQuery) -> bool:
+    """The same, or of those inside it."""
+    inside = (stream.query for stream in streams_read(query) if stream.query is not None)
+    return follows_rates(query) or any(map(rates_anywhere, inside))
+
+
 def raw_streams(query: BoundQuery) -> tuple[StreamRef, ...]:
     """The entries of FROM that read sources, those of sub-queries too, in the order of the text."""
     found: list[StreamRef] = []

@@ -16,6 +16,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from slackwater.language import refusals
 from slackwater.language.clauses import read_options, read_quality, read_window
 from slackwater.language.matching import MatchTime, begins_match, read_match
+from slackwater.language.named import MOST_NESTED, check_named, named_query, read_named
 from slackwater.language.parsed import ParsedItem, ParsedQuery, ParsedStream
 from slackwater.language.syntax import read_expression
 from slackwater.language.tokens import Cursor, is_name, split_at_commas, word
@@ -32,8 +33,6 @@ from slackwater.model.quality import Quality
 
 _HARD = frozenset(("FROM", "WHERE", "WITH", "GROUP BY", "ORDER BY"))
 _SOFT = refusals.CLAUSE_WORDS | WINDOW_WORDS | {"OPTIONS", "MATCH"}
-MOST_NESTED = 8
-"""How deep queries may stand in each other."""
 _JOINS = frozenset(("JOIN", "INNER", "CROSS"))
 _TARGETS = frozenset(("COMPLETE", "NO", "DELAY", "RECALL", "ERROR"))
 _WINDOW_WORDS = frozenset(("RANGE", "SLIDE", "ROWS"))
@@ -55,7 +54,9 @@ def parse(text: str) -> ParsedQuery:
     """
     cursor = Cursor(text)
     explain = cursor.accept("EXPLAIN")
+    read_named(cursor, _inside)
     query = _query(cursor)
+    check_named(cursor, query)
     quality: Quality | None = None
     start = cursor.peek()
     if cursor.accept("WITH"):
@@ -127,7 +128,7 @@ def _between(cursor: Cursor, known: MatchTime | None = None) -> tuple[list[Windo
 
 def _begin(cursor: Cursor) -> None:
     if cursor.word() == "WITH":
-        cursor.fail("a query begins with SELECT; named sub-queries (WITH ... AS) are not offered")
+        cursor.fail("a query begins with SELECT; WITH name AS (SELECT ...) stands once, before the whole query")
     if not cursor.accept("SELECT"):
         cursor.fail(refusals.clause(cursor.word()) or "a query begins with SELECT, or with EXPLAIN SELECT")
     if cursor.word() == "DISTINCT":
@@ -188,15 +189,33 @@ def _stream(cursor: Cursor) -> ParsedStream:
         cursor.fail("a stream's name has one part; put it in quotes if it has a dot in it")
     if cursor.word() == "(":
         cursor.fail(refusals.function("window") or "")
+    query = named_query(cursor, token.text)
     alias = _alias(cursor)
     window = read_window(cursor)
     if alias is None and window is not None:
         alias = _alias(cursor)
-    named = alias or token
-    return ParsedStream(token.text, named.text, window, (token.start, token.end + 1), (named.start, named.end + 1))
+    shown = alias or token
+    place, alias_place = (token.start, token.end + 1), (shown.start, shown.end + 1)
+    return ParsedStream(token.text if query is None else "", shown.text, window, place, alias_place, query)
 
 
 def _subquery(cursor: Cursor) -> ParsedStream:
+    opening = cursor.peek()
+    query = _inside(cursor)
+    closing = cursor.tokens[cursor.index - 1]
+    alias = _alias(cursor)
+    window = read_window(cursor)
+    if alias is None and window is not None:
+        alias = _alias(cursor)
+    if alias is None:
+        cursor.fail("a sub-query needs a name, as in (SELECT v FROM s) j")
+    assert opening is not None, "a parenthesis was seen here"
+    place = (opening.start, closing.end + 1)
+    return ParsedStream("", alias.text, window, place, (alias.start, alias.end + 1), query)
+
+
+def _inside(cursor: Cursor) -> ParsedQuery:
+    """A query in parentheses."""
     opening = cursor.take()
     if cursor.word() != "SELECT":
         cursor.fail("in parentheses FROM takes a query, as in FROM (SELECT v FROM s) j")
@@ -206,18 +225,10 @@ def _subquery(cursor: Cursor) -> ParsedStream:
     query = _query(cursor)
     if cursor.word() in ("WITH", "OPTIONS"):
         cursor.fail(f"{cursor.word()} stands once, at the end of the whole query: one slack serves all of it")
-    closing = cursor.peek()
-    if closing is None or not cursor.accept(")"):
+    if not cursor.accept(")"):
         _refuse_rest(cursor, "expected ')' and a name for the sub-query here")
     cursor.inside -= 1
-    alias = _alias(cursor)
-    window = read_window(cursor)
-    if alias is None and window is not None:
-        alias = _alias(cursor)
-    if alias is None:
-        cursor.fail("a sub-query needs a name, as in (SELECT v FROM s) j")
-    place = (opening.start, closing.end + 1)
-    return ParsedStream("", alias.text, window, place, (alias.start, alias.end + 1), query)
+    return query
 
 
 def _alias(cursor: Cursor) -> Token | None:

@@ -8,7 +8,7 @@ be called `date`, `left` or `options`.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
@@ -84,6 +84,10 @@ class Cursor:
         self.text = text
         self.tokens = tokenize(text)
         self.index = 0
+        self.named: dict[str, Any] = {}
+        """What was given a name in front of the query, each with the token of its name."""
+        self.read: set[str] = set()
+        """Those names that some query reads."""
         self.inside = 0
         """How many sub-queries are open here; a parenthesis that closes nothing else closes the innermost."""
 

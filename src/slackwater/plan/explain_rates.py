@@ -45,7 +45,7 @@ def explain_order(chosen: JoinOrder) -> tuple[str, list[str]]:
     assert cost is not None, "the order that was chosen is one of those that were compared"
     lines = [_node(chosen, cost, number) for number in range(len(cost.nodes))]
     if len(chosen.order) == 2:
-        return f"expected: {_memory(cost)}", lines
+        return f"expected of {shown(chosen.order, chosen.aliases)}: {_memory(cost)}", lines
     everything = len(chosen.order) <= ALL_OF
     listed = chosen.candidates if everything else chosen.candidates[:BEST]
     listed = listed if cost in listed else (*listed, cost)
@@ -57,7 +57,7 @@ def explain_order(chosen: JoinOrder) -> tuple[str, list[str]]:
     if chosen.linked:
         lines.append("orders that join a stream before it has a condition with those joined already are left out")
     lines.append(
-        f"fewest tuples in windows, among orders with at most {AS_MUCH - 1:.0%} more than the least bytes of tuples;"
+        f"compared by tuples in windows, among orders whose bytes are at most {AS_MUCH - 1:.0%} above the least;"
         " a tuple in several windows weighs once"
     )
     return f"order: {shown(chosen.order, chosen.aliases)}, because {chosen.why}", lines

@@ -44,7 +44,7 @@ def counting(join: WindowJoin, query: JoinQuery) -> WindowJoin:
     """The join with the windows of rows, or that follow rates, which its query has; refused where these cannot be."""
     windows = [stream.window for stream in query.streams]
     last = tuple(window.rows if isinstance(window, RowWindow) else BY_TIME for window in windows)
-    if follows_rates(query):
+    if follows_rates(query) and join.streams > 1:
         return _by_rates(join, query)
     # A selection has no window: its only tuple is the newest.
     if join.streams == 1 or not any(last):

@@ -7,8 +7,9 @@ The model, for inputs of x and y tuples a second whose windows hold X and Y seco
 - a tuple meets what lies at most epsilon before it and is still in its window, so results come at
   x * y * (min(epsilon, X) + min(epsilon, Y)) a second: where epsilon is found at run time, at the rate of the faster;
 - where epsilon is stated any two of m members are near, so m-th joins give m / (2 (m - 1)) of that;
-- a combination stands in the window of the next join for the longest interval of its members, and a member of it is
-  as old as the combination, and epsilon more for every join it has gone through.
+- a combination stands in the window of the next join for the longest interval of its members; a tuple of which it is
+  the last one is older, for each join it has gone through by epsilon * n / (n + 3) where it meets n others: a quarter
+  of epsilon for one, since that may be before it as well as after, and nearly all of it for many.
 
 Tuples are summed over all windows. Bytes are of tuples of the streams, each counted once: alone in a window, and as a
 member of combinations. What WHERE leaves out is not known, and not taken off.
@@ -107,7 +108,8 @@ def cost_of(order: Sequence[int], inputs: Sequence[RateInput], within: float | N
             # Any two members are near, not only the newest: m of them lie in one epsilon m * epsilon ** (m - 1) often.
             made *= (place + 1) / (2 * place)
         nodes.append(NodeCost(near, (rate * held, own * interval), made))
-        lag = {member: age + reach[0] for member, age in lag.items()} | {number: reach[1]}
+        ages = [one * met / (met + 3) for one, met in zip(reach, (own * sum(reach), rate * sum(reach)), strict=True)]
+        lag = {member: age + ages[0] for member, age in lag.items()} | {number: ages[1]}
         rate, held = made, max(held, interval)
     alone = {number: inputs[number].expected.rate * inputs[number].interval / SECOND for number in order}
     weight = sum((alone[number] + beyond[number]) * inputs[number].expected.bytes for number in order)

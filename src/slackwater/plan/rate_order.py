@@ -1,6 +1,6 @@
 """In which order streams are joined whose windows follow rates, and why.
 
-All left-deep orders are compared by what they are expected to keep (`rate_model.py`). The bytes of the streams' own
+Left-deep orders are compared by what they are expected to keep (`rate_model.py`). The bytes of the streams' own
 tuples hardly hang on the order; combinations do: what a fast stream takes part in is made at its rate, and stands in
 every window from there on. So fast streams join late, as the paper found.
 
@@ -12,7 +12,7 @@ References: 001 §4.4 (Fig. 10 and 11).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 
@@ -24,15 +24,19 @@ from slackwater.language.bound import (
     RateWindow,
     StreamRef,
     follows_rates,
+    rates_anywhere,
     streams_read,
 )
 from slackwater.model.errors import UsageError
+from slackwater.plan.ordering import in_turn, ordering_of
 from slackwater.plan.other_windows import check_joined_by_rates
 from slackwater.plan.rate_chain import as_chain
 from slackwater.plan.rate_model import ENDLESS, Expected, OrderCost, RateInput, cost_of
 
 RATES, WRITTEN = "rates", "written"
 ORDERS = (RATES, WRITTEN)
+ALL_ORDERS_OF = 6
+"""Up to so many streams all orders are compared; beyond, those of rising rates from every stream on."""
 AS_MUCH = 1.05
 """Orders whose bytes differ by less are told apart by the tuples in their windows."""
 
@@ -60,26 +64,15 @@ def in_order(query: BoundQuery, known: Mapping[str, Expected]) -> tuple[BoundQue
 
     `known` says what is expected of streams, by alias or by source.
     """
-    found = list(_joins(query))
     asked = query.options.order
     if asked is not None and asked not in ORDERS:
         raise UsageError(f"option order = '{asked}': there is {' and '.join(ORDERS)}")
-    if asked is not None and all(len(join.streams) < 3 for join in found):
-        raise UsageError("option order is for joins of three streams or more whose windows follow rates")
-    if query.options.sampling is not None and not found:
-        raise UsageError("option sampling is for windows that follow rates, as in s [RATE 10 SECONDS]")
-    if not found:
+    if not rates_anywhere(query):
+        for name in ("order", "sampling"):
+            if getattr(query.options, name) is not None:
+                raise UsageError(f"option {name} is for windows that follow rates, as in s [RATE 10 SECONDS]")
         return query, ()
     return _Rewriting(known, asked == WRITTEN).of(query)
-
-
-def _joins(query: BoundQuery) -> Iterator[JoinQuery]:
-    """The joins whose windows follow rates, inside out."""
-    for stream in streams_read(query):
-        if stream.query is not None:
-            yield from _joins(stream.query)
-    if isinstance(query, JoinQuery) and follows_rates(query):
-        yield query
 
 
 class _Rewriting:
@@ -102,8 +95,10 @@ class _Rewriting:
         if isinstance(query, AggregateQuery):
             return replace(query, stream=streams[0]), None
         same = replace(query, streams=tuple(streams))
+        if len(streams) == 1:
+            return same, expected[0]
         if not isinstance(same, JoinQuery) or not follows_rates(same):
-            return same, expected[0] if len(streams) == 1 else None
+            return same, None
         chosen = _chosen(same, _inputs(same, expected), self._as_written)
         self._orders.append(chosen)
         weight = None
@@ -112,7 +107,8 @@ class _Rewriting:
         if len(streams) == 2:
             return same, weight
         check_joined_by_rates(same.options)
-        # It is one join to its query, and in its turn is how all of these are joined.
+        ordering_of(same.options, len(streams), in_turn(same))
+        # It is one join to its query, and in their turn is how tuples are joined in any case.
         return as_chain(replace(same, options=replace(same.options, ordering=None)), chosen.order), weight
 
     def _given(self, stream: StreamRef) -> Expected | None:
@@ -135,7 +131,7 @@ def _chosen(query: JoinQuery, inputs: list[RateInput] | None, as_written: bool) 
     if inputs is None:
         why = "the query says so" if as_written else "the rates of its streams are not known"
         return JoinOrder(aliases, written, why)
-    orders, linked = _candidates(query)
+    orders, linked = _candidates(query, [one.expected.rate for one in inputs])
     within: float | None = ENDLESS if query.match is None else query.match.within
     costs = [cost_of(order, inputs, within) for order in orders]
     least = AS_MUCH * min(cost.bytes for cost in costs)
@@ -148,14 +144,32 @@ def _chosen(query: JoinQuery, inputs: list[RateInput] | None, as_written: bool) 
     return JoinOrder(aliases, ranked[0].order, why, ranked, linked)
 
 
-def _candidates(query: JoinQuery) -> tuple[list[tuple[int, ...]], bool]:
+Reads = list[frozenset[int]]
+"""Of every condition, the streams that it reads."""
+
+
+def _candidates(query: JoinQuery, rates: list[float]) -> tuple[list[tuple[int, ...]], bool]:
     """All orders; of the first two streams, which are alike, the one that stands first is first. Where conditions lead
     from stream to stream, only orders along them, which the second value says."""
-    orders = [order for order in permutations(range(len(query.streams))) if order[0] < order[1]]
+    count = len(query.streams)
     reads = [streams_of(condition) for condition in query.conditions]
-    along = [
-        order
-        for order in orders
-        if all(any(one in read <= {*order[: at + 1]} for read in reads) for at, one in enumerate(order) if at > 0)
-    ]
+    if count <= ALL_ORDERS_OF:
+        orders = [order for order in permutations(range(count)) if order[0] < order[1]]
+    else:
+        orders = list(dict.fromkeys(_rising(first, rates, reads) for first in range(count)))
+    along = [order for order in orders if all(_leads(reads, order[:at], order[at]) for at in range(1, count))]
     return (along, len(along) < len(orders)) if along else (orders, False)
+
+
+def _rising(first: int, rates: list[float], reads: Reads) -> tuple[int, ...]:
+    """From one stream on always the slowest that a condition leads to, or the slowest of all."""
+    order = [first]
+    while rest := [one for one in range(len(rates)) if one not in order]:
+        led_to = [one for one in rest if _leads(reads, order, one)]
+        order.append(min(led_to or rest, key=lambda one: rates[one]))
+    return (*sorted(order[:2]), *order[2:])
+
+
+def _leads(reads: Reads, done: Sequence[int], one: int) -> bool:
+    """Whether a condition can be asked of a stream and of those joined before."""
+    return any(one in read <= {*done, one} for read in reads)

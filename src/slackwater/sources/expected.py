@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.language.bound import BoundQuery, StreamRef, follows_rates, raw_streams, streams_read
+from slackwater.language.bound import BoundQuery, StreamRef, rates_anywhere, raw_streams
 from slackwater.model.time import SECOND
 from slackwater.plan.rate_model import Expected
 from slackwater.sources.encode import GOOD, encode_time
@@ -24,10 +24,10 @@ STRAYS = 100
 
 def expected_of(query: BoundQuery, tables: Mapping[str, pa.Table], time_unit: str) -> dict[str, Expected]:
     """By source, what the tables say of the streams of a query; nothing of one that has no two event times."""
-    if not _anywhere(query):
+    if not rates_anywhere(query):
         return {}
     found: dict[str, Expected] = {}
-    size_by = getattr(query.options, "size_by", None)
+    size_by = query.options.size_by
     for stream in raw_streams(query):
         table = tables[stream.source]
         rate = rate_of(table.column(stream.schema.time), time_unit)
@@ -49,11 +49,6 @@ def rate_of(times: pa.ChunkedArray, time_unit: str) -> float | None:
     if len(kept) < 2 or kept[0] == kept[-1]:
         return None
     return (len(kept) - 1) * SECOND / float(kept[-1] - kept[0])
-
-
-def _anywhere(query: BoundQuery) -> bool:
-    inside = (stream.query for stream in streams_read(query) if stream.query is not None)
-    return follows_rates(query) or any(_anywhere(one) for one in inside)
 
 
 def _weight(stream: StreamRef, table: pa.Table, size_by: str | None) -> float:

@@ -176,9 +176,9 @@ def bounds_of_truth(spec: OperatorSpec, batch: Batch, absent: Collection[int] = 
     if not isinstance(spec, RowJoin):
         return truth(spec, batch), truth(spec, batch)
     if isinstance(spec, RateJoin):
-        certain, possible = oracle_rate_join(spec, batch, absent)
-    else:
-        certain, possible = oracle_row_join(spec, batch, absent)
+        made = _counted(spec, oracle_rate_join(spec, batch, absent).elements())
+        return made, made
+    certain, possible = oracle_row_join(spec, batch, absent)
     return _counted(spec, certain), _counted(spec, possible)
 
 

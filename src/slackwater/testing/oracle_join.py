@@ -125,9 +125,10 @@ class SlowWindows:
         """A tuple enters its window; a late one only if it can still be joined, and never where tuples are counted."""
         if e.ts >= met or (e.ts >= met - self.spec.windows[e.stream] and not self._last[e.stream]):
             self._windows[e.stream].append(e)
-            self._push_out()
-        if e.ts >= met and self._rates is not None:
-            self._rates.after(e)
+            if self._rates is None:
+                self._push_out()
+            else:
+                self._rates.after(e)
 
     def _push_out(self) -> None:
         self._windows = [mine[-n:] if n else mine for mine, n in zip(self._windows, self._last, strict=True)]

@@ -27,73 +27,83 @@ class SlowRates:
         self.spec = spec
         self.sizes = list(spec.last)
         self.within = FIRST_WITHIN if spec.within is None else spec.within
-        self.slice = max(1, max(spec.intervals) // spec.slices)
+        self.slice = math.ceil(max(spec.intervals) / spec.slices)
         self.resizes: list[Resize] = []
         self._times: list[list[int]] = [[] for _ in spec.intervals]
         self._begun: int | None = None
         self._next = 0
         self._peeks: list[int] = []
+        self._now: int | None = None
 
     def before(self, ts: int) -> bool:
-        """A tuple with this time comes next; tells whether something else is in force for it."""
+        """A tuple with this time comes next; tells whether time moves on."""
+        if self._now is not None and ts <= self._now:
+            return False
+        self._now = ts
+        before = (list(self.sizes), self.within)
         if self._begun is None:
             self._begun, self._next = ts, ts + self.slice
             self._peeks = [ts + max(1, self.slice // 32) * 2**n for n in range(64)]
-        if ts < self._next:
-            return self.spec.slices > 1 and self._peek(ts)
+        elif ts >= self._next:
+            self._end_of_slices(ts)
+        elif self.spec.slices > 1:
+            self._peek(ts)
+        if self.spec.slices > 1:
+            self._grow()
+        if (self.sizes, self.within) != before:
+            self.resizes.append(Resize(ts, tuple(self.sizes), self.within))
+        return True
+
+    def _end_of_slices(self, ts: int) -> None:
+        assert self._begun is not None
+        last = max(max(mine, default=self._begun) for mine in self._times)
         self._peeks = []
-        end = self._next
         while self._next <= ts:
             end, self._next = self._next, self._next + self.slice
         if self.spec.slices == 1:
-            # Each round is a sample; of several that are over, only the first has heard something.
-            first = min(self._first_end(end), end)
-            return self._take(first - self.slice, first, end, None)
-        begin = max(self._begun, end - self.spec.slices * self.slice)
-        return self._take(begin, end, end, end - begin)
+            # Each round is a sample; of several that are over, only the one with the last tuple has heard something.
+            end = self._begun + ((last - self._begun) // self.slice + 1) * self.slice
+            self._take(end - self.slice, end, None)
+        else:
+            begin = max(self._begun, end - self.spec.slices * self.slice)
+            self._take(begin, end, end - begin)
 
-    def _peek(self, ts: int) -> bool:
-        """In the first slice epsilon is looked at early: after a 32nd of it, twice as much, and so on."""
-        due = [peek for peek in self._peeks if peek <= ts]
-        if not due:
-            return False
-        self._peeks = self._peeks[len(due) :]
-        assert self._begun is not None
-        if not self._new_distance(self._begun, due[-1]):
-            return False
-        self.resizes.append(Resize(due[-1], tuple(self.sizes), self.within))
-        return True
-
-    def _first_end(self, end: int) -> int:
-        """Where the round ends that had begun when the last tuple came."""
-        assert self._begun is not None
-        last = max(max(mine, default=self._begun) for mine in self._times)
-        return self._begun + ((last - self._begun) // self.slice + 1) * self.slice
-
-    def _take(self, begin: int, end: int, at: int, elapsed: int | None) -> bool:
+    def _take(self, begin: int, end: int, elapsed: int | None) -> None:
         sample = [[ts for ts in mine if begin <= ts < end] for mine in self._times]
         span = max((max(mine) - min(mine) for mine in sample if mine), default=0)
         if span == 0:
-            return False
+            return
         if elapsed is not None:
             span = elapsed
-        before = list(self.sizes)
         for i, (mine, interval) in enumerate(zip(sample, self.spec.intervals, strict=True)):
             wanted = max(1, math.ceil(len(mine) * (interval / span)))
             if abs(wanted - self.sizes[i]) > ENOUGH * self.sizes[i]:
                 self.sizes[i] = wanted
-        if not self._new_distance(begin, end) and self.sizes == before:
-            return False
-        self.resizes.append(Resize(at, tuple(self.sizes), self.within))
-        return True
+        self._new_distance(begin, end)
 
-    def _new_distance(self, begin: int, end: int) -> bool:
+    def _peek(self, ts: int) -> None:
+        """In the first slice epsilon is looked at early: after a 32nd of it, twice as much, and so on."""
+        due = [peek for peek in self._peeks if peek <= ts]
+        self._peeks = self._peeks[len(due) :]
+        if due and self._begun is not None:
+            self._new_distance(self._begun, due[-1])
+
+    def _grow(self) -> None:
+        """A window never has less than what came in its interval, but for the first of the slices that make it."""
+        begun = self._next - self.slice
+        for i, (mine, interval) in enumerate(zip(self._times, self.spec.intervals, strict=True)):
+            since = begun - (math.ceil(interval / self.slice) - 1) * self.slice
+            # What is older than the sample is forgotten, however long the interval.
+            since = max(since, begun - (self.spec.slices - 1) * self.slice)
+            needed = sum(ts >= since for ts in mine)
+            if needed > self.sizes[i]:
+                self.sizes[i] = needed + needed // 32
+
+    def _new_distance(self, begin: int, end: int) -> None:
         sample = [[ts for ts in mine if begin <= ts < end] for mine in self._times]
         within = max(map(self._interval, sample, self._times, [end - begin] * 2)) // 2
-        if self.spec.within is not None or within == 0 or abs(within - self.within) <= ENOUGH * self.within:
-            return False
-        self.within = within
-        return True
+        if self.spec.within is None and within > 0 and abs(within - self.within) > ENOUGH * self.within:
+            self.within = within
 
     @staticmethod
     def _interval(mine: list[int], all_times: list[int], elapsed: int) -> int:

@@ -4,9 +4,10 @@ What a window holds follows the rate of its stream (`rates.py`): it is resized n
 tuple leaves it when so many have come after it, whatever their times. Two tuples match if their event times are no
 further apart than epsilon, which is stated or found at run time.
 
-Invariant: a window contains the newest tuples in time of its stream, none missing between them, at most as many as are
-in force. A resize drops only what is beyond the new size; what has left does not come back when a window grows. A late
-tuple enters no window and triggers nothing, as for all windows that count (`row_windows.py`).
+Invariant: when time moves on, a window is left with the newest tuples in time of its stream, none missing between them,
+at most as many as are in force; so tuples of one time are all there together, and their order is free. A resize drops
+only what is beyond the new size; what has left does not come back when a window grows. A late tuple enters no window
+and triggers nothing, as for all windows that count (`row_windows.py`).
 
 References: 001 §2.2, §2.3.
 """
@@ -134,7 +135,7 @@ class RateJoinOperator(RowJoinOperator):
         resident = [self._resident(stream) for stream in range(self.spec.streams)]
         return {
             "sizes": taken.sizes, "kept": taken.kept, "state": taken.state, "slices": taken.slices.ravel(),
-            "gaps": taken.gaps.ravel(), "resident": np.array(resident), "resized": np.array([self._resized]),
+            "streams": taken.streams.ravel(), "resident": np.array(resident), "resized": np.array([self._resized]),
         }  # fmt: skip
 
     def changes(self) -> list[Change]:
@@ -147,7 +148,7 @@ class RateJoinOperator(RowJoinOperator):
             taken = self._rates
             taken.sizes[:], taken.kept[:], taken.state[:] = arrays["sizes"], arrays["kept"], arrays["state"]
             taken.slices[:] = arrays["slices"].reshape(taken.slices.shape)
-            taken.gaps[:] = arrays["gaps"].reshape(taken.gaps.shape)
+            taken.streams[:] = arrays["streams"].reshape(taken.streams.shape)
             self._resized = int(arrays["resized"][0])
             most = self.order.probes.most
             most[0, 1] = most[1, 0] = taken.state[WITHIN]

@@ -1,18 +1,20 @@
 """Sampling: how many tuples of each stream an interval of time holds, and how near in time two of them must be.
 
-Event time is cut into slices. When a tuple in time is the first behind the end of a slice, the slices that are over
-become the sample, and say for every stream how many tuples its window is to hold, `received * interval / span`, and
-half the longest interval between two tuples as the distance in time of a match (epsilon). What differs little from what
-is in force changes nothing.
+Event time is cut into slices. When time moves on beyond the end of a slice, the slices that are over become the sample,
+and say for every stream how many tuples its window is to hold, `received * interval / span`, and half the longest
+interval between two tuples as the distance in time of a match (epsilon). What differs little from what is in force
+changes nothing.
 
-- `slices` > 1: the sample is the last interval, moved on by a slice at a time; span is how long the sample was. While
-  the first slice lasts, epsilon is looked at early, and again each time twice as much has gone by: too large a guess
-  lets everything match everything, and whatever is above that join has to live with it for a whole sample.
 - `slices` = 1: rounds, as published: each sample stands alone, and span is what its event times cover in the stream
   where they cover most (max_timestamp_interval).
+- `slices` > 1: the sample is the last interval, moved on by a slice at a time; span is how long the sample was. Where
+  more tuples have come since the interval less one slice began than a window holds, it grows at once: so it never
+  holds less than that, whatever rates do. While the first slice lasts, epsilon is looked at early, and again each time
+  twice as much has gone by: too large a guess lets everything match everything, and whatever is above that join has to
+  live with it for a whole sample.
 
-Invariant: what is in force for a tuple hangs on the event times of the tuples in time before it alone, and not on the
-order of equal ones, nor on how the input was cut.
+Invariant: what is in force for a tuple hangs on the tuples in time with smaller event times alone, and not on the order
+of equal ones, nor on how the input was cut.
 
 References: 001 §2.2, §2.3, Fig. 2.
 """
@@ -26,7 +28,7 @@ import numpy as np
 from slackwater.compiled import inner
 from slackwater.model.batch import Words
 from slackwater.model.schema import NULL_WORD
-from slackwater.model.time import MAX_TIME, MINUTE
+from slackwater.model.time import BEFORE_ALL, MAX_TIME, MINUTE
 
 FIRST_SIZE = 100
 FIRST_WITHIN = 30 * MINUTE
@@ -36,15 +38,18 @@ BAND = 20
 
 EARLY = 32
 """What part of the first slice epsilon is first looked at after."""
+MORE = 32
+"""A window that grows at once gets room for one part in so many more than it needs."""
 
 # Fields of the state of a sample; FILLED: how many slices there are, the one at hand included.
-WITHIN, SLICE, UNTIL, PEEK, AT, FILLED, BEGUN, MAPPED, FIRST_MOMENT, FIRST_TS, LOGGED = range(11)
-STATE_FIELDS = 11
+WITHIN, SLICE, UNTIL, PEEK, AT, FILLED, BEGUN, MAPPED, FIRST_MOMENT, FIRST_TS, NOW, LOGGED = range(12)
+STATE_FIELDS = 12
 UNKNOWN = NULL_WORD
 # Per stream and slice.
 RECEIVED, FIRST, LAST = range(3)
-# Per stream: event time of its last tuple, and the interval before it, or UNKNOWN.
-LATEST, INTERVAL = range(2)
+# Per stream: event time of its last tuple, and the interval before it, or UNKNOWN; how many tuples have come since its
+# interval began, but for the first slice of it.
+LATEST, INTERVAL, NEEDED = range(3)
 # Columns of a log line; the sizes follow.
 SINCE, DISTANCE, SIZES = range(3)
 
@@ -66,8 +71,8 @@ class Sampling(NamedTuple):
     state: Words
     slices: Words
     """Shape (streams, slices, 3)."""
-    gaps: Words
-    """Shape (streams, 2)."""
+    streams: Words
+    """Shape (streams, 3)."""
     log: Words
     """A line for every change."""
 
@@ -76,13 +81,14 @@ def sampling(asked: tuple[int, ...], within: int | None, slices: int, by_arrival
     """A sample that has seen nothing; all windows hold `first` tuples."""
     state = np.zeros(STATE_FIELDS, np.int64)
     state[WITHIN] = FIRST_WITHIN if within is None else within
-    state[MAPPED], state[FILLED] = not by_arrival, 1
+    state[MAPPED], state[FILLED], state[NOW] = not by_arrival, 1, BEFORE_ALL
     # A sample is as long as the longest interval: all streams wait for each other (the barrier).
-    state[SLICE] = max(1, max(asked) // slices)
+    state[SLICE] = -(-max(asked) // slices)
     intervals = np.array(asked, np.int64)
     return Sampling(
         True, within is None, by_arrival, intervals, intervals.copy(), np.full(len(asked), first, np.int64), state,
-        np.zeros((len(asked), slices, 3), np.int64), np.full((len(asked), 2), UNKNOWN, np.int64), no_log(len(asked)),
+        np.zeros((len(asked), slices, 3), np.int64), np.array([[UNKNOWN, UNKNOWN, 0]] * len(asked), np.int64),
+        no_log(len(asked)),
     )  # fmt: skip
 
 
@@ -90,7 +96,7 @@ def no_sampling(sizes: Words) -> Sampling:
     """Windows of given sizes."""
     none = np.zeros(0, np.int64)
     return Sampling(
-        False, False, False, none, none, sizes, none, np.zeros((0, 0, 3), np.int64), np.zeros((0, 2), np.int64),
+        False, False, False, none, none, sizes, none, np.zeros((0, 0, 3), np.int64), np.zeros((0, 3), np.int64),
         no_log(len(sizes)),
     )  # fmt: skip
 
@@ -102,40 +108,59 @@ def no_log(streams: int, lines: int = 1) -> Words:
 
 @inner
 def look(taken: Sampling, ts: int, moment: int) -> bool:
-    """A tuple in time is about to be processed; tells whether something else is in force before it."""
+    """Time has moved on to that of a tuple about to be processed; tells whether something else is in force from it."""
     state = taken.state
     if not state[MAPPED] and not map_intervals(taken, ts, moment):
         return False
     n = taken.slices.shape[1]
+    left, right, within = taken.sizes[0], taken.sizes[1], state[WITHIN]
     if not state[BEGUN]:
         state[BEGUN], state[FIRST_TS], state[UNTIL] = 1, ts, ts + state[SLICE]
         state[PEEK] = ts + max(1, state[SLICE] // EARLY) if n > 1 else MAX_TIME
-        return False
-    if ts >= state[UNTIL]:
+    elif ts >= state[UNTIL]:
         over = 1 + (ts - state[UNTIL]) // state[SLICE]
         state[UNTIL] += over * state[SLICE]
         state[PEEK] = MAX_TIME
         # In a silence slices go by that have nothing in them; a round that has nothing in it says nothing.
         for _ in range(min(over - 1, n) if n > 1 else 0):
             next_slice(taken)
-        changed = resize(taken)
+        resize(taken)
         next_slice(taken)
-        return changed
-    if ts >= state[PEEK]:
+    elif ts >= state[PEEK]:
         peeked = state[PEEK]
         while state[PEEK] <= ts:
             peeked, state[PEEK] = state[PEEK], 2 * state[PEEK] - state[FIRST_TS]
-        return new_distance(taken, peeked - state[FIRST_TS]) and write_down(taken, peeked)
-    return False
+        new_distance(taken, peeked - state[FIRST_TS])
+    if n > 1:
+        grow(taken)
+    changed = left != taken.sizes[0] or right != taken.sizes[1] or within != state[WITHIN]
+    if changed:
+        write_down(taken, ts)
+    return changed
+
+
+@inner
+def grow(taken: Sampling) -> None:
+    """Let windows grow that are too small for what has come."""
+    for s in range(len(taken.sizes)):
+        needed = taken.streams[s, NEEDED]
+        if needed > taken.sizes[s]:
+            taken.sizes[s] = needed + needed // MORE
 
 
 @inner
 def next_slice(taken: Sampling) -> None:
     """The slice at hand is part of the sample, and a new one begins in the place of the oldest."""
-    taken.state[FILLED] = min(taken.state[FILLED] + 1, taken.slices.shape[1])
-    at = taken.state[AT] = (taken.state[AT] + 1) % taken.slices.shape[1]
+    state, n = taken.state, taken.slices.shape[1]
+    state[FILLED] = min(state[FILLED] + 1, n)
+    at = state[AT] = (state[AT] + 1) % n
     for s in range(len(taken.sizes)):
         taken.slices[s, at, RECEIVED] = 0
+        taken.streams[s, NEEDED] = 0
+        # So many slices, the new one included, lie inside the interval of the stream all the time.
+        inside = min(state[FILLED], (taken.kept[s] + state[SLICE] - 1) // state[SLICE])
+        for back in range(inside):
+            taken.streams[s, NEEDED] += taken.slices[s, (at - back) % n, RECEIVED]
 
 
 @inner
@@ -143,19 +168,20 @@ def receive(taken: Sampling, s: int, ts: int) -> None:
     """A tuple has been processed: the sampling operator on its stream counts it."""
     if not taken.state[MAPPED]:
         return
-    now = taken.slices[s, taken.state[AT]]
+    now, known = taken.slices[s, taken.state[AT]], taken.streams[s]
     if now[RECEIVED] == 0:
         now[FIRST] = ts
     now[RECEIVED] += 1
     now[LAST] = ts
-    if taken.gaps[s, LATEST] != UNKNOWN:
-        taken.gaps[s, INTERVAL] = ts - taken.gaps[s, LATEST]
-    taken.gaps[s, LATEST] = ts
+    known[NEEDED] += 1
+    if known[LATEST] != UNKNOWN:
+        known[INTERVAL] = ts - known[LATEST]
+    known[LATEST] = ts
 
 
 @inner
-def resize(taken: Sampling) -> bool:
-    """Take over what the sample says, where it differs enough; tells whether anything has changed."""
+def resize(taken: Sampling) -> None:
+    """Take over what the sample says, where it differs enough."""
     elapsed = taken.state[FILLED] * taken.state[SLICE]
     span = 0
     for s in range(len(taken.sizes)):
@@ -163,28 +189,24 @@ def resize(taken: Sampling) -> bool:
         if received > 0:
             span = max(span, last - first)
     if span == 0:
-        return False
+        return
     if taken.slices.shape[1] > 1:
         span = elapsed
-    changed = False
     for s in range(len(taken.sizes)):
         received, _, _ = heard(taken, s)
         wanted = max(1, int(np.ceil(received * (taken.kept[s] / span))))
         if BAND * abs(wanted - taken.sizes[s]) > taken.sizes[s]:
             taken.sizes[s] = wanted
-            changed = True
-    if new_distance(taken, elapsed):
-        changed = True
-    return changed and write_down(taken, taken.state[UNTIL] - taken.state[SLICE])
+    new_distance(taken, elapsed)
 
 
 @inner
-def new_distance(taken: Sampling, elapsed: int) -> bool:
+def new_distance(taken: Sampling, elapsed: int) -> None:
     """Half the longest mean interval between tuples of a stream, where it is to be found and differs enough."""
     longest = 0
     for s in range(len(taken.sizes)):
         received, first, last = heard(taken, s)
-        interval = taken.gaps[s, INTERVAL]
+        interval = taken.streams[s, INTERVAL]
         if received > 1:
             interval = (last - first) // (received - 1)
         elif interval == UNKNOWN:
@@ -192,10 +214,8 @@ def new_distance(taken: Sampling, elapsed: int) -> bool:
             interval = elapsed
         longest = max(longest, interval)
     within, now = longest // 2, taken.state[WITHIN]
-    if not taken.adapts or within == 0 or BAND * abs(within - now) <= now:
-        return False
-    taken.state[WITHIN] = within
-    return True
+    if taken.adapts and within > 0 and BAND * abs(within - now) > now:
+        taken.state[WITHIN] = within
 
 
 @inner
@@ -214,15 +234,14 @@ def heard(taken: Sampling, s: int) -> tuple[int, int, int]:
 
 
 @inner
-def write_down(taken: Sampling, since: int) -> bool:
-    """What is in force for tuples from here on; that it is written down is true."""
+def write_down(taken: Sampling, since: int) -> None:
+    """What is in force for tuples from here on."""
     line = taken.log[taken.state[LOGGED]]
     line[SINCE] = since
     line[DISTANCE] = taken.state[WITHIN]
     for s in range(len(taken.sizes)):
         line[SIZES + s] = taken.sizes[s]
     taken.state[LOGGED] += 1
-    return True
 
 
 @inner
@@ -243,6 +262,6 @@ def map_intervals(taken: Sampling, ts: int, moment: int) -> bool:
     pace = (ts - state[FIRST_TS]) / passed
     for s in range(len(taken.asked)):
         taken.kept[s] = max(1, int(taken.asked[s] * pace))
-    state[SLICE] = max(1, int(longest * pace) // taken.slices.shape[1])
+    state[SLICE] = max(1, int(np.ceil(longest * pace / taken.slices.shape[1])))
     state[MAPPED], state[BEGUN] = 1, 0
     return True

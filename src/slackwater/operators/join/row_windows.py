@@ -27,7 +27,7 @@ from slackwater.model.time import BEFORE_ALL
 from slackwater.operators.join.enumerate import FINE, PAUSE, probe
 from slackwater.operators.join.operator import JoinOperator, WindowJoin
 from slackwater.operators.join.probing import ANY_KEY
-from slackwater.operators.join.rates import WITHIN, Sampling, look, no_sampling, receive
+from slackwater.operators.join.rates import NOW, WITHIN, Sampling, look, no_sampling, receive
 from slackwater.operators.join.search import Arriving, Probes, Search
 from slackwater.operators.join.store import (
     BEGIN,
@@ -94,10 +94,8 @@ def join_rows_run(
         late = ts < new.cutoff[i]
         if late and (last[s] != BY_TIME or ts < new.cutoff[i] - plan.sizes[s]):
             continue
-        if rates.on and look(rates, ts, new.moment[i]):
-            for t in range(len(last)):
-                push_out(w, t, last[t])
-            set_bounds(plan, rates.state[WITHIN])
+        if rates.on and ts > rates.state[NOW]:
+            move_on(plan, w, rates, ts, new.moment[i])
         search.slots[s] = place(w, s, new.words, i)
         if not late:
             made = probe(refine, refine_listed, plan, w, s, ts, search, tally, counting, out, n_out)
@@ -107,17 +105,21 @@ def join_rows_run(
             if not plan.counted:
                 n_out += made
         insert(w, s)
-        if last[s] != BY_TIME:
-            push_out(w, s, last[s])
         if rates.on:
             receive(rates, s, ts)
+        elif last[s] != BY_TIME:
+            push_out(w, s, last[s])
     return new.words.shape[1], n_out, FINE
 
 
 @inner
-def set_bounds(plan: Probes, within: int) -> None:
-    """Two tuples match if they are no further apart in time."""
-    plan.most[0, 1] = plan.most[1, 0] = within
+def move_on(plan: Probes, w: Windows, rates: Sampling, ts: int, moment: int) -> None:
+    """Time moves on: what is in force is looked at anew, and windows that follow rates let go what is too much."""
+    if look(rates, ts, moment):
+        plan.most[0, 1] = plan.most[1, 0] = rates.state[WITHIN]
+    rates.state[NOW] = ts
+    for t in range(len(rates.sizes)):
+        push_out(w, t, rates.sizes[t])
 
 
 @in_place

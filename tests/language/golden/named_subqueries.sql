@@ -1,0 +1,3 @@
+EXPLAIN WITH ab AS (SELECT a.v, a.key FROM a [RATE 5 MINUTES], b [RATE 5 MINUTES] MATCH TIME),
+     busy AS (SELECT key, v FROM AB WHERE v > 1)
+SELECT x.v, y.key FROM busy x [RATE 1 MINUTE], ab y [RATE 1 MINUTE] MATCH TIME WHERE x.key = y.key WITH NO WAIT

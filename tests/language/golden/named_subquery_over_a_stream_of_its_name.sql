@@ -1,0 +1,1 @@
+WITH s AS (SELECT v, ok FROM s WHERE v > 1) SELECT v FROM s WHERE ok

@@ -1,0 +1,1 @@
+WITH t0 AS (SELECT x.v FROM s x [1 s], s y [1 s]), t1 AS (SELECT x.v FROM t0 x [1 s], t0 y [1 s]), t2 AS (SELECT x.v FROM t1 x [1 s], t1 y [1 s]), t3 AS (SELECT x.v FROM t2 x [1 s], t2 y [1 s]), t4 AS (SELECT x.v FROM t3 x [1 s], t3 y [1 s]), t5 AS (SELECT x.v FROM t4 x [1 s], t4 y [1 s]) SELECT v FROM t5

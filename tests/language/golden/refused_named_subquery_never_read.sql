@@ -1,0 +1,1 @@
+WITH t AS (SELECT v FROM s) SELECT v FROM s

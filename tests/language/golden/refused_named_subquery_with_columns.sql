@@ -1,0 +1,1 @@
+WITH t(x) AS (SELECT v FROM s) SELECT x FROM t
