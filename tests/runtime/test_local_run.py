@@ -25,9 +25,9 @@ def local_run(query: str, clock: list[float] | None = None, epochs: Epochs | Non
     arrivals = replay(physical, {"s": table}, "ms")
     run_epochs = epochs or Epochs(each_tuple=True)
     return (
-        LocalRun(physical, arrivals, run_epochs, lambda: next(ticks))
+        LocalRun(physical, arrivals, run_epochs, lambda: next(ticks), BATCH)
         if clock
-        else LocalRun(physical, arrivals, run_epochs)
+        else LocalRun(physical, arrivals, run_epochs, batch=BATCH)
     )
 
 

@@ -21,6 +21,7 @@ from pyspark.sql.streaming.listener import (
 from pyspark.sql.streaming.query import StreamingQuery
 
 import slackwater as sw
+from slackwater.model.memory import Memory, Resident, together
 from tests.spark.conftest import Streamed
 from tests.spark.streams import pieces
 
@@ -105,6 +106,13 @@ def test_progress_and_listeners_tell_what_every_shard_knows(
     assert total["rejected"] == 1
     assert total["held"] > 0
     assert total["in_time"] + total["late"] + total["rejected"] + total["held"] == 6001
+
+    memory = together([Memory.of_json(shard["memory"]) for shard in last])
+    since, until = last[0]["frontier"] - 50_000, last[0]["frontier"]
+    for alias, tables in (("a", a), ("b", b)):
+        inside = sum(since <= 1000 * ts <= until for table in tables for ts in table.column("ts").to_pylist())
+        assert memory.windows[alias] == Resident(inside, inside, 8 * 4 * inside)
+        assert inside > 0
 
 
 def test_latency_is_that_of_the_results_of_the_micro_batch(

@@ -1,7 +1,7 @@
 """Memory over a run: what stands in the windows, looked at now and then.
 
-Invariant: a run never looks at more events than have come since it last looked, so to know what it holds costs a run
-little, however large its windows are; what the end of the input lets out does not count.
+Invariant: where windows are large, four tuples come for every one that is looked at, so to know what it holds costs a
+run little. The last look is before the end of the input, which lets everything out.
 """
 
 from __future__ import annotations
@@ -10,6 +10,11 @@ from typing import Any
 
 from slackwater.model.memory import Memory, combined
 from slackwater.model.time import BEFORE_ALL
+
+FEW = 4096
+"""So many tuples are looked at whenever there is an occasion; of more,"""
+SELDOM = 4
+"""so many tuples must have come for each that is looked at."""
 
 
 class MemoryUse:
@@ -37,7 +42,8 @@ class MemoryUse:
 
     def due(self, arrivals: int) -> bool:
         """Whether so many have come, in all, that it is worth looking again."""
-        return arrivals - self._looked_at >= self._last.query.tuples
+        tuples = self._last.query.tuples
+        return tuples <= FEW or arrivals - self._looked_at >= SELDOM * tuples
 
     def note(self, memory: Memory, clock: int, arrivals: int) -> None:
         """What stood in the windows when the largest clock was here and so many tuples had come."""

@@ -179,6 +179,23 @@ def oracle_graph_by_tuple(graph: OperatorGraph, batch: Batch, rule: SlackRule) -
     """A slack buffer per raw stream, one K; then Alg. 3.1 and the operator at every node."""
     outcome = GraphOutcome()
     nodes, doors = _nodes(graph, _TupleNode, outcome)
+    buffers, clocks = _taken_in(doors, batch, rule)
+    for one in nodes:
+        assert isinstance(one, _TupleNode)
+        one.ending, one.clock = True, max(clocks)
+    for (node, _), buffer in zip(doors, buffers, strict=True):
+        for _, _, e in sorted(buffer, key=lambda entry: entry[:2]):
+            node.take(e)
+    for one in nodes:
+        assert isinstance(one, _TupleNode)
+        one.drain()
+    return outcome
+
+
+def _taken_in(
+    doors: list[tuple[_Node, int]], batch: Batch, rule: SlackRule
+) -> tuple[list[list[tuple[int, int, Tuple]]], list[int]]:
+    """All arrivals through slack buffers to their nodes; what the buffers still hold, and the clocks."""
     buffers: list[list[tuple[int, int, Tuple]]] = [[] for _ in doors]
     clocks = [NEVER for _ in doors]
     for place, e in enumerate(tuples_of(batch)):
@@ -192,16 +209,17 @@ def oracle_graph_by_tuple(graph: OperatorGraph, batch: Batch, rule: SlackRule) -
         while updated and buffer and buffer[0][0] + rule.slack <= clocks[e.stream]:
             node.clock = max(clocks)
             node.take(heapq.heappop(buffer)[2])
-    for one in nodes:
-        assert isinstance(one, _TupleNode)
-        one.ending, one.clock = True, max(clocks)
-    for (node, _), buffer in zip(doors, buffers, strict=True):
-        for _, _, e in sorted(buffer, key=lambda entry: entry[:2]):
-            node.take(e)
-    for one in nodes:
-        assert isinstance(one, _TupleNode)
-        one.drain()
-    return outcome
+    return buffers, clocks
+
+
+def windows_of_graph(graph: OperatorGraph, batch: Batch, rule: SlackRule) -> list[list[list[Tuple]]]:
+    """By tuple release, of every node and input the tuples in its window once all of these have come, and no more."""
+    nodes, doors = _nodes(graph, _TupleNode, GraphOutcome())
+    _taken_in(doors, batch, rule)
+    return [
+        [[] for _ in node.node.inputs] if node.windows is None else node.windows.standing(node.frontier)
+        for node in nodes
+    ]
 
 
 def oracle_graph_by_epoch(graph: OperatorGraph, batch: Batch, cuts: Sequence[int], rule: SlackRule) -> GraphOutcome:

@@ -24,7 +24,8 @@ Made = tuple[int, tuple[int, ...]]
 def taken(inlet: Inlet, made: Made, number: int) -> Tuple | None:
     """A result as a tuple of input `number`, or None where the filters of that input drop it."""
     ts, columns = made
-    below = {pair: columns[at] for at, pair in enumerate(inlet.emitted)} if len(inlet.emitted) == len(columns) else {}
+    # Behind these columns there may be others that only the account of memory reads.
+    below = dict(zip(inlet.emitted, columns, strict=False))
     words = [0] * inlet.all_rows
     words[TS] = ts
     for carried in inlet.carried:

@@ -104,6 +104,13 @@ class SlowWindows:
         self._rates = SlowRates(spec) if isinstance(spec, RateJoin) else None
         self._last = last_of(spec)
 
+    def standing(self, frontier: int) -> list[list[Tuple]]:
+        """What can still be joined where the frontier stands here; where tuples are counted, what is not pushed out."""
+        return [
+            mine if n else [e for e in mine if e.ts >= frontier - size]
+            for mine, n, size in zip(self._windows, self._last, self.spec.windows, strict=True)
+        ]
+
     def results(self, e: Tuple) -> Iterator[Members]:
         """All results of a tuple in time, before it enters its window."""
         if self._rates is not None and self._rates.before(e.ts):

@@ -23,7 +23,9 @@ from slackwater.sinks.rows import result_tables
 from slackwater.sources.encode import AHEAD, GOOD, REASONS
 from slackwater.sources.replay import Replay
 
-BATCH = 8192
+BATCH, SMALLEST = 8192, 256
+LOOKS = 32
+"""How often a run looks at its memory at least, where it is long enough."""
 Clock = Callable[[], float]
 
 
@@ -32,10 +34,19 @@ class LocalRun(RecordedRun):
 
     runtime = "local"
 
-    def __init__(self, plan: PhysicalPlan, replay: Replay, epochs: Epochs, clock: Clock = time.perf_counter) -> None:
+    def __init__(
+        self,
+        plan: PhysicalPlan,
+        replay: Replay,
+        epochs: Epochs,
+        clock: Clock = time.perf_counter,
+        batch: int | None = None,
+    ) -> None:
+        """`batch` says how many arrivals are taken in at once; between two batches a run looks at its memory."""
         self._kernel = kernel_for(plan, epochs, replay.codebook)
         super().__init__(plan, replay, self._kernel.release.controller)
         self.epochs, self.clock = epochs, clock
+        self._batch = batch or _batch_of(replay, epochs)
         for position, one in enumerate(replay.inputs):
             for code in range(GOOD + 1, len(REASONS)):
                 row = np.flatnonzero(one.reasons == code)
@@ -62,7 +73,7 @@ class LocalRun(RecordedRun):
     def emissions(self) -> Iterator[Emission]:
         """Run to the end of the input, or until interrupted; yields what holds results."""
         try:
-            for batch in self.replay.batches(BATCH):
+            for batch in self.replay.batches(self._batch):
                 if self.interrupted:
                     return
                 begun = self.clock()
@@ -104,3 +115,12 @@ class LocalRun(RecordedRun):
 
     def observe(self) -> Observation:
         return self._kernel.observe()
+
+
+def _batch_of(replay: Replay, epochs: Epochs) -> int:
+    """As many arrivals as cost little each, and not so many that a short run is over before it has looked at itself.
+
+    Where a batch is an epoch, or the work it takes is held against arrival times, its size means something.
+    """
+    means_nothing = replay.heard is None and (epochs.each_tuple or epochs.tuples or epochs.span)
+    return min(BATCH, max(SMALLEST, len(replay) // LOOKS)) if means_nothing else BATCH
