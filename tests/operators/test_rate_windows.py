@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.model.batch import Batch
 from slackwater.model.rates import Resize
-from slackwater.model.time import MINUTE, SECOND
+from slackwater.model.time import DAY, MAX_TIME, MIN_TIME, MINUTE, SECOND
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.rate_windows import ROUNDS, SLIDING, RateJoin, RateJoinOperator, by_rate
 from slackwater.operators.join.row_windows import EVER
@@ -161,3 +161,32 @@ def test_no_match_is_lost_to_a_change_of_rates(seed: int, intervals: tuple[int, 
     pipeline = Pipeline(spec, spec.build(), FixedSlack(0), Epochs(each_tuple=True), NO_GUARD)
     outcome = feed(pipeline, [batch], Outcome(), end=True)
     assert results_of(spec, outcome.emissions) == oracle_join(replace(PAIRS, windows=(within, within)), batch)
+
+
+@given(
+    origin=st.sampled_from([MIN_TIME, -10, MAX_TIME - 10**4, MAX_TIME - 10**17]),
+    steps=st.lists(st.sampled_from([0, 1, 3, 10**3, 10**12, 10**15, 10**18]), min_size=2, max_size=40),
+    intervals=st.tuples(*[st.sampled_from([1, 7, SECOND, 100 * 365 * DAY, MAX_TIME])] * 2),
+    within=st.sampled_from([None, 0, MAX_TIME]), slices=st.sampled_from([ROUNDS, SLIDING]), seed=st.integers(0, 99),
+)  # fmt: skip
+def test_nothing_overflows_at_the_bounds_of_time_or_with_intervals_of_any_length(
+    origin: int, steps: list[int], intervals: tuple[int, int], within: int | None, slices: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    times = [min(origin + sum(steps[: n + 1]), MAX_TIME) for n in range(len(steps))]
+    batch = Batch.of([(int(rng.integers(2)), ts) for ts in times])
+    spec = by_rate(PAIRS, intervals, within, slices, first=3)
+    pipeline = Pipeline(spec, spec.build(), FixedSlack(0), Epochs(each_tuple=True), NO_GUARD)
+    outcome = feed(pipeline, [batch], Outcome(), end=True)
+    resizes = [one for _, one in pipeline.take_resizes()]
+    wanted = resizes_of(spec, tuples_of(batch))
+    assert [(one.at, one.within) for one in resizes] == [(one.at, one.within) for one in wanted]
+    for found, one in zip(resizes, wanted, strict=True):
+        # Beyond 2^53 the kernel divides by what is next to the span.
+        assert found.sizes == pytest.approx(one.sizes, rel=1e-12, abs=0)
+    assert results_of(spec, outcome.emissions) == oracle_rate_join(spec, batch, resizes=resizes)
+
+
+def test_a_round_at_the_last_moment_of_time_is_not_looked_at_early() -> None:
+    spec = by_rate(PAIRS, (SECOND, SECOND), slices=ROUNDS)
+    assert run(spec, Batch.of([(0, MAX_TIME - 500), (1, MAX_TIME - 400), (0, MAX_TIME)]))[1] == []

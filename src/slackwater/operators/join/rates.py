@@ -28,13 +28,15 @@ import numpy as np
 from slackwater.compiled import inner
 from slackwater.model.batch import Words
 from slackwater.model.schema import NULL_WORD
-from slackwater.model.time import BEFORE_ALL, MAX_TIME, MINUTE
+from slackwater.model.time import AFTER_ALL, BEFORE_ALL, MINUTE
 
 FIRST_SIZE = 100
 FIRST_WITHIN = 30 * MINUTE
 """Where the paper starts from: a window of 100 tuples, and matches within half an hour."""
 BAND = 20
 """A size, or epsilon, is changed by more than one part in so many, or not at all."""
+ALL = 2.0**61
+"""A window of so many tuples lets go of none."""
 
 EARLY = 32
 """What part of the first slice epsilon is first looked at after."""
@@ -116,11 +118,11 @@ def look(taken: Sampling, ts: int, moment: int) -> bool:
     left, right, within = taken.sizes[0], taken.sizes[1], state[WITHIN]
     if not state[BEGUN]:
         state[BEGUN], state[FIRST_TS], state[UNTIL] = 1, ts, ts + state[SLICE]
-        state[PEEK] = ts + max(1, state[SLICE] // EARLY) if n > 1 else MAX_TIME
+        state[PEEK] = ts + max(1, state[SLICE] // EARLY) if n > 1 else AFTER_ALL
     elif ts >= state[UNTIL]:
         over = 1 + (ts - state[UNTIL]) // state[SLICE]
         state[UNTIL] += over * state[SLICE]
-        state[PEEK] = MAX_TIME
+        state[PEEK] = AFTER_ALL
         # In a silence slices go by that have nothing in them; a round that has nothing in it says nothing.
         for _ in range(min(over - 1, n) if n > 1 else 0):
             next_slice(taken)
@@ -194,8 +196,9 @@ def resize(taken: Sampling) -> None:
         span = elapsed
     for s in range(len(taken.sizes)):
         received, _, _ = heard(taken, s)
-        wanted = max(1, int(np.ceil(received * (taken.kept[s] / span))))
-        if BAND * abs(wanted - taken.sizes[s]) > taken.sizes[s]:
+        # A round whose tuples lie side by side may ask for more than can be counted.
+        wanted = max(1, int(np.ceil(min(received * (taken.kept[s] / span), ALL))))
+        if abs(wanted - taken.sizes[s]) > taken.sizes[s] // BAND:
             taken.sizes[s] = wanted
     new_distance(taken, elapsed)
 
@@ -214,7 +217,7 @@ def new_distance(taken: Sampling, elapsed: int) -> None:
             interval = elapsed
         longest = max(longest, interval)
     within, now = longest // 2, taken.state[WITHIN]
-    if taken.adapts and within > 0 and BAND * abs(within - now) > now:
+    if taken.adapts and within > 0 and abs(within - now) > now // BAND:
         taken.state[WITHIN] = within
 
 
