@@ -79,6 +79,25 @@ def test_a_start_from_bad_guesses_is_over_after_a_tenth_of_the_interval() -> Non
     assert abs(settled.within - 0.5 * SECOND / 0.18) < 0.05 * SECOND / 0.18
 
 
+def test_streams_slower_than_their_interval_are_sized_too() -> None:
+    """A sample has one tuple or none: windows of one, and half of the ten seconds between two tuples."""
+    spec = by_rate(PAIRS, (SECOND, SECOND))
+    operator, _ = run(spec, in_order(at_rate(0, 0.2, 0, 300), at_rate(1, 0.1, 0.5, 300)))
+    assert operator.seen().sizes == (1, 1)
+    assert operator.seen().within == 5 * SECOND
+    assert operator.retained <= 3
+
+
+def test_a_short_interval_beside_a_long_one_keeps_no_more_than_its_own() -> None:
+    spec = by_rate(PAIRS, (10 * MINUTE, SECOND))
+    _, resizes = run(spec, in_order(at_rate(0, 1, 0, 1800), at_rate(1, 100, 0, 1200), at_rate(1, 300, 1200, 1800)))
+    assert all(95 <= one.sizes[1] <= 105 for one in resizes if one.at < 1200 * SECOND)
+    assert resizes[-1].sizes == pytest.approx((600, 300), rel=0.06)
+    # A third of the rate for ten minutes does not hold the window back once the slice has told of the new one.
+    followed = next(one.at for one in resizes if one.sizes[1] > 0.9 * 300)
+    assert followed <= 1262 * SECOND
+
+
 def test_intervals_of_arrival_are_mapped_to_the_time_that_event_times_cover_meanwhile() -> None:
     """Event time runs eight times as fast as the wall clock, so ten seconds of arrival are eighty of event time."""
     batch = in_order(at_rate(0, 25, 0, 400), at_rate(1, 1, 0, 400))

@@ -49,7 +49,7 @@ class SlowRates:
         elif self.spec.slices > 1:
             self._peek(ts)
         if self.spec.slices > 1:
-            self._grow()
+            self._grow(ts)
         if (self.sizes, self.within) != before:
             self.resizes.append(Resize(ts, tuple(self.sizes), self.within))
         return True
@@ -71,10 +71,10 @@ class SlowRates:
     def _take(self, begin: int, end: int, elapsed: int | None) -> None:
         sample = [[ts for ts in mine if begin <= ts < end] for mine in self._times]
         span = max((max(mine) - min(mine) for mine in sample if mine), default=0)
+        if elapsed is not None:
+            span = elapsed if any(sample) else 0
         if span == 0:
             return
-        if elapsed is not None:
-            span = elapsed
         for i, (mine, interval) in enumerate(zip(sample, self.spec.intervals, strict=True)):
             wanted = max(1, math.ceil(min(len(mine) * (interval / span), 2**61)))
             if abs(wanted - self.sizes[i]) > ENOUGH * self.sizes[i]:
@@ -88,14 +88,17 @@ class SlowRates:
         if due and self._begun is not None:
             self._new_distance(self._begun, due[-1])
 
-    def _grow(self) -> None:
-        """A window never has less than what came in its interval, but for the first of the slices that make it."""
+    def _grow(self, ts: int) -> None:
+        """A window never has less than what came in its interval, but for the first of the slices that make it; one
+        shorter than what has gone by of a slice has its share of what came meanwhile."""
         begun = self._next - self.slice
         for i, (mine, interval) in enumerate(zip(self._times, self.spec.intervals, strict=True)):
             since = begun - (-(-interval // self.slice) - 1) * self.slice
             # What is older than the sample is forgotten, however long the interval.
             since = max(since, begun - (self.spec.slices - 1) * self.slice)
             needed = sum(ts >= since for ts in mine)
+            if interval < ts - begun:
+                needed = math.ceil(needed * (interval / (ts - begun)))
             if needed > self.sizes[i]:
                 self.sizes[i] = needed + needed // 32
 

@@ -9,7 +9,7 @@ changes nothing.
   where they cover most (max_timestamp_interval).
 - `slices` > 1: the sample is the last interval, moved on by a slice at a time; span is how long the sample was. Where
   more tuples have come since the interval less one slice began than a window holds, it grows at once: so it never
-  holds less than that, whatever rates do. While the first slice lasts, epsilon is looked at early, and again each time
+  holds less than that, whatever rates do; an interval shorter than a slice goes by the rate in it so far. While the first slice lasts, epsilon is looked at early, and again each time
   twice as much has gone by: too large a guess lets everything match everything, and whatever is above that join has to
   live with it for a whole sample.
 
@@ -134,7 +134,7 @@ def look(taken: Sampling, ts: int, moment: int) -> bool:
             peeked, state[PEEK] = state[PEEK], 2 * state[PEEK] - state[FIRST_TS]
         new_distance(taken, peeked - state[FIRST_TS])
     if n > 1:
-        grow(taken)
+        grow(taken, ts)
     changed = left != taken.sizes[0] or right != taken.sizes[1] or within != state[WITHIN]
     if changed:
         write_down(taken, ts)
@@ -142,10 +142,14 @@ def look(taken: Sampling, ts: int, moment: int) -> bool:
 
 
 @inner
-def grow(taken: Sampling) -> None:
+def grow(taken: Sampling, ts: int) -> None:
     """Let windows grow that are too small for what has come."""
+    passed = ts - (taken.state[UNTIL] - taken.state[SLICE])
     for s in range(len(taken.sizes)):
-        needed = taken.streams[s, NEEDED]
+        needed, kept = taken.streams[s, NEEDED], taken.kept[s]
+        if kept < passed:
+            # More of the slice has gone by than the window is to hold: its share of what came.
+            needed = int(np.ceil(needed * (kept / passed)))
         if needed > taken.sizes[s]:
             taken.sizes[s] = needed + needed // MORE
 
@@ -185,15 +189,15 @@ def receive(taken: Sampling, s: int, ts: int) -> None:
 def resize(taken: Sampling) -> None:
     """Take over what the sample says, where it differs enough."""
     elapsed = taken.state[FILLED] * taken.state[SLICE]
-    span = 0
+    span, anything = 0, False
     for s in range(len(taken.sizes)):
         received, first, last = heard(taken, s)
         if received > 0:
-            span = max(span, last - first)
+            span, anything = max(span, last - first), True
+    if taken.slices.shape[1] > 1:
+        span = elapsed if anything else 0
     if span == 0:
         return
-    if taken.slices.shape[1] > 1:
-        span = elapsed
     for s in range(len(taken.sizes)):
         received, _, _ = heard(taken, s)
         # A round whose tuples lie side by side may ask for more than can be counted.
