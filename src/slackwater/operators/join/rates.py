@@ -9,9 +9,11 @@ changes nothing.
   where they cover most (max_timestamp_interval).
 - `slices` > 1: the sample is the last interval, moved on by a slice at a time; span is how long the sample was. Where
   more tuples have come since the interval less one slice began than a window holds, it grows at once: so it never
-  holds less than that, whatever rates do; an interval shorter than a slice goes by the rate in it so far. While the first slice lasts, epsilon is looked at early, and again each time
-  twice as much has gone by: too large a guess lets everything match everything, and whatever is above that join has to
-  live with it for a whole sample.
+  holds less than that, whatever rates do. An interval shorter than a slice goes by the rate of the slice so far. While
+  the first slice lasts, epsilon is looked at early, and again each time twice as much has gone by: too large a guess
+  lets everything match everything, and whatever is above that join has to live with it for a whole sample.
+
+A sample in which nothing came says nothing, nor does a round whose event times cover nothing.
 
 Invariant: what is in force for a tuple hangs on the tuples in time with smaller event times alone, and not on the order
 of equal ones, nor on how the input was cut.
