@@ -14,6 +14,7 @@ from slackwater.disorder.run import Run
 from slackwater.model.batch import ROW, Batch
 from slackwater.model.rates import RatesSeen, Resize
 from slackwater.model.time import BEFORE_ALL, DAY, MAX_TIME, MIN_TIME, MINUTE, SECOND
+from slackwater.operators.join import rate_windows
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.rate_windows import ROUNDS, SLIDING, RateJoin, RateJoinOperator, by_rate
 from slackwater.operators.join.row_windows import EVER
@@ -211,6 +212,21 @@ def test_a_resize_loses_nothing_that_the_new_window_should_contain(seed: int, sl
             window = [*window, row]
         else:
             assert sorted(a for a in met.get(row, []) if a < row) == window
+
+
+def test_resizes_that_nobody_takes_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rate_windows, "REMEMBERED", 5)
+    batch = seeded_trace(5, 2, (), 400, 0)
+    spec = by_rate(PAIRS, (20, 20), EVER)
+    operators = [spec.build(), spec.build()]
+    for operator, each in zip(operators, (len(batch), 20), strict=True):
+        pipeline = Pipeline(spec, operator, FixedSlack(0), Epochs(), NO_GUARD)
+        feed(pipeline, pieces(batch, [*range(each, len(batch), each), len(batch)]), Outcome(), end=False)
+    at_once, bit_by_bit = (operator.take_resizes() for operator in operators)
+    assert len(at_once) > 50
+    assert len(bit_by_bit) <= 5 + 20 < len(at_once)
+    assert at_once[-len(bit_by_bit) :] == bit_by_bit
+    assert operators[0].seen() == operators[1].seen()
 
 
 def test_late_tuples_are_counted_and_enter_no_window() -> None:

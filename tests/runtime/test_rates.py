@@ -59,6 +59,17 @@ def test_a_join_of_two_can_be_verified(runtime: Runtime) -> None:
         assert verdict.true_results > 10
 
 
+@pytest.mark.local_only("what is let out at once is what a runtime cuts, and only this one cuts nothing")
+def test_a_join_whose_windows_change_thousands_of_times_in_one_run_can_be_verified(runtime: Runtime) -> None:
+    """All is held until the end; windows of a few tuples change with nearly each of 12,000."""
+    rng = np.random.default_rng(5)
+    names, times = rng.permutation(np.repeat(["a", "b"], 6000)).tolist(), np.cumsum(rng.integers(1, 9, 12_000)).tolist()
+    streams = arrived(COLUMNS, *((name, ts, ts % 2, ts) for name, ts in zip(names, times, strict=True)))
+    query = "SELECT a.v, b.v AS w FROM a [RATE 40 MS], b [RATE 40 MS] MATCH TIME WITH DELAY 1 HOUR"
+    verdict = runtime.verify(query, streams, "20000")
+    assert (verdict.sound, verdict.recall_overall) == (True, 1.0)
+
+
 @pytest.mark.local_only("it is refused before anything runs")
 def test_a_chain_cannot_be_verified(runtime: Runtime) -> None:
     with pytest.raises(UsageError, match="one by one"):
