@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import slackwater as sw
 from slackwater.experiments.rate_runs import Watched, watch
 from slackwater.model.errors import UsageError
 from slackwater.plan.planner import plan
@@ -48,6 +49,21 @@ def test_any_two_members_are_near_whatever_the_order_of_streams(runtime: Runtime
         query = f"""SELECT a.v AS a, b.v AS b, c.v AS c FROM {", ".join(f"{name} [RATE 1 HOUR]" for name in order)}
             MATCH TIME WITHIN {NEAR} MS WHERE a.k = c.k WITH DELAY 1 SECOND OPTIONS (order = 'written')"""
         assert sorted(runtime.run(query, streams, "5").rows("a", "b", "c")) == near
+
+
+def test_windows_that_change_are_the_same_however_the_input_is_cut(runtime: Runtime) -> None:
+    """Two joins, with windows of a few tuples and epsilon found at run time; the slack covers all delays."""
+    streams = three_streams()
+    query = """SELECT a.v AS a, b.v AS b, c.v AS c FROM a [RATE 400 MS], b [RATE 300 MS], c [RATE 500 MS] MATCH TIME
+        WITH DELAY 1 SECOND OPTIONS (order = 'written')"""
+    wanted = sw.replay(query, streams, epochs=sw.Epochs(each_tuple=True))
+    rows = sorted(zip(*(wanted.results.column(name).to_pylist() for name in "abc"), strict=True))
+    assert all(one["resized"] > 10 for one in wanted.report["rates"])
+    assert len(rows) > 15
+    for epoch in ("9", "30"):
+        ran = runtime.run(query, streams, epoch)
+        assert sorted(ran.rows("a", "b", "c")) == rows
+        assert ran.report["rates"] == wanted.report["rates"]
 
 
 def test_a_join_of_two_can_be_verified(runtime: Runtime) -> None:
