@@ -55,6 +55,12 @@ def test_a_smaller_window_lets_go_and_a_larger_one_takes_nothing_back() -> None:
     assert (found.true_results, found.missing, found.spurious) == (4, 0, 0)
 
 
+def test_of_two_changes_at_one_time_the_later_one_counts() -> None:
+    first, resizes = [Row(1), Row(2)], [Resize(4, (9, 9), 100), Resize(4, (1, 2), 100)]
+    found = judged(first, [Row(4)], resizes, [(1, 0, 4)])
+    assert (found.true_results, found.missing, found.spurious) == (1, 0, 0)
+
+
 def test_what_is_in_force_counts_for_tuples_of_its_very_time() -> None:
     first = [Row(1), Row(2)]
     found = judged(first, [Row(4)], [Resize(4, (1, 2), 100)], [(1, 0, 4)])

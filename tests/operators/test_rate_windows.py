@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.disorder.run import Run
+from slackwater.kernel import decode_words
 from slackwater.model.batch import ROW, Batch
 from slackwater.model.rates import RatesSeen, Resize
 from slackwater.model.time import BEFORE_ALL, DAY, MAX_TIME, MIN_TIME, MINUTE, SECOND
@@ -151,6 +152,27 @@ def test_samples_are_restored_in_the_midst_of_a_slice(
     going_on_after_restore_equals_never_stopping(
         spec, pipeline_of(spec), batch, epochs, cuts, min(stop, len(cuts)), lambda: FixedSlack(5)
     )
+
+
+@pytest.mark.parametrize("each", [1, 7, 400])
+def test_what_is_persisted_is_what_stands_in_the_windows_and_a_few_chunks_at_most(each: int) -> None:
+    batch = seeded_trace(3, 2, (), 400, 0)
+    spec = by_rate(PAIRS, (20, 12), first=4)
+    operator = spec.build()
+    pipeline = Pipeline(spec, operator, FixedSlack(0), Epochs(), NO_GUARD)
+    chunks: dict[str, int] = {}
+    for part in pieces(batch, [*range(each, len(batch), each), len(batch)]):
+        feed(pipeline, [part], Outcome(), end=False)
+        for entry in operator.changes():
+            if entry.cell == "window":
+                chunks[entry.key] = 0 if entry.value is None else len(decode_words(entry.value)["w0"])
+        standing = [holding.tuples for holding in operator.holdings(0)]
+        for stream, resident in enumerate(standing):
+            mine = [n for key, n in chunks.items() if n and key.startswith(f"{stream}-")]
+            assert resident <= sum(mine)
+            # A chunk goes when all of it has left; and what came since is not counted yet.
+            assert sum(mine) <= resident + 4 * max(mine, default=0)
+            assert each < len(batch) or sum(mine) == resident
 
 
 def test_a_window_that_grows_gets_a_little_more_than_it_needs() -> None:
