@@ -48,7 +48,7 @@ def made_up(trials: list[Trial]) -> Iterator[Row]:
             "comparisons": 10.0 * size, "comparisons_over_time": [9.0, 11.0], "service_us": 1.0 * size,
             "service_over_time": [0.9, 1.1], "response_s": 0.1 * size, "load": 0.1 * size, "switches": size % 2,
             "memory": 10.0 * size, "improvement": 0.1, "resident": 10.0 * size, "resident_peak": 20, "mb": 0.1 * size,
-            "us_per_tuple": 1.0, "seconds": TICKS, "sizes": [[size] * 6 for _ in TICKS], "within": [[1.0]] * len(TICKS),
+            "seconds": TICKS, "sizes": [[size] * 6 for _ in TICKS], "within": [[1.0]] * len(TICKS),
             "resident_over_time": [10 * size for _ in TICKS], "mb_over_time": [0.1 for _ in TICKS],
             "input_ms": 1.0, "window_ms": 2.0, "service_ms": 3.0, "sampling_us": 0.1, "algorithm_us": 0.1,
             "resizing_us": 0.1, "overhead_us": 0.3, "work_us": 1.0, "share": 0.001, "share_of_work": 0.1,

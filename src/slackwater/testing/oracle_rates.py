@@ -65,7 +65,9 @@ class SlowRates:
             end = self._begun + ((last - self._begun) // self.slice + 1) * self.slice
             self._take(end - self.slice, end, None)
         else:
-            begin = max(self._begun, end - self.spec.slices * self.slice)
+            # The first slice was made of guesses, and is left out as soon as there are two others.
+            oldest = self._begun if end <= self._begun + 2 * self.slice else self._begun + self.slice
+            begin = max(oldest, end - self.spec.slices * self.slice)
             self._take(begin, end, end - begin)
 
     def _take(self, begin: int, end: int, elapsed: int | None) -> None:

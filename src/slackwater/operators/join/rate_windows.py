@@ -42,8 +42,8 @@ from slackwater.operators.join.row_windows import EVER, RowJoin, RowJoinOperator
 from slackwater.operators.kept_arrays import KeptArrays
 from slackwater.operators.output import Output
 
-SLIDING, ROUNDS = 10, 1
-"""Slices of a sample: ours moves on by a tenth of its length; the published one is taken in rounds."""
+SLIDING, ROUNDS = 20, 1
+"""Slices of a sample: ours moves on by a twentieth of its length; the published one is taken in rounds."""
 REMEMBERED = 4096
 """So many of the last resizes are remembered where nobody takes them."""
 

@@ -9,9 +9,9 @@ changes nothing.
   where they cover most (max_timestamp_interval).
 - `slices` > 1: the sample is the last interval, moved on by a slice at a time; span is how long the sample was. Where
   more tuples have come since the interval less one slice began than a window holds, it grows at once: so it never
-  holds less than that, whatever rates do. While the first slice lasts, epsilon is looked at early, and again each time
-  twice as much has gone by: too large a guess lets everything match everything, and whatever is above that join has to
-  live with it for a whole sample.
+  holds less than that, whatever rates do. Too large a first guess lets everything match everything, and whatever is
+  above that join would have to live with it for a whole sample; so while the first slice lasts, epsilon is looked at
+  early, and again each time twice as much has gone by, and that slice is left out as soon as there are two others.
 
 Invariant: what is in force for a tuple hangs on the tuples in time with smaller event times alone, and not on the order
 of equal ones, nor on how the input was cut.
@@ -41,8 +41,8 @@ EARLY = 32
 MORE = 32
 """A window that grows at once gets room for one part in so many more than it needs."""
 
-# Fields of the state of a sample; FILLED: how many slices there are, the one at hand included.
-WITHIN, SLICE, UNTIL, PEEK, AT, FILLED, BEGUN, MAPPED, FIRST_MOMENT, FIRST_TS, NOW, LOGGED = range(12)
+# Fields of the state of a sample; OVER: how many slices are over.
+WITHIN, SLICE, UNTIL, PEEK, AT, OVER, BEGUN, MAPPED, FIRST_MOMENT, FIRST_TS, NOW, LOGGED = range(12)
 STATE_FIELDS = 12
 UNKNOWN = NULL_WORD
 # Per stream and slice.
@@ -81,7 +81,7 @@ def sampling(asked: tuple[int, ...], within: int | None, slices: int, by_arrival
     """A sample that has seen nothing; all windows hold `first` tuples."""
     state = np.zeros(STATE_FIELDS, np.int64)
     state[WITHIN] = FIRST_WITHIN if within is None else within
-    state[MAPPED], state[FILLED], state[NOW] = not by_arrival, 1, BEFORE_ALL
+    state[MAPPED], state[NOW] = not by_arrival, BEFORE_ALL
     # A sample is as long as the longest interval: all streams wait for each other (the barrier).
     state[SLICE] = -(-max(asked) // slices)
     intervals = np.array(asked, np.int64)
@@ -152,13 +152,13 @@ def grow(taken: Sampling) -> None:
 def next_slice(taken: Sampling) -> None:
     """The slice at hand is part of the sample, and a new one begins in the place of the oldest."""
     state, n = taken.state, taken.slices.shape[1]
-    state[FILLED] = min(state[FILLED] + 1, n)
+    state[OVER] += 1
     at = state[AT] = (state[AT] + 1) % n
     for s in range(len(taken.sizes)):
         taken.slices[s, at, RECEIVED] = 0
         taken.streams[s, NEEDED] = 0
         # So many slices, the new one included, lie inside the interval of the stream all the time.
-        inside = min(state[FILLED], (taken.kept[s] + state[SLICE] - 1) // state[SLICE])
+        inside = min(n, state[OVER] + 1, (taken.kept[s] + state[SLICE] - 1) // state[SLICE])
         for back in range(inside):
             taken.streams[s, NEEDED] += taken.slices[s, (at - back) % n, RECEIVED]
 
@@ -182,7 +182,7 @@ def receive(taken: Sampling, s: int, ts: int) -> None:
 @inner
 def resize(taken: Sampling) -> None:
     """Take over what the sample says, where it differs enough."""
-    elapsed = taken.state[FILLED] * taken.state[SLICE]
+    elapsed = in_sample(taken) * taken.state[SLICE]
     span = 0
     for s in range(len(taken.sizes)):
         received, first, last = heard(taken, s)
@@ -219,12 +219,19 @@ def new_distance(taken: Sampling, elapsed: int) -> None:
 
 
 @inner
+def in_sample(taken: Sampling) -> int:
+    """How many slices the sample has, the one at hand included: all there are, but for the very first."""
+    over = taken.state[OVER]
+    return min(taken.slices.shape[1], over if over > 1 else over + 1)
+
+
+@inner
 def heard(taken: Sampling, s: int) -> tuple[int, int, int]:
     """Of a stream in the sample: how many tuples, and the first and last event time."""
     received, first, last = 0, 0, 0
-    n, state = taken.slices.shape[1], taken.state
-    for back in range(state[FILLED]):
-        one = taken.slices[s, (state[AT] - state[FILLED] + 1 + back) % n]
+    n, at, sample = taken.slices.shape[1], taken.state[AT], in_sample(taken)
+    for back in range(sample):
+        one = taken.slices[s, (at - sample + 1 + back) % n]
         if one[RECEIVED] > 0:
             if received == 0:
                 first = one[FIRST]
