@@ -113,6 +113,10 @@ class SlowRates:
             return (mine[-1] - mine[0]) // (len(mine) - 1)
         return all_times[-1] - all_times[-2] if len(all_times) > 1 else elapsed
 
+    def left_in(self, stream: int, window: list[Tuple]) -> list[Tuple]:
+        """What a window holds when time has moved on: its newest tuples, and those of the time of the oldest."""
+        return newest_of(window, self.sizes[stream])
+
     def after(self, e: Tuple) -> None:
         """A tuple has been processed."""
         self._times[e.stream].append(e.ts)
@@ -121,6 +125,11 @@ class SlowRates:
         """Whether tuples are near enough in time."""
         times = [e.ts for e in members]
         return max(times) - min(times) <= self.within
+
+
+def newest_of(window: list[Tuple], size: int) -> list[Tuple]:
+    """The last tuples of a window, and all others of the time of the first of these."""
+    return window if len(window) <= size else [e for e in window if e.ts >= window[-size].ts]
 
 
 def resizes_of(spec: RateJoin, tuples: Iterable[Tuple]) -> list[Resize]:
