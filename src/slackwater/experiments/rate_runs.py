@@ -79,7 +79,7 @@ def watch(text: str, streams: Mapping[str, pa.Table], every_s: float, counted: b
     begin, seen.begun = 0, int(clock[0])
     for tick, end in zip(ticks.tolist(), cuts, strict=True):
         kernel.absorb(batch.take(slice(begin, end)))
-        for emission in kernel.advance(end=end == len(batch)):
+        for emission in kernel.advance():
             del emission
         now = kernel.observe()
         seen.seconds.append((tick - seen.begun) / SECOND + every_s)
@@ -89,6 +89,10 @@ def watch(text: str, streams: Mapping[str, pa.Table], every_s: float, counted: b
         seen.memory.append(now.memory)
         seen.resizes += kernel.take_resizes()
         begin = end
+    for emission in kernel.advance(end=True):
+        del emission
+    seen.resizes += kernel.take_resizes()
+    now = kernel.observe()
     seen.results, seen.late, seen.tuples = now.results, now.late, now.tuples
     seen.cost_s = min(_cost(physical, arrivals) for _ in range(TIMED))
     return seen

@@ -14,7 +14,7 @@ from slackwater.model.rates import Resize
 from slackwater.operators.join.rate_windows import RateJoin
 from slackwater.testing.oracle_release import Tuple
 
-ENOUGH = 1 / 20
+ENOUGH = 1 / 32
 """What changes by a smaller part is left as it is."""
 FIRST_WITHIN = 30 * 60 * 1_000_000
 

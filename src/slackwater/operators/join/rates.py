@@ -33,7 +33,7 @@ from slackwater.model.time import BEFORE_ALL, MAX_TIME, MINUTE
 FIRST_SIZE = 100
 FIRST_WITHIN = 30 * MINUTE
 """Where the paper starts from: a window of 100 tuples, and matches within half an hour."""
-BAND = 20
+BAND = 32
 """A size, or epsilon, is changed by more than one part in so many, or not at all."""
 
 EARLY = 32
