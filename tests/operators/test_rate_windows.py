@@ -10,14 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.disorder.controllers import FixedSlack
-from slackwater.model.batch import Batch
-from slackwater.model.rates import Resize
-from slackwater.model.time import MINUTE, SECOND
+from slackwater.disorder.run import Run
+from slackwater.model.batch import ROW, Batch
+from slackwater.model.rates import RatesSeen, Resize
+from slackwater.model.time import BEFORE_ALL, DAY, MAX_TIME, MIN_TIME, MINUTE, SECOND
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.rate_windows import ROUNDS, SLIDING, RateJoin, RateJoinOperator, by_rate
 from slackwater.operators.join.row_windows import EVER
 from slackwater.operators.pipeline import Epochs, Pipeline
-from slackwater.testing.drive import NO_GUARD, Outcome, feed, results_of
+from slackwater.testing.drive import NO_GUARD, Outcome, feed, pipeline_of, results_of
+from slackwater.testing.laws import going_on_after_restore_equals_never_stopping
 from slackwater.testing.oracle_join import oracle_join
 from slackwater.testing.oracle_rate_join import oracle_rate_join
 from slackwater.testing.oracle_rates import resizes_of
@@ -79,6 +81,25 @@ def test_a_start_from_bad_guesses_is_over_after_a_tenth_of_the_interval() -> Non
     assert abs(settled.within - 0.5 * SECOND / 0.18) < 0.05 * SECOND / 0.18
 
 
+def test_streams_slower_than_their_interval_are_sized_too() -> None:
+    """A sample has one tuple or none: windows of one, and half of the ten seconds between two tuples."""
+    spec = by_rate(PAIRS, (SECOND, SECOND))
+    operator, _ = run(spec, in_order(at_rate(0, 0.2, 0, 300), at_rate(1, 0.1, 0.5, 300)))
+    assert operator.seen().sizes == (1, 1)
+    assert operator.seen().within == 5 * SECOND
+    assert operator.retained <= 3
+
+
+def test_a_short_interval_beside_a_long_one_keeps_no_more_than_its_own() -> None:
+    spec = by_rate(PAIRS, (10 * MINUTE, SECOND))
+    _, resizes = run(spec, in_order(at_rate(0, 1, 0, 1800), at_rate(1, 100, 0, 1200), at_rate(1, 300, 1200, 1800)))
+    assert all(95 <= one.sizes[1] <= 105 for one in resizes if one.at < 1200 * SECOND)
+    assert resizes[-1].sizes == pytest.approx((600, 300), rel=0.06)
+    # A third of the rate for ten minutes does not hold the window back once the slice has told of the new one.
+    followed = next(one.at for one in resizes if one.sizes[1] > 0.9 * 300)
+    assert followed <= 1262 * SECOND
+
+
 def test_intervals_of_arrival_are_mapped_to_the_time_that_event_times_cover_meanwhile() -> None:
     """Event time runs eight times as fast as the wall clock, so ten seconds of arrival are eighty of event time."""
     batch = in_order(at_rate(0, 25, 0, 400), at_rate(1, 1, 0, 400))
@@ -87,6 +108,59 @@ def test_intervals_of_arrival_are_mapped_to_the_time_that_event_times_cover_mean
     _, as_stated = run(by_rate(PAIRS, (80 * SECOND, 40 * SECOND)), batch)
     assert mapped[-1].sizes == pytest.approx(as_stated[-1].sizes, rel=0.06)
     assert as_stated[-1].sizes == pytest.approx((2000, 40), rel=0.06)
+
+
+@given(seed=st.integers(0, 10**6), intervals=st.tuples(*[st.integers(2, 40)] * 2), slices=st.sampled_from([1, 2, 5]))
+def test_after_they_are_mapped_intervals_of_arrival_are_intervals_of_event_time(
+    seed: int, intervals: tuple[int, int], slices: int
+) -> None:
+    """Event time runs four times as fast; nothing is sampled before the longer interval has passed by arrival."""
+    batch = seeded_trace(seed, 2, (), 200, 0)
+    batch = batch.take(np.argsort(batch.ts, kind="stable"))
+    words = np.array([batch.ts * 4, batch.words[ROW]])
+    none = np.full(len(batch), BEFORE_ALL)
+    spec = by_rate(PAIRS, intervals, slices=slices, by_arrival=True, first=4)
+    operator = spec.build()
+    for _ in operator.process(Run(batch.stream, words, none, none, batch.ts, none, BEFORE_ALL, 0, 0), ordered=True):
+        pass
+    tuples = tuples_of(Batch(batch.stream, words, batch.passes))
+    later = [e for e in tuples if e.ts - tuples[0].ts >= 4 * max(intervals)]
+    as_stated = replace(spec, intervals=tuple(4 * one for one in intervals), by_arrival=False)
+    assert operator.take_resizes() == resizes_of(as_stated, later)
+
+
+@pytest.mark.parametrize("heard", [[5] * 400, list(range(400, 0, -1))], ids=["stand still", "go back"])
+def test_intervals_of_arrival_wait_to_be_mapped_while_arrival_times_do_not_go_on(heard: list[int]) -> None:
+    batch = in_order(at_rate(0, 25, 0, 8), at_rate(1, 25, 0, 8))
+    operator, resizes = run(by_rate(PAIRS, (SECOND, SECOND), by_arrival=True), replace(batch, heard=np.array(heard)))
+    assert (resizes, operator.seen()) == ([], RatesSeen((100, 100), 30 * MINUTE, 0))
+
+
+@given(
+    seed=st.integers(0, 10**6), cuts=cuttings(200), stop=st.integers(0, 200), pace=st.sampled_from([1, 3]),
+    epochs=st.sampled_from([Epochs(), Epochs(each_tuple=True)]),
+)  # fmt: skip
+def test_intervals_of_arrival_are_restored(seed: int, cuts: list[int], stop: int, pace: int, epochs: Epochs) -> None:
+    batch = seeded_trace(seed, 2, (), 200, 5)
+    batch = replace(batch, heard=np.maximum.accumulate(batch.ts) // pace)
+    spec = by_rate(PAIRS, (20, 12), slices=4, by_arrival=True, first=4)
+    going_on_after_restore_equals_never_stopping(
+        spec, pipeline_of(spec), batch, epochs, cuts, min(stop, len(cuts)), lambda: FixedSlack(5)
+    )
+
+
+def test_a_window_that_grows_gets_a_little_more_than_it_needs() -> None:
+    _, resizes = run(
+        by_rate(PAIRS, (10 * SECOND, 10 * SECOND), EVER, 10), in_order(at_rate(0, 200, 0, 0.9), [(1, 950_000)])
+    )
+    assert [one.sizes[0] for one in resizes][:9] == [104, 108, 112, 116, 120, 124, 128, 133, 138]
+
+
+def test_while_a_stream_has_not_been_heard_twice_its_interval_is_as_long_as_the_sample() -> None:
+    """The first slice is looked at after a 32nd of it (10 s / 10 / 32), and each time twice as much has gone by."""
+    spec = by_rate(PAIRS, (10 * SECOND, 10 * SECOND), None, 10)
+    _, resizes = run(spec, in_order(at_rate(0, 100, 0, 0.9), [(1, 950_000)]))
+    assert [one.within for one in resizes] == [31_250 * 2**n // 2 for n in range(5)]
 
 
 def test_a_silence_longer_than_the_sample_leaves_the_windows_as_they_are() -> None:
@@ -161,3 +235,32 @@ def test_no_match_is_lost_to_a_change_of_rates(seed: int, intervals: tuple[int, 
     pipeline = Pipeline(spec, spec.build(), FixedSlack(0), Epochs(each_tuple=True), NO_GUARD)
     outcome = feed(pipeline, [batch], Outcome(), end=True)
     assert results_of(spec, outcome.emissions) == oracle_join(replace(PAIRS, windows=(within, within)), batch)
+
+
+@given(
+    origin=st.sampled_from([MIN_TIME, -10, MAX_TIME - 10**4, MAX_TIME - 10**17]),
+    steps=st.lists(st.sampled_from([0, 1, 3, 10**3, 10**12, 10**15, 10**18]), min_size=2, max_size=40),
+    intervals=st.tuples(*[st.sampled_from([1, 7, SECOND, 100 * 365 * DAY, MAX_TIME])] * 2),
+    within=st.sampled_from([None, 0, MAX_TIME]), slices=st.sampled_from([ROUNDS, SLIDING]), seed=st.integers(0, 99),
+)  # fmt: skip
+def test_nothing_overflows_at_the_bounds_of_time_or_with_intervals_of_any_length(
+    origin: int, steps: list[int], intervals: tuple[int, int], within: int | None, slices: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    times = [min(origin + sum(steps[: n + 1]), MAX_TIME) for n in range(len(steps))]
+    batch = Batch.of([(int(rng.integers(2)), ts) for ts in times])
+    spec = by_rate(PAIRS, intervals, within, slices, first=3)
+    pipeline = Pipeline(spec, spec.build(), FixedSlack(0), Epochs(each_tuple=True), NO_GUARD)
+    outcome = feed(pipeline, [batch], Outcome(), end=True)
+    resizes = [one for _, one in pipeline.take_resizes()]
+    wanted = resizes_of(spec, tuples_of(batch))
+    assert [(one.at, one.within) for one in resizes] == [(one.at, one.within) for one in wanted]
+    for found, one in zip(resizes, wanted, strict=True):
+        # Beyond 2^53 the kernel divides by what is next to the span.
+        assert found.sizes == pytest.approx(one.sizes, rel=1e-12, abs=0)
+    assert results_of(spec, outcome.emissions) == oracle_rate_join(spec, batch, resizes=resizes)
+
+
+def test_a_round_at_the_last_moment_of_time_is_not_looked_at_early() -> None:
+    spec = by_rate(PAIRS, (SECOND, SECOND), slices=ROUNDS)
+    assert run(spec, Batch.of([(0, MAX_TIME - 500), (1, MAX_TIME - 400), (0, MAX_TIME)]))[1] == []

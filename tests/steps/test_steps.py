@@ -230,6 +230,25 @@ def test_rows_beyond_what_is_kept_give_no_step() -> None:
     assert seen(live.next(), "rv") == (58_000, {(58.0,): 1})
 
 
+@pytest.mark.parametrize("window", ["RATE 5 MINUTES", "RANGE 15 MINUTES"])
+def test_a_stream_that_dropped_is_done_without_however_long_windows_are(window: str) -> None:
+    text = f"SELECT r.v AS rv, m.v AS mv FROM radar r [{window}], metar m [{window}] WHERE r.k = m.k WITH NO WAIT"
+    three = f"SELECT j.rv AS rv, j.mv AS mv FROM ({text[:-13]}) j [{window}], acars c [{window}] WITH NO WAIT"
+    live = sw.open(three, {**BOTH, "acars": COLUMNS}, clock=Wall(), patience="1 minute")
+    live.push("acars", rows((0,)))
+    for minute in range(90):
+        for name in BOTH:
+            live.push(name, rows((60_000 * minute, minute)))
+    step = live.next()
+    assert step is not None
+    assert (step.missing, step.time) == (("acars",), at(60_000 * 88))
+
+
+def test_who_keeps_less_than_a_step_without_a_stream_needs_is_told() -> None:
+    with pytest.warns(UserWarning, match="keep = '2 seconds': members of a result may be 2 s older than it"):
+        fed(f"{JOIN} WITH NO WAIT", keep="2 seconds")
+
+
 def test_a_step_found_far_back_has_all_its_rows() -> None:
     """The last second is looked through first, and must not answer for what reaches beyond it."""
     text = "SELECT a.v AS av, b.v AS bv FROM a [500 ms], b [500 ms], c [500 ms] WHERE a.k = b.k WITH NO WAIT"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from slackwater.model.time import MAX_TIME
+
 
 @dataclass(frozen=True)
 class Resize:
@@ -24,8 +26,9 @@ class RatesSeen:
     resized: int
 
     def as_json(self) -> dict[str, Any]:
-        """As plain data, for reports and for another process."""
-        return {"sizes": list(self.sizes), "within_ms": self.within / 1000, "resized": self.resized}
+        """As plain data, for reports and for another process; `within_ms` is None where times need not match."""
+        within = None if self.within >= MAX_TIME else self.within / 1000
+        return {"sizes": list(self.sizes), "within_ms": within, "resized": self.resized}
 
     @staticmethod
     def of_json(told: dict[str, Any]) -> RatesSeen:
@@ -33,5 +36,8 @@ class RatesSeen:
 
         >>> RatesSeen.of_json(RatesSeen((250, 10), 500_000, 3).as_json())
         RatesSeen(sizes=(250, 10), within=500000, resized=3)
+        >>> RatesSeen((1, 1), MAX_TIME, 0).as_json()["within_ms"] is None
+        True
         """
-        return RatesSeen(tuple(told["sizes"]), round(told["within_ms"] * 1000), told["resized"])
+        within = MAX_TIME if told["within_ms"] is None else round(told["within_ms"] * 1000)
+        return RatesSeen(tuple(told["sizes"]), within, told["resized"])

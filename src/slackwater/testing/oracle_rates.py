@@ -27,7 +27,7 @@ class SlowRates:
         self.spec = spec
         self.sizes = list(spec.last)
         self.within = FIRST_WITHIN if spec.within is None else spec.within
-        self.slice = math.ceil(max(spec.intervals) / spec.slices)
+        self.slice = -(-max(spec.intervals) // spec.slices)
         self.resizes: list[Resize] = []
         self._times: list[list[int]] = [[] for _ in spec.intervals]
         self._begun: int | None = None
@@ -49,7 +49,7 @@ class SlowRates:
         elif self.spec.slices > 1:
             self._peek(ts)
         if self.spec.slices > 1:
-            self._grow()
+            self._grow(ts)
         if (self.sizes, self.within) != before:
             self.resizes.append(Resize(ts, tuple(self.sizes), self.within))
         return True
@@ -58,8 +58,8 @@ class SlowRates:
         assert self._begun is not None
         last = max(max(mine, default=self._begun) for mine in self._times)
         self._peeks = []
-        while self._next <= ts:
-            end, self._next = self._next, self._next + self.slice
+        end = self._next + (ts - self._next) // self.slice * self.slice
+        self._next = end + self.slice
         if self.spec.slices == 1:
             # Each round is a sample; of several that are over, only the one with the last tuple has heard something.
             end = self._begun + ((last - self._begun) // self.slice + 1) * self.slice
@@ -73,12 +73,12 @@ class SlowRates:
     def _take(self, begin: int, end: int, elapsed: int | None) -> None:
         sample = [[ts for ts in mine if begin <= ts < end] for mine in self._times]
         span = max((max(mine) - min(mine) for mine in sample if mine), default=0)
+        if elapsed is not None:
+            span = elapsed if any(sample) else 0
         if span == 0:
             return
-        if elapsed is not None:
-            span = elapsed
         for i, (mine, interval) in enumerate(zip(sample, self.spec.intervals, strict=True)):
-            wanted = max(1, math.ceil(len(mine) * (interval / span)))
+            wanted = max(1, math.ceil(min(len(mine) * (interval / span), 2**61)))
             if abs(wanted - self.sizes[i]) > ENOUGH * self.sizes[i]:
                 self.sizes[i] = wanted
         self._new_distance(begin, end)
@@ -90,14 +90,17 @@ class SlowRates:
         if due and self._begun is not None:
             self._new_distance(self._begun, due[-1])
 
-    def _grow(self) -> None:
-        """A window never has less than what came in its interval, but for the first of the slices that make it."""
+    def _grow(self, ts: int) -> None:
+        """A window never has less than what came in its interval, but for the first of the slices that make it; one
+        shorter than what has gone by of a slice has its share of what came meanwhile."""
         begun = self._next - self.slice
         for i, (mine, interval) in enumerate(zip(self._times, self.spec.intervals, strict=True)):
-            since = begun - (math.ceil(interval / self.slice) - 1) * self.slice
+            since = begun - (-(-interval // self.slice) - 1) * self.slice
             # What is older than the sample is forgotten, however long the interval.
             since = max(since, begun - (self.spec.slices - 1) * self.slice)
             needed = sum(ts >= since for ts in mine)
+            if interval < ts - begun:
+                needed = math.ceil(needed * (interval / (ts - begun)))
             if needed > self.sizes[i]:
                 self.sizes[i] = needed + needed // 32
 

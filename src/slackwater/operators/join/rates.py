@@ -9,9 +9,12 @@ changes nothing.
   where they cover most (max_timestamp_interval).
 - `slices` > 1: the sample is the last interval, moved on by a slice at a time; span is how long the sample was. Where
   more tuples have come since the interval less one slice began than a window holds, it grows at once: so it never
-  holds less than that, whatever rates do. Too large a first guess lets everything match everything, and whatever is
-  above that join would have to live with it for a whole sample; so while the first slice lasts, epsilon is looked at
-  early, and again each time twice as much has gone by, and that slice is left out as soon as there are two others.
+  holds less than that, whatever rates do. An interval shorter than a slice goes by the rate of the slice so far. Too
+  large a first guess lets everything match everything, and whatever is above that join would have to live with it for a
+  whole sample; so while the first slice lasts, epsilon is looked at early, and again each time twice as much has gone
+  by, and that slice is left out as soon as there are two others.
+
+A sample in which nothing came says nothing, nor does a round whose event times cover nothing.
 
 Invariant: what is in force for a tuple hangs on the tuples in time with smaller event times alone, and not on the order
 of equal ones, nor on how the input was cut.
@@ -28,13 +31,15 @@ import numpy as np
 from slackwater.compiled import inner
 from slackwater.model.batch import Words
 from slackwater.model.schema import NULL_WORD
-from slackwater.model.time import BEFORE_ALL, MAX_TIME, MINUTE
+from slackwater.model.time import AFTER_ALL, BEFORE_ALL, MINUTE
 
 FIRST_SIZE = 100
 FIRST_WITHIN = 30 * MINUTE
 """Where the paper starts from: a window of 100 tuples, and matches within half an hour."""
 BAND = 32
 """A size, or epsilon, is changed by more than one part in so many, or not at all."""
+ALL = 2.0**61
+"""A window of so many tuples lets go of none."""
 
 EARLY = 32
 """What part of the first slice epsilon is first looked at after."""
@@ -116,11 +121,11 @@ def look(taken: Sampling, ts: int, moment: int) -> bool:
     left, right, within = taken.sizes[0], taken.sizes[1], state[WITHIN]
     if not state[BEGUN]:
         state[BEGUN], state[FIRST_TS], state[UNTIL] = 1, ts, ts + state[SLICE]
-        state[PEEK] = ts + max(1, state[SLICE] // EARLY) if n > 1 else MAX_TIME
+        state[PEEK] = ts + max(1, state[SLICE] // EARLY) if n > 1 else AFTER_ALL
     elif ts >= state[UNTIL]:
         over = 1 + (ts - state[UNTIL]) // state[SLICE]
         state[UNTIL] += over * state[SLICE]
-        state[PEEK] = MAX_TIME
+        state[PEEK] = AFTER_ALL
         # In a silence slices go by that have nothing in them; a round that has nothing in it says nothing.
         for _ in range(min(over - 1, n) if n > 1 else 0):
             next_slice(taken)
@@ -132,7 +137,7 @@ def look(taken: Sampling, ts: int, moment: int) -> bool:
             peeked, state[PEEK] = state[PEEK], 2 * state[PEEK] - state[FIRST_TS]
         new_distance(taken, peeked - state[FIRST_TS])
     if n > 1:
-        grow(taken)
+        grow(taken, ts)
     changed = left != taken.sizes[0] or right != taken.sizes[1] or within != state[WITHIN]
     if changed:
         write_down(taken, ts)
@@ -140,10 +145,14 @@ def look(taken: Sampling, ts: int, moment: int) -> bool:
 
 
 @inner
-def grow(taken: Sampling) -> None:
+def grow(taken: Sampling, ts: int) -> None:
     """Let windows grow that are too small for what has come."""
+    passed = ts - (taken.state[UNTIL] - taken.state[SLICE])
     for s in range(len(taken.sizes)):
-        needed = taken.streams[s, NEEDED]
+        needed, kept = taken.streams[s, NEEDED], taken.kept[s]
+        if kept < passed:
+            # More of the slice has gone by than the window is to hold: its share of what came.
+            needed = int(np.ceil(needed * (kept / passed)))
         if needed > taken.sizes[s]:
             taken.sizes[s] = needed + needed // MORE
 
@@ -183,19 +192,20 @@ def receive(taken: Sampling, s: int, ts: int) -> None:
 def resize(taken: Sampling) -> None:
     """Take over what the sample says, where it differs enough."""
     elapsed = in_sample(taken) * taken.state[SLICE]
-    span = 0
+    span, anything = 0, False
     for s in range(len(taken.sizes)):
         received, first, last = heard(taken, s)
         if received > 0:
-            span = max(span, last - first)
+            span, anything = max(span, last - first), True
+    if taken.slices.shape[1] > 1:
+        span = elapsed if anything else 0
     if span == 0:
         return
-    if taken.slices.shape[1] > 1:
-        span = elapsed
     for s in range(len(taken.sizes)):
         received, _, _ = heard(taken, s)
-        wanted = max(1, int(np.ceil(received * (taken.kept[s] / span))))
-        if BAND * abs(wanted - taken.sizes[s]) > taken.sizes[s]:
+        # A round whose tuples lie side by side may ask for more than can be counted.
+        wanted = max(1, int(np.ceil(min(received * (taken.kept[s] / span), ALL))))
+        if abs(wanted - taken.sizes[s]) > taken.sizes[s] // BAND:
             taken.sizes[s] = wanted
     new_distance(taken, elapsed)
 
@@ -214,7 +224,7 @@ def new_distance(taken: Sampling, elapsed: int) -> None:
             interval = elapsed
         longest = max(longest, interval)
     within, now = longest // 2, taken.state[WITHIN]
-    if taken.adapts and within > 0 and BAND * abs(within - now) > now:
+    if taken.adapts and within > 0 and abs(within - now) > now // BAND:
         taken.state[WITHIN] = within
 
 

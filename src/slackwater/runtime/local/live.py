@@ -30,7 +30,7 @@ from slackwater.runtime.aside import ahead_table, late_table, turned_away_table
 from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.local.answer import Answer
 from slackwater.runtime.steps.fresh import Fresh, lines_of
-from slackwater.runtime.steps.handle import KEEP, Clock, Handle
+from slackwater.runtime.steps.handle import Clock, Handle
 from slackwater.runtime.steps.patience import Patience
 from slackwater.runtime.steps.recent import Chunk
 from slackwater.runtime.steps.set_aside import by_stream
@@ -47,7 +47,7 @@ def open(
     streams: Mapping[str, pa.Schema | pa.Table],
     *,
     patience: Patience | None = None,
-    keep: str = KEEP,
+    keep: str | None = None,
     epochs: Epochs | None = None,
     time: str = "ts",
     time_unit: str = "ms",
@@ -56,7 +56,8 @@ def open(
     """Start a query over streams with these columns; rows of a table given here are the first to arrive.
 
     `patience` says for how long a stream is waited for (see `LiveQuery.next`), `keep` how much of the streams, in event
-    time, is kept at hand for the steps without it. An epoch is one push, unless `epochs` says otherwise.
+    time, is kept at hand for the steps without it: by default 10 minutes more than a result reaches back. An epoch is
+    one push, unless `epochs` says otherwise.
 
     >>> columns = pa.schema([("ts", pa.int64()), ("v", pa.int64())])
     >>> live = open("SELECT a.v AS av, b.v AS bv FROM a [5 s], b [5 s] WITH NO WAIT", {"a": columns, "b": columns})
@@ -90,7 +91,7 @@ class LiveQuery(Handle[Emission]):
         plan: PhysicalPlan,
         epochs: Epochs,
         patience: Patience | None,
-        keep: str,
+        keep: str | None,
         time_unit: str,
         clock: Clock,
     ) -> None:

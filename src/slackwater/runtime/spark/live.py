@@ -32,7 +32,7 @@ from slackwater.runtime.spark.let_out import sorted_out
 from slackwater.runtime.spark.query import emitted, result_schema
 from slackwater.runtime.spark.session import complaints
 from slackwater.runtime.steps.fresh import Fresh
-from slackwater.runtime.steps.handle import KEEP, Clock, Handle
+from slackwater.runtime.steps.handle import Clock, Handle
 from slackwater.runtime.steps.patience import Patience
 from slackwater.runtime.steps.recent import columns_read, readable
 from slackwater.runtime.steps.set_aside import by_stream
@@ -48,7 +48,7 @@ def start(
     /,
     *,
     patience: Patience | None = None,
-    keep: str = KEEP,
+    keep: str | None = None,
     tap: bool = True,
     trigger: str = "0 seconds",
     checkpoint: str | None = None,
@@ -88,7 +88,7 @@ class SparkLiveQuery(Handle[pa.Table]):
         plan: PhysicalPlan,
         shards: int,
         patience: Patience | None,
-        keep: str,
+        keep: str | None,
         time_unit: str,
         clock: Clock,
     ) -> None:

@@ -7,6 +7,7 @@ fresher. Asking stops nobody: while a reduced step is worked out, no lock is hel
 from __future__ import annotations
 
 import time
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import datetime
@@ -18,9 +19,9 @@ import pyarrow as pa
 
 from slackwater.language.bound import BoundQuery, raw_streams
 from slackwater.model.errors import SlackwaterError, UsageError
-from slackwater.model.time import BEFORE_ALL, SECOND, parse_duration
+from slackwater.model.time import BEFORE_ALL, MINUTE, SECOND, format_duration, parse_duration
 from slackwater.plan.physical import PhysicalPlan
-from slackwater.plan.reduced import can_reduce
+from slackwater.plan.reduced import can_reduce, reach
 from slackwater.runtime.steps.fresh import Fresh, Rows
 from slackwater.runtime.steps.patience import Heard, Patience, limits
 from slackwater.runtime.steps.recent import Recent
@@ -28,7 +29,8 @@ from slackwater.runtime.steps.reduction import Reduction
 from slackwater.runtime.steps.set_aside import SetAside
 from slackwater.runtime.steps.step import Step, micros_of, moment_of
 
-KEEP = "10 minutes"
+KEEP = 10 * MINUTE
+"""Beside what a result reaches back, so much of the streams is kept where a program does not say how much."""
 Clock = Callable[[], float]
 GLANCE = 0.05
 """How often, in seconds, who waits looks whether a stream has become slow: silence wakes nobody."""
@@ -45,7 +47,7 @@ class Handle(ABC, Generic[Rows]):
         fresh: Fresh[Rows],
         *,
         patience: Patience | None,
-        keep: str,
+        keep: str | None,
         time_unit: str,
         clock: Clock,
     ) -> None:
@@ -57,7 +59,7 @@ class Handle(ABC, Generic[Rows]):
         self._version = 0
         self._fresh = fresh
         self._heard = Heard(self._sources, self._now())
-        self._recent = Recent(plan, _kept(keep))
+        self._recent = Recent(plan, _kept(keep, query))
         self._aside = SetAside()
         self._last: Step | None = None
         self._reductions: dict[tuple[str, ...], Reduction] = {}
@@ -198,8 +200,19 @@ class Handle(ABC, Generic[Rows]):
         self.close()
 
 
-def _kept(duration: str) -> int:
+def _kept(stated: str | None, query: BoundQuery) -> int:
+    """How much of the streams is kept; a step without a slow one takes more than its members reach back."""
+    needed = reach(query) if can_reduce(query) else 0
+    if stated is None:
+        return needed + KEEP
     try:
-        return parse_duration(duration)
+        kept = parse_duration(stated)
     except ValueError as error:
         raise UsageError(f"keep: {error}") from None
+    if kept <= needed:
+        warnings.warn(
+            f"keep = '{stated}': members of a result may be {format_duration(needed)} older than it, so once the query"
+            " has run for longer there are no steps without a slow stream; keep more than that",
+            stacklevel=5,
+        )
+    return kept
