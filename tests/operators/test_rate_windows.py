@@ -14,6 +14,7 @@ from slackwater.disorder.run import Run
 from slackwater.model.batch import ROW, Batch
 from slackwater.model.rates import RatesSeen, Resize
 from slackwater.model.time import BEFORE_ALL, DAY, MAX_TIME, MIN_TIME, MINUTE, SECOND
+from slackwater.operators.join import rate_windows
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.rate_windows import ROUNDS, SLIDING, RateJoin, RateJoinOperator, by_rate
 from slackwater.operators.join.row_windows import EVER
@@ -137,13 +138,16 @@ def test_intervals_of_arrival_wait_to_be_mapped_while_arrival_times_do_not_go_on
 
 
 @given(
-    seed=st.integers(0, 10**6), cuts=cuttings(200), stop=st.integers(0, 200), pace=st.sampled_from([1, 3]),
+    seed=st.integers(0, 10**6), cuts=cuttings(200), stop=st.integers(0, 200), pace=st.sampled_from([0, 1, 3]),
     epochs=st.sampled_from([Epochs(), Epochs(each_tuple=True)]),
 )  # fmt: skip
-def test_intervals_of_arrival_are_restored(seed: int, cuts: list[int], stop: int, pace: int, epochs: Epochs) -> None:
+def test_samples_are_restored_in_the_midst_of_a_slice(
+    seed: int, cuts: list[int], stop: int, pace: int, epochs: Epochs
+) -> None:
     batch = seeded_trace(seed, 2, (), 200, 5)
-    batch = replace(batch, heard=np.maximum.accumulate(batch.ts) // pace)
-    spec = by_rate(PAIRS, (20, 12), slices=4, by_arrival=True, first=4)
+    if pace:
+        batch = replace(batch, heard=np.maximum.accumulate(batch.ts) // pace)
+    spec = by_rate(PAIRS, (20, 12), slices=4, by_arrival=pace > 0, first=4)
     going_on_after_restore_equals_never_stopping(
         spec, pipeline_of(spec), batch, epochs, cuts, min(stop, len(cuts)), lambda: FixedSlack(5)
     )
@@ -209,6 +213,21 @@ def test_a_resize_loses_nothing_that_the_new_window_should_contain(seed: int, sl
             window = [*window, row]
         else:
             assert sorted(a for a in met.get(row, []) if a < row) == window
+
+
+def test_resizes_that_nobody_takes_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rate_windows, "REMEMBERED", 5)
+    batch = seeded_trace(5, 2, (), 400, 0)
+    spec = by_rate(PAIRS, (20, 20), EVER)
+    operators = [spec.build(), spec.build()]
+    for operator, each in zip(operators, (len(batch), 20), strict=True):
+        pipeline = Pipeline(spec, operator, FixedSlack(0), Epochs(), NO_GUARD)
+        feed(pipeline, pieces(batch, [*range(each, len(batch), each), len(batch)]), Outcome(), end=False)
+    at_once, bit_by_bit = (operator.take_resizes() for operator in operators)
+    assert len(at_once) > 50
+    assert len(bit_by_bit) <= 5 + 20 < len(at_once)
+    assert at_once[-len(bit_by_bit) :] == bit_by_bit
+    assert operators[0].seen() == operators[1].seen()
 
 
 def test_late_tuples_are_counted_and_enter_no_window() -> None:

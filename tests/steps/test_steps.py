@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from datetime import timedelta
 from itertools import pairwise
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -41,6 +43,14 @@ def test_a_step_is_newer_than_what_it_is_asked_to_be_after() -> None:
     assert live.next(after=step.time) is None
     assert live.next(after=at(1499)) is step
     assert live.next() is step
+
+
+@pytest.mark.parametrize(
+    "asked", [{"after": "1970-01-01"}, {"after": 5}, {"timeout": "5 s"}, {"timeout": float("nan")}]
+)
+def test_who_asks_with_something_else_than_times_is_told(asked: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=f"{next(iter(asked))}: .* is no "):
+        fed(f"{JOIN} WITH NO WAIT").next(**asked)
 
 
 def test_slack_is_waited_for() -> None:
@@ -427,3 +437,15 @@ def test_several_threads_push_while_one_asks() -> None:
         pairs = {(c["radar"]["ts"] / 1000, c["metar"]["ts"] / 1000): 1 for c in found[1]}
         assert seen(step, "rv", "mv") == (found[0], pairs)
     assert len(given) > 8
+
+
+def test_rows_beyond_any_calendar_stand_aside_and_stop_nothing() -> None:
+    """Microseconds taken for milliseconds: a year that no calendar has, and which the guard does not believe."""
+    beyond = 1_700_000_000_000_000
+    live = fed(
+        f"{JOIN} WITH NO WAIT", ("radar", rows((1000,), (beyond, 7), (2000,))), ("metar", rows((1500,), (2500,)))
+    )
+    assert seen(live.next(), "rv") == (1500, {(1.0,): 1})
+    rejected = live.close().rejected["r"]
+    assert rejected.column("reason").to_pylist() == ["ahead"]
+    assert json.loads(rejected.column("row")[0].as_py()) == {"ts": 1000 * beyond, "k": 7, "v": beyond / 1000}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -100,16 +101,35 @@ def _written(column: pa.ChunkedArray) -> list[Any]:
         return column.to_pylist()
     raw = column.cast(pa.int64()).to_pylist()
     moments, why = encode_time(column, "us")
-    known = iter(pa.array(moments[why == GOOD]).cast(UTC).to_pylist())
-    return [str(next(known).replace(tzinfo=None)) if code == GOOD else raw[i] for i, code in enumerate(why.tolist())]
+    known = iter(_told(pa.chunked_array([pa.array(moments[why == GOOD]).cast(UTC)])))
+    told = [next(known) if code == GOOD else None for code in why.tolist()]
+    return [str(one.replace(tzinfo=None)) if isinstance(one, datetime) else raw[i] for i, one in enumerate(told)]
+
+
+def _told(column: pa.ChunkedArray) -> list[Any]:
+    """The values of a column; of a moment that no calendar has, the number it is."""
+    try:
+        values: list[Any] = column.to_pylist()
+    except OverflowError:
+        values = [_moment(one) for one in column]
+    return values
+
+
+def _moment(one: pa.TimestampScalar) -> Any:
+    try:
+        return one.as_py()
+    except OverflowError:
+        return one.value
 
 
 def _rows(plan: PhysicalPlan, stream: Words, words: Words, codebook: Codebook) -> list[str]:
     rows = [""] * len(stream)
     for position, one in enumerate(plan.inputs):
         mine = np.flatnonzero(stream == position)
-        for place, row in zip(mine.tolist(), _decoded(one, words[:, mine], codebook).to_pylist(), strict=True):
-            rows[place] = json.dumps(row, default=str)
+        table = _decoded(one, words[:, mine], codebook)
+        columns = [_told(column) for column in table.columns]
+        for place, row in zip(mine.tolist(), zip(*columns, strict=True), strict=True):
+            rows[place] = json.dumps(dict(zip(table.column_names, row, strict=True)), default=str)
     return rows
 
 

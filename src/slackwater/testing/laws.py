@@ -87,11 +87,12 @@ def going_on_after_restore_equals_never_stopping(
     assert_same(results_of(spec, outcome.emissions), results_of(spec, unbroken.emissions))
     assert outcome.late_rows == unbroken.late_rows
     last, wanted = outcome.observed[-1], unbroken.observed[-1]
-    assert (last.tuples, last.in_time, last.late, last.results) == (
+    assert (last.tuples, last.in_time, last.late, last.results, last.rates) == (
         wanted.tuples,
         wanted.in_time,
         wanted.late,
         wanted.results,
+        wanted.rates,
     )
 
 

@@ -45,7 +45,7 @@ from slackwater.operators.output import Output
 SLIDING, ROUNDS = 20, 1
 """Slices of a sample: ours moves on by a twentieth of its length; the published one is taken in rounds."""
 REMEMBERED = 4096
-"""So many of the last resizes are remembered where nobody takes them."""
+"""Where nobody takes them, so many of the last resizes are remembered beside those of the last run."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +118,8 @@ class RateJoinOperator(RowJoinOperator):
         yield from super().process(run, ordered)
         changes = self._rates.log[: self._rates.state[LOGGED]].tolist()
         self._resized += len(changes)
-        self._resizes += [Resize(line[SINCE], tuple(line[SIZES:]), line[DISTANCE]) for line in changes]
         del self._resizes[:-REMEMBERED]
+        self._resizes += [Resize(line[SINCE], tuple(line[SIZES:]), line[DISTANCE]) for line in changes]
 
     def take_resizes(self) -> list[Resize]:
         """The resizes since the last call, oldest first."""

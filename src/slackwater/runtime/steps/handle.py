@@ -94,8 +94,10 @@ class Handle(ABC, Generic[Rows]):
         of the handle), steps are made without it: `reduced` is true and `missing` names it. A duration for all streams,
         or one a stream; streams that come seldom need more. `timeout=None` waits for ever.
         """
-        floor = BEFORE_ALL if after is None else micros_of(after)
+        floor = _floor(after)
         allowed = self._patience if patience is None else limits(patience, self._sources)
+        if not isinstance(timeout, float | int | None) or timeout != timeout:
+            raise UsageError(f"timeout: {timeout!r} is no number of seconds; write one, or None to wait for ever")
         until = None if timeout is None else time.monotonic() + timeout
         while True:
             step, seen = self._ask(floor, allowed)
@@ -198,6 +200,12 @@ class Handle(ABC, Generic[Rows]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _floor(after: datetime | None) -> int:
+    if after is not None and not isinstance(after, datetime):
+        raise UsageError(f"after: {after!r} is no datetime; pass the time of a step, as in next(after=step.time)")
+    return BEFORE_ALL if after is None else micros_of(after)
 
 
 def _kept(stated: str | None, query: BoundQuery) -> int:
