@@ -177,14 +177,15 @@ def test_what_is_persisted_is_what_stands_in_the_windows_and_a_few_chunks_at_mos
 
 def test_a_window_that_grows_gets_a_little_more_than_it_needs() -> None:
     _, resizes = run(
-        by_rate(PAIRS, (10 * SECOND, 10 * SECOND), EVER), in_order(at_rate(0, 200, 0, 0.9), [(1, 950_000)])
+        by_rate(PAIRS, (10 * SECOND, 10 * SECOND), EVER, 10), in_order(at_rate(0, 200, 0, 0.9), [(1, 950_000)])
     )
     assert [one.sizes[0] for one in resizes][:9] == [104, 108, 112, 116, 120, 124, 128, 133, 138]
 
 
 def test_while_a_stream_has_not_been_heard_twice_its_interval_is_as_long_as_the_sample() -> None:
     """The first slice is looked at after a 32nd of it (10 s / 10 / 32), and each time twice as much has gone by."""
-    _, resizes = run(by_rate(PAIRS, (10 * SECOND, 10 * SECOND)), in_order(at_rate(0, 100, 0, 0.9), [(1, 950_000)]))
+    spec = by_rate(PAIRS, (10 * SECOND, 10 * SECOND), None, 10)
+    _, resizes = run(spec, in_order(at_rate(0, 100, 0, 0.9), [(1, 950_000)]))
     assert [one.within for one in resizes] == [31_250 * 2**n // 2 for n in range(5)]
 
 

@@ -1,4 +1,4 @@
-"""What a run has measured of itself, its quality and its memory, in one line each."""
+"""What a run has measured of itself, its quality, memory and windows, in one line each."""
 
 from __future__ import annotations
 
@@ -40,6 +40,18 @@ def resident(memory: Mapping[str, Any]) -> str:
     if not memory["samples"]:
         return f"{now} in windows now"
     return f"{average} in windows on average, at most {peak}; now {now}"
+
+
+def sized(windows: Mapping[str, Any]) -> str:
+    """Windows that follow rates, of what a report says of one join.
+
+    >>> sized({"sizes": [250, 10], "within_ms": 20.0, "resized": 1200})
+    'of 250 and 10 tuples now, matches within 20 ms; resized 1,200 times'
+    """
+    text = f"of {' and '.join(f'{one:,}' for one in windows['sizes'])} tuples now"
+    if windows["within_ms"] is not None:
+        text += f", matches within {windows['within_ms']:,g} ms"
+    return f"{text}; resized {windows['resized']:,} time{'' if windows['resized'] == 1 else 's'}"
 
 
 def _events(seen: Mapping[str, int]) -> str:

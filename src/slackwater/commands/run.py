@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from slackwater.commands.interrupts import interruptible
-from slackwater.commands.measure import own_measure, resident
+from slackwater.commands.measure import own_measure, resident, sized
 from slackwater.commands.prepare import Prepared
 from slackwater.commands.progress import progress
 from slackwater.commands.runtimes import Runtime
@@ -65,6 +65,8 @@ def show(report: Report, out: Path, console: Console) -> None:
     if report.observation.quality is not None:
         table.add_row("quality", own_measure(report.observation.quality))
     table.add_row("memory", resident(content["memory"]))
+    for join in content.get("rates", ()):
+        table.add_row("windows", sized(join))
     rate = content["throughput_tps"]
     table.add_row("speed", f"{rate:,.0f} tuples/s" if rate else "no tuples")
     console.print(table)

@@ -23,15 +23,21 @@ from slackwater.model.memory import Memory
 from slackwater.model.rates import Resize
 from slackwater.model.time import SECOND
 from slackwater.operators.pipeline import Epochs
+from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
 from slackwater.runtime.kernels import kernel_for
+from slackwater.runtime.local.run import BATCH
 from slackwater.sources.binding import bind_to_tables
-from slackwater.sources.replay import replay
+from slackwater.sources.replay import Replay, replay
 from slackwater.workloads import WORKLOADS, Workload
 
 EVERYTHING = 1 << 20
 """Arrivals are taken at one go, and cut here."""
 WARM_UP = 512
+TIMED = 3
+"""How often a run is timed; the best counts."""
+SETTLED_S = 20.0
+"""The paper looks at windows once the first two samples are over."""
 
 
 @dataclass
@@ -49,7 +55,10 @@ class Watched:
     results: int = 0
     late: int = 0
     tuples: int = 0
-    kernel_s: float = 0.0
+    begun: int = 0
+    """The first event time."""
+    cost_s: float = 0.0
+    """What the kernel takes for all of the input in large batches, with nobody watching."""
 
 
 def watch(text: str, streams: Mapping[str, pa.Table], every_s: float, counted: bool = False) -> Watched:
@@ -67,23 +76,39 @@ def watch(text: str, streams: Mapping[str, pa.Table], every_s: float, counted: b
     ticks = np.arange(clock[0], clock[-1] + 1, round(every_s * SECOND))
     cuts = [*np.searchsorted(clock, ticks[1:]).tolist(), len(batch)]
     seen = Watched()
-    begin = 0
+    begin, seen.begun = 0, int(clock[0])
     for tick, end in zip(ticks.tolist(), cuts, strict=True):
-        begun = time.perf_counter()
         kernel.absorb(batch.take(slice(begin, end)))
-        for emission in kernel.advance(end=end == len(batch)):
+        for emission in kernel.advance():
             del emission
-        seen.kernel_s += time.perf_counter() - begun
         now = kernel.observe()
-        seen.seconds.append((tick - int(clock[0])) / SECOND + every_s)
+        seen.seconds.append((tick - seen.begun) / SECOND + every_s)
         seen.sizes.append(tuple(one.sizes for one in now.rates))
         seen.within.append(tuple(one.within / SECOND for one in now.rates))
         assert now.memory is not None, "a join holds something"
         seen.memory.append(now.memory)
         seen.resizes += kernel.take_resizes()
         begin = end
+    for emission in kernel.advance(end=True):
+        del emission
+    seen.resizes += kernel.take_resizes()
+    now = kernel.observe()
     seen.results, seen.late, seen.tuples = now.results, now.late, now.tuples
+    seen.cost_s = min(_cost(physical, arrivals) for _ in range(TIMED))
     return seen
+
+
+def _cost(physical: PhysicalPlan, arrivals: Replay) -> float:
+    """Seconds that a kernel takes for everything."""
+    kernel = kernel_for(physical, Epochs(each_tuple=True), arrivals.codebook)
+    taken = 0.0
+    for batch in arrivals.batches(BATCH):
+        begun = time.perf_counter()
+        kernel.absorb(batch)
+        for emission in kernel.advance():
+            del emission
+        taken += time.perf_counter() - begun
+    return taken
 
 
 @lru_cache(maxsize=2)
@@ -130,7 +155,7 @@ class RateTrial(Trial):
     def measured(self) -> Row:
         """The row of this trial."""
         seen = self.watched()
-        return self.head() | summary(seen) | series(seen)
+        return self.head() | summary(seen) | extremes(seen) | series(seen)
 
 
 def summary(seen: Watched) -> Row:
@@ -142,8 +167,23 @@ def summary(seen: Watched) -> Row:
         "resident_peak": max(one.tuples for one in weighed),
         "mb": float(np.mean([one.bytes for one in weighed])) / 1e6,
         "mb_peak": max(one.bytes for one in weighed) / 1e6,
-        "us_per_tuple": 1e6 * seen.kernel_s / max(1, seen.tuples),
+        "cost_us": 1e6 * seen.cost_s / max(1, seen.tuples),
     }  # fmt: skip
+
+
+def extremes(seen: Watched) -> Row:
+    """The smallest and the largest size that was in force in each window, once they have settled."""
+    settled = seen.begun + SETTLED_S * SECOND
+    found: dict[tuple[int, int], list[int]] = {}
+    for node, one in seen.resizes:
+        for window, size in enumerate(one.sizes):
+            if one.at >= settled:
+                found.setdefault((node, window), []).append(size)
+    places = sorted(found)
+    return {
+        "least_sizes": [min(found[place]) for place in places],
+        "most_sizes": [max(found[place]) for place in places],
+    }
 
 
 def series(seen: Watched) -> Row:

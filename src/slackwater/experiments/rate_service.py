@@ -101,7 +101,7 @@ class ServiceTrial(RateTrial):
         slices = ONE_SLICE if self.options else SLICES
         cost = measure(batch, INTERVALS, slices)
         out = np.concatenate([emission.clock for emission in made]) - begun
-        return Served(all_of("d_at"), all_of("r_at"), out, seen.kernel_s / seen.tuples, cost)
+        return Served(all_of("d_at"), all_of("r_at"), out, seen.cost_s / seen.tuples, cost)
 
 
 def _by_second(at: Words, micros: Words) -> list[tuple[int, float]]:

@@ -1,8 +1,9 @@
 """All pairs of tuples that join where windows follow rates: numbered and enumerated by DuckDB, for what was in force.
 
 Invariant: the tuples of a stream are numbered by (event time, arrival). Whenever time moves on, a window of n tuples
-lets go all but its last n, and what has left does not come back; so it holds the numbers above the largest `number
-reached before - size` of all times so far. Tuples of one time are all there together, so every pair is certain.
+lets go all but its last n and those of the time of the first of these, and what has left does not come back; so it
+holds the numbers above the largest that any time so far has let go. Tuples of one time come and go together, so every
+pair is certain.
 
 Which sizes were in force, and how near in time members had to be, is told by the run: they are what is learnt of the
 streams' past, and not part of what is judged.
@@ -76,7 +77,13 @@ class RateEnumeration:
         step = f"SELECT t.at AS time, f.* FROM ({times}) t ASOF JOIN ({told}) f ON t.at >= f.since"
         for j in (0, 1):
             step = _reaching(f"before_{j}", step, "time", ">", j)
-        gone = ", ".join(f"greatest(max(before_{j} - size_{j}) OVER (ORDER BY time), 0) AS gone_{j}" for j in (0, 1))
+            # The first tuple that stays, and how many there are before its time.
+            stays = f"SELECT number_{j} AS stays, rank() OVER (ORDER BY ts_{j}) - 1 AS earlier FROM numbered_{j}"
+            step = (
+                f"SELECT t.*, coalesce(n.earlier, 0) AS left_{j} FROM ({step}) t"
+                f" LEFT JOIN ({stays}) n ON n.stays = t.before_{j} - t.size_{j} + 1 AND t.before_{j} > t.size_{j}"
+            )
+        gone = ", ".join(f"max(left_{j}) OVER (ORDER BY time) AS gone_{j}" for j in (0, 1))
         return f"SELECT time, within, {gone} FROM ({step})"
 
     def _triggered_by(self, trigger: int) -> str:

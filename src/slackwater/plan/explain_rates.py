@@ -32,7 +32,7 @@ def explain_match(query: JoinQuery) -> list[tuple[str, list[str]]]:
     how = (
         "in rounds of the longest interval, as published"
         if query.options.sampling == "rounds"
-        else "over the last interval, every tenth of it"
+        else "over the last interval, every twentieth of it"
     )
     return [(f"match: {match}", []), (f"sizes: {FIRST_SIZE} tuples at first; rates are measured {how}", [])]
 

@@ -114,8 +114,7 @@ class SlowWindows:
     def results(self, e: Tuple) -> Iterator[Members]:
         """All results of a tuple in time, before it enters its window."""
         if self._rates is not None and self._rates.before(e.ts):
-            self._last = tuple(self._rates.sizes)
-            self._push_out()
+            self._windows = [self._rates.left_in(i, mine) for i, mine in enumerate(self._windows)]
         for members in product(*([e] if j == e.stream else mine for j, mine in enumerate(self._windows))):
             near = near_enough(self.spec, members) and (self._rates is None or self._rates.match(members))
             if near and joins(self.spec, members):

@@ -13,7 +13,7 @@ from slackwater.model.batch import Batch
 from slackwater.model.rates import Resize
 from slackwater.operators.join.rate_windows import RateJoin
 from slackwater.testing.oracle_join import Result, joins
-from slackwater.testing.oracle_rates import FIRST_WITHIN, resizes_of
+from slackwater.testing.oracle_rates import FIRST_WITHIN, newest_of, resizes_of
 from slackwater.testing.oracle_release import Tuple, tuples_of
 
 
@@ -30,7 +30,7 @@ def oracle_rate_join(
         for one in recorded:
             if one.at <= now:
                 sizes, within = one.sizes, one.within
-        windows = [mine[-size:] for mine, size in zip(windows, sizes, strict=True)]
+        windows = [newest_of(mine, size) for mine, size in zip(windows, sizes, strict=True)]
         before = [len(mine) for mine in windows]
         for e in tuples:
             if e.ts == now:

@@ -14,7 +14,7 @@ from slackwater.model.rates import Resize
 from slackwater.operators.join.rate_windows import RateJoin
 from slackwater.testing.oracle_release import Tuple
 
-ENOUGH = 1 / 20
+ENOUGH = 1 / 32
 """What changes by a smaller part is left as it is."""
 FIRST_WITHIN = 30 * 60 * 1_000_000
 
@@ -65,7 +65,9 @@ class SlowRates:
             end = self._begun + ((last - self._begun) // self.slice + 1) * self.slice
             self._take(end - self.slice, end, None)
         else:
-            begin = max(self._begun, end - self.spec.slices * self.slice)
+            # The first slice was made of guesses, and is left out as soon as there are two others.
+            oldest = self._begun if end <= self._begun + 2 * self.slice else self._begun + self.slice
+            begin = max(oldest, end - self.spec.slices * self.slice)
             self._take(begin, end, end - begin)
 
     def _take(self, begin: int, end: int, elapsed: int | None) -> None:
@@ -114,6 +116,10 @@ class SlowRates:
             return (mine[-1] - mine[0]) // (len(mine) - 1)
         return all_times[-1] - all_times[-2] if len(all_times) > 1 else elapsed
 
+    def left_in(self, stream: int, window: list[Tuple]) -> list[Tuple]:
+        """What a window holds when time has moved on: its newest tuples, and those of the time of the oldest."""
+        return newest_of(window, self.sizes[stream])
+
     def after(self, e: Tuple) -> None:
         """A tuple has been processed."""
         self._times[e.stream].append(e.ts)
@@ -122,6 +128,11 @@ class SlowRates:
         """Whether tuples are near enough in time."""
         times = [e.ts for e in members]
         return max(times) - min(times) <= self.within
+
+
+def newest_of(window: list[Tuple], size: int) -> list[Tuple]:
+    """The last tuples of a window, and all others of the time of the first of these."""
+    return window if len(window) <= size else [e for e in window if e.ts >= window[-size].ts]
 
 
 def resizes_of(spec: RateJoin, tuples: Iterable[Tuple]) -> list[Resize]:

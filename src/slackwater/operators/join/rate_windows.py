@@ -5,9 +5,9 @@ tuple leaves it when so many have come after it, whatever their times. Two tuple
 further apart than epsilon, which is stated or found at run time.
 
 Invariant: when time moves on, a window is left with the newest tuples in time of its stream, none missing between them,
-at most as many as are in force; so tuples of one time are all there together, and their order is free. A resize drops
-only what is beyond the new size; what has left does not come back when a window grows. A late tuple enters no window
-and triggers nothing, as for all windows that count (`row_windows.py`).
+as many as are in force, and those of the same time as the oldest of these; so tuples of one time come and go together,
+and their order is free. A resize drops only what is beyond the new size; what has left does not come back when a window
+grows. A late tuple enters no window and triggers nothing, as for all windows that count (`row_windows.py`).
 
 References: 001 §2.2, §2.3.
 """
@@ -42,8 +42,8 @@ from slackwater.operators.join.row_windows import EVER, RowJoin, RowJoinOperator
 from slackwater.operators.kept_arrays import KeptArrays
 from slackwater.operators.output import Output
 
-SLIDING, ROUNDS = 10, 1
-"""Slices of a sample: ours moves on by a tenth of its length; the published one is taken in rounds."""
+SLIDING, ROUNDS = 20, 1
+"""Slices of a sample: ours moves on by a twentieth of its length; the published one is taken in rounds."""
 REMEMBERED = 4096
 """Where nobody takes them, so many of the last resizes are remembered beside those of the last run."""
 

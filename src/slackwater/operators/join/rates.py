@@ -9,9 +9,10 @@ changes nothing.
   where they cover most (max_timestamp_interval).
 - `slices` > 1: the sample is the last interval, moved on by a slice at a time; span is how long the sample was. Where
   more tuples have come since the interval less one slice began than a window holds, it grows at once: so it never
-  holds less than that, whatever rates do. An interval shorter than a slice goes by the rate of the slice so far. While
-  the first slice lasts, epsilon is looked at early, and again each time twice as much has gone by: too large a guess
-  lets everything match everything, and whatever is above that join has to live with it for a whole sample.
+  holds less than that, whatever rates do. An interval shorter than a slice goes by the rate of the slice so far. Too
+  large a first guess lets everything match everything, and whatever is above that join would have to live with it for a
+  whole sample; so while the first slice lasts, epsilon is looked at early, and again each time twice as much has gone
+  by, and that slice is left out as soon as there are two others.
 
 A sample in which nothing came says nothing, nor does a round whose event times cover nothing.
 
@@ -35,7 +36,7 @@ from slackwater.model.time import AFTER_ALL, BEFORE_ALL, MINUTE
 FIRST_SIZE = 100
 FIRST_WITHIN = 30 * MINUTE
 """Where the paper starts from: a window of 100 tuples, and matches within half an hour."""
-BAND = 20
+BAND = 32
 """A size, or epsilon, is changed by more than one part in so many, or not at all."""
 ALL = 2.0**61
 """A window of so many tuples lets go of none."""
@@ -45,8 +46,8 @@ EARLY = 32
 MORE = 32
 """A window that grows at once gets room for one part in so many more than it needs."""
 
-# Fields of the state of a sample; FILLED: how many slices there are, the one at hand included.
-WITHIN, SLICE, UNTIL, PEEK, AT, FILLED, BEGUN, MAPPED, FIRST_MOMENT, FIRST_TS, NOW, LOGGED = range(12)
+# Fields of the state of a sample; OVER: how many slices are over.
+WITHIN, SLICE, UNTIL, PEEK, AT, OVER, BEGUN, MAPPED, FIRST_MOMENT, FIRST_TS, NOW, LOGGED = range(12)
 STATE_FIELDS = 12
 UNKNOWN = NULL_WORD
 # Per stream and slice.
@@ -85,7 +86,7 @@ def sampling(asked: tuple[int, ...], within: int | None, slices: int, by_arrival
     """A sample that has seen nothing; all windows hold `first` tuples."""
     state = np.zeros(STATE_FIELDS, np.int64)
     state[WITHIN] = FIRST_WITHIN if within is None else within
-    state[MAPPED], state[FILLED], state[NOW] = not by_arrival, 1, BEFORE_ALL
+    state[MAPPED], state[NOW] = not by_arrival, BEFORE_ALL
     # A sample is as long as the longest interval: all streams wait for each other (the barrier).
     state[SLICE] = -(-max(asked) // slices)
     intervals = np.array(asked, np.int64)
@@ -160,13 +161,13 @@ def grow(taken: Sampling, ts: int) -> None:
 def next_slice(taken: Sampling) -> None:
     """The slice at hand is part of the sample, and a new one begins in the place of the oldest."""
     state, n = taken.state, taken.slices.shape[1]
-    state[FILLED] = min(state[FILLED] + 1, n)
+    state[OVER] += 1
     at = state[AT] = (state[AT] + 1) % n
     for s in range(len(taken.sizes)):
         taken.slices[s, at, RECEIVED] = 0
         taken.streams[s, NEEDED] = 0
         # So many slices, the new one included, lie inside the interval of the stream all the time.
-        inside = min(state[FILLED], (taken.kept[s] + state[SLICE] - 1) // state[SLICE])
+        inside = min(n, state[OVER] + 1, (taken.kept[s] + state[SLICE] - 1) // state[SLICE])
         for back in range(inside):
             taken.streams[s, NEEDED] += taken.slices[s, (at - back) % n, RECEIVED]
 
@@ -190,7 +191,7 @@ def receive(taken: Sampling, s: int, ts: int) -> None:
 @inner
 def resize(taken: Sampling) -> None:
     """Take over what the sample says, where it differs enough."""
-    elapsed = taken.state[FILLED] * taken.state[SLICE]
+    elapsed = in_sample(taken) * taken.state[SLICE]
     span, anything = 0, False
     for s in range(len(taken.sizes)):
         received, first, last = heard(taken, s)
@@ -228,12 +229,19 @@ def new_distance(taken: Sampling, elapsed: int) -> None:
 
 
 @inner
+def in_sample(taken: Sampling) -> int:
+    """How many slices the sample has, the one at hand included: all there are, but for the very first."""
+    over = taken.state[OVER]
+    return min(taken.slices.shape[1], over if over > 1 else over + 1)
+
+
+@inner
 def heard(taken: Sampling, s: int) -> tuple[int, int, int]:
     """Of a stream in the sample: how many tuples, and the first and last event time."""
     received, first, last = 0, 0, 0
-    n, state = taken.slices.shape[1], taken.state
-    for back in range(state[FILLED]):
-        one = taken.slices[s, (state[AT] - state[FILLED] + 1 + back) % n]
+    n, at, sample = taken.slices.shape[1], taken.state[AT], in_sample(taken)
+    for back in range(sample):
+        one = taken.slices[s, (at - sample + 1 + back) % n]
         if one[RECEIVED] > 0:
             if received == 0:
                 first = one[FIRST]

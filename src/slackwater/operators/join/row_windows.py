@@ -119,7 +119,16 @@ def move_on(plan: Probes, w: Windows, rates: Sampling, ts: int, moment: int) -> 
         plan.most[0, 1] = plan.most[1, 0] = rates.state[WITHIN]
     rates.state[NOW] = ts
     for t in range(len(rates.sizes)):
-        push_out(w, t, rates.sizes[t])
+        let_go(w, t, rates.sizes[t])
+
+
+@inner
+def let_go(w: Windows, s: int, size: int) -> None:
+    """Of stream s only the last tuples stay in the window, and those of the same time as the first of these."""
+    first = w.regions[s, END] - size
+    while first > w.regions[s, BEGIN] and w.words[TS, first - 1] == w.words[TS, first]:
+        first -= 1
+    push_out(w, s, w.regions[s, END] - first)
 
 
 @in_place

@@ -46,7 +46,7 @@ class LocalRun(RecordedRun):
         self._kernel = kernel_for(plan, epochs, replay.codebook)
         super().__init__(plan, replay, self._kernel.release.controller)
         self.epochs, self.clock = epochs, clock
-        self._batch = batch or _batch_of(replay, epochs)
+        self._batch = batch or _batch_of(replay, epochs, self._controller.learns)
         for position, one in enumerate(replay.inputs):
             for code in range(GOOD + 1, len(REASONS)):
                 row = np.flatnonzero(one.reasons == code)
@@ -117,10 +117,11 @@ class LocalRun(RecordedRun):
         return self._kernel.observe()
 
 
-def _batch_of(replay: Replay, epochs: Epochs) -> int:
+def _batch_of(replay: Replay, epochs: Epochs, learns: bool) -> int:
     """As many arrivals as cost little each, and not so many that a short run is over before it has looked at itself.
 
-    Where a batch is an epoch, or the work it takes is held against arrival times, its size means something.
+    Where a batch is an epoch, where the work it takes is held against arrival times, and where a controller learns,
+    which it does between two of them, their size means something, and is left as it is.
     """
-    means_nothing = replay.heard is None and (epochs.each_tuple or epochs.tuples or epochs.span)
+    means_nothing = replay.heard is None and not learns and (epochs.each_tuple or epochs.tuples or epochs.span)
     return min(BATCH, max(SMALLEST, len(replay) // LOOKS)) if means_nothing else BATCH
