@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +18,7 @@ from slackwater.model.memory import Resident
 from slackwater.model.ordering import FILTER, SYNC, Ordering
 from slackwater.model.schema import NULL_WORD, Field, Kind, Schema
 from slackwater.operators.graph import OperatorGraph
-from slackwater.operators.holdings import plain_weights
+from slackwater.operators.holdings import Holding, Member, OfInput, OfNode, plain_weights, weigh
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.row_windows import RowJoin
 from slackwater.operators.ordering.join import OrderedJoin
@@ -184,3 +185,18 @@ def test_sizes_that_are_none_are_the_words_of_the_event():
     (seen,) = memories(made, [batch])
     assert seen.windows["a"] == Resident(3, 3, 100 + 2 * 8 * spec.rows)
     assert seen.query == replace(seen.windows["a"], tuples=4)
+
+
+@pytest.mark.parametrize(
+    ("is_float", "sizes"),
+    [
+        (False, [0, 7, 2**48 - 1, 2**48, 2**62, -1, NULL_WORD]),
+        (True, [0.0, 7.9, 2.0**48 - 1, 2.0**48, math.inf, -0.5, math.nan]),
+    ],
+)
+def test_only_a_size_that_an_event_can_have_is_believed(is_float, sizes):
+    """What is null, negative or beyond all measure counts as the three words that are kept."""
+    said = np.array(sizes, np.float64).view(np.int64) if is_float else np.array(sizes)
+    words = np.array([np.arange(7), np.arange(7), said])
+    weights = (OfNode("s", (OfInput("s", (Member("s", size=2, is_float=is_float),)),)),)
+    assert weigh([Holding.of_tuples(0, words)], weights).query == Resident(7, 7, 0 + 7 + 2**48 - 1 + 4 * 3 * 8)
