@@ -15,12 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from slackwater.compiled import in_place
-from slackwater.model.batch import Batch, Words
+from slackwater.model.batch import FIRST_COLUMN, Batch, Words
 from slackwater.model.time import MAX_TIME
 from slackwater.operators.join.operator import WindowJoin
-from slackwater.operators.join.rates import LOGGED, Sampling, look, no_log, receive, sampling
+from slackwater.operators.join.probing import Equality
+from slackwater.operators.join.rates import LOGGED, NOW, Sampling, look, no_log, receive, sampling
 from slackwater.operators.join.row_windows import push_out
-from slackwater.operators.join.store import WindowStore, append
+from slackwater.operators.join.store import WindowStore
 
 RUNS = 5
 LEAST = 400_000
@@ -38,7 +39,7 @@ class Overhead:
     evaluation: float
     """The same for one sample."""
     resizing: float
-    """Taking tuples out of windows at resizes, spread over all tuples."""
+    """Taking tuples out of windows that have become smaller, spread over all tuples."""
 
     @property
     def per_tuple(self) -> float:
@@ -47,54 +48,59 @@ class Overhead:
 
 @in_place
 def sample_only(taken: Sampling, stream: Words, ts: Words) -> int:
-    """Go through a stream as the join does, but for the join; returns how often sizes were changed."""
-    changed = 0
+    """Go through a stream as the join does, but for the join; returns how many tuples smaller windows let go."""
+    let_go = 0
     for i in range(len(ts)):
-        if look(taken, ts[i], 0):
-            changed += 1
+        if ts[i] > taken.state[NOW]:
+            left, right = taken.sizes[0], taken.sizes[1]
+            if look(taken, ts[i], 0):
+                let_go += max(0, left - taken.sizes[0]) + max(0, right - taken.sizes[1])
+            taken.state[NOW] = ts[i]
         receive(taken, stream[i], ts[i])
-    return changed
+    return let_go
 
 
 def measure(batch: Batch, intervals: tuple[int, ...], slices: int) -> Overhead:
     """The cost of the algorithm on these tuples, which must be in order."""
-    never = tuple(MAX_TIME for _ in intervals)
-    counting, changed = _best(lambda: _passes(batch, never, slices))
-    deciding, changed = _best(lambda: _passes(batch, intervals, slices))
+    never = tuple(MAX_TIME // 2 for _ in intervals)
+    counting, _ = _best(lambda: _passes(batch, never, slices))
+    deciding, let_go = _best(lambda: _passes(batch, intervals, slices))
     times = max(1, LEAST // len(batch))
     tuples = times * len(batch)
     evaluations = times * max(1, int(batch.ts[-1] - batch.ts[0]) // max(1, max(intervals) // slices))
     algorithm = max(0.0, deciding - counting)
     return Overhead(
         1e6 * counting / tuples, 1e6 * algorithm / tuples, 1e6 * algorithm / evaluations,
-        _one_resize() * changed / tuples,
+        _letting_go() * let_go / tuples,
     )  # fmt: skip
 
 
 def _passes(batch: Batch, intervals: tuple[int, ...], slices: int) -> tuple[float, int]:
-    changed, seconds = 0, 0.0
+    let_go, seconds = 0, 0.0
     for _ in range(max(1, LEAST // len(batch))):
         taken = sampling(intervals, None, slices, False, 100)._replace(log=no_log(len(intervals), len(batch)))
         begun = time.perf_counter()
-        changed += sample_only(taken, batch.stream, batch.ts)
+        let_go += sample_only(taken, batch.stream, batch.ts)
         seconds += time.perf_counter() - begun
         assert taken.state[LOGGED] <= len(batch)
-    return seconds, changed
+    return seconds, let_go
 
 
-def _one_resize(tuples: int = 250) -> float:
-    """Microseconds that it takes to let a whole window go but for one tuple: no resize takes longer."""
-    plan = WindowJoin((0, 0), (), (), (), (), 2).probes()
-    words = np.zeros((2, tuples), np.int64)
+def _letting_go(tuples: int = 100_000) -> float:
+    """Microseconds that it takes a window with a hash index to let one tuple go."""
+    plan = WindowJoin((0, 0), (Equality(0, FIRST_COLUMN, 1, FIRST_COLUMN),), (), (), (), FIRST_COLUMN + 1).probes()
+    words = np.zeros((FIRST_COLUMN + 1, tuples), np.int64)
+    words[FIRST_COLUMN] = np.arange(tuples)
+    nothing = np.zeros(2, np.int64)
 
     def once() -> tuple[float, int]:
-        store = WindowStore(2, 2, plan.indexes)
-        append(store.windows, 0, words)
+        store = WindowStore(2, len(words), plan.indexes)
+        store.put_back(0, words, nothing)
         begun = time.perf_counter()
         push_out(store.windows, 0, 1)
         return time.perf_counter() - begun, 0
 
-    return 1e6 * _best(once)[0]
+    return 1e6 * _best(once)[0] / tuples
 
 
 def _best(run: Callable[[], tuple[float, int]]) -> tuple[float, int]:
