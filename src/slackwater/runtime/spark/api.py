@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 
-from slackwater.model.errors import QueryError
 from slackwater.model.quality import Complete, Delay, NoWait, Quality, Recall, RelativeError
 from slackwater.model.time import parse_duration
-from slackwater.plan.planner import plan as planned
+from slackwater.runtime.spark.planned import planned_over
 from slackwater.runtime.spark.query import aside, emitted, results
-from slackwater.runtime.spark.session import complaints
-from slackwater.sources.binding import bind_to_tables, left_out
 
 Give = Literal["results", "aside"]
 
@@ -47,16 +42,7 @@ def _over(
     shards: int | None,
     give: Give,
 ) -> DataFrame:
-    tables = {name: to_arrow_schema(frame.schema).empty_table() for name, frame in streams.items()}
-    bound = bind_to_tables(query, tables, time)
-    for column in left_out(bound.query, tables):
-        warnings.warn(f"{column} is left out; a query cannot read it", stacklevel=3)
-    if bound.explain:
-        raise QueryError("EXPLAIN gives no stream; print it with `slackwater explain`")
-    plan = planned(bound.query)
-    count = shards or int(spark.conf.get("spark.sql.shuffle.partitions", "2") or 2)
-    for complaint in complaints(spark, count):
-        warnings.warn(complaint, stacklevel=3)
+    _, plan, count = planned_over(spark, query, streams, time, shards, stacklevel=3)
     out = emitted(spark, plan, streams, count, time_unit, live=True)
     return aside(out) if give == "aside" else results(out, plan)
 

@@ -8,7 +8,6 @@ from a tap of every stream: a query of its own that reads the same source. It is
 from __future__ import annotations
 
 import time as wall
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,28 +15,24 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
 from slackwater.language.bound import RESULT_TIME, WINDOW_COLUMNS, BoundQuery
 from slackwater.model.batch import Words
-from slackwater.model.errors import QueryError
 from slackwater.model.time import BEFORE_ALL
 from slackwater.plan.physical import PhysicalPlan
-from slackwater.plan.planner import plan as planned
 from slackwater.plan.routes import routes_of
 from slackwater.runtime.local.answer import Answer
 from slackwater.runtime.spark.failures import as_ours, one_sentence
 from slackwater.runtime.spark.let_out import sorted_out
+from slackwater.runtime.spark.planned import planned_over
 from slackwater.runtime.spark.query import emitted, result_schema
-from slackwater.runtime.spark.session import complaints
 from slackwater.runtime.steps.fresh import Fresh
 from slackwater.runtime.steps.handle import Clock, Handle
 from slackwater.runtime.steps.patience import Patience
 from slackwater.runtime.steps.recent import columns_read, readable
 from slackwater.runtime.steps.set_aside import by_stream
 from slackwater.runtime.steps.step import joined
-from slackwater.sources.binding import bind_to_tables, left_out
 
 COUNTS = ("in_time", "late", "filtered", "rejected", "held", "results")
 
@@ -63,17 +58,8 @@ def start(
     With `tap`, every row that the query reads comes to the driver as well, read from its source a second time, so that
     steps can be made without a slow stream. Without it, a slow stream is waited for.
     """
-    tables = {name: to_arrow_schema(frame.schema).empty_table() for name, frame in streams.items()}
-    bound = bind_to_tables(query, tables, time)
-    for column in left_out(bound.query, tables):
-        warnings.warn(f"{column} is left out; a query cannot read it", stacklevel=2)
-    if bound.explain:
-        raise QueryError("EXPLAIN runs nothing; print the plan with `slackwater explain`")
-    plan = planned(bound.query)
-    count = shards or int(spark.conf.get("spark.sql.shuffle.partitions", "2") or 2)
-    for complaint in complaints(spark, count):
-        warnings.warn(complaint, stacklevel=2)
-    live = SparkLiveQuery(bound.query, plan, count, patience, keep, time_unit, clock)
+    bound, plan, count = planned_over(spark, query, streams, time, shards, stacklevel=2)
+    live = SparkLiveQuery(bound, plan, count, patience, keep, time_unit, clock)
     with one_sentence():
         live.begin(spark, streams, trigger, checkpoint, tap)
     return live

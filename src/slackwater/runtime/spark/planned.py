@@ -1,0 +1,40 @@
+"""A query over streaming DataFrames, bound and planned; what the user should know is said as warnings.
+
+Invariant: nothing is started here, and nothing is read from the streams but their schemas.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from slackwater.language.bound import BoundQuery
+from slackwater.model.errors import QueryError
+from slackwater.plan.physical import PhysicalPlan
+from slackwater.plan.planner import plan
+from slackwater.runtime.spark.session import complaints
+from slackwater.sources.binding import bind_to_tables, left_out
+
+
+def planned_over(
+    spark: SparkSession,
+    query: str,
+    streams: Mapping[str, DataFrame],
+    time: str,
+    shards: int | None,
+    stacklevel: int,
+) -> tuple[BoundQuery, PhysicalPlan, int]:
+    """A query as it is bound, its plan, and the number of its shards; `stacklevel` says whose line warnings name."""
+    tables = {name: to_arrow_schema(frame.schema).empty_table() for name, frame in streams.items()}
+    bound = bind_to_tables(query, tables, time)
+    for column in left_out(bound.query, tables):
+        warnings.warn(f"{column} is left out; a query cannot read it", stacklevel=stacklevel + 1)
+    if bound.explain:
+        raise QueryError("EXPLAIN gives no stream; print it with `slackwater explain`")
+    count = shards or int(spark.conf.get("spark.sql.shuffle.partitions", "2") or 2)
+    for complaint in complaints(spark, count):
+        warnings.warn(complaint, stacklevel=stacklevel + 1)
+    return bound.query, plan(bound.query), count
