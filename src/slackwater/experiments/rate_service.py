@@ -75,7 +75,7 @@ class ServiceTrial(RateTrial):
             "service_ms": service,
             "share": cost.per_tuple / 1000 / service,
             "share_of_work": cost.per_tuple / (1000 * work),
-            "d_waits_over_time": _by_second(served.d, np.maximum(served.r - served.d, 0)),
+            "d_waits_over_time": _by_second(served.d, served.out - served.d),
             "input_over_time": _by_second(newest, served.out - newest),
         }
 
@@ -143,7 +143,7 @@ def breakdown_claims(rows: Sequence[Row]) -> list[Claim]:
 def cycle_claims(rows: Sequence[Row]) -> list[Claim]:
     """D waits where R is slow."""
     fast, slow = _turns(pick(rows, way=SLIDING))
-    says = "D waits in its window where R sends one event a second, and hardly where it keeps up"
+    says = "D waits for its results where R sends one event a second, and hardly where it keeps up"
     return [Claim(says, f"{slow:.0f} ms and {fast:.0f} ms", slow > 3 * fast)]
 
 
@@ -179,7 +179,10 @@ def draw_breakdown(figure: Figure, rows: Sequence[Row]) -> None:
 def draw_cycle(figure: Figure, rows: Sequence[Row]) -> None:
     """Waiting by second, from the first minute to the second."""
     panels = figure.subplots(2, 1, sharex=True)
-    titles = {"input_over_time": "in the input, until its turn has come", "d_waits_over_time": "D in its join window"}
+    titles = {
+        "input_over_time": "in the input, until its turn has come",
+        "d_waits_over_time": "D, until its result is out",
+    }
     for axes, (key, title) in zip(panels, titles.items(), strict=True):
         for way in (SLIDING, ROUNDS):
             points = [(s, wait) for s, wait in pick(rows, way=way)[0][key] if SETTLED_S <= s < 3 * SETTLED_S]
@@ -195,6 +198,6 @@ BREAKDOWN = Experiment(
     draw_breakdown, COLUMNS, size=(11.0, 4.5),
 )  # fmt: skip
 CYCLE = Experiment(
-    "001-fig5", "Waiting in the input and in the join window, by second", trials, cycle_claims, draw_cycle, COLUMNS,
+    "001-fig5", "Waiting of results for their turn, and of D until its results are out, by second", trials, cycle_claims, draw_cycle, COLUMNS,
     size=(10.0, 6.0),
 )  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -36,8 +36,9 @@ from slackwater.model.measured import MeasuredQuality
 from slackwater.model.memory import Memory
 from slackwater.model.rates import Resize
 from slackwater.operators.aggregate import AggregateOperator
+from slackwater.operators.contract import Operator, OperatorSpec
 from slackwater.operators.graph_operator import GraphOperator
-from slackwater.operators.holdings import Holding, Weights, plain_weights, weigh
+from slackwater.operators.holdings import Weights, plain_weights, weigh
 from slackwater.operators.join.accounts import JoinLedger
 from slackwater.operators.join.operator import JoinOperator
 from slackwater.operators.join.rate_windows import RateJoinOperator
@@ -45,35 +46,11 @@ from slackwater.operators.join.tree_operator import TreeOperator
 from slackwater.operators.kept_arrays import KeptArrays
 from slackwater.operators.ordering.operator import OrderedOperator
 from slackwater.operators.ordering.tree import OrderedTree
-from slackwater.operators.output import Output
 from slackwater.operators.responding import Responding
 
 STATE_VERSION = 5
 MOST_STRETCHES = 4096
 """The books of a join tell no more stretches of time apart."""
-
-
-class Operator(Protocol):
-    """What stands behind the disorder stage."""
-
-    @property
-    def retained(self) -> int: ...
-    def process(self, run: Run, ordered: bool) -> Iterator[Output]: ...
-    def holdings(self, frontier: int) -> Iterator[Holding]: ...
-    def changes(self) -> list[Change]: ...
-    def restore(self, entries: list[Change]) -> None: ...
-
-
-class OperatorSpec(Protocol):
-    """The frozen half of an operator."""
-
-    @property
-    def streams(self) -> int: ...
-    @property
-    def rows(self) -> int: ...
-    @property
-    def needs_order(self) -> bool: ...
-    def build(self) -> Any: ...
 
 
 @dataclass(frozen=True)

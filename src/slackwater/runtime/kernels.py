@@ -5,13 +5,14 @@ from __future__ import annotations
 from slackwater.disorder.chosen import controller_for
 from slackwater.model.ordering import SYNC
 from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.contract import Operator
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.ordering.join import OrderedJoin
 from slackwater.operators.ordering.operator import OrderedOperator
 from slackwater.operators.ordering.tree import OrderedTree
-from slackwater.operators.pipeline import Epochs, Operator, Pipeline
+from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.operators.union import StreamUnion
 from slackwater.plan.ordering import in_turn, ordering_of
 from slackwater.plan.physical import PhysicalPlan

@@ -15,13 +15,14 @@ from slackwater.disorder.controllers import SlackController
 from slackwater.kernel import Emission, Observation
 from slackwater.model.batch import Batch
 from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.contract import OperatorSpec
 from slackwater.operators.graph import GraphNode, OperatorGraph
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.rate_windows import RateJoin
 from slackwater.operators.join.row_windows import RowJoin
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.numbered import NumberedWindows
-from slackwater.operators.pipeline import Epochs, OperatorSpec, Pipeline
+from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.operators.union import StreamUnion
 from slackwater.operators.ways_out import WayOut
 from slackwater.testing.oracle_aggregate import (

@@ -22,6 +22,7 @@ from slackwater.model.bounds import Bounds, before, within
 from slackwater.model.schema import Kind
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.algebra import AggregateSpec
+from slackwater.operators.contract import OperatorSpec
 from slackwater.operators.graph import GraphNode, OperatorGraph
 from slackwater.operators.inlet import Carried, Inlet
 from slackwater.operators.join.operator import WindowJoin
@@ -33,7 +34,6 @@ from slackwater.operators.join.wjoin.approaches import GCA, LCA, PAIRWISE
 from slackwater.operators.join.wjoin.spec import ALGORITHMS, by_algorithm
 from slackwater.operators.landmark import LandmarkAggregate
 from slackwater.operators.numbered import NumberedWindows
-from slackwater.operators.pipeline import OperatorSpec
 from slackwater.operators.row_aggregate import RowAggregate
 from slackwater.operators.union import StreamUnion
 from slackwater.operators.ways_out import WayOut

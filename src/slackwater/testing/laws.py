@@ -19,11 +19,12 @@ from slackwater.kernel import Change
 from slackwater.model.batch import ROW, Batch
 from slackwater.model.time import BEFORE_ALL
 from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.contract import OperatorSpec
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.numbered import NumberedWindows
-from slackwater.operators.pipeline import Epochs, OperatorSpec, Pipeline
+from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.operators.union import StreamUnion
 from slackwater.operators.ways_out import WayOut
 from slackwater.testing.bounds import Bound
