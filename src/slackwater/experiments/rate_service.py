@@ -198,6 +198,6 @@ BREAKDOWN = Experiment(
     draw_breakdown, COLUMNS, size=(11.0, 4.5),
 )  # fmt: skip
 CYCLE = Experiment(
-    "001-fig5", "Waiting of results for their turn, and of D until its results are out, by second", trials, cycle_claims, draw_cycle, COLUMNS,
-    size=(10.0, 6.0),
+    "001-fig5", "Waiting of results for their turn, and of D until its results are out, by second", trials,
+    cycle_claims, draw_cycle, COLUMNS, size=(10.0, 6.0),
 )  # fmt: skip
