@@ -46,10 +46,12 @@ class AdaptiveProbes:
         windows: Words,
         most: Words | None,
         counted: bool,
+        in_time_only: bool = False,
         choose: Choose = cheaper,
         early: int = EARLY,
     ) -> None:
         self._linkage, self._windows, self._most, self._counted, self._choose = linkage, windows, most, counted, choose
+        self._in_time_only = in_time_only
         self.routes = [linkage.route(root) for root in range(linkage.streams)]
         self._learned = Learned(linkage)
         # With two streams there is one way to go; only where several classes link them is there something to choose.
@@ -60,7 +62,7 @@ class AdaptiveProbes:
 
     def _planned(self, indexes: tuple[tuple[int, int], ...] = ()) -> ProbePlan:
         plan = plan_routes(self._linkage, self.routes, indexes)
-        self.probes: Probes = probes_of(plan, self._windows, self._most, self._counted)
+        self.probes: Probes = probes_of(plan, self._windows, self._most, self._counted, self._in_time_only)
         self.tally = tally_of(plan, self._wait)
         return plan
 

@@ -80,6 +80,11 @@ class WindowJoin:
     def needs_order(self) -> bool:
         return True
 
+    @property
+    def in_time_only(self) -> bool:
+        """Whether no late tuple enters a window."""
+        return False
+
     def linkage(self, counted: bool, in_order: bool) -> Linkage:
         """What links the streams; which of them are leaves hangs on both arguments."""
         reads = tuple(streams_of(condition) for condition in self.residuals)
@@ -101,7 +106,7 @@ class JoinOperator:
         self._condition = self._compiled(encode_text)
         self._windows = np.array(spec.windows, np.int64)
         linkage = spec.linkage(spec.counted, in_order=True)
-        self.order = AdaptiveProbes(linkage, self._windows, spec.most, spec.counted)
+        self.order = AdaptiveProbes(linkage, self._windows, spec.most, spec.counted, spec.in_time_only)
         self._store = WindowStore(spec.streams, spec.rows, self.order.indexes)
         self._frontier = BEFORE_ALL
         self._epoch = 0

@@ -70,6 +70,10 @@ class RateJoin(RowJoin):
         return Resize(BEFORE_ALL, self.last, FIRST_WITHIN if self.within is None else self.within)
 
     @property
+    def in_time_only(self) -> bool:
+        return True
+
+    @property
     def most(self) -> Words:
         within = self.at_first.within
         return np.array([[0, within], [within, 0]], np.int64)

@@ -66,6 +66,8 @@ def reach(
         while lo < w.regions[j, END] and w.words[TS, lo] < horizon:
             lo += 1
         w.regions[j, BEGIN] = lo
+        if plan.sorted:
+            lo = first_since(w, j, oldest)
         met = w.regions[j, END] - lo
         if first < last:
             n = refine(plan.conditions[first], j, w.words, w.floats, slots, lo, w.regions[j, END], oldest, found)
@@ -97,6 +99,19 @@ def reach(
         first += 1
     tally_step(tally, counting, root, d, met, n)
     return n
+
+
+@inner
+def first_since(w: Windows, s: int, oldest: int) -> int:
+    """The first tuple of a sorted window that is not older."""
+    low, high = w.regions[s, BEGIN], w.regions[s, END]
+    while low < high:
+        middle = (low + high) // 2
+        if w.words[TS, middle] < oldest:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @inner

@@ -21,7 +21,8 @@ from slackwater.operators.join.store import Windows
 class Probes(NamedTuple):
     """The arrays of a `ProbePlan`, the windows' sizes, and whether results are only counted.
 
-    Where `paired`, streams i and j are also bound to each other: `ts_i - ts_j <= most[i, j]`.
+    Where `paired`, streams i and j are also bound to each other: `ts_i - ts_j <= most[i, j]`. Where `sorted`, windows
+    are, by event time.
     """
 
     steps: Words
@@ -35,15 +36,19 @@ class Probes(NamedTuple):
     counted: bool
     most: Words
     paired: bool
+    sorted: bool
 
 
-def probes_of(plan: ProbePlan, windows: Words, most: Words | None, counted: bool) -> Probes:
-    """A plan as the loops read it; `most` has the bounds between pairs, where the windows do not say it all."""
+def probes_of(plan: ProbePlan, windows: Words, most: Words | None, counted: bool, in_time_only: bool = False) -> Probes:
+    """A plan as the loops read it; `most` has the bounds between pairs, where the windows do not say it all.
+
+    `in_time_only`: no late tuple stands in a window, so the tuples of each are sorted by event time.
+    """
     paired = most is not None
     bounds = np.zeros((1, 1), np.int64) if most is None else most
     return Probes(
         plan.steps, plan.agenda, plan.due, plan.leaves, plan.unasked, plan.checks, plan.conditions,
-        windows, counted, bounds, paired,
+        windows, counted, bounds, paired, in_time_only,
     )  # fmt: skip
 
 
