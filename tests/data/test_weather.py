@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import slackwater.language.bound as bound
 from slackwater.commands.prepare import prepare
 from slackwater.commands.run import run_query
 from slackwater.commands.runtimes import runtime_of
@@ -71,18 +70,20 @@ def test_reports_far_ahead_of_their_stream_are_rejected_and_the_others_are_joine
     assert done.verdict.results > 0.99 * TRUE_RESULTS[name]
 
 
-def test_windows_that_follow_rates_find_less_where_reports_come_in_bursts(
+def test_windows_that_follow_rates_find_all_reports_that_come_in_bursts_and_published_rounds_do_not(
     case: tuple[str, list[str]], tmp_path: Path
 ) -> None:
     """Half of the reports are dated within ten minutes of the hour, where the recording begins and sizes are not yet
-    learned; later bursts are lost in part because a size follows the rate only after they have pushed others out."""
-    if not hasattr(bound, "RateWindow"):
-        pytest.skip("windows that follow rates are not here")
+    learned; in rounds a size follows the rate only after a burst has pushed others out."""
     name, streams = case
     found = {}
-    for how, query in (("time", WEATHER[name].query), ("rates", WEATHER[name].rates)):
-        prepared = prepare(f"{query} WITH DELAY 4 HOURS", streams, "ts", "ms", {})
+    for how, query, options in (
+        ("time", WEATHER[name].query, ""),
+        ("rates", WEATHER[name].rates, ""),
+        ("rounds", WEATHER[name].rates, " OPTIONS (sampling = 'rounds')"),
+    ):
+        prepared = prepare(f"{query} WITH DELAY 4 HOURS{options}", streams, "ts", "ms", {})
         report = run_query(prepared, runtime_of("local", "1"), tmp_path / how, False, None, quiet=True)
         found[how] = report.as_json()["results"]
-    assert found["time"] == TRUE_RESULTS[name]
-    assert 0.5 * found["time"] < found["rates"] < found["time"]
+    assert found["time"] == found["rates"] == TRUE_RESULTS[name]
+    assert 0.2 * found["time"] < found["rounds"] < 0.8 * found["time"]

@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pytest
 
-import slackwater.language.bound as bound
 from slackwater.language.bind import bind
 from slackwater.model.errors import UsageError
 from slackwater.sources.files import schema_of
@@ -182,7 +181,6 @@ def test_the_query_binds(name):
     bind_all(name, lambda workload: [workload.query])
 
 
-@pytest.mark.skipif(not hasattr(bound, "RateWindow"), reason="windows that follow rates are not here")
 @pytest.mark.parametrize("name", ["meteorology", "drm", "rates"])
 def test_further_queries_bind(name):
     bind_all(name, lambda workload: workload.further.values())
