@@ -24,6 +24,7 @@ def explain_match(query: JoinQuery) -> list[tuple[str, list[str]]]:
         match = "members may be as far apart in time as their windows hold (no MATCH TIME)"
     elif within is not None:
         match = f"times match within epsilon = {format_duration(within)}"
+        match += "; windows of time of that length would hold less"
     else:
         match = (
             "times match within epsilon = half the longer mean interval between two tuples of an input, found while it"
