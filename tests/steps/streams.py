@@ -11,6 +11,8 @@ import pyarrow as pa
 import slackwater as sw
 
 COLUMNS = pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("v", pa.float64())])
+JOIN = "SELECT r.v AS rv, m.v AS mv FROM radar r [2 s], metar m [2 s] WHERE r.k = m.k"
+BOTH = {"radar": COLUMNS, "metar": COLUMNS}
 
 
 def rows(*tuples: tuple[int, ...]) -> pa.Table:
@@ -40,3 +42,11 @@ class Wall:
 
     def __call__(self) -> float:
         return self.seconds
+
+
+def fed(query: str, *pushes: tuple[str, pa.Table], **options: object) -> sw.LiveQuery:
+    """A query over `radar` and `metar` that has taken these rows in."""
+    live = sw.open(query, BOTH, clock=Wall(), **options)  # type: ignore[arg-type]
+    for stream, table in pushes:
+        live.push(stream, table)
+    return live
