@@ -28,7 +28,7 @@ def planned_over(
     stacklevel: int,
 ) -> tuple[BoundQuery, PhysicalPlan, int]:
     """A query as it is bound, its plan, and the number of its shards; `stacklevel` says whose line warnings name."""
-    tables = {name: to_arrow_schema(frame.schema).empty_table() for name, frame in streams.items()}
+    tables = {name: to_arrow_schema(frame.schema, timezone="UTC").empty_table() for name, frame in streams.items()}
     bound = bind_to_tables(query, tables, time)
     for column in left_out(bound.query, tables):
         warnings.warn(f"{column} is left out; a query cannot read it", stacklevel=stacklevel + 1)
