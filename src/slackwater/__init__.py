@@ -19,57 +19,80 @@ if TYPE_CHECKING:
     from slackwater.expressions.functions import register
     from slackwater.model.schema import Kind
     from slackwater.operators.pipeline import Epochs
+    from slackwater.runtime.explaining import explain
     from slackwater.runtime.local.answer import Answer, replay
     from slackwater.runtime.local.live import LiveQuery, open
-    from slackwater.runtime.spark.api import aggregate, complete, delay, join, no_wait, recall, relative_error, sql
-    from slackwater.runtime.spark.live import start
+    from slackwater.runtime.spark.api import aggregate, join, sql
+    from slackwater.runtime.spark.outputs import MicroBatch, Outputs
+    from slackwater.runtime.spark.progress.reading import Listener, progress
+    from slackwater.runtime.spark.progress.value import Progress
+    from slackwater.runtime.spark.running import RunningQuery
     from slackwater.runtime.spark.session import session
+    from slackwater.runtime.spark.sinks import sink
+    from slackwater.runtime.spark.start import start
     from slackwater.runtime.steps.step import Step
+    from slackwater.runtime.targets import complete, delay, no_wait, recall, relative_error
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "slackwater.expressions.functions": ("register",),
+    "slackwater.model.schema": ("Kind",),
+    "slackwater.operators.pipeline": ("Epochs",),
+    "slackwater.runtime.explaining": ("explain",),
+    "slackwater.runtime.local.answer": ("Answer", "replay"),
+    "slackwater.runtime.local.live": ("LiveQuery", "open"),
+    "slackwater.runtime.spark.api": ("aggregate", "join", "sql"),
+    "slackwater.runtime.spark.outputs": ("MicroBatch", "Outputs"),
+    "slackwater.runtime.spark.progress.reading": ("Listener", "progress"),
+    "slackwater.runtime.spark.progress.value": ("Progress",),
+    "slackwater.runtime.spark.running": ("RunningQuery",),
+    "slackwater.runtime.spark.session": ("session",),
+    "slackwater.runtime.spark.sinks": ("sink",),
+    "slackwater.runtime.spark.start": ("start",),
+    "slackwater.runtime.steps.step": ("Step",),
+    "slackwater.runtime.targets": ("complete", "delay", "no_wait", "recall", "relative_error"),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
 __all__ = [
     "Answer",
     "Epochs",
     "Kind",
+    "Listener",
     "LiveQuery",
+    "MicroBatch",
+    "Outputs",
+    "Progress",
+    "RunningQuery",
     "Step",
     "aggregate",
     "complete",
     "delay",
+    "explain",
     "join",
     "no_wait",
     "open",
+    "progress",
     "recall",
     "register",
     "relative_error",
     "replay",
     "session",
+    "sink",
     "sql",
     "start",
 ]
 
-_HOMES = {
-    "Answer": "slackwater.runtime.local.answer",
-    "Epochs": "slackwater.operators.pipeline",
-    "Kind": "slackwater.model.schema",
-    "LiveQuery": "slackwater.runtime.local.live",
-    "Step": "slackwater.runtime.steps.step",
-    "open": "slackwater.runtime.local.live",
-    "start": "slackwater.runtime.spark.live",
-    "register": "slackwater.expressions.functions",
-    "replay": "slackwater.runtime.local.answer",
-    "session": "slackwater.runtime.spark.session",
-    **dict.fromkeys(
-        ("aggregate", "complete", "delay", "join", "no_wait", "recall", "relative_error", "sql"),
-        "slackwater.runtime.spark.api",
-    ),
-}
-
 
 def __getattr__(name: str) -> Any:
     """Load a public name on first use, so that `import slackwater` costs nothing."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'slackwater' has no attribute '{name}'")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'slackwater' has no attribute '{name}'; it has {', '.join(__all__)}")
     from importlib import import_module
 
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_HOME_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -35,6 +35,31 @@ def controller_for(quality: Quality, options: Options, windows: Sequence[int] = 
     return _for_error(quality, options)
 
 
+def learning_key(quality: Quality, options: Options, windows: Sequence[int] = ()) -> str:
+    """What two controllers must have in common for one to go on with what the other has learned.
+
+    The share that RECALL asks for is not part of it: what was learned are delays and losses, whatever is allowed.
+
+    >>> from slackwater.model.time import MINUTE
+    >>> low, high = (learning_key(Recall(share, MINUTE), Options()) for share in (0.95, 0.99))
+    >>> low == high, low == learning_key(NoWait(), Options())
+    (True, False)
+    """
+    asked = f"RECALL OVER {quality.over}" if isinstance(quality, Recall) else str(quality)
+    if not isinstance(quality, Recall | RelativeError):
+        return asked
+    names = (
+        "controller",
+        "adaptation_interval",
+        "granularity",
+        "basic_window",
+        "selectivity",
+        "retrospect",
+        "retention",
+    )
+    return repr((asked, tuple(windows), *(getattr(options, name) for name in names)))
+
+
 def _for_error(quality: RelativeError, options: Options) -> SlackController:
     if options.controller not in (None, *ERROR_CONTROLLERS):
         known = ", ".join(ERROR_CONTROLLERS)

@@ -193,6 +193,20 @@ def read_quality(cursor: Cursor) -> Quality:
     raise cursor.error(f"WITH needs a target: {_TARGETS}")
 
 
+def parse_quality(text: str) -> Quality:
+    """A target by itself, with or without its WITH.
+
+    >>> str(parse_quality("with recall 95% over 1 minute"))
+    'RECALL 0.95 OVER 1 min'
+    """
+    cursor = Cursor(text)
+    cursor.accept("WITH")
+    quality = read_quality(cursor)
+    if cursor.peek() is not None:
+        cursor.fail("the target ends here; nothing may follow it")
+    return quality
+
+
 def _read_share(cursor: Cursor, what: str, one_included: bool = False) -> float:
     token = cursor.peek()
     if token is None or token.token_type != TokenType.NUMBER:

@@ -59,3 +59,18 @@ class RelativeError:
 
 
 Quality = Complete | NoWait | Delay | Recall | RelativeError
+
+
+def clause(quality: Quality) -> str:
+    """The target as the language has it, exact to the microsecond; `str` is the one for people.
+
+    >>> clause(Recall(0.99, 60_000_000))
+    'RECALL 0.99 OVER 60000000 MICROSECONDS'
+    """
+    if isinstance(quality, Delay):
+        return f"DELAY {quality.slack} MICROSECONDS"
+    if isinstance(quality, Recall):
+        return f"RECALL {quality.target!r} OVER {quality.over} MICROSECONDS"
+    if isinstance(quality, RelativeError):
+        return f"ERROR {quality.bound!r} CONFIDENCE {quality.confidence!r}"
+    return str(quality)

@@ -78,6 +78,11 @@ class LatencyUse:
         """Count the waiting that another process has told of."""
         self._waits.merge(told)
 
+    @property
+    def results(self) -> int:
+        """How many results the waiting is that of."""
+        return self._waits.weight
+
     def as_ms(self) -> dict[str, float | None]:
         """avg, p50, p95 and p99, in milliseconds; None where nothing was let out before the end."""
         return _quantiles(self._waits)

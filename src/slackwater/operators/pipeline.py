@@ -48,7 +48,7 @@ from slackwater.operators.ordering.operator import OrderedOperator
 from slackwater.operators.ordering.tree import OrderedTree
 from slackwater.operators.responding import Responding
 
-STATE_VERSION = 5
+STATE_VERSION = 6
 MOST_STRETCHES = 4096
 """The books of a join tell no more stretches of time apart."""
 
@@ -75,8 +75,12 @@ class Pipeline:
         idle_timeout: int | None = None,
         part_rows: tuple[int, ...] = (),
         weights: Weights | None = None,
+        target: str = "",
+        learning_key: str = "",
     ) -> None:
         self._spec, self._operator = spec, operator
+        self._target, self._learning_key = target, learning_key
+        """What is asked for, and what a controller must agree in to go on with what this one has learned."""
         self._graph = operator if isinstance(operator, GraphOperator) else None
         self._ordering = operator if isinstance(operator, OrderedOperator | OrderedTree) else None
         every: list[Any] = [operator] if self._graph is None else list(self._graph.operators)
@@ -218,14 +222,14 @@ class Pipeline:
         return [(n, one) for n, join in self._following_rates for one in join.take_resizes()]
 
     def changes(self) -> Iterable[Change]:
-        yield changed("kernel", "version", encode_json({"version": STATE_VERSION}))
+        own = {"version": STATE_VERSION, "target": self._target, "learning_key": self._learning_key}
+        yield changed("kernel", "version", encode_json(own))
         yield changed("kernel", "counts", encode_json(self._counts))
         yield changed("kernel", "responding", encode_json(self._responding.as_json()))
         yield from self._admission.changes()
         yield from self.release.changes()
         yield from self._learned.changes(self.release.controller.as_arrays())
-        if self._ledger is not None:
-            yield from self._booked.changes(self._ledger.as_arrays())
+        yield from self._booked.changes({} if self._ledger is None else self._ledger.as_arrays())
         yield from (replace(entry, cell=f"operator/{entry.cell}") for entry in self._operator.changes())
 
     def restore(self, entries: Iterable[Change]) -> None:
@@ -235,9 +239,11 @@ class Pipeline:
         for entry in entries:
             part, _, cell = entry.cell.partition("/")
             parts[part].append(replace(entry, cell=cell or part))
+        before: dict[str, Any] = {"target": self._target, "learning_key": self._learning_key}
         for entry in parts["kernel"]:
             if entry.key == "version" and entry.value is not None:
-                version = decode_json(entry.value)["version"]
+                before = decode_json(entry.value)
+                version = before["version"]
                 if version != STATE_VERSION:
                     raise ValueError(f"this state has format {version}, and this version reads format {STATE_VERSION}")
             elif entry.key == "responding" and entry.value is not None:
@@ -245,11 +251,18 @@ class Pipeline:
             elif entry.value is not None:
                 self._counts = decode_json(entry.value)
         self._admission.restore(parts["admission"])
+        stated = self.release.controller.slack
         self.release.restore(parts["release"])
-        if parts["controller"]:
-            self.release.controller.restore(self._learned.restore(parts["controller"]))
-        if self._ledger is not None and parts["ledger"]:
-            self._ledger.restore(self._booked.restore(parts["ledger"]))
+        learned, booked = self._learned.restore(parts["controller"]), self._booked.restore(parts["ledger"])
+        if before["learning_key"] == self._learning_key:
+            if parts["controller"]:
+                self.release.controller.restore(learned)
+            if self._ledger is not None and parts["ledger"]:
+                self._ledger.restore(booked, same_target=before["target"] == self._target)
+        elif not (self.release.controller.learns or self.release.controller.follows_largest_delay):
+            # Another target is asked for now. One that learns goes on from the slack in force; a stated slack is what
+            # it says.
+            self.release.controller.slack = stated
         self._operator.restore(parts["operator"])
 
     def observe(self) -> Observation:

@@ -91,6 +91,12 @@ def turned_away_table(alias: str, table: pa.Table, reasons: Reasons) -> pa.Table
     )
 
 
+def example_of(block: bytes, longest: int = 200) -> str:
+    """The first row of an encoded table of late or rejected rows, cut where it is long."""
+    row = str(pa.ipc.open_stream(block).read_next_batch().column("row")[0])
+    return row if len(row) <= longest else row[:longest] + "..."
+
+
 def _written(column: pa.ChunkedArray) -> list[Any]:
     """A column as JSON can hold it: a moment that no calendar has is told as the number it is.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slackwater.disorder.chosen import controller_for
+from slackwater.disorder.chosen import controller_for, learning_key
 from slackwater.model.ordering import SYNC
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.contract import Operator
@@ -40,7 +40,10 @@ def kernel_for(plan: PhysicalPlan, epochs: Epochs, codebook: Codebook, max_ahead
     options = plan.options
     controller = controller_for(plan.quality, options, plan.windows)
     ahead = options.max_ahead if max_ahead is None else max_ahead
-    return Pipeline(spec, operator, controller, epochs, ahead, options.idle_timeout, plan.part_rows, weights_of(plan))
+    return Pipeline(
+        spec, operator, controller, epochs, ahead, options.idle_timeout, plan.part_rows, weights_of(plan),
+        str(plan.quality), learning_key(plan.quality, options, plan.windows),
+    )  # fmt: skip
 
 
 def _joining(plan: PhysicalPlan, spec: WindowJoin | JoinTree, epochs: Epochs, codebook: Codebook) -> Operator:

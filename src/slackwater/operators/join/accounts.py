@@ -143,8 +143,8 @@ class JoinLedger:
         own |= {f"crowd_{name}": array for name, array in self._crowding.as_arrays().items()}
         return own if self._meter is None else own | self._meter.as_arrays()
 
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take over the books of another one."""
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]], same_target: bool = True) -> None:
+        """Take over the books of another one; periods are counted anew where another share is asked for now."""
         self._periods.number[:] = arrays["number"]
         self._periods.made[:], self._periods.lost[:] = arrays["made"], arrays["lost"]
         self._unknown[:], self._total[:] = arrays["unknown"], arrays["total"]
@@ -152,6 +152,8 @@ class JoinLedger:
         self._crowding.restore({n.removeprefix("crowd_"): a for n, a in arrays.items() if n.startswith("crowd_")})
         if self._meter is not None:
             self._meter.restore(arrays)
+            if not same_target:
+                self._meter.periods = self._meter.met = 0
 
     def between(self, edges: Words) -> tuple[Floats, Floats]:
         """Results made and results lost between one edge and the next: timestamps in [edge, next), whole stretches.

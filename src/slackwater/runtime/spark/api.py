@@ -1,20 +1,35 @@
-"""Queries on ordinary streaming DataFrames, returning ordinary streaming DataFrames."""
+"""Queries on ordinary DataFrames of Spark, returning ordinary DataFrames of Spark."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal, overload
 
 from pyspark.sql import DataFrame, SparkSession
 
-from slackwater.model.quality import Complete, Delay, NoWait, Quality, Recall, RelativeError
+from slackwater.language.clauses import parse_quality
+from slackwater.model.errors import UsageError
+from slackwater.model.quality import Complete, Quality, clause
 from slackwater.model.time import parse_duration
-from slackwater.runtime.spark.planned import planned_over
-from slackwater.runtime.spark.query import aside, emitted, results
+from slackwater.runtime.spark import query as build
+from slackwater.runtime.spark.outputs import Outputs
+from slackwater.runtime.spark.planned import check_session, planned_over
+from slackwater.runtime.spark.rejections import watch_rejections
 
-Give = Literal["results", "aside"]
+Give = Literal["results", "outputs", "late", "rejected", "aside"]
 
 
+@overload
+def sql(
+    spark: SparkSession, query: str, /, *, give: Literal["outputs"], time: str = ..., time_unit: str = ...,
+    shards: int | None = ..., **streams: DataFrame,
+) -> Outputs: ...  # fmt: skip
+@overload
+def sql(
+    spark: SparkSession, query: str, /, *, give: Literal["results", "late", "rejected", "aside"] = ..., time: str = ...,
+    time_unit: str = ..., shards: int | None = ..., **streams: DataFrame,
+) -> DataFrame: ...  # fmt: skip
 def sql(
     spark: SparkSession,
     query: str,
@@ -25,12 +40,99 @@ def sql(
     shards: int | None = None,
     give: Give = "results",
     **streams: DataFrame,
-) -> DataFrame:
+) -> DataFrame | Outputs:
     """A query in the language, over named streams.
 
-    `give="aside"` gives, in place of the results, the tuples that came late or were rejected, with the reason.
+    `time` names the event-time column, a timestamp or a number of `time_unit`s ("s", "ms", "us" or "ns"). With
+    `give="outputs"`, results, late rows, rejected rows and progress are all to be had from one run:
+
+        outputs = sw.sql(spark, "SELECT ... WITH RECALL 0.99 OVER 1 MINUTE", give="outputs", o=orders, p=payments)
+        outputs.start(results="out/pairs", late="out/late", rejected="out/rejected", checkpoint="out/checkpoint")
+
+    Batch DataFrames are complete, so their answer is.
     """
     return _over(spark, query, streams, time, time_unit, shards, give)
+
+
+def join(
+    streams: Mapping[str, DataFrame],
+    *,
+    time: str,
+    within: str | Mapping[str, str],
+    where: str,
+    select: str = "*",
+    quality: Quality | str | None = None,
+    options: Mapping[str, object] | None = None,
+    shards: int | None = None,
+    time_unit: str = "ms",
+    give: Give = "results",
+) -> Any:
+    """A window join: rows of all streams that lie within a duration of each other and satisfy a condition.
+
+        clicked = sw.join(
+            {"i": impressions, "c": clicks},
+            time="ts",
+            within="30 seconds",
+            where="i.ad = c.ad",
+            quality=sw.recall(0.99, over="1 minute"),
+        )
+
+    `within` is one duration, or one a stream. `quality` is a target such as `sw.recall(0.99)`, or its text, such as
+    "RECALL 0.99 OVER 1 MINUTE". `options` are those of the language, such as `{"idle_timeout": "30 seconds"}`.
+    """
+    if not isinstance(streams, Mapping):
+        raise UsageError(
+            'name the streams: sw.join({"a": a, "b": b}, ...); the condition speaks of them by these names'
+        )
+    missing = [name for name in streams if not isinstance(within, str) and name not in within]
+    if missing:
+        raise UsageError(f"within says nothing of stream {missing[0]}; give it a duration, or give one for all")
+    sizes = {name: within if isinstance(within, str) else within[name] for name in streams}
+    sources = ", ".join(f"{_quoted(name)} [RANGE {_micros(size, 'within')}]" for name, size in sizes.items())
+    # Query text of ours, for our own parser: it reads names and expressions from an allow-list and runs nothing else.
+    text = f"SELECT {select} FROM {sources} WHERE {where} {_waiting(quality, options)}"  # noqa: S608
+    return _over(_session_of(streams), text, streams, time, time_unit, shards, give)
+
+
+def aggregate(
+    stream: DataFrame,
+    *,
+    time: str,
+    window: str,
+    slide: str | None = None,
+    by: str | Sequence[str] = (),
+    select: Mapping[str, str],
+    where: str | None = None,
+    quality: Quality | str | None = None,
+    options: Mapping[str, object] | None = None,
+    shards: int | None = None,
+    time_unit: str = "ms",
+    give: Give = "results",
+) -> Any:
+    """Aggregates over windows of event time, as `groupBy(window(...))` has them.
+
+        totals = sw.aggregate(
+            readings,
+            time="ts",
+            window="1 minute",
+            slide="10 seconds",
+            by="house",
+            select={"total": "SUM(load)", "peak": "MAX(load)"},
+            quality=sw.relative_error("1%"),
+        )
+
+    `select` maps names of output columns to aggregate calls, `by` is a column or several.
+    """
+    if not isinstance(select, Mapping):
+        raise UsageError('name the aggregates: select={"total": "SUM(load)"}')
+    keys = ", ".join(_quoted(name) for name in ([by] if isinstance(by, str) else by))
+    items = ", ".join([*([keys] if keys else []), *(f"{call} AS {_quoted(name)}" for name, call in select.items())])
+    slides = f" SLIDE {_micros(slide, 'slide')}" if slide else ""
+    text = f"SELECT {items} FROM s [RANGE {_micros(window, 'window')}{slides}]"  # noqa: S608
+    text += f" WHERE {where}" if where else ""
+    text += f" GROUP BY {keys}" if keys else ""
+    text += f" {_waiting(quality, options)}"
+    return _over(_session_of({"stream": stream}), text, {"s": stream}, time, time_unit, shards, give)
 
 
 def _over(
@@ -41,111 +143,59 @@ def _over(
     time_unit: str,
     shards: int | None,
     give: Give,
-) -> DataFrame:
+) -> DataFrame | Outputs:
+    if give not in Give.__args__:  # type: ignore[attr-defined]
+        raise UsageError(f"give={give!r}; it is one of results, outputs, late, rejected")
     _, plan, count = planned_over(spark, query, streams, time, shards, stacklevel=3)
-    out = emitted(spark, plan, streams, count, time_unit, live=True)
-    return aside(out) if give == "aside" else results(out, plan)
+    watch_rejections(spark)
+    if give == "outputs":
+        return Outputs(spark, plan, dict(streams), count, time_unit)
+    check_session(spark, count, stacklevel=3)
+    out = build.emitted(spark, plan, streams, count, time_unit, live=True)
+    if give == "results":
+        return build.results(out, plan)
+    warnings.warn(
+        f"give={give!r} is a query of its own, with micro-batches and a slack of its own; rows of the same run as the"
+        ' results come with give="outputs"',
+        stacklevel=3,
+    )
+    return {"late": build.late, "rejected": build.rejected, "aside": build.aside}[give](out)
 
 
-def join(
-    streams: Mapping[str, DataFrame],
-    *,
-    time: str,
-    within: str | Mapping[str, str],
-    where: str,
-    select: str = "*",
-    quality: Quality | None = None,
-    options: Mapping[str, str] | None = None,
-    shards: int | None = None,
-    give: Give = "results",
-) -> DataFrame:
-    """A window join; `within` is one duration, or one a stream.
-
-    `options` are those of the language, such as `{"idle_timeout": "30 seconds"}`.
-    """
-    sizes = {name: within if isinstance(within, str) else within[name] for name in streams}
-    sources = ", ".join(f'"{name}" [RANGE {_micros(size)}]' for name, size in sizes.items())
-    # Query text of ours, for our own parser: it reads names and expressions from an allow-list and runs nothing else.
-    text = f"SELECT {select} FROM {sources} WHERE {where} {_waiting(quality, options)}"  # noqa: S608
-    spark = next(iter(streams.values())).sparkSession
-    return _over(spark, text, streams, time, "ms", shards, give)
+def _session_of(streams: Mapping[str, Any]) -> SparkSession:
+    for name, frame in streams.items():
+        if not hasattr(frame, "sparkSession"):
+            raise UsageError(
+                f"{name} is a {type(frame).__name__}, and not a DataFrame of Spark; `sw.replay` takes tables"
+            )
+    if not streams:
+        raise UsageError("there is no stream to read")
+    session: SparkSession = next(iter(streams.values())).sparkSession
+    return session
 
 
-def aggregate(
-    stream: DataFrame,
-    *,
-    time: str,
-    window: str,
-    slide: str | None = None,
-    by: Sequence[str] = (),
-    select: Mapping[str, str],
-    where: str | None = None,
-    quality: Quality | None = None,
-    options: Mapping[str, str] | None = None,
-    shards: int | None = None,
-    give: Give = "results",
-) -> DataFrame:
-    """Window aggregates; `select` maps output names to aggregate calls such as `SUM(load)`."""
-    keys = ", ".join(f'"{name}"' for name in by)
-    items = ", ".join([*([keys] if keys else []), *(f'{call} AS "{name}"' for name, call in select.items())])
-    slides = f" SLIDE {_micros(slide)}" if slide else ""
-    text = f"SELECT {items} FROM s [RANGE {_micros(window)}{slides}]"  # noqa: S608
-    text += f" WHERE {where}" if where else ""
-    text += f" GROUP BY {keys}" if keys else ""
-    text += f" {_waiting(quality, options)}"
-    return _over(stream.sparkSession, text, {"s": stream}, time, "ms", shards, give)
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
-def _micros(text: str) -> str:
-    return f"{parse_duration(text)} MICROSECONDS"
+def _micros(text: str, what: str) -> str:
+    try:
+        return f"{parse_duration(text)} MICROSECONDS"
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"{what}={text!r}: {error}") from None
 
 
-def _waiting(quality: Quality | None, options: Mapping[str, str] | None) -> str:
-    waiting = str(quality or Complete())
-    if isinstance(quality, Delay):
-        waiting = f"DELAY {quality.slack} MICROSECONDS"
-    elif isinstance(quality, Recall):
-        waiting = f"RECALL {quality.target!r} OVER {quality.over} MICROSECONDS"
-    elif isinstance(quality, RelativeError):
-        waiting = f"ERROR {quality.bound!r} CONFIDENCE {quality.confidence!r}"
+def _waiting(quality: Quality | str | None, options: Mapping[str, object] | None) -> str:
+    if isinstance(quality, str):
+        quality = parse_quality(quality)
+    waiting = clause(quality or Complete())
     if not options:
         return f"WITH {waiting}"
-    quoted = (f"{name} = '{value.replace(chr(39), chr(39) * 2)}'" for name, value in options.items())
-    return f"WITH {waiting} OPTIONS ({', '.join(quoted)})"
+    return f"WITH {waiting} OPTIONS ({', '.join(f'{name} = {_option(value)}' for name, value in options.items())})"
 
 
-def complete() -> Complete:
-    """Never let out early."""
-    return Complete()
-
-
-def no_wait() -> NoWait:
-    """Wait for the slowest stream only."""
-    return NoWait()
-
-
-def delay(duration: str) -> Delay:
-    """Wait so long.
-
-    >>> delay("2 seconds").slack
-    2000000
-    """
-    return Delay(parse_duration(duration))
-
-
-def recall(target: float, over: str = "1 minute") -> Recall:
-    """At least this share of a join's results, measured over the last so long.
-
-    >>> recall(0.99, over="30 seconds").over
-    30000000
-    """
-    return Recall(target, parse_duration(over))
-
-
-def relative_error(bound: float, confidence: float = 0.95) -> RelativeError:
-    """An aggregate off by at most this share of its value, in this share of the windows.
-
-    >>> relative_error(0.01).confidence
-    0.95
-    """
-    return RelativeError(bound, confidence)
+def _option(value: object) -> str:
+    """A value as the language writes it: numbers and truth values bare, everything else in quotes."""
+    if isinstance(value, bool | int | float):
+        return str(value).upper()
+    return "'" + str(value).replace("'", "''") + "'"

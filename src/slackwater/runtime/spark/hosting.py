@@ -2,28 +2,32 @@
 
 Invariant: what a micro-batch changes is written before it ends. A worker that kept the shard goes on with it; where
 other workers ran micro-batches in between, it reads what those wrote and nothing else; a worker that has never seen the
-shard reads all of it.
+shard reads all of it, and so does one that is to go on with another target.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 from pyspark import TaskContext
 
 from slackwater.kernel import Emission, Late
+from slackwater.language.clauses import parse_quality
+from slackwater.model.quality import clause
 from slackwater.model.time import MILLISECOND
 from slackwater.plan.physical import PhysicalPlan
-from slackwater.runtime.aside import ahead_table, late_table
+from slackwater.runtime.aside import ahead_table, example_of, late_table
 from slackwater.runtime.spark.blocks import as_bytes
+from slackwater.runtime.spark.control import Control, combined
 from slackwater.runtime.spark.emitted import ASIDE, LATENCY, METRICS, ROWS
 from slackwater.runtime.spark.functions import Shipped, register_here
 from slackwater.runtime.spark.shard import Block, Shard
 from slackwater.runtime.spark.store import Mark, ShardStore
+from slackwater.runtime.spark.targets import Targets, is_target
 from slackwater.sinks.folder import plain_text
 from slackwater.sinks.rows import result_tables
 
@@ -52,15 +56,21 @@ class Host:
 
     def take_in(self, key: Any, rows: Iterator[pd.DataFrame], now: int | None) -> Iterator[pd.DataFrame]:
         """An epoch with these blocks; `now` is the moment where moments count."""
-        blocks = [
-            Block(int(stream), int(part), json.loads(header), block, away)
-            for frame in rows
-            for stream, part, header, block, away in frame[list(BLOCK)].itertuples(index=False)
-        ]
-        yield from self._turn(key, lambda shard: shard.epoch(blocks, now))
+        blocks: list[Block] = []
+        messages: list[Control] = []
+        for frame in rows:
+            for stream, part, header, block, away in frame[list(BLOCK)].itertuples(index=False):
+                if pd.isna(stream):
+                    messages.append(Control.of_json(header))
+                else:
+                    blocks.append(Block(int(stream), int(part), json.loads(header), block, away))
+        control = combined(messages)
+        examples = {}
         for block in blocks:
             if block.turned_away is not None:
                 yield _line(ASIDE, block.turned_away)
+                examples[self._hosted.plan.inputs[block.stream].stream.alias] = example_of(block.turned_away)
+        yield from self._turn(key, lambda shard: shard.epoch(blocks, now, control.end), control.target, examples)
 
     def beat(self, key: Any, now: int) -> Iterator[pd.DataFrame]:
         """An epoch in which nothing arrived."""
@@ -72,17 +82,23 @@ class Host:
         assert timeout is not None
         return (now + timeout) // MILLISECOND + 1
 
-    def _turn(self, key: Any, epoch: Callable[[Shard], Iterator[Emission]]) -> Iterator[pd.DataFrame]:
+    def _turn(
+        self,
+        key: Any,
+        epoch: Callable[[Shard], Iterator[Emission]],
+        target: str | None = None,
+        examples: Mapping[str, str] | None = None,
+    ) -> Iterator[pd.DataFrame]:
         name = (_query_run(), str(key[0]))
         before = self._store.mark()
         # A shard is kept again only once its micro-batch is written: one that failed half way is of no use.
-        shard = current(self._hosted, self._store, _kept.pop(name, None), before)
+        shard = current(self._hosted, self._store, _kept.pop(name, None), before, target)
         yield from self._answer(shard, epoch(shard))
         mark = self._store.write(before, shard.changes())
         if name[0]:
             _kept[name] = (mark, shard)
         yield _line(LATENCY, note=json.dumps(shard.latency.told()))
-        told = {"shard": int(key[0]), **shard.metrics(), **self._store.traffic()}
+        told = {"shard": int(key[0]), **shard.metrics(), **self._store.traffic(), "examples": examples or {}}
         yield _line(METRICS, note=json.dumps(told))
 
     def _answer(self, shard: Shard, emissions: Iterator[Emission]) -> Iterator[pd.DataFrame]:
@@ -97,18 +113,29 @@ class Host:
             yield _line(ASIDE, as_bytes(ahead_table(self._hosted.plan, ahead, shard.codebook)))
 
 
-def current(hosted: Hosted, store: ShardStore, kept: tuple[Mark, Shard] | None, now: Mark | None) -> Shard:
-    """The shard as the last micro-batch left it."""
-    if kept is not None and now is not None:
+def current(
+    hosted: Hosted,
+    store: ShardStore,
+    kept: tuple[Mark, Shard] | None,
+    now: Mark | None,
+    target: str | None = None,
+) -> Shard:
+    """The shard as the last micro-batch left it; with another target from now on, where one is given."""
+    if kept is not None and now is not None and target is None:
         then, shard = kept
         missed = store.between(then, now)
-        if missed is not None:
+        if missed is not None and not any(is_target(entry) for entry in missed):
             if missed:
                 shard.restore(missed)
             return shard
-    shard = Shard(hosted.plan, hosted.text_rows, hosted.fingerprint)
+    entries = [] if now is None else store.everything()
+    targets = Targets.among(entries, clause(hosted.plan.quality)).asked(target)
+    plan = hosted.plan
+    if targets.in_force != clause(plan.quality):
+        plan = replace(plan, quality=parse_quality(targets.in_force))
+    shard = Shard(plan, hosted.text_rows, hosted.fingerprint, targets=targets)
     if now is not None:
-        shard.restore(store.everything())
+        shard.restore(entries)
     return shard
 
 

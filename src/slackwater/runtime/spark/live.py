@@ -7,7 +7,6 @@ from a tap of every stream: a query of its own that reads the same source. It is
 
 from __future__ import annotations
 
-import time as wall
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -25,7 +24,7 @@ from slackwater.plan.routes import routes_of
 from slackwater.runtime.local.answer import Answer
 from slackwater.runtime.spark.failures import as_ours, one_sentence
 from slackwater.runtime.spark.let_out import sorted_out
-from slackwater.runtime.spark.planned import planned_over
+from slackwater.runtime.spark.metrics import clocks_of, watermark_of
 from slackwater.runtime.spark.query import emitted, result_schema
 from slackwater.runtime.steps.fresh import Fresh
 from slackwater.runtime.steps.handle import Clock, Handle
@@ -35,34 +34,6 @@ from slackwater.runtime.steps.set_aside import by_stream
 from slackwater.runtime.steps.step import joined
 
 COUNTS = ("in_time", "late", "filtered", "rejected", "held", "results")
-
-
-def start(
-    spark: SparkSession,
-    query: str,
-    /,
-    *,
-    patience: Patience | None = None,
-    keep: str | None = None,
-    tap: bool = True,
-    trigger: str = "0 seconds",
-    checkpoint: str | None = None,
-    time: str = "ts",
-    time_unit: str = "ms",
-    shards: int | None = None,
-    clock: Clock = wall.time,
-    **streams: DataFrame,
-) -> SparkLiveQuery:
-    """Start a query over streaming DataFrames; ask the handle for steps with `next`, as with that of `slackwater.open`.
-
-    With `tap`, every row that the query reads comes to the driver as well, read from its source a second time, so that
-    steps can be made without a slow stream. Without it, a slow stream is waited for.
-    """
-    bound, plan, count = planned_over(spark, query, streams, time, shards, stacklevel=2)
-    live = SparkLiveQuery(bound, plan, count, patience, keep, time_unit, clock)
-    with one_sentence():
-        live.begin(spark, streams, trigger, checkpoint, tap)
-    return live
 
 
 class SparkLiveQuery(Handle[pa.Table]):
@@ -124,7 +95,7 @@ class SparkLiveQuery(Handle[pa.Table]):
                 self._aside.add(table)
             self._told |= {told["shard"]: told for told in out.metrics}
             if len(self._told) == self._shards:
-                self._fresh.settle(min(told["frontier"] for told in self._told.values()))
+                self._fresh.settle(min(watermark_of(told) for told in self._told.values()))
             self._hear()
             self._tell()
 
@@ -132,7 +103,7 @@ class SparkLiveQuery(Handle[pa.Table]):
         """Take over the clocks that the shards tell; they all know the same."""
         if not self._told:
             return
-        clocks, now = next(iter(self._told.values()))["clocks"], self._now()
+        clocks, now = clocks_of(next(iter(self._told.values()))), self._now()
         known = [clock for clock in clocks if clock != BEFORE_ALL]
         if known:
             self._heard.begin(min(known), now)
@@ -189,7 +160,7 @@ class SparkLiveQuery(Handle[pa.Table]):
             return {
                 **{name: sum(one[name] for one in told) for name in COUNTS},
                 "clocks": dict(self._heard.clocks),
-                "frontier": min((one["frontier"] for one in told), default=None),
+                "frontier": min((watermark_of(one) for one in told), default=None),
                 "slack": self._slack(),
                 "steps": self.steps,
                 "rows_at_hand": self._recent.rows,

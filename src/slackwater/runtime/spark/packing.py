@@ -30,6 +30,8 @@ from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import GOOD, REASONS
 from slackwater.sources.ingest import ingest
 
+UNCOUNTED = {"filtered": 0, "rejected": {}, "rows": 0}
+"""What a header says to all shards but the first."""
 PACKED = "shard int, stream int, part long, header string, block binary, turned_away binary"
 END = "_slackwater_end"
 """A column that is true in the row which says that the input has ended."""
@@ -54,6 +56,8 @@ class Packing:
     max_ahead: int
     granularity: int | None = None
     """How finely headers tell event times to those who learn from them; None: nobody does."""
+    complete: bool = False
+    """Whether all of the input is here, as in a batch: then the epoch ends with a flush."""
 
     @property
     def text_rows(self) -> tuple[int, ...]:
@@ -139,7 +143,8 @@ def packed(packing: Packing, table: pa.Table, part: int) -> pa.RecordBatch:
         "counts": None if packing.granularity is None else _counted(words[TS, keep], packing.granularity),
         "filtered": int(np.count_nonzero(good & ~taken.passes)),
         "rejected": {REASONS[code]: int(count) for code, count in enumerate(bad) if code != GOOD and count},
-        "end": ended,
+        "rows": table.num_rows,
+        "end": ended or packing.complete,
     }
     blocks = []
     named = SOURCE_ROW in table.column_names
@@ -158,9 +163,7 @@ def packed(packing: Packing, table: pa.Table, part: int) -> pa.RecordBatch:
             pa.array([packing.plan.position] * lines, pa.int32()),
             pa.array([part] * lines, pa.int64()),
             # What is not a tuple of some shard is counted by the first alone.
-            pa.array(
-                [json.dumps(header if i == 0 else header | {"filtered": 0, "rejected": {}}) for i in range(lines)]
-            ),
+            pa.array([json.dumps(header if i == 0 else header | UNCOUNTED) for i in range(lines)]),
             pa.array(blocks, pa.binary()),
             pa.array([away if i == 0 else None for i in range(lines)], pa.binary()),
         ],

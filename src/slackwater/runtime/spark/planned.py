@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -15,8 +16,13 @@ from slackwater.language.bound import BoundQuery
 from slackwater.model.errors import QueryError
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
-from slackwater.runtime.spark.session import complaints
+from slackwater.runtime.spark.session import complaints, default_shards, have_rocksdb
 from slackwater.sources.binding import bind_to_tables, left_out
+
+
+def empty_table(frame: DataFrame) -> pa.Table:
+    """A table without rows that has the columns of a DataFrame."""
+    return to_arrow_schema(frame.schema, timezone="UTC").empty_table()
 
 
 def planned_over(
@@ -28,13 +34,17 @@ def planned_over(
     stacklevel: int,
 ) -> tuple[BoundQuery, PhysicalPlan, int]:
     """A query as it is bound, its plan, and the number of its shards; `stacklevel` says whose line warnings name."""
-    tables = {name: to_arrow_schema(frame.schema, timezone="UTC").empty_table() for name, frame in streams.items()}
+    tables = {name: empty_table(frame) for name, frame in streams.items()}
     bound = bind_to_tables(query, tables, time)
     for column in left_out(bound.query, tables):
         warnings.warn(f"{column} is left out; a query cannot read it", stacklevel=stacklevel + 1)
     if bound.explain:
         raise QueryError("EXPLAIN gives no stream; print it with `slackwater explain`")
-    count = shards or int(spark.conf.get("spark.sql.shuffle.partitions", "2") or 2)
-    for complaint in complaints(spark, count):
+    return bound.query, plan(bound.query), shards or default_shards(spark)
+
+
+def check_session(spark: SparkSession, shards: int, stacklevel: int) -> None:
+    """Give a session what our queries need; what cannot be set here, and does harm, is said as a warning."""
+    have_rocksdb(spark, stacklevel + 1)
+    for complaint in complaints(spark, shards):
         warnings.warn(complaint, stacklevel=stacklevel + 1)
-    return bound.query, plan(bound.query), count

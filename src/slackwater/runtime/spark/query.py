@@ -7,6 +7,7 @@ micro-batch.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from functools import reduce
 
@@ -19,18 +20,19 @@ from slackwater.model.errors import UsageError
 from slackwater.model.quality import Recall
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 from slackwater.plan.routes import routes_of
+from slackwater.runtime.aside import LATE
 from slackwater.runtime.aside import SCHEMA as ASIDE_SCHEMA
+from slackwater.runtime.spark.control import ControlLog
 from slackwater.runtime.spark.emitted import ASIDE, EMITTED, METRICS, ROWS, unpacked
 from slackwater.runtime.spark.functions import registered
 from slackwater.runtime.spark.hosting import Hosted
 from slackwater.runtime.spark.packing import END, PACKED, SOURCE_ROW, Packing, packer
 from slackwater.runtime.spark.processor import ShardProcessor
-from slackwater.runtime.spark.session import must_have_rocksdb
+from slackwater.runtime.spark.progress.reading import OBSERVED
+from slackwater.runtime.spark.structure import structure
 from slackwater.sinks.folder import plain_text
 from slackwater.sinks.rows import RowMaker, SecondCounts
 from slackwater.sources.codebook import Codebook
-
-OBSERVED = "slackwater"
 
 
 def emitted(
@@ -40,16 +42,19 @@ def emitted(
     shards: int,
     time_unit: str,
     live: bool = False,
+    control: ControlLog | None = None,
 ) -> DataFrame:
-    """Everything a query lets out, as tagged rows, with its metrics observed.
+    """Everything a query emits, as tagged rows, with its metrics observed.
 
     A live query with an idle timeout reads the clock on the wall, and Spark runs micro-batches for ever to let it; in a
-    recorded one streams are silent by event time, as in the local runtime.
+    recorded one streams are silent by event time, as in the local runtime. Batch input is complete: it is flushed.
     """
-    must_have_rocksdb(spark)
+    streaming = is_streaming(frames)
     routes = routes_of(plan)
     used = shards if routes is not None else 1
     labels = shard_labels(spark, used)
+    if control is not None:
+        control.begin(structure(plan, labels))
     packings = [
         Packing(
             one,
@@ -58,6 +63,7 @@ def emitted(
             time_unit,
             plan.options.max_ahead,
             plan.options.granularity if isinstance(plan.quality, Recall) else None,
+            complete=not streaming,
         )
         for i, one in enumerate(plan.inputs)
     ]
@@ -65,14 +71,17 @@ def emitted(
         _needed(frames[packing.plan.stream.source], packing.plan).mapInArrow(packer(packing), PACKED)
         for packing in packings
     ]
-    together = reduce(DataFrame.unionByName, packed)
-    beats = live and plan.options.idle_timeout is not None
+    if control is not None:
+        packed.append(control.stream(labels))
+    together = reduce(lambda one, other: one.unionByName(other), packed)
+    beats = live and streaming and plan.options.idle_timeout is not None
     texts = tuple(packing.text_rows for packing in packings)
-    processor = ShardProcessor(Hosted(plan, texts, fingerprint(plan, labels), registered()), beats)
+    processor = ShardProcessor(Hosted(plan, texts, structure(plan, labels), registered()), beats)
     mode = "ProcessingTime" if beats else "None"
     out = together.groupBy("shard").transformWithStateInPandas(processor, EMITTED, "Append", mode)
     metrics = fn.collect_list(fn.when(fn.col("kind") == METRICS, fn.col("note"))).alias("shards")
-    return out.observe(OBSERVED, metrics)
+    aliases = fn.max(fn.lit(json.dumps([one.stream.alias for one in plan.inputs]))).alias("streams")
+    return out.observe(OBSERVED, metrics, aliases)
 
 
 def results(out: DataFrame, plan: PhysicalPlan) -> DataFrame:
@@ -81,9 +90,33 @@ def results(out: DataFrame, plan: PhysicalPlan) -> DataFrame:
     return out.where(fn.col("kind") == ROWS).select("block").mapInArrow(unpacked, schema)
 
 
+def is_streaming(frames: Mapping[str, DataFrame]) -> bool:
+    """Whether the inputs are streams; all of them must be, or none."""
+    kinds = {name: frame.isStreaming for name, frame in frames.items()}
+    if len(set(kinds.values())) > 1:
+        batch, stream = (next(name for name, streams in kinds.items() if streams is which) for which in (False, True))
+        raise UsageError(
+            f"{stream} is a stream and {batch} is a batch DataFrame; read both with spark.readStream, or both with"
+            " spark.read"
+        )
+    return all(kinds.values())
+
+
 def aside(out: DataFrame) -> DataFrame:
     """Late and rejected tuples as rows."""
     return out.where(fn.col("kind") == ASIDE).select("block").mapInArrow(unpacked, from_arrow_schema(ASIDE_SCHEMA))
+
+
+def late(out: DataFrame) -> DataFrame:
+    """Late tuples as rows: which stream, how late, the watermark they met, and the tuple as JSON."""
+    return aside(out).where(fn.col("reason") == LATE).select(
+        "stream", "ts", fn.col("delay").alias("delay_ms"), fn.col("frontier").alias("watermark"), "row"
+    )  # fmt: skip
+
+
+def rejected(out: DataFrame) -> DataFrame:
+    """Rejected tuples as rows: which stream, why, and the tuple as JSON."""
+    return aside(out).where(fn.col("reason") != LATE).select("stream", "reason", "ts", "row")
 
 
 def result_schema(plan: PhysicalPlan) -> pa.Schema:
@@ -117,7 +150,7 @@ def shard_labels(spark: SparkSession, shards: int) -> tuple[int, ...]:
 
 
 def fingerprint(plan: PhysicalPlan, labels: tuple[int, ...]) -> str:
-    """What a checkpoint must agree with: the query, its plan and its shards."""
+    """What a recorded run must agree with to be taken up again: everything that its results depend on."""
     inputs = [(one.stream, one.columns, one.computed, one.rows) for one in plan.inputs]
     text = repr((plan.operator, inputs, plan.outputs, plan.quality, plan.options, plan.query.out, labels))
     return hashlib.sha256(text.encode()).hexdigest()

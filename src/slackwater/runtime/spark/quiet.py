@@ -6,10 +6,7 @@ said last is part of the error.
 
 from __future__ import annotations
 
-import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import IO
 
 from pyspark.sql import SparkSession
@@ -18,33 +15,19 @@ from slackwater.model.errors import SlackwaterError, UsageError
 from slackwater.runtime.spark.failures import one_sentence
 from slackwater.runtime.spark.session import session
 
-STDERR = 2
-
 
 def quiet_session(master: str, shards: int) -> SparkSession:
     """A ready session whose JVM says nothing on this terminal."""
     with tempfile.TemporaryFile() as log:
         try:
-            with _stderr_into(log), one_sentence():
-                spark = session(master, shards)
+            with one_sentence():
+                spark = session(master, shards, quiet=True, log=log, **{"spark.ui.enabled": "false"})
         except UsageError:
             raise
         except SlackwaterError as error:
             raise UsageError(f"Spark does not start with --master {master}. {_cause(log) or error}") from None
     spark.conf.set("spark.sql.shuffle.partitions", str(shards))
     return spark
-
-
-@contextmanager
-def _stderr_into(log: IO[bytes]) -> Iterator[None]:
-    """A process started inside inherits this file as its standard error, for as long as it lives."""
-    kept = os.dup(STDERR)
-    os.dup2(log.fileno(), STDERR)
-    try:
-        yield
-    finally:
-        os.dup2(kept, STDERR)
-        os.close(kept)
 
 
 def _cause(log: IO[bytes]) -> str:

@@ -33,6 +33,7 @@ from slackwater.runtime.recorded import RecordedRun, Tick, no_tick
 from slackwater.runtime.spark import let_out
 from slackwater.runtime.spark.failures import as_ours, one_sentence
 from slackwater.runtime.spark.merging import Merged
+from slackwater.runtime.spark.metrics import clocks_of, watermark_of
 from slackwater.runtime.spark.packing import SOURCE_ROW
 from slackwater.runtime.spark.query import emitted, result_schema
 from slackwater.sinks.rows import SecondCounts
@@ -200,9 +201,9 @@ class SparkRun(RecordedRun):
         counted = {name: total(name) for name in ("in_time", "late", "filtered", "held", "retained", "results")}
         taken_in = ahead + sum(counted[name] for name in ("in_time", "late", "filtered", "held"))
         return Observation(
-            clocks=tuple(told[0]["clocks"]) if told else (BEFORE_ALL,) * inputs,
+            clocks=tuple(clocks_of(told[0])) if told else (BEFORE_ALL,) * inputs,
             slack=max((one["slack"] for one in told), default=self._controller.slack),
-            frontier=min((one["frontier"] for one in told), default=BEFORE_ALL),
+            frontier=min((watermark_of(one) for one in told), default=BEFORE_ALL),
             tuples=taken_in,
             ahead=ahead,
             epochs=max((one["epochs"] for one in told), default=0),

@@ -5,7 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import IO, cast
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from slackwater.model.errors import UsageError
@@ -20,6 +26,10 @@ WHY = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "without it every micro-batch uploads"
     " snapshots of all state",
 }
+LOOPBACK = "127.0.0.1"
+STDERR = 2
+MOST_UNASKED = 8
+"""Shards where nobody says how many, and the cores are not known."""
 JAVA = "Java 17 or newer is not found; install it (Debian and Ubuntu: openjdk-17-jre-headless), then try again"
 
 
@@ -28,35 +38,96 @@ def java_is_there() -> bool:
     return shutil.which("java") is not None or "JAVA_HOME" in os.environ
 
 
-def session(master: str = "local[*]", shards: int = 2, app: str = "slackwater", **settings: str) -> SparkSession:
-    """A ready session; `shards` is the number of shuffle partitions, one task a shard."""
+def session(
+    master: str = "local[*]",
+    shards: int = 2,
+    app: str = "slackwater",
+    *,
+    quiet: bool = False,
+    log: IO[bytes] | None = None,
+    **settings: str,
+) -> SparkSession:
+    """A ready session; `shards` is the number of shuffle partitions, one task a shard.
+
+    Where its page is, is told on standard error, unless `quiet`. What the JVM and the workers write there goes to a
+    file, `log` or a temporary one; `settings` are those of Spark, as in `session(**{"spark.driver.memory": "4g"})`.
+    """
     if not java_is_there():
         raise UsageError(JAVA)
     # Workers must be this interpreter: another one would not find this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if master.startswith("local"):
+        # Spark's page and ports are for this machine alone, unless the environment says otherwise.
+        os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     builder = SparkSession.builder.master(master).appName(app)
     chosen = NEEDED | {
         "spark.sql.shuffle.partitions": str(shards),
         "spark.sql.session.timeZone": "UTC",
-        "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     }
     for name, value in (chosen | settings).items():
         builder = builder.config(name, value)
-    made = builder.getOrCreate()
-    made.sparkContext.setLogLevel("ERROR")
+    running = SparkSession.getActiveSession() is not None
+    with nullcontext(log) if log or running else _new_log() as errors:
+        with stderr_into(errors) if errors else nullcontext():
+            made = builder.getOrCreate()
+            made.sparkContext.setLogLevel("ERROR")
+        if errors and not quiet:
+            page = made.sparkContext.uiWebUrl or "off"
+            print(f"Spark {made.version} on {master}: page {page}, log {errors.name}", file=sys.stderr)
     return made
+
+
+def _new_log() -> IO[bytes]:
+    return cast("IO[bytes]", tempfile.NamedTemporaryFile(prefix="slackwater-spark-", suffix=".log", delete=False))
+
+
+@contextmanager
+def stderr_into(log: IO[bytes]) -> Iterator[None]:
+    """A process started inside inherits this file as its standard error, for as long as it lives."""
+    sys.stderr.flush()
+    kept = os.dup(STDERR)
+    os.dup2(log.fileno(), STDERR)
+    try:
+        yield
+    finally:
+        os.dup2(kept, STDERR)
+        os.close(kept)
+
+
+@contextmanager
+def fitting(spark: SparkSession, shards: int) -> Iterator[None]:
+    """Inside, a session has what our queries need; a query that is started there keeps it. Then all is as before."""
+    wanted = NEEDED | {"spark.sql.shuffle.partitions": str(shards)}
+    before = {name: spark.conf.get(name, None) for name in wanted}
+    for name, value in wanted.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
+
+
+def default_shards(spark: SparkSession) -> int:
+    """As many shards as there are shuffle partitions, and no more than there are cores to work on them."""
+    partitions = int(spark.conf.get("spark.sql.shuffle.partitions", "200") or 200)
+    try:
+        cores = spark.sparkContext.defaultParallelism
+    except (PySparkException, AttributeError):
+        # Over Connect a client does not know the cores of the cluster.
+        cores = MOST_UNASKED
+    return max(1, min(partitions, cores))
 
 
 def complaints(spark: SparkSession, shards: int) -> list[str]:
     """What in a session's settings is missing or does harm, each with its remedy."""
     found = []
-    for name, value in NEEDED.items():
-        actual = spark.conf.get(name, "")
-        if actual != value:
-            found.append(f"{name} is {actual or 'not set'}; set it to {value}: {WHY[name]}")
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions", "200") or 200)
     if partitions > 4 * shards:
         found.append(
@@ -71,11 +142,12 @@ def complaints(spark: SparkSession, shards: int) -> list[str]:
     return found
 
 
-def must_have_rocksdb(spark: SparkSession) -> None:
-    """Refuse a session on which no stateful Python operator can run."""
-    actual = spark.conf.get("spark.sql.streaming.stateStore.providerClass", "")
-    if actual != ROCKSDB:
-        raise UsageError(
-            f"this session keeps state in {actual or 'memory'}; set spark.sql.streaming.stateStore.providerClass to"
-            f" {ROCKSDB}, or take a session from slackwater.session()"
-        )
+def have_rocksdb(spark: SparkSession, stacklevel: int) -> None:
+    """Give a session the one store that serves stateful Python operators; says so where it had another."""
+    for name, value in NEEDED.items():
+        if spark.conf.get(name, "") != value:
+            warnings.warn(
+                f"{name} is set to {value} on this session, for all queries that are started from now on: {WHY[name]}",
+                stacklevel=stacklevel + 1,
+            )
+            spark.conf.set(name, value)

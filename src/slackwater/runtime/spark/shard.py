@@ -18,13 +18,19 @@ from slackwater.disorder.admission import Admission
 from slackwater.disorder.state import NO_PART
 from slackwater.kernel import Change, Emission, changed, decode_batch, decode_json, encode_batch, encode_json
 from slackwater.model.batch import TS, Batch
+from slackwater.model.errors import UsageError
+from slackwater.model.quality import clause
 from slackwater.model.schema import NULL_WORD
+from slackwater.model.time import BEFORE_ALL
 from slackwater.observe.report import LatencyUse
 from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.spark.blocks import read_block
+from slackwater.runtime.spark.structure import difference
+from slackwater.runtime.spark.targets import Targets, is_target
 from slackwater.sources.codebook import Codebook
+from slackwater.sources.encode import AHEAD, REASONS
 
 UNGUARDED = 2**60
 """max_ahead of a kernel whose input the shard has already judged."""
@@ -50,6 +56,8 @@ class Shard:
     text_rows: tuple[tuple[int, ...], ...]
     fingerprint: str
     codebook: Codebook = field(default_factory=Codebook)
+    targets: Targets | None = None
+    """What was asked for in the text and what is in force now, where the two may differ."""
 
     def __post_init__(self) -> None:
         self.kernel: Pipeline = kernel_for(self.plan, Epochs(), self.codebook, max_ahead=UNGUARDED)
@@ -60,16 +68,24 @@ class Shard:
         self._ahead: list[Batch] = []
         self._saved_texts = 0
         self.latency = LatencyUse()
-        self.counts = {"filtered": 0, "ahead": 0, "rejected": 0, "read": 0}
+        self.counts: dict[str, int] = {"filtered": 0, "ahead": 0, "rejected": 0, "read": 0}
+        self.rows = {one.stream.alias: 0 for one in self.plan.inputs}
+        """Rows of each stream that were packed, as far as this shard is the one that counts them."""
+        self.rejected: dict[str, dict[str, int]] = {alias: {} for alias in self.rows}
+        """Rejected rows of each stream, by reason."""
+        self._saved = False
 
     def beat(self, now: int) -> Iterator[Emission]:
         """End an epoch in which no stream spoke."""
         yield from self._measured(self.kernel.beat(now))
 
-    def epoch(self, blocks: Iterable[Block], now: int | None = None) -> Iterator[Emission]:
-        """Take in one micro-batch, heard at the moment `now` where moments count, and end the epoch."""
+    def epoch(self, blocks: Iterable[Block], now: int | None = None, end: bool = False) -> Iterator[Emission]:
+        """Take in one micro-batch, heard at the moment `now` where moments count, and end the epoch.
+
+        With `end`, or where a header says so, the input has ended, and everything that is held is emitted.
+        """
         ordered = sorted(blocks, key=lambda block: (block.stream, block.part))
-        end = any(block.header["end"] for block in ordered)
+        end = end or any(block.header["end"] for block in ordered)
         heard = self._hear(ordered, end)
         own = [self._read(block) for block in ordered if block.block is not None]
         if self._aside is not None:
@@ -82,6 +98,8 @@ class Shard:
             self.kernel.absorb(_at(now, mine if early.all() else mine.take(np.flatnonzero(early))))
         if self._aside is not None and (end or not self._guard.aside):
             self.counts["ahead"] += len(self._aside)
+            for position, count in enumerate(np.bincount(self._aside.stream, minlength=len(self.plan.inputs)).tolist()):
+                self._reject(position, REASONS[AHEAD], count)
             self._ahead.append(self._aside)
             self._aside = None
         self.kernel.absorb(_at(now, heard))
@@ -105,6 +123,9 @@ class Shard:
                 ts += moments
             self.counts["filtered"] += block.header["filtered"]
             self.counts["rejected"] += sum(block.header["rejected"].values())
+            self.rows[self.plan.inputs[block.stream].stream.alias] += block.header["rows"]
+            for reason, count in block.header["rejected"].items():
+                self._reject(block.stream, reason, count)
             if block.header["oldest"] is not None:
                 # The largest delay is the whole stream's, so a slack that follows it is the same in every shard.
                 self.kernel.release.hear_of(block.stream, block.header["oldest"])
@@ -118,6 +139,11 @@ class Shard:
                 words[row] = np.where(np.array(stream) == s, part, words[row])
         told = Batch(np.array(stream, np.int64), words, np.zeros(len(ts), np.bool_))
         return self._guard.admit(told, end).batch
+
+    def _reject(self, stream: int, reason: str, count: int) -> None:
+        if count:
+            reasons = self.rejected[self.plan.inputs[stream].stream.alias]
+            reasons[reason] = reasons.get(reason, 0) + count
 
     def _part(self, name: str | int | None) -> int:
         """The word of a part's name."""
@@ -148,9 +174,12 @@ class Shard:
         seen = self.kernel.observe()
         quality = seen.quality
         return {
-            "clocks": list(seen.clocks),
+            "target": clause(self.plan.quality),
+            "clocks": [None if clock == BEFORE_ALL else clock for clock in seen.clocks],
             "slack": seen.slack,
-            "frontier": seen.frontier,
+            "frontier": None if seen.frontier == BEFORE_ALL else seen.frontier,
+            "rows": self.rows,
+            "rejected_by": self.rejected,
             "in_time": seen.in_time,
             "late": seen.late,
             "results": seen.results,
@@ -162,6 +191,7 @@ class Shard:
             "idle": list(seen.idle),
             "memory": None if seen.memory is None else seen.memory.as_json(),
             "latency_ms": self.latency.as_ms(),
+            "emitted": self.latency.results,
             "rates": [one.as_json() for one in seen.rates],
             "resizes": [(node, one.at, one.sizes, one.within) for node, one in self.kernel.take_resizes()],
             "quality": None if quality is None else {**quality.as_shares(), "counts": quality.as_counts()},
@@ -169,8 +199,13 @@ class Shard:
 
     def changes(self) -> Iterator[Change]:
         """What to write to the state store after an epoch."""
-        yield changed("shard", "query", self.fingerprint.encode())
-        yield changed("shard", "counts", encode_json(self.counts))
+        if not self._saved:
+            yield changed("shard", "query", self.fingerprint.encode())
+            if self.targets is not None:
+                yield self.targets.as_change()
+            self._saved = True
+        told = {"counts": self.counts, "rows": self.rows, "rejected": self.rejected}
+        yield changed("shard", "counts", encode_json(told))
         yield changed("shard", "aside", None if self._aside is None else encode_batch(self._aside))
         for entry in self._guard.changes():
             yield Change(f"guard/{entry.cell}", entry.key, entry.value)
@@ -205,12 +240,16 @@ class Shard:
         if entry.value is None:
             self._aside = None
         elif entry.key == "query":
-            if entry.value.decode() != self.fingerprint:
-                raise ValueError(
-                    "this checkpoint belongs to another query or another number of shards; use a new checkpoint folder"
-                )
+            refusal = difference(entry.value.decode(), self.fingerprint)
+            if refusal is not None:
+                raise UsageError(refusal)
         elif entry.key == "counts":
-            self.counts |= decode_json(entry.value)
+            told = decode_json(entry.value)
+            self.counts |= told["counts"]
+            self.rows |= told["rows"]
+            self.rejected |= told["rejected"]
+        elif is_target(entry):
+            self._saved = self.targets is None or entry.value == self.targets.as_change().value
         elif entry.key == "aside":
             self._aside = decode_batch(entry.value)[0]
 

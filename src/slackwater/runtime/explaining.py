@@ -1,0 +1,34 @@
+"""The plan of a query as text, over tables or DataFrames of any kind: nothing is run, and no row is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from slackwater.plan.explain import explain as rendered
+from slackwater.plan.planner import plan
+from slackwater.sources.binding import bind_to_tables
+
+
+def explain(query: str, streams: Mapping[str, Any] | None = None, /, *, time: str = "ts", **named: Any) -> str:
+    """How a query will run: its windows, keys, waiting and columns. Streams are tables, schemas or DataFrames.
+
+    >>> ticks = pa.table({"ts": [1], "v": [2]})
+    >>> print(explain("SELECT SUM(v) AS total FROM s [RANGE 1 SECOND] WITH NO WAIT", s=ticks).splitlines()[0])
+    window aggregate of s
+    """
+    tables = {name: _empty(one) for name, one in {**(streams or {}), **named}.items()}
+    return rendered(plan(bind_to_tables(query, tables, time).query))
+
+
+def _empty(stream: Any) -> pa.Table:
+    """A table without rows that has the columns of a stream."""
+    if isinstance(stream, pa.Schema):
+        return stream.empty_table()
+    if hasattr(stream, "sparkSession"):
+        from slackwater.runtime.spark.planned import empty_table
+
+        return empty_table(stream)
+    return pa.table(stream).schema.empty_table() if not isinstance(stream, pa.Table) else stream.schema.empty_table()

@@ -1,0 +1,102 @@
+"""Control messages: what is said to a running query, as a stream of its own beside its inputs.
+
+A message is a line in a text file of a folder beside the checkpoint. Spark reads the folder as it reads any stream, so
+a message reaches every shard in one micro-batch, exactly once, also when that micro-batch runs again; and what was said
+can be read again by the next start.
+
+Invariant: messages are values with names, and are only added. The first one says which query the folder belongs to.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+
+from slackwater.model.errors import UsageError
+from slackwater.runtime.spark.structure import difference
+
+
+@dataclass(frozen=True)
+class Control:
+    """One message; what it does not speak of stays as it is."""
+
+    number: int = 0
+    structure: str | None = None
+    """Which query this is."""
+    target: str | None = None
+    """The target from now on, as a clause of the language."""
+    end: bool = False
+    """The input has ended: emit everything that is held."""
+
+    @classmethod
+    def of_json(cls, text: str) -> Control:
+        """The inverse of `as_json`."""
+        return cls(**json.loads(text))
+
+    def as_json(self) -> str:
+        """As one line."""
+        return json.dumps(asdict(self))
+
+
+def combined(messages: Sequence[Control]) -> Control:
+    """The messages of one micro-batch as one: the last word on each matter.
+
+    >>> combined([Control(2, target="NO WAIT"), Control(1, target="COMPLETE", end=True)])
+    Control(number=2, structure=None, target='NO WAIT', end=True)
+    """
+    ordered = sorted(messages, key=lambda message: message.number)
+    targets = [message.target for message in ordered if message.target is not None]
+    number = ordered[-1].number if ordered else 0
+    return Control(number, None, targets[-1] if targets else None, any(message.end for message in ordered))
+
+
+class ControlLog:
+    """The messages of one query, in a folder that Spark can read."""
+
+    def __init__(self, spark: SparkSession, folder: str) -> None:
+        self._spark, self.folder = spark, folder
+        self._messages = self._read()
+
+    def _read(self) -> list[Control]:
+        try:
+            lines = self._spark.read.text(self.folder).collect()
+        except AnalysisException as error:
+            if error.getCondition() != "PATH_NOT_FOUND":
+                raise
+            return []
+        return sorted((Control.of_json(line.value) for line in lines), key=lambda message: message.number)
+
+    def begin(self, structure: str) -> None:
+        """Say which query this is; refuses a folder that belongs to another one, or to one that has ended."""
+        for message in self._messages:
+            refusal = None if message.structure is None else difference(message.structure, structure)
+            if refusal is not None:
+                raise UsageError(refusal)
+            if message.end:
+                raise UsageError("this query was flushed and has ended; use a new checkpoint folder")
+        if not self._messages:
+            self.say(Control(structure=structure))
+
+    def say(self, message: Control) -> None:
+        """Add a message."""
+        numbered = Control(len(self._messages), message.structure, message.target, message.end)
+        frame = self._spark.createDataFrame([(numbered.as_json(),)], "value string")
+        frame.coalesce(1).write.mode("append").text(self.folder)
+        self._messages.append(numbered)
+
+    def stream(self, labels: Sequence[int]) -> DataFrame:
+        """The messages as lines of the packed stream, one a shard."""
+        lines = self._spark.readStream.schema("value string").text(self.folder)
+        return lines.select(
+            fn.explode(fn.array(*(fn.lit(label) for label in labels))).alias("shard"),
+            fn.lit(None).cast("int").alias("stream"),
+            fn.lit(0).cast("long").alias("part"),
+            fn.col("value").alias("header"),
+            fn.lit(None).cast("binary").alias("block"),
+            fn.lit(None).cast("binary").alias("turned_away"),
+        )

@@ -1,0 +1,137 @@
+"""One query, several outputs: results, late rows, rejected rows and progress of the same micro-batches.
+
+Invariant: a micro-batch is computed once, whatever is done with its outputs; every output has the rows of this very
+run, so late and rejected rows are as many as the progress counts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from slackwater.model.errors import UsageError
+from slackwater.plan.physical import PhysicalPlan
+from slackwater.runtime.spark import query as build
+from slackwater.runtime.spark.control import ControlLog
+from slackwater.runtime.spark.emitted import METRICS
+from slackwater.runtime.spark.progress.value import Progress, progress_of
+from slackwater.runtime.spark.running import RunningQuery, begin
+from slackwater.runtime.spark.sinks import Sink, Write, writer_of
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """What one micro-batch emitted: DataFrames of its rows, and its progress."""
+
+    number: int
+    plan: PhysicalPlan
+    emitted: DataFrame
+
+    @cached_property
+    def results(self) -> DataFrame:
+        """The rows of the SELECT list."""
+        return build.results(self.emitted, self.plan)
+
+    @cached_property
+    def late(self) -> DataFrame:
+        """Rows that came behind the watermark: stream, ts, delay_ms, watermark, row (as JSON)."""
+        return build.late(self.emitted)
+
+    @cached_property
+    def rejected(self) -> DataFrame:
+        """Rows that could not be used: stream, reason, ts, row (as JSON)."""
+        return build.rejected(self.emitted)
+
+    @cached_property
+    def progress(self) -> Progress | None:
+        """The state of the query after this micro-batch; None where no shard had anything to do."""
+        lines = self.emitted.where(fn.col("kind") == METRICS).select("note").collect()
+        aliases = [one.stream.alias for one in self.plan.inputs]
+        shards = [json.loads(line.note) for line in lines]
+        return progress_of(shards, aliases, {"batchId": self.number}) if shards else None
+
+
+ForEach = Callable[[MicroBatch], None]
+
+
+class Outputs:
+    """A query that is not started yet, with all its outputs; `give="outputs"` makes one."""
+
+    def __init__(self, spark: SparkSession, plan: PhysicalPlan, frames: dict[str, DataFrame], shards: int, unit: str):
+        self._spark, self.plan, self._frames = spark, plan, frames
+        self._shards, self._unit = shards, unit
+
+    def _emitted(self, control: ControlLog | None = None) -> DataFrame:
+        return build.emitted(self._spark, self.plan, self._frames, self._shards, self._unit, True, control)
+
+    @property
+    def is_streaming(self) -> bool:
+        """False for batch input, which is complete and is answered at once by `all`."""
+        return build.is_streaming(self._frames)
+
+    def foreach_batch(self, function: ForEach) -> DataStreamWriter:
+        """A writer that calls a function with every `MicroBatch`; set its options, trigger and checkpoint, and start
+        it."""
+        return self._emitted().writeStream.foreachBatch(_once(self.plan, function))
+
+    def all(self) -> MicroBatch:
+        """The outputs of batch input, which is one micro-batch; free them with `emitted.unpersist()`."""
+        if self.is_streaming:
+            raise UsageError("the input is a stream; take `start` or `foreach_batch`")
+        return MicroBatch(0, self.plan, self._emitted().persist())
+
+    def start(
+        self,
+        *,
+        results: str | Sink | Write | None = None,
+        late: str | Sink | Write | None = None,
+        rejected: str | Sink | Write | None = None,
+        foreach: ForEach | None = None,
+        checkpoint: str | None = None,
+        trigger: str | None = None,
+        flush: bool = False,
+        name: str | None = None,
+    ) -> RunningQuery:
+        """Start the query with a sink for every output that is wanted.
+
+        A sink is the path of a folder (parquet, every row once), `slackwater.sink("kafka", ...)`, or a function of a
+        DataFrame and the number of the micro-batch; `foreach` is given each `MicroBatch` whole. `trigger` is a duration
+        such as "10 seconds", or "available": all that is there now, and then the query ends; with `flush` everything
+        that is held is emitted at that end, and the checkpoint is done with.
+        """
+        if not self.is_streaming:
+            raise UsageError("the input is a batch DataFrame, which is complete; take `all`, or read it as a stream")
+        wanted = {"results": results, "late": late, "rejected": rejected}
+        writers = {what: writer_of(given, what) for what, given in wanted.items() if given is not None}
+        if not writers and foreach is None:
+            raise UsageError("say where rows go: start(results='folder'), late=..., rejected=... or foreach=...")
+
+        def write(batch: MicroBatch) -> None:
+            for what, writer in writers.items():
+                writer(getattr(batch, what), batch.number)
+            if foreach is not None:
+                foreach(batch)
+
+        return begin(
+            self._spark, lambda control: self._emitted(control), _once(self.plan, write), self.plan.quality,
+            shards=self._shards, checkpoint=checkpoint, trigger=trigger, flush=flush, name=name,
+        )  # fmt: skip
+
+
+def _once(plan: PhysicalPlan, function: ForEach) -> Callable[[DataFrame, int], None]:
+    """For Spark's `foreachBatch`: what the micro-batch emits is computed once and kept until the function is done."""
+
+    def each(frame: DataFrame, number: int) -> None:
+        kept = frame.persist()
+        try:
+            function(MicroBatch(number, plan, kept))
+        finally:
+            kept.unpersist()
+
+    return each

@@ -1,0 +1,153 @@
+"""The recent micro-batches of a query, to look at: as text, as a table in a terminal, as a picture in a notebook.
+
+Invariant: what is drawn are the numbers of the `Progress` values and nothing else; attributes are those of the latest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from html import escape
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from slackwater.model.time import format_duration
+from slackwater.runtime.spark.progress.value import Progress
+
+BARS = "▁▂▃▄▅▆▇█"
+WIDTH, HEIGHT = 320, 60
+
+
+@dataclass(frozen=True)
+class History(Sequence[Progress]):
+    """Oldest first. `history.slack`, `history.late` and so on are those of the latest micro-batch."""
+
+    batches: tuple[Progress, ...]
+
+    @property
+    def latest(self) -> Progress | None:
+        """None before the first micro-batch is done."""
+        return self.batches[-1] if self.batches else None
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in Progress.__dataclass_fields__ | {"late_share": None}:
+            raise AttributeError(f"progress has no '{name}'; it has {', '.join(Progress.__dataclass_fields__)}")
+        if not self.batches:
+            raise AttributeError("no micro-batch is done yet")
+        return getattr(self.batches[-1], name)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self.batches[at]
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __iter__(self) -> Iterator[Progress]:
+        return iter(self.batches)
+
+    def __rich__(self) -> Table | str:
+        if self.latest is None:
+            return "no micro-batch is done yet"
+        table = Table(title=f"{self.latest.query}, micro-batch {self.latest.batch}", show_header=False, box=None)
+        for name, value in _lines(self):
+            table.add_row(name, value)
+        return table
+
+    def __str__(self) -> str:
+        console = Console(width=100, color_system=None)
+        with console.capture() as capture:
+            console.print(self.__rich__())
+        return capture.get().rstrip()
+
+    def _repr_html_(self) -> str:
+        if self.latest is None:
+            return "<p>no micro-batch is done yet</p>"
+        rows = "".join(f"<tr><td>{escape(name)}</td><td>{escape(value)}</td></tr>" for name, value in _lines(self))
+        pictures = _picture("slack, s", [one.slack.total_seconds() for one in self.batches])
+        qualities = [one.quality for one in self.batches if one.quality is not None]
+        measured = [(quality.target, quality.measured) for quality in qualities if quality.measured is not None]
+        if measured:
+            pictures += _picture("measured quality", [share for _, share in measured], line=measured[-1][0])
+        return f"<table>{rows}</table>{pictures}"
+
+
+def _lines(history: History) -> Iterator[tuple[str, str]]:
+    now = history.batches[-1]
+    yield "target", now.target
+    quality = now.quality
+    if quality is not None and quality.measured is not None:
+        within = f", between {quality.low:.2%} and {quality.high:.2%}" if quality.low != quality.high else ""
+        yield "measured", f"{quality.measured:.2%} of all {quality.of}{within}"
+    elif quality is not None:
+        yield "measured", "nothing yet"
+    yield "slack", f"{_text(now.slack)}  {sparkline([one.slack.total_seconds() for one in history.batches])}"
+    yield "watermark", "the input has ended" if now.ended else _when(now.watermark)
+    if now.latency is not None:
+        wait = now.latency
+        yield "latency", f"{_text(wait.average)} on average, 95 % within {_text(wait.p95)}"
+        yield (
+            "of that",
+            (
+                f"{_text(wait.slack)} slack, {_text(wait.slowest_stream)} slowest stream,"
+                f" {_text(wait.micro_batch)} micro-batch"
+            ),
+        )
+    yield "results", f"{now.results:,} ({now.emitted:,} in this micro-batch)"
+    rejected = ", ".join(f"{count:,} {reason}" for reason, count in now.rejected.items()) or "0"
+    counts = {"in time": now.in_time, "late": now.late, "filtered": now.filtered, "held": now.held}
+    yield "tuples", ", ".join(f"{count:,} {name}" for name, count in counts.items()) + f", rejected: {rejected}"
+    yield "state", f"{now.state_rows:,} rows, {now.state_bytes:,} bytes in windows"
+    for name, stream in now.streams.items():
+        yield f"stream {name}", f"{stream.rows:,} rows, clock {_when(stream.clock)}"
+    yield "speed", f"{now.rows_per_second:,.0f} rows/s, {now.duration.total_seconds():.2f} s a micro-batch"
+
+
+def sparkline(values: Sequence[float], width: int = 40) -> str:
+    """The last values as a line of bars.
+
+    >>> sparkline([0, 1, 2, 4])
+    '▁▃▅█'
+    """
+    shown = list(values)[-width:]
+    top = max(shown, default=0.0)
+    return "".join(
+        BARS[min(len(BARS) - 1, round(value / top * (len(BARS) - 1)))] if top else BARS[0] for value in shown
+    )
+
+
+def _picture(title: str, values: Sequence[float], line: float | None = None) -> str:
+    """A small curve as SVG, with the target as a dashed line where there is one."""
+    low, high = (
+        min(*values, *([] if line is None else [line]), 0 if line is None else 1),
+        max(*values, line or 0.0, 1e-9),
+    )
+    span = (high - low) or 1.0
+
+    def down(value: float) -> float:
+        return round(HEIGHT - 4 - (value - low) / span * (HEIGHT - 8), 1)
+
+    step = WIDTH / max(1, len(values) - 1)
+    points = " ".join(f"{round(i * step, 1)},{down(value)}" for i, value in enumerate(values))
+    target = ""
+    if line is not None:
+        target = (
+            f'<line x1="0" x2="{WIDTH}" y1="{down(line)}" y2="{down(line)}" stroke="#c60" stroke-dasharray="4 3"/>'
+            f'<text x="2" y="{down(line) - 3}" font-size="9" fill="#c60">target {line:g}</text>'
+        )
+    return (
+        f'<figure style="display:inline-block;margin:4px"><svg width="{WIDTH}" height="{HEIGHT}">{target}'
+        f'<polyline points="{points}" fill="none" stroke="#06c" stroke-width="1.5"/></svg>'
+        f"<figcaption>{escape(title)}: {values[-1]:.4g} now</figcaption></figure>"
+    )
+
+
+def _text(duration: timedelta) -> str:
+    """A duration to the millisecond."""
+    return format_duration(round(duration.total_seconds() * 1000) * 1000)
+
+
+def _when(moment: Any) -> str:
+    return "not known yet" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S.%f}"[:-3] + " UTC"

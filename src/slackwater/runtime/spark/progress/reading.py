@@ -1,0 +1,74 @@
+"""Reading progress: from a running query when asked, or pushed to a function by a listener.
+
+Invariant: both give the same value for the same micro-batch, made of what Spark itself carries in `observedMetrics`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+from pyspark.sql.streaming.query import StreamingQuery
+
+from slackwater.runtime.spark.progress.history import History
+from slackwater.runtime.spark.progress.value import Progress, progress_of
+
+OBSERVED = "slackwater"
+"""The name under which Spark carries what the shards say."""
+
+
+def progress(query: StreamingQuery | Any) -> History:
+    """How a query does: its latest micro-batch, and the recent ones.
+
+    Takes what `writeStream...start()` or `slackwater.start` gives. A value of every number is in the attributes of the
+    latest `Progress`; printed, and in a notebook, it is a small table with a picture of slack and quality over time.
+    """
+    running = getattr(query, "query", query)
+    return History(tuple(one for one in map(parsed, running.recentProgress) if one is not None))
+
+
+def parsed(told: Any) -> Progress | None:
+    """The progress in what Spark tells of a micro-batch; None where it is not one of a query of ours."""
+    fields: Mapping[str, Any] = told if isinstance(told, Mapping) else json.loads(told.json)
+    observed = fields.get("observedMetrics", {}).get(OBSERVED)
+    if not observed:
+        return None
+    shards = [json.loads(one) for one in _field(observed, "shards")]
+    return progress_of(shards, json.loads(_field(observed, "streams")), fields) if shards else None
+
+
+def _field(observed: Any, name: str) -> Any:
+    return observed[name] if isinstance(observed, Mapping) else getattr(observed, name)
+
+
+class Listener(StreamingQueryListener):
+    """Calls a function with the `Progress` of every micro-batch of every query of ours.
+
+    Add it with `spark.streams.addListener(slackwater.Listener(print))`.
+    """
+
+    def __init__(self, function: Callable[[Progress], None]) -> None:
+        self._function = function
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
+        """Nothing is known yet."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        """A micro-batch is done."""
+        found = parsed(event.progress)
+        if found is not None:
+            self._function(found)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        """Nothing has changed."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        """Nothing more is to be told."""

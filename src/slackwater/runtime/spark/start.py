@@ -1,0 +1,72 @@
+"""Starting a query: with sinks for its outputs, or as a handle that a program asks for time steps."""
+
+from __future__ import annotations
+
+import time as wall
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from slackwater.runtime.spark.failures import one_sentence
+from slackwater.runtime.spark.live import SparkLiveQuery
+from slackwater.runtime.spark.outputs import ForEach, Outputs
+from slackwater.runtime.spark.planned import check_session, planned_over
+from slackwater.runtime.spark.rejections import watch_rejections
+from slackwater.runtime.spark.running import RunningQuery
+from slackwater.runtime.spark.sinks import Sink, Write
+from slackwater.runtime.steps.handle import Clock
+from slackwater.runtime.steps.patience import Patience
+
+
+def start(
+    spark: SparkSession,
+    query: str,
+    /,
+    *,
+    results: str | Sink | Write | None = None,
+    late: str | Sink | Write | None = None,
+    rejected: str | Sink | Write | None = None,
+    foreach: ForEach | None = None,
+    flush: bool = False,
+    name: str | None = None,
+    patience: Patience | None = None,
+    keep: str | None = None,
+    tap: bool = True,
+    trigger: str | None = None,
+    checkpoint: str | None = None,
+    time: str = "ts",
+    time_unit: str = "ms",
+    shards: int | None = None,
+    clock: Clock = wall.time,
+    **streams: DataFrame,
+) -> RunningQuery | SparkLiveQuery:
+    """Start a query over streaming DataFrames.
+
+    With a sink for any of its outputs it writes them, every micro-batch, until it is stopped:
+
+        query = sw.start(
+            spark, "SELECT ... WITH RECALL 0.99 OVER 1 MINUTE", i=impressions, c=clicks,
+            results="out/clicked", late="out/late", checkpoint="out/checkpoint",
+        )
+        query.progress()
+        query.set_target(sw.recall(0.999))
+
+    A sink is the path of a folder, `sw.sink("kafka", ...)`, or a function of a DataFrame and the number of the
+    micro-batch; `foreach` is called with each `MicroBatch` whole. `trigger` is a duration, or "available" for what is
+    there now; `flush` then emits at the end what is held.
+
+    Without sinks it gives a handle that a program asks for time steps with `next`, as that of `slackwater.open`. With
+    `tap`, every row that the query reads comes to the driver as well, read from its source a second time, so that steps
+    can be made without a slow stream; without it, a slow stream is waited for. `patience` and `keep` are as there.
+    """
+    bound, plan, count = planned_over(spark, query, streams, time, shards, stacklevel=2)
+    watch_rejections(spark)
+    sinks: dict[str, Any] = {"results": results, "late": late, "rejected": rejected, "foreach": foreach}
+    if any(given is not None for given in sinks.values()):
+        outputs = Outputs(spark, plan, dict(streams), count, time_unit)
+        return outputs.start(**sinks, checkpoint=checkpoint, trigger=trigger, flush=flush, name=name)
+    check_session(spark, count, stacklevel=2)
+    live = SparkLiveQuery(bound, plan, count, patience, keep, time_unit, clock)
+    with one_sentence():
+        live.begin(spark, streams, trigger or "0 seconds", checkpoint, tap)
+    return live

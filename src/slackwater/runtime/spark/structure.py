@@ -1,0 +1,65 @@
+"""What a checkpoint must agree with: whatever gives its state another shape or another meaning.
+
+Invariant: targets, options, filters and what is computed from results are not part of it, so these may change on an old
+checkpoint. Two structures that differ say in which part, in words for a user.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+
+from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.join.operator import WindowJoin
+from slackwater.plan.physical import InputPlan, PhysicalPlan
+from slackwater.plan.ways_out import way_out
+
+SHARDS = "number of shards or shuffle partitions"
+REMEDY = "use a new checkpoint folder, or go on with the query it was made by"
+
+
+def structure(plan: PhysicalPlan, labels: tuple[int, ...]) -> str:
+    """The structure of a query as JSON: digests, by what they are of."""
+    parts = {SHARDS: repr(labels), "windows, keys or conditions": repr(_kept_by(plan))}
+    parts |= {f"columns read from {one.stream.alias}": repr(_shipped(one)) for one in plan.inputs}
+    return json.dumps({name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in parts.items()})
+
+
+def difference(found: str, wanted: str) -> str | None:
+    """One sentence that says why a checkpoint does not fit; None where it does.
+
+    >>> difference('{"windows": "1"}', '{"windows": "2"}')
+    'this checkpoint belongs to another query: its windows differ; use a new checkpoint folder, or go on with the query\
+ it was made by'
+    """
+    if found == wanted:
+        return None
+    try:
+        before, now = json.loads(found), json.loads(wanted)
+    except ValueError:
+        return f"this checkpoint belongs to another query; {REMEDY}"
+    others = [name for name in (*now, *before) if before.get(name) != now.get(name)]
+    if not others:
+        return None
+    if others[0] == SHARDS:
+        return f"this checkpoint was made with another {SHARDS}; ask for as many as before, or use a new folder"
+    return f"this checkpoint belongs to another query: its {others[0]} differ; {REMEDY}"
+
+
+def _shipped(one: InputPlan) -> object:
+    """Where the tuples that state holds have their values."""
+    columns = tuple(column for column in one.columns if column[2] < one.rows)
+    computed = tuple(column for column in one.computed if column.row < one.rows)
+    return one.stream.source, columns, computed, one.rows, one.part_row
+
+
+def _kept_by(plan: PhysicalPlan) -> object:
+    """What the operator's state depends on: of a plain join not what it selects, of an aggregate its accumulators."""
+    operator = plan.operator
+    if way_out(plan) is None and type(operator) is WindowJoin:
+        return replace(operator, emit=())
+    if way_out(plan) is None and type(operator) is WindowAggregate:
+        sorted_values = tuple(one for one in operator.aggregates if one.holistic)
+        return operator.range, operator.slide, operator.keys, operator.layout, sorted_values, operator.rows
+    return operator, plan.outputs, plan.emitted, plan.query.out
