@@ -28,25 +28,32 @@ CLICKS = "ts timestamp, user string, ad string, page struct<url: string>"
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 
 
-def write_minutes(folder: Path, minutes: range, rng: random.Random) -> None:
-    """Some minutes of both streams, one file of each a minute: most rows are seconds late, a few a minute and more."""
-    for minute in minutes:
-        rows: dict[str, list[tuple[float, dict[str, object]]]] = {"impressions": [], "clicks": []}
-        for _ in range(1200):
-            second = 60 * minute + 60 * rng.random()
-            user, ad = f"user-{rng.randrange(400)}", f"ad-{rng.randrange(40)}"
-            shown = {"ts": when(second), "user": user, "ad": ad}
-            rows["impressions"].append((second + delay(rng), shown))
-            if rng.random() < 0.4:
-                after = second + 25 * rng.random()
-                click = {"ts": when(after), "user": user, "ad": ad, "page": {"url": f"/{ad}"}}
-                rows["clicks"].append((after + delay(rng), click))
-        rows["clicks"].append((60 * minute + 30.0, {"ts": None, "user": "user-0", "ad": "ad-0"}))
-        for name, arrivals in rows.items():
-            arrivals.sort(key=lambda arrival: arrival[0])
-            (folder / name).mkdir(exist_ok=True)
-            lines = [json.dumps(row) for _, row in arrivals]
-            (folder / name / f"minute-{minute:03d}.json").write_text("\n".join(lines) + "\n")
+Arrival = tuple[float, str, dict[str, object]]
+"""When a row arrives, in which stream, and the row."""
+
+
+def arrivals(seconds: int, rng: random.Random) -> list[Arrival]:
+    """Both streams in the order of arrival: most rows are a second or two late, one in a hundred up to a minute."""
+    rows: list[Arrival] = []
+    for _ in range(20 * seconds):
+        second = seconds * rng.random()
+        user, ad = f"user-{rng.randrange(400)}", f"ad-{rng.randrange(40)}"
+        rows.append((second + delay(rng), "impressions", {"ts": when(second), "user": user, "ad": ad}))
+        if rng.random() < 0.4:
+            clicked = second + 25 * rng.random()
+            click = {"ts": when(clicked), "user": user, "ad": ad, "page": {"url": f"/{ad}"}}
+            rows.append((clicked + delay(rng), "clicks", click))
+    rows += [(60.0 * minute, "clicks", {"ts": None, "user": "user-0", "ad": "ad-0"}) for minute in range(seconds // 60)]
+    return sorted(rows, key=lambda row: row[0])
+
+
+def write_files(folder: Path, rows: list[Arrival], begin: int, end: int) -> None:
+    """What arrives from one second to another, as one JSON file of each stream every twenty seconds."""
+    for since in range(begin, end, 20):
+        for stream in ("impressions", "clicks"):
+            lines = [json.dumps(row) for at, of, row in rows if of == stream and since <= at < since + 20]
+            (folder / stream).mkdir(exist_ok=True)
+            (folder / stream / f"second-{since:05d}.json").write_text("\n".join(lines) + "\n")
 
 
 def when(second: float) -> str:
@@ -55,15 +62,15 @@ def when(second: float) -> str:
 
 
 def delay(rng: random.Random) -> float:
-    """Seconds until a row arrives: short for most, up to two minutes for one in a hundred."""
-    return 120 * rng.random() if rng.random() < 0.01 else rng.expovariate(1 / 2.0)
+    """Seconds until a row arrives."""
+    return 60 * rng.random() if rng.random() < 0.01 else rng.expovariate(1 / 1.5)
 
 
 def main() -> int:
     """Run the story; returns 0."""
     folder = Path(tempfile.mkdtemp(prefix="clicks-"))
-    rng = random.Random(7)  # noqa: S311
-    write_minutes(folder, range(6), rng)
+    rows = arrivals(480, random.Random(7))  # noqa: S311
+    write_files(folder, rows, 0, 160)
     spark = sw.session(shards=2)
     read = spark.readStream.option("maxFilesPerTrigger", 1)
     impressions = read.schema(IMPRESSIONS).json(str(folder / "impressions"))
@@ -76,17 +83,17 @@ def main() -> int:
     }
     print(sw.explain(QUERY, impressions=impressions, clicks=clicks))
 
-    print("\nsix minutes of data, then stop:")
+    print("\nthe first minutes, then stop:")
     with sw.start(spark, QUERY, impressions=impressions, clicks=clicks, **sinks) as query:
         query.process_all_available()
         print(query.progress())
 
-    print("\nsix more minutes, from the checkpoint; then 99 % is asked for:")
-    write_minutes(folder, range(6, 12), rng)
+    print("\nmore of them, from the checkpoint; then 99 % is asked for:")
+    write_files(folder, rows, 160, 320)
     with sw.start(spark, QUERY, impressions=impressions, clicks=clicks, **sinks) as query:
         query.process_all_available()
         query.set_target(sw.recall(0.99, over="1 minute"))
-        write_minutes(folder, range(12, 18), rng)
+        write_files(folder, rows, 320, 480)
         query.process_all_available()
         print(query.progress())
 

@@ -7,7 +7,10 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 EMITTED = "kind string, note string, block binary"
-ROWS, METRICS, ASIDE, LATENCY = "rows", "metrics", "aside", "latency"
+ROWS, LATE, REJECTED = "rows", "late", "rejected"
+"""Kinds that hold a block of rows."""
+METRICS, LATENCY = "metrics", "latency"
+"""Kinds that hold a note."""
 
 
 def unpacked(frames: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

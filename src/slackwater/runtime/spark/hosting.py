@@ -23,7 +23,7 @@ from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.aside import ahead_table, example_of, late_table
 from slackwater.runtime.spark.blocks import as_bytes
 from slackwater.runtime.spark.control import Control, combined
-from slackwater.runtime.spark.emitted import ASIDE, LATENCY, METRICS, ROWS
+from slackwater.runtime.spark.emitted import LATE, LATENCY, METRICS, REJECTED, ROWS
 from slackwater.runtime.spark.functions import Shipped, register_here
 from slackwater.runtime.spark.shard import Block, Shard
 from slackwater.runtime.spark.store import Mark, ShardStore
@@ -68,7 +68,7 @@ class Host:
         examples = {}
         for block in blocks:
             if block.turned_away is not None:
-                yield _line(ASIDE, block.turned_away)
+                yield _line(REJECTED, block.turned_away)
                 examples[self._hosted.plan.inputs[block.stream].stream.alias] = example_of(block.turned_away)
         yield from self._turn(key, lambda shard: shard.epoch(blocks, now, control.end), control.target, examples)
 
@@ -108,9 +108,9 @@ class Host:
             if table.num_rows:
                 yield _line(ROWS, as_bytes(plain_text([table])[0]))
         for tuples in late:
-            yield _line(ASIDE, as_bytes(late_table(self._hosted.plan, tuples, shard.codebook)))
+            yield _line(LATE, as_bytes(late_table(self._hosted.plan, tuples, shard.codebook)))
         for ahead in shard.take_ahead():
-            yield _line(ASIDE, as_bytes(ahead_table(self._hosted.plan, ahead, shard.codebook)))
+            yield _line(REJECTED, as_bytes(ahead_table(self._hosted.plan, ahead, shard.codebook)))
 
 
 def current(

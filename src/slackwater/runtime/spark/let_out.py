@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from slackwater.runtime.spark.emitted import ASIDE, LATENCY, METRICS, ROWS
+from slackwater.runtime.spark.emitted import LATE, LATENCY, METRICS, REJECTED, ROWS
 from slackwater.runtime.spark.merging import by_time
 
 SECONDS = b"seconds"
@@ -58,13 +58,15 @@ def read(folder: Path, number: int) -> LetOut:
 
 def sorted_out(lines: pa.Table, seconds: float) -> LetOut:
     """The lines of a micro-batch that took so long, by what they are."""
-    by_kind: dict[str, list[Any]] = {ROWS: [], ASIDE: [], METRICS: [], LATENCY: []}
+    by_kind: dict[str, list[Any]] = {kind: [] for kind in (ROWS, LATE, REJECTED, METRICS, LATENCY)}
     for kind, note, block in zip(*(lines.column(name) for name in ("kind", "note", "block")), strict=True):
-        told = block.as_buffer() if kind.as_py() in (ROWS, ASIDE) else json.loads(note.as_py())
+        told = block.as_buffer() if kind.as_py() in (ROWS, LATE, REJECTED) else json.loads(note.as_py())
         by_kind[kind.as_py()].append(told)
-    tables = {kind: [pa.ipc.open_stream(block).read_all() for block in by_kind[kind]] for kind in (ROWS, ASIDE)}
+    tables = {
+        kind: [pa.ipc.open_stream(block).read_all() for block in by_kind[kind]] for kind in (ROWS, LATE, REJECTED)
+    }
     results = by_time(tables[ROWS]) if tables[ROWS] else None
-    return LetOut(results, tables[ASIDE], by_kind[METRICS], by_kind[LATENCY], seconds)
+    return LetOut(results, tables[LATE] + tables[REJECTED], by_kind[METRICS], by_kind[LATENCY], seconds)
 
 
 def _file(folder: Path, number: int) -> Path:

@@ -19,7 +19,7 @@ from slackwater.model.errors import UsageError
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.spark import query as build
 from slackwater.runtime.spark.control import ControlLog
-from slackwater.runtime.spark.emitted import METRICS
+from slackwater.runtime.spark.emitted import LATE, METRICS, REJECTED, ROWS
 from slackwater.runtime.spark.progress.value import Progress, progress_of
 from slackwater.runtime.spark.running import RunningQuery, begin
 from slackwater.runtime.spark.sinks import Sink, Write, writer_of
@@ -32,6 +32,11 @@ class MicroBatch:
     number: int
     plan: PhysicalPlan
     emitted: DataFrame
+
+    @cached_property
+    def kinds(self) -> frozenset[str]:
+        """Which outputs have rows; asking computes the micro-batch."""
+        return frozenset(line.kind for line in self.emitted.select("kind").collect())
 
     @cached_property
     def results(self) -> DataFrame:
@@ -57,6 +62,7 @@ class MicroBatch:
         return progress_of(shards, aliases, {"batchId": self.number}) if shards else None
 
 
+KINDS = {"results": ROWS, "late": LATE, "rejected": REJECTED}
 ForEach = Callable[[MicroBatch], None]
 
 
@@ -109,12 +115,19 @@ class Outputs:
             raise UsageError("the input is a batch DataFrame, which is complete; take `all`, or read it as a stream")
         wanted = {"results": results, "late": late, "rejected": rejected}
         writers = {what: writer_of(given, what) for what, given in wanted.items() if given is not None}
+        unprepared = set(writers)
         if not writers and foreach is None:
             raise UsageError("say where rows go: start(results='folder'), late=..., rejected=... or foreach=...")
 
         def write(batch: MicroBatch) -> None:
             for what, writer in writers.items():
-                writer(getattr(batch, what), batch.number)
+                rows = getattr(batch, what)
+                if what in unprepared:
+                    unprepared.remove(what)
+                    writer.prepare(rows)
+                # A job of Spark to write nothing costs as much as one that writes little.
+                if not writer.only_rows or KINDS[what] in batch.kinds:
+                    writer.write(rows, batch.number)
             if foreach is not None:
                 foreach(batch)
 

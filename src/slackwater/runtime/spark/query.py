@@ -20,10 +20,9 @@ from slackwater.model.errors import UsageError
 from slackwater.model.quality import Recall
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 from slackwater.plan.routes import routes_of
-from slackwater.runtime.aside import LATE
 from slackwater.runtime.aside import SCHEMA as ASIDE_SCHEMA
 from slackwater.runtime.spark.control import ControlLog
-from slackwater.runtime.spark.emitted import ASIDE, EMITTED, METRICS, ROWS, unpacked
+from slackwater.runtime.spark.emitted import EMITTED, LATE, METRICS, REJECTED, ROWS, unpacked
 from slackwater.runtime.spark.functions import registered
 from slackwater.runtime.spark.hosting import Hosted
 from slackwater.runtime.spark.packing import END, PACKED, SOURCE_ROW, Packing, packer
@@ -104,19 +103,24 @@ def is_streaming(frames: Mapping[str, DataFrame]) -> bool:
 
 def aside(out: DataFrame) -> DataFrame:
     """Late and rejected tuples as rows."""
-    return out.where(fn.col("kind") == ASIDE).select("block").mapInArrow(unpacked, from_arrow_schema(ASIDE_SCHEMA))
+    return _aside_rows(out, LATE, REJECTED)
+
+
+def _aside_rows(out: DataFrame, *kinds: str) -> DataFrame:
+    blocks = out.where(fn.col("kind").isin(*kinds)).select("block")
+    return blocks.mapInArrow(unpacked, from_arrow_schema(ASIDE_SCHEMA))
 
 
 def late(out: DataFrame) -> DataFrame:
     """Late tuples as rows: which stream, how late, the watermark they met, and the tuple as JSON."""
-    return aside(out).where(fn.col("reason") == LATE).select(
+    return _aside_rows(out, LATE).select(
         "stream", "ts", fn.col("delay").alias("delay_ms"), fn.col("frontier").alias("watermark"), "row"
     )  # fmt: skip
 
 
 def rejected(out: DataFrame) -> DataFrame:
     """Rejected tuples as rows: which stream, why, and the tuple as JSON."""
-    return aside(out).where(fn.col("reason") != LATE).select("stream", "reason", "ts", "row")
+    return _aside_rows(out, REJECTED).select("stream", "reason", "ts", "row")
 
 
 def result_schema(plan: PhysicalPlan) -> pa.Schema:

@@ -16,6 +16,9 @@ from pyspark.sql import functions as fn
 from slackwater.model.errors import UsageError
 
 FOLDERS = ("parquet", "json", "csv", "orc")
+DESCRIBED = ("parquet", "orc")
+"""Formats whose files say which columns they have."""
+BEFORE_THE_FIRST = -1
 BATCH = "batch"
 """The partition column of folders: the number of the micro-batch."""
 Write = Callable[[DataFrame, int], None]
@@ -29,6 +32,18 @@ class Sink:
     options: dict[str, str] = field(default_factory=dict)
     name: str = ""
     """Tells Delta whose micro-batches these are."""
+
+    @property
+    def only_rows(self) -> bool:
+        """Whether a micro-batch without rows need not be written."""
+        return True
+
+    def prepare(self, frame: DataFrame) -> None:
+        """Make a folder that can be read before there is any row in it."""
+        path = self.options.get("path")
+        if path is not None and self.format in DESCRIBED:
+            empty = frame.sparkSession.createDataFrame([], frame.schema).coalesce(1)
+            empty.write.format(self.format).mode("overwrite").save(f"{path}/{BATCH}={BEFORE_THE_FIRST}")
 
     def write(self, frame: DataFrame, number: int) -> None:
         """Write the rows of one micro-batch."""
@@ -54,14 +69,25 @@ def sink(format: str, path: str | None = None, **options: object) -> Sink:
     return Sink(format, given if path is None else {"path": path} | given, name=f"slackwater {path or format}")
 
 
-def writer_of(given: str | Sink | Write, what: str) -> Write:
-    """The function that writes the rows of a micro-batch: a path is a folder of parquet files."""
+@dataclass(frozen=True)
+class Called:
+    """A function as a sink; it is called for every micro-batch, also for one without rows."""
+
+    write: Write
+    only_rows: bool = False
+
+    def prepare(self, frame: DataFrame) -> None:
+        """Nothing."""
+
+
+def writer_of(given: str | Sink | Write, what: str) -> Sink | Called:
+    """What writes the rows of a micro-batch: a path is a folder of parquet files."""
     if isinstance(given, str):
-        return sink("parquet", given).write
+        return sink("parquet", given)
     if isinstance(given, Sink):
-        return given.write
-    if callable(given):
         return given
+    if callable(given):
+        return Called(given)
     raise UsageError(
         f"{what}={given!r} is no sink; give the path of a folder, slackwater.sink('kafka', ...), or a function of a"
         " DataFrame and the number of the micro-batch"

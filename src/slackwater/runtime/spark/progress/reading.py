@@ -41,12 +41,17 @@ def parsed(told: Any) -> Progress | None:
     observed = fields.get("observedMetrics", {}).get(OBSERVED)
     if not observed:
         return None
-    shards = [json.loads(one) for one in _field(observed, "shards")]
-    return progress_of(shards, json.loads(_field(observed, "streams")), fields) if shards else None
+    told, streams = _observed(observed)
+    shards = [json.loads(one) for one in told]
+    return progress_of(shards, json.loads(streams), fields) if shards else None
 
 
-def _field(observed: Any, name: str) -> Any:
-    return observed[name] if isinstance(observed, Mapping) else getattr(observed, name)
+def _observed(observed: Any) -> tuple[list[str], str]:
+    """What every shard said, and the names of the streams."""
+    if isinstance(observed, Mapping):
+        # Over Connect the names of observed columns are lost; they come in their order.
+        return tuple(observed["values"]) if "values" in observed else (observed["shards"], observed["streams"])
+    return _observed(observed.asDict())
 
 
 class Listener(StreamingQueryListener):

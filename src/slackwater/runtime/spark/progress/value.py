@@ -124,7 +124,8 @@ def progress_of(shards: Sequence[Metrics], aliases: Sequence[str], spark: Mappin
         batch=int(spark.get("batchId", 0)),
         at=str(spark.get("timestamp", "")),
         duration=timedelta(milliseconds=float(spark.get("batchDuration") or 0)),
-        rows_per_second=float(spark.get("processedRowsPerSecond") or 0.0),
+        # Spark itself tells listeners more digits than who asks.
+        rows_per_second=round(float(spark.get("processedRowsPerSecond") or 0.0), 1),
         streams={
             alias: StreamProgress(
                 _moment(clocks[position]),
