@@ -27,7 +27,11 @@ INTERRUPTED = 130
 Query = Annotated[str, typer.Argument(help="A file with the query, or its text.", show_default=False)]
 Streams = Annotated[
     list[str],
-    typer.Option("--stream", help="NAME=FILE.parquet[?column=value&...], once per stream. Rows are in arrival order."),
+    typer.Option(
+        "--stream",
+        help="NAME=FILE[?column=value&...], once per stream: parquet, CSV or JSON lines, a folder of such files, or a"
+        " pattern in quotes ('s=day-*.csv'). Rows are in arrival order, files in the order of their names.",
+    ),
 ]
 Time = Annotated[str, typer.Option("--time", help="The event-time column.")]
 TimeUnit = Annotated[str, typer.Option("--time-unit", help="Unit of integer event times: s, ms, us or ns.")]
