@@ -163,13 +163,13 @@ def verify(
     quiet: Quiet = False,
 ) -> None:
     """Run a query and compare it with the truth, computed by DuckDB on the sorted input."""
-    from slackwater.commands.prepare import duration_of, load_functions, prepare
+    from slackwater.commands.prepare import load_functions, positive_duration_of, prepare
     from slackwater.commands.runtimes import runtime_of
     from slackwater.commands.verify import show, verify_query
 
     where = runtime_of(runtime, epoch, shards, master, checkpoint, trigger)
-    over = None if period is None else duration_of("period", period)
-    every = duration_of("interval", interval)
+    over = None if period is None else positive_duration_of("period", period)
+    every = positive_duration_of("interval", interval)
     load_functions(functions)
     prepared = prepare(query, stream, time, time_unit, _options(idle_timeout, max_ahead, initial_slack))
     if prepared.bound.explain:

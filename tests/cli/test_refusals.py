@@ -69,6 +69,13 @@ def test_the_place_is_shown_under_a_long_line(command: Command, query: Query, st
         (["--idle-timeout", "5"], "--idle-timeout"),
         (["--max-ahead", "far"], "--max-ahead"),
         (["--initial-slack", "x"], "--initial-slack"),
+        (["--idle-timeout", "0 s"], "--idle-timeout: it is a duration from 1 us to 1000000 d, not 0 s"),
+        (["--max-ahead", "0 s"], "--max-ahead: it is a duration from 1 us"),
+        (["--max-ahead", "99999999999999999999 d"], "--max-ahead: '99999999999999999999 d' is longer than any stream"),
+        (["--epoch", "99999999999999999999"], "an epoch has at most 1,000,000,000,000 tuples"),
+        (["--epoch", "9" * 5000], "an epoch has at most 1,000,000,000,000 tuples"),
+        (["--epoch", "\u00b2"], "is not a duration"),
+        (["--epoch", "2000000 d"], "--epoch: '2000000 d' is longer than any stream"),
         (["--runtime", "flink"], "it is local or spark"),
         (["--arrival-time", "nope"], "no column 'nope'"),
         (["--sream", "a=b"], "No such option"),
@@ -144,6 +151,12 @@ def test_a_query_that_is_not_there_or_no_text_is_refused(command: Command, strea
     assert_refused(command, 2, "cannot be read", "run", tmp_path / "no.sql", *out)
     (tmp_path / "binary.sql").write_bytes(b"\xff\xfe\x00")
     assert_refused(command, 2, "cannot be read", "run", tmp_path / "binary.sql", *out)
+
+
+@pytest.mark.parametrize("option", ["--period", "--interval"])
+def test_recall_is_not_measured_over_nothing(command: Command, query: Query, stream: str, option: str) -> None:
+    arguments = ["verify", query(SELECTION), "--stream", stream, option, "0 s"]
+    assert_refused(command, 2, f"{option} 0 s: it must be longer than nothing", *arguments)
 
 
 def test_a_folder_that_cannot_be_made_is_one_message(

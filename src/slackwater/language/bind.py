@@ -16,6 +16,7 @@ from slackwater.language.grouping import bind_aggregation, is_aggregation
 from slackwater.language.lifting import lifted, window_above
 from slackwater.language.named import MOST_INPUTS
 from slackwater.language.names import Scope, did_you_mean, matching
+from slackwater.language.option_checks import check_options
 from slackwater.language.other_windows import check_chain, check_other_windows, with_window
 from slackwater.language.parsed import ParsedQuery, ParsedStream
 from slackwater.language.rates import bind_match, check_rates
@@ -67,6 +68,7 @@ def bind(text: str, schemas: Mapping[str, Schema]) -> Bound:
     except RecursionError:
         raise QueryError("an expression of this query is nested too deeply", text) from None
     _check_quality(parsed, query)
+    check_options(parsed)
     inputs = len(raw_streams(query))
     if inputs > MOST_INPUTS:
         raise QueryError(f"a query reads at most {MOST_INPUTS} streams in all, and this one {inputs}", text)

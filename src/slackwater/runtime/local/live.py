@@ -118,7 +118,9 @@ class LiveQuery(Handle[Emission]):
     def push(self, stream: str, rows: Any) -> None:
         """Rows of a stream arrive, in this order; from any thread. They are given as in `slackwater.replay`."""
         source = self._known(stream)
-        table = self._typed(source, as_table(source, rows))
+        table = as_table(source, rows)
+        if not isinstance(rows, pa.Table | pa.RecordBatch):
+            table = self._typed(source, table)
         with self._changed:
             self._check()
             if self._closed:
@@ -174,7 +176,7 @@ class LiveQuery(Handle[Emission]):
         return Batch(np.full(len(good), position), words, taken.passes[good], heard)
 
     def _typed(self, source: str, table: pa.Table) -> pa.Table:
-        """The rows in the types that the query was opened with, where these hold the same values."""
+        """Rows that do not state their types, in those that the query was opened with, where these hold them."""
         schemas = [one.stream.schema for one in self._plan.inputs if one.stream.source == source]
         if not table.num_columns and not table.num_rows:
             return pa.schema([(field.name, field.arrow) for field in schemas[0].fields]).empty_table()
