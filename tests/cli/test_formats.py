@@ -29,3 +29,19 @@ def test_files_of_other_formats_and_empty_patterns_give_3(command: Command, tmp_
     for given, message in (("s.xml", ".csv.gz, .jsonl"), ("day-*.csv", "no file has a name like")):
         done = command("run", TEXT, "--stream", f"s={tmp_path / given}", "--out", tmp_path / "out")
         assert (done.code, message in done.err) == (3, True), done.err
+
+
+def test_what_is_odd_about_streams_is_said_on_the_side(command: Command, tmp_path: Path) -> None:
+    for name, arrival in (("a", [3, 2, 1]), ("b", [4, 5, 6])):
+        lines = [f"{i},{i},{place}" for i, place in enumerate(arrival)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["ts,v,arrival", *lines]))
+    text = "SELECT a.v AS av FROM a [5 s], b [5 s] WHERE a.v = b.v WITH NO WAIT"
+    streams = ["--stream", f"a={tmp_path}/a.csv", "--stream", f"b={tmp_path}/b.csv"]
+    done = command("run", text, *streams, "--out", tmp_path / "out", "--quiet")
+    assert (done.code, "warning: stream a: column 'arrival' runs backwards" in done.err) == (0, True), done.err
+    done = command("run", text, *streams, "--out", tmp_path / "out", "--quiet", "--time", "arrival")
+    assert "rejected" not in done.err
+    (tmp_path / "b.csv").write_text("ts,v,arrival\nx,1,4\n")
+    done = command("verify", text, *streams, "--json", "--quiet")
+    assert "1 of 1 rows of stream b were rejected: unparsable_time" in done.err
+    assert done.out.startswith("{")

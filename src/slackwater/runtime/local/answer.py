@@ -13,6 +13,7 @@ from slackwater.model.errors import QueryError
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.planner import plan
 from slackwater.runtime.local.run import LocalRun
+from slackwater.runtime.rejections import turned_away, turned_away_at_first
 from slackwater.sinks.folder import plain_text
 from slackwater.sources.binding import bind_to_tables, left_out
 from slackwater.sources.expected import expected_of
@@ -57,8 +58,14 @@ def replay(
         warnings.warn(f"{column} is left out; a query cannot read it", stacklevel=2)
     physical = plan(bound.query, counted=count, expected=expected_of(bound.query, tables, time_unit))
     arrivals = arrivals_of(physical, tables, time_unit)
+    first = turned_away_at_first(physical, arrivals)
+    for sentence in (*arrivals.notes, *first):
+        warnings.warn(sentence, stacklevel=2)
     run = LocalRun(physical, arrivals, epochs or Epochs(each_tuple=True))
     results = list(run.tables())
+    if not first:
+        for sentence in turned_away(physical, arrivals, run.fates):
+            warnings.warn(sentence, stacklevel=2)
     aliases = [one.stream.alias for one in physical.inputs]
     return Answer(
         pa.concat_tables(plain_text(results)),

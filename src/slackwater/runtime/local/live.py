@@ -29,6 +29,7 @@ from slackwater.plan.planner import plan as planned
 from slackwater.runtime.aside import ahead_table, late_table, turned_away_table
 from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.local.answer import Answer
+from slackwater.runtime.rejections import TurnedAway
 from slackwater.runtime.steps.fresh import Fresh, lines_of
 from slackwater.runtime.steps.handle import Clock, Handle
 from slackwater.runtime.steps.patience import Patience
@@ -109,6 +110,7 @@ class LiveQuery(Handle[Emission]):
         self._beats = plan.options.idle_timeout is not None and not epochs.each_tuple
         self._pushed = dict.fromkeys(self._sources, 0)
         self._unreadable: dict[str, int] = {}
+        self._turned_away = TurnedAway(plan)
         self._slack_use, self._latency = SlackUse(self._kernel.release.controller.slack), LatencyUse()
         self._memory = MemoryUse()
         self._seconds = 0.0
@@ -161,6 +163,7 @@ class LiveQuery(Handle[Emission]):
                 parts.append(self._good(position, taken, now))
                 self._turn_away(one.stream.alias, table, taken)
         self._pushed[source] += table.num_rows
+        self._turned_away.note(source, table, taken.reasons)
         batch = Batch.concat(parts)
         # Under two aliases a row may be readable as one and not as the other: it is kept if it is as either.
         row, at = np.unique(batch.words[ROW], return_index=True)
