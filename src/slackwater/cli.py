@@ -6,6 +6,7 @@ Exit codes: 0 fine, 2 wrong use or query, 3 data that cannot be read, 1 anything
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -288,8 +289,12 @@ def main() -> None:
     except MemoryError:
         _complain("there is not enough memory for these streams")
         sys.exit(1)
+    except BrokenPipeError:
+        # Whoever read what is printed has seen enough; nothing more can be told, not even at the end of the process.
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - it is open for as long as the process lives
+        sys.exit(1)
     except OSError as error:
-        _complain(str(error))
+        _complain(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
         sys.exit(1)
 
 

@@ -165,7 +165,39 @@ def test_a_folder_that_cannot_be_made_is_one_message(
     (tmp_path / "file").write_text("")
     text = query(SELECTION)
     assert_refused(command, 2, "this is a file", "run", text, "--stream", stream, "--out", tmp_path / "file")
-    assert_refused(command, 1, "file", "run", text, "--stream", stream, "--out", tmp_path / "file" / "deeper")
+    err = assert_refused(command, 1, "file", "run", text, "--stream", stream, "--out", tmp_path / "file" / "deeper")
+    assert "nothing can be written there: Not a directory" in err
+    err = assert_refused(command, 1, "/proc/slackwater", "run", text, "--stream", stream, "--out", "/proc/slackwater")
+    assert "nothing can be written there: " in err
+    assert "Errno" not in err
+
+
+@pytest.mark.parametrize("text", ["", "  ", "\n"])
+def test_an_empty_query_is_called_empty(command: Command, stream: str, tmp_path: Path, text: str) -> None:
+    assert_refused(command, 2, "the query is empty", "run", text, "--stream", stream, "--out", tmp_path / "out")
+
+
+def test_a_text_that_is_no_file_is_read_as_the_query_it_is(command: Command, stream: str, tmp_path: Path) -> None:
+    out = ["--stream", stream, "--out", tmp_path / "out"]
+    assert_refused(command, 2, "a query begins with SELECT", "run", "FROM s\nSELECT v", *out)
+    assert_refused(command, 2, "a query begins with SELECT", "run", "DELETE FROM s WHERE " + "v = 1 AND " * 99, *out)
+
+
+@pytest.mark.parametrize(
+    ("column", "code", "message"),
+    [
+        ("name", 3, "2 rows have no arrival time in column 'name'; row 0 holds 'x', and not a time as ISO 8601"),
+        ("tags", 2, "column 'tags' of type list<"),
+        ("ok", 2, "column 'ok' of type bool cannot be a time of arrival"),
+        ("gap", 3, "1 rows have no arrival time in column 'gap'; row 1 holds nothing"),
+    ],
+)
+def test_what_is_no_time_of_arrival_is_told(
+    command: Command, query: Query, parquet: Written, tmp_path: Path, column: str, code: int, message: str
+) -> None:
+    path = parquet("s", ts=[1, 2], v=[1, 2], tags=[[1], [2]], name=["x", "y"], ok=[True, False], gap=[1, None])
+    options = ["--stream", f"s={path}", "--out", tmp_path / "out", "--arrival-time", column]
+    assert_refused(command, code, message, "run", query(SELECTION), *options)
 
 
 def test_an_aggregate_cannot_be_counted(command: Command, query: Query, stream: str, tmp_path: Path) -> None:

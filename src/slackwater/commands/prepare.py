@@ -41,6 +41,9 @@ STATEMENTS = ("select", "explain", "with")
 """The words that queries begin with. What begins with one of them, and goes on, is the query and not its file."""
 
 
+LONGEST_NAME = 255
+
+
 def prepare(
     query: str | Path, streams: list[str], time: str, time_unit: str, overrides: dict[str, str | None]
 ) -> Prepared:
@@ -68,11 +71,16 @@ def text_of(query: str) -> str:
     Traceback (most recent call last):
     slackwater.model.errors.UsageError: the query nowhere.sql cannot be read: ...; give a file or the text of a query
     """
+    if not query.strip():
+        raise UsageError("the query is empty; give a file or the text of a query")
     if query.lower().lstrip().startswith(STATEMENTS) and len(query.split()) > 1:
         return query
     try:
         return Path(query).read_text()
     except (OSError, ValueError) as error:
+        # What has several lines, or is too long for a name, was not meant as one.
+        if "\n" in query.strip() or len(query) > LONGEST_NAME:
+            return query
         reason = error.strerror if isinstance(error, OSError) else error
         raise UsageError(f"the query {query} cannot be read: {reason}; give a file or the text of a query") from None
 

@@ -14,9 +14,10 @@ import pyarrow as pa
 
 from slackwater.model.batch import Batch, Words
 from slackwater.model.errors import DataError, QueryError
+from slackwater.model.schema import Kind, kind_of
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.sources.codebook import Codebook
-from slackwater.sources.encode import GOOD, TIME_UNITS, encode_time
+from slackwater.sources.encode import GOOD, NULL_TIME, TIME_UNITS, encode_time
 from slackwater.sources.files import ARRIVAL
 from slackwater.sources.ingest import Ingested, ingest
 
@@ -160,7 +161,17 @@ def _backwards(source: str, beyond: Words, arrival: Words) -> str | None:
 def _moments(source: str, table: pa.Table, column: str, unit: str) -> Words:
     if column not in table.column_names:
         raise QueryError(f"stream {source} has no column '{column}' to take arrival times from")
-    moments, reasons = encode_time(table.column(column), unit)
-    if (reasons != GOOD).any():
-        raise DataError(f"stream {source}: column '{column}' has rows without an arrival time")
+    found = table.column(column)
+    if kind_of(found.type) in (None, Kind.BOOL):
+        raise QueryError(f"stream {source}: column '{column}' of type {found.type} cannot be a time of arrival")
+    moments, reasons = encode_time(found, unit)
+    bad = np.flatnonzero(reasons != GOOD)
+    if len(bad):
+        row = int(bad[0])
+        held = "nothing" if reasons[row] == NULL_TIME else repr(str(found[row]))
+        what = "a time as ISO 8601 writes it" if kind_of(found.type) is Kind.TEXT else "a time"
+        raise DataError(
+            f"stream {source}: {len(bad):,} rows have no arrival time in column '{column}'; row {row} holds {held}, and"
+            f" not {what}"
+        )
     return moments
