@@ -6,6 +6,7 @@ Exit codes: 0 fine, 2 wrong use or query, 3 data that cannot be read, 1 anything
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -27,7 +28,11 @@ INTERRUPTED = 130
 Query = Annotated[str, typer.Argument(help="A file with the query, or its text.", show_default=False)]
 Streams = Annotated[
     list[str],
-    typer.Option("--stream", help="NAME=FILE.parquet[?column=value&...], once per stream. Rows are in arrival order."),
+    typer.Option(
+        "--stream",
+        help="NAME=FILE[?column=value&...], once per stream: parquet, CSV or JSON lines, a folder of such files, or a"
+        " pattern in quotes ('s=day-*.csv'). Rows are in arrival order, files in the order of their names.",
+    ),
 ]
 Time = Annotated[str, typer.Option("--time", help="The event-time column.")]
 TimeUnit = Annotated[str, typer.Option("--time-unit", help="Unit of integer event times: s, ms, us or ns.")]
@@ -159,13 +164,13 @@ def verify(
     quiet: Quiet = False,
 ) -> None:
     """Run a query and compare it with the truth, computed by DuckDB on the sorted input."""
-    from slackwater.commands.prepare import duration_of, load_functions, prepare
+    from slackwater.commands.prepare import load_functions, positive_duration_of, prepare
     from slackwater.commands.runtimes import runtime_of
     from slackwater.commands.verify import show, verify_query
 
     where = runtime_of(runtime, epoch, shards, master, checkpoint, trigger)
-    over = None if period is None else duration_of("period", period)
-    every = duration_of("interval", interval)
+    over = None if period is None else positive_duration_of("period", period)
+    every = positive_duration_of("interval", interval)
     load_functions(functions)
     prepared = prepare(query, stream, time, time_unit, _options(idle_timeout, max_ahead, initial_slack))
     if prepared.bound.explain:
@@ -284,8 +289,12 @@ def main() -> None:
     except MemoryError:
         _complain("there is not enough memory for these streams")
         sys.exit(1)
+    except BrokenPipeError:
+        # Whoever read what is printed has seen enough; nothing more can be told, not even at the end of the process.
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - it is open for as long as the process lives
+        sys.exit(1)
     except OSError as error:
-        _complain(str(error))
+        _complain(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
         sys.exit(1)
 
 

@@ -69,6 +69,13 @@ def test_the_place_is_shown_under_a_long_line(command: Command, query: Query, st
         (["--idle-timeout", "5"], "--idle-timeout"),
         (["--max-ahead", "far"], "--max-ahead"),
         (["--initial-slack", "x"], "--initial-slack"),
+        (["--idle-timeout", "0 s"], "--idle-timeout: it is a duration from 1 us to 1000000 d, not 0 s"),
+        (["--max-ahead", "0 s"], "--max-ahead: it is a duration from 1 us"),
+        (["--max-ahead", "99999999999999999999 d"], "--max-ahead: '99999999999999999999 d' is longer than any stream"),
+        (["--epoch", "99999999999999999999"], "an epoch has at most 1,000,000,000,000 tuples"),
+        (["--epoch", "9" * 5000], "an epoch has at most 1,000,000,000,000 tuples"),
+        (["--epoch", "\u00b2"], "is not a duration"),
+        (["--epoch", "2000000 d"], "--epoch: '2000000 d' is longer than any stream"),
         (["--runtime", "flink"], "it is local or spark"),
         (["--arrival-time", "nope"], "no column 'nope'"),
         (["--sream", "a=b"], "No such option"),
@@ -146,13 +153,51 @@ def test_a_query_that_is_not_there_or_no_text_is_refused(command: Command, strea
     assert_refused(command, 2, "cannot be read", "run", tmp_path / "binary.sql", *out)
 
 
+@pytest.mark.parametrize("option", ["--period", "--interval"])
+def test_recall_is_not_measured_over_nothing(command: Command, query: Query, stream: str, option: str) -> None:
+    arguments = ["verify", query(SELECTION), "--stream", stream, option, "0 s"]
+    assert_refused(command, 2, f"{option} 0 s: it must be longer than nothing", *arguments)
+
+
 def test_a_folder_that_cannot_be_made_is_one_message(
     command: Command, query: Query, stream: str, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("")
     text = query(SELECTION)
     assert_refused(command, 2, "this is a file", "run", text, "--stream", stream, "--out", tmp_path / "file")
-    assert_refused(command, 1, "file", "run", text, "--stream", stream, "--out", tmp_path / "file" / "deeper")
+    err = assert_refused(command, 1, "file", "run", text, "--stream", stream, "--out", tmp_path / "file" / "deeper")
+    assert "nothing can be written there: Not a directory" in err
+    err = assert_refused(command, 1, "/proc/slackwater", "run", text, "--stream", stream, "--out", "/proc/slackwater")
+    assert "nothing can be written there: " in err
+    assert "Errno" not in err
+
+
+@pytest.mark.parametrize("text", ["", "  ", "\n"])
+def test_an_empty_query_is_called_empty(command: Command, stream: str, tmp_path: Path, text: str) -> None:
+    assert_refused(command, 2, "the query is empty", "run", text, "--stream", stream, "--out", tmp_path / "out")
+
+
+def test_a_text_that_is_no_file_is_read_as_the_query_it_is(command: Command, stream: str, tmp_path: Path) -> None:
+    out = ["--stream", stream, "--out", tmp_path / "out"]
+    assert_refused(command, 2, "a query begins with SELECT", "run", "FROM s\nSELECT v", *out)
+    assert_refused(command, 2, "a query begins with SELECT", "run", "DELETE FROM s WHERE " + "v = 1 AND " * 99, *out)
+
+
+@pytest.mark.parametrize(
+    ("column", "code", "message"),
+    [
+        ("name", 3, "2 rows have no arrival time in column 'name'; row 0 holds 'x', and not a time as ISO 8601"),
+        ("tags", 2, "column 'tags' of type list<"),
+        ("ok", 2, "column 'ok' of type bool cannot be a time of arrival"),
+        ("gap", 3, "1 rows have no arrival time in column 'gap'; row 1 holds nothing"),
+    ],
+)
+def test_what_is_no_time_of_arrival_is_told(
+    command: Command, query: Query, parquet: Written, tmp_path: Path, column: str, code: int, message: str
+) -> None:
+    path = parquet("s", ts=[1, 2], v=[1, 2], tags=[[1], [2]], name=["x", "y"], ok=[True, False], gap=[1, None])
+    options = ["--stream", f"s={path}", "--out", tmp_path / "out", "--arrival-time", column]
+    assert_refused(command, code, message, "run", query(SELECTION), *options)
 
 
 def test_an_aggregate_cannot_be_counted(command: Command, query: Query, stream: str, tmp_path: Path) -> None:

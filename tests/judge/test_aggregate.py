@@ -118,6 +118,16 @@ def test_a_late_row_is_expected_in_every_window_that_was_still_open(rows, met):
     assert verdict.missing_late == sum(len(groups.get(window, ())) != len(found) for window, found in truth.items())
 
 
+def test_a_deviation_is_judged_where_its_square_is_no_float():
+    rows = [Row(1, 1, x=1e300), Row(2, 1, x=-1e300), Row(11, 1, x=2.0**505), Row(12, 1, x=0.0)]
+    spreads = tuple(Aggregate(name.lower(), name, col(0, "x"), None, Kind.FLOAT) for name in ("VAR", "STDDEV"))
+    table = rows_of(windows_of([Row(row.ts, row.k, x=1.0) for row in rows], 10, 10), ())
+    for var, sound in (([INF, 2.0**1009], True), ([NAN, 2.0**1009], False)):
+        told = {"var": var, "stddev": [2**0.5 * 1e300, 2.0**504 * 2**0.5]}
+        full = pa.table({name: table[name] for name in table.column_names} | told)
+        assert judge(aggregate(10, None, *spreads, keys=[KEY]), [given(rows)], full).sound == sound
+
+
 A = [Row(1, 1, x=1.0), Row(3, 1, x=2.0), Row(4, 2, x=4.0), Row(12, 1, x=8.0)]
 QUERY = aggregate(10, None, COUNT, SUM, keys=[KEY])
 RIGHT = rows_of(windows_of(A, 10, 10), (COUNT, SUM))

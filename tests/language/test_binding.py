@@ -64,8 +64,8 @@ def test_every_option_can_be_set_by_its_name() -> None:
     for option in fields(Options):
         kinds = {"str": ("'part'", "part"), "float": ("0.5", 0.5)}
         text, value = next((kinds[kind] for kind in kinds if kind in str(option.type)), ("7 SECONDS", 7_000_000))
-        query = bound(f"SELECT v FROM s OPTIONS ({option.name.upper()} = {text})").query
-        assert getattr(query.options, option.name) == value
+        read = parse(f"SELECT v FROM s OPTIONS ({option.name.upper()} = {text})")
+        assert getattr(read.options, option.name) == value
 
 
 def test_an_exact_name_wins_over_one_that_differs_in_case() -> None:

@@ -1,6 +1,10 @@
 """What an aggregate does in the corners; the laws cover the rest."""
 
+import math
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.model.batch import FIRST_COLUMN, Batch
@@ -12,6 +16,7 @@ from slackwater.operators.algebra import AggregateSpec
 from slackwater.operators.pipeline import Epochs
 from slackwater.testing.drive import Outcome, drive, feed, pipeline_of, results_of
 from slackwater.testing.laws import Store
+from slackwater.testing.oracle_aggregate import oracle_aggregate
 from slackwater.testing.traces import float_word
 
 V = FIRST_COLUMN
@@ -52,6 +57,58 @@ def test_null_forms_a_group():
 
 def test_one_value_has_no_variance():
     assert aggregated(["VAR", "STDDEV"], [5]) == {(0, ()): (None, None)}
+
+
+def test_the_variance_of_integers_is_exact_however_large_they_are():
+    large = 2**63 - 1
+    assert aggregated(["VAR", "STDDEV"], [large, large - 2]) == {(0, ()): (2.0, 2.0**0.5)}
+    assert aggregated(["VAR"], [large, -large]) == {(0, ()): (2.0**127,)}
+    assert aggregated(["VAR"], [-large, 2 - large, -large, 2 - large]) == {(0, ()): (4 / 3,)}
+    assert aggregated(["VAR"], [large] * 1000) == {(0, ()): (0.0,)}
+    assert aggregated(["VAR"], [1, 2, 4]) == {(0, ()): (7 / 3,)}
+
+
+def test_floats_whose_squares_are_none_still_have_a_deviation():
+    def spread(*values):
+        return aggregated(["VAR", "STDDEV"], [float_word(v) for v in values], Kind.FLOAT)[0, ()]
+
+    assert spread(1e300, -1e300) == (math.inf, pytest.approx(2**0.5 * 1e300, rel=1e-15))
+    assert spread(1.0, 2.0, 1e300) == (math.inf, pytest.approx(1e300 / 3**0.5, rel=1e-15))
+    assert spread(1e300, 1e300, 1e300) == (0.0, 0.0)
+    assert spread(1.7e308, -1e308, *[0.0] * 98)[1] == pytest.approx(((3.89 - 0.0049) / 99) ** 0.5 * 1e308, rel=1e-12)
+    assert spread(2.0**505, 0.0)[0] == 2.0**1009
+    assert spread(1e-200, 3e-200)[1] == 0.0
+    assert all(math.isnan(one) for one in spread(math.inf, 1.0, 2.0) + spread(1.0, math.inf) + spread(1e300, math.nan))
+
+
+_FAR = st.sampled_from((1e300, -1e300, 1.0, -2.5, 1e151, 1.7e308, 3e-5))
+_LARGE = st.one_of(st.integers(-(2**63) + 1, 2**63 - 1), st.integers(2**62, 2**62 + 9), st.integers(-5, 5))
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), _FAR, _LARGE), max_size=30), st.integers(1, 12), st.integers(0, 29))
+@settings(max_examples=60, deadline=None)
+def test_far_moments_slide_and_come_back_from_state_as_the_oracle_says(tuples, slide, cut):
+    specs = tuple(AggregateSpec(f, V + n, k) for f in ("VAR", "STDDEV") for n, k in enumerate((Kind.FLOAT, Kind.INT)))
+    spec = WindowAggregate(12, slide, (), specs, V + 2)
+    tuples = sorted(tuples, key=lambda one: one[0])
+    parts = [
+        Batch.of([(0, t, float_word(x), i) for t, x, i in part], V + 2) for part in (tuples[:cut], tuples[cut:]) if part
+    ]
+    outcome, store = Outcome(), Store()
+    expected = {}
+    if parts:
+        expected = oracle_aggregate(spec, Batch.concat(parts))
+    for part in parts:
+        kernel = pipeline_of(spec)(FixedSlack(0), BY_CALL)
+        if store.entries:
+            kernel.restore(store.read())
+        feed(kernel, [part], outcome, end=part is parts[-1])
+        store.write(kernel)
+    found = results_of(spec, outcome.emissions)
+    assert found.keys() == expected.keys()
+    for window, values in expected.items():
+        for one, true in zip(found[window], values, strict=True):
+            assert one == (true if true is None else pytest.approx(true, rel=1e-12, nan_ok=True))
 
 
 def test_nan_is_the_largest_number():

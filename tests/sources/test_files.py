@@ -95,3 +95,20 @@ def test_bad_rows_never_reach_a_batch() -> None:
     assert [batch.ts.tolist() for batch in batches] == [[1000, 3000], [4000]]
     assert [batch.words[1].tolist() for batch in batches] == [[0, 2], [3]]
     assert made.inputs[0].reasons.tolist() == [0, 1, 0, 0]
+
+
+def test_arrival_beyond_63_bits_is_order_as_well() -> None:
+    a = pa.table({"arrival": pa.array([2**64 - 1, 5, 2**63], pa.uint64()), "ts": [1, 2, 3]})
+    b = pa.table({"arrival": [-7, 2**63 - 1, 5], "ts": [4, 5, 6]})
+    (batch,) = arrivals("SELECT a.ts AS at, b.ts AS bt FROM a [1 SEC], b [1 SEC]", {"a": a, "b": b}).batches(9)
+    assert [t // 1000 for t in batch.ts.tolist()] == [4, 2, 6, 5, 3, 1]
+
+
+def test_arrival_that_runs_backwards_is_gone_by_and_spoken_of() -> None:
+    a = pa.table({"arrival": [1, 3, 2], "ts": [1, 2, 3]})
+    b = pa.table({"arrival": [4, 4, 5], "ts": [4, 5, 6]})
+    made = arrivals("SELECT a.ts AS at, b.ts AS bt FROM a [1 SEC], b [1 SEC]", {"a": a, "b": b})
+    (batch,) = made.batches(9)
+    assert [t // 1000 for t in batch.ts.tolist()] == [1, 3, 2, 4, 5, 6]
+    (note,) = made.notes
+    assert note.startswith("stream a: column 'arrival' runs backwards, first in row 2 (2 after 3); rows arrive in its")

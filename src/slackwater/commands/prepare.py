@@ -12,9 +12,9 @@ import pyarrow as pa
 from slackwater.language.bind import Bound, sources_of
 from slackwater.model.batch import Words
 from slackwater.model.errors import SlackwaterError, UsageError
-from slackwater.model.options import Options
+from slackwater.model.options import Options, out_of_range
 from slackwater.model.time import parse_duration
-from slackwater.operators.pipeline import Epochs
+from slackwater.operators.pipeline import MOST_TUPLES, Epochs
 from slackwater.plan.rate_model import Expected
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.encode import TIME_UNITS
@@ -39,6 +39,9 @@ class Prepared:
 
 STATEMENTS = ("select", "explain", "with")
 """The words that queries begin with. What begins with one of them, and goes on, is the query and not its file."""
+
+
+LONGEST_NAME = 255
 
 
 def prepare(
@@ -68,11 +71,16 @@ def text_of(query: str) -> str:
     Traceback (most recent call last):
     slackwater.model.errors.UsageError: the query nowhere.sql cannot be read: ...; give a file or the text of a query
     """
+    if not query.strip():
+        raise UsageError("the query is empty; give a file or the text of a query")
     if query.lower().lstrip().startswith(STATEMENTS) and len(query.split()) > 1:
         return query
     try:
         return Path(query).read_text()
     except (OSError, ValueError) as error:
+        # What has several lines, or is too long for a name, was not meant as one.
+        if "\n" in query.strip() or len(query) > LONGEST_NAME:
+            return query
         reason = error.strerror if isinstance(error, OSError) else error
         raise UsageError(f"the query {query} cannot be read: {reason}; give a file or the text of a query") from None
 
@@ -103,9 +111,15 @@ def _check_names(given: list[str], needed: tuple[str, ...]) -> None:
 
 
 def _with_options(bound: Bound, overrides: dict[str, str | None]) -> Bound:
-    given: dict[str, Any] = {
-        name: duration_of(name.replace("_", "-"), value) for name, value in overrides.items() if value is not None
-    }
+    given: dict[str, Any] = {}
+    for name, value in overrides.items():
+        if value is None:
+            continue
+        option = name.replace("_", "-")
+        given[name] = duration_of(option, value)
+        wrong = out_of_range(name, given[name])
+        if wrong is not None:
+            raise UsageError(f"--{option}: {wrong}")
     query = bound.query
     options: Options = replace(query.options, **given)
     return replace(bound, query=replace(query, options=options))
@@ -123,6 +137,19 @@ def duration_of(option: str, text: str) -> int:
         raise UsageError(f"--{option}: {error}") from None
 
 
+def positive_duration_of(option: str, text: str) -> int:
+    """The same, for an option that nothing can be measured over or by if it is nothing.
+
+    >>> positive_duration_of("interval", "0 s")
+    Traceback (most recent call last):
+    slackwater.model.errors.UsageError: --interval 0 s: it must be longer than nothing
+    """
+    found = duration_of(option, text)
+    if found == 0:
+        raise UsageError(f"--{option} {text}: it must be longer than nothing")
+    return found
+
+
 def epochs_of(text: str) -> Epochs:
     """`1` is tuple release, `N` so many tuples, a duration so much event time.
 
@@ -130,10 +157,13 @@ def epochs_of(text: str) -> Epochs:
     (1000, 1000000, True)
     """
     stripped = text.strip()
-    if stripped.isdigit():
-        count = int(stripped)
+    if stripped.isascii() and stripped.isdigit():
+        # So many digits are no number of tuples, and more than a few thousand no number that Python reads.
+        count = int(stripped) if len(stripped) < 20 else MOST_TUPLES + 1
         if count == 0:
             raise UsageError("--epoch 0: an epoch has at least one tuple")
+        if count > MOST_TUPLES:
+            raise UsageError(f"--epoch {stripped[:24]}: an epoch has at most {MOST_TUPLES:,} tuples")
         return Epochs(each_tuple=True) if count == 1 else Epochs(tuples=count)
     span = duration_of("epoch", stripped)
     if span == 0:

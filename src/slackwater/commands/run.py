@@ -12,6 +12,7 @@ from slackwater.commands.measure import own_measure, resident, sized
 from slackwater.commands.prepare import Prepared
 from slackwater.commands.progress import progress
 from slackwater.commands.runtimes import Runtime
+from slackwater.commands.warn import warn_at_first, warn_at_last
 from slackwater.observe.report import Report
 from slackwater.plan.planner import plan
 from slackwater.sinks.folder import OutputFolder
@@ -24,6 +25,7 @@ def run_query(
     """Run a query and write what it lets out; returns the report that was written."""
     physical = plan(prepared.bound.query, counted=counted, expected=prepared.expected)
     arrivals = replay(physical, prepared.sources, prepared.time_unit, arrival_time, prepared.places)
+    first = warn_at_first(physical, arrivals)
     with runtime.begin(physical, arrivals, prepared.sources, prepared.time_unit) as run:
         run.warm_up()
         folder = OutputFolder(out)
@@ -39,6 +41,7 @@ def run_query(
                 if rows.num_rows:
                     folder.aside(what, one.stream.alias, rows)
         report = run.report()
+        warn_at_last(run, first)
     folder.report(report.as_json())
     return report
 

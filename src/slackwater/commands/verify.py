@@ -15,6 +15,7 @@ from slackwater.commands.measure import own_measure
 from slackwater.commands.prepare import Prepared
 from slackwater.commands.progress import progress
 from slackwater.commands.runtimes import Runtime
+from slackwater.commands.warn import warn_at_first, warn_at_last
 from slackwater.judge import JudgedInput, Verdict, check_rates_judged, judge
 from slackwater.model.batch import ROW, TS
 from slackwater.model.errors import UsageError
@@ -83,10 +84,12 @@ def verify_query(
     check_rates_judged(query)
     physical = plan(query, counted=counted, identities=True, expected=prepared.expected)
     arrivals = replay(physical, prepared.sources, prepared.time_unit, arrival_time, prepared.places)
+    first = warn_at_first(physical, arrivals)
     with runtime.begin(physical, arrivals, prepared.sources, prepared.time_unit) as run:
         run.warm_up()
         with interruptible(run), progress(run, quiet) as bar:
             rows = list(run.tables(bar.tick))
+        warn_at_last(run, first)
     if run.interrupted:
         raise KeyboardInterrupt
     quality = query.quality

@@ -23,6 +23,7 @@ from slackwater.model.errors import UsageError
 from slackwater.model.schema import Kind
 
 _UNIT = "2.220446049250313e-16::DOUBLE"
+_SMALL, _LARGE = f"{2.0**-600!r}::DOUBLE", f"{2.0**600!r}::DOUBLE"
 _SUMS = {"SUM": "sum", "AVG": "avg"}
 _SPREADS = {"VAR": "var_samp", "STDDEV": "stddev_samp"}
 _EXTREMES = {"MIN": "min", "MAX": "max"}
@@ -84,8 +85,13 @@ def value_of(aggregate: Aggregate, x: str, which: str) -> str:
         return _sum(_SUMS[function], argument, x, which)
     if function in _SPREADS:
         # DuckDB refuses to square what is not finite; with such a value any spread is NaN, of one row alone it is null.
+        # Nor does it square what is too large for that: there the deviation is found in smaller units.
+        endless = f"coalesce(bool_or(NOT isfinite(CAST({x} AS DOUBLE))){which}, false)"
+        far = f"(stddev_samp(CASE WHEN isfinite(CAST({x} AS DOUBLE)) THEN CAST({x} AS DOUBLE) * {_SMALL} END){which}"
+        far += f" * {_LARGE})"
         return (
-            f"CASE WHEN count({x}){which} < 2 THEN NULL WHEN {_wild(x, which)} THEN CAST('NaN' AS DOUBLE)"
+            f"CASE WHEN count({x}){which} < 2 THEN NULL WHEN {endless} THEN CAST('NaN' AS DOUBLE)"
+            f" WHEN {_wild(x, which)} THEN {far if function == 'STDDEV' else f'{far} * {far}'}"
             f" ELSE {_SPREADS[function]}({_tame(x)}){which} END"
         )
     if function in ("MEDIAN", "QUANTILE"):

@@ -16,13 +16,14 @@ from slackwater.language.grouping import bind_aggregation, is_aggregation
 from slackwater.language.lifting import lifted, window_above
 from slackwater.language.named import MOST_INPUTS
 from slackwater.language.names import Scope, did_you_mean, matching
+from slackwater.language.option_checks import check_options
 from slackwater.language.other_windows import check_chain, check_other_windows, with_window
 from slackwater.language.parsed import ParsedQuery, ParsedStream
 from slackwater.language.rates import bind_match, check_rates
 from slackwater.language.scalars import Scalars
 from slackwater.language.selection import bind_outputs
 from slackwater.language.statement import parse, sources_of
-from slackwater.language.union import bind_union
+from slackwater.language.union import bind_union, check_united
 from slackwater.language.ways_out import check_way_out
 from slackwater.language.window_bounds import bind_bounds
 from slackwater.language.window_clauses import WindowForAll
@@ -67,6 +68,7 @@ def bind(text: str, schemas: Mapping[str, Schema]) -> Bound:
     except RecursionError:
         raise QueryError("an expression of this query is nested too deeply", text) from None
     _check_quality(parsed, query)
+    check_options(parsed)
     inputs = len(raw_streams(query))
     if inputs > MOST_INPUTS:
         raise QueryError(f"a query reads at most {MOST_INPUTS} streams in all, and this one {inputs}", text)
@@ -75,6 +77,7 @@ def bind(text: str, schemas: Mapping[str, Schema]) -> Bound:
 
 def _bind(parsed: ParsedQuery, schemas: Mapping[str, Schema]) -> BoundQuery:
     if parsed.united:
+        check_united(parsed)
         alone = (replace(one, united=(), quality=None, options=Options()) for one in (parsed, *parsed.united))
         return bind_union(parsed, [_bind(one, schemas) for one in alone])
     streams = _streams(parsed, schemas)
@@ -193,15 +196,15 @@ def _check_quality(parsed: ParsedQuery, query: BoundQuery) -> None:
 
 def _conjuncts(parsed: ParsedQuery, scope: Scope) -> list[Expr]:
     """What must all be true of a result, each as small as it gets."""
-    conjuncts: list[Expr] = []
+    conjuncts: dict[Expr, None] = {}
     pending = [Scalars(scope, "WHERE").condition(node) for node in reversed(parsed.conditions)]
     while pending:
         expr = pending.pop()
         if isinstance(expr, Call) and expr.op == "and":
             pending += reversed(expr.args)
-        elif expr != Literal(True, Kind.BOOL) and expr not in conjuncts:
-            conjuncts.append(expr)
-    return conjuncts
+        elif expr != Literal(True, Kind.BOOL):
+            conjuncts.setdefault(expr)
+    return list(conjuncts)
 
 
 def _split(conjuncts: list[Expr], streams: int) -> tuple[list[tuple[Expr, ...]], tuple[Expr, ...]]:

@@ -16,10 +16,11 @@ from slackwater.language.landmarks import Landmarks, begins_landmarks, read_cond
 from slackwater.language.names import did_you_mean, matching
 from slackwater.language.tokens import Cursor, is_name
 from slackwater.model.errors import QueryError
-from slackwater.model.options import Options
+from slackwater.model.options import Options, out_of_range
 from slackwater.model.quality import Complete, Delay, NoWait, Quality, Recall, RelativeError
 from slackwater.model.time import parse_duration
 
+Place = tuple[int, int]
 DEFAULT_CONFIDENCE = 0.95
 MOST_ROWS = 100_000_000
 """A window that counts is kept in memory; nobody means more tuples than these."""
@@ -220,14 +221,15 @@ def _read_share(cursor: Cursor, what: str, one_included: bool = False) -> float:
     return share
 
 
-def read_options(cursor: Cursor) -> Options:
-    """The list after OPTIONS. Which options there are, and of which type, is read off `Options` itself.
+def read_options(cursor: Cursor) -> tuple[Options, dict[str, Place]]:
+    """The list after OPTIONS, and where each stands. Which there are, and of which type and range, `Options` says.
 
-    >>> read_options(Cursor("(initial_slack = 2 SECONDS, max_ahead = '1 hour')")).initial_slack
+    >>> read_options(Cursor("(initial_slack = 2 SECONDS, max_ahead = '1 hour')"))[0].initial_slack
     2000000
     """
     known = [field.name for field in fields(Options)]
     chosen: dict[str, Any] = {}
+    places: dict[str, Place] = {}
     if not cursor.accept("("):
         cursor.fail("OPTIONS needs a list in parentheses, as in OPTIONS (initial_slack = 2 SECONDS)")
     while True:
@@ -241,9 +243,15 @@ def read_options(cursor: Cursor) -> Options:
             cursor.fail(f"option {name} is set twice", token)
         if not cursor.accept("="):
             cursor.fail(f"expected '=' and a value for {name} here")
+        value = cursor.peek()
         chosen[name] = _read_option(cursor, name)
+        last = cursor.tokens[cursor.index - 1].end + 1
+        places[name] = token.start, last
+        wrong = None if isinstance(chosen[name], str) else out_of_range(name, chosen[name])
+        if wrong is not None and value is not None:
+            raise QueryError(f"option {name}: {wrong}", cursor.text, value.start, last)
         if cursor.accept(")"):
-            return Options(**chosen)
+            return Options(**chosen), places
         if not cursor.accept(","):
             cursor.fail("expected ',' or ')' here")
 

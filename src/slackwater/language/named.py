@@ -40,7 +40,10 @@ def read_named(cursor: Cursor, inside: Callable[[Cursor], ParsedQuery]) -> None:
             cursor.fail(f"there is a sub-query '{name.text}' already; call this one otherwise", name)
         if cursor.word() != "(" or cursor.word(1) != "SELECT":
             cursor.fail("expected a query in parentheses here, as in WITH j AS (SELECT v FROM s)")
-        cursor.named[name.text] = inside(cursor), name
+        query = inside(cursor)
+        cursor.named[name.text] = query, name
+        # Those it reads are known, so this goes no deeper than the query itself.
+        _check_extent(cursor, query, as_name=True)
         if not cursor.accept(","):
             return
 
@@ -60,10 +63,15 @@ def check_named(cursor: Cursor, query: ParsedQuery) -> None:
     for name, (_, token) in cursor.named.items():
         if name not in cursor.read:
             cursor.fail(f"no query reads '{name}'; leave it out", token)
-    if not cursor.named:
-        return
+    if cursor.named:
+        _check_extent(cursor, query)
+
+
+def _check_extent(cursor: Cursor, query: ParsedQuery, as_name: bool = False) -> None:
+    """Refuse what is too deep or too much; what stands for a name is at least one deeper where the name is read."""
     first: Token = next(iter(cursor.named.values()))[1]
-    deep, streams = _extent(query, {})
+    deep, streams = _extent(query, cursor.extents)
+    deep += as_name
     if deep > MOST_NESTED + 1:
         cursor.fail(f"queries may stand {MOST_NESTED} deep in each other, and with these names it is {deep - 1}", first)
     if streams > MOST_INPUTS:

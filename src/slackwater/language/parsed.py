@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -55,6 +56,8 @@ class ParsedQuery:
     quality: Quality | None = None
     quality_place: tuple[int, int] = (0, 0)
     options: Options = field(default_factory=Options)
+    option_places: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Where the options that are stated stand."""
     out: Out = AS_MADE
     out_place: tuple[int, int] = (0, 0)
     match: MatchTime | None = None

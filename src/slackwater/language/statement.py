@@ -62,9 +62,10 @@ def parse(text: str) -> ParsedQuery:
     if cursor.accept("WITH"):
         quality = read_quality(cursor)
     place = (start.start, cursor.tokens[cursor.index - 1].end + 1) if start is not None else (0, 0)
-    options = read_options(cursor) if cursor.accept("OPTIONS") else Options()
+    options, places = read_options(cursor) if cursor.accept("OPTIONS") else (Options(), {})
     _end(cursor)
-    return replace(query, explain=explain, quality=quality, quality_place=place, options=options)
+    stated = replace(query, explain=explain, quality=quality, quality_place=place)
+    return replace(stated, options=options, option_places=places)
 
 
 def sources_of(text: str) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
 
+from slackwater.language.limits import check_length, check_tokens
 from slackwater.model.errors import QueryError
 
 
@@ -46,14 +47,17 @@ def tokenize(text: str) -> list[Token]:
     >>> [token.text for token in tokenize("FROM a [5 sec] -- the last five")]
     ['FROM', 'a', '[', '5', 'sec', ']']
     """
+    check_length(text)
     tokenizer = _QueryTokenizer()
     try:
-        return tokenizer.tokenize(text)
+        tokens = tokenizer.tokenize(text)
     except TokenError:
         read = tokenizer.tokens[-1].end + 1 if tokenizer.tokens else 0
         quotes = [place for mark in "'\"`" if (place := text.find(mark, read)) >= 0]
         start = min(quotes, default=read)
         raise QueryError("this quote is never closed", text, start, start + 1) from None
+    check_tokens(tokens, text)
+    return tokens
 
 
 def word(token: Token | None) -> str:
@@ -88,6 +92,8 @@ class Cursor:
         """What was given a name in front of the query, each with the token of its name."""
         self.read: set[str] = set()
         """Those names that some query reads."""
+        self.extents: dict[int, tuple[int, int]] = {}
+        """By the identity of what was given a name: how deep it is, and how many streams it reads."""
         self.inside = 0
         """How many sub-queries are open here; a parenthesis that closes nothing else closes the innermost."""
 

@@ -17,12 +17,17 @@ from slackwater.model.quality import Complete
 MOST_UNITED = 8
 
 
+def check_united(parsed: ParsedQuery) -> None:
+    """Refuse a union of more queries than one operator takes, before any of them is looked at."""
+    written = (parsed, *parsed.united)
+    if len(written) > MOST_UNITED:
+        message = f"UNION ALL takes up to {MOST_UNITED} queries, not {len(written)}"
+        raise QueryError(message, parsed.text, *written[MOST_UNITED].place)
+
+
 def bind_union(parsed: ParsedQuery, queries: Sequence[BoundQuery]) -> UnionQuery:
     """The union of bound queries, the first of which is written in `parsed` and the others in `parsed.united`."""
     written = (parsed, *parsed.united)
-    if len(queries) > MOST_UNITED:
-        message = f"UNION ALL takes up to {MOST_UNITED} queries, not {len(queries)}"
-        raise QueryError(message, parsed.text, *written[MOST_UNITED].place)
     streams = tuple(
         StreamRef(str(number), "", result_schema(query), None, query=query) for number, query in enumerate(queries, 1)
     )

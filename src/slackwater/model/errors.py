@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+LONG_LINE = 1000
+"""Characters of a line that are shown of it, around the place."""
+
 
 class SlackwaterError(Exception):
     """Base of every error this package raises on purpose. `exit_code` is what the command line returns."""
@@ -37,6 +40,10 @@ class QueryError(SlackwaterError):
         number = before.count("\n") + 1
         column = len(before) - (before.rfind("\n") + 1)
         line = self.text.split("\n")[number - 1]
+        if len(line) > LONG_LINE:
+            begin = max(0, column - LONG_LINE // 4)
+            cut = "... " if begin else ""
+            line, column = f"{cut}{line[begin : begin + LONG_LINE]} ...", column - begin + len(cut)
         width = max(1, min((self.stop or self.start + 1) - self.start, len(line) - column))
         label = f"  line {number}: "
         return f"{self.message}\n{label}{line}\n{' ' * (len(label) + column)}{'^' * width}"

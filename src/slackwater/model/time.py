@@ -18,6 +18,8 @@ DAY = 24 * HOUR
 
 MAX_TIME = 2**61
 MIN_TIME = -MAX_TIME
+LONGEST = 1_000_000 * DAY
+"""The longest duration that can be stated: windows, slacks and times still add up within 64 bits."""
 BEFORE_ALL = -(2**62)
 """A clock or frontier that has not moved yet."""
 AFTER_ALL = 2**62
@@ -63,8 +65,8 @@ def parse_duration(text: str) -> int:
     micros = Fraction(match.group(1)) * size
     if micros.denominator != 1:
         raise ValueError(f"'{text}' is finer than a microsecond")
-    if micros > MAX_TIME:
-        raise ValueError(f"'{text}' is longer than any stream")
+    if micros > LONGEST:
+        raise ValueError(f"'{text}' is longer than any stream; a duration is at most {LONGEST // DAY:,} days")
     return int(micros)
 
 

@@ -1,31 +1,48 @@
-"""When rejected rows are worth a warning, and its words.
+"""When most rows of a stream are turned away: one sentence that says so, why, and what to look at.
 
-Invariant: a few bad rows are normal and only counted; a stream of which most is rejected is said aloud, with the reason
-and an example.
+Invariant: every runtime says it in these words, and says nothing where rejections are the exception they are meant to
+be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-FEWEST = 10
-"""Of fewer rows only all of them are worth a word."""
+FEW = 10
+"""Of fewer rows, only all are most."""
+SHOWN = 200
+"""Characters of a row that are shown."""
+_TIMES = frozenset(("null_time", "nan_time", "unparsable_time"))
 
 
-def rejection_warning(stream: str, rows: int, rejected: Mapping[str, int], example: str | None) -> str | None:
-    """The sentence, where at least half of the rows were rejected; else None.
+def rejection_warning(
+    stream: str, rows: int, rejected: Mapping[str, int], example: str | None, time: str | None = None
+) -> str | None:
+    """The sentence for a stream with so many rows, of which so many were rejected by reason; None where few were.
 
-    >>> print(rejection_warning("s", 20, {"null_time": 20}, '{"ts": null}'))
-    all 20 rows of stream s were rejected: 20 null_time, for example {"ts": null}; is the event-time column right?
-    >>> rejection_warning("clicks", 20, {"null_time": 2}, None) is None
-    True
+    `example` is one of the rejected rows, `time` the event-time column.
+
+    >>> print(rejection_warning("s", 4375, {"null_time": 4375}, '{"at": 5}', "ts"))
+    4,375 of 4,375 rows of stream s were rejected: null_time, for example {"at": 5}; is 'ts' the event-time column?
+    >>> rejection_warning("clicks", 4375, {"null_time": 12}, None)
     """
     count = sum(rejected.values())
-    if count == 0 or (count < rows and (rows < FEWEST or 2 * count < rows)):
+    if not count or (count < rows and (rows < FEW or 2 * count < rows)):
         return None
-    reasons = ", ".join(f"{n:,} {reason}" for reason, n in sorted(rejected.items(), key=lambda one: -one[1]))
-    shown = f", for example {example}" if example else ""
-    share = f"all {rows:,}" if count >= rows else f"{count:,} of {rows:,}"
-    timely = any(reason.endswith("_time") for reason in rejected)
-    hint = "; is the event-time column right?" if timely else ""
-    return f"{share} rows of stream {stream} were rejected: {reasons}{shown}{hint}"
+    by_count = sorted(((n, reason) for reason, n in rejected.items() if n), key=lambda one: (-one[0], one[1]))
+    reasons = ", ".join(reason if len(by_count) == 1 else f"{reason} {n:,}" for n, reason in by_count)
+    text = f"{count:,} of {rows:,} rows of stream {stream} were rejected: {reasons}"
+    if example is not None:
+        text += f", for example {example if len(example) <= SHOWN else example[:SHOWN] + ' ...'}"
+    return f"{text}; {_remedy(by_count[0][1], time)}"
+
+
+def _remedy(reason: str, time: str | None) -> str:
+    named = "the event-time column" if time is None else f"'{time}'"
+    if reason in _TIMES:
+        return f"is {named} the event-time column?" if time is not None else "is it the right event-time column?"
+    if reason == "time_out_of_range":
+        return f"is the unit of {named} the right one?"
+    if reason == "ahead":
+        return "they are ahead of all others by more than option max_ahead allows"
+    return "they hold numbers that 64 bits cannot"

@@ -7,7 +7,7 @@ enters the window and out when it leaves (see `sorted_window`). Counts and integ
 float sums could not without losing digits, and two stacks cost the same; so they stay with the others.
 
 Invariant: `combine` is commutative and associative up to float rounding; sums are compensated, integer sums are 128
-bits.
+bits, and moments are as in `spread`.
 
 References: Gray et al., Data Cube, 1997 (distributive, holistic); Chan, Golub, LeVeque 1983 (moments); Neumaier 1974
 (sums).
@@ -24,6 +24,7 @@ import numpy as np
 from slackwater.model.batch import Flags, Floats, Words
 from slackwater.model.errors import DataError
 from slackwater.model.schema import NULL_FLOAT, NULL_WORD, Kind
+from slackwater.operators import spread
 
 
 class Op(IntEnum):
@@ -37,6 +38,7 @@ class Op(IntEnum):
     MIN_FLOAT = 5
     MAX_FLOAT = 6
     MOMENTS = 7
+    MOMENTS_INT = 12
 
 
 class Commutative:
@@ -51,7 +53,7 @@ class Invertible(Commutative):
     slides_by = "values sorted per window, panes merged in and out"
 
 
-WIDTH = {Op.SUM_INT: 2, Op.SUM_FLOAT: 2, Op.MOMENTS: 3}
+WIDTH = {Op.SUM_INT: 2, Op.SUM_FLOAT: 2, Op.MOMENTS: spread.FLOAT_WORDS, Op.MOMENTS_INT: spread.INT_WORDS}
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ class AggregateSpec:
             case "MAX":
                 return (present, Component(Op.MAX_FLOAT if is_float else Op.MAX_INT, self.row, is_float))
             case "VAR" | "STDDEV":
-                return (Component(Op.MOMENTS, self.row, is_float),)
+                return (Component(Op.MOMENTS if is_float else Op.MOMENTS_INT, self.row, is_float),)
             case _:
                 return ()
 
@@ -143,7 +145,10 @@ def lower(aggregate: AggregateSpec, layout: Layout, state: Words) -> Words:
         # A view would keep its whole buffer alive for as long as the results are.
         return state[:, at[0]].copy()
     if aggregate.function in ("VAR", "STDDEV"):
-        return _lower_moments(aggregate.function, floats[:, at[0]], floats[:, at[0] + 2])
+        if aggregate.kind is Kind.FLOAT:
+            return _lower_moments(aggregate.function, floats[:, at[0]], floats[:, at[0] + 2])
+        found = spread.variances(np.ascontiguousarray(state), at[0])
+        return float_words(np.sqrt(found) if aggregate.function == "STDDEV" else found, state[:, at[0]] < 2)
     present = state[:, at[0]]
     if aggregate.function in ("MIN", "MAX"):
         null = NULL_FLOAT if aggregate.kind is Kind.FLOAT else NULL_WORD
@@ -168,9 +173,11 @@ def lower(aggregate: AggregateSpec, layout: Layout, state: Words) -> Words:
 
 
 def _lower_moments(function: str, n: Floats, squares: Floats) -> Words:
-    with np.errstate(invalid="ignore", divide="ignore"):
-        variance = squares / (n - 1)
-        values = np.sqrt(variance) if function == "STDDEV" else variance
+    """Of squares that are kept in steps the deviation may still be a float where the variance is not."""
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        step = np.where(squares < 0, 1 / spread.STEP, 1.0)
+        variance = np.abs(squares) / (n - 1)
+        values = np.sqrt(variance) * step if function == "STDDEV" else variance * step * step
     return float_words(values, n < 2)
 
 

@@ -12,10 +12,12 @@ from slackwater.compiled import inner
 from slackwater.model.batch import Floats, Words
 from slackwater.model.schema import NULL_FLOAT, NULL_WORD
 from slackwater.operators.algebra import Layout, Op
+from slackwater.operators.spread import INT_WORDS, add_moments, add_square, add_squares
 
 COUNT, SUM_INT, SUM_FLOAT = int(Op.COUNT), int(Op.SUM_INT), int(Op.SUM_FLOAT)
 MIN_INT, MAX_INT = int(Op.MIN_INT), int(Op.MAX_INT)
 MIN_FLOAT, MAX_FLOAT, MOMENTS = int(Op.MIN_FLOAT), int(Op.MAX_FLOAT), int(Op.MOMENTS)
+MOMENTS_INT = int(Op.MOMENTS_INT)
 LARGEST_WORD = 2**63 - 1
 
 # Columns of a program: what a component does, where its state begins, which row holds its argument, how a null looks
@@ -50,6 +52,9 @@ def clear(program: Words, ints: Words, floats: Floats, r: int, base: int) -> Non
             floats[r, at] = -np.inf
         elif op == MOMENTS:
             ints[r, at + 1], ints[r, at + 2] = 0, 0
+        elif op == MOMENTS_INT:
+            for w in range(1, INT_WORDS):
+                ints[r, at + w] = 0
 
 
 @inner
@@ -75,9 +80,10 @@ def add(
             floats[r, at] = smaller(floats[r, at], word_floats[row, i])
         elif op == MAX_FLOAT:
             floats[r, at] = larger(floats[r, at], word_floats[row, i])
+        elif op == MOMENTS_INT:
+            add_square(ints, r, at, words[row, i])
         else:
-            value = word_floats[row, i] if program[c, IS_FLOAT] == 1 else np.float64(words[row, i])
-            add_moments(floats, r, at, 1.0, value, 0.0)
+            add_moments(floats, r, at, 1.0, word_floats[row, i], 0.0)
 
 
 @inner
@@ -110,6 +116,8 @@ def combine(
             floats[r, to] = smaller(floats[r, to], other_floats[o, at])
         elif op == MAX_FLOAT:
             floats[r, to] = larger(floats[r, to], other_floats[o, at])
+        elif op == MOMENTS_INT:
+            add_squares(ints, r, to, others, o, at)
         else:
             f = other_floats
             add_moments(floats, r, to, f[o, at], f[o, at + 1], f[o, at + 2])
@@ -134,19 +142,6 @@ def add_compensated(floats: Floats, r: int, at: int, value: float) -> None:
     else:
         floats[r, at + 1] += (value - new) + total
     floats[r, at] = new
-
-
-@inner
-def add_moments(floats: Floats, r: int, at: int, n: float, mean: float, squares: float) -> None:
-    """Chan's rule for count, mean and sum of squared deviations."""
-    if n == 0.0:
-        return
-    old = floats[r, at]
-    total = old + n
-    delta = mean - floats[r, at + 1]
-    floats[r, at + 1] += delta * (n / total)
-    floats[r, at + 2] += squares + delta * delta * (old * n / total)
-    floats[r, at] = total
 
 
 @inner

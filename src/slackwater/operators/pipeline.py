@@ -32,9 +32,11 @@ from slackwater.kernel import (
     encode_json,
 )
 from slackwater.model.batch import ROW, TS, Batch, Words
+from slackwater.model.errors import UsageError
 from slackwater.model.measured import MeasuredQuality
 from slackwater.model.memory import Memory
 from slackwater.model.rates import Resize
+from slackwater.model.time import LONGEST, format_duration
 from slackwater.operators.aggregate import AggregateOperator
 from slackwater.operators.contract import Operator, OperatorSpec
 from slackwater.operators.graph_operator import GraphOperator
@@ -49,6 +51,8 @@ from slackwater.operators.ordering.tree import OrderedTree
 from slackwater.operators.responding import Responding
 
 STATE_VERSION = 6
+MOST_TUPLES = 10**12
+"""No epoch waits for more."""
 MOST_STRETCHES = 4096
 """The books of a join tell no more stretches of time apart."""
 
@@ -60,6 +64,12 @@ class Epochs:
     each_tuple: bool = False
     tuples: int = 0
     span: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.tuples <= MOST_TUPLES:
+            raise UsageError(f"an epoch of {self.tuples:,} tuples: there are 1 to {MOST_TUPLES:,}")
+        if not 0 <= self.span <= LONGEST:
+            raise UsageError(f"an epoch of {format_duration(self.span)}: it lasts {format_duration(LONGEST)} at most")
 
 
 class Pipeline:

@@ -19,11 +19,11 @@ def explain(query: str, streams: Mapping[str, Any] | None = None, /, *, time: st
     >>> print(explain("SELECT SUM(v) AS total FROM s [RANGE 1 SECOND] WITH NO WAIT", s=ticks).splitlines()[0])
     window aggregate of s
     """
-    tables = {name: _empty(one) for name, one in {**(streams or {}), **named}.items()}
+    tables = {name: _empty(name, one) for name, one in {**(streams or {}), **named}.items()}
     return rendered(plan(bind_to_tables(query, tables, time).query))
 
 
-def _empty(stream: Any) -> pa.Table:
+def _empty(name: str, stream: Any) -> pa.Table:
     """A table without rows that has the columns of a stream."""
     if isinstance(stream, pa.Schema):
         return stream.empty_table()
@@ -31,4 +31,4 @@ def _empty(stream: Any) -> pa.Table:
         from slackwater.runtime.spark.planned import empty_table
 
         return empty_table(stream)
-    return pa.table(stream).schema.empty_table() if not isinstance(stream, pa.Table) else stream.schema.empty_table()
+    return arrow_table(name, stream).schema.empty_table()

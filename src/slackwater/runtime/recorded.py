@@ -115,7 +115,7 @@ class Fates:
 
     def rejected_rows(self, position: int) -> pa.Table:
         """Rejected rows of one input: stream, reason, and the row."""
-        reasons = self._reasons(position)
+        reasons = self.reasons(position)
         row = np.flatnonzero(reasons != GOOD)
         return self._aside(position, row, {"reason": pa.array([REASONS[code] for code in reasons[row]], pa.string())})
 
@@ -126,7 +126,7 @@ class Fates:
 
     def rejected(self, position: int) -> Words:
         """Which rows of one input were rejected, for any reason."""
-        return np.flatnonzero(self._reasons(position) != GOOD)
+        return np.flatnonzero(self.reasons(position) != GOOD)
 
     def unreadable(self) -> dict[str, int]:
         """How many rows were turned away before they could move a clock, by reason."""
@@ -140,7 +140,8 @@ class Fates:
         """How many rows were ahead of all evidence."""
         return sum(len(row) for _, row, reason in self._rejected if reason == AHEAD)
 
-    def _reasons(self, position: int) -> Reasons:
+    def reasons(self, position: int) -> Reasons:
+        """Of every row of one input, the place of its reason in REASONS."""
         reasons: Reasons = np.zeros(self._replay.tables[position].num_rows, np.uint8)
         for stream, row, reason in self._rejected:
             reasons[row[stream == position]] = reason

@@ -7,6 +7,9 @@ nothing but such output is ever removed.
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -14,9 +17,20 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slackwater.model.errors import UsageError
+from slackwater.model.errors import SlackwaterError, UsageError
 
 ROWS_PER_PART = 1 << 20
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """What cannot be written is told with its cause, and not with a number."""
+    try:
+        yield
+    except OSError as error:
+        raise SlackwaterError(
+            f"{path}: nothing can be written there: {error.strerror or error}; name a folder that can be written to"
+        ) from None
 
 
 class PartWriter:
@@ -35,9 +49,10 @@ class PartWriter:
             self._flush()
 
     def _flush(self) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
         table = pa.concat_tables(plain_text(self._waiting))
-        pq.write_table(table, self._folder / f"part-{self._part:05d}.parquet")
+        with writing(self._folder):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            pq.write_table(table, self._folder / f"part-{self._part:05d}.parquet")
         self._part += 1
         self._waiting, self._rows = [], 0
 
@@ -73,12 +88,15 @@ class OutputFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        if path.exists() and not path.is_dir():
-            raise UsageError(f"--out {path}: this is a file; name a folder")
-        for old in ("report.json", "results/part-*.parquet", "late/*/part-*.parquet", "rejected/*/part-*.parquet"):
-            for file in path.glob(old):
-                file.unlink()
-        path.mkdir(parents=True, exist_ok=True)
+        with writing(path):
+            if path.exists() and not path.is_dir():
+                raise UsageError(f"--out {path}: this is a file; name a folder")
+            for old in ("report.json", "results/part-*.parquet", "late/*/part-*.parquet", "rejected/*/part-*.parquet"):
+                for file in path.glob(old):
+                    file.unlink()
+            path.mkdir(parents=True, exist_ok=True)
+        if not os.access(path, os.W_OK):
+            raise SlackwaterError(f"--out {path}: this folder cannot be written to; name another")
         self.results = PartWriter(path / "results")
 
     def aside(self, what: str, stream: str, table: pa.Table) -> None:
@@ -88,4 +106,5 @@ class OutputFolder:
         writer.close()
 
     def report(self, content: dict[str, Any]) -> None:
-        (self.path / "report.json").write_text(json.dumps(content, indent=2) + "\n")
+        with writing(self.path):
+            (self.path / "report.json").write_text(json.dumps(content, indent=2) + "\n")

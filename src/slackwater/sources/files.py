@@ -1,6 +1,6 @@
-"""Streams in parquet files: `NAME=FILE.parquet[?column=value&...]`.
+"""Streams in files: `NAME=FILE[?column=value&...]`, where FILE may be a folder, or a pattern such as orders-*.csv.
 
-Invariant: rows keep the file's order, which is their arrival order; a selection takes rows out and never reorders.
+Invariant: rows keep the files' order, which is their arrival order; a selection takes rows out and never reorders.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from urllib.parse import unquote
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from slackwater.model.batch import Words
-from slackwater.model.errors import DataError, QueryError, UsageError
+from slackwater.model.errors import QueryError, UsageError
 from slackwater.model.schema import Field, Kind, Schema, kind_of
+from slackwater.sources.reading import read_path
 
 ARRIVAL = "arrival"
 
@@ -40,7 +40,7 @@ class StreamFile:
 
     @staticmethod
     def parse(text: str) -> StreamFile:
-        """Read `NAME=FILE.parquet?column=value`; `&` narrows down, a column named twice takes either value.
+        """Read `NAME=FILE?column=value`; `&` narrows down, a column named twice takes either value.
 
         A value may have its `&` and `%` written as %26 and %25.
 
@@ -61,13 +61,7 @@ class StreamFile:
 
     def read(self) -> Recorded:
         """The stream's rows."""
-        if not self.path.exists():
-            raise DataError(f"stream {self.name}: there is no file {self.path}")
-        try:
-            table = pq.read_table(self.path)
-        except (pa.ArrowException, OSError) as error:
-            raise DataError(f"stream {self.name}: {self.path} cannot be read as parquet: {error}") from None
-        table = _plain(table)
+        table = plain(read_path(self.name, self.path))
         wanted: dict[str, list[str]] = {}
         for column, value in self.selection:
             wanted.setdefault(column, []).append(value)
@@ -93,7 +87,7 @@ class StreamFile:
             ) from None
 
 
-def _plain(table: pa.Table) -> pa.Table:
+def plain(table: pa.Table) -> pa.Table:
     """String views as strings: Arrow can read the former but hardly select or take them."""
     for i, field in enumerate(table.schema):
         if pa.types.is_string_view(field.type):

@@ -1,7 +1,7 @@
 """Replaying recorded streams: all inputs of a plan as one sequence of arrivals.
 
 Invariant: `arrival` is order only. Ties go by the order in which the streams were named, then by row. A stream read
-under two aliases arrives at both.
+under two aliases arrives at both. Where it is another order than that of the rows, that is said.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import pyarrow as pa
 
 from slackwater.model.batch import Batch, Words
 from slackwater.model.errors import DataError, QueryError
+from slackwater.model.schema import Kind, kind_of
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.sources.codebook import Codebook
-from slackwater.sources.encode import GOOD, TIME_UNITS, encode_time
+from slackwater.sources.encode import GOOD, NULL_TIME, TIME_UNITS, encode_time
 from slackwater.sources.files import ARRIVAL
 from slackwater.sources.ingest import Ingested, ingest
 
@@ -33,6 +34,8 @@ class Replay:
     stream: Words
     row: Words
     heard: Words | None
+    notes: tuple[str, ...]
+    """What is odd about the order of arrival."""
 
     def __len__(self) -> int:
         return len(self.stream)
@@ -73,11 +76,12 @@ def replay(
     codebook = Codebook()
     tables = tuple(sources[one.stream.source] for one in plan.inputs)
     inputs = tuple(ingest(one, table, codebook, time_unit) for one, table in zip(plan.inputs, tables, strict=True))
+    notes: tuple[str, ...] = ()
     if len(inputs) == 1:
         row = np.flatnonzero(inputs[0].reasons == GOOD)
         stream = np.zeros(len(row), np.int64)
     else:
-        stream, row = _interleaved(plan, sources, tables, places)
+        stream, row, notes = _interleaved(plan, sources, tables, places)
         good = np.zeros(len(row), np.bool_)
         for position, one in enumerate(inputs):
             mine = stream == position
@@ -92,7 +96,7 @@ def replay(
         for position, (entry, table) in enumerate(zip(plan.inputs, tables, strict=True)):
             mine = stream == position
             heard[mine] = _moments(entry.stream.source, table, column, unit)[row[mine]]
-    return Replay(inputs, tables, codebook, plan.operator.rows, stream, row, heard)
+    return Replay(inputs, tables, codebook, plan.operator.rows, stream, row, heard, notes)
 
 
 def _interleaved(
@@ -100,24 +104,32 @@ def _interleaved(
     sources: Mapping[str, pa.Table],
     tables: tuple[pa.Table, ...],
     places: Mapping[str, Words] | None,
-) -> tuple[Words, Words]:
-    """(input, row) of all rows of several inputs, in arrival order."""
+) -> tuple[Words, Words, tuple[str, ...]]:
+    """(input, row) of all rows of several inputs, in arrival order; and what is odd about it."""
     names = list(dict.fromkeys(name for name in sources if any(one.stream.source == name for one in plan.inputs)))
     lines = []
+    notes: dict[str, None] = {}
     for position, one in enumerate(plan.inputs):
-        table = tables[position]
-        arrival = _arrival(one.stream.source, table, places) if len(names) > 1 else np.arange(table.num_rows)
-        order = np.full(table.num_rows, names.index(one.stream.source), np.int64)
-        lines.append((np.full(table.num_rows, position, np.int64), order, np.arange(table.num_rows), arrival))
-    stream, order, row, arrival = (np.concatenate(column) for column in zip(*lines, strict=True))
-    sequence = np.lexsort((stream, row, order, arrival))
-    return stream[sequence], row[sequence]
+        table, source = tables[position], one.stream.source
+        arrival = _arrival(source, table, places) if len(names) > 1 else _in_order(table.num_rows)
+        if (note := _backwards(source, *arrival)) is not None:
+            notes[note] = None
+        order = np.full(table.num_rows, names.index(source), np.int64)
+        lines.append((np.full(table.num_rows, position, np.int64), order, np.arange(table.num_rows), *arrival))
+    stream, order, row, beyond, arrival_ = (np.concatenate(column) for column in zip(*lines, strict=True))
+    sequence = np.lexsort((stream, row, order, arrival_, beyond))
+    return stream[sequence], row[sequence], tuple(notes)
 
 
-def _arrival(source: str, table: pa.Table, places: Mapping[str, Words] | None) -> Words:
+def _in_order(rows: int) -> tuple[Words, Words]:
+    return np.zeros(rows, np.int64), np.arange(rows)
+
+
+def _arrival(source: str, table: pa.Table, places: Mapping[str, Words] | None) -> tuple[Words, Words]:
+    """Places in the order of arrival; of numbers beyond 63 bits the first says so, and the second has their rest."""
     if ARRIVAL not in table.column_names:
         if places is not None:
-            return places[source]
+            return np.zeros(table.num_rows, np.int64), places[source]
         raise QueryError(
             f"stream {source} has no column '{ARRIVAL}'; with several files each needs one, to say in which order"
             " rows came"
@@ -127,16 +139,39 @@ def _arrival(source: str, table: pa.Table, places: Mapping[str, Words] | None) -
         raise QueryError(f"stream {source}: column '{ARRIVAL}' must hold integers, not {column.type}")
     if column.null_count:
         raise DataError(f"stream {source}: column '{ARRIVAL}' has {column.null_count} nulls; every row needs its place")
-    try:
-        return column.cast(pa.int64()).to_numpy()
-    except pa.ArrowInvalid:
-        raise DataError(f"stream {source}: column '{ARRIVAL}' has numbers beyond 64 bits") from None
+    if pa.types.is_uint64(column.type):
+        bits = column.to_numpy()
+        return (bits > np.uint64(2**63 - 1)).astype(np.int64), bits.astype(np.int64)
+    return np.zeros(table.num_rows, np.int64), column.cast(pa.int64()).to_numpy()
+
+
+def _backwards(source: str, beyond: Words, arrival: Words) -> str | None:
+    """A sentence where rows came in another order than they stand in: the last may have made the others late."""
+    falls = np.flatnonzero((np.diff(beyond) < 0) | ((np.diff(beyond) == 0) & (arrival[1:] < arrival[:-1])))
+    if not len(falls):
+        return None
+    first = int(falls[0]) + 1
+    before, after = (int(arrival[at]) + (int(beyond[at]) << 64) for at in (first - 1, first))
+    return (
+        f"stream {source}: column '{ARRIVAL}' runs backwards, first in row {first} ({after} after {before});"
+        " rows arrive in its order, not in that of the table, so what stands first may come late"
+    )
 
 
 def _moments(source: str, table: pa.Table, column: str, unit: str) -> Words:
     if column not in table.column_names:
         raise QueryError(f"stream {source} has no column '{column}' to take arrival times from")
-    moments, reasons = encode_time(table.column(column), unit)
-    if (reasons != GOOD).any():
-        raise DataError(f"stream {source}: column '{column}' has rows without an arrival time")
+    found = table.column(column)
+    if kind_of(found.type) in (None, Kind.BOOL):
+        raise QueryError(f"stream {source}: column '{column}' of type {found.type} cannot be a time of arrival")
+    moments, reasons = encode_time(found, unit)
+    bad = np.flatnonzero(reasons != GOOD)
+    if len(bad):
+        row = int(bad[0])
+        held = "nothing" if reasons[row] == NULL_TIME else repr(str(found[row]))
+        what = "a time as ISO 8601 writes it" if kind_of(found.type) is Kind.TEXT else "a time"
+        raise DataError(
+            f"stream {source}: {len(bad):,} rows have no arrival time in column '{column}'; row {row} holds {held}, and"
+            f" not {what}"
+        )
     return moments

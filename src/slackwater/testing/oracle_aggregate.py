@@ -98,18 +98,32 @@ def _average(values: list[Any]) -> Any:
     return float(sum(map(Fraction, values)) / len(values))
 
 
-def _variance(values: list[Any]) -> Any:
+def _spread(values: list[Any]) -> Fraction | float | None:
+    """The sample variance, exactly; NaN where a value is not finite."""
     if len(values) < 2:
         return None
-    if any(map(_is_nan, values)):
+    if not all(map(math.isfinite, values)):
         return math.nan
     mean = sum(map(Fraction, values)) / len(values)
-    return float(sum((Fraction(value) - mean) ** 2 for value in values) / (len(values) - 1))
+    return sum((Fraction(value) - mean) ** 2 for value in values) / (len(values) - 1)
+
+
+def _variance(values: list[Any]) -> Any:
+    spread = _spread(values)
+    try:
+        return None if spread is None else float(spread)
+    except OverflowError:
+        return math.inf
 
 
 def _deviation(values: list[Any]) -> Any:
-    variance = _variance(values)
-    return None if variance is None else math.sqrt(variance)
+    spread = _spread(values)
+    if spread is None or isinstance(spread, float):
+        return spread
+    try:
+        return math.sqrt(spread)
+    except OverflowError:
+        return math.sqrt(spread / 4**600) * 2.0**600
 
 
 def _ordered(values: list[Any]) -> list[Any]:

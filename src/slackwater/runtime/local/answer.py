@@ -9,13 +9,16 @@ from typing import Any
 
 import pyarrow as pa
 
+from slackwater.model.errors import QueryError
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.planner import plan
 from slackwater.runtime.local.run import LocalRun
+from slackwater.runtime.rejections import turned_away, turned_away_at_first
 from slackwater.sinks.folder import plain_text
 from slackwater.sources.binding import bind_to_tables, left_out
 from slackwater.sources.expected import expected_of
 from slackwater.sources.replay import replay as arrivals_of
+from slackwater.sources.tabular import as_tables, check_unit
 
 
 @dataclass(frozen=True)
@@ -30,29 +33,42 @@ class Answer:
 
 def replay(
     query: str,
-    streams: Mapping[str, pa.Table],
+    streams: Mapping[str, Any],
     *,
     epochs: Epochs | None = None,
     count: bool = False,
     time: str = "ts",
     time_unit: str = "ms",
 ) -> Answer:
-    """Run a query over recorded streams, given as tables whose rows are in arrival order.
+    """Run a query over recorded streams, whose rows are in arrival order.
+
+    A stream is a pyarrow Table or RecordBatchReader, a DataFrame of pandas or polars, a list of dicts, or the path of a
+    file (parquet, CSV, JSON lines), of a folder of such files, or a pattern of names.
 
     >>> ticks = pa.table({"ts": [1, 3, 2, 9], "v": [10, 30, 20, 90]})
     >>> replay("SELECT SUM(v) AS total FROM s [RANGE 5 MS] WITH DELAY 5 MS", {"s": ticks}).results["total"].to_pylist()
     [60, 90]
     """
-    bound = bind_to_tables(query, streams, time)
-    for column in left_out(bound.query, streams):
+    check_unit(time_unit)
+    tables = as_tables(streams)
+    bound = bind_to_tables(query, tables, time)
+    if bound.explain:
+        raise QueryError("EXPLAIN runs nothing; print the plan with `slackwater explain`")
+    for column in left_out(bound.query, tables):
         warnings.warn(f"{column} is left out; a query cannot read it", stacklevel=2)
-    physical = plan(bound.query, counted=count, expected=expected_of(bound.query, streams, time_unit))
-    arrivals = arrivals_of(physical, streams, time_unit)
+    physical = plan(bound.query, counted=count, expected=expected_of(bound.query, tables, time_unit))
+    arrivals = arrivals_of(physical, tables, time_unit)
+    first = turned_away_at_first(physical, arrivals)
+    for sentence in (*arrivals.notes, *first):
+        warnings.warn(sentence, stacklevel=2)
     run = LocalRun(physical, arrivals, epochs or Epochs(each_tuple=True))
-    tables = list(run.tables())
+    results = list(run.tables())
+    if not first:
+        for sentence in turned_away(physical, arrivals, run.fates):
+            warnings.warn(sentence, stacklevel=2)
     aliases = [one.stream.alias for one in physical.inputs]
     return Answer(
-        pa.concat_tables(plain_text(tables)),
+        pa.concat_tables(plain_text(results)),
         {alias: run.fates.late_rows(i) for i, alias in enumerate(aliases)},
         {alias: run.fates.rejected_rows(i) for i, alias in enumerate(aliases)},
         run.report().as_json(),

@@ -29,6 +29,7 @@ from slackwater.plan.planner import plan as planned
 from slackwater.runtime.aside import ahead_table, late_table, turned_away_table
 from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.local.answer import Answer
+from slackwater.runtime.rejections import TurnedAway
 from slackwater.runtime.steps.fresh import Fresh, lines_of
 from slackwater.runtime.steps.handle import Clock, Handle
 from slackwater.runtime.steps.patience import Patience
@@ -40,11 +41,12 @@ from slackwater.sources.binding import bind_to_tables, left_out
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import GOOD, REASONS
 from slackwater.sources.ingest import Ingested, ingest
+from slackwater.sources.tabular import as_table, as_tables, check_unit, with_types
 
 
 def open(
     query: str,
-    streams: Mapping[str, pa.Schema | pa.Table],
+    streams: Mapping[str, Any],
     *,
     patience: Patience | None = None,
     keep: str | None = None,
@@ -53,7 +55,7 @@ def open(
     time_unit: str = "ms",
     clock: Clock = wall.time,
 ) -> LiveQuery:
-    """Start a query over streams with these columns; rows of a table given here are the first to arrive.
+    """Start a query over streams with these columns, each a pyarrow Schema or rows, which are then the first to arrive.
 
     `patience` says for how long a stream is waited for (see `LiveQuery.next`), `keep` how much of the streams, in event
     time, is kept at hand for the steps without it: by default 10 minutes more than a result reaches back. An epoch is
@@ -69,7 +71,9 @@ def open(
     >>> live.close().report["tuples"]
     4
     """
-    tables = {name: one if isinstance(one, pa.Table) else one.empty_table() for name, one in streams.items()}
+    check_unit(time_unit)
+    schemas = {name: one.empty_table() for name, one in streams.items() if isinstance(one, pa.Schema)}
+    tables = as_tables({**streams, **schemas})
     bound = bind_to_tables(query, tables, time)
     for column in left_out(bound.query, tables):
         warnings.warn(f"{column} is left out; a query cannot read it", stacklevel=2)
@@ -106,16 +110,19 @@ class LiveQuery(Handle[Emission]):
         self._beats = plan.options.idle_timeout is not None and not epochs.each_tuple
         self._pushed = dict.fromkeys(self._sources, 0)
         self._unreadable: dict[str, int] = {}
+        self._turned_away = TurnedAway(plan)
         self._slack_use, self._latency = SlackUse(self._kernel.release.controller.slack), LatencyUse()
         self._memory = MemoryUse()
         self._seconds = 0.0
         self._latest = 0
         self._answer: Answer | None = None
 
-    def push(self, stream: str, rows: pa.Table | pa.RecordBatch) -> None:
-        """Rows of a stream arrive, in this order; from any thread."""
+    def push(self, stream: str, rows: Any) -> None:
+        """Rows of a stream arrive, in this order; from any thread. They are given as in `slackwater.replay`."""
         source = self._known(stream)
-        table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
+        table = as_table(source, rows)
+        if not isinstance(rows, pa.Table | pa.RecordBatch):
+            table = self._typed(source, table)
         with self._changed:
             self._check()
             if self._closed:
@@ -156,6 +163,7 @@ class LiveQuery(Handle[Emission]):
                 parts.append(self._good(position, taken, now))
                 self._turn_away(one.stream.alias, table, taken)
         self._pushed[source] += table.num_rows
+        self._turned_away.note(source, table, taken.reasons)
         batch = Batch.concat(parts)
         # Under two aliases a row may be readable as one and not as the other: it is kept if it is as either.
         row, at = np.unique(batch.words[ROW], return_index=True)
@@ -169,6 +177,14 @@ class LiveQuery(Handle[Emission]):
         words[: len(taken.words)] = taken.words[:, good]
         heard = np.full(len(good), now) if self._moments else None
         return Batch(np.full(len(good), position), words, taken.passes[good], heard)
+
+    def _typed(self, source: str, table: pa.Table) -> pa.Table:
+        """Rows that do not state their types, in those that the query was opened with, where these hold them."""
+        schemas = [one.stream.schema for one in self._plan.inputs if one.stream.source == source]
+        if not table.num_columns and not table.num_rows:
+            return pa.schema([(field.name, field.arrow) for field in schemas[0].fields]).empty_table()
+        wanted = {field.name: field.arrow for one in schemas for field in one.fields if field.name != one.time}
+        return with_types(table, wanted)
 
     def _check_columns(self, source: str, table: pa.Table, position: int) -> None:
         schema = self._plan.inputs[position].stream.schema

@@ -1,0 +1,30 @@
+"""What a command says on the side: on the error stream, so that what it prints can still be read by a program."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from slackwater.plan.physical import PhysicalPlan
+from slackwater.runtime.recorded import RecordedRun
+from slackwater.runtime.rejections import turned_away, turned_away_at_first
+from slackwater.sources.replay import Replay
+
+
+def warn_at_first(plan: PhysicalPlan, arrivals: Replay) -> bool:
+    """Say what is odd about streams before they are run; whether rows are turned away for it."""
+    rejected = turned_away_at_first(plan, arrivals)
+    for sentence in (*arrivals.notes, *rejected):
+        warn(sentence)
+    return bool(rejected)
+
+
+def warn_at_last(run: RecordedRun, told: bool) -> None:
+    """Say that most rows of a stream were turned away, unless that was told at first."""
+    if not told:
+        for sentence in turned_away(run.plan, run.replay, run.fates):
+            warn(sentence)
+
+
+def warn(sentence: str) -> None:
+    """One sentence for whoever watches."""
+    Console(stderr=True).print(f"warning: {sentence}", style="yellow", highlight=False, markup=False, soft_wrap=True)

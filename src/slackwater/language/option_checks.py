@@ -1,0 +1,54 @@
+"""Whether the options of a query go with what it asks for.
+
+Invariant: an option that would not be looked at is refused where it stands, never ignored.
+"""
+
+from __future__ import annotations
+
+from slackwater.language.parsed import ParsedQuery
+from slackwater.model.errors import QueryError
+from slackwater.model.options import Options
+from slackwater.model.quality import Complete, Quality, Recall, RelativeError
+from slackwater.model.time import format_duration
+
+OF_TARGETS = frozenset(
+    ("controller", "adaptation_interval", "granularity", "basic_window", "selectivity", "retrospect", "retention")
+)
+PUBLISHED = ("model", "pd")
+
+
+def check_options(parsed: ParsedQuery) -> None:
+    """Refuse options that say something about what the query does not have."""
+    quality = parsed.quality or Complete()
+    for name, place in parsed.option_places.items():
+        reason = _reason(name, parsed.options, quality)
+        if reason is not None:
+            raise QueryError(f"option {name} {reason}; leave it out", parsed.text, *place)
+    _check_pieces(parsed, quality)
+
+
+def _reason(name: str, options: Options, quality: Quality) -> str | None:
+    if name in OF_TARGETS and not isinstance(quality, Recall | RelativeError):
+        return f"is for WITH RECALL and WITH ERROR, where a slack is looked for, and this query is {quality}"
+    if name == "selectivity" and isinstance(quality, RelativeError):
+        return "is for recall targets alone: an aggregate selects nothing"
+    if name == "selectivity" and options.controller != "model":
+        return "is for controller = 'model' alone"
+    if name == "retrospect" and isinstance(quality, Recall):
+        return "is for WITH ERROR alone: recall is measured over the period that RECALL states"
+    if name == "retrospect" and options.controller not in PUBLISHED:
+        return "is for controller = 'model' and 'pd', which look back so far"
+    return None
+
+
+def _check_pieces(parsed: ParsedQuery, quality: Quality) -> None:
+    """The model counts delays in steps of g and windows in pieces of b; steps and pieces must fall together."""
+    b, g = parsed.options.basic_window, parsed.options.granularity
+    if not isinstance(quality, Recall | RelativeError) or b % g == 0 or g % b == 0:
+        return
+    place = parsed.option_places.get("basic_window") or parsed.option_places["granularity"]
+    message = (
+        f"basic_window ({format_duration(b)}) must be a multiple of granularity ({format_duration(g)}) or divide it;"
+        f" write basic_window = {format_duration(g)}, or another multiple"
+    )
+    raise QueryError(message, parsed.text, *place)
