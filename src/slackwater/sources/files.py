@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 
 from slackwater.model.batch import Words
 from slackwater.model.errors import DataError, QueryError, UsageError
-from slackwater.model.schema import Field, Kind, Schema, kind_of
+from slackwater.model.nested import leaves
+from slackwater.model.schema import Field, Kind, Schema, kind_of, moment_type, told_type
 
 ARRIVAL = "arrival"
 
@@ -110,20 +111,23 @@ def read_streams(files: Sequence[StreamFile]) -> tuple[dict[str, pa.Table], dict
 
 
 def schema_of(name: str, table: pa.Table, time: str) -> Schema:
-    """The schema of a stream; columns of types that no query can read are left out, and refused when named."""
+    """The schema of a stream, fields of nested columns by their path; columns of types that no query can read are left
+    out, and refused when named."""
     names = table.column_names
     if len(set(names)) < len(names):
         twice = next(column for column in names if names.count(column) > 1)
         raise QueryError(f"stream {name} has two columns called '{twice}'")
-    if time not in names:
-        raise QueryError(f"stream {name} has no time column '{time}'; it has {', '.join(names)}. Name it with --time")
+    found = leaves(table.schema)
+    if time not in found and time not in names:
+        raise QueryError(f"stream {name} has no time column '{time}'; it has {', '.join(found)}. Name it with --time")
     fields = []
-    for field in table.schema:
-        kind = kind_of(field.type)
-        if field.name == time:
-            if kind in (None, Kind.BOOL):
-                raise QueryError(f"stream {name}: column '{time}' of type {field.type} cannot be an event time")
-            fields.append(Field(time, Kind.TIME, pa.timestamp("us", "UTC")))
-        elif kind is not None:
-            fields.append(Field(field.name, kind, field.type))
+    for column, leaf in found.items():
+        kind = kind_of(leaf.type)
+        if column == time and kind not in (None, Kind.BOOL):
+            fields.append(Field(time, Kind.TIME, moment_type(leaf.type)))
+        elif column != time and kind is not None:
+            fields.append(Field(column, kind, leaf.type))
+    if all(field.name != time for field in fields):
+        given = found[time].type if time in found else table.schema.field(time).type
+        raise QueryError(f"stream {name}: column '{time}' of type {told_type(given)} cannot be an event time")
     return Schema(tuple(fields), time)

@@ -141,4 +141,5 @@ def result_kind(spec: AggregateSpec) -> Kind:
     """The kind of an aggregate's result."""
     if spec.function in ("COUNT", "COUNT_DISTINCT"):
         return Kind.INT
-    return spec.kind if spec.function in ("SUM", "MIN", "MAX") else Kind.FLOAT
+    keeping = ("SUM", "MIN", "MAX", "AVG") if spec.kind is Kind.DECIMAL else ("SUM", "MIN", "MAX")
+    return spec.kind if spec.function in keeping else Kind.FLOAT
