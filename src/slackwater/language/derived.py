@@ -21,6 +21,7 @@ from slackwater.language.bound import (
     StreamRef,
     UnionQuery,
 )
+from slackwater.language.digits import digits
 from slackwater.model.schema import (
     ARROW_OF,
     AVERAGE_DIGITS,
@@ -47,12 +48,12 @@ def result_schema(query: BoundQuery) -> Schema:
 
 def leaves_as(expr: Expr, streams: Sequence[StreamRef]) -> pa.DataType:
     """The Arrow type in which the value of an expression leaves: a column's own, of moments as `moment_type` says; a
-    computed decimal has all digits of a word, and a moment chosen among dates is a date."""
+    computed decimal has the digits it needs, and a moment chosen among dates is a date."""
     if isinstance(expr, Column) and expr.name in streams[expr.stream].schema:
         arrow = streams[expr.stream].schema[expr.name].arrow
         return moment_type(arrow) if expr.kind is Kind.TIME else arrow
     if expr.kind is Kind.DECIMAL:
-        return decimal_type(expr.scale)
+        return decimal_type(expr.scale, digits(expr, streams))
     if expr.kind is Kind.TIME and isinstance(expr, Call):
         chosen = {leaves_as(value, streams) for value in _chosen_from(expr)}
         return chosen.pop() if len(chosen) == 1 else UTC

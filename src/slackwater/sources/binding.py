@@ -74,8 +74,12 @@ def _remedy(column: str, type_: pa.DataType) -> str:
     if pa.types.is_decimal(type_) and 0 <= type_.scale <= DIGITS:
         return f"; at most {DIGITS} digits can be read; cast it to decimal({DIGITS}, {type_.scale}) or double"
     if pa.types.is_struct(type_) and type_.num_fields:
-        return f", which a query cannot read; name a field of it, as in {column}.{type_.field(0).name}"
+        return f", which a query cannot read; name a field of it, as in {column}.{_first_field(type_)}"
     return ", which a query cannot read"
+
+
+def _first_field(type_: pa.DataType) -> str:
+    return next(iter(leaves(pa.schema(list(type_)))), type_.field(0).name)
 
 
 _PATH = re.compile(r"""(?:(?:\w+|"[^"]*"|`[^`]*`)\s*\.\s*)*$""")

@@ -86,7 +86,7 @@ def encode_time(values: pa.ChunkedArray, unit: str) -> tuple[Words, Reasons]:
         if pa.types.is_date(array.type):
             array = array.cast(pa.timestamp("ms"))
         raw, unit = _filled(array.cast(pa.int64()), 0), scale
-    elif kind_of(array.type) in (Kind.FLOAT, Kind.DECIMAL):
+    elif kind_of(array.type) is Kind.FLOAT or pa.types.is_decimal(array.type):
         floats = _filled(array.cast(pa.float64()), 0.0)
         why[np.isnan(floats)] = NAN_TIME
         return _from_floats(floats, unit, why, null)

@@ -123,7 +123,8 @@ def schema_of(name: str, table: pa.Table, time: str) -> Schema:
     fields = []
     for column, leaf in found.items():
         kind = kind_of(leaf.type)
-        if column == time and kind not in (None, Kind.BOOL):
+        # Of an event time micros are kept, so a decimal that is too wide for a column may be one.
+        if column == time and (kind not in (None, Kind.BOOL) or pa.types.is_decimal(leaf.type)):
             fields.append(Field(time, Kind.TIME, moment_type(leaf.type)))
         elif column != time and kind is not None:
             fields.append(Field(column, kind, leaf.type))

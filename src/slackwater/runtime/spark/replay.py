@@ -162,6 +162,6 @@ def portable(column: pa.ChunkedArray) -> pa.Array:
         null = array.is_null().to_numpy(zero_copy_only=False)
         bits = array.fill_null(0).to_numpy(zero_copy_only=False)
         return pa.array(np.where(bits > 2**63 - 1, NULL_WORD, bits.astype(np.int64)), mask=null)
-    if kind is Kind.DECIMAL:
-        return array.cast(pa.decimal128(array.type.precision, array.type.scale))
+    if pa.types.is_decimal(array.type):
+        return array.cast(pa.decimal128(min(38, array.type.precision), array.type.scale))
     return array.cast(pa.int64() if kind is None or kind is Kind.INT else PLAIN[kind])
