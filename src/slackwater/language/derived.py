@@ -63,7 +63,7 @@ def leaves_as(expr: Expr, streams: Sequence[StreamRef]) -> pa.DataType:
 def aggregate_leaves_as(call: Aggregate, streams: Sequence[StreamRef]) -> pa.DataType:
     """The Arrow type of an aggregate: MIN and MAX keep that of their argument, and decimals get room as in Spark: a sum
     ten digits more, an average four behind the point."""
-    if call.argument is None or call.kind not in (Kind.DECIMAL, Kind.TIME):
+    if call.argument is None or (call.function not in ("MIN", "MAX") and call.kind is not Kind.DECIMAL):
         return ARROW_OF[call.kind]
     arrow = leaves_as(call.argument, streams)
     if call.function == "SUM":

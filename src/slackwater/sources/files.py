@@ -19,6 +19,7 @@ from slackwater.model.batch import Words
 from slackwater.model.errors import DataError, QueryError, UsageError
 from slackwater.model.nested import leaves
 from slackwater.model.schema import Field, Kind, Schema, kind_of, moment_type, told_type
+from slackwater.sources.plain import plain
 
 ARRIVAL = "arrival"
 
@@ -68,7 +69,7 @@ class StreamFile:
             table = pq.read_table(self.path)
         except (pa.ArrowException, OSError) as error:
             raise DataError(f"stream {self.name}: {self.path} cannot be read as parquet: {error}") from None
-        table = _plain(table)
+        table = plain(table)
         wanted: dict[str, list[str]] = {}
         for column, value in self.selection:
             wanted.setdefault(column, []).append(value)
@@ -92,14 +93,6 @@ class StreamFile:
             raise UsageError(
                 f"stream {self.name}: '{', '.join(values)}' is no value of column '{column}', which holds {array.type}"
             ) from None
-
-
-def _plain(table: pa.Table) -> pa.Table:
-    """String views as strings: Arrow can read the former but hardly select or take them."""
-    for i, field in enumerate(table.schema):
-        if pa.types.is_string_view(field.type):
-            table = table.set_column(i, field.name, table.column(i).cast(pa.string()))
-    return table
 
 
 def read_streams(files: Sequence[StreamFile]) -> tuple[dict[str, pa.Table], dict[str, Words] | None]:

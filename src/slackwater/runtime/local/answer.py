@@ -15,6 +15,7 @@ from slackwater.runtime.local.run import LocalRun
 from slackwater.sinks.folder import plain_text
 from slackwater.sources.binding import bind_to_tables, left_out
 from slackwater.sources.expected import expected_of
+from slackwater.sources.plain import plain
 from slackwater.sources.replay import replay as arrivals_of
 
 
@@ -43,6 +44,7 @@ def replay(
     >>> replay("SELECT SUM(v) AS total FROM s [RANGE 5 MS] WITH DELAY 5 MS", {"s": ticks}).results["total"].to_pylist()
     [60, 90]
     """
+    streams = {name: plain(table) for name, table in streams.items()}
     bound = bind_to_tables(query, streams, time)
     for column in left_out(bound.query, streams):
         warnings.warn(f"{column} is left out; a query cannot read it", stacklevel=2)

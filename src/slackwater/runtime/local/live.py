@@ -20,6 +20,7 @@ from slackwater.kernel import Emission
 from slackwater.language.bound import BoundQuery, RateWindow, streams_read
 from slackwater.model.batch import ROW, Batch
 from slackwater.model.errors import DataError, QueryError, UsageError
+from slackwater.model.nested import leaves
 from slackwater.model.time import AFTER_ALL
 from slackwater.observe.memory_use import MemoryUse
 from slackwater.observe.report import LatencyUse, Report, SlackUse
@@ -40,6 +41,7 @@ from slackwater.sources.binding import bind_to_tables, left_out
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import GOOD, REASONS
 from slackwater.sources.ingest import Ingested, ingest
+from slackwater.sources.plain import plain
 
 
 def open(
@@ -69,7 +71,7 @@ def open(
     >>> live.close().report["tuples"]
     4
     """
-    tables = {name: one if isinstance(one, pa.Table) else one.empty_table() for name, one in streams.items()}
+    tables = {name: plain(one if isinstance(one, pa.Table) else one.empty_table()) for name, one in streams.items()}
     bound = bind_to_tables(query, tables, time)
     for column in left_out(bound.query, tables):
         warnings.warn(f"{column} is left out; a query cannot read it", stacklevel=2)
@@ -115,7 +117,7 @@ class LiveQuery(Handle[Emission]):
     def push(self, stream: str, rows: pa.Table | pa.RecordBatch) -> None:
         """Rows of a stream arrive, in this order; from any thread."""
         source = self._known(stream)
-        table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
+        table = plain(rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows]))
         with self._changed:
             self._check()
             if self._closed:
@@ -171,11 +173,11 @@ class LiveQuery(Handle[Emission]):
         return Batch(np.full(len(good), position), words, taken.passes[good], heard)
 
     def _check_columns(self, source: str, table: pa.Table, position: int) -> None:
-        schema = self._plan.inputs[position].stream.schema
+        schema, given = self._plan.inputs[position].stream.schema, leaves(table.schema)
         for name in (schema.time, *(name for name, _, _ in self._plan.inputs[position].columns)):
-            if name not in table.column_names:
+            if name not in given:
                 raise DataError(f"stream {source}: the rows pushed have no column '{name}', which the query reads")
-            found = table.schema.field(name).type
+            found = given[name].type
             if name != schema.time and found != schema[name].arrow:
                 raise DataError(
                     f"stream {source}: column '{name}' of the rows pushed holds {found}; the query was opened with"

@@ -8,14 +8,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from slackwater.language.bound import BoundQuery
 from slackwater.model.errors import QueryError
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
 from slackwater.runtime.spark.session import complaints
+from slackwater.runtime.spark.types import arrow_schema
 from slackwater.sources.binding import bind_to_tables, left_out
 
 
@@ -28,7 +29,7 @@ def planned_over(
     stacklevel: int,
 ) -> tuple[BoundQuery, PhysicalPlan, int]:
     """A query as it is bound, its plan, and the number of its shards; `stacklevel` says whose line warnings name."""
-    tables = {name: to_arrow_schema(frame.schema, timezone="UTC").empty_table() for name, frame in streams.items()}
+    tables = {name: pa.Table.from_batches([], arrow_schema(frame.schema)) for name, frame in streams.items()}
     bound = bind_to_tables(query, tables, time)
     for column in left_out(bound.query, tables):
         warnings.warn(f"{column} is left out; a query cannot read it", stacklevel=stacklevel + 1)
