@@ -61,8 +61,7 @@ TYPES = (
     Type("decimal(9,2)", "cast(id - 5.25 as decimal(9,2))", summed="decimal(19,2)", clock="cast(id as decimal(9,2))"),
     Type("decimal(18,4)", "cast(id / 3 as decimal(18,4))", summed="decimal(28,4)", clock="cast(id as decimal(18,4))"),
     Type("decimal(38,10)", "cast(id as decimal(38,10))", readable=False, clock="cast(id as decimal(38,10))"),
-    Type("string", "concat('text ', id)", clock=f"date_format({CLOCK}, \"yyyy-MM-dd'T'HH:mm:ss    given, wanted = values_of(grouped, one.column, "number"), values_of(world.still, one.column)
-X\")"),
+    Type("string", "concat('text ', id)", clock=f"date_format({CLOCK}, \"yyyy-MM-dd'T'HH:mm:ssXXX\")"),
     Type("char(3)", "cast('abc' as char(3))"),
     Type("varchar(9)", "cast(concat('v', id) as varchar(9))"),
     Type("binary", "cast('bytes' as binary)", readable=False),
@@ -248,7 +247,8 @@ def test_a_type_is_an_event_time_or_refused_by_name(spark, timed, world, one):
         return
     step = timedelta(days=1) if one.name == "date" else timedelta(seconds=1)
     assert timed[one.name] == {number: EPOCH + number * step for number in timed[one.name]}
-    assert len(timed[one.name]) >= 2
+    # The clocks of the others, which move by seconds, hold up dates after the first.
+    assert len(timed[one.name]) >= (1 if one.name == "date" else 2)
 
 
 def test_an_event_time_without_a_zone_or_hour_comes_back_as_it_is(spark, world):
@@ -260,8 +260,7 @@ def test_an_event_time_without_a_zone_or_hour_comes_back_as_it_is(spark, world):
         frame = world.stream.selectExpr(f"{one.clock} as at", "id")
         out = sw.sql(spark, "SELECT id, at FROM s WITH NO WAIT OPTIONS (max_ahead = '100 days')", time="at", s=frame)
         assert dict(out.dtypes)["at"] == type_
-        if name == "timestamp_ntz":
-            assert collected(world.run(out), "id")[2].at == value
+        assert values_of(world.run(out), "at")[2] == value
 
 
 def test_fields_of_nested_columns_are_read_by_their_path(payload, grouped):
