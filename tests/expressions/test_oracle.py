@@ -39,7 +39,10 @@ COLUMNS = {
     "b": Kind.BOOL,
     "t": Kind.TEXT,
     "ts": Kind.TIME,
+    "p": Kind.DECIMAL,
+    "q": Kind.DECIMAL,
 }
+SCALES = {"p": 1, "q": 3}
 NAMES = tuple(COLUMNS)
 TEXTS = ("red", "green", "blue")
 BIG = 2**63 - 1
@@ -54,6 +57,7 @@ VALUES: dict[Kind, st.SearchStrategy[Any]] = {
     Kind.BOOL: st.booleans(),
     Kind.TEXT: st.sampled_from(TEXTS),
     Kind.TIME: st.integers(-3, 3),
+    Kind.DECIMAL: st.sampled_from([0, 5, -5, 25, 10**17, -(10**18)]) | st.integers(-2000, 2000),
 }
 
 row = st.fixed_dictionaries(
@@ -89,8 +93,14 @@ def put(words: np.ndarray, stream: int, position: int, values: dict[str, Any]) -
 
 def leaf(kind: Kind, streams: int) -> st.SearchStrategy[Expr]:
     names = [name for name, its_kind in COLUMNS.items() if its_kind is kind]
-    columns = st.builds(Column, st.integers(0, streams - 1), st.sampled_from(names), st.just(kind))
+    columns = st.builds(
+        lambda stream, name: Column(stream, name, kind, SCALES.get(name, 0)),
+        st.integers(0, streams - 1),
+        st.sampled_from(names),
+    )
     literals = st.builds(Literal, st.none() | VALUES[kind], st.just(kind))
+    if kind is Kind.DECIMAL:
+        literals = st.builds(Literal, st.none() | st.integers(-2000, 2000), st.just(kind), st.integers(0, 4))
     return columns | columns | literals
 
 
@@ -115,12 +125,14 @@ def trees(kind: Kind, depth: int = 4, streams: int = 1) -> st.SearchStrategy[Exp
             any_of(["+", "-", "*", "%", "least", "greatest"], same, same)
             | any_of(["neg", "abs", "sign", "to_int"], same)
             | any_of(["floor", "ceil", "sign", "to_int"], sub(Kind.FLOAT))
+            | any_of(["floor", "ceil", "sign", "to_int"], sub(Kind.DECIMAL))
             | call("-", sub(Kind.TIME), sub(Kind.TIME))
         ),
         Kind.FLOAT: lambda: (
             any_of(["+", "-", "*", "%", "min", "max"], same, number)
             | call("/", number, number)
             | any_of(["neg", "abs", "round", "sqrt"], same)
+            | any_of(["+", "*", "max"], same, sub(Kind.DECIMAL))
             | call("round", same, st.just(Literal(2, Kind.INT)))
             | call("dist", same, number, number, same)
             | call("greatest", same, number, same)
@@ -128,11 +140,18 @@ def trees(kind: Kind, depth: int = 4, streams: int = 1) -> st.SearchStrategy[Exp
         Kind.BOOL: lambda: (
             any_of(["=", "<>", "<", "<=", ">", ">="], number, number)
             | any_of(["=", "<>", "<", "<=", ">", ">="], sub(Kind.TIME), sub(Kind.TIME))
+            | any_of(["=", "<>", "<", "<=", ">", ">="], sub(Kind.DECIMAL), sub(Kind.DECIMAL))
             | any_of(["=", "<>"], sub(Kind.TEXT), sub(Kind.TEXT))
             | any_of(["and", "or", "=", "<>"], truth, truth)
             | any_of(["and", "or"], truth, truth, truth)
             | call("not", truth)
             | st.sampled_from(list(Kind)).flatmap(lambda of: call("is_null", sub(of)))
+        ),
+        Kind.DECIMAL: lambda: (
+            any_of(["+", "-", "%", "least", "greatest"], same, same)
+            | call("*", same, leaf(Kind.INT, streams))
+            | any_of(["neg", "abs"], same)
+            | call("round", same, st.just(Literal(1, Kind.INT)))
         ),
         Kind.TEXT: lambda: leaf(kind, streams),
         Kind.TIME: lambda: any_of(["least", "greatest"], same, same),

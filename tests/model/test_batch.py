@@ -34,7 +34,9 @@ def test_a_batch_comes_back_from_its_bytes():
     [
         (pa.uint8(), Kind.INT),
         (pa.float32(), Kind.FLOAT),
-        (pa.decimal128(10, 2), Kind.FLOAT),
+        (pa.decimal128(10, 2), Kind.DECIMAL),
+        (pa.decimal128(18, 18), Kind.DECIMAL),
+        (pa.decimal128(19, 2), None),
         (pa.bool_(), Kind.BOOL),
         (pa.large_string(), Kind.TEXT),
         (pa.dictionary(pa.int8(), pa.string()), Kind.TEXT),

@@ -54,6 +54,16 @@ def int_remainder(a: int, b: int) -> int:
     return -rest if a < 0 else rest
 
 
+def floor_divide(a: int, b: int) -> int:
+    """The integer at or below the quotient; the divisor is a power of ten."""
+    return a // b if b > 0 else NULL_WORD
+
+
+def decimal_to_float(a: int, unit: float) -> float:
+    """The nearest float of a decimal, given the power of ten that its digits count."""
+    return a / unit if unit != 0.0 else math.nan
+
+
 def negate(a: float) -> float:
     """The number with its sign turned."""
     return -a

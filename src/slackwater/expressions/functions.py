@@ -44,7 +44,7 @@ def typed_call(op: str, args: Args) -> Expr:
     >>> from slackwater.expressions.tree import Column
     >>> x = Column(0, "x", Kind.FLOAT)
     >>> typed_call("+", (x, Literal(1, Kind.INT))).args[1]
-    Literal(value=1.0, kind=<Kind.FLOAT: 'float'>)
+    Literal(value=1.0, kind=<Kind.FLOAT: 'float'>, scale=0)
     >>> typed_call("sqrt", (Literal("nine", Kind.TEXT),))
     Traceback (most recent call last):
     ...
@@ -129,6 +129,9 @@ FUNCTIONS: dict[str, Function] = {
     },
     **{op: Function(2, 2, rules.on_floats) for op in ("pow", "atan2", "hypot")},
     "/": Function(2, 2, rules.on_floats, spoken=False),
+    "//": Function(2, 2, rules.over_unit, spoken=False),
+    "rescale": Function(2, 2, rules.over_unit, spoken=False),
+    "decimal_to_float": Function(2, 2, rules.over_unit, spoken=False),
     "dist": Function(4, 4, rules.on_floats),
     "abs": Function(1, 1, rules.number_to_same),
     "neg": Function(1, 1, rules.number_to_same, spoken=False),

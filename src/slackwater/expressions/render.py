@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from slackwater.expressions.decimals import written
 from slackwater.expressions.tree import Call, Column, Expr, Literal
 from slackwater.model.schema import Kind
 
@@ -22,6 +23,7 @@ _BINDING = {
 }
 """How tightly an operator holds its arguments; what is not here holds them in brackets of its own."""
 _TIGHTEST = 8
+_CONVERSIONS = frozenset(("to_float", "rescale", "decimal_to_float"))
 
 
 def render(expr: Expr, aliases: Sequence[str] = ()) -> str:
@@ -48,13 +50,15 @@ def _literal(literal: Literal) -> str:
         return "'" + str(value).replace("'", "''") + "'"
     if literal.kind is Kind.TIME:
         return f"TIMESTAMP {value}"
+    if literal.kind is Kind.DECIMAL:
+        return written(int(value), literal.scale)
     return str(value).upper() if literal.kind is Kind.BOOL else repr(value)
 
 
 def _held(expr: Expr, aliases: Sequence[str], strength: int) -> str:
     """An argument, in brackets where the operator around it would otherwise tear it apart."""
     text = render(expr, aliases)
-    while isinstance(expr, Call) and expr.op == "to_float":
+    while isinstance(expr, Call) and expr.op in _CONVERSIONS:
         expr = expr.args[0]
     own = _BINDING.get(expr.op, _TIGHTEST) if isinstance(expr, Call) else _TIGHTEST
     return f"({text})" if own < strength else text
@@ -63,7 +67,7 @@ def _held(expr: Expr, aliases: Sequence[str], strength: int) -> str:
 def _call(call: Call, aliases: Sequence[str]) -> str:
     op, args = call.op, call.args
     strength = _BINDING.get(op, 0)
-    if op == "to_float":
+    if op in _CONVERSIONS:
         return render(args[0], aliases)
     if op == "is_null":
         return f"{_held(args[0], aliases, strength + 1)} IS NULL"

@@ -18,14 +18,17 @@ class Column:
     stream: int
     name: str
     kind: Kind
+    scale: int = 0
+    """How many digits of a decimal stand behind the point."""
 
 
 @dataclass(frozen=True)
 class Literal:
-    """A constant; None is NULL. Timestamps are microseconds."""
+    """A constant; None is NULL. Timestamps are microseconds, decimals their digits without the point."""
 
     value: int | float | bool | str | None
     kind: Kind
+    scale: int = 0
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class Call:
     op: str
     args: tuple[Expr, ...]
     kind: Kind
+    scale: int = 0
 
 
 Expr = Column | Literal | Call

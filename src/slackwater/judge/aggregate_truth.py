@@ -81,6 +81,10 @@ def value_of(aggregate: Aggregate, x: str, which: str) -> str:
         return f"count(DISTINCT {x}){which}"
     if function in _EXTREMES:
         return f"{_EXTREMES[function]}({x}){which}"
+    if function == "AVG" and argument.kind is Kind.DECIMAL:
+        # Four digits more, halves away from zero.
+        total, count = f"sum({x}){which}", f"nullif(count({x}){which}, 0)"
+        return f"TRY_CAST(sign({total}) * ((abs({total}) * 20000 + {count}) // (2 * {count})) AS BIGINT)"
     if function in _SUMS:
         return _sum(_SUMS[function], argument, x, which)
     if function in _SPREADS:

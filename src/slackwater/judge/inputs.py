@@ -1,7 +1,7 @@
 """Arrow columns as the judge reads them: one DuckDB type for each kind of value.
 
-Invariant: whatever Arrow type a value came or left with, it is BIGINT, DOUBLE, BOOLEAN or VARCHAR here, and a time is
-BIGINT microseconds, so two columns that mean the same compare equal.
+Invariant: whatever Arrow type a value came or left with, it is BIGINT, DOUBLE, BOOLEAN or VARCHAR here, a time is
+BIGINT microseconds and a decimal the BIGINT of its digits, so two columns that mean the same compare equal.
 """
 
 # ruff: noqa: S608 (every name and number put into the SQL is made in this package)
@@ -23,6 +23,7 @@ from slackwater.expressions.tree import Column, Expr, columns_of
 from slackwater.judge.sql import MACROS, Renderer, register_user_functions
 from slackwater.language.bound import StreamRef
 from slackwater.model.errors import DataError
+from slackwater.model.nested import column_at, leaves
 from slackwater.model.schema import Kind, Schema
 from slackwater.model.time import BEFORE_ALL
 
@@ -104,9 +105,10 @@ def as_produced(expr: Expr, schemas: Sequence[Schema], produced: pa.DataType, re
 
 def column_of(table: pa.Table, name: str) -> pa.ChunkedArray:
     """A column by name; a table that lacks it is named in the error."""
-    if name not in table.column_names:
-        raise DataError(f"column '{name}' is missing; the table has {', '.join(table.column_names)}")
-    return table.column(name)
+    found = leaves(table.schema)
+    if name not in found:
+        raise DataError(f"column '{name}' is missing; the table has {', '.join(found)}")
+    return column_at(table, name)
 
 
 def words(column: pa.ChunkedArray, kind: Kind) -> pa.ChunkedArray:
@@ -119,6 +121,11 @@ def words(column: pa.ChunkedArray, kind: Kind) -> pa.ChunkedArray:
     """
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
+    if kind is Kind.DECIMAL:
+        # The same bits with the point at the end: a decimal without digits behind it is an integer.
+        array = column.cast(pa.decimal128(38, column.type.scale)).combine_chunks()
+        moved = pa.Array.from_buffers(pa.decimal128(38, 0), len(array), array.buffers(), offset=array.offset)
+        return pa.chunked_array([moved.cast(pa.int64())])
     if kind is not Kind.TIME:
         return column.cast(_ARROW[kind])
     if pa.types.is_integer(column.type):

@@ -21,11 +21,19 @@ from slackwater.expressions.user import USER_FUNCTIONS
 from slackwater.model.errors import UsageError
 from slackwater.model.schema import Kind, Schema
 
-TYPES = {Kind.INT: "BIGINT", Kind.FLOAT: "DOUBLE", Kind.BOOL: "BOOLEAN", Kind.TEXT: "VARCHAR", Kind.TIME: "BIGINT"}
+TYPES = {
+    Kind.INT: "BIGINT",
+    Kind.FLOAT: "DOUBLE",
+    Kind.BOOL: "BOOLEAN",
+    Kind.TEXT: "VARCHAR",
+    Kind.TIME: "BIGINT",
+    Kind.DECIMAL: "BIGINT",
+}
 
 MACROS = (
     "CREATE MACRO sw_floor(t, step) AS t - ((t % step) + step) % step",
     "CREATE MACRO sw_divide(a, b) AS CAST(a AS DOUBLE) / nullif(CAST(b AS DOUBLE), 0)",
+    "CREATE MACRO sw_over(a, unit) AS sw_floor(a, unit) // unit",
     "CREATE MACRO sw_rest(a, b) AS a % nullif(b, 0)",
     "CREATE MACRO sw_round(x) AS round(x), (x, digits) AS round(x, CAST(digits AS INTEGER))",
     "CREATE MACRO sw_sqrt(x) AS CASE WHEN x >= 0 THEN sqrt(CAST(x AS DOUBLE)) END",
@@ -40,9 +48,22 @@ MACROS = (
 )
 """What DuckDB has under no name, or with another edge; run once in each connection."""
 
-_INFIX = {"+": "+", "-": "-", "*": "*", "=": "=", "<>": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_INFIX = {
+    "+": "+",
+    "-": "-",
+    "*": "*",
+    "rescale": "*",
+    "=": "=",
+    "<>": "<>",
+    "<": "<",
+    "<=": "<=",
+    ">": ">",
+    ">=": ">=",
+}
 _FUNCTIONS = {
     "/": "sw_divide",
+    "//": "sw_over",
+    "decimal_to_float": "sw_divide",
     "%": "sw_rest",
     "mod": "sw_rest",
     "sqrt": "sw_sqrt",

@@ -1,19 +1,24 @@
 """Aggregate calls with their argument bound and the kind of their result.
 
-Invariant: COUNT gives an integer, SUM an integer of integers and a float of floats, MIN and MAX what they are given,
-and all others a float.
+Invariant: COUNT gives an integer, SUM an integer of integers, a decimal of decimals and a float of floats, MIN and MAX
+what they are given, AVG a decimal of decimals, and all others a float.
 """
 
 from __future__ import annotations
 
 from sqlglot import exp
 
+from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Expr, Literal
 from slackwater.language.aggregate_names import aggregate_function
 from slackwater.language.bound import Aggregate
+from slackwater.language.derived import leaves_as
 from slackwater.language.names import Scope
 from slackwater.language.scalars import Scalars
-from slackwater.model.schema import Kind
+from slackwater.language.syntax import place_of
+from slackwater.model.schema import AVERAGE_DIGITS, DIGITS, Kind, told_type
+
+_OF_FLOATS = frozenset(("VAR", "STDDEV", "MEDIAN", "QUANTILE"))
 
 
 def bind_aggregate(node: exp.Expr, name: str, scope: Scope) -> Aggregate:
@@ -39,7 +44,10 @@ def bind_aggregate(node: exp.Expr, name: str, scope: Scope) -> Aggregate:
             raise scope.fail("DISTINCT is offered as COUNT(DISTINCT x) only", node)
         function, argument = "COUNT_DISTINCT", argument.expressions[0]
     bound = Scalars(scope, "another aggregate").bind(argument)
-    return Aggregate(name, function, bound, parameter, _kind(function, bound, argument, scope))
+    kind = _kind(function, bound, argument, scope)
+    if bound.kind is Kind.DECIMAL and function in _OF_FLOATS:
+        bound = typed_call("to_float", (bound,))
+    return Aggregate(name, function, bound, parameter, kind)
 
 
 def _kind(function: str, argument: Expr, node: exp.Expr, scope: Scope) -> Kind:
@@ -52,7 +60,22 @@ def _kind(function: str, argument: Expr, node: exp.Expr, scope: Scope) -> Kind:
     if not argument.kind.numeric:
         hint = "; write SUM(CASE WHEN c THEN 1 ELSE 0 END)" if (function, argument.kind) == ("SUM", Kind.BOOL) else ""
         raise scope.fail(f"{function} needs a number, not {argument.kind.value}{hint}", node)
+    if function == "AVG" and argument.kind is Kind.DECIMAL:
+        _check_average(argument, node, scope)
+        return Kind.DECIMAL
     return argument.kind if function == "SUM" else Kind.FLOAT
+
+
+def _check_average(argument: Expr, node: exp.Expr, scope: Scope) -> None:
+    """The average of decimals has four digits more, and these must fit in a word."""
+    arrow = leaves_as(argument, scope.streams)
+    if arrow.precision + AVERAGE_DIGITS > DIGITS:
+        written = scope.text[slice(*place_of(node))]
+        raise scope.fail(
+            f"{written} is {told_type(arrow)}, and an exact average of it has more than {DIGITS} digits; write"
+            f" AVG(to_float({written}))",
+            node,
+        )
 
 
 def _share(node: exp.Expr, scope: Scope) -> float:

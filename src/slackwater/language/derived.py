@@ -11,16 +11,28 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from slackwater.expressions.tree import Column, Expr
+from slackwater.expressions.tree import Call, Column, Expr, Literal
 from slackwater.language.bound import (
     RESULT_TIME,
     WINDOW_COLUMNS,
+    Aggregate,
     AggregateQuery,
     BoundQuery,
     StreamRef,
     UnionQuery,
 )
-from slackwater.model.schema import ARROW_OF, UTC, Field, Kind, Schema
+from slackwater.language.digits import digits
+from slackwater.model.schema import (
+    ARROW_OF,
+    AVERAGE_DIGITS,
+    SUM_DIGITS,
+    UTC,
+    Field,
+    Kind,
+    Schema,
+    decimal_type,
+    moment_type,
+)
 
 
 def result_schema(query: BoundQuery) -> Schema:
@@ -35,10 +47,36 @@ def result_schema(query: BoundQuery) -> Schema:
 
 
 def leaves_as(expr: Expr, streams: Sequence[StreamRef]) -> pa.DataType:
-    """The Arrow type in which the value of an expression leaves: a column's own, but for times, which are in UTC."""
-    if isinstance(expr, Column) and expr.kind is not Kind.TIME and expr.name in streams[expr.stream].schema:
-        return streams[expr.stream].schema[expr.name].arrow
+    """The Arrow type in which the value of an expression leaves: a column's own, of moments as `moment_type` says; a
+    computed decimal has the digits it needs, and a moment chosen among dates is a date."""
+    if isinstance(expr, Column) and expr.name in streams[expr.stream].schema:
+        arrow = streams[expr.stream].schema[expr.name].arrow
+        return moment_type(arrow) if expr.kind is Kind.TIME else arrow
+    if expr.kind is Kind.DECIMAL:
+        return decimal_type(expr.scale, digits(expr, streams))
+    if expr.kind is Kind.TIME and isinstance(expr, Call):
+        chosen = {leaves_as(value, streams) for value in _chosen_from(expr)}
+        return chosen.pop() if len(chosen) == 1 else UTC
     return ARROW_OF[expr.kind]
+
+
+def aggregate_leaves_as(call: Aggregate, streams: Sequence[StreamRef]) -> pa.DataType:
+    """The Arrow type of an aggregate: MIN and MAX keep that of their argument, and decimals get room as in Spark: a sum
+    ten digits more, an average four behind the point."""
+    if call.argument is None or (call.function not in ("MIN", "MAX") and call.kind is not Kind.DECIMAL):
+        return ARROW_OF[call.kind]
+    arrow = leaves_as(call.argument, streams)
+    if call.function == "SUM":
+        return decimal_type(arrow.scale, arrow.precision + SUM_DIGITS)
+    if call.function == "AVG":
+        return decimal_type(arrow.scale + AVERAGE_DIGITS, arrow.precision + AVERAGE_DIGITS)
+    return arrow
+
+
+def _chosen_from(call: Call) -> tuple[Expr, ...]:
+    """The arguments that a value can be of, without NULLs."""
+    args = (*call.args[1:-1:2], call.args[-1]) if call.op == "case" else call.args
+    return tuple(arg for arg in args if not (isinstance(arg, Literal) and arg.value is None))
 
 
 def columns_of_result(schema: Schema) -> tuple[Field, ...]:
@@ -48,7 +86,9 @@ def columns_of_result(schema: Schema) -> tuple[Field, ...]:
 
 def _of_aggregate(query: AggregateQuery) -> list[Field]:
     known = {key.name: Field(key.name, key.expr.kind, leaves_as(key.expr, (query.stream,))) for key in query.keys}
-    known |= {call.name: Field(call.name, call.kind, ARROW_OF[call.kind]) for call in query.aggregates}
+    known |= {
+        call.name: Field(call.name, call.kind, aggregate_leaves_as(call, (query.stream,))) for call in query.aggregates
+    }
     return [*(Field(name, Kind.TIME, UTC) for name in WINDOW_COLUMNS), *(known[name] for name in query.order)]
 
 
@@ -56,4 +96,6 @@ def _united(query: UnionQuery, at: int, name: str) -> Field:
     """A column of a union: of its inputs' type where all agree."""
     found = [columns_of_result(stream.schema)[at] for stream in query.streams]
     same = all(field.arrow == found[0].arrow for field in found)
+    if not same and found[0].kind is Kind.DECIMAL:
+        return Field(name, Kind.DECIMAL, decimal_type(found[0].scale, max(field.arrow.precision for field in found)))
     return Field(name, found[0].kind, found[0].arrow if same else ARROW_OF[found[0].kind])

@@ -67,7 +67,7 @@ def lifted(query: AggregateQuery, join: JoinQuery, size: int, slide: int | None)
 
 def _renamed(expr: Expr, names: dict[Column, str]) -> Expr:
     if isinstance(expr, Column):
-        return Column(0, names[expr], expr.kind)
+        return replace(expr, stream=0, name=names[expr])
     if isinstance(expr, Call):
         return replace(expr, args=tuple(_renamed(arg, names) for arg in expr.args))
     return expr

@@ -58,20 +58,44 @@ class Scope:
         hint = did_you_mean(alias.name, aliases)
         raise self.fail(f"no stream '{alias.name}' in FROM{hint or '; it has ' + ', '.join(aliases)}", alias)
 
-    def column(self, node: exp.Column) -> Column:
-        """The column a name means."""
-        if any(node.args.get(part) for part in ("db", "catalog")):
+    def column(self, node: exp.Column | exp.Dot) -> Column:
+        """The column a name means: of the stream that its first part names, if that has one; else a field of a nested
+        column, by its path."""
+        parts = node.parts
+        names = [part.name for part in parts]
+        if not all(isinstance(part, exp.Identifier) for part in parts):
             raise self.fail("a column is written as stream.column", node)
-        name, qualifier = node.this.name, node.args.get("table")
-        positions = range(len(self.streams)) if qualifier is None else [self.position(qualifier)]
+        everywhere = range(len(self.streams))
+        aliased = matching(names[0], [stream.alias for stream in self.streams]) if len(names) > 1 else []
+        if aliased:
+            positions, name = [self.position(parts[0])], ".".join(names[1:])
+            if self._candidates(name, positions):
+                return self._one(name, positions, node)
+        whole = ".".join(names)
+        if len(names) == 1 or self._candidates(whole, everywhere):
+            return self._one(whole, everywhere, node)
+        if aliased:
+            raise self.fail(self._unknown(name, positions), parts[-1])
+        if any(matching(names[0], {column.partition(".")[0]}) for at in everywhere for column in self._names(at)):
+            raise self.fail(self._unknown(whole, everywhere), parts[-1])
+        if len(names) > 2:
+            raise self.fail("a column is written as stream.column", node)
+        self.position(parts[0])
+        raise self.fail(self._unknown(whole, everywhere), parts[-1])
+
+    def _one(self, name: str, positions: Sequence[int], node: exp.Column | exp.Dot) -> Column:
         found = self._candidates(name, positions)
         if len(found) == 1:
             position, actual = found[0]
-            return Column(position, actual, self.streams[position].schema[actual].kind)
+            field = self.streams[position].schema[actual]
+            return Column(position, actual, field.kind, field.scale)
         if found:
             choices = " or ".join(f"{self.streams[position].alias}.{actual}" for position, actual in found)
             raise self.fail(f"'{name}' could be {choices}; say which", node)
-        raise self.fail(self._unknown(name, positions), node.this)
+        raise self.fail(self._unknown(name, positions), node.parts[-1])
+
+    def _names(self, position: int) -> tuple[str, ...]:
+        return self.streams[position].schema.names
 
     def _candidates(self, name: str, positions: Iterable[int]) -> list[tuple[int, str]]:
         matches = [(at, actual) for at in positions for actual in matching(name, self.streams[at].schema.names)]

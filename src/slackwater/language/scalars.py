@@ -165,7 +165,7 @@ class Scalars:
         return node, None
 
     def _column(self, node: exp.Expr) -> Expr:
-        if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
+        if not isinstance(node, (exp.Column, exp.Dot)) or isinstance(node.this, exp.Star):
             raise self.scope.fail(f"'*' cannot stand in {self.clause}", node)
         return self.scope.column(node)
 
@@ -244,6 +244,7 @@ class Scalars:
 _INTERVAL = "an interval can only be compared with the difference of two timestamps, or added to one in a comparison"
 _BINDERS: dict[type[exp.Expr], Callable[[Scalars, exp.Expr], Expr]] = {
     exp.Column: Scalars._column,
+    exp.Dot: Scalars._column,
     exp.Literal: Scalars._literal,
     exp.Null: lambda self, node: Literal(None, Kind.INT),
     exp.Boolean: lambda self, node: Literal(bool(node.this), Kind.BOOL),

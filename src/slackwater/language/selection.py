@@ -28,7 +28,7 @@ def bind_outputs(items: tuple[ParsedItem, ...], scope: Scope) -> tuple[Output, .
             stream = scope.streams[position]
             # A result has its time in any case, under the same name.
             for field in (one for one in stream.schema.fields if stream.query is None or one.name != RESULT_TIME):
-                exprs.append(Column(position, field.name, field.kind))
+                exprs.append(Column(position, field.name, field.kind, field.scale))
                 wishes.append(Wish(None, field.name, f"{stream.alias}_{field.name}", item.place))
     names = name_columns(wishes, scope.text, aggregate=False)
     return tuple(Output(name, expr) for name, expr in zip(names, exprs, strict=True))
@@ -37,7 +37,8 @@ def bind_outputs(items: tuple[ParsedItem, ...], scope: Scope) -> tuple[Output, .
 def wish_for(item: ParsedItem, bound: Expr, scope: Scope) -> Wish:
     """What an item without a star would like to be called."""
     if isinstance(bound, Column):
-        return Wish(item.alias, bound.name, f"{scope.streams[bound.stream].alias}_{bound.name}", item.place)
+        name = _last_part(item.node, bound)
+        return Wish(item.alias, name, f"{scope.streams[bound.stream].alias}_{name}", item.place)
     name = spelled(scope.text[slice(*item.place)])
     return Wish(item.alias, name, name, item.place)
 
@@ -55,3 +56,11 @@ def _starred(item: ParsedItem, scope: Scope) -> list[int] | None:
     if isinstance(node, exp.Column):
         return [scope.position(node.args["table"])]
     return list(range(len(scope.streams)))
+
+
+def _last_part(node: exp.Expr, column: Column) -> str:
+    """What a column is called in the result: a field of a nested column by its last part."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    written = node.parts[-1].name if isinstance(node, (exp.Column, exp.Dot)) else column.name
+    return ".".join(column.name.split(".")[-1 - written.count(".") :])

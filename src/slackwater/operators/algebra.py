@@ -23,7 +23,7 @@ import numpy as np
 
 from slackwater.model.batch import Flags, Floats, Words
 from slackwater.model.errors import DataError
-from slackwater.model.schema import NULL_FLOAT, NULL_WORD, Kind
+from slackwater.model.schema import AVERAGE_DIGITS, NULL_FLOAT, NULL_WORD, Kind
 from slackwater.operators import spread
 
 
@@ -163,6 +163,8 @@ def lower(aggregate: AggregateSpec, layout: Layout, state: Words) -> Words:
         if np.any(high != low >> 63) or np.any(low == NULL_WORD):
             raise DataError("integer overflow in SUM; sum a float instead, e.g. SUM(v * 1.0)")
         return np.where(present > 0, low, NULL_WORD)
+    elif aggregate.kind is Kind.DECIMAL:
+        return _decimal_average(state[:, at[1]], state[:, at[1] + 1], present)
     else:
         low, high = state[:, at[1]], state[:, at[1] + 1]
         # Adding the halves of a small negative sum would round it away.
@@ -170,6 +172,17 @@ def lower(aggregate: AggregateSpec, layout: Layout, state: Words) -> Words:
     if aggregate.function == "AVG":
         total = total / np.maximum(present, 1)
     return float_words(total, present == 0)
+
+
+def _decimal_average(low: Words, high: Words, present: Words) -> Words:
+    """Averages with four more digits behind the point, rounded half up as in Spark."""
+    # Numbers of Python, one a window: a sum has up to 128 bits, and its digits are all needed.
+    total = high.astype(object) * 2**64 + low.astype(np.uint64).astype(object)
+    count = np.maximum(present, 1).astype(object)
+    size = (2 * 10**AVERAGE_DIGITS * abs(total) + count) // (2 * count)
+    if np.any(size >= 2**63):
+        raise DataError("overflow in AVG of a decimal; average a float instead, as in AVG(to_float(v))")
+    return np.where(present > 0, np.where(total < 0, -size, size), NULL_WORD).astype(np.int64)
 
 
 def _lower_moments(function: str, n: Floats, squares: Floats) -> Words:

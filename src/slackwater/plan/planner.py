@@ -12,10 +12,10 @@ from slackwater.disorder.state import NO_PART
 from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_of
 from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, is_chain
 from slackwater.language.bound import Output as SelectItem
-from slackwater.language.derived import leaves_as
+from slackwater.language.derived import aggregate_leaves_as, leaves_as
 from slackwater.model.errors import UsageError
 from slackwater.model.options import Options
-from slackwater.model.schema import ARROW_OF, UTC, Kind
+from slackwater.model.schema import UTC, Kind
 from slackwater.operators.algebra import AggregateSpec
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
@@ -217,7 +217,9 @@ def _aggregate_outputs(query: AggregateQuery, identities: bool) -> tuple[OutputC
     for i, key in enumerate(query.keys):
         known[key.name] = OutputColumn(key.name, key.expr.kind, leaves_as(key.expr, (query.stream,)), 2 + i)
     for i, call in enumerate(query.aggregates):
-        known[call.name] = OutputColumn(call.name, call.kind, ARROW_OF[call.kind], 2 + len(query.keys) + i)
+        known[call.name] = OutputColumn(
+            call.name, call.kind, aggregate_leaves_as(call, (query.stream,)), 2 + len(query.keys) + i
+        )
     hidden = [key.name for key in query.keys if identities and key.name not in query.order]
     bounds = (OutputColumn("window_start", Kind.TIME, UTC, 0), OutputColumn("window_end", Kind.TIME, UTC, 1))
     return (*bounds, *(known[name] for name in (*query.order, *hidden)))

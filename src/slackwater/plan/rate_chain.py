@@ -88,7 +88,7 @@ def _at(position: int) -> Reading:
 
 
 def _named(names: dict[Column, str]) -> Reading:
-    return lambda column: Column(0, names[column], column.kind)
+    return lambda column: Column(0, names[column], column.kind, column.scale)
 
 
 def _either(left: Reading, stream: int) -> Reading:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from slackwater.plan.explain import explain as rendered
 from slackwater.plan.planner import plan
 from slackwater.sources.binding import bind_to_tables
+from slackwater.sources.tabular import as_table
 
 
 def explain(query: str, streams: Mapping[str, Any] | None = None, /, *, time: str = "ts", **named: Any) -> str:
@@ -31,4 +32,4 @@ def _empty(name: str, stream: Any) -> pa.Table:
         from slackwater.runtime.spark.planned import empty_table
 
         return empty_table(stream)
-    return arrow_table(name, stream).schema.empty_table()
+    return as_table(name, stream).schema.empty_table()

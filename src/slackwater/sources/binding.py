@@ -6,6 +6,7 @@ and `SELECT *` leaves it out with a word.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import pyarrow as pa
@@ -14,7 +15,8 @@ from slackwater.expressions.tree import Column
 from slackwater.language.bind import Bound, bind
 from slackwater.language.bound import BoundQuery, JoinQuery, streams_read
 from slackwater.model.errors import QueryError
-from slackwater.model.schema import kind_of
+from slackwater.model.nested import leaves, nested
+from slackwater.model.schema import DIGITS, kind_of, told_type
 from slackwater.sources.files import schema_of
 
 
@@ -38,11 +40,11 @@ def left_out(query: BoundQuery, tables: Mapping[str, pa.Table]) -> list[str]:
         return inside
     given = {(item.expr.stream, item.expr.name) for item in query.outputs if isinstance(item.expr, Column)}
     return inside + [
-        f"{stream.alias}.{field.name} ({field.type})"
+        f"{stream.alias}.{name} ({told_type(leaf.type)})"
         for position, stream in enumerate(query.streams)
         if stream.query is None and all((position, name) in given for name in stream.schema.names)
-        for field in tables[stream.source].schema
-        if kind_of(field.type) is None
+        for name, leaf in leaves(tables[stream.source].schema).items()
+        if kind_of(leaf.type) is None
     ]
 
 
@@ -50,10 +52,41 @@ def _unreadable_column(error: QueryError, tables: Mapping[str, pa.Table]) -> Que
     """A better error where the place of this one is the name of a column whose type no query can read."""
     if error.start is None:
         return None
-    named = error.text[error.start : error.stop].rpartition(".")[2].strip('"`')
+    named = _named_at(error.text, error.start, error.stop or error.start)
     for name, table in tables.items():
-        for field in table.schema:
-            if field.name.lower() == named.lower() and kind_of(field.type) is None:
-                message = f"column '{field.name}' of stream {name} holds {field.type}, which a query cannot read"
+        for column, type_ in _unreadable(table.schema).items():
+            # The place of the error may be the last part of a name; what stands before it may be an alias.
+            if named == column.lower() or named.endswith("." + column.lower()):
+                message = f"column '{column}' of stream {name} holds {told_type(type_)}{_remedy(column, type_)}"
                 return QueryError(message, error.text, error.start, error.stop)
     return None
+
+
+def _unreadable(schema: pa.Schema) -> dict[str, pa.DataType]:
+    """Columns and fields that no query can read, by their path, the longest paths first; nested columns themselves
+    are among them."""
+    found = {name: leaf.type for name, leaf in leaves(schema).items() if kind_of(leaf.type) is None}
+    found |= nested(schema)
+    return dict(sorted(found.items(), key=lambda one: -len(one[0])))
+
+
+def _remedy(column: str, type_: pa.DataType) -> str:
+    if pa.types.is_decimal(type_) and 0 <= type_.scale <= DIGITS:
+        return f"; at most {DIGITS} digits can be read; cast it to decimal({DIGITS}, {type_.scale}) or double"
+    if pa.types.is_struct(type_) and type_.num_fields:
+        return f", which a query cannot read; name a field of it, as in {column}.{_first_field(type_)}"
+    return ", which a query cannot read"
+
+
+def _first_field(type_: pa.DataType) -> str:
+    return next(iter(leaves(pa.schema(list(type_)))), type_.field(0).name)
+
+
+_PATH = re.compile(r"""(?:(?:\w+|"[^"]*"|`[^`]*`)\s*\.\s*)*$""")
+
+
+def _named_at(text: str, start: int, stop: int) -> str:
+    """The name whose last part stands at a place of the text, in lower case, without quotes."""
+    before = _PATH.search(text, 0, start)
+    written = (before.group() if before else "") + text[start:stop]
+    return re.sub(r"""["`\s]""", "", written).lower()

@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.model.batch import Flags, Words
-from slackwater.model.schema import NULL_FLOAT, NULL_WORD, Kind, kind_of
-from slackwater.model.time import MAX_TIME, MICROSECOND, MILLISECOND, MIN_TIME, SECOND
+from slackwater.model.schema import NULL_FLOAT, NULL_WORD, Kind, kind_of, moment_type
+from slackwater.model.time import DAY, MAX_TIME, MICROSECOND, MILLISECOND, MIN_TIME, SECOND
 from slackwater.sources.codebook import Codebook
+from slackwater.sources.decimals import digits_of, with_point
 
 TIME_UNITS = {"s": SECOND, "ms": MILLISECOND, "us": MICROSECOND, "ns": 0}
 UTC = pa.timestamp("us", "UTC")
@@ -45,6 +46,8 @@ def encode_column(values: pa.ChunkedArray, kind: Kind, codebook: Codebook) -> tu
         return words, np.zeros(len(array), np.bool_)
     if kind is Kind.TIME:
         return _encode_moments(array, null)
+    if kind is Kind.DECIMAL:
+        return digits_of(array, null)
     bad = np.zeros(len(array), np.bool_)
     if pa.types.is_uint64(array.type):
         large = _filled(pc.greater(array, pa.scalar(2**63 - 1, pa.uint64())), False)
@@ -83,7 +86,7 @@ def encode_time(values: pa.ChunkedArray, unit: str) -> tuple[Words, Reasons]:
         if pa.types.is_date(array.type):
             array = array.cast(pa.timestamp("ms"))
         raw, unit = _filled(array.cast(pa.int64()), 0), scale
-    elif kind_of(array.type) is Kind.FLOAT:
+    elif kind_of(array.type) is Kind.FLOAT or pa.types.is_decimal(array.type):
         floats = _filled(array.cast(pa.float64()), 0.0)
         why[np.isnan(floats)] = NAN_TIME
         return _from_floats(floats, unit, why, null)
@@ -141,7 +144,7 @@ def _filled(array: pa.Array, value: object) -> npt.NDArray[Any]:
 
 
 def decode_column(words: Words, kind: Kind, arrow: pa.DataType, codebook: Codebook) -> pa.Array:
-    """Words as an Arrow column of the type it came with (text as a dictionary, event times as UTC timestamps)."""
+    """Words as an Arrow column of the type it came with (text as a dictionary, moments as `moment_type` says)."""
     if kind is Kind.TEXT:
         return codebook.decode(words)
     if kind is Kind.FLOAT:
@@ -153,5 +156,13 @@ def decode_column(words: Words, kind: Kind, arrow: pa.DataType, codebook: Codebo
         return pa.array(words == 1, mask=mask)
     array = pa.array(words, mask=mask)
     if kind is Kind.TIME:
-        return array.cast(UTC)
+        return _moments(words, mask, moment_type(arrow))
+    if kind is Kind.DECIMAL:
+        return with_point(words, null, arrow)
     return array.cast(arrow) if pa.types.is_integer(arrow) else array
+
+
+def _moments(words: Words, mask: Flags | None, arrow: pa.DataType) -> pa.Array:
+    if pa.types.is_date(arrow):
+        return pa.array((words // DAY).astype(np.int32), mask=mask).cast(arrow)
+    return pa.array(words, mask=mask).cast(arrow)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slackwater.language.bound import BoundQuery, StreamRef, rates_anywhere, raw_streams
+from slackwater.model.nested import column_at
 from slackwater.model.time import SECOND
 from slackwater.plan.rate_model import Expected
 from slackwater.sources.encode import GOOD, encode_time
@@ -30,7 +31,7 @@ def expected_of(query: BoundQuery, tables: Mapping[str, pa.Table], time_unit: st
     size_by = query.options.size_by
     for stream in raw_streams(query):
         table = tables[stream.source]
-        rate = rate_of(table.column(stream.schema.time), time_unit)
+        rate = rate_of(column_at(table, stream.schema.time), time_unit)
         if rate is not None:
             found[stream.source] = Expected(rate, _weight(stream, table, size_by))
     return found
@@ -54,10 +55,10 @@ def rate_of(times: pa.ChunkedArray, time_unit: str) -> float | None:
 def _weight(stream: StreamRef, table: pa.Table, size_by: str | None) -> float:
     """Bytes of a tuple on average, by the column that says so, or by its number of values."""
     words = float(WORD * len(stream.schema.names))
-    if size_by is None or size_by not in table.column_names or size_by not in stream.schema:
+    if size_by is None or size_by not in stream.schema:
         return words
     if not stream.schema[size_by].kind.numeric:
         return words
-    sizes = table.column(size_by)
+    sizes = column_at(table, size_by)
     mean = pc.mean(pc.if_else(pc.greater_equal(sizes, 0), sizes, None)).as_py()
     return words if mean is None else float(mean)

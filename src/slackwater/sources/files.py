@@ -16,7 +16,9 @@ import pyarrow.compute as pc
 
 from slackwater.model.batch import Words
 from slackwater.model.errors import QueryError, UsageError
-from slackwater.model.schema import Field, Kind, Schema, kind_of
+from slackwater.model.nested import leaves
+from slackwater.model.schema import Field, Kind, Schema, kind_of, moment_type, told_type
+from slackwater.sources.plain import plain
 from slackwater.sources.reading import read_path
 
 ARRIVAL = "arrival"
@@ -87,14 +89,6 @@ class StreamFile:
             ) from None
 
 
-def plain(table: pa.Table) -> pa.Table:
-    """String views as strings: Arrow can read the former but hardly select or take them."""
-    for i, field in enumerate(table.schema):
-        if pa.types.is_string_view(field.type):
-            table = table.set_column(i, field.name, table.column(i).cast(pa.string()))
-    return table
-
-
 def read_streams(files: Sequence[StreamFile]) -> tuple[dict[str, pa.Table], dict[str, Words] | None]:
     """The rows of every stream; and, where all come out of one file, the places they have there."""
     recorded = {file.name: file.read() for file in files}
@@ -104,20 +98,24 @@ def read_streams(files: Sequence[StreamFile]) -> tuple[dict[str, pa.Table], dict
 
 
 def schema_of(name: str, table: pa.Table, time: str) -> Schema:
-    """The schema of a stream; columns of types that no query can read are left out, and refused when named."""
+    """The schema of a stream, fields of nested columns by their path; columns of types that no query can read are left
+    out, and refused when named."""
     names = table.column_names
     if len(set(names)) < len(names):
         twice = next(column for column in names if names.count(column) > 1)
         raise QueryError(f"stream {name} has two columns called '{twice}'")
-    if time not in names:
-        raise QueryError(f"stream {name} has no time column '{time}'; it has {', '.join(names)}. Name it with --time")
+    found = leaves(table.schema)
+    if time not in found and time not in names:
+        raise QueryError(f"stream {name} has no time column '{time}'; it has {', '.join(found)}. Name it with --time")
     fields = []
-    for field in table.schema:
-        kind = kind_of(field.type)
-        if field.name == time:
-            if kind in (None, Kind.BOOL):
-                raise QueryError(f"stream {name}: column '{time}' of type {field.type} cannot be an event time")
-            fields.append(Field(time, Kind.TIME, pa.timestamp("us", "UTC")))
-        elif kind is not None:
-            fields.append(Field(field.name, kind, field.type))
+    for column, leaf in found.items():
+        kind = kind_of(leaf.type)
+        # Of an event time micros are kept, so a decimal that is too wide for a column may be one.
+        if column == time and (kind not in (None, Kind.BOOL) or pa.types.is_decimal(leaf.type)):
+            fields.append(Field(time, Kind.TIME, moment_type(leaf.type)))
+        elif column != time and kind is not None:
+            fields.append(Field(column, kind, leaf.type))
+    if all(field.name != time for field in fields):
+        given = found[time].type if time in found else table.schema.field(time).type
+        raise QueryError(f"stream {name}: column '{time}' of type {told_type(given)} cannot be an event time")
     return Schema(tuple(fields), time)

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from slackwater.expressions.computed import Taking
 from slackwater.model.batch import ROW, TS, Flags, Words
+from slackwater.model.nested import column_at
 from slackwater.plan.physical import InputPlan
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import GOOD, VALUE_OUT_OF_RANGE, Reasons, encode_column, encode_time
@@ -31,10 +32,10 @@ def ingest(plan: InputPlan, table: pa.Table, codebook: Codebook, time_unit: str,
     """Encode a table for one input of a plan."""
     n = table.num_rows
     words = np.empty((plan.all_rows, n), np.int64)
-    words[TS], reasons = encode_time(table.column(plan.stream.schema.time), time_unit)
+    words[TS], reasons = encode_time(column_at(table, plan.stream.schema.time), time_unit)
     words[ROW] = np.arange(first_row, first_row + n)
     for name, kind, row in plan.columns:
-        words[row], bad = encode_column(table.column(name), kind, codebook)
+        words[row], bad = encode_column(column_at(table, name), kind, codebook)
         reasons[bad & (reasons == GOOD)] = VALUE_OUT_OF_RANGE
     places = {name: row for name, _, row in plan.columns} | {plan.stream.schema.time: TS}
     # A row that is turned away, or that the filter drops, must not fail a query by what is computed from it.

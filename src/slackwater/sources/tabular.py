@@ -15,7 +15,8 @@ import pyarrow as pa
 from slackwater.model.errors import DataError, UsageError
 from slackwater.model.schema import Kind, kind_of
 from slackwater.sources.encode import TIME_UNITS
-from slackwater.sources.files import StreamFile, plain
+from slackwater.sources.files import StreamFile
+from slackwater.sources.plain import plain
 from slackwater.sources.reading import read_path
 
 TAKEN = "a pyarrow Table, a pandas or polars DataFrame, a list of dicts, or the path of a file or a folder"

@@ -51,7 +51,7 @@ def _known(value: Any) -> Any:
 
 
 def _checked(value: Any, kind: Kind) -> Any:
-    if kind is Kind.INT and value is not None and abs(value) >= 2**63:
+    if kind in (Kind.INT, Kind.DECIMAL) and value is not None and abs(value) >= 2**63:
         raise OverflowError(f"{value} does not fit in 64 bits")
     return _known(value)
 
@@ -140,6 +140,9 @@ _STRICT: dict[str, Callable[..., Any]] = {
     "*": lambda a, b: a * b,
     "/": lambda a, b: a / b,
     "%": _remainder,
+    "//": lambda a, b: math.floor(Fraction(a, b)),
+    "rescale": lambda a, b: a * b,
+    "decimal_to_float": lambda a, b: a / b,
     "neg": lambda a: -a,
     "abs": abs,
     "sign": lambda a: (a > 0) - (a < 0),

@@ -87,6 +87,10 @@ def _every(row: int, kind: Kind) -> tuple[AggregateSpec, ...]:
     return (*(AggregateSpec(f, row, kind) for f in functions), AggregateSpec("QUANTILE", row, kind, 0.9))
 
 
+def _exact(row: int) -> tuple[AggregateSpec, ...]:
+    return tuple(AggregateSpec(f, row, Kind.DECIMAL) for f in ("SUM", "AVG", "MIN", "MAX", "COUNT_DISTINCT"))
+
+
 def _join(windows: tuple[int, ...], *equalities: Equality, conditions: tuple[Expr, ...] = ()) -> WindowJoin:
     names = ((K, "k"), (L, "l"), (V, "v"))
     columns = tuple((s, name, row) for s in range(len(windows)) for row, name in names)
@@ -202,6 +206,7 @@ def _counting(joins: dict[str, WindowJoin]) -> Iterator[Example]:
 OPERATORS: tuple[Example, ...] = (
     _aggregate("tumbling count", 10, None, (), AggregateSpec("COUNT")),
     _aggregate("sliding, every function of an integer", 12, 3, (), *_every(L, Kind.INT)),
+    _aggregate("sliding by key, sums and averages of a decimal", 8, 2, (K,), *_exact(L)),
     _aggregate("sliding by key, every function of a float", 9, 3, (K,), *_every(V, Kind.FLOAT)),
     _aggregate("slide does not divide range", 10, 4, (K,), AggregateSpec("SUM", L), AggregateSpec("MEDIAN", L)),
     _aggregate("two keys", 6, 2, (K, L), AggregateSpec("COUNT"), AggregateSpec("AVG", V, Kind.FLOAT)),

@@ -78,6 +78,8 @@ def aggregate_of(spec: AggregateSpec, members: list[Tuple]) -> Value:
         return None
     if spec.function == "QUANTILE":
         return _quantile(present, spec.parameter or 0.0)
+    if spec.function == "AVG" and spec.kind is Kind.DECIMAL:
+        return _decimal_average(present)
     return _FUNCTIONS[spec.function](present)
 
 
@@ -96,6 +98,12 @@ def _average(values: list[Any]) -> Any:
     if any(map(_is_nan, values)):
         return math.nan
     return float(sum(map(Fraction, values)) / len(values))
+
+
+def _decimal_average(values: list[int]) -> int:
+    """Digits without their point: four more behind it, halves away from zero."""
+    mean = Fraction(sum(values), len(values)) * 10_000
+    return math.floor(mean + Fraction(1, 2)) if mean >= 0 else -math.floor(-mean + Fraction(1, 2))
 
 
 def _spread(values: list[Any]) -> Fraction | float | None:
@@ -155,4 +163,5 @@ def result_kind(spec: AggregateSpec) -> Kind:
     """The kind of an aggregate's result."""
     if spec.function in ("COUNT", "COUNT_DISTINCT"):
         return Kind.INT
-    return spec.kind if spec.function in ("SUM", "MIN", "MAX") else Kind.FLOAT
+    keeping = ("SUM", "MIN", "MAX", "AVG") if spec.kind is Kind.DECIMAL else ("SUM", "MIN", "MAX")
+    return spec.kind if spec.function in keeping else Kind.FLOAT

@@ -18,7 +18,7 @@ References: 004 §4.2.6, 003 §V; Golab, Özsu: Processing sliding window multi-
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_of
 from slackwater.model.batch import FIRST_COLUMN, TS
@@ -179,10 +179,10 @@ def _renamed(expr: Expr, n: int) -> Expr:
     """A condition of the m-way join over the two inputs of node n."""
     if isinstance(expr, Column):
         return (
-            Column(1, expr.name, expr.kind) if expr.stream == n else Column(0, _name(expr.stream, expr.name), expr.kind)
+            replace(expr, stream=1) if expr.stream == n else replace(expr, stream=0, name=_name(expr.stream, expr.name))
         )
     if isinstance(expr, Call):
-        return Call(expr.op, tuple(_renamed(arg, n) for arg in expr.args), expr.kind)
+        return replace(expr, args=tuple(_renamed(arg, n) for arg in expr.args))
     return expr
 
 

@@ -20,6 +20,7 @@ from slackwater.kernel import Emission
 from slackwater.language.bound import BoundQuery, RateWindow, streams_read
 from slackwater.model.batch import ROW, Batch
 from slackwater.model.errors import DataError, QueryError, UsageError
+from slackwater.model.nested import leaves
 from slackwater.model.time import AFTER_ALL
 from slackwater.observe.memory_use import MemoryUse
 from slackwater.observe.report import LatencyUse, Report, SlackUse
@@ -187,11 +188,11 @@ class LiveQuery(Handle[Emission]):
         return with_types(table, wanted)
 
     def _check_columns(self, source: str, table: pa.Table, position: int) -> None:
-        schema = self._plan.inputs[position].stream.schema
+        schema, given = self._plan.inputs[position].stream.schema, leaves(table.schema)
         for name in (schema.time, *(name for name, _, _ in self._plan.inputs[position].columns)):
-            if name not in table.column_names:
+            if name not in given:
                 raise DataError(f"stream {source}: the rows pushed have no column '{name}', which the query reads")
-            found = table.schema.field(name).type
+            found = given[name].type
             if name != schema.time and found != schema[name].arrow:
                 raise DataError(
                     f"stream {source}: column '{name}' of the rows pushed holds {found}; the query was opened with"

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as fn
 from pyspark.sql.streaming.query import StreamingQuery
 
 from slackwater.language.bound import RESULT_TIME, WINDOW_COLUMNS, BoundQuery
@@ -26,6 +25,7 @@ from slackwater.runtime.spark.failures import as_ours, one_sentence
 from slackwater.runtime.spark.let_out import sorted_out
 from slackwater.runtime.spark.metrics import clocks_of, watermark_of
 from slackwater.runtime.spark.query import emitted, result_schema
+from slackwater.runtime.spark.types import selected
 from slackwater.runtime.steps.fresh import Fresh
 from slackwater.runtime.steps.handle import Clock, Handle
 from slackwater.runtime.steps.patience import Patience
@@ -77,7 +77,7 @@ class SparkLiveQuery(Handle[pa.Table]):
         if tap:
             self._tapped = dict.fromkeys(self._sources, BEFORE_ALL)
             for source, names in columns_read(self._plan).items():
-                rows = streams[source].select(*(fn.col(f"`{name}`") for name in names))
+                rows = selected(streams[source], list(names))
                 tapped = rows.writeStream.foreachBatch(self._tap_of(source)).trigger(processingTime=trigger)
                 self._queries.append(tapped.start())
 

@@ -26,6 +26,7 @@ from slackwater.plan.physical import InputPlan
 from slackwater.runtime.aside import turned_away_table
 from slackwater.runtime.spark.blocks import as_bytes, write_block
 from slackwater.runtime.spark.functions import register_here, registered
+from slackwater.runtime.spark.types import unguarded
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import GOOD, REASONS
 from slackwater.sources.ingest import ingest
@@ -95,7 +96,7 @@ def packer(packing: Packing) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa
         register_here(functions)
         part = _partition()
         for number, batch in enumerate(_gathered(batches)):
-            yield packed(packing, pa.Table.from_batches([batch]), part * 1_000_000 + number)
+            yield packed(packing, unguarded(pa.Table.from_batches([batch])), part * 1_000_000 + number)
 
     return pack
 

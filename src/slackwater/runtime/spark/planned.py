@@ -10,19 +10,19 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from slackwater.language.bound import BoundQuery
 from slackwater.model.errors import QueryError
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
 from slackwater.runtime.spark.session import complaints, default_shards, have_rocksdb
+from slackwater.runtime.spark.types import arrow_schema
 from slackwater.sources.binding import bind_to_tables, left_out
 
 
 def empty_table(frame: DataFrame) -> pa.Table:
     """A table without rows that has the columns of a DataFrame."""
-    return to_arrow_schema(frame.schema, timezone="UTC").empty_table()
+    return pa.Table.from_batches([], arrow_schema(frame.schema))
 
 
 def planned_over(

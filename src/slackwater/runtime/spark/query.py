@@ -29,6 +29,7 @@ from slackwater.runtime.spark.packing import END, PACKED, SOURCE_ROW, Packing, p
 from slackwater.runtime.spark.processor import ShardProcessor
 from slackwater.runtime.spark.progress.reading import OBSERVED
 from slackwater.runtime.spark.structure import structure
+from slackwater.runtime.spark.types import guarded, selected
 from slackwater.sinks.folder import plain_text
 from slackwater.sinks.rows import RowMaker, SecondCounts
 from slackwater.sources.codebook import Codebook
@@ -133,7 +134,7 @@ def result_schema(plan: PhysicalPlan) -> pa.Schema:
 def _needed(frame: DataFrame, one: InputPlan) -> DataFrame:
     names = [one.stream.schema.time, *(name for name, _, _ in one.columns)]
     names += [name for name in (END, SOURCE_ROW) if name in frame.columns]
-    return frame.select(*(fn.col(f"`{name}`") for name in dict.fromkeys(names)))
+    return guarded(selected(frame, names))
 
 
 def shard_labels(spark: SparkSession, shards: int) -> tuple[int, ...]:

@@ -19,6 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from slackwater.compiled import compiled
 from slackwater.model.batch import TS, Words
+from slackwater.model.nested import column_at
 from slackwater.model.schema import NULL_WORD, Kind, kind_of
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import PhysicalPlan
@@ -138,7 +139,7 @@ def _marked(plan: PhysicalPlan, source: str, table: pa.Table) -> pa.Table:
     """The columns that are read of a source, each row with its identity and the mark of the end."""
     readers = [one for one in plan.inputs if one.stream.source == source]
     names = [name for one in readers for name in (one.stream.schema.time, *(name for name, _, _ in one.columns))]
-    read = {name: portable(table.column(name)) for name in dict.fromkeys(names)}
+    read = {name: portable(column_at(table, name)) for name in dict.fromkeys(names)}
     n = table.num_rows
     return pa.table(read | {SOURCE_ROW: pa.array(np.arange(n)), END: pa.array(np.zeros(n, np.bool_))})
 
@@ -161,4 +162,6 @@ def portable(column: pa.ChunkedArray) -> pa.Array:
         null = array.is_null().to_numpy(zero_copy_only=False)
         bits = array.fill_null(0).to_numpy(zero_copy_only=False)
         return pa.array(np.where(bits > 2**63 - 1, NULL_WORD, bits.astype(np.int64)), mask=null)
+    if pa.types.is_decimal(array.type):
+        return array.cast(pa.decimal128(min(38, array.type.precision), array.type.scale))
     return array.cast(pa.int64() if kind is None or kind is Kind.INT else PLAIN[kind])
