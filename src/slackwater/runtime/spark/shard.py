@@ -24,7 +24,8 @@ from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.spark.blocks import read_block
-from slackwater.sources.codebook import Codebook
+from slackwater.runtime.words_held import words_held
+from slackwater.sources.codebook import CELL, Codebook
 
 UNGUARDED = 2**60
 """max_ahead of a kernel whose input the shard has already judged."""
@@ -58,7 +59,6 @@ class Shard:
         self._guard = Admission(len(self.plan.inputs), self.plan.options.max_ahead)
         self._aside: Batch | None = None
         self._ahead: list[Batch] = []
-        self._saved_texts = 0
         self.latency = LatencyUse()
         self.counts = {"filtered": 0, "ahead": 0, "rejected": 0, "read": 0}
 
@@ -101,7 +101,7 @@ class Shard:
         for block in blocks:
             for name, moments in block.header["told"]:
                 stream += [block.stream] * len(moments)
-                part += [self._part(name)] * len(moments)
+                part += [NULL_WORD if name is None else name] * len(moments)
                 ts += moments
             self.counts["filtered"] += block.header["filtered"]
             self.counts["rejected"] += sum(block.header["rejected"].values())
@@ -119,12 +119,6 @@ class Shard:
         told = Batch(np.array(stream, np.int64), words, np.zeros(len(ts), np.bool_))
         return self._guard.admit(told, end).batch
 
-    def _part(self, name: str | int | None) -> int:
-        """The word of a part's name."""
-        if name is None:
-            return NULL_WORD
-        return self.codebook.code(name) if isinstance(name, str) else name
-
     def take_ahead(self) -> list[Batch]:
         """The tuples rejected since the last call."""
         ahead, self._ahead = self._ahead, []
@@ -133,7 +127,7 @@ class Shard:
     def _read(self, block: Block) -> Batch:
         assert block.block is not None
         # Tuples that have no identity of their own are numbered, so that one is known again inside of a combination.
-        words = read_block(block.block, self.text_rows[block.stream], self.codebook.code, self.counts["read"])
+        words = read_block(block.block, self.text_rows[block.stream], self.codebook, self.counts["read"])
         self.counts["read"] += words.shape[1]
         if len(words) < self.plan.operator.rows:
             words = np.vstack([words, np.zeros((self.plan.operator.rows - len(words), words.shape[1]), np.int64)])
@@ -168,16 +162,15 @@ class Shard:
         }
 
     def changes(self) -> Iterator[Change]:
-        """What to write to the state store after an epoch."""
+        """What to write to the state store after an epoch, whose results have been decoded."""
+        if self.codebook.due:
+            self.codebook.sweep(words_held(self.kernel, self._guard, self._aside, self._ahead))
         yield changed("shard", "query", self.fingerprint.encode())
         yield changed("shard", "counts", encode_json(self.counts))
         yield changed("shard", "aside", None if self._aside is None else encode_batch(self._aside))
         for entry in self._guard.changes():
             yield Change(f"guard/{entry.cell}", entry.key, entry.value)
-        texts = self.codebook.texts
-        if len(texts) > self._saved_texts:
-            yield changed("texts", f"{self._saved_texts:012d}", json.dumps(texts[self._saved_texts :]).encode())
-            self._saved_texts = len(texts)
+        yield from self.codebook.changes()
         for entry in self.kernel.changes():
             yield Change(f"kernel/{entry.cell}", entry.key, entry.value)
 
@@ -190,14 +183,11 @@ class Shard:
                 guard.append(Change(cell, entry.key, entry.value))
             elif part == "kernel":
                 kernel.append(Change(cell, entry.key, entry.value))
-            elif part == "texts":
+            elif part == CELL:
                 texts.append(entry)
             else:
                 self._restore_own(entry)
-        for entry in sorted(texts, key=lambda entry: entry.key):
-            for text in json.loads(entry.value or b"[]"):
-                self.codebook.code(text)
-        self._saved_texts = len(self.codebook.texts)
+        self.codebook.restore(texts)
         self._guard.restore(guard)
         self.kernel.restore(kernel)
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from slackwater.kernel import Change
 
-FORMAT = 1
+FORMAT = 2
 REMEMBERED = 64
 
 
