@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
@@ -27,11 +28,11 @@ def _loading(bits: int, returned: Any) -> Callable[[int], Any]:
     return cast("Callable[[int], Any]", intrinsic(at))
 
 
-word_at: Callable[[int], int] = _loading(64, types.uint64)
+word_at: Callable[[int], np.uint64] = _loading(64, types.uint64)
 """Eight bytes as an unsigned number, the first one the smallest."""
 number_at: Callable[[int], int] = _loading(64, types.int64)
 """Eight bytes as a signed number."""
-half_at: Callable[[int], int] = _loading(32, types.uint64)
+half_at: Callable[[int], np.uint64] = _loading(32, types.uint64)
 """Four bytes as an unsigned number."""
-byte_at: Callable[[int], int] = _loading(8, types.uint64)
+byte_at: Callable[[int], np.uint64] = _loading(8, types.uint64)
 """One byte as an unsigned number."""

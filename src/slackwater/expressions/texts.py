@@ -53,7 +53,7 @@ class Entries(NamedTuple):
 
 
 @inner
-def mixed(z: int) -> int:
+def mixed(z: np.uint64) -> np.uint64:
     """A number of 64 bits, well stirred; no two numbers give the same (the finalizer of splitmix64)."""
     z += np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -62,7 +62,7 @@ def mixed(z: int) -> int:
 
 
 @inner
-def last_at(address: int, n: int) -> int:
+def last_at(address: int, n: int) -> np.uint64:
     """The last bytes of n as one number: eight where there are so many, else all."""
     if n >= 8:
         return word_at(address + n - 8)
@@ -81,7 +81,7 @@ def code_of(address: int, n: int) -> int:
     for i in range(0, n - 8, 8):
         h = mixed(h ^ word_at(address + i))
     h = mixed(h ^ last_at(address, n))
-    return np.int64(h >> np.uint64(3)) | MARK
+    return int(np.int64(h >> np.uint64(3))) | MARK
 
 
 @inner
@@ -204,7 +204,7 @@ def entry_at(table: int, code: int) -> int:
     slots, mask, codes = number_at(table + AT_SLOTS), number_at(table + MASK), number_at(table + AT_CODES)
     slot = code & mask
     while half_at(slots + 4 * slot) != EMPTY:
-        e = np.int64(half_at(slots + 4 * slot)) - 1
+        e = int(np.int64(half_at(slots + 4 * slot))) - 1
         if number_at(codes + 8 * e) == code:
             return e
         slot = (slot + 1) & mask
@@ -226,7 +226,7 @@ def before(table: int, a: int, b: int) -> bool:
     n, m = data + number_at(ends + 8 * (e + 1)) - x, data + number_at(ends + 8 * (f + 1)) - y
     for i in range(min(n, m)):
         if byte_at(x + i) != byte_at(y + i):
-            return byte_at(x + i) < byte_at(y + i)
+            return bool(byte_at(x + i) < byte_at(y + i))
     return n < m
 
 
@@ -262,7 +262,11 @@ class TextTable:
         assert room <= MOST, "texts cannot be numbered any more"
         slots = np.zeros(LOAD * room, np.int32)
         self.entries = Entries(
-            slots, np.zeros(room, np.int64), np.zeros(room + 1, np.int64), np.zeros(size, np.uint8), np.zeros(3, np.int64)
+            slots,
+            np.zeros(room, np.int64),
+            np.zeros(room + 1, np.int64),
+            np.zeros(size, np.uint8),
+            np.zeros(3, np.int64),
         )
         self._cell[:] = [
             slots.ctypes.data, len(slots) - 1, self.entries.codes.ctypes.data, self.entries.ends.ctypes.data,

@@ -37,6 +37,8 @@ class Op(IntEnum):
     MIN_FLOAT = 5
     MAX_FLOAT = 6
     MOMENTS = 7
+    MIN_TEXT = 8
+    MAX_TEXT = 9
 
 
 class Commutative:
@@ -51,6 +53,8 @@ class Invertible(Commutative):
     slides_by = "values sorted per window, panes merged in and out"
 
 
+_MIN = {Kind.FLOAT: Op.MIN_FLOAT, Kind.TEXT: Op.MIN_TEXT}
+_MAX = {Kind.FLOAT: Op.MAX_FLOAT, Kind.TEXT: Op.MAX_TEXT}
 WIDTH = {Op.SUM_INT: 2, Op.SUM_FLOAT: 2, Op.MOMENTS: 3}
 
 
@@ -102,9 +106,9 @@ class AggregateSpec:
             case "SUM" | "AVG":
                 return (present, total)
             case "MIN":
-                return (present, Component(Op.MIN_FLOAT if is_float else Op.MIN_INT, self.row, is_float))
+                return (present, Component(_MIN.get(self.kind, Op.MIN_INT), self.row, is_float))
             case "MAX":
-                return (present, Component(Op.MAX_FLOAT if is_float else Op.MAX_INT, self.row, is_float))
+                return (present, Component(_MAX.get(self.kind, Op.MAX_INT), self.row, is_float))
             case "VAR" | "STDDEV":
                 return (Component(Op.MOMENTS, self.row, is_float),)
             case _:

@@ -40,12 +40,11 @@ class Codebook:
     ['eth', 'btc', None]
     """
 
-    def __init__(self, few: int = FEW) -> None:
+    def __init__(self) -> None:
         self.table = TextTable()
-        self._few = few
         self._literals: dict[str, int] = {}
         self._dictionary = pa.array([], pa.string())
-        self._limit, self._byte_limit = few, FEW_BYTES
+        self._limit, self._byte_limit = FEW, FEW_BYTES
         self._saved = 0
         """Entries that are persisted: the first so many."""
         self._chunks: list[str] = []
@@ -117,7 +116,7 @@ class Codebook:
             self.table.mark(words, marks)
         if not marks.all():
             self._keep(np.flatnonzero(marks).astype(np.int32))
-        self._limit = max(self._few, 2 * len(self.table))
+        self._limit = max(FEW, 2 * len(self.table))
         self._byte_limit = max(FEW_BYTES, 2 * self.table.used)
 
     def _keep(self, entry: Numbers) -> None:
