@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from random import Random
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.model.errors import QueryError
+import slackwater as sw
+from slackwater.model.errors import DataError, QueryError
 from slackwater.sources import codebook
 from slackwater.sources.codebook import Codebook
 from tests.conftest import EXAMPLES
-from tests.runtime.texts import Sharded, in_turns, locally, pieces
+from tests.runtime.texts import COLUMNS, Sharded, in_turns, locally, pieces
 
 QUERIES = {
     "join": "SELECT a.name, a.note, b.note AS other, 'said' AS x FROM a [2 s], b [1 s] WHERE a.name = b.name",
@@ -36,7 +38,8 @@ QUERIES = {
     "rows of groups": "SELECT name, MIN(note) AS least, MAX(note) AS most FROM a [ROWS 30 SLIDE 7] GROUP BY name",
     "landmarks": "SELECT name, MIN(note) AS least, MAX(note) AS most FROM a"
     " [START WHEN v = 1 END WHEN name = 'often 2'] GROUP BY name",
-    "since a landmark": "SELECT v, MIN(note) AS least, MAX(name) AS most FROM a [START WHEN v = 1 SLIDE 2 s] GROUP BY v",
+    "since a landmark": "SELECT v, MIN(note) AS least, MAX(name) AS most FROM a"
+    " [START WHEN v = 1 SLIDE 2 s] GROUP BY v",
     "aggregate of a join": "SELECT note, MIN(n) AS least, COUNT(*) AS many FROM"
     " (SELECT a.note, b.note AS n FROM a [1 s], b [1 s] WHERE a.name = b.name) j [RANGE 3 s SLIDE 1 s] GROUP BY note",
     "join of an aggregate": "SELECT b.note, m.most, m.name FROM b [2 s],"
@@ -99,10 +102,51 @@ def test_two_texts_of_one_code_are_refused() -> None:
     book.encode(pa.array(["one", "two"]))
     # No two texts of one code are known, so one is made out of another.
     book.table.entries.data[:3] = list(b"won")
-    with pytest.raises(Exception, match="the texts 'one' and 'won' have the same hash; rename one of them"):
+    with pytest.raises(DataError, match="the texts 'one' and 'won' have the same hash; rename one of them"):
         book.encode(pa.array(["two", "one"]))
 
 
 def test_error_is_not_measured_of_texts() -> None:
     with pytest.raises(QueryError, match="ERROR measures numbers"):
         Sharded("SELECT MIN(name) AS least FROM a [1 s] WITH ERROR 1% CONFIDENCE 95%")
+
+
+MANY = "SELECT name, COUNT(*) AS n, MAX(note) AS most FROM a [RANGE 1 s] GROUP BY name WITH DELAY 200 MS"
+EACH = 10_000
+
+
+def of_users(epoch: int) -> pa.Table:
+    """Half a second of a stream in which no text comes twice."""
+    number = pa.array(np.arange(epoch * EACH, (epoch + 1) * EACH)).cast(pa.string())
+    ts = 500 * epoch + np.arange(EACH) * 500 // EACH
+    names = (pa.compute.binary_join_element_wise(word, number, " ") for word in ("user", "note"))
+    return pa.table([ts, *names, np.zeros(EACH, np.int64)], schema=COLUMNS)
+
+
+def test_a_running_query_keeps_the_texts_of_its_windows_however_many_have_come() -> None:
+    live = sw.open(MANY, {"a": COLUMNS})
+    most = []
+    for epoch in range(40):
+        live.push("a", of_users(epoch))
+        most.append(len(live._codebook))
+    step = live.next()
+    assert step is not None
+    assert step.rows.num_rows == 2 * EACH
+    assert step.rows.column("most").to_pylist() == [
+        name.replace("user", "note") for name in step.rows.column("name").to_pylist()
+    ]
+    assert max(most) <= 280_000, "of 800,000, those of a few windows"
+    assert live.report()["rows_at_hand"] == 0, "no row is kept for steps without a stream: there are none"
+
+
+def test_a_shard_and_its_state_keep_the_texts_of_its_windows_over_restarts() -> None:
+    hosted = Sharded(MANY)
+    kept, sizes = hosted.restarted(), []
+    for epoch in range(40):
+        if epoch % 5 == 4:
+            kept = hosted.restarted()
+        kept = hosted.epoch(kept, {"a": of_users(epoch)})
+        sizes.append(hosted.size)
+        assert len(kept[0].codebook) <= 280_000
+    assert max(sizes[20:]) <= 1.1 * max(sizes[:20])
+    assert len(hosted.found) == 38 * EACH

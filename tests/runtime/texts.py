@@ -139,7 +139,7 @@ class Sharded:
 
 
 def in_turns(query: str, parts: Sequence[Piece], who: Callable[[int], int]) -> Counter[Any]:
-    """All rows of a query hosted by two shards that take turns, as `who` says (0 or 1; 2: the first is started anew)."""
+    """All rows of a query hosted by two shards that take turns, as `who` says (2: the first is started anew)."""
     hosted = Sharded(query)
     kept = [hosted.restarted(), hosted.restarted()]
     for number, piece in enumerate([*parts, None]):
