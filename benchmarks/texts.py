@@ -84,10 +84,11 @@ def sharded(million: float, texts: int | None = None) -> None:
     physical = plan(bind_to_tables(COUNTS, {"s": COLUMNS.empty_table()}, "ts").query)
     packing = Packing(physical.inputs[0], (), (0,), "ms", physical.options.max_ahead)
     state: dict[tuple[str, str], bytes] = {}
-    shard = fresh = Shard(physical, (packing.text_rows,), "one")
+    shard = Shard(physical, (packing.text_rows,), "one")
+    most = most_texts = 0
 
     def epoch(number: int) -> None:
-        nonlocal shard
+        nonlocal shard, most, most_texts
         if number % 40 == 39:
             shard = Shard(physical, (packing.text_rows,), "one")
             shard.restore([Change(*place, value) for place, value in state.items()])
@@ -101,12 +102,16 @@ def sharded(million: float, texts: int | None = None) -> None:
                 state.pop((change.cell, change.key), None)
             else:
                 state[change.cell, change.key] = change.value
+        most = max(most, sum(map(len, state.values())))
+        most_texts = max(most_texts, sum(len(value) for (cell, _), value in state.items() if cell == "texts"))
 
     def more() -> str:
-        size, of_texts = (sum(len(v) for (cell, _), v in state.items() if cell.startswith(c)) for c in ("", "texts"))
-        return f"{size / 1e6:.1f} MB of state, {of_texts / 1e6:.1f} MB of it texts"
+        """The most there was since the last time."""
+        nonlocal most, most_texts
+        told = f"{most / 1e6:.1f} MB of state at most, {most_texts / 1e6:.1f} MB of texts"
+        most = most_texts = 0
+        return told
 
-    del fresh
     measured(million, epoch, more)
 
 
