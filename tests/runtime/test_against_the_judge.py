@@ -47,6 +47,10 @@ QUERIES = {
         FROM a [START WHEN k = 0 END WHEN name = 'q'] GROUP BY name""",
     "since a landmark": "SELECT k, SUM(k) AS n, MEDIAN(x) AS mid FROM a [START WHEN k = 0 SLIDE 300 MS] GROUP BY k",
     "float groups": "SELECT x, COUNT(DISTINCT name) AS n, MAX(k) AS high FROM a [500 MS] GROUP BY x",
+    "extremes of text": "SELECT k, MIN(name) AS low, MAX(name) AS high FROM a [1 SEC SLIDE 250 MS] GROUP BY k",
+    "extremes of the last texts": "SELECT k, MIN(name) AS low, MAX(name) AS high FROM a [ROWS 4 SLIDE 3] GROUP BY k",
+    "extremes between landmarks": """SELECT k, MIN(name) AS low, MAX(name) AS high
+        FROM a [START WHEN k = 0 END WHEN name = 'q'] GROUP BY k""",
 }
 FAR_APART = [
     ("c", 100, 7, 0.0, "p"), ("a", 1000, 7, 0.0, "p"), ("b", 1000, 7, 0.0, "p"), ("a", 800, 7, 0.0, "p"),
@@ -60,7 +64,7 @@ ROW = st.tuples(
     st.integers(0, 40).map(lambda t: 50 * t),
     st.sampled_from([None, 0, 1, 2]),
     st.sampled_from([None, math.nan, 0.0, -0.0, 0.5, 1.0]),
-    st.sampled_from([None, "p", "q"]),
+    st.sampled_from([None, "p", "q", "é"]),
 )
 
 

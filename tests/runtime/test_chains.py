@@ -33,6 +33,8 @@ QUERIES = {
         (SELECT k, x FROM a UNION ALL SELECT k, x FROM b WHERE x > 0) u [300 MS], c [300 MS] WHERE u.k = c.k""",
     "counts of a union of counts": f"""SELECT k, SUM(n) AS n FROM ({COUNTS}
         UNION ALL SELECT k, COUNT(*) AS n, MIN(x) AS low FROM b [1 SEC] GROUP BY k) u [1 SEC] GROUP BY k""",
+    "extremes of text": """SELECT b.x AS x, t.low AS low, t.high AS high FROM b [300 MS], (SELECT k, MIN(name) AS low,
+        MAX(name) AS high FROM a [500 MS] GROUP BY k) t [600 MS] WHERE b.name = t.high""",
     "by a float": f"SELECT x, COUNT(*) AS n FROM ({PAIR}) j [500 MS] GROUP BY x",
     "selection of a selection": "SELECT k, y FROM (SELECT k, x * 2 AS y FROM a WHERE k <> 1) s WHERE y > 0",
 }

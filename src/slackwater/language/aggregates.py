@@ -54,8 +54,8 @@ def _kind(function: str, argument: Expr, node: exp.Expr, scope: Scope) -> Kind:
     if function in ("COUNT", "COUNT_DISTINCT"):
         return Kind.INT
     if function in ("MIN", "MAX"):
-        if not (argument.kind.numeric or argument.kind is Kind.TIME):
-            raise scope.fail(f"{function} needs a number or a timestamp, not {argument.kind.value}", node)
+        if argument.kind is Kind.BOOL:
+            raise scope.fail(f"{function} needs a number, a timestamp or a text, not a boolean", node)
         return argument.kind
     if not argument.kind.numeric:
         hint = "; write SUM(CASE WHEN c THEN 1 ELSE 0 END)" if (function, argument.kind) == ("SUM", Kind.BOOL) else ""

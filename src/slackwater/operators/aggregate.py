@@ -16,6 +16,7 @@ import numpy as np
 
 from slackwater.disorder.quality.error_windows import Asked, Watched
 from slackwater.disorder.run import Run
+from slackwater.expressions.texts import TextTable
 from slackwater.kernel import Change, changed, decode_json, decode_words, encode_json, encode_words
 from slackwater.model.batch import Words
 from slackwater.model.schema import Kind
@@ -82,15 +83,16 @@ class WindowAggregate:
         asked = tuple(Asked(a.function, a.row, a.kind is Kind.FLOAT, a.parameter) for a in self.aggregates)
         return Watched(self.range, self.grid.slide, self.keys, asked)
 
-    def build(self) -> AggregateOperator:
-        return AggregateOperator(self)
+    def build(self, texts: TextTable | None = None) -> AggregateOperator:
+        """The mutable half; MIN and MAX of text look texts up in a table."""
+        return AggregateOperator(self, texts)
 
 
 class AggregateOperator:
     """The mutable half of `WindowAggregate`: runs in, closed windows out."""
 
-    def __init__(self, spec: WindowAggregate) -> None:
-        self.spec = spec
+    def __init__(self, spec: WindowAggregate, texts: TextTable | None = None) -> None:
+        self.spec, self._texts = spec, texts
         self._key_rows = np.array(spec.keys, np.int64)
         self._persisted: dict[tuple[str, str], bytes] = {}
         self._begin()
@@ -100,7 +102,9 @@ class AggregateOperator:
         kinds = {a.row: a.kind for a in spec.aggregates if a.holistic}
         self._value_rows = np.array(list(kinds), np.int64)
         self._sorted = {row: SortedWindow(i, kind) for i, (row, kind) in enumerate(kinds.items())}
-        self._tables = GrowingTables(program_for(spec.layout), len(spec.keys), spec.layout.width, len(kinds))
+        self._tables = GrowingTables(
+            program_for(spec.layout, self._texts), len(spec.keys), spec.layout.width, len(kinds)
+        )
         scalars = self._tables.scalars
         scalars[st.NEXT] = first_open(spec.grid, BEFORE_ALL)
         scalars[st.ENTERED] = scalars[st.FLIP] = last_pane(spec.grid, int(scalars[st.NEXT]) - 1)

@@ -38,7 +38,9 @@ class Op(IntEnum):
     MIN_FLOAT = 5
     MAX_FLOAT = 6
     MOMENTS = 7
-    MOMENTS_INT = 12
+    MIN_TEXT = 8
+    MAX_TEXT = 9
+    MOMENTS_INT = 10
 
 
 class Commutative:
@@ -53,6 +55,8 @@ class Invertible(Commutative):
     slides_by = "values sorted per window, panes merged in and out"
 
 
+_MIN = {Kind.FLOAT: Op.MIN_FLOAT, Kind.TEXT: Op.MIN_TEXT}
+_MAX = {Kind.FLOAT: Op.MAX_FLOAT, Kind.TEXT: Op.MAX_TEXT}
 WIDTH = {Op.SUM_INT: 2, Op.SUM_FLOAT: 2, Op.MOMENTS: spread.FLOAT_WORDS, Op.MOMENTS_INT: spread.INT_WORDS}
 
 
@@ -104,9 +108,9 @@ class AggregateSpec:
             case "SUM" | "AVG":
                 return (present, total)
             case "MIN":
-                return (present, Component(Op.MIN_FLOAT if is_float else Op.MIN_INT, self.row, is_float))
+                return (present, Component(_MIN.get(self.kind, Op.MIN_INT), self.row, is_float))
             case "MAX":
-                return (present, Component(Op.MAX_FLOAT if is_float else Op.MAX_INT, self.row, is_float))
+                return (present, Component(_MAX.get(self.kind, Op.MAX_INT), self.row, is_float))
             case "VAR" | "STDDEV":
                 return (Component(Op.MOMENTS if is_float else Op.MOMENTS_INT, self.row, is_float),)
             case _:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from slackwater.expressions.texts import TextTable
 from slackwater.operators.aggregate import AggregateOperator, WindowAggregate
 from slackwater.operators.graph_operator import GraphOperator, Vertex
 from slackwater.operators.inlet import Inlet
@@ -61,11 +62,13 @@ class OperatorGraph:
     def needs_order(self) -> bool:
         return True
 
-    def build(self, encode_text: Callable[[str], int] = lambda text: 0) -> GraphOperator:
+    def build(
+        self, encode_text: Callable[[str], int] = lambda text: 0, texts: TextTable | None = None
+    ) -> GraphOperator:
         return GraphOperator(
             [
                 Vertex(
-                    build_operator(node.operator, encode_text),
+                    build_operator(node.operator, encode_text, texts),
                     node.inputs,
                     None if node.outlet is None else node.outlet.build(encode_text),
                 )
@@ -74,6 +77,10 @@ class OperatorGraph:
         )
 
 
-def build_operator(spec: OfNode, encode_text: Callable[[str], int]) -> JoinOperator | AggregateOperator | UnionOperator:
-    """The mutable half of one operator; conditions on text need to know its codes."""
-    return spec.build(encode_text) if isinstance(spec, WindowJoin) else spec.build()
+def build_operator(
+    spec: OfNode, encode_text: Callable[[str], int], texts: TextTable | None = None
+) -> JoinOperator | AggregateOperator | UnionOperator:
+    """The mutable half of one operator; conditions on text need to know its codes, MIN and MAX their texts."""
+    if isinstance(spec, WindowJoin):
+        return spec.build(encode_text)
+    return spec.build() if isinstance(spec, StreamUnion) else spec.build(texts)

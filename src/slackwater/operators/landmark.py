@@ -19,6 +19,7 @@ import numpy as np
 
 from slackwater.compiled import in_place
 from slackwater.disorder.run import Run
+from slackwater.expressions.texts import TextTable
 from slackwater.kernel import Change, changed, decode_json, encode_json
 from slackwater.model.batch import Words
 from slackwater.operators.numbered import Numbered, NumberedOperator, NumberedWindows
@@ -45,8 +46,8 @@ class LandmarkAggregate(NumberedWindows):
     def in_numbers(self) -> tuple[int, int | None]:
         return (RUNNING, 1) if self.end == NEVER else (1, None)
 
-    def build(self) -> NumberedOperator:  # type: ignore[override]
-        return RunningOperator(self) if self.end == NEVER else LandmarkOperator(self)
+    def build(self, texts: TextTable | None = None) -> NumberedOperator:  # type: ignore[override]
+        return RunningOperator(self, texts) if self.end == NEVER else LandmarkOperator(self, texts)
 
 
 @in_place
@@ -74,8 +75,8 @@ def follow(start: Words, end: Words, ts: Words, known: Words, number: Words, don
 class _Landmarks(NumberedOperator):
     """What both kinds of landmark windows know between runs."""
 
-    def __init__(self, spec: LandmarkAggregate) -> None:
-        super().__init__(spec)
+    def __init__(self, spec: LandmarkAggregate, texts: TextTable | None = None) -> None:
+        super().__init__(spec, texts)
         self.spec = spec
         self._known = np.zeros(5, np.int64)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slackwater.disorder.run import Run
+from slackwater.expressions.texts import TextTable
 from slackwater.kernel import Change
 from slackwater.model.batch import TS, Words
 from slackwater.operators import aggregate_state as st
@@ -27,7 +28,7 @@ class NumberedWindows(WindowAggregate, ABC):
     """Spec of an aggregate whose windows know no time."""
 
     @abstractmethod
-    def build(self) -> NumberedOperator:  # type: ignore[override]
+    def build(self, texts: TextTable | None = None) -> NumberedOperator:  # type: ignore[override]
         """The mutable half, which gives the numbers."""
 
     @property
@@ -80,8 +81,8 @@ class Numbered:
 class NumberedOperator(ABC):
     """The mutable half of `NumberedWindows`."""
 
-    def __init__(self, spec: NumberedWindows) -> None:
-        self._windows = NumberedAggregate(spec.over_numbers())
+    def __init__(self, spec: NumberedWindows, texts: TextTable | None = None) -> None:
+        self._windows = NumberedAggregate(spec.over_numbers(), texts)
 
     @abstractmethod
     def _number(self, run: Run) -> Numbered:

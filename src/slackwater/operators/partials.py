@@ -1,7 +1,8 @@
 """Partial aggregates in compiled code: identity, add one value, combine two partials.
 
 Invariant: a partial is a stretch of words inside a record (row `r` of a 2-D array, from word `at` on); `program` says
-which component owns which of them. Float words are read through a float view of the same memory.
+which component owns which of them. Float words are read through a float view of the same memory. The smallest and the
+largest text are kept as codes, and compared by the bytes that a table has of them.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from slackwater.compiled import inner
+from slackwater.expressions.texts import TextTable, before
 from slackwater.model.batch import Floats, Words
 from slackwater.model.schema import NULL_FLOAT, NULL_WORD
 from slackwater.operators.algebra import Layout, Op
@@ -18,20 +20,22 @@ COUNT, SUM_INT, SUM_FLOAT = int(Op.COUNT), int(Op.SUM_INT), int(Op.SUM_FLOAT)
 MIN_INT, MAX_INT = int(Op.MIN_INT), int(Op.MAX_INT)
 MIN_FLOAT, MAX_FLOAT, MOMENTS = int(Op.MIN_FLOAT), int(Op.MAX_FLOAT), int(Op.MOMENTS)
 MOMENTS_INT = int(Op.MOMENTS_INT)
+MIN_TEXT, MAX_TEXT = int(Op.MIN_TEXT), int(Op.MAX_TEXT)
 LARGEST_WORD = 2**63 - 1
 
 # Columns of a program: what a component does, where its state begins, which row holds its argument, how a null looks
-# there, whether it is a float.
-OP, AT, ROW, NULL, IS_FLOAT = range(5)
+# there, whether it is a float, where the table of texts is.
+OP, AT, ROW, NULL, IS_FLOAT, TEXTS = range(6)
 
 
-def program_for(layout: Layout) -> Words:
-    """The components of a layout for compiled code, one per line."""
+def program_for(layout: Layout, texts: TextTable | None = None) -> Words:
+    """The components of a layout for compiled code, one per line; whoever uses it keeps the table of texts."""
+    table = 0 if texts is None else texts.address
     lines = [
-        (int(c.op), layout.offset(c), c.row, NULL_FLOAT if c.float_argument else NULL_WORD, int(c.float_argument))
+        (int(c.op), layout.offset(c), c.row, NULL_FLOAT if c.float_argument else NULL_WORD, c.float_argument, table)
         for c in layout.components
     ]
-    return np.array(lines, np.int64).reshape(len(lines), 5)
+    return np.array(lines, np.int64).reshape(len(lines), 6)
 
 
 @inner
@@ -44,7 +48,7 @@ def clear(program: Words, ints: Words, floats: Floats, r: int, base: int) -> Non
             ints[r, at + 1] = 0
         elif op == MIN_INT:
             ints[r, at] = LARGEST_WORD
-        elif op == MAX_INT:
+        elif op in (MAX_INT, MIN_TEXT, MAX_TEXT):
             ints[r, at] = NULL_WORD
         elif op == MIN_FLOAT:
             floats[r, at] = np.nan
@@ -82,6 +86,8 @@ def add(
             floats[r, at] = larger(floats[r, at], word_floats[row, i])
         elif op == MOMENTS_INT:
             add_square(ints, r, at, words[row, i])
+        elif op in (MIN_TEXT, MAX_TEXT):
+            ints[r, at] = further(program[c, TEXTS], op, ints[r, at], words[row, i])
         else:
             add_moments(floats, r, at, 1.0, word_floats[row, i], 0.0)
 
@@ -118,6 +124,8 @@ def combine(
             floats[r, to] = larger(floats[r, to], other_floats[o, at])
         elif op == MOMENTS_INT:
             add_squares(ints, r, to, others, o, at)
+        elif op in (MIN_TEXT, MAX_TEXT):
+            ints[r, to] = further(program[c, TEXTS], op, ints[r, to], others[o, at])
         else:
             f = other_floats
             add_moments(floats, r, to, f[o, at], f[o, at + 1], f[o, at + 2])
@@ -154,3 +162,13 @@ def smaller(a: float, b: float) -> float:
 def larger(a: float, b: float) -> float:
     """The larger number, NaN counting as the largest."""
     return b if np.isnan(b) or b > a else a
+
+
+@inner
+def further(table: int, op: int, a: int, b: int) -> int:
+    """The code of the smaller or the larger text; a null is no text."""
+    if a == b or b == NULL_WORD:
+        return a
+    if a == NULL_WORD:
+        return b
+    return b if before(table, a, b) == (op == MAX_TEXT) else a

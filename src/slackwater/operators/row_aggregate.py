@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slackwater.disorder.run import Run
+from slackwater.expressions.texts import TextTable
 from slackwater.kernel import Change, changed, decode_json, decode_words, encode_json, encode_words
 from slackwater.model.batch import Words
 from slackwater.model.time import BEFORE_ALL
@@ -32,15 +33,15 @@ class RowAggregate(NumberedWindows):
         """The slide; without one, windows tumble."""
         return self.slide or self.range
 
-    def build(self) -> RowAggregateOperator:  # type: ignore[override]
-        return RowAggregateOperator(self)
+    def build(self, texts: TextTable | None = None) -> RowAggregateOperator:  # type: ignore[override]
+        return RowAggregateOperator(self, texts)
 
 
 class RowAggregateOperator(NumberedOperator):
     """The mutable half of `RowAggregate`."""
 
-    def __init__(self, spec: RowAggregate) -> None:
-        super().__init__(spec)
+    def __init__(self, spec: RowAggregate, texts: TextTable | None = None) -> None:
+        super().__init__(spec, texts)
         self.spec = spec
         self._taken, self._newest = 0, BEFORE_ALL
         self._place = np.zeros(0, np.int64)

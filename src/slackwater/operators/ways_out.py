@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slackwater.disorder.run import Run
+from slackwater.expressions.texts import TextTable
 from slackwater.kernel import Change, changed, decode_json, decode_words, encode_json, encode_words
 from slackwater.model.batch import TS, Words
 from slackwater.model.time import BEFORE_ALL
@@ -51,10 +52,12 @@ class WayOut:
     def needs_order(self) -> bool:
         return self.made_by.needs_order
 
-    def build(self, encode_text: Callable[[str], int] = lambda text: 0) -> WayOutOperator:
+    def build(
+        self, encode_text: Callable[[str], int] = lambda text: 0, texts: TextTable | None = None
+    ) -> WayOutOperator:
         made_by = self.made_by
         if isinstance(made_by, WindowAggregate):
-            return WayOutOperator(self, made_by.build())
+            return WayOutOperator(self, made_by.build(texts))
         # The members' times say how long a result is in force; they are taken off again.
         times = tuple((stream, TS) for stream in range(made_by.streams))
         return WayOutOperator(self, replace(made_by, emit=made_by.emit + times).build(encode_text))

@@ -30,11 +30,13 @@ def kernel_for(plan: PhysicalPlan, epochs: Epochs, codebook: Codebook, max_ahead
     outgoing = way_out(plan)
     operator: Operator
     if outgoing is not None:
-        operator = outgoing.build(codebook.code)
-    elif isinstance(spec, WindowAggregate | StreamUnion):
+        operator = outgoing.build(codebook.code, codebook.table)
+    elif isinstance(spec, WindowAggregate):
+        operator = spec.build(codebook.table)
+    elif isinstance(spec, StreamUnion):
         operator = spec.build()
     elif isinstance(spec, OperatorGraph):
-        operator = spec.build(codebook.code)
+        operator = spec.build(codebook.code, codebook.table)
     else:
         operator = _joining(plan, spec, epochs, codebook)
     options = plan.options

@@ -211,6 +211,7 @@ OPERATORS: tuple[Example, ...] = (
     _aggregate("slide does not divide range", 10, 4, (K,), AggregateSpec("SUM", L), AggregateSpec("MEDIAN", L)),
     _aggregate("two keys", 6, 2, (K, L), AggregateSpec("COUNT"), AggregateSpec("AVG", V, Kind.FLOAT)),
     _aggregate("gaps between windows", 3, 7, (K,), AggregateSpec("COUNT"), AggregateSpec("COUNT_DISTINCT", L)),
+    _aggregate("texts", 8, 2, (K,), AggregateSpec("MIN", L, Kind.TEXT), AggregateSpec("MAX", L, Kind.TEXT)),
     _aggregate("a window for every tick", 5, 1, (), AggregateSpec("MAX", L), AggregateSpec("MIN", V, Kind.FLOAT)),
     Example("union", StreamUnion(2, len(KINDS), ROWS)),
     _by_rows("the last tuples, tumbling", 7, None, (), AggregateSpec("COUNT"), AggregateSpec("MAX", TS, Kind.TIME)),

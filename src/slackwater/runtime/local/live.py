@@ -37,6 +37,7 @@ from slackwater.runtime.steps.patience import Patience
 from slackwater.runtime.steps.recent import Chunk
 from slackwater.runtime.steps.set_aside import by_stream
 from slackwater.runtime.steps.step import joined
+from slackwater.runtime.words_held import words_held
 from slackwater.sinks.rows import RowMaker
 from slackwater.sources.binding import bind_to_tables, left_out
 from slackwater.sources.codebook import Codebook
@@ -146,6 +147,8 @@ class LiveQuery(Handle[Emission]):
                 self._seconds += wall.perf_counter() - begun
                 self._tell()
             self._weigh()
+            if self._codebook.due:
+                self._codebook.sweep(words_held(self._kernel, self._fresh))
 
     def _weigh(self) -> None:
         """Note what stands in the windows, where enough has come since the last time."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from hashlib import blake2b
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +18,7 @@ import pyarrow as pa
 from slackwater.compiled import compiled
 from slackwater.disorder.state import NO_PART
 from slackwater.model.batch import ROW, TS, Words
-from slackwater.model.errors import DataError
-from slackwater.model.schema import NULL_WORD, Kind
+from slackwater.model.schema import Kind
 from slackwater.model.time import BEFORE_ALL
 from slackwater.plan.physical import InputPlan
 from slackwater.runtime.aside import turned_away_table
@@ -65,28 +63,6 @@ class Packing:
         return tuple(row for _, kind, row in self.plan.columns if kind is Kind.TEXT and row < self.plan.rows)
 
 
-class HashedText(Codebook):
-    """Codes that are the same in every process, so that equal texts of any stream go to the same shard."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._by_code: dict[int, str] = {}
-
-    def code(self, text: str) -> int:
-        code = self._codes.get(text)
-        if code is None:
-            code = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") >> 2
-            if self._by_code.setdefault(code, text) != text:
-                raise DataError(
-                    f"the texts '{text}' and '{self._by_code[code]}' have the same hash; rename one of them"
-                )
-            self._codes[text] = code
-        return code
-
-    def __getitem__(self, code: int) -> str:
-        return self._by_code[code]
-
-
 def packer(packing: Packing) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that mapInArrow runs over the partitions of one input."""
 
@@ -129,7 +105,7 @@ def packed(packing: Packing, table: pa.Table, part: int) -> pa.RecordBatch:
         marks = table.column(END).fill_null(False).to_numpy(zero_copy_only=False)
         ended = bool(marks.any())
         table = table.filter(pa.array(~marks))
-    codebook = HashedText()
+    codebook = Codebook()
     taken = ingest(packing.plan, table, codebook, packing.time_unit)
     words = taken.words
     if SOURCE_ROW in table.column_names:
@@ -140,7 +116,7 @@ def packed(packing: Packing, table: pa.Table, part: int) -> pa.RecordBatch:
     bad = np.bincount(taken.reasons[~good], minlength=len(REASONS))
     header = {
         "oldest": int(words[TS, keep].min()) if keep.any() else None,
-        "told": _told_by_part(packing, words[:, good], codebook),
+        "told": _told_by_part(packing, words[:, good]),
         "counts": None if packing.granularity is None else _counted(words[TS, keep], packing.granularity),
         "filtered": int(np.count_nonzero(good & ~taken.passes)),
         "rejected": {REASONS[code]: int(count) for code, count in enumerate(bad) if code != GOOD and count},
@@ -190,17 +166,13 @@ def _mixed(z: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     return z ^ (z >> np.uint64(31))
 
 
-def _told_by_part(packing: Packing, words: Words, codebook: HashedText) -> list[tuple[str | int | None, list[int]]]:
-    """What a header tells of every part of the stream; of all of it where it has none."""
+def _told_by_part(packing: Packing, words: Words) -> list[tuple[int | None, list[int]]]:
+    """What a header tells of every part of the stream, by its word; of all of it where it has none."""
     row = packing.plan.part_row
     if row == NO_PART:
         return [(None, told(words[TS], packing.max_ahead))]
-    texts = row in packing.text_rows
-    parts = []
-    for name in np.unique(words[row]).tolist():
-        named = None if name == NULL_WORD else codebook[name] if texts else name
-        parts.append((named, told(words[TS, words[row] == name], packing.max_ahead)))
-    return parts
+    names = np.unique(words[row]).tolist()
+    return [(name, told(words[TS, words[row] == name], packing.max_ahead)) for name in names]
 
 
 def _counted(ts: Words, granularity: int) -> tuple[list[int], list[int]]:

@@ -7,7 +7,6 @@ tuples.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -29,7 +28,8 @@ from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.spark.blocks import read_block
 from slackwater.runtime.spark.structure import difference
 from slackwater.runtime.spark.targets import Targets, is_target
-from slackwater.sources.codebook import Codebook
+from slackwater.runtime.words_held import words_held
+from slackwater.sources.codebook import CELL, Codebook
 from slackwater.sources.encode import AHEAD, REASONS
 
 UNGUARDED = 2**60
@@ -66,7 +66,6 @@ class Shard:
         self._guard = Admission(len(self.plan.inputs), self.plan.options.max_ahead)
         self._aside: Batch | None = None
         self._ahead: list[Batch] = []
-        self._saved_texts = 0
         self.latency = LatencyUse()
         self.counts: dict[str, int] = {"filtered": 0, "ahead": 0, "rejected": 0, "read": 0}
         self.rows = {one.stream.alias: 0 for one in self.plan.inputs}
@@ -119,7 +118,7 @@ class Shard:
         for block in blocks:
             for name, moments in block.header["told"]:
                 stream += [block.stream] * len(moments)
-                part += [self._part(name)] * len(moments)
+                part += [NULL_WORD if name is None else name] * len(moments)
                 ts += moments
             self.counts["filtered"] += block.header["filtered"]
             self.counts["rejected"] += sum(block.header["rejected"].values())
@@ -145,12 +144,6 @@ class Shard:
             reasons = self.rejected[self.plan.inputs[stream].stream.alias]
             reasons[reason] = reasons.get(reason, 0) + count
 
-    def _part(self, name: str | int | None) -> int:
-        """The word of a part's name."""
-        if name is None:
-            return NULL_WORD
-        return self.codebook.code(name) if isinstance(name, str) else name
-
     def take_ahead(self) -> list[Batch]:
         """The tuples rejected since the last call."""
         ahead, self._ahead = self._ahead, []
@@ -159,7 +152,7 @@ class Shard:
     def _read(self, block: Block) -> Batch:
         assert block.block is not None
         # Tuples that have no identity of their own are numbered, so that one is known again inside of a combination.
-        words = read_block(block.block, self.text_rows[block.stream], self.codebook.code, self.counts["read"])
+        words = read_block(block.block, self.text_rows[block.stream], self.codebook, self.counts["read"])
         self.counts["read"] += words.shape[1]
         if len(words) < self.plan.operator.rows:
             words = np.vstack([words, np.zeros((self.plan.operator.rows - len(words), words.shape[1]), np.int64)])
@@ -198,7 +191,9 @@ class Shard:
         }
 
     def changes(self) -> Iterator[Change]:
-        """What to write to the state store after an epoch."""
+        """What to write to the state store after an epoch, whose results have been decoded."""
+        if self.codebook.due:
+            self.codebook.sweep(words_held(self.kernel, self._guard, self._aside, self._ahead))
         if not self._saved:
             yield changed("shard", "query", self.fingerprint.encode())
             if self.targets is not None:
@@ -209,10 +204,7 @@ class Shard:
         yield changed("shard", "aside", None if self._aside is None else encode_batch(self._aside))
         for entry in self._guard.changes():
             yield Change(f"guard/{entry.cell}", entry.key, entry.value)
-        texts = self.codebook.texts
-        if len(texts) > self._saved_texts:
-            yield changed("texts", f"{self._saved_texts:012d}", json.dumps(texts[self._saved_texts :]).encode())
-            self._saved_texts = len(texts)
+        yield from self.codebook.changes()
         for entry in self.kernel.changes():
             yield Change(f"kernel/{entry.cell}", entry.key, entry.value)
 
@@ -225,14 +217,11 @@ class Shard:
                 guard.append(Change(cell, entry.key, entry.value))
             elif part == "kernel":
                 kernel.append(Change(cell, entry.key, entry.value))
-            elif part == "texts":
+            elif part == CELL:
                 texts.append(entry)
             else:
                 self._restore_own(entry)
-        for entry in sorted(texts, key=lambda entry: entry.key):
-            for text in json.loads(entry.value or b"[]"):
-                self.codebook.code(text)
-        self._saved_texts = len(self.codebook.texts)
+        self.codebook.restore(texts)
         self._guard.restore(guard)
         self.kernel.restore(kernel)
 

@@ -1,6 +1,7 @@
 """The recent rows of every stream, for steps that are made without some of them.
 
-Invariant: every row newer than `forgotten` is kept. What is kept is, per stream, the columns that the query reads, of
+Invariant: every row newer than `forgotten` is kept, of a query that can do without some of its streams; of another
+nothing is. What is kept is, per stream, the columns that the query reads, of
 the last `keep` of event time (and a sixteenth more, and whole pushes), and twice as many rows as its windows of rows
 need.
 """
@@ -80,7 +81,8 @@ class Recent:
 
     def __init__(self, plan: PhysicalPlan, keep: int) -> None:
         self._keep = keep
-        self._rows = rows_needed(plan.query) if can_reduce(plan.query) else {}
+        self._needed = can_reduce(plan.query)
+        self._rows = rows_needed(plan.query) if self._needed else {}
         self._columns = columns_read(plan)
         self._chunks: dict[str, list[Chunk]] = {source: [] for source in self._columns}
         self._doubtful: dict[str, list[Chunk]] = {source: [] for source in self._columns}
@@ -89,7 +91,7 @@ class Recent:
 
     def add(self, source: str, rows: Chunk) -> None:
         """Rows of a source; they count once its clock has reached them."""
-        if len(rows.ts):
+        if self._needed and len(rows.ts):
             self._doubtful[source].append(replace(rows, table=rows.table.select(self._columns[source])))
 
     def reject(self, source: str, row: Words) -> None:

@@ -1,0 +1,332 @@
+"""Texts by their codes: the bytes of every distinct text of a query, in one stretch of memory.
+
+A code is a hash of the UTF-8 bytes, so it is the same in every process, and a text that was let go and comes again has
+the code it had.
+
+Invariant: a code stands for one text at a time. Two texts of one code are told apart by their bytes, and the second one
+is refused. Entries stand in the order in which their texts came, and what is written of one never changes; so a
+dictionary of the first entries stays valid while others come.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from slackwater.compiled import in_place, inner
+from slackwater.expressions.memory import byte_at, half_at, number_at, word_at
+from slackwater.model.batch import Flags, Words
+from slackwater.model.schema import NULL_WORD
+
+Bytes = npt.NDArray[np.uint8]
+Numbers = npt.NDArray[np.int32]
+"""Numbers of entries."""
+
+MARK = 1 << 61
+"""The highest bit of every code. Times, numbers of records and counts are smaller, so a word that has it and no higher
+one is nearly always a code: what looks for codes among the words of a state passes over all others without asking."""
+EMPTY = 0
+"""A slot without an entry; one with an entry holds its number, counted from 1."""
+SMALLEST = 1024
+LOAD = 2
+"""Slots for every entry there is room for, at least."""
+MOST = 2**31 - 2
+"""Entries that slots can number."""
+
+COUNT, USED, CLASH = range(3)
+"""Entries; bytes of their texts; the entry that a refused text has its code from, or -1."""
+# What compiled code is told of a table by one address.
+AT_SLOTS, MASK, AT_CODES, AT_ENDS, AT_DATA = range(0, 40, 8)
+
+
+class Entries(NamedTuple):
+    """The arrays of a table, for compiled code."""
+
+    slots: Numbers
+    codes: Words
+    ends: Words
+    """Where the text of an entry ends; entry i begins at place i, and ends at i + 1."""
+    data: Bytes
+    scalars: Words
+
+
+@inner
+def mixed(z: np.uint64) -> np.uint64:
+    """A number of 64 bits, well stirred; no two numbers give the same (the finalizer of splitmix64)."""
+    z += np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@inner
+def last_at(address: int, n: int) -> np.uint64:
+    """The last bytes of n as one number: eight where there are so many, else all."""
+    if n >= 8:
+        return word_at(address + n - 8)
+    if n >= 4:
+        return half_at(address) | half_at(address + n - 4) << np.uint64(32)
+    if n == 0:
+        return np.uint64(0)
+    middle = byte_at(address + (n >> 1)) << np.uint64(8)
+    return byte_at(address) | middle | byte_at(address + n - 1) << np.uint64(16)
+
+
+@inner
+def code_of(address: int, n: int) -> int:
+    """The code of the n bytes at an address."""
+    h = mixed(np.uint64(n))
+    for i in range(0, n - 8, 8):
+        h = mixed(h ^ word_at(address + i))
+    h = mixed(h ^ last_at(address, n))
+    return int(np.int64(h >> np.uint64(3))) | MARK
+
+
+@inner
+def same(a: int, b: int, n: int) -> bool:
+    """Whether the n bytes at two addresses are equal."""
+    for i in range(0, n - 8, 8):
+        if word_at(a + i) != word_at(b + i):
+            return False
+    return last_at(a, n) == last_at(b, n)
+
+
+@inner
+def find(t: Entries, code: int) -> int:
+    """The entry of a code, or -1."""
+    mask = len(t.slots) - 1
+    slot = code & mask
+    while t.slots[slot] != EMPTY:
+        if t.codes[t.slots[slot] - 1] == code:
+            return t.slots[slot] - 1
+        slot = (slot + 1) & mask
+    return -1
+
+
+@inner
+def enter(t: Entries, code: int) -> None:
+    """The next entry has this code."""
+    mask = len(t.slots) - 1
+    slot = code & mask
+    while t.slots[slot] != EMPTY:
+        slot = (slot + 1) & mask
+    t.codes[t.scalars[COUNT]] = code
+    t.scalars[COUNT] += 1
+    t.slots[slot] = t.scalars[COUNT]
+
+
+@in_place
+def take_in(t: Entries, ends: Words, data: int, null: Flags, begin: int, codes: Words) -> int:
+    """Give texts their codes, from one on, and keep those that are new; the one it stops at, for lack of room or
+    because its code stands for another text."""
+    t.scalars[CLASH] = -1
+    bytes_at = t.data.ctypes.data
+    for i in range(begin, len(codes)):
+        if null[i]:
+            codes[i] = NULL_WORD
+            continue
+        at, n = data + ends[i], ends[i + 1] - ends[i]
+        code = code_of(at, n)
+        e = find(t, code)
+        if e >= 0:
+            if t.ends[e + 1] - t.ends[e] != n or not same(at, bytes_at + t.ends[e], n):
+                t.scalars[CLASH] = e
+                return i
+        else:
+            used = t.scalars[USED]
+            if t.scalars[COUNT] == len(t.codes) or used + n > len(t.data):
+                return i
+            for b in range(n):
+                t.data[used + b] = byte_at(at + b)
+            t.scalars[USED] = used + n
+            t.ends[t.scalars[COUNT] + 1] = used + n
+            enter(t, code)
+        codes[i] = code
+    return len(codes)
+
+
+@in_place
+def find_all(t: Entries, codes: Words, entry: Numbers) -> int:
+    """The entries of codes, -1 for a null; how many codes have none."""
+    unknown = 0
+    for i in range(len(codes)):
+        entry[i] = -1
+        if codes[i] != NULL_WORD:
+            entry[i] = find(t, codes[i])
+            if entry[i] < 0:
+                unknown += 1
+    return unknown
+
+
+@in_place
+def lay_out(t: Entries, entry: Numbers, ends: Words) -> None:
+    """Where the texts of entries end, one behind the other."""
+    ends[0] = 0
+    for i in range(len(entry)):
+        e = entry[i]
+        ends[i + 1] = ends[i] + (0 if e < 0 else t.ends[e + 1] - t.ends[e])
+
+
+@in_place
+def gather(t: Entries, entry: Numbers, ends: Words, data: Bytes) -> None:
+    """The texts of entries, one behind the other."""
+    for i in range(len(entry)):
+        if entry[i] >= 0:
+            begin, to = t.ends[entry[i]], ends[i]
+            for b in range(ends[i + 1] - to):
+                data[to + b] = t.data[begin + b]
+
+
+@in_place
+def mark(t: Entries, words: Words, marks: Flags) -> None:
+    """Mark the entries whose codes are among words of any meaning."""
+    for i in range(len(words)):
+        if words[i] >> 61 == 1:
+            e = find(t, words[i])
+            if e >= 0:
+                marks[e] = True
+
+
+@in_place
+def put_in(t: Entries, codes: Words, lengths: Words) -> None:
+    """Enter codes whose texts are in place."""
+    for i in range(len(codes)):
+        t.ends[t.scalars[COUNT] + 1] = t.ends[t.scalars[COUNT]] + lengths[i]
+        enter(t, codes[i])
+    t.scalars[USED] = t.ends[t.scalars[COUNT]]
+
+
+@inner
+def entry_at(table: int, code: int) -> int:
+    """The entry of a code in the table at an address, or -1."""
+    slots, mask, codes = number_at(table + AT_SLOTS), number_at(table + MASK), number_at(table + AT_CODES)
+    slot = code & mask
+    while half_at(slots + 4 * slot) != EMPTY:
+        e = int(np.int64(half_at(slots + 4 * slot))) - 1
+        if number_at(codes + 8 * e) == code:
+            return e
+        slot = (slot + 1) & mask
+    return -1
+
+
+@in_place
+def before(table: int, a: int, b: int) -> bool:
+    """Whether the text of code a is smaller than that of b, by its bytes; without a table codes are the order."""
+    if table == 0:
+        return a < b
+    if a == b:
+        return False
+    e, f = entry_at(table, a), entry_at(table, b)
+    if e < 0 or f < 0:
+        return a < b
+    ends, data = number_at(table + AT_ENDS), number_at(table + AT_DATA)
+    x, y = data + number_at(ends + 8 * e), data + number_at(ends + 8 * f)
+    n, m = data + number_at(ends + 8 * (e + 1)) - x, data + number_at(ends + 8 * (f + 1)) - y
+    for i in range(min(n, m)):
+        if byte_at(x + i) != byte_at(y + i):
+            return bool(byte_at(x + i) < byte_at(y + i))
+    return n < m
+
+
+class TextTable:
+    """The texts of a query, kept until they are swept out.
+
+    >>> table = TextTable()
+    >>> ends, data = np.array([0, 3, 6, 9]), np.frombuffer(b"btcethbtc", np.uint8)
+    >>> codes, clash = table.take_in(ends, data, np.zeros(3, np.bool_))
+    >>> clash, len(table), bool(codes[0] == codes[2] != codes[1])
+    (None, 2, True)
+    """
+
+    def __init__(self) -> None:
+        self._cell = np.zeros(5, np.int64)
+        self._put(SMALLEST, 16 * SMALLEST)
+
+    def __len__(self) -> int:
+        return int(self.entries.scalars[COUNT])
+
+    @property
+    def used(self) -> int:
+        """Bytes of all texts."""
+        return int(self.entries.scalars[USED])
+
+    @property
+    def address(self) -> int:
+        """For compiled code that compares texts; it stays the same as long as the table lives."""
+        return self._cell.ctypes.data
+
+    def _put(self, room: int, size: int) -> None:
+        """Room for so many entries and bytes, and nothing in it."""
+        assert room <= MOST, "texts cannot be numbered any more"
+        slots = np.zeros(LOAD * room, np.int32)
+        self.entries = Entries(
+            slots,
+            np.zeros(room, np.int64),
+            np.zeros(room + 1, np.int64),
+            np.zeros(size, np.uint8),
+            np.zeros(3, np.int64),
+        )
+        self._cell[:] = [
+            slots.ctypes.data, len(slots) - 1, self.entries.codes.ctypes.data, self.entries.ends.ctypes.data,
+            self.entries.data.ctypes.data,
+        ]  # fmt: skip
+
+    def take_in(self, ends: Words, data: Bytes, null: Flags) -> tuple[Words, tuple[int, int] | None]:
+        """The codes of texts that stand one behind the other in memory; or which of them has the code of which entry,
+        though it is another text."""
+        codes = np.empty(len(null), np.int64)
+        done = 0
+        while (done := take_in(self.entries, ends, data.ctypes.data, null, done, codes)) < len(codes):
+            if self.entries.scalars[CLASH] >= 0:
+                return codes, (done, int(self.entries.scalars[CLASH]))
+            self._grow(int(ends[done + 1] - ends[done]))
+        return codes, None
+
+    def _grow(self, size: int) -> None:
+        old, count, used = self.entries, len(self), self.used
+        room = len(old.codes) * (2 if count == len(old.codes) else 1)
+        self._put(room, _power(max(len(old.data), used + size)))
+        self._fill(old.codes[:count], np.diff(old.ends[: count + 1]), old.data[:used])
+
+    def _fill(self, codes: Words, lengths: Words, data: Bytes) -> None:
+        self.entries.data[: len(data)] = data
+        put_in(self.entries, codes, lengths)
+
+    def text(self, entry: int) -> str:
+        """The text of one entry."""
+        t = self.entries
+        return t.data[t.ends[entry] : t.ends[entry + 1]].tobytes().decode()
+
+    def find(self, codes: Words) -> Numbers:
+        """The entries of codes, -1 for a null."""
+        entry = np.empty(len(codes), np.int32)
+        unknown = find_all(self.entries, np.ascontiguousarray(codes), entry)
+        if unknown:
+            raise RuntimeError(f"{unknown} codes stand for no text, or for one that was let go too early")
+        return entry
+
+    def gather(self, entry: Numbers) -> tuple[Words, Bytes]:
+        """Ends and bytes of the texts of entries, -1 giving an empty one."""
+        ends = np.empty(len(entry) + 1, np.int64)
+        lay_out(self.entries, entry, ends)
+        data = np.empty(int(ends[-1]), np.uint8)
+        gather(self.entries, entry, ends, data)
+        return ends, data
+
+    def mark(self, words: Words, marks: Flags) -> None:
+        """Mark the entries whose codes are among the words."""
+        mark(self.entries, words, marks)
+
+    def keep(self, entry: Numbers) -> None:
+        """Keep these entries, in this order, and no others."""
+        codes = self.entries.codes[entry]
+        ends, data = self.gather(entry)
+        self._put(_power(max(SMALLEST, len(entry))), _power(max(16 * SMALLEST, len(data))))
+        self._fill(codes, np.diff(ends), data)
+
+
+def _power(least: int) -> int:
+    """The power of two that is no smaller."""
+    return 1 << (least - 1).bit_length()

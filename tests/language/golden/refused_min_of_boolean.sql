@@ -1,0 +1,1 @@
+SELECT MIN(ok) FROM s [1 s]

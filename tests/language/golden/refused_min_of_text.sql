@@ -1,1 +1,0 @@
-SELECT MIN(name) FROM s [1 s]
