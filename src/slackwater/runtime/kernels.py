@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from slackwater.disorder.chosen import controller_for
+from slackwater.expressions.columnar import Coding
 from slackwater.model.ordering import SYNC
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.contract import Operator
@@ -34,7 +35,7 @@ def kernel_for(plan: PhysicalPlan, epochs: Epochs, codebook: Codebook, max_ahead
     elif isinstance(spec, WindowAggregate | StreamUnion):
         operator = spec.build()
     elif isinstance(spec, OperatorGraph):
-        operator = spec.build(codebook.code)
+        operator = spec.build(Coding(codebook))
     else:
         operator = _joining(plan, spec, epochs, codebook)
     options = plan.options
