@@ -47,6 +47,8 @@ _SHORT_ZONES = {
 """The names of the JVM that are not in the database of zones, or mean something else there."""
 
 _FARTHEST_ZONE = 18 * HOUR
+_FIRST, _LAST = -62_135_510_400 * SECOND, 253_402_214_400 * SECOND
+"""The second day of the year 1, and the last but one of 9999."""
 _ERA = 146_097
 """Days in 400 years, after which the calendar repeats; from 2000 on they are years that `date` knows."""
 _2000 = date(2000, 1, 1)
@@ -165,9 +167,7 @@ def _zone_ahead(zone: str, local: int) -> int | None:
     if known is None:
         return None
     # The rules of zones go by years that `datetime` knows.
-    at = datetime(1970, 1, 1) + timedelta(
-        microseconds=min(max(local, -62_135_510_400 * SECOND), 253_402_214_400 * SECOND)
-    )
+    at = datetime(1970, 1, 1) + timedelta(microseconds=min(max(local, _FIRST), _LAST))
     offset = at.replace(tzinfo=known).utcoffset()
     return None if offset is None else offset // timedelta(microseconds=1)
 

@@ -57,7 +57,8 @@ class Packing:
 
     @property
     def text_rows(self) -> tuple[int, ...]:
-        return tuple(row for _, kind, row in self.plan.columns if kind is Kind.TEXT and row < self.plan.rows)
+        own = [row for _, kind, row in self.plan.columns if kind is Kind.TEXT and row < self.plan.rows]
+        return (*own, *(one.row for one in self.plan.computed if one.expr.kind is Kind.TEXT))
 
 
 class HashedText(Codebook):
@@ -80,6 +81,12 @@ class HashedText(Codebook):
 
     def __getitem__(self, code: int) -> str:
         return self._by_code[code]
+
+    def decode(self, codes: Words) -> pa.Array:
+        """The strings of a column of codes."""
+        distinct, place = np.unique(codes, return_inverse=True)
+        texts = [None if code == NULL_WORD else self._by_code[code] for code in distinct.tolist()]
+        return pa.array(texts, pa.string()).take(pa.array(place))
 
 
 def packer(packing: Packing) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
