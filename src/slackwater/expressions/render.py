@@ -43,6 +43,11 @@ def render(expr: Expr, aliases: Sequence[str] = ()) -> str:
     return _call(expr, aliases)
 
 
+def is_infix(expr: Expr) -> bool:
+    """Whether the text of an expression falls apart next to an operator, unless it stands in brackets."""
+    return isinstance(expr, Call) and expr.op in _BINDING
+
+
 def _literal(literal: Literal) -> str:
     value = literal.value
     if value is None:

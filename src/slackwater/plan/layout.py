@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slackwater.disorder.state import NO_PART
 from slackwater.expressions.computed import Computed
-from slackwater.expressions.render import render
+from slackwater.expressions.render import is_infix, render
 from slackwater.expressions.tree import Column, Expr, columns_of
 from slackwater.language.bound import BoundQuery, JoinQuery, StreamRef
 from slackwater.model.batch import FIRST_COLUMN, ROW, TS
@@ -47,7 +47,7 @@ class InputLayout:
     def named(self, expr: Expr) -> str:
         """A name, as of a column, for the row that holds an expression: its text, unless another has that name."""
         row = self.value(expr, "argument")
-        name = render(expr)
+        name = f"({render(expr)})" if is_infix(expr) else render(expr)
         while name in self._stream.schema or self._named.get(name, row) != row:
             name += "'"
         self._named[name] = row
