@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from datetime import date, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
+import pyarrow as pa
 
 from slackwater.model.schema import NULL_WORD, Kind
 from slackwater.model.time import DAY, HOUR, MAX_TIME, MINUTE, SECOND
@@ -48,11 +48,9 @@ _SHORT_ZONES = {
 
 _FARTHEST_ZONE = 18 * HOUR
 _FIRST, _LAST = -62_135_510_400 * SECOND, 253_402_214_400 * SECOND
-"""The second day of the year 1, and the last but one of 9999."""
-_ERA = 146_097
-"""Days in 400 years, after which the calendar repeats; from 2000 on they are years that `date` knows."""
-_2000 = date(2000, 1, 1)
-_DAYS_TO_2000 = (_2000 - date(1970, 1, 1)).days
+"""The second day of the year 1, and the last but one of 9999: between them the rules of zones are known."""
+_MOMENT_TYPE = pa.timestamp("us")
+_DAYS_OF_MONTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 def float_as_text(value: float) -> str:
@@ -80,13 +78,28 @@ def time_as_text(micros: int) -> str:
     ('1970-01-01 00:00:01.5', '1969-12-31 23:59:59.999999', '+10000-01-01 00:00:00')
     """
     days, rest = divmod(micros, DAY)
-    era, of_era = divmod(days - _DAYS_TO_2000, _ERA)
-    at = _2000 + timedelta(of_era)
-    year = at.year + era * 400
-    shown = f"{'+' if year > 9999 else '-' if year < 0 else ''}{abs(year):04}-{at.month:02}-{at.day:02}"
+    # Years are about so long; the first guess is the right one or a year off.
+    year = 1970 + days * 400 // 146_097
+    year += (_first_day(year + 1) <= days) - (_first_day(year) > days)
+    month, day = 0, days - _first_day(year)
+    while day >= _length(year, month):
+        month, day = month + 1, day - _length(year, month)
+    shown = f"{'+' if year > 9999 else '-' if year < 0 else ''}{abs(year):04}-{month + 1:02}-{day + 1:02}"
     clock = f"{rest // HOUR:02}:{rest // MINUTE % 60:02}:{rest // SECOND % 60:02}"
     fraction = f".{rest % SECOND:06}".rstrip("0").rstrip(".")
     return f"{shown} {clock}{fraction}"
+
+
+def _first_day(year: int) -> int:
+    """The first day of a year, in days since 1970."""
+    before = year - 1
+    return before * 365 + before // 4 - before // 100 + before // 400 - 719_162
+
+
+def _length(year: int, month: int) -> int:
+    """The days of a month; January is 0."""
+    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    return _DAYS_OF_MONTHS[month] + (month == 1 and leap)
 
 
 def text_as_integer(bits: int) -> Callable[[str], int | None]:
@@ -139,13 +152,9 @@ def text_as_time(text: str) -> int | None:
         return None
     year, month, day = int(found["year"]), int(found["month"] or 1), int(found["day"] or 1)
     hour, minute, second = (int(found[part] or 0) for part in ("hour", "minute", "second"))
-    era, of_era = divmod(year, 400)
-    try:
-        days = (date(2000 + of_era, month, day) - _2000).days + (era - 5) * _ERA + _DAYS_TO_2000
-    except ValueError:
+    if not 1 <= month <= 12 or not 1 <= day <= _length(year, month - 1) or hour > 23 or minute > 59 or second > 59:
         return None
-    if hour > 23 or minute > 59 or second > 59:
-        return None
+    days = _first_day(year) + sum(_length(year, before) for before in range(month - 1)) + day - 1
     fraction = int(f"{(found['fraction'] or '')[:6]:0<6}")
     local = days * DAY + hour * HOUR + minute * MINUTE + second * SECOND + fraction
     ahead = _zone_ahead((found["zone"] or "").strip(_BLANK), local)
@@ -166,14 +175,12 @@ def _zone_ahead(zone: str, local: int) -> int | None:
     known = _zone(zone)
     if known is None:
         return None
-    # The rules of zones go by years that `datetime` knows.
-    at = datetime(1970, 1, 1) + timedelta(microseconds=min(max(local, _FIRST), _LAST))
-    offset = at.replace(tzinfo=known).utcoffset()
-    return None if offset is None else offset // timedelta(microseconds=1)
+    at = pa.scalar(min(max(local, _FIRST), _LAST), _MOMENT_TYPE).as_py()
+    return round(at.replace(tzinfo=known).utcoffset().total_seconds() * SECOND)
 
 
 @lru_cache(maxsize=1024)
-def _zone(name: str) -> tzinfo | None:
+def _zone(name: str) -> ZoneInfo | None:
     try:
         return ZoneInfo(name)
     # Whatever is wrong with a name, there is no zone of that name.

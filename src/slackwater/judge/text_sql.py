@@ -26,11 +26,12 @@ MACROS = (
     "CREATE MACRO sw_truth(s) AS CASE WHEN lower(s) IN ('t', 'true', 'y', 'yes', '1') THEN true"
     " WHEN lower(s) IN ('f', 'false', 'n', 'no', '0') THEN false END",
     "CREATE MACRO sw_moment(s) AS CASE WHEN abs(s) <= 2305843009213 THEN CAST(trunc(s * 1000000) AS BIGINT) END",
-    "CREATE MACRO sw_printed(t) AS"
-    " rtrim(rtrim(strftime(make_timestamp(t), '%Y-%m-%d %H:%M:%S.%f'), '0'), '.')",
+    "CREATE MACRO sw_printed(t) AS rtrim(rtrim(strftime(make_timestamp(t), '%Y-%m-%d %H:%M:%S.%f'), '0'), '.')",
 )
 _OF_TIME = {
-    **{name: f"{name}(make_timestamp({{}}))" for name in ("year", "quarter", "month", "day", "dayofyear", "weekofyear")},
+    **{
+        name: f"{name}(make_timestamp({{}}))" for name in ("year", "quarter", "month", "day", "dayofyear", "weekofyear")
+    },
     **{name: f"{name}(make_timestamp({{}}))" for name in ("hour", "minute", "second")},
     "dayofweek": "dayofweek(make_timestamp({})) + 1",
     "weekday": "isodow(make_timestamp({})) - 1",
