@@ -184,7 +184,7 @@ def _zone(name: str) -> ZoneInfo | None:
     try:
         return ZoneInfo(name)
     # Whatever is wrong with a name, there is no zone of that name.
-    except (OSError, ValueError):
+    except (KeyError, OSError, ValueError):
         return None
 
 

@@ -126,7 +126,8 @@ def cast(op: str, value: Any, kind: Kind) -> Any:
         return words.get(value.strip().lower()) if kind is Kind.TEXT else value != 0
     if target == "timestamp":
         return _micros(datetime.fromisoformat(value)) if kind is Kind.TEXT else int(value * 1_000_000)
-    number = value / 1_000_000 if kind is Kind.TIME else float(value)
+    # The time becomes a float first, as in Spark.
+    number = float(value) / 1e6 if kind is Kind.TIME else float(value)
     return struct.unpack("f", struct.pack("f", number))[0] if target == "float" else number
 
 
@@ -157,7 +158,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "hour": lambda t: _at(t).hour,
     "minute": lambda t: _at(t).minute,
     "second": lambda t: _at(t).second,
-    "seconds": lambda t: _at(t).second + _at(t).microsecond / 1e6,
+    "seconds": lambda t: (_at(t).second * 1_000_000 + _at(t).microsecond) / 1e6,
     "date_trunc": _truncated,
     "shift": lambda t, micros: t + micros,
     "shift_months": _months_later,
