@@ -16,7 +16,8 @@ MACROS = (
     "CREATE MACRO sw_seconds(t) AS sw_floor(t, 1000000) // 1000000",
     "CREATE MACRO sw_from(s, p) AS CASE WHEN p > 0 THEN p - 1 WHEN p < 0 THEN length(s) + p WHEN p = 0 THEN 0 END",
     "CREATE MACRO sw_between(s, b, e) AS CASE WHEN b IS NULL OR e IS NULL THEN NULL WHEN greatest(b, 0) >= length(s)"
-    " THEN '' ELSE substring(s, greatest(b, 0) + 1, greatest(least(e, length(s)) - greatest(b, 0), 0)) END",
+    " THEN '' ELSE substring(s, greatest(b, 0) + 1,"
+    " CAST(greatest(least(e, length(s)) - greatest(b, 0), 0) AS BIGINT)) END",
     "CREATE MACRO sw_substring(s, p) AS sw_between(s, sw_from(s, p), length(s)),"
     " (s, p, n) AS sw_between(s, sw_from(s, p), CAST(sw_from(s, p) AS HUGEINT) + n)",
     "CREATE MACRO sw_replace(s, a) AS CASE WHEN a = '' THEN s ELSE replace(s, a, '') END,"
