@@ -3,7 +3,9 @@ from __future__ import annotations
 import pytest
 
 from slackwater.expressions.functions import FUNCTIONS, ExpressionTypeError, function_names, register, typed_call
-from slackwater.expressions.kernels import KERNELS
+from slackwater.expressions.kernels import CASTS, KERNELS, TRUNCATED
+from slackwater.expressions.text_calls import TEXT_OPERATORS, is_text_call
+from slackwater.expressions.textual import TEXT_FUNCTIONS, text_function
 from slackwater.expressions.tree import Call, Column, Literal
 from slackwater.model.errors import UsageError
 from slackwater.model.schema import Kind
@@ -13,6 +15,8 @@ N, X, B, T, TS = (
     for name, kind in (("i", Kind.INT), ("x", Kind.FLOAT), ("b", Kind.BOOL), ("t", Kind.TEXT), ("ts", Kind.TIME))
 )
 NULL = Literal(None, Kind.INT)
+BAD_PATTERN = "the pattern of LIKE has the escape character before something else than %, _ or itself"
+UNITS = "year, quarter, month, week, day, hour, minute, second, millisecond, microsecond"
 ONE = Literal(1, Kind.INT)
 
 
@@ -85,8 +89,18 @@ def test_what_changes_nothing_is_left_out() -> None:
         ("+", (N, TS), "+ needs numbers, not a timestamp", 1),
         ("-", (TS, N), "- needs a timestamp, not an integer", 1),
         ("=", (N, T), "= cannot mix an integer and text", 1),
-        ("<", (T, T), "< needs numbers or timestamps, not text", 0),
-        ("<", (B, B), "< needs numbers or timestamps, not a boolean", 0),
+        ("<", (B, B), "< needs numbers, timestamps or text, not a boolean", 0),
+        ("<", (T, N), "< cannot mix text and an integer", 1),
+        ("upper", (N,), "upper needs text, not an integer", 0),
+        ("substring", (T, X), "substring needs an integer, not a float", 1),
+        ("like", (T, N), "LIKE needs text, not an integer", 1),
+        ("like", (T, Literal("a\\b", Kind.TEXT)), BAD_PATTERN, 1),
+        ("like", (T, Literal("ab\\", Kind.TEXT)), BAD_PATTERN, 1),
+        ("like", (T, T, Literal("ab", Kind.TEXT)), "ESCAPE takes one character", 2),
+        ("hour", (N,), "hour needs a timestamp, not an integer", 0),
+        ("date_trunc", (T, TS), f"date_trunc needs a unit in quotes: {UNITS}", 0),
+        ("cast_timestamp", (B,), "a boolean cannot be cast to a timestamp", 0),
+        ("cast_boolean", (TS,), "a timestamp cannot be cast to a boolean", 0),
         ("and", (B, N), "and needs a boolean, not an integer", 1),
         ("case", (N, T, T), "a case condition needs a boolean, not an integer", 0),
         ("case", (B, T, N), "case cannot mix text and an integer", 2),
@@ -106,10 +120,49 @@ def test_a_call_that_does_not_fit_says_what_would(op: str, args: tuple, message:
     assert (str(caught.value), caught.value.argument) == (message, argument)
 
 
-def test_every_operator_has_a_kernel() -> None:
-    synonyms = {"mod", "min", "max", ">", ">="}
+def test_every_operator_has_a_kernel_or_is_computed_over_columns_of_text() -> None:
+    synonyms = {"mod", "min", "max", ">", ">=", "ucase", "lcase", "substr", "char_length", "character_length"}
+    synonyms |= {"dayofmonth", "to_timestamp", "date_part"}
     registered = {name for name in FUNCTIONS if f"user:{name}" in FUNCTIONS or name.startswith("user:")}
-    assert set(FUNCTIONS) - synonyms - registered == set(KERNELS)
+    made = set(KERNELS) | {op for op, _ in CASTS} | set(TEXT_FUNCTIONS) | {"cast_string", "date_trunc"}
+    assert set(FUNCTIONS) - synonyms - registered == made
+    assert set(TEXT_FUNCTIONS) == TEXT_OPERATORS
+    assert set(UNITS.split(", ")) == set(TRUNCATED)
+
+
+CAST_OPERATORS = [name for name in FUNCTIONS if name.startswith("cast_")]
+
+
+@pytest.mark.parametrize("op", CAST_OPERATORS)
+@pytest.mark.parametrize("arg", [N, X, B, T, TS])
+def test_a_cast_that_is_offered_can_be_computed(op: str, arg: Column) -> None:
+    try:
+        made = typed_call(op, (arg,))
+    except ExpressionTypeError:
+        return
+    assert made is arg or is_text_call(made) or (op, arg.kind) in CASTS
+    if isinstance(made, Call) and is_text_call(made):
+        assert callable(text_function(made))
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "same"),
+    [
+        ("ucase", (T,), ("upper", (T,))),
+        ("substr", (T, ONE), ("substring", (T, ONE))),
+        ("char_length", (T,), ("length", (T,))),
+        ("dayofmonth", (TS,), ("day", (TS,))),
+        ("date_part", (Literal("DOW", Kind.TEXT), TS), ("dayofweek", (TS,))),
+        ("date_trunc", (Literal("MON", Kind.TEXT), TS), ("date_trunc", (Literal("month", Kind.TEXT), TS))),
+        ("to_timestamp", (T,), ("cast_timestamp", (T,))),
+    ],
+)
+def test_a_name_of_spark_becomes_ours(name: str, args: tuple, same: tuple) -> None:
+    assert typed_call(name, args) == typed_call(*same)
+
+
+def test_what_is_put_together_is_written_out_first() -> None:
+    assert typed_call("concat", (T, N)).args == (T, Call("cast_string", (N,), Kind.TEXT))
 
 
 def test_names_are_those_a_query_can_call() -> None:

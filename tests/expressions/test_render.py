@@ -10,6 +10,7 @@ from slackwater.model.schema import Kind
 A, B, C = (Column(stream, name, Kind.INT) for stream, name in enumerate("abc"))
 P, Q = Column(0, "p", Kind.BOOL), Column(1, "q", Kind.BOOL)
 T = Column(0, "t", Kind.TEXT)
+TS = Column(0, "ts", Kind.TIME)
 
 
 @pytest.mark.parametrize(
@@ -31,6 +32,14 @@ T = Column(0, "t", Kind.TEXT)
         (call("case", (P, A, Q, B, Literal(None, Kind.INT))), "CASE WHEN p THEN a WHEN q THEN b ELSE NULL END"),
         (call("max", (A, B, C)), "greatest(a, b, c)"),
         (call("and", (P, Literal(True, Kind.BOOL))), "p AND TRUE"),
+        (call("not", (call("like", (T, Literal("a%", Kind.TEXT))),)), "NOT t LIKE 'a%'"),
+        (call("like", (T, T, Literal("!", Kind.TEXT))), "t LIKE t ESCAPE '!'"),
+        (call("cast_int", (call("length", (T,)),)), "CAST(length(t) AS INT)"),
+        (call("shift", (TS, Literal(-5_000_000, Kind.INT))), "ts - INTERVAL 5 s"),
+        (call("shift_months", (TS, Literal(12, Kind.INT))), "ts + INTERVAL 12 MONTHS"),
+        (call("date_trunc", (Literal("dd", Kind.TEXT), TS)), "date_trunc('day', ts)"),
+        (call("date_part", (Literal("sec", Kind.TEXT), TS)), "EXTRACT(SECOND FROM ts)"),
+        (call("<", (call("concat", (T, A)), T)), "concat(t, CAST(a AS STRING)) < t"),
     ],
 )
 def test_an_expression_reads_like_sql(expr: Expr, text: str) -> None:

@@ -46,6 +46,11 @@ QUERIES = {
     "from landmark to landmark": """SELECT name, COUNT(*) AS n, AVG(x) AS mean
         FROM a [START WHEN k = 0 END WHEN name = 'q'] GROUP BY name""",
     "since a landmark": "SELECT k, SUM(k) AS n, MEDIAN(x) AS mid FROM a [START WHEN k = 0 SLIDE 300 MS] GROUP BY k",
+    "two by what is made of text": """SELECT upper(a.name) AS up, concat(a.name, '/', b.k) AS both
+        FROM a [300 MS], b [500 MS]
+        WHERE upper(a.name) = upper(b.name) AND (a.name LIKE 'p%' OR length(b.name) + b.k > a.k)""",
+    "groups of text and time": """SELECT lower(name) || '!' AS name, second(ts) AS s, COUNT(upper(name)) AS n
+        FROM a [1 SEC SLIDE 250 MS] WHERE name < 'z' OR name IS NULL GROUP BY lower(name) || '!', second(ts)""",
     "float groups": "SELECT x, COUNT(DISTINCT name) AS n, MAX(k) AS high FROM a [500 MS] GROUP BY x",
     "extremes of text": "SELECT k, MIN(name) AS low, MAX(name) AS high FROM a [1 SEC SLIDE 250 MS] GROUP BY k",
     "extremes of the last texts": "SELECT k, MIN(name) AS low, MAX(name) AS high FROM a [ROWS 4 SLIDE 3] GROUP BY k",
@@ -56,7 +61,15 @@ FAR_APART = [
     ("c", 100, 7, 0.0, "p"), ("a", 1000, 7, 0.0, "p"), ("b", 1000, 7, 0.0, "p"), ("a", 800, 7, 0.0, "p"),
     ("b", 1200, 7, 0.0, "p"), ("a", 1200, 7, 0.0, "p"), ("c", 1200, 7, 0.0, "p"),
 ]  # fmt: skip
-TREES = ("two by key", "three by key and order", "four in a chain", "with itself", "a path", "a path either way")
+TREES = (
+    "two by key",
+    "two by what is made of text",
+    "three by key and order",
+    "four in a chain",
+    "with itself",
+    "a path",
+    "a path either way",
+)
 WAITING = ("COMPLETE", "NO WAIT", "DELAY 200 MS", "DELAY 1 MINUTE")
 
 ROW = st.tuples(

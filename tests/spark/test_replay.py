@@ -32,6 +32,12 @@ JOIN = "SELECT a.key, a.v AS av, b.v AS bv FROM a [RANGE 50 MS], b [RANGE 50 MS]
 TREE = """SELECT a.key, a.v AS av, c.v AS cv FROM a [RANGE 50 MS], b [RANGE 40 MS], a AS c [RANGE 20 MS]
     WHERE a.key = b.key AND b.key = c.key AND a.v <> c.v WITH """
 SUMS = "SELECT key, SUM(v) AS total FROM a [RANGE 300 MS SLIDE 100 MS] GROUP BY key WITH "
+TEXT_JOIN = """SELECT upper(a.key) AS k, a.key || '/' || b.v AS both FROM a [RANGE 50 MS], b [RANGE 50 MS]
+    WHERE upper(a.key) = upper(b.key) AND (a.key LIKE '%1' OR length(b.key) + a.v > b.v) WITH """
+TEXT_GROUPS = """SELECT upper(key) AS k, substring(key, 2) AS number, COUNT(*) AS n FROM a [RANGE 300 MS SLIDE 100 MS]
+    WHERE key NOT LIKE '%5' GROUP BY upper(key), substring(key, 2) WITH """
+TEXT_ABOVE = """SELECT lower(k) || '!' AS k, n FROM (SELECT upper(key) AS k, COUNT(*) AS n FROM a [RANGE 300 MS]
+    GROUP BY upper(key)) t WHERE k LIKE 'K1%' WITH """
 FACTS = ("tuples", "in_time", "late", "filtered", "rejected", "held", "results", "slack_ms", "latency_ms")
 
 
@@ -78,8 +84,11 @@ def rows(table: pa.Table) -> Counter[tuple[Any, ...]]:
         (JOIN + "DELAY 100 MS", sw.Epochs(span=700_000), 1),
         (SUMS + "COMPLETE", sw.Epochs(tuples=600), 4),
         (TREE + "DELAY 100 MS OPTIONS (shape = 'binary')", sw.Epochs(tuples=600), 2),
+        (TEXT_JOIN + "DELAY 100 MS", sw.Epochs(tuples=1000), 2),
+        (TEXT_GROUPS + "DELAY 100 MS", sw.Epochs(tuples=600), 2),
+        (TEXT_ABOVE + "DELAY 100 MS", sw.Epochs(tuples=600), 2),
     ],
-    ids=["join by count", "join by span", "sums", "tree"],
+    ids=["join by count", "join by span", "sums", "tree", "join by text", "groups of text", "text above"],
 )
 def test_a_run_on_spark_gives_all_that_a_local_one_gives(
     spark: SparkSession, query: str, epochs: sw.Epochs, shards: int

@@ -20,11 +20,13 @@ from numpy.typing import NDArray
 
 from slackwater.compiled import jit
 from slackwater.expressions.addresses import function_at
+from slackwater.expressions.columnar import with_text
 from slackwater.expressions.emit import evaluator
 from slackwater.expressions.lower import EncodeText, Layout, Node, constant, lower
 from slackwater.expressions.render import render
+from slackwater.expressions.text_calls import has_text_call
 from slackwater.expressions.tree import Call, Column, Expr, Literal, walk
-from slackwater.model.errors import DataError
+from slackwater.model.errors import DataError, UsageError
 from slackwater.model.schema import NULL_WORD, Kind
 
 IntWords = NDArray[np.int64]
@@ -70,6 +72,9 @@ def compile_condition(conjuncts: Sequence[Expr], layout: Layout, encode_text: En
     """The conjuncts of a join as one pair of functions that narrow candidates down."""
     if not conjuncts:
         return no_condition()
+    for conjunct in conjuncts:
+        if has_text_call(conjunct):
+            raise UsageError(f"{render(conjunct)} looks into text, which is to be done when tuples are taken in")
     nodes = tuple(lower(conjunct, layout, encode_text) for conjunct in conjuncts)
     return Condition(*_refiners(nodes), tuple(conjuncts))
 
@@ -98,6 +103,8 @@ def compile_map(expr: Expr, layout: Layout, encode_text: EncodeText) -> Map:
     if isinstance(expr, Literal):
         word = constant(expr, encode_text)
         return lambda words, floats, n: np.full(n, word.number) if is_float else np.full(n, word.bits, np.int64)
+    if has_text_call(expr):
+        return with_text(expr, layout, encode_text, compile_map)
     fill = _filler(lower(expr, layout, encode_text))
 
     def computed(words: IntWords, floats: FloatWords, n: int) -> NDArray[Any]:
@@ -113,6 +120,8 @@ def compile_filter(conjuncts: Sequence[Expr], layout: Layout, encode_text: Encod
     """Which of the rows 0..n-1 satisfy every conjunct; a later one is not asked about rows an earlier one dropped."""
     if not conjuncts:
         return lambda words, floats, n: np.ones(n, np.bool_)
+    if any(map(has_text_call, conjuncts)):
+        return _one_by_one([_asked_alone(conjunct, layout, encode_text) for conjunct in conjuncts])
     sift = _sifter(tuple(lower(conjunct, layout, encode_text) for conjunct in conjuncts))
 
     def sifted(words: IntWords, floats: FloatWords, n: int) -> NDArray[np.bool_]:
@@ -120,6 +129,31 @@ def compile_filter(conjuncts: Sequence[Expr], layout: Layout, encode_text: Encod
         failed = sift(words, floats, n, keep)
         if failed >= 0:
             raise _failure(conjuncts[failed])
+        return keep
+
+    return sifted
+
+
+def _asked_alone(conjunct: Expr, layout: Layout, encode_text: EncodeText) -> Filter:
+    if not has_text_call(conjunct):
+        return compile_filter([conjunct], layout, encode_text)
+    truth = compile_map(conjunct, layout, encode_text)
+    return lambda words, floats, n: truth(words, floats, n) == 1
+
+
+def _one_by_one(filters: Sequence[Filter]) -> Filter:
+    """Each filter over what those before it have left: text is looked at where it has to be."""
+
+    def sifted(words: IntWords, floats: FloatWords, n: int) -> NDArray[np.bool_]:
+        left = np.arange(n)
+        some = words
+        for keeps in filters:
+            kept = keeps(some, some.view(np.float64), len(left))
+            if not kept.all():
+                left = left[kept]
+                some = np.ascontiguousarray(words[:, left])
+        keep = np.zeros(n, np.bool_)
+        keep[left] = True
         return keep
 
     return sifted

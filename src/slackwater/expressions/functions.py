@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
-from slackwater.expressions import rules
+from slackwater.expressions import rules, text_rules
 from slackwater.expressions.rules import Args, ExpressionTypeError
 from slackwater.expressions.tree import Call, Expr, Literal
 from slackwater.expressions.user import USER_FUNCTIONS, UserFunction
@@ -117,6 +117,10 @@ def _count(function: Function) -> str:
     return f"{function.least} to {function.most} arguments"
 
 
+_PARTS = (
+    *("year", "quarter", "month", "day", "dayofweek", "weekday", "dayofyear", "weekofyear", "yearofweek"),
+    *("hour", "minute", "second", "seconds"),
+)
 FUNCTIONS: dict[str, Function] = {
     **{op: Function(2, 2, rules.arithmetic, spoken=op == "mod") for op in ("+", "-", "*", "%", "mod")},
     **{op: Function(2, 2, rules.comparison, spoken=False) for op in ("=", "<>", "<", "<=", ">", ">=")},
@@ -142,5 +146,26 @@ FUNCTIONS: dict[str, Function] = {
     "case": Function(3, None, rules.case, spoken=False),
     "coalesce": Function(1, None, rules.same_kind),
     "nullif": Function(2, 2, rules.same_kind),
+    **{op: Function(1, 1, text_rules.of_texts(Kind.TEXT)) for op in ("upper", "lower", "trim", "ltrim", "rtrim")},
+    **{op: Function(2, 2, text_rules.of_texts(Kind.BOOL)) for op in ("startswith", "endswith", "contains")},
+    "length": Function(1, 1, text_rules.of_texts(Kind.INT)),
+    "replace": Function(2, 3, text_rules.of_texts(Kind.TEXT)),
+    "substring": Function(2, 3, text_rules.substring),
+    "concat": Function(1, None, text_rules.concat),
+    **{op: Function(2, 3, text_rules.like, spoken=False) for op in ("like", "ilike")},
+    **{op: Function(1, 1, text_rules.cast, spoken=False) for op in sorted(set(text_rules.TARGETS.values()))},
+    **{op: Function(1, 1, text_rules.of_time, spoken=op not in ("seconds", "yearofweek")) for op in _PARTS},
+    **{op: Function(2, 2, text_rules.shift, spoken=False) for op in ("shift", "shift_months")},
+    "date_trunc": Function(2, 2, text_rules.date_trunc),
+    "date_part": Function(2, 2, text_rules.date_part),
+    "ucase": Function(1, 1, text_rules.synonym("upper", text_rules.of_texts(Kind.TEXT))),
+    "lcase": Function(1, 1, text_rules.synonym("lower", text_rules.of_texts(Kind.TEXT))),
+    "substr": Function(2, 3, text_rules.synonym("substring", text_rules.substring)),
+    **{
+        op: Function(1, 1, text_rules.synonym("length", text_rules.of_texts(Kind.INT)))
+        for op in ("char_length", "character_length")
+    },
+    "dayofmonth": Function(1, 1, text_rules.synonym("day", text_rules.of_time)),
+    "to_timestamp": Function(1, 1, text_rules.synonym("cast_timestamp", text_rules.cast)),
 }
 """Every operator and function, by the name a query or the binder calls it by. `register` adds to it."""

@@ -1,6 +1,7 @@
 """Which code computes which operator.
 
-Invariant: every operator of the allow-list has a kernel, and its type shows what it does with unknown arguments.
+Invariant: every operator of the allow-list has a kernel, or is computed over columns of text (`textual.py`); the type
+of a kernel shows what it does with unknown arguments.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from slackwater.expressions import arithmetic, logic
+from slackwater.expressions import arithmetic, calendar, conversions, logic
 from slackwater.expressions.user import UserFunction
+from slackwater.model.schema import Kind
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,21 @@ KERNELS: dict[str, Kernel] = {
     "nullif": Lazy(logic.null_if),
     "least": Lazy(logic.least),
     "greatest": Lazy(logic.greatest),
+    "shift": Checked("sadd_with_overflow"),
+    "shift_months": Strict(calendar.shift_months),
+    "year": Strict(calendar.year),
+    "quarter": Strict(calendar.quarter),
+    "month": Strict(calendar.month),
+    "day": Strict(calendar.day),
+    "dayofweek": Strict(calendar.dayofweek),
+    "weekday": Strict(calendar.weekday),
+    "dayofyear": Strict(calendar.dayofyear),
+    "weekofyear": Strict(calendar.weekofyear),
+    "yearofweek": Strict(calendar.yearofweek),
+    "hour": Strict(calendar.hour),
+    "minute": Strict(calendar.minute),
+    "second": Strict(calendar.second),
+    "seconds": Strict(calendar.seconds),
 }
 """The kernel of each operator, on integer words where FLOAT_KERNELS has another for floats."""
 
@@ -91,3 +108,39 @@ FLOAT_KERNELS: dict[str, Kernel] = {
 }
 
 ROUND_SCALED = Strict(arithmetic.round_scaled)
+
+TRUNCATED: dict[str, Kernel] = {
+    "year": Strict(calendar.trunc_year),
+    "quarter": Strict(calendar.trunc_quarter),
+    "month": Strict(calendar.trunc_month),
+    "week": Strict(calendar.trunc_week),
+    "day": Strict(calendar.trunc_day),
+    "hour": Strict(calendar.trunc_hour),
+    "minute": Strict(calendar.trunc_minute),
+    "second": Strict(calendar.trunc_second),
+    "millisecond": Strict(calendar.trunc_millisecond),
+    "microsecond": Strict(calendar.trunc_microsecond),
+}
+"""The kernel of `date_trunc` for each unit."""
+
+CASTS: dict[tuple[str, Kind], Kernel] = {
+    **{("cast_tinyint", kind): Strict(conversions.to_tinyint) for kind in (Kind.INT, Kind.FLOAT, Kind.BOOL)},
+    **{("cast_smallint", kind): Strict(conversions.to_smallint) for kind in (Kind.INT, Kind.FLOAT, Kind.BOOL)},
+    **{("cast_int", kind): Strict(conversions.to_integer) for kind in (Kind.INT, Kind.FLOAT, Kind.BOOL)},
+    ("cast_tinyint", Kind.TIME): Strict(conversions.seconds_as_tinyint),
+    ("cast_smallint", Kind.TIME): Strict(conversions.seconds_as_smallint),
+    ("cast_int", Kind.TIME): Strict(conversions.seconds_as_integer),
+    ("cast_bigint", Kind.FLOAT): Strict(arithmetic.to_int),
+    ("cast_bigint", Kind.BOOL): Strict(conversions.same),
+    ("cast_bigint", Kind.TIME): Strict(conversions.to_seconds),
+    **{("cast_float", kind): Strict(conversions.to_single) for kind in (Kind.INT, Kind.FLOAT, Kind.BOOL)},
+    ("cast_float", Kind.TIME): Strict(conversions.seconds_as_single),
+    ("cast_double", Kind.BOOL): Strict(arithmetic.to_float),
+    ("cast_double", Kind.INT): Strict(arithmetic.to_float),
+    ("cast_double", Kind.TIME): Strict(conversions.to_float_seconds),
+    ("cast_boolean", Kind.INT): Strict(conversions.truth),
+    ("cast_boolean", Kind.FLOAT): Strict(conversions.truth),
+    ("cast_timestamp", Kind.INT): Strict(conversions.from_seconds),
+    ("cast_timestamp", Kind.FLOAT): Strict(conversions.from_float_seconds),
+}
+"""The kernel of a cast, by what it is given; casts to and from text are computed over columns."""

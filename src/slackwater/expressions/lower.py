@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from slackwater.expressions.kernels import FLOAT_KERNELS, KERNELS, ROUND_SCALED, Kernel
+from slackwater.expressions.kernels import CASTS, FLOAT_KERNELS, KERNELS, ROUND_SCALED, TRUNCATED, Kernel
 from slackwater.expressions.tree import Column, Expr, Literal
 from slackwater.expressions.user import USER_FUNCTIONS
 from slackwater.model.errors import DataError, UsageError
@@ -75,8 +75,14 @@ def lower(expr: Expr, layout: Layout, encode_text: EncodeText) -> Node:
         return Cell(expr.stream, layout(expr.stream, expr.name), expr.kind)
     if isinstance(expr, Literal):
         return constant(expr, encode_text)
-    args = tuple(lower(arg, layout, encode_text) for arg in expr.args)
     op = expr.op
+    if op == "date_trunc":
+        unit, moment = expr.args
+        assert isinstance(unit, Literal), "a unit is a constant"
+        return Step(TRUNCATED[str(unit.value)], (lower(moment, layout, encode_text),), expr.kind)
+    args = tuple(lower(arg, layout, encode_text) for arg in expr.args)
+    if op.startswith("cast_"):
+        return Step(CASTS[op, args[0].kind], args, expr.kind)
     if op.startswith("user:"):
         return Step(USER_FUNCTIONS[op.removeprefix("user:")], args, expr.kind)
     if op in (">", ">="):

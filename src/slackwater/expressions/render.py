@@ -11,19 +11,22 @@ from collections.abc import Sequence
 from slackwater.expressions.decimals import written
 from slackwater.expressions.tree import Call, Column, Expr, Literal
 from slackwater.model.schema import Kind
+from slackwater.model.time import format_duration
 
 _BINDING = {
     "or": 1,
     "and": 2,
     "not": 3,
-    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">=", "is_null"), 4),
-    **dict.fromkeys(("+", "-"), 5),
+    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">=", "is_null", "like", "ilike"), 4),
+    **dict.fromkeys(("+", "-", "shift", "shift_months"), 5),
     **dict.fromkeys(("*", "/", "%"), 6),
     "neg": 7,
 }
 """How tightly an operator holds its arguments; what is not here holds them in brackets of its own."""
 _TIGHTEST = 8
 _CONVERSIONS = frozenset(("to_float", "rescale", "decimal_to_float"))
+_PARTS = {"seconds": "SECOND", "yearofweek": "YEAROFWEEK"}
+"""Parts of a time that have no function of their own."""
 
 
 def render(expr: Expr, aliases: Sequence[str] = ()) -> str:
@@ -40,6 +43,11 @@ def render(expr: Expr, aliases: Sequence[str] = ()) -> str:
     if isinstance(expr, Literal):
         return _literal(expr)
     return _call(expr, aliases)
+
+
+def is_infix(expr: Expr) -> bool:
+    """Whether the text of an expression falls apart next to an operator, unless it stands in brackets."""
+    return isinstance(expr, Call) and expr.op in _BINDING
 
 
 def _literal(literal: Literal) -> str:
@@ -81,9 +89,26 @@ def _call(call: Call, aliases: Sequence[str]) -> str:
             for condition, value in zip(args[:-1:2], args[1::2], strict=True)
         )
         return f"CASE {' '.join(branches)} ELSE {render(args[-1], aliases)} END"
+    if op.startswith("cast_"):
+        return f"CAST({render(args[0], aliases)} AS {op.removeprefix('cast_').upper()})"
+    if op in ("shift", "shift_months"):
+        return f"{_held(args[0], aliases, strength)} {_interval(op, args[1])}"
+    if op in ("like", "ilike"):
+        escape = f" ESCAPE {render(args[2])}" if len(args) == 3 else ""
+        first, pattern = (_held(arg, aliases, strength + 1) for arg in args[:2])
+        return f"{first} {op.upper()} {pattern}{escape}"
+    if op in _PARTS:
+        return f"EXTRACT({_PARTS[op]} FROM {render(args[0], aliases)})"
     if op in _BINDING:
         # The right side of a chain is held tighter, for a - (b - c) is not a - b - c; nor is a = b = c anything.
         first = _held(args[0], aliases, strength + (strength == _BINDING["="]))
         rest = (_held(arg, aliases, strength + 1) for arg in args[1:])
         return f" {op.upper()} ".join((first, *rest))
     return f"{op.removeprefix('user:')}({', '.join(render(arg, aliases) for arg in args)})"
+
+
+def _interval(op: str, size: Expr) -> str:
+    """What is added to a time, or taken off it."""
+    number = int(size.value or 0) if isinstance(size, Literal) else 0
+    shown = format_duration(abs(number)) if op == "shift" else f"{abs(number)} MONTHS"
+    return f"{'-' if number < 0 else '+'} INTERVAL {shown}"

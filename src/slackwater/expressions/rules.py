@@ -104,10 +104,10 @@ def arithmetic(op: str, args: Args) -> Expr:
 
 
 def comparison(op: str, args: Args) -> Expr:
-    """Two values of one kind; only numbers and timestamps have an order."""
+    """Two values of one kind; booleans have no order."""
     if op in ("=", "<>"):
         return Call(op, _unified(op, args, _ANY, "values"), Kind.BOOL)
-    return Call(op, _unified(op, args, _ORDERED, "numbers or timestamps"), Kind.BOOL)
+    return Call(op, _unified(op, args, (*_ORDERED, Kind.TEXT), "numbers, timestamps or text"), Kind.BOOL)
 
 
 def extreme(op: str, args: Args) -> Expr:

@@ -18,6 +18,7 @@ import numpy as np
 
 from slackwater.expressions.tree import Call, Column, Expr, Literal, walk
 from slackwater.expressions.user import USER_FUNCTIONS
+from slackwater.judge import text_sql
 from slackwater.model.errors import UsageError
 from slackwater.model.schema import Kind, Schema
 
@@ -45,6 +46,7 @@ MACROS = (
     "CREATE MACRO sw_square(x) AS CAST(x AS DOUBLE) * CAST(x AS DOUBLE)",
     "CREATE MACRO sw_hypot(x, y) AS sqrt(sw_square(x) + sw_square(y))",
     "CREATE MACRO sw_dist(x1, y1, x2, y2) AS sqrt(sw_square(x1 - x2) + sw_square(y1 - y2))",
+    *text_sql.MACROS,
 )
 """What DuckDB has under no name, or with another edge; run once in each connection."""
 
@@ -138,6 +140,9 @@ class Renderer:
             return _case(args)
         if call.op == "to_float":
             return f"CAST({args[0]} AS DOUBLE)"
+        special = text_sql.rendered(call, args)
+        if special is not None:
+            return special
         if call.op.startswith("user:"):
             return f"{user_function_name(call.op)}({', '.join(args)})"
         if call.op not in _FUNCTIONS:
@@ -181,8 +186,9 @@ def user_function_name(op: str) -> str:
 
 def register_user_functions(connection: Any, exprs: Sequence[Expr]) -> None:
     """Make the users' own Python functions known to DuckDB: theirs is the only meaning there is."""
-    names = {node.op for expr in exprs for node in walk(expr) if isinstance(node, Call) and node.op.startswith("user:")}
-    for op in sorted(names):
+    operators = {node.op for expr in exprs for node in walk(expr) if isinstance(node, Call)}
+    text_sql.register_case(connection, operators)
+    for op in sorted(op for op in operators if op.startswith("user:")):
         found = USER_FUNCTIONS.get(op.removeprefix("user:"))
         if found is None:
             raise UsageError(f"function '{op.removeprefix('user:')}' is not registered in this process")

@@ -12,7 +12,6 @@ from sqlglot import exp
 from slackwater.expressions.tree import Literal
 from slackwater.language.names import Scope
 from slackwater.model.schema import Kind
-from slackwater.model.time import parse_duration
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LARGEST = 2**63 - 1
@@ -52,13 +51,3 @@ def timestamp_literal(node: exp.Expr, written: str, scope: Scope) -> Literal:
     if micros is None:
         raise scope.fail(f"'{written}' is not a timestamp; write it as '2024-01-31 12:00:00'", node)
     return Literal(micros, Kind.TIME)
-
-
-def interval(node: exp.Interval, scope: Scope) -> int:
-    """Microseconds of INTERVAL 5 SECONDS, INTERVAL '5' SECOND or INTERVAL '5 seconds'."""
-    amount, unit = node.this, node.args.get("unit")
-    written = f"{amount.name} {unit.name}" if isinstance(amount, exp.Literal) and unit is not None else ""
-    try:
-        return parse_duration(written)
-    except ValueError:
-        raise scope.fail("an interval is written as INTERVAL '5' SECOND, or another number and unit", node) from None

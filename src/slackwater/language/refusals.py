@@ -45,10 +45,8 @@ _INSIDE = {
     "FILTER": "FILTER is not offered; write the condition in the aggregate, as in SUM(CASE WHEN c THEN v END)",
     "WITHIN": "WITHIN GROUP is not offered; write QUANTILE(v, 0.5)",
     "SELECT": _SUBQUERY,
-    "LIKE": "LIKE is not offered; text can be compared with =, <> and IN",
-    "ILIKE": "ILIKE is not offered; text can be compared with =, <> and IN",
-    "::": "casts are not offered; write to_int(x) or to_float(x)",
-    "||": "text cannot be put together in a query",
+    "RLIKE": "regular expressions are not offered; write LIKE, contains, startswith or endswith",
+    "REGEXP": "regular expressions are not offered; write LIKE, contains, startswith or endswith",
     "DISTINCT": "IS DISTINCT FROM is not offered; compare with = and IS NULL",
     "?": "a query takes no parameters; write the value itself",
     "[": "a value has no elements here; a window in brackets stands in FROM, after the stream",
@@ -60,8 +58,6 @@ _INSIDE = {
 _GROUPING = "GROUPING SETS, ROLLUP and CUBE are not offered; run one query per grouping"
 _WINDOW_FUNCTION = "window functions are not offered; put the window in FROM, as in s [RANGE 1 MINUTE SLIDE 10 SECONDS]"
 _FUNCTIONS = {
-    "cast": "CAST is not offered; write to_int(x) or to_float(x)",
-    "try_cast": "TRY_CAST is not offered; write to_int(x) or to_float(x)",
     "rollup": _GROUPING,
     "cube": _GROUPING,
     "tumble": _WINDOW_FUNCTION,

@@ -1,7 +1,7 @@
 """Expressions with their names resolved and their types checked.
 
 Invariant: a bound expression is made of columns, literals and calls of the allow-list only; IN, BETWEEN, simple CASE,
-IS TRUE and sums with an INTERVAL have become those. A node with a part that is not understood is refused, never bound
+IS TRUE and the forms of `forms.py` have become those. A node with a part that is not understood is refused, never bound
 without it.
 """
 
@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from slackwater.expressions.functions import ExpressionTypeError, function_names, typed_call
-from slackwater.expressions.tree import Column, Expr, Literal
+from slackwater.expressions.text_calls import is_text_call
+from slackwater.expressions.tree import Column, Expr, Literal, streams_of
 from slackwater.language import refusals
 from slackwater.language.aggregate_names import AGGREGATES, aggregate_function
-from slackwater.language.literals import interval, number, timestamp_literal
-from slackwater.language.names import Scope, did_you_mean
+from slackwater.language.forms import Span, cast_operator, extracted_part, shifted, span, unwrapped
+from slackwater.language.literals import number, timestamp_literal
+from slackwater.language.names import Scope
 from slackwater.language.syntax import name_place
+from slackwater.language.unknown import unknown_function
 from slackwater.model.errors import QueryError
 from slackwater.model.schema import Kind
 
@@ -43,14 +46,14 @@ _PARTS: dict[type[exp.Expr], frozenset[str]] = {
     exp.Anonymous: frozenset(("this", "expressions")),
     exp.Literal: frozenset(("this", "is_string")),
     exp.Cast: frozenset(("this", "to")),
+    exp.TryCast: frozenset(("this", "to")),
+    exp.Like: frozenset(("this", "expression", "negate")),
+    exp.ILike: frozenset(("this", "expression", "negate")),
     exp.Interval: frozenset(("this", "unit")),
     exp.Column: frozenset(("this", "table", "db", "catalog")),
 }
 _OPERANDS = frozenset(("this", "expression"))
 _REFUSED: dict[type[exp.Expr], str] = {
-    exp.Like: "LIKE",
-    exp.ILike: "ILIKE",
-    exp.DPipe: "||",
     exp.Bracket: "[",
     exp.Exists: "EXISTS",
     exp.NullSafeEQ: "DISTINCT",
@@ -77,6 +80,9 @@ class Scalars:
             return self._compare(_COMPARISONS[kind], node.this, node.args["expression"], node)
         if kind in _ARITHMETIC:
             self._whole(node)
+            apart = shifted(node, self.scope)
+            if apart is not None:
+                return self._shift(self._as_time(self.bind(apart[0]), apart[0]), apart[1], apart[0])
             return self._call(_ARITHMETIC[kind], [node.this, node.args["expression"]], node)
         if kind in _LOGIC:
             return self._call(_LOGIC[kind], _flattened(node), node)
@@ -118,10 +124,22 @@ class Scalars:
         if op in _LIKENING and any(arg.kind is Kind.TIME for arg in args):
             args = [self._as_time(arg, node) for arg, node in zip(args, nodes, strict=True)]
         try:
-            return typed_call(op, tuple(args))
+            made = typed_call(op, tuple(args))
         except ExpressionTypeError as error:
             blamed = whole if error.argument is None else nodes[error.argument]
             raise self.scope.fail(error.message, blamed) from None
+        if self.clause == "WHERE" and is_text_call(made) and len(streams_of(made)) > 1:
+            raise self.scope.fail(_MIXED, whole)
+        return made
+
+    def _shift(self, moment: Expr, size: Span, node: exp.Expr) -> Expr:
+        """A time, later by an interval: by its months first, as Spark has it."""
+        if moment.kind is not Kind.TIME:
+            raise self.scope.fail("an interval can only be added to a timestamp", node)
+        for op, by in (("shift_months", size.months), ("shift", size.micros)):
+            if by:
+                moment = self._typed(op, [moment, Literal(by, Kind.INT)], [node, node], node)
+        return moment
 
     def _as_time(self, arg: Expr, node: exp.Expr) -> Expr:
         if isinstance(arg, Literal) and isinstance(arg.value, str):
@@ -149,20 +167,17 @@ class Scalars:
         return self._typed(op, args, [left, right], whole)
 
     def _shifted(self, node: exp.Expr) -> tuple[exp.Expr | None, int | None]:
-        """A side of a comparison as what is left of it without its interval, and that interval."""
-        node = _unwrapped(node)
-        if isinstance(node, exp.Interval):
-            return None, interval(node, self.scope)
-        if isinstance(node, exp.Neg) and isinstance(_unwrapped(node.this), exp.Interval):
-            return None, -interval(_unwrapped(node.this), self.scope)  # type: ignore[arg-type]
-        if isinstance(node, (exp.Add, exp.Sub)):
-            left, right = _unwrapped(node.this), _unwrapped(node.args["expression"])
-            if isinstance(right, exp.Interval):
-                size = interval(right, self.scope)
-                return node.this, size if isinstance(node, exp.Add) else -size
-            if isinstance(left, exp.Interval) and isinstance(node, exp.Add):
-                return node.args["expression"], interval(left, self.scope)
-        return node, None
+        """A side of a comparison as what is left of it without its interval, and that interval. One with months stays
+        where it is, for how long they are depends on the time they are added to."""
+        node = unwrapped(node)
+        inner = unwrapped(node.this) if isinstance(node, exp.Neg) else node
+        if isinstance(inner, exp.Interval):
+            size = span(inner, self.scope)
+            if size.months:
+                raise self.scope.fail("months differ in length, so a difference has none; write days", node)
+            return None, size.micros if inner is node else -size.micros
+        apart = shifted(node, self.scope)
+        return (node, None) if apart is None or apart[1].months else (apart[0], apart[1].micros)
 
     def _column(self, node: exp.Expr) -> Expr:
         if not isinstance(node, (exp.Column, exp.Dot)) or isinstance(node.this, exp.Star):
@@ -175,7 +190,7 @@ class Scalars:
         return Literal(str(node.this), Kind.TEXT) if node.is_string else number(node, self.scope)
 
     def _negative(self, node: exp.Expr) -> Expr:
-        inner = _unwrapped(node.this)
+        inner = unwrapped(node.this)
         if isinstance(inner, exp.Literal) and not inner.is_string:
             return number(inner, self.scope, negative=True)
         return self._call("neg", [node.this], node)
@@ -222,7 +237,20 @@ class Scalars:
         written, target = node.this, node.args["to"]
         if isinstance(written, exp.Literal) and written.is_string and target.this.name in _TIME_TYPES:
             return timestamp_literal(node, str(written.this), self.scope)
-        raise self.scope.fail(refusals.inside_expression("::") or "", node)
+        return self._call(cast_operator(node, self.scope), [written], node)
+
+    def _like(self, node: exp.Expr) -> Expr:
+        matching = node.this if isinstance(node, exp.Escape) else node
+        if not isinstance(matching, (exp.Like, exp.ILike)):
+            raise self.scope.fail("ESCAPE belongs to LIKE", node)
+        self._whole(matching)
+        parts = [matching.this, matching.args["expression"]]
+        if isinstance(node, exp.Escape):
+            if node.args.get("expression") is None:
+                raise self.scope.fail("ESCAPE takes one character", node)
+            parts.append(node.args["expression"])
+        found = self._call("like" if isinstance(matching, exp.Like) else "ilike", parts, node)
+        return self._typed("not", [found], [node], node) if matching.args.get("negate") else found
 
     def _function(self, node: exp.Expr) -> Expr:
         name = node.name.lower()
@@ -230,8 +258,7 @@ class Scalars:
             raise self._at_name(f"{name.upper()} is an aggregate and cannot stand in {self.clause}", node)
         names = function_names()
         if name not in names:
-            hint = did_you_mean(name, (*names, *AGGREGATES))
-            raise self._at_name(refusals.function(name) or f"there is no function '{node.name}'{hint}", node)
+            raise self._at_name(refusals.function(name) or unknown_function(node.name, (*names, *AGGREGATES)), node)
         return self._call(name, node.expressions, node)
 
     def _at_name(self, message: str, node: exp.Expr) -> QueryError:
@@ -241,7 +268,11 @@ class Scalars:
         raise self.scope.fail(_INTERVAL, node)
 
 
-_INTERVAL = "an interval can only be compared with the difference of two timestamps, or added to one in a comparison"
+_INTERVAL = "an interval can only be added to a timestamp, or compared with the difference of two timestamps"
+_MIXED = (
+    "a condition cannot put text of two streams together, or look into one by the other; compare what is made of each,"
+    " as in upper(a.x) = upper(b.x)"
+)
 _BINDERS: dict[type[exp.Expr], Callable[[Scalars, exp.Expr], Expr]] = {
     exp.Column: Scalars._column,
     exp.Dot: Scalars._column,
@@ -256,24 +287,24 @@ _BINDERS: dict[type[exp.Expr], Callable[[Scalars, exp.Expr], Expr]] = {
     exp.Between: Scalars._between,
     exp.Case: Scalars._case,
     exp.Cast: Scalars._cast,
+    exp.TryCast: Scalars._cast,
+    exp.Like: Scalars._like,
+    exp.ILike: Scalars._like,
+    exp.Escape: Scalars._like,
+    exp.DPipe: lambda self, node: self._call("concat", _flattened(node), node),
+    exp.Extract: lambda self, node: self._call(extracted_part(node, self.scope), [node.args["expression"]], node),
     exp.Interval: Scalars._interval,
     exp.Anonymous: Scalars._function,
 }
 
 
-def _unwrapped(node: exp.Expr) -> exp.Expr:
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return node
-
-
 def _flattened(node: exp.Expr) -> list[exp.Expr]:
-    """The operands of a chain of one logical operator; long chains are not to nest."""
+    """The operands of a chain of one operator; long chains are not to nest."""
     operands: list[exp.Expr] = []
     pending = [node]
     while pending:
         current = pending.pop()
-        inner = _unwrapped(current)
+        inner = unwrapped(current)
         if type(inner) is type(node):
             pending += [inner.args["expression"], inner.this]
         else:

@@ -1,7 +1,8 @@
 """Expressions of a query as sqlglot trees that know their places.
 
 Invariant: every node has a place in the query's text (`place_of`), and every function call is an `Anonymous` node,
-whatever sqlglot knows about the function: which functions exist is decided by the allow-list, not by the parser.
+whatever sqlglot knows about the function: which functions exist is decided by the allow-list, not by the parser. Only
+CAST and EXTRACT, which are no lists of arguments, have nodes of their own.
 """
 
 from __future__ import annotations
@@ -39,9 +40,43 @@ def _placed(make: Callable[[], exp.Expr]) -> Callable[[Parser, Token], exp.Expr]
     return parse
 
 
+def _cast(parser: Any, make: Callable[..., exp.Expr]) -> exp.Expr:
+    """The inside of CAST(x AS type); which types there are is not for the parser to say."""
+    this = parser._parse_disjunction()
+    if this is None or not parser._match(TokenType.ALIAS):
+        parser.raise_error("Expecting AS and a type, as in CAST(x AS DOUBLE)")
+    words: list[str] = []
+    depth = 0
+    while parser._curr and not (depth == 0 and parser._curr.token_type == TokenType.R_PAREN):
+        depth += (parser._curr.token_type == TokenType.L_PAREN) - (parser._curr.token_type == TokenType.R_PAREN)
+        words.append(parser._curr.text)
+        parser._advance()
+    if not words:
+        parser.raise_error("Expecting a type, as in CAST(x AS DOUBLE)")
+    return make(this=this, to=exp.Var(this=" ".join(words).replace(" (", "(").replace("( ", "(").replace(" )", ")")))
+
+
+def _extract(parser: Any) -> exp.Expr:
+    """The inside of EXTRACT(part FROM x)."""
+    part = parser._curr
+    if part is None or not word(part).isidentifier():
+        parser.raise_error("Expecting the name of a part, as in EXTRACT(YEAR FROM ts)")
+    parser._advance()
+    if not parser._match(TokenType.FROM):
+        parser.raise_error("Expecting FROM, as in EXTRACT(YEAR FROM ts)")
+    moment = parser._parse_disjunction()
+    if moment is None:
+        parser.raise_error("Expecting a timestamp, as in EXTRACT(YEAR FROM ts)")
+    return exp.Extract(this=exp.Var(this=part.text), expression=moment)
+
+
 class _ExpressionParser(Parser):
     FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {}
-    FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {}
+    FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., Any]]] = {
+        "CAST": lambda self: _cast(self, exp.Cast),
+        "TRY_CAST": lambda self: _cast(self, exp.TryCast),
+        "EXTRACT": _extract,
+    }
     NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
     NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {"CASE": Parser.NO_PAREN_FUNCTION_PARSERS["CASE"]}
     PRIMARY_PARSERS: ClassVar[dict[Any, Any]] = {
@@ -63,6 +98,12 @@ class _ExpressionParser(Parser):
             node.meta.setdefault(_FROM, first.start)
             node.meta.setdefault(_TO, self._prev.end + 1)
         return node
+
+    def _parse_escape(self, this: exp.Expr | None) -> exp.Expr | None:
+        if this is None or word(self._curr) != "ESCAPE":
+            return this
+        self._advance()
+        return exp.Escape(this=this, expression=self._parse_string())
 
     def raise_error(self, message: str, token: Token | None = None) -> NoReturn:
         raise _StumbleError(message, token or self._curr or None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from slackwater.disorder.state import NO_PART
 from slackwater.expressions.computed import Computed
+from slackwater.expressions.render import is_infix, render
 from slackwater.expressions.tree import Column, Expr, columns_of
 from slackwater.language.bound import BoundQuery, JoinQuery, StreamRef
 from slackwater.model.batch import FIRST_COLUMN, ROW, TS
@@ -19,6 +20,7 @@ class InputLayout:
         self._stream, self._position = stream, position
         self._columns: dict[str, int] = {}
         self._computed: dict[tuple[Expr, str], int] = {}
+        self._named: dict[str, int] = {}
         self._next = FIRST_COLUMN
 
     def column(self, name: str) -> int:
@@ -27,6 +29,8 @@ class InputLayout:
             return TS
         if name == IDENTITY:
             return ROW
+        if name in self._named:
+            return self._named[name]
         if name not in self._columns:
             self._columns[name] = self._take()
         return self._columns[name]
@@ -39,6 +43,15 @@ class InputLayout:
         if key not in self._computed:
             self._computed[key] = self._take()
         return self._computed[key]
+
+    def named(self, expr: Expr) -> str:
+        """A name, as of a column, for the row that holds an expression: its text, unless another has that name."""
+        row = self.value(expr, "argument")
+        name = f"({render(expr)})" if is_infix(expr) else render(expr)
+        while name in self._stream.schema or self._named.get(name, row) != row:
+            name += "'"
+        self._named[name] = row
+        return name
 
     def _take(self) -> int:
         self._next += 1

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from slackwater.disorder.state import NO_PART
+from slackwater.expressions.text_calls import text_of_one
 from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_of
 from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, is_chain
 from slackwater.language.bound import Output as SelectItem
@@ -102,6 +103,7 @@ def _plan_join(query: JoinQuery, counted: bool) -> PhysicalPlan:
         (left, left_expr), (right, right_expr) = sides
         left_row = layouts[left].value(left_expr, "join key")
         equalities.append(Equality(left, left_row, right, layouts[right].value(right_expr, "join key")))
+    conditions = [text_of_one(condition, lambda part: _taken_in(part, layouts)) for condition in conditions]
     read = sorted({pair for condition in conditions for pair in columns_of(condition)})
     columns = tuple((stream, name, layouts[stream].column(name)) for stream, name in read)
     selected = () if counted else query.outputs
@@ -122,6 +124,12 @@ def _plan_join(query: JoinQuery, counted: bool) -> PhysicalPlan:
         query.quality,
         query.options,
     )
+
+
+def _taken_in(part: Expr, layouts: list[InputLayout]) -> Column:
+    """A part of a condition that is computed when the tuples of its stream are taken in; a constant, with any."""
+    stream = min(streams_of(part), default=0)
+    return Column(stream, layouts[stream].named(part), part.kind)
 
 
 def _windows(query: JoinQuery) -> tuple[tuple[int, ...], WindowGraph | None]:

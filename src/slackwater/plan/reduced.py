@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from slackwater.expressions.text_calls import mixes_streams
 from slackwater.expressions.tree import Call, Column, Expr, streams_of
 from slackwater.language.bound import (
     BoundQuery,
@@ -189,7 +190,7 @@ class _Rewriting:
     def place(self, expr: Expr, filters: list[list[Expr]], conditions: list[Expr], own: int | None) -> None:
         """Put a condition where it belongs now: with one stream, between several, or nowhere."""
         rewritten = self.of(expr)
-        if rewritten is None or _is_trivial(rewritten):
+        if rewritten is None or _is_trivial(rewritten) or mixes_streams(rewritten):
             return
         read = streams_of(rewritten)
         if len(read) == 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from slackwater.disorder.chosen import controller_for, learning_key
+from slackwater.expressions.columnar import Coding
 from slackwater.model.ordering import SYNC
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.contract import Operator
@@ -36,7 +37,7 @@ def kernel_for(plan: PhysicalPlan, epochs: Epochs, codebook: Codebook, max_ahead
     elif isinstance(spec, StreamUnion):
         operator = spec.build()
     elif isinstance(spec, OperatorGraph):
-        operator = spec.build(codebook.code, codebook.table)
+        operator = spec.build(Coding(codebook), codebook.table)
     else:
         operator = _joining(plan, spec, epochs, codebook)
     options = plan.options

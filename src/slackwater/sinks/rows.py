@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
+from slackwater.expressions.columnar import Coding
 from slackwater.expressions.compile import compile_map
 from slackwater.expressions.computed import nulls_marked
 from slackwater.kernel import NO_LATE, Emission
@@ -31,7 +32,7 @@ class RowMaker:
         self._plan, self._codebook = plan, codebook
         places = {pair: i for i, pair in enumerate(plan.emitted)}
         self._maps = {
-            column.name: compile_map(column.expr, lambda stream, name: places[stream, name], codebook.code)
+            column.name: compile_map(column.expr, lambda stream, name: places[stream, name], Coding(codebook))
             for column in plan.outputs
             if column.expr is not None
         }

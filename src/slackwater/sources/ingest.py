@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from slackwater.expressions.columnar import Coding
 from slackwater.expressions.computed import Taking
 from slackwater.model.batch import ROW, TS, Flags, Words
 from slackwater.model.nested import column_at
@@ -39,6 +40,6 @@ def ingest(plan: InputPlan, table: pa.Table, codebook: Codebook, time_unit: str,
         reasons[bad & (reasons == GOOD)] = VALUE_OUT_OF_RANGE
     places = {name: row for name, _, row in plan.columns} | {plan.stream.schema.time: TS}
     # A row that is turned away, or that the filter drops, must not fail a query by what is computed from it.
-    taking = Taking(plan.stream.filters, plan.computed, lambda stream, column: places[column], codebook.code)
+    taking = Taking(plan.stream.filters, plan.computed, lambda stream, column: places[column], Coding(codebook))
     passes = taking.take(words, reasons == GOOD)
     return Ingested(words[: plan.rows], passes, reasons)

@@ -14,6 +14,7 @@ from typing import Any
 from slackwater.expressions.tree import Call, Column, Expr, Literal
 from slackwater.expressions.user import USER_FUNCTIONS
 from slackwater.model.schema import Kind
+from slackwater.testing import evaluate_text
 
 Row = Mapping[str, object]
 
@@ -59,7 +60,9 @@ def _checked(value: Any, kind: Kind) -> Any:
 def _strict(call: Call, args: list[Any]) -> Any:
     if call.op.startswith("user:"):
         return USER_FUNCTIONS[call.op.removeprefix("user:")].function(*args)
-    return _STRICT[call.op](*args)
+    if call.op.startswith("cast_"):
+        return evaluate_text.cast(call.op, args[0], call.args[0].kind)
+    return (_STRICT.get(call.op) or evaluate_text.FUNCTIONS[call.op])(*args)
 
 
 def _and(args: tuple[Expr, ...], rows: Sequence[Row]) -> bool | None:

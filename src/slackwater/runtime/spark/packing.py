@@ -60,7 +60,8 @@ class Packing:
 
     @property
     def text_rows(self) -> tuple[int, ...]:
-        return tuple(row for _, kind, row in self.plan.columns if kind is Kind.TEXT and row < self.plan.rows)
+        own = [row for _, kind, row in self.plan.columns if kind is Kind.TEXT and row < self.plan.rows]
+        return (*own, *(one.row for one in self.plan.computed if one.expr.kind is Kind.TEXT))
 
 
 def packer(packing: Packing) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

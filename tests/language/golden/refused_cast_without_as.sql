@@ -1,0 +1,1 @@
+SELECT CAST(v INT) FROM s

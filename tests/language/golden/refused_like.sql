@@ -1,1 +1,0 @@
-SELECT v FROM s WHERE name LIKE 'x%'

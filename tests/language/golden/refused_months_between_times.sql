@@ -1,0 +1,1 @@
+SELECT v FROM s WHERE ts - ts < INTERVAL 1 MONTH

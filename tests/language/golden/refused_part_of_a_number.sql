@@ -1,0 +1,1 @@
+SELECT hour(key) FROM s

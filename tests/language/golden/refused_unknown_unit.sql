@@ -1,0 +1,1 @@
+SELECT date_trunc('eon', ts) FROM s
