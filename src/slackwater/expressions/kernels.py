@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from slackwater.expressions import arithmetic, logic
+from slackwater.expressions import arithmetic, logic, membership
 from slackwater.expressions.user import UserFunction
 
 
@@ -68,6 +68,7 @@ KERNELS: dict[str, Kernel] = {
     "<>": Strict(arithmetic.unequal),
     "<": Strict(arithmetic.less),
     "<=": Strict(arithmetic.at_most),
+    "in": Strict(membership.is_one_of),
     "not": Strict(arithmetic.logical_not),
     "and": Lazy(logic.logical_and),
     "or": Lazy(logic.logical_or),
@@ -85,6 +86,10 @@ FLOAT_KERNELS: dict[str, Kernel] = {
     "-": Strict(arithmetic.subtract),
     "*": Strict(arithmetic.multiply),
     "%": Strict(arithmetic.remainder),
+    "in": Strict(membership.is_one_of_floats),
 }
 
 ROUND_SCALED = Strict(arithmetic.round_scaled)
+
+IN_OR_NULL, FLOAT_IN_OR_NULL = Strict(membership.is_one_of_or_null), Strict(membership.is_one_of_floats_or_null)
+"""IN where the list holds a null."""

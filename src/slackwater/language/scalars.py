@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from slackwater.expressions.functions import ExpressionTypeError, function_names, typed_call
-from slackwater.expressions.tree import Column, Expr, Literal
+from slackwater.expressions.tree import Call, Column, Expr, Literal
 from slackwater.language import refusals
 from slackwater.language.aggregate_names import AGGREGATES, aggregate_function
 from slackwater.language.literals import interval, number, timestamp_literal
@@ -196,7 +196,8 @@ class Scalars:
         if not choices:
             raise self.scope.fail("IN needs a list of values, as in k IN (1, 2)", node)
         equal = [self._compare("=", node.this, choice, choice) for choice in choices]
-        return equal[0] if len(equal) == 1 else self._typed("or", equal, choices, node)
+        either = _gathered(equal)
+        return either[0] if len(either) == 1 else self._typed("or", either, [node] * len(either), node)
 
     def _between(self, node: exp.Expr) -> Expr:
         low, high = node.args["low"], node.args["high"]
@@ -278,6 +279,21 @@ def _flattened(node: exp.Expr) -> list[exp.Expr]:
         else:
             operands.append(current)
     return operands
+
+
+def _gathered(equalities: Sequence[Expr]) -> list[Expr]:
+    """Equalities of one value and constants as one IN; where a number meets integers and floats there are two."""
+    constants: dict[Expr, list[Expr]] = {}
+    others: list[Expr] = []
+    for one in equalities:
+        if isinstance(one, Call) and isinstance(one.args[1], Literal):
+            constants.setdefault(one.args[0], []).append(one.args[1])
+        else:
+            others.append(one)
+    either = [
+        typed_call("=" if len(choices) == 1 else "in", (value, *choices)) for value, choices in constants.items()
+    ]
+    return either + others
 
 
 def _is_time_difference(expr: Expr) -> bool:
