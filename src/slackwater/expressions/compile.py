@@ -26,7 +26,7 @@ from slackwater.expressions.lower import EncodeText, Layout, Node, constant, low
 from slackwater.expressions.render import render
 from slackwater.expressions.tree import Call, Column, Expr, Literal, walk
 from slackwater.model.errors import DataError
-from slackwater.model.schema import NULL_WORD, Kind
+from slackwater.model.schema import Kind
 
 IntWords = NDArray[np.int64]
 FloatWords = NDArray[np.float64]
@@ -88,15 +88,15 @@ def compile_map(expr: Expr, layout: Layout, encode_text: EncodeText) -> Map:
 
     >>> from slackwater.expressions.functions import typed_call
     >>> double = typed_call("*", (Column(0, "v", Kind.INT), Literal(2, Kind.INT)))
-    >>> words = np.array([[0, 0, 0], [1, NULL_WORD, 3]])
-    >>> compile_map(double, lambda stream, column: 1, len)(words, words.view(np.float64), 3).tolist()[::2]
-    [2, 6]
+    >>> words = np.array([[0, 0, 0], [1, 2, 3]])
+    >>> compile_map(double, lambda stream, column: 1, len)(words, words.view(np.float64), 3).tolist()
+    [2, 4, 6]
     """
     return compile_maps([expr], layout, encode_text)[0]
 
 
 def compile_maps(exprs: Sequence[Expr], layout: Layout, encode_text: EncodeText) -> list[Map]:
-    """As `compile_map`, for many expressions at once: those of equal shape share code, and all are compiled together."""
+    """As `compile_map`, for many expressions: those of equal shape share code, and what is new is compiled together."""
     computed = {at: expr for at, expr in enumerate(exprs) if isinstance(expr, Call)}
     fills = fillers([lower(expr, layout, encode_text) for expr in computed.values()])
     made = {at: _filled(expr, fill) for (at, expr), fill in zip(computed.items(), fills, strict=True)}

@@ -290,9 +290,7 @@ def _gathered(equalities: Sequence[Expr]) -> list[Expr]:
             constants.setdefault(one.args[0], []).append(one.args[1])
         else:
             others.append(one)
-    either = [
-        typed_call("=" if len(choices) == 1 else "in", (value, *choices)) for value, choices in constants.items()
-    ]
+    either = [typed_call("=" if len(choices) == 1 else "in", (value, *choices)) for value, choices in constants.items()]
     return either + others
 
 
