@@ -21,12 +21,12 @@ from slackwater.runtime.spark.session import session
 STDERR = 2
 
 
-def quiet_session(master: str, shards: int) -> SparkSession:
-    """A ready session whose JVM says nothing on this terminal."""
+def quiet_session(master: str, shards: int, **settings: str) -> SparkSession:
+    """A ready session whose JVM says nothing on this terminal; a session that is there already stays as it is."""
     with tempfile.TemporaryFile() as log:
         try:
             with _stderr_into(log), one_sentence():
-                spark = session(master, shards)
+                spark = session(master, shards, **settings)
         except UsageError:
             raise
         except SlackwaterError as error:
