@@ -26,8 +26,13 @@ MICRO_BATCHES = 60
 """Three queries share the cores; more micro-batches would show more frames and take longer than anyone watches."""
 ONE_SHARD = 1
 """A join by distance has no key to be cut by."""
-BRIEF = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""For a JVM that lives a minute: optimizing its own code would take more of the cores than it gives back."""
+BRIEF = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.python.daemon.module": "slackwater.runtime.spark.daemon",
+}
+"""For a session that lives a minute: a JVM that optimizes its own code, and Spark that compiles its plans, would take
+more of the cores than they give back; and workers find what they import already there."""
 
 
 class SparkContender(Contender):
