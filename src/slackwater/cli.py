@@ -228,20 +228,19 @@ def workload(
 @app.command()
 def demo(
     seconds: Annotated[
-        int | None, typer.Option("--seconds", help="How much of the game to play [120, on Spark 60].")
+        int | None, typer.Option("--seconds", help="How much of the game to play [60, with --runtime local 120].")
     ] = None,
     seed: Seed = 0,
-    fast: Annotated[bool, typer.Option("--fast", help="No slow motion: the summary at once.")] = False,
-    runtime: Runtime = "local",
+    fast: Annotated[bool, typer.Option("--fast", help="No live table, no slow motion: the summary alone.")] = False,
+    runtime: Runtime = "spark",
     figure: Annotated[
         Path | None, typer.Option("--figure", help="Draw recall, slack and latency over time into FILE.png.")
     ] = None,
 ) -> None:
     """Two teams, positions out of order: who comes within 5 metres of whom, and what waiting costs."""
-    from slackwater.commands.demo import play, playable
+    from slackwater.commands.demo import play
 
-    console = Console()
-    play(seconds, seed, console, fast, playable(runtime, console), figure)
+    play(seconds, seed, Console(), fast, runtime, figure)
 
 
 @app.command()

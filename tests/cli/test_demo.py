@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from slackwater.cli import app
+from slackwater.cli import app, main
 from slackwater.commands import demo
 from slackwater.commands.demo import DEFAULT_SECONDS, TARGETS, play, query_text, true_pairs, ways_of
 from slackwater.commands.demo_race import TUPLE_RELEASE, LocalContender, Moment, race
@@ -232,7 +232,7 @@ def test_a_game_that_is_too_short_is_refused():
 
 
 def test_the_command_plays_a_short_game_and_says_that_it_is_short():
-    result = CliRunner().invoke(app, ["demo", "--seconds", str(SHORT), "--seed", "1", "--fast"])
+    result = CliRunner().invoke(app, ["demo", "--seconds", str(SHORT), "--seed", "1", "--fast", "--runtime", "local"])
     assert result.exit_code == 0
     assert "dist(a.x, a.y, b.x, b.y) < 5" in result.stdout
     assert "NO WAIT answered after" in result.stdout
@@ -277,11 +277,13 @@ def test_on_spark_the_live_table_moves_and_the_summary_is_right(spark, short_gam
         assert outcome.slack == expected.slack or way != "NO WAIT"
 
 
-def test_without_java_the_demo_plays_here_and_says_so(monkeypatch, tmp_path):
+def test_without_java_the_demo_names_the_remedy_and_ends_with_2(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    result = CliRunner().invoke(app, ["demo", "--seconds", str(SHORT), "--fast", "--runtime", "spark"])
-    assert result.exit_code == 0
-    assert "Java 17 or newer is not found" in result.stdout
-    assert "NO WAIT answered after" in result.stdout
-    assert "micro-batches" not in result.stdout
+    monkeypatch.setattr("sys.argv", ["slackwater", "demo", "--fast"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert "Java 17 or newer is not found" in told
+    assert told.endswith("or play without Spark: slackwater demo --runtime local")

@@ -157,7 +157,7 @@ def test_a_plain_column_is_a_copy_and_a_constant_is_repeated() -> None:
 
 
 def test_plain_columns_and_constants_do_not_wait_for_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slackwater.expressions.compile._filler", None)
+    monkeypatch.setattr("slackwater.expressions.filling._compiled", None)
     assert computed(N, i=[4]) == [4]
     assert computed(Literal(True, Kind.BOOL), i=[4]) == [1]
 

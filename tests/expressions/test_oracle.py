@@ -104,6 +104,12 @@ def leaf(kind: Kind, streams: int) -> st.SearchStrategy[Expr]:
     return columns | columns | literals
 
 
+def one_of_many(kind: Kind, value: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
+    """IN with few choices, which are compared one by one, or with many, which are looked up."""
+    choices = st.lists(st.builds(Literal, st.none() | VALUES[kind], st.just(kind)), min_size=1, max_size=30)
+    return st.tuples(value, choices).map(lambda given: typed_call("in", (given[0], *given[1])))
+
+
 @cache
 def trees(kind: Kind, depth: int = 4, streams: int = 1) -> st.SearchStrategy[Expr]:
     if depth == 0:
@@ -145,6 +151,7 @@ def trees(kind: Kind, depth: int = 4, streams: int = 1) -> st.SearchStrategy[Exp
             | any_of(["and", "or", "=", "<>"], truth, truth)
             | any_of(["and", "or"], truth, truth, truth)
             | call("not", truth)
+            | st.sampled_from(list(Kind)).flatmap(lambda of: one_of_many(of, sub(of)))
             | st.sampled_from(list(Kind)).flatmap(lambda of: call("is_null", sub(of)))
         ),
         Kind.DECIMAL: lambda: (

@@ -31,6 +31,13 @@ TS = Column(0, "ts", Kind.TIME)
         (call("=", (T, Literal("it's", Kind.TEXT))), "t = 'it''s'"),
         (call("case", (P, A, Q, B, Literal(None, Kind.INT))), "CASE WHEN p THEN a WHEN q THEN b ELSE NULL END"),
         (call("max", (A, B, C)), "greatest(a, b, c)"),
+        (call("in", (A, Literal(1, Kind.INT), Literal(None, Kind.INT))), "a IN (1, NULL)"),
+        (call("not", (call("in", (T, Literal("p", Kind.TEXT), Literal("q", Kind.TEXT))),)), "NOT t IN ('p', 'q')"),
+        (
+            call("in", (call("+", (A, B)), *(Literal(i, Kind.INT) for i in range(1000)))),
+            "a + b IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ... 989 more)",
+        ),
+        (call("in", (call("=", (A, B)), Literal(True, Kind.BOOL))), "(a = b) IN (TRUE)"),
         (call("and", (P, Literal(True, Kind.BOOL))), "p AND TRUE"),
         (call("not", (call("like", (T, Literal("a%", Kind.TEXT))),)), "NOT t LIKE 'a%'"),
         (call("like", (T, T, Literal("!", Kind.TEXT))), "t LIKE t ESCAPE '!'"),

@@ -6,17 +6,18 @@ that the outcome depends on the length of the game and on the seed alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow as pa
 from rich.console import Console
 from rich.live import Live
+from rich.spinner import Spinner
 
 from slackwater.commands.demo_figure import draw, drawable
 from slackwater.commands.demo_race import TUPLE_RELEASE, Contender, LocalContender, race
-from slackwater.commands.demo_spark import micro_batches, spark_contenders
+from slackwater.commands.demo_spark import micro_batches, spark_contenders, starting_spark
 from slackwater.commands.demo_truth import Truth
 from slackwater.commands.demo_view import (
     Outcome,
@@ -81,15 +82,15 @@ def query_text(waiting: str) -> str:
     return f"{_JOIN}\nWITH {waiting}"
 
 
-def playable(runtime: str, console: Console) -> str:
-    """The runtime asked for, or the local one where Spark cannot be had; says so then."""
+def _must_be_there(runtime: str) -> None:
+    """Refuse what cannot be played on, with the remedy."""
+    if runtime not in DEFAULT_EPOCH:
+        raise UsageError(f"--runtime {runtime}: it is {LOCAL} or {SPARK}")
     if runtime == SPARK:
         from slackwater.runtime.spark.session import JAVA, java_is_there
 
         if not java_is_there():
-            console.print(f"{JAVA}. Playing without Spark.\n", highlight=False, markup=False)
-            return LOCAL
-    return runtime
+            raise UsageError(f"{JAVA}, or play without Spark: slackwater demo --runtime {LOCAL}")
 
 
 def play(
@@ -101,8 +102,7 @@ def play(
     On a terminal with a live table, in this process in slow motion; elsewhere, or if `fast`, the summary alone. With a
     `figure`, the race is also drawn into that file.
     """
-    if runtime not in DEFAULT_EPOCH:
-        raise UsageError(f"--runtime {runtime}: it is {LOCAL} or {SPARK}")
+    _must_be_there(runtime)
     seconds = DEFAULT_SECONDS[runtime] if seconds is None else seconds
     if seconds < LEAST_SECONDS:
         raise UsageError(f"--seconds {seconds}: a game of the demo lasts at least {LEAST_SECONDS} seconds")
@@ -134,15 +134,29 @@ def _play(
     _introduce(seconds, streams, console)
     # On Spark the machine code of tuple release would be compiled for nothing else.
     epochs = micro_batches(seconds) if runtime == SPARK else TUPLE_RELEASE
-    with _contenders(streams, seconds, console, runtime) as contenders:
+    with ExitStack() as begun:
+        # Spark starts while this process compiles what its workers will look for.
+        spark = begun.enter_context(starting_spark()) if runtime == SPARK else None
+        queries = [_prepared(way, streams) for way in ways_of(target)]
+        with console.status(f"{'starting Spark, ' if spark else ''}compiling kernels (first time only)"):
+            for query in queries:
+                LocalRun(*query, epochs).warm_up()
         with console.status("looking for the true pairs: one run that waits for the whole game"):
             truth = true_pairs(streams, seconds, epochs)
+        contenders: Sequence[Contender]
+        if spark is None:
+            contenders = [LocalContender(*query) for query in queries]
+        else:
+            with console.status("starting Spark"):
+                contenders = begun.enter_context(spark_contenders(spark, queries, streams, epochs))
         begin = EPOCH_MS * MILLISECOND
         if watched:
             with Live(console=console, auto_refresh=False) as live:
+                waiting = Spinner("dots", "the first micro-batch: Spark plans it, workers start and load the kernels")
 
                 def show() -> None:
-                    now = frame(contenders, begin, seconds * SECOND, tuples, truth, target.over)
+                    moving = spark is None or any(contender.moments for contender in contenders)
+                    now = frame(contenders, begin, seconds * SECOND, tuples, truth, target.over) if moving else waiting
                     live.update(now, refresh=True)
 
                 reports = race(contenders, tuples, min(seconds, LIVE_SECONDS), show)
@@ -152,24 +166,6 @@ def _play(
         if figure is not None:
             draw(contenders, truth, begin, target, figure)
     return tuple(Outcome.of(report, truth.total) for report in reports)
-
-
-@contextmanager
-def _contenders(
-    streams: Mapping[str, pa.Table], seconds: int, console: Console, runtime: str
-) -> Iterator[Sequence[Contender]]:
-    queries = [_prepared(way, streams) for way in ways_of(TARGETS[runtime])]
-    if runtime == SPARK:
-        with ExitStack() as begun:
-            with console.status("starting Spark, compiling kernels (first time only)"):
-                contenders = begun.enter_context(spark_contenders(queries, streams, micro_batches(seconds)))
-            yield contenders
-        return
-    with console.status("compiling kernels (first time only)"):
-        local = [LocalContender(*query) for query in queries]
-        for contender in local:
-            contender.warm_up()
-    yield local
 
 
 def true_pairs(streams: Mapping[str, pa.Table], seconds: int, epochs: Epochs = TUPLE_RELEASE) -> Truth:

@@ -131,11 +131,6 @@ class LocalContender(Contender):
     def __init__(self, plan: PhysicalPlan, replay: Replay) -> None:
         super().__init__(LocalRun(plan, GatedReplay.of(replay, self._at_gate), TUPLE_RELEASE))
         self._pace: Pace | None = None
-        self._plan, self._replay = plan, replay
-
-    def warm_up(self) -> None:
-        """Have everything compiled, without touching the pace."""
-        LocalRun(self._plan, self._replay, TUPLE_RELEASE).warm_up()
 
     def run(self, pace: Pace) -> Report:
         self._pace = pace

@@ -7,8 +7,9 @@ depends on the game alone and not on how fast Spark is.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import pyarrow as pa
 
@@ -18,7 +19,6 @@ from slackwater.model.time import SECOND
 from slackwater.observe.report import Report
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import PhysicalPlan
-from slackwater.runtime.local.run import LocalRun
 from slackwater.runtime.recorded import RecordedRun
 from slackwater.sources.replay import Replay
 
@@ -26,6 +26,13 @@ MICRO_BATCHES = 60
 """Three queries share the cores; more micro-batches would show more frames and take longer than anyone watches."""
 ONE_SHARD = 1
 """A join by distance has no key to be cut by."""
+BRIEF = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.python.daemon.module": "slackwater.runtime.spark.daemon",
+}
+"""For a session that lives a minute: a JVM that optimizes its own code, and Spark that compiles its plans, would take
+more of the cores than they give back; and workers find what they import already there."""
 
 
 class SparkContender(Contender):
@@ -59,18 +66,23 @@ def micro_batches(seconds: int) -> Epochs:
 
 
 @contextmanager
-def spark_contenders(
-    queries: Sequence[tuple[PhysicalPlan, Replay]], streams: Mapping[str, pa.Table], epochs: Epochs
-) -> Iterator[list[SparkContender]]:
-    """Contenders that are ready to run; Spark starts while this process compiles what its workers will look for."""
-    from slackwater.runtime.spark.place import SparkPlace
+def starting_spark() -> Iterator[Future[Any]]:
+    """A session that starts in the background."""
     from slackwater.runtime.spark.quiet import quiet_session
 
-    with ThreadPoolExecutor(1) as starter, ExitStack() as begun:
-        started = starter.submit(quiet_session, ANYWHERE, ONE_SHARD)
-        for physical, arrivals in queries:
-            LocalRun(physical, arrivals, epochs).warm_up()
-        started.result()
+    with ThreadPoolExecutor(1) as starter:
+        yield starter.submit(quiet_session, ANYWHERE, ONE_SHARD, **BRIEF)
+
+
+@contextmanager
+def spark_contenders(
+    spark: Future[Any], queries: Sequence[tuple[PhysicalPlan, Replay]], streams: Mapping[str, pa.Table], epochs: Epochs
+) -> Iterator[list[SparkContender]]:
+    """Contenders that are ready to run once Spark has started."""
+    from slackwater.runtime.spark.place import SparkPlace
+
+    spark.result()
+    with ExitStack() as begun:
         place = SparkPlace(epochs, ONE_SHARD, ANYWHERE)
         runs = [begun.enter_context(place.begin(*query, streams, "ms")) for query in queries]
         yield [SparkContender(run) for run in runs]

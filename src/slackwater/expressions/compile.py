@@ -22,12 +22,13 @@ from slackwater.compiled import jit
 from slackwater.expressions.addresses import function_at
 from slackwater.expressions.columnar import with_text
 from slackwater.expressions.emit import evaluator
+from slackwater.expressions.filling import Fill, fillers
 from slackwater.expressions.lower import EncodeText, Layout, Node, constant, lower
 from slackwater.expressions.render import render
 from slackwater.expressions.text_calls import has_text_call
 from slackwater.expressions.tree import Call, Column, Expr, Literal, walk
 from slackwater.model.errors import DataError, UsageError
-from slackwater.model.schema import NULL_WORD, Kind
+from slackwater.model.schema import Kind
 
 IntWords = NDArray[np.int64]
 FloatWords = NDArray[np.float64]
@@ -92,28 +93,44 @@ def compile_map(expr: Expr, layout: Layout, encode_text: EncodeText) -> Map:
 
     >>> from slackwater.expressions.functions import typed_call
     >>> double = typed_call("*", (Column(0, "v", Kind.INT), Literal(2, Kind.INT)))
-    >>> words = np.array([[0, 0, 0], [1, NULL_WORD, 3]])
-    >>> compile_map(double, lambda stream, column: 1, len)(words, words.view(np.float64), 3).tolist()[::2]
-    [2, 6]
+    >>> words = np.array([[0, 0, 0], [1, 2, 3]])
+    >>> compile_map(double, lambda stream, column: 1, len)(words, words.view(np.float64), 3).tolist()
+    [2, 4, 6]
     """
+    return compile_maps([expr], layout, encode_text)[0]
+
+
+def compile_maps(exprs: Sequence[Expr], layout: Layout, encode_text: EncodeText) -> list[Map]:
+    """As `compile_map`, for many expressions: those of equal shape share code, and what is new is compiled together."""
+    texts = {at: expr for at, expr in enumerate(exprs) if has_text_call(expr)}
+    computed = {at: expr for at, expr in enumerate(exprs) if isinstance(expr, Call) and at not in texts}
+    fills = fillers([lower(expr, layout, encode_text) for expr in computed.values()])
+    made = {at: _filled(expr, fill) for (at, expr), fill in zip(computed.items(), fills, strict=True)}
+    made |= {at: with_text(expr, layout, encode_text, compile_map) for at, expr in texts.items()}
+    return [made[at] if at in made else _read(expr, layout, encode_text) for at, expr in enumerate(exprs)]
+
+
+def _filled(expr: Expr, fill: Fill) -> Map:
+    dtype = np.float64 if expr.kind is Kind.FLOAT else np.int64
+
+    def computed(words: IntWords, floats: FloatWords, n: int) -> NDArray[Any]:
+        out = np.empty(n, np.int64)
+        if fill(words, floats, n, out):
+            raise _failure(expr)
+        return out.view(dtype)
+
+    return computed
+
+
+def _read(expr: Expr, layout: Layout, encode_text: EncodeText) -> Map:
+    """A bare column or a constant: nothing to compile."""
     is_float = expr.kind is Kind.FLOAT
     if isinstance(expr, Column):
         row = layout(expr.stream, expr.name)
         return lambda words, floats, n: (floats if is_float else words)[row, :n].copy()
-    if isinstance(expr, Literal):
-        word = constant(expr, encode_text)
-        return lambda words, floats, n: np.full(n, word.number) if is_float else np.full(n, word.bits, np.int64)
-    if has_text_call(expr):
-        return with_text(expr, layout, encode_text, compile_map)
-    fill = _filler(lower(expr, layout, encode_text))
-
-    def computed(words: IntWords, floats: FloatWords, n: int) -> NDArray[Any]:
-        out = np.empty(n, np.float64 if is_float else np.int64)
-        if fill(words, floats, n, np.nan if is_float else NULL_WORD, out):
-            raise _failure(expr)
-        return out
-
-    return computed
+    assert isinstance(expr, Literal)
+    word = constant(expr, encode_text)
+    return lambda words, floats, n: np.full(n, word.number) if is_float else np.full(n, word.bits, np.int64)
 
 
 def compile_filter(conjuncts: Sequence[Expr], layout: Layout, encode_text: EncodeText) -> Filter:
@@ -215,21 +232,6 @@ def _refiners(nodes: tuple[Node, ...]) -> tuple[Any, Any]:
         return -1 if failed else kept
 
     return cfunc(REFINE_SIGNATURE)(refine), cfunc(REFINE_LISTED_SIGNATURE)(refine_listed)
-
-
-@cache
-def _filler(node: Node) -> Callable[[IntWords, FloatWords, int, float, NDArray[Any]], int]:
-    value_of = evaluator((node,))
-
-    def fill(words: Any, floats: Any, n: Any, null: Any, out: Any) -> Any:
-        failed = 0
-        for i in range(n):
-            value, state = value_of(0, words, floats, 0, i, (i, i, i, i, i, i, i, i))
-            out[i] = value if state == 1 else null
-            failed |= state >> 1
-        return failed
-
-    return jit(fill)
 
 
 @cache

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.expressions.compile import compile_filter, compile_map
+from slackwater.expressions.compile import compile_filter, compile_maps
 from slackwater.expressions.lower import EncodeText, Layout
 from slackwater.expressions.tree import Column, Expr
 from slackwater.model.batch import Flags, Words
@@ -53,7 +53,8 @@ class Taking:
         self, filters: Sequence[Expr], computed: Sequence[Computed], layout: Layout, encode_text: EncodeText
     ) -> None:
         self._keep = compile_filter(filters, layout, encode_text) if filters else None
-        self._rows = [(one.row, _worded(one, compile_map(one.expr, layout, encode_text))) for one in computed]
+        maps = compile_maps([one.expr for one in computed], layout, encode_text)
+        self._rows = [(one.row, _worded(one, evaluate)) for one, evaluate in zip(computed, maps, strict=True)]
 
     def take(self, words: Words, wanted: Flags) -> Flags:
         """Write the computed rows of those of the wanted tuples that pass the filters; says which these are."""

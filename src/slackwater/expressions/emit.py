@@ -9,6 +9,7 @@ compile a query nearly independent of its size: what is compiled apart is only e
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numba.core.cgutils
@@ -17,9 +18,10 @@ from numba.extending import intrinsic
 
 from slackwater.expressions.kernels import Checked, Lazy, Strict
 from slackwater.expressions.logic import FAILED, KNOWN
-from slackwater.expressions.lower import MAX_STREAMS, Cell, Node, Step, Word
+from slackwater.expressions.lower import MAX_STREAMS, Address, Cell, Count, Node, Step, Word
+from slackwater.expressions.shapes import Given, GivenRow, Shape, ShapeStep, parameters_of
 from slackwater.expressions.user import UserFunction
-from slackwater.model.schema import NULL_WORD, Kind
+from slackwater.model.schema import NULL_FLOAT, NULL_WORD, Kind
 
 # numba is only half typed: what it calls untyped would have to be excused at every use.
 types: Any = numba.types
@@ -44,8 +46,16 @@ def evaluator(nodes: tuple[Node, ...]) -> Any:
     value_type = number_type(nodes[0].kind) if nodes else types.int64
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        which, *place = args
-        writer = _Writer(context, builder, signature.args[1:3], *place)
+        which, words, floats, stream, position, others = args
+        positions = [
+            builder.select(
+                builder.icmp_signed("==", stream, ir.Constant(_BITS, number)),
+                position,
+                builder.extract_value(others, number),
+            )
+            for number in range(MAX_STREAMS)
+        ]
+        writer = _Writer(context, builder, signature.args[1:3], (words, floats), positions)
         done, other = builder.append_basic_block("done"), builder.append_basic_block("other")
         switch = builder.switch(which, other)
         results = [(ir.Constant(context.get_value_type(value_type), 1), _KNOWN, other)]
@@ -75,6 +85,49 @@ def evaluator(nodes: tuple[Node, ...]) -> Any:
     return evaluate
 
 
+def filler(shapes: tuple[Shape, ...]) -> Any:
+    """An intrinsic `f(which, words, floats, parameters, n, out) -> failed`.
+
+    It computes shape number `which` at positions 0..n-1, with these parameters, into the words of `out`; other than 0
+    comes back if a value failed. Each shape has a loop of its own, so it is as fast as one that was compiled alone.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        which, words, floats, parameters, n, out = args
+        parameters_type, out_type = signature.args[3], signature.args[5]
+        source = context.make_array(parameters_type)(context, builder, parameters).data
+        target = context.make_array(out_type)(context, builder, out).data
+        failed = cgutils.alloca_once_value(builder, ir.Constant(_BITS, 0))
+        done = builder.append_basic_block("done")
+        switch = builder.switch(which, done)
+        for number, shape in enumerate(shapes):
+            block = builder.append_basic_block(f"shape{number}")
+            switch.add_case(ir.Constant(_BITS, number), block)
+            builder.position_at_end(block)
+            # Read before the loop: inside, whatever is written could be one of them for all the compiler knows.
+            given = [builder.load(builder.gep(source, [ir.Constant(_BITS, k)])) for k in range(parameters_of(shape))]
+            with cgutils.for_range(builder, n) as loop:
+                positions = [loop.index] * MAX_STREAMS
+                writer = _Writer(context, builder, signature.args[1:3], (words, floats), positions, given)
+                value, state = writer.emit(shape)
+                word = builder.bitcast(value, _BITS) if shape.kind is Kind.FLOAT else value
+                null = ir.Constant(_BITS, NULL_FLOAT if shape.kind is Kind.FLOAT else NULL_WORD)
+                known = builder.icmp_signed("==", state, _KNOWN)
+                builder.store(builder.select(known, word, null), builder.gep(target, [loop.index]))
+                # FAILED is the only state that leaves something when shifted.
+                one_failed = builder.lshr(state, ir.Constant(_BITS, 1))
+                builder.store(builder.or_(builder.load(failed), one_failed), failed)
+            builder.branch(done)
+        builder.position_at_end(done)
+        return builder.load(failed)
+
+    @intrinsic
+    def fill(typing: Any, which: Any, words: Any, floats: Any, parameters: Any, n: Any, out: Any) -> Any:
+        return types.int64(types.int64, words, floats, parameters, types.int64, out), codegen
+
+    return fill
+
+
 def number_type(kind: Kind) -> Any:
     """The machine type that carries a kind."""
     return types.float64 if kind is Kind.FLOAT else types.int64
@@ -88,26 +141,26 @@ class _Writer:
         context: Any,
         builder: Any,
         array_types: Any,
-        words: Any,
-        floats: Any,
-        stream: Any,
-        position: Any,
-        others: Any,
+        arrays: tuple[Any, Any],
+        positions: list[Any],
+        parameters: Sequence[Any] = (),
     ) -> None:
         self.context, self.builder, self.array_types = context, builder, array_types
-        self.arrays = [context.make_array(array_types[at])(context, builder, (words, floats)[at]) for at in (0, 1)]
-        self.positions = [
-            builder.select(
-                builder.icmp_signed("==", stream, ir.Constant(_BITS, number)),
-                position,
-                builder.extract_value(others, number),
-            )
-            for number in range(MAX_STREAMS)
-        ]
+        self.arrays = [context.make_array(array_types[at])(context, builder, arrays[at]) for at in (0, 1)]
+        self.positions, self.parameters = positions, parameters
 
-    def emit(self, node: Node) -> Emitted:
+    def emit(self, node: Node | Shape) -> Emitted:
         if isinstance(node, Cell):
-            return self._cell(node)
+            return self._cell(ir.Constant(_BITS, node.row), self.positions[node.stream], node.kind)
+        if isinstance(node, GivenRow):
+            return self._cell(self.parameters[node.at], self.positions[0], node.kind)
+        if isinstance(node, Given):
+            value = self.parameters[node.at]
+            if node.kind is Kind.FLOAT:
+                value = self.builder.bitcast(value, ir.DoubleType())
+            return value, self._known(value, node.kind)
+        if isinstance(node, (Address, Count)):
+            return ir.Constant(_BITS, node.bits), _KNOWN
         if isinstance(node, Word):
             value = (
                 ir.Constant(ir.DoubleType(), node.number) if node.kind is Kind.FLOAT else ir.Constant(_BITS, node.bits)
@@ -123,18 +176,18 @@ class _Writer:
             return self._strict(kernel, node, args)
         return self._user(kernel, node, args)
 
-    def _cell(self, cell: Cell) -> Emitted:
-        array = cell.kind is Kind.FLOAT
+    def _cell(self, row: Any, position: Any, kind: Kind) -> Emitted:
+        array = kind is Kind.FLOAT
         pointer = cgutils.get_item_pointer(
             self.context,
             self.builder,
             self.array_types[array],
             self.arrays[array],
-            [ir.Constant(_BITS, cell.row), self.positions[cell.stream]],
+            [row, position],
             wraparound=False,
         )
         value = self.builder.load(pointer)
-        return value, self._known(value, cell.kind)
+        return value, self._known(value, kind)
 
     def _known(self, value: Any, kind: Kind) -> Any:
         """KNOWN unless the word is that of a null."""
@@ -151,7 +204,7 @@ class _Writer:
             every, some = self.builder.and_(every, state), self.builder.or_(some, state)
         return self.builder.or_(self.builder.and_(every, _KNOWN), self.builder.and_(some, _FAILED))
 
-    def _strict(self, kernel: Strict, step: Step, args: list[Emitted]) -> Emitted:
+    def _strict(self, kernel: Strict, step: Step | ShapeStep, args: list[Emitted]) -> Emitted:
         signature = number_type(step.kind)(*(number_type(arg.kind) for arg in step.args))
         value = self.context.compile_internal(self.builder, kernel.function, signature, [value for value, _ in args])
         keep = self.builder.or_(self._known(value, step.kind), _FAILED)
@@ -166,14 +219,14 @@ class _Writer:
         # KNOWN + KNOWN is FAILED; any other state stays.
         return value, self.builder.add(state, self.builder.and_(state, self.builder.zext(outside, _BITS)))
 
-    def _lazy(self, kernel: Lazy, step: Step, args: list[Emitted]) -> Emitted:
+    def _lazy(self, kernel: Lazy, step: Step | ShapeStep, args: list[Emitted]) -> Emitted:
         kinds = [kind for arg in step.args for kind in (number_type(arg.kind), types.int64)]
         signature = types.Tuple((number_type(step.kind), types.int64))(*kinds)
         flat = [part for arg in args for part in arg]
         pair = self.context.compile_internal(self.builder, kernel.function, signature, flat)
         return self.builder.extract_value(pair, 0), self.builder.extract_value(pair, 1)
 
-    def _user(self, function: UserFunction, step: Step, args: list[Emitted]) -> Emitted:
+    def _user(self, function: UserFunction, step: Step | ShapeStep, args: list[Emitted]) -> Emitted:
         """A user's function, called for known values only; an exception in it is a failure like an overflow."""
         context, builder = self.context, self.builder
         compiled = function.compiled

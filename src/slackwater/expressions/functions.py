@@ -141,6 +141,7 @@ FUNCTIONS: dict[str, Function] = {
     "neg": Function(1, 1, rules.number_to_same, spoken=False),
     "round": Function(1, 2, rules.rounded),
     "to_float": Function(1, 1, rules.to_float),
+    "in": Function(2, None, rules.membership, spoken=False),
     "not": Function(1, 1, rules.on_booleans, spoken=False),
     "is_null": Function(1, 1, rules.is_unknown, spoken=False),
     "case": Function(3, None, rules.case, spoken=False),

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from slackwater.expressions import arithmetic, calendar, conversions, logic
+from slackwater.expressions import arithmetic, calendar, conversions, logic, membership
 from slackwater.expressions.user import UserFunction
 from slackwater.model.schema import Kind
 
@@ -73,6 +73,7 @@ KERNELS: dict[str, Kernel] = {
     "<>": Strict(arithmetic.unequal),
     "<": Strict(arithmetic.less),
     "<=": Strict(arithmetic.at_most),
+    "in": Strict(membership.is_one_of),
     "not": Strict(arithmetic.logical_not),
     "and": Lazy(logic.logical_and),
     "or": Lazy(logic.logical_or),
@@ -105,6 +106,7 @@ FLOAT_KERNELS: dict[str, Kernel] = {
     "-": Strict(arithmetic.subtract),
     "*": Strict(arithmetic.multiply),
     "%": Strict(arithmetic.remainder),
+    "in": Strict(membership.is_one_of_floats),
 }
 
 ROUND_SCALED = Strict(arithmetic.round_scaled)
@@ -144,3 +146,5 @@ CASTS: dict[tuple[str, Kind], Kernel] = {
     ("cast_timestamp", Kind.FLOAT): Strict(conversions.from_float_seconds),
 }
 """The kernel of a cast, by what it is given; casts to and from text are computed over columns."""
+IN_OR_NULL, FLOAT_IN_OR_NULL = Strict(membership.is_one_of_or_null), Strict(membership.is_one_of_floats_or_null)
+"""IN where the list holds a null."""

@@ -9,9 +9,20 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import isnan
 from typing import Protocol
 
-from slackwater.expressions.kernels import CASTS, FLOAT_KERNELS, KERNELS, ROUND_SCALED, TRUNCATED, Kernel
+from slackwater.expressions.kernels import (
+    CASTS,
+    FLOAT_IN_OR_NULL,
+    FLOAT_KERNELS,
+    IN_OR_NULL,
+    KERNELS,
+    ROUND_SCALED,
+    TRUNCATED,
+    Kernel,
+)
+from slackwater.expressions.membership import Table
 from slackwater.expressions.tree import Column, Expr, Literal
 from slackwater.expressions.user import USER_FUNCTIONS
 from slackwater.model.errors import DataError, UsageError
@@ -22,6 +33,9 @@ MAX_STREAMS = 8
 
 MAX_BRANCHES = 100
 """How many WHENs a CASE can have: each is nested in the one before it, and compiled."""
+
+FEW = 8
+"""Up to so many choices of an IN are compared one by one, which is faster than looking them up in a table."""
 
 EncodeText = Callable[[str], int]
 
@@ -56,6 +70,32 @@ class Word:
 
 
 @dataclass(frozen=True)
+class Address:
+    """Where a table is; holding on to the node keeps the table there."""
+
+    table: Table
+    kind: Kind = Kind.INT
+
+    @property
+    def bits(self) -> int:
+        """The word that compiled code is given."""
+        return self.table.address
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many words a table has."""
+
+    table: Table
+    kind: Kind = Kind.INT
+
+    @property
+    def bits(self) -> int:
+        """The word that compiled code is given."""
+        return self.table.count
+
+
+@dataclass(frozen=True)
 class Step:
     """A kernel applied to its arguments."""
 
@@ -64,7 +104,7 @@ class Step:
     kind: Kind
 
 
-Node = Cell | Word | Step
+Node = Cell | Word | Address | Count | Step
 
 
 def lower(expr: Expr, layout: Layout, encode_text: EncodeText) -> Node:
@@ -90,6 +130,8 @@ def lower(expr: Expr, layout: Layout, encode_text: EncodeText) -> Node:
     if op == "round" and len(args) == 2 and isinstance(args[1], Word):
         return Step(ROUND_SCALED, (args[0], _float_word(10.0 ** args[1].bits)), expr.kind)
     kernel = FLOAT_KERNELS.get(op, KERNELS[op]) if args[0].kind is Kind.FLOAT else KERNELS[op]
+    if op == "in":
+        return _membership(args[0], {arg for arg in args[1:] if isinstance(arg, Word)}, kernel)
     if op == "case":
         if len(args) > 2 * MAX_BRANCHES + 1:
             raise UsageError(f"a CASE can have at most {MAX_BRANCHES} branches")
@@ -100,6 +142,22 @@ def lower(expr: Expr, layout: Layout, encode_text: EncodeText) -> Node:
     if op in ("and", "or", "coalesce", "least", "greatest"):
         return _paired(kernel, args, expr.kind)
     return Step(kernel, args, expr.kind)
+
+
+def _membership(value: Node, choices: set[Word], kernel: Kernel) -> Node:
+    known = [word for word in choices if not _is_null(word)]
+    if len(known) <= FEW:
+        ordered = sorted(choices, key=lambda word: word.bits)
+        return _paired(KERNELS["or"], tuple(Step(KERNELS["="], (value, one), Kind.BOOL) for one in ordered), Kind.BOOL)
+    is_float = value.kind is Kind.FLOAT
+    if len(known) < len(choices):
+        kernel = FLOAT_IN_OR_NULL if is_float else IN_OR_NULL
+    table = Table((word.number if is_float else word.bits for word in known), is_float)
+    return Step(kernel, (value, Address(table), Count(table)), Kind.BOOL)
+
+
+def _is_null(word: Word) -> bool:
+    return isnan(word.number) if word.kind is Kind.FLOAT else word.bits == NULL_WORD
 
 
 def _paired(kernel: Kernel, args: tuple[Node, ...], kind: Kind) -> Node:

@@ -1,7 +1,7 @@
 """An expression in words, close to the SQL it was written in.
 
 Invariant: the text shows the tree's shape exactly. Two different trees may read the same only where a conversion or a
-synonym is left out.
+synonym is left out, or in the rest of a long list.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _BINDING = {
     "or": 1,
     "and": 2,
     "not": 3,
-    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">=", "is_null", "like", "ilike"), 4),
+    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">=", "in", "is_null", "like", "ilike"), 4),
     **dict.fromkeys(("+", "-", "shift", "shift_months"), 5),
     **dict.fromkeys(("*", "/", "%"), 6),
     "neg": 7,
@@ -27,6 +27,8 @@ _TIGHTEST = 8
 _CONVERSIONS = frozenset(("to_float", "rescale", "decimal_to_float"))
 _PARTS = {"seconds": "SECOND", "yearofweek": "YEAROFWEEK"}
 """Parts of a time that have no function of their own."""
+MOST_CHOICES = 12
+"""Of a longer list the first ones are shown, and how many there are besides."""
 
 
 def render(expr: Expr, aliases: Sequence[str] = ()) -> str:
@@ -63,6 +65,12 @@ def _literal(literal: Literal) -> str:
     return str(value).upper() if literal.kind is Kind.BOOL else repr(value)
 
 
+def _choices(literals: Sequence[Expr]) -> str:
+    shown = literals if len(literals) <= MOST_CHOICES else literals[: MOST_CHOICES - 1]
+    rest = len(literals) - len(shown)
+    return ", ".join(render(literal) for literal in shown) + (f", ... {rest} more" if rest else "")
+
+
 def _held(expr: Expr, aliases: Sequence[str], strength: int) -> str:
     """An argument, in brackets where the operator around it would otherwise tear it apart."""
     text = render(expr, aliases)
@@ -79,6 +87,8 @@ def _call(call: Call, aliases: Sequence[str]) -> str:
         return render(args[0], aliases)
     if op == "is_null":
         return f"{_held(args[0], aliases, strength + 1)} IS NULL"
+    if op == "in":
+        return f"{_held(args[0], aliases, strength + 1)} IN ({_choices(args[1:])})"
     if op == "not":
         return f"NOT {_held(args[0], aliases, strength)}"
     if op == "neg":

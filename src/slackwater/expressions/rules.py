@@ -110,6 +110,14 @@ def comparison(op: str, args: Args) -> Expr:
     return Call(op, _unified(op, args, (*_ORDERED, Kind.TEXT), "numbers, timestamps or text"), Kind.BOOL)
 
 
+def membership(op: str, args: Args) -> Expr:
+    """A value and the constants it may be, all of one kind."""
+    for position, arg in enumerate(args[1:], 1):
+        if not isinstance(arg, Literal):
+            raise ExpressionTypeError(f"{op} needs constants to choose from", position)
+    return Call(op, _unified(op, args, _ANY, "values"), Kind.BOOL)
+
+
 def extreme(op: str, args: Args) -> Expr:
     """Least or greatest of numbers or timestamps."""
     args = _unified(op, args, _ORDERED, "numbers or timestamps")

@@ -130,6 +130,8 @@ class Renderer:
             return f"({args[0]} {_INFIX[call.op]} {args[1]})"
         if call.op in ("and", "or"):
             return "(" + f" {call.op.upper()} ".join(args) + ")"
+        if call.op == "in":
+            return f"({args[0]} IN ({', '.join(args[1:])}))"
         if call.op == "not":
             return f"(NOT {args[0]})"
         if call.op == "neg":

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from slackwater.expressions.functions import ExpressionTypeError, function_names, typed_call
 from slackwater.expressions.text_calls import is_text_call
-from slackwater.expressions.tree import Column, Expr, Literal, streams_of
+from slackwater.expressions.tree import Call, Column, Expr, Literal, streams_of
 from slackwater.language import refusals
 from slackwater.language.aggregate_names import AGGREGATES, aggregate_function
 from slackwater.language.forms import Span, cast_operator, extracted_part, shifted, span, unwrapped
@@ -211,7 +211,8 @@ class Scalars:
         if not choices:
             raise self.scope.fail("IN needs a list of values, as in k IN (1, 2)", node)
         equal = [self._compare("=", node.this, choice, choice) for choice in choices]
-        return equal[0] if len(equal) == 1 else self._typed("or", equal, choices, node)
+        either = _gathered(equal)
+        return either[0] if len(either) == 1 else self._typed("or", either, [node] * len(either), node)
 
     def _between(self, node: exp.Expr) -> Expr:
         low, high = node.args["low"], node.args["high"]
@@ -310,6 +311,19 @@ def _flattened(node: exp.Expr) -> list[exp.Expr]:
         else:
             operands.append(current)
     return operands
+
+
+def _gathered(equalities: Sequence[Expr]) -> list[Expr]:
+    """Equalities of one value and constants as one IN; where a number meets integers and floats there are two."""
+    constants: dict[Expr, list[Expr]] = {}
+    others: list[Expr] = []
+    for one in equalities:
+        if isinstance(one, Call) and isinstance(one.args[1], Literal):
+            constants.setdefault(one.args[0], []).append(one.args[1])
+        else:
+            others.append(one)
+    either = [typed_call("=" if len(choices) == 1 else "in", (value, *choices)) for value, choices in constants.items()]
+    return either + others
 
 
 def _is_time_difference(expr: Expr) -> bool:

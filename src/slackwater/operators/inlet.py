@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slackwater.expressions.compile import compile_map
+from slackwater.expressions.compile import compile_maps
 from slackwater.expressions.computed import Computed, Taking, nulls_marked
 from slackwater.expressions.tree import Expr
 from slackwater.model.batch import TS, Words
@@ -61,11 +61,9 @@ class InletMaker:
     def __init__(self, spec: Inlet, encode_text: Callable[[str], int]) -> None:
         self._spec = spec
         below = {pair: at for at, pair in enumerate(spec.emitted)}
-        self._maps = {
-            one.row: compile_map(one.expr, lambda stream, name: below[stream, name], encode_text)
-            for one in spec.carried
-            if one.expr is not None
-        }
+        computed = {one.row: one.expr for one in spec.carried if one.expr is not None}
+        maps = compile_maps(list(computed.values()), lambda stream, name: below[stream, name], encode_text)
+        self._maps = dict(zip(computed, maps, strict=True))
         places = {one.name: one.row for one in spec.carried} | {spec.time: TS}
         self._taking = Taking(spec.filters, spec.computed, lambda stream, name: places[name], encode_text)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.expressions.columnar import Coding
-from slackwater.expressions.compile import compile_map
+from slackwater.expressions.compile import compile_maps
 from slackwater.expressions.computed import nulls_marked
 from slackwater.kernel import NO_LATE, Emission
 from slackwater.model.batch import Words
@@ -31,11 +31,9 @@ class RowMaker:
     def __init__(self, plan: PhysicalPlan, codebook: Codebook) -> None:
         self._plan, self._codebook = plan, codebook
         places = {pair: i for i, pair in enumerate(plan.emitted)}
-        self._maps = {
-            column.name: compile_map(column.expr, lambda stream, name: places[stream, name], Coding(codebook))
-            for column in plan.outputs
-            if column.expr is not None
-        }
+        computed = {column.name: column.expr for column in plan.outputs if column.expr is not None}
+        maps = compile_maps(list(computed.values()), lambda stream, name: places[stream, name], Coding(codebook))
+        self._maps = dict(zip(computed, maps, strict=True))
 
     def table(self, emission: Emission) -> pa.Table:
         """The results of an emission as rows."""

@@ -83,6 +83,10 @@ def _or(args: tuple[Expr, ...], rows: Sequence[Row]) -> bool | None:
     return verdict
 
 
+def _in(args: tuple[Expr, ...], rows: Sequence[Row]) -> bool | None:
+    return _or(tuple(Call("=", (args[0], choice), Kind.BOOL) for choice in args[1:]), rows)
+
+
 def _case(args: tuple[Expr, ...], rows: Sequence[Row]) -> Any:
     for condition, value in zip(args[:-1:2], args[1::2], strict=True):
         if evaluate(condition, rows):
@@ -187,6 +191,7 @@ _IGNORING_NULLS: dict[str, Callable[[list[Any]], Any]] = {
 _LAZY: dict[str, Callable[[tuple[Expr, ...], Sequence[Row]], Any]] = {
     "and": _and,
     "or": _or,
+    "in": _in,
     "case": _case,
     "coalesce": _coalesce,
 }

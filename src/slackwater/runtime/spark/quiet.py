@@ -16,12 +16,12 @@ from slackwater.runtime.spark.failures import one_sentence
 from slackwater.runtime.spark.session import session
 
 
-def quiet_session(master: str, shards: int) -> SparkSession:
-    """A ready session whose JVM says nothing on this terminal."""
+def quiet_session(master: str, shards: int, **settings: str) -> SparkSession:
+    """A ready session whose JVM says nothing on this terminal; a session that is there already stays as it is."""
     with tempfile.TemporaryFile() as log:
         try:
             with one_sentence():
-                spark = session(master, shards, quiet=True, log=log, **{"spark.ui.enabled": "false"})
+                spark = session(master, shards, quiet=True, log=log, **({"spark.ui.enabled": "false"} | settings))
         except UsageError:
             raise
         except SlackwaterError as error:

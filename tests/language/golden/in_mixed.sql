@@ -1,0 +1,4 @@
+SELECT v FROM s
+WHERE key IN (1, 2.5, NULL, 3, 4.5) AND v IN (1, 2) AND key IN (7) AND v IN (v + 1.0, 5, key, 6)
+  AND ts IN ('1970-01-01 00:00:01', TIMESTAMP '1970-01-01 00:00:02') AND key NOT IN (8, 9)
+WITH NO WAIT
