@@ -18,7 +18,7 @@ def explain(query: str, streams: Mapping[str, Any] | None = None, /, *, time: st
 
     >>> ticks = pa.table({"ts": [1], "v": [2]})
     >>> print(explain("SELECT SUM(v) AS total FROM s [RANGE 1 SECOND] WITH NO WAIT", s=ticks).splitlines()[0])
-    window aggregate of s
+    aggregate: window 1 s, tumbling
     """
     tables = {name: _empty(name, one) for name, one in {**(streams or {}), **named}.items()}
     return rendered(plan(bind_to_tables(query, tables, time).query))
