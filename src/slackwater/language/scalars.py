@@ -235,7 +235,8 @@ class Scalars:
 
     def _cast(self, node: exp.Expr) -> Expr:
         written, target = node.this, node.args["to"]
-        if isinstance(written, exp.Literal) and written.is_string and target.this.name in _TIME_TYPES:
+        typed = isinstance(target, exp.DataType) and target.this.name in _TIME_TYPES
+        if typed and isinstance(written, exp.Literal) and written.is_string:
             return timestamp_literal(node, str(written.this), self.scope)
         return self._call(cast_operator(node, self.scope), [written], node)
 
