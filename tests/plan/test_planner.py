@@ -44,6 +44,28 @@ def test_an_equality_within_one_side_is_a_condition() -> None:
     assert (len(operator.equalities), len(operator.conditions)) == (0, 1)
 
 
+def test_what_a_condition_makes_of_the_text_of_one_stream_is_computed_when_it_is_taken_in() -> None:
+    physical = planned(
+        JOIN + "upper(a.unused) = lower(b.unused) AND (length(a.unused) + a.k > b.k OR b.unused LIKE 'u%')"
+    )
+    operator = join_of(physical)
+    assert (len(operator.equalities), len(operator.conditions)) == (1, 1)
+    first, second = physical.inputs
+    assert {name for name, _, row in first.columns if row < first.rows} == {"w"}
+    assert [one.role for one in first.computed] == [one.role for one in second.computed] == ["join key", "argument"]
+    shown = explain(physical, True)
+    assert "where a.(length(unused) + k) > b.k OR b.(unused LIKE 'u%')" in shown
+    assert "a by hash on upper(unused)" in shown
+
+
+def test_what_is_computed_is_not_mistaken_for_a_column_of_its_name() -> None:
+    named = schema_of("a", TABLE.append_column("length(unused)", [[7]]), "ts")
+    query = bind(JOIN + 'length(a.unused) > b.k AND a."length(unused)" > b.k', SCHEMAS | {"a": named}).query
+    operator = join_of(plan(query))
+    rows = {(stream, name): row for stream, name, row in operator.columns}
+    assert rows[0, "length(unused)"] != rows[0, "length(unused)'"]
+
+
 def test_only_what_is_used_is_read_and_only_what_is_emitted_or_compared_is_shipped() -> None:
     physical = planned(JOIN + "a.k = b.k AND a.x > 0")
     first, second = physical.inputs

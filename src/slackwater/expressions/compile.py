@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -138,7 +139,8 @@ def compile_filter(conjuncts: Sequence[Expr], layout: Layout, encode_text: Encod
     if not conjuncts:
         return lambda words, floats, n: np.ones(n, np.bool_)
     if any(map(has_text_call, conjuncts)):
-        return _one_by_one([_asked_alone(conjunct, layout, encode_text) for conjunct in conjuncts])
+        runs = groupby(conjuncts, has_text_call)
+        return _one_by_one([_asked_alone(list(run), text, layout, encode_text) for text, run in runs])
     sift = _sifter(tuple(lower(conjunct, layout, encode_text) for conjunct in conjuncts))
 
     def sifted(words: IntWords, floats: FloatWords, n: int) -> NDArray[np.bool_]:
@@ -151,11 +153,16 @@ def compile_filter(conjuncts: Sequence[Expr], layout: Layout, encode_text: Encod
     return sifted
 
 
-def _asked_alone(conjunct: Expr, layout: Layout, encode_text: EncodeText) -> Filter:
-    if not has_text_call(conjunct):
-        return compile_filter([conjunct], layout, encode_text)
-    truth = compile_map(conjunct, layout, encode_text)
-    return lambda words, floats, n: truth(words, floats, n) == 1
+def _asked_alone(conjuncts: Sequence[Expr], text: bool, layout: Layout, encode_text: EncodeText) -> Filter:
+    """A run of conjuncts that all have text calls, or none of which has any."""
+    if not text:
+        return compile_filter(conjuncts, layout, encode_text)
+    truths = [compile_map(conjunct, layout, encode_text) for conjunct in conjuncts]
+    return _one_by_one([partial(_is_true, truth) for truth in truths])
+
+
+def _is_true(truth: Map, words: IntWords, floats: FloatWords, n: int) -> NDArray[np.bool_]:
+    return truth(words, floats, n) == 1
 
 
 def _one_by_one(filters: Sequence[Filter]) -> Filter:

@@ -93,6 +93,20 @@ def unwrapped(node: exp.Expr) -> exp.Expr:
     return node
 
 
+def flattened(node: exp.Expr) -> list[exp.Expr]:
+    """The operands of a chain of one operator; long chains are not to nest."""
+    operands: list[exp.Expr] = []
+    pending = [node]
+    while pending:
+        current = pending.pop()
+        inner = unwrapped(current)
+        if type(inner) is type(node):
+            pending += [inner.args["expression"], inner.this]
+        else:
+            operands.append(current)
+    return operands
+
+
 def cast_operator(node: exp.Expr, scope: Scope) -> str:
     """The operator that makes the type that a CAST asks for."""
     target = node.args["to"]

@@ -17,7 +17,7 @@ from slackwater.expressions.text_calls import is_text_call
 from slackwater.expressions.tree import Call, Column, Expr, Literal, streams_of
 from slackwater.language import refusals
 from slackwater.language.aggregate_names import AGGREGATES, aggregate_function
-from slackwater.language.forms import Span, cast_operator, extracted_part, shifted, span, unwrapped
+from slackwater.language.forms import Span, cast_operator, extracted_part, flattened, shifted, span, unwrapped
 from slackwater.language.literals import number, timestamp_literal
 from slackwater.language.names import Scope
 from slackwater.language.syntax import name_place
@@ -85,7 +85,7 @@ class Scalars:
                 return self._shift(self._as_time(self.bind(apart[0]), apart[0]), apart[1], apart[0])
             return self._call(_ARITHMETIC[kind], [node.this, node.args["expression"]], node)
         if kind in _LOGIC:
-            return self._call(_LOGIC[kind], _flattened(node), node)
+            return self._call(_LOGIC[kind], flattened(node), node)
         bound = _BINDERS.get(kind)
         if bound is None:
             raise self.scope.fail(self._not_offered(node), node)
@@ -236,7 +236,8 @@ class Scalars:
 
     def _cast(self, node: exp.Expr) -> Expr:
         written, target = node.this, node.args["to"]
-        if isinstance(written, exp.Literal) and written.is_string and target.this.name in _TIME_TYPES:
+        typed = isinstance(target, exp.DataType) and target.this.name in _TIME_TYPES
+        if typed and isinstance(written, exp.Literal) and written.is_string:
             return timestamp_literal(node, str(written.this), self.scope)
         return self._call(cast_operator(node, self.scope), [written], node)
 
@@ -292,25 +293,11 @@ _BINDERS: dict[type[exp.Expr], Callable[[Scalars, exp.Expr], Expr]] = {
     exp.Like: Scalars._like,
     exp.ILike: Scalars._like,
     exp.Escape: Scalars._like,
-    exp.DPipe: lambda self, node: self._call("concat", _flattened(node), node),
+    exp.DPipe: lambda self, node: self._call("concat", flattened(node), node),
     exp.Extract: lambda self, node: self._call(extracted_part(node, self.scope), [node.args["expression"]], node),
     exp.Interval: Scalars._interval,
     exp.Anonymous: Scalars._function,
 }
-
-
-def _flattened(node: exp.Expr) -> list[exp.Expr]:
-    """The operands of a chain of one operator; long chains are not to nest."""
-    operands: list[exp.Expr] = []
-    pending = [node]
-    while pending:
-        current = pending.pop()
-        inner = unwrapped(current)
-        if type(inner) is type(node):
-            pending += [inner.args["expression"], inner.this]
-        else:
-            operands.append(current)
-    return operands
 
 
 def _gathered(equalities: Sequence[Expr]) -> list[Expr]:

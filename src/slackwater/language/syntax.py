@@ -59,7 +59,7 @@ def _cast(parser: Any, make: Callable[..., exp.Expr]) -> exp.Expr:
 def _extract(parser: Any) -> exp.Expr:
     """The inside of EXTRACT(part FROM x)."""
     part = parser._curr
-    if part is None or not word(part).isidentifier():
+    if not part or not word(part).isidentifier():
         parser.raise_error("Expecting the name of a part, as in EXTRACT(YEAR FROM ts)")
     parser._advance()
     if not parser._match(TokenType.FROM):
@@ -100,7 +100,7 @@ class _ExpressionParser(Parser):
         return node
 
     def _parse_escape(self, this: exp.Expr | None) -> exp.Expr | None:
-        if this is None or word(self._curr) != "ESCAPE":
+        if this is None or not self._curr or word(self._curr) != "ESCAPE":
             return this
         self._advance()
         return exp.Escape(this=this, expression=self._parse_string())
