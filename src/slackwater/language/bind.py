@@ -35,6 +35,7 @@ from slackwater.model.schema import Kind, Schema
 __all__ = ["MOST_STREAMS", "Bound", "bind", "parse", "sources_of"]
 
 MOST_STREAMS = 8
+MOST_WINDOWS = 1_000_000
 _NO_SLIDE = "SLIDE belongs to aggregates; the window of a join moves with every tuple"
 
 
@@ -171,6 +172,11 @@ def _check_slide(slide: int, size: int, text: str, place: tuple[int, int], in_ro
         message = "SLIDE must be longer than nothing and no longer than RANGE, or tuples would fall between windows"
         if in_rows:
             message = "SLIDE must be at most ROWS, or tuples would fall between windows"
+        raise QueryError(message, text, *place)
+    if size // slide > MOST_WINDOWS:
+        message = (
+            f"every tuple would be in {size // slide:,} windows, and may be in {MOST_WINDOWS:,}; make SLIDE longer"
+        )
         raise QueryError(message, text, *place)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from slackwater.model.errors import QueryError
+from slackwater.model.errors import QueryError, UsageError
 
 MOST_CHARACTERS = 200_000
 MOST_TOKENS = 20_000
@@ -23,7 +23,9 @@ _PREFIXES = frozenset(("NOT", "-", "+", "~"))
 
 
 def check_length(text: str) -> None:
-    """Refuse a text that nobody wrote as a query."""
+    """Refuse what is no text, or one that nobody wrote as a query."""
+    if not isinstance(text, str):
+        raise UsageError(f"a query is a text, not a {type(text).__name__}")
     if len(text) > MOST_CHARACTERS:
         message = f"a query has at most {MOST_CHARACTERS:,} characters, and this one has {len(text):,}"
         raise QueryError(message)

@@ -58,7 +58,7 @@ def parse_duration(text: str) -> int:
     >>> parse_duration("100ms")
     100000
     """
-    match = _DURATION.fullmatch(text)
+    match = _DURATION.fullmatch(text) if isinstance(text, str) else None
     size = unit_size(match.group(2)) if match else None
     if match is None or size is None:
         raise ValueError(f"'{text}' is not a duration; write a number and a unit, such as '5 seconds' or '100 ms'")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -66,10 +67,20 @@ class Epochs:
     span: int = 0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.tuples, Integral) or not isinstance(self.span, Integral):
+            raise UsageError("an epoch is a whole number of tuples, or of microseconds")
         if not 0 <= self.tuples <= MOST_TUPLES:
             raise UsageError(f"an epoch of {self.tuples:,} tuples: there are 1 to {MOST_TUPLES:,}")
         if not 0 <= self.span <= LONGEST:
             raise UsageError(f"an epoch of {format_duration(self.span)}: it lasts {format_duration(LONGEST)} at most")
+
+
+def check_epochs(epochs: object) -> None:
+    """Refuse what does not say how time is cut."""
+    if epochs is not None and not isinstance(epochs, Epochs):
+        raise UsageError(
+            f"epochs: a {type(epochs).__name__} is none; write slackwater.Epochs(tuples=1000), for example"
+        )
 
 
 class Pipeline:

@@ -7,6 +7,7 @@ columns. Types are found over a whole file, never over its beginning: a column i
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from glob import glob
 from pathlib import Path
@@ -36,7 +37,14 @@ _ISO = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}|$)"
 
 def read_path(stream: str, path: Path) -> pa.Table:
     """The rows of a file, of all files of a folder, or of all files that a pattern names."""
-    path = path.expanduser()
+    try:
+        return _read(stream, path.expanduser())
+    # A name may be longer than names can be, or a folder closed.
+    except OSError as error:
+        raise DataError(f"stream {stream}: {str(path)[:200]} cannot be read: {error.strerror or error}") from None
+
+
+def _read(stream: str, path: Path) -> pa.Table:
     if path.is_dir():
         files = [file for file in path.rglob("*") if _is_data(file, path)]
         if not files:
@@ -50,7 +58,8 @@ def read_path(stream: str, path: Path) -> pa.Table:
         if not found:
             raise DataError(f"stream {stream}: no file has a name like {path}")
         return _read_all(stream, sorted(set(found)), path)
-    raise DataError(f"stream {stream}: there is no file {path}")
+    hint = "; only files of this machine are read" if re.match(r"[a-z][a-z0-9+]+:/", str(path)) else ""
+    raise DataError(f"stream {stream}: there is no file {path}{hint}")
 
 
 def _is_data(file: Path, folder: Path) -> bool:

@@ -24,7 +24,7 @@ TAKEN = "a pyarrow Table, a pandas or polars DataFrame, a list of dicts, or the 
 
 def check_unit(unit: str) -> None:
     """Refuse a unit that integer event times cannot have."""
-    if unit not in TIME_UNITS:
+    if unit not in tuple(TIME_UNITS):
         raise UsageError(f"time_unit {unit!r}: it is one of {', '.join(TIME_UNITS)}")
 
 
@@ -58,6 +58,8 @@ def as_table(stream: str, given: Any) -> pa.Table:
 def _converted(stream: str, given: Any) -> pa.Table | None:
     if isinstance(given, pa.Table):
         return given
+    if isinstance(given, pa.Schema):
+        return given.empty_table()
     if isinstance(given, pa.RecordBatch):
         return pa.Table.from_batches([given])
     if isinstance(given, pa.RecordBatchReader):

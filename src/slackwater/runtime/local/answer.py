@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from slackwater.model.errors import QueryError
-from slackwater.operators.pipeline import Epochs
+from slackwater.operators.pipeline import Epochs, check_epochs
 from slackwater.plan.planner import plan
 from slackwater.runtime.local.run import LocalRun
 from slackwater.runtime.rejections import turned_away, turned_away_at_first
@@ -50,6 +50,7 @@ def replay(
     [60, 90]
     """
     check_unit(time_unit)
+    check_epochs(epochs)
     tables = as_tables(streams)
     bound = bind_to_tables(query, tables, time)
     if bound.explain:

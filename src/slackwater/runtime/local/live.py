@@ -21,10 +21,11 @@ from slackwater.language.bound import BoundQuery, RateWindow, streams_read
 from slackwater.model.batch import ROW, Batch
 from slackwater.model.errors import DataError, QueryError, UsageError
 from slackwater.model.nested import leaves
+from slackwater.model.schema import Kind, kind_of
 from slackwater.model.time import AFTER_ALL
 from slackwater.observe.memory_use import MemoryUse
 from slackwater.observe.report import LatencyUse, Report, SlackUse
-from slackwater.operators.pipeline import Epochs
+from slackwater.operators.pipeline import Epochs, check_epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan as planned
 from slackwater.runtime.aside import ahead_table, late_table, turned_away_table
@@ -74,8 +75,8 @@ def open(
     4
     """
     check_unit(time_unit)
-    schemas = {name: one.empty_table() for name, one in streams.items() if isinstance(one, pa.Schema)}
-    tables = as_tables({**streams, **schemas})
+    check_epochs(epochs)
+    tables = as_tables(streams)
     bound = bind_to_tables(query, tables, time)
     for column in left_out(bound.query, tables):
         warnings.warn(f"{column} is left out; a query cannot read it", stacklevel=2)
@@ -195,7 +196,11 @@ class LiveQuery(Handle[Emission]):
         for name in (schema.time, *(name for name, _, _ in self._plan.inputs[position].columns)):
             if name not in given:
                 raise DataError(f"stream {source}: the rows pushed have no column '{name}', which the query reads")
+            if table.column_names.count(name) > 1:
+                raise DataError(f"stream {source}: the rows pushed have two columns called '{name}'")
             found = given[name].type
+            if name == schema.time and not pa.types.is_null(found) and kind_of(found) in (None, Kind.BOOL):
+                raise DataError(f"stream {source}: column '{name}' of the rows pushed holds {found}, which is no time")
             if name != schema.time and found != schema[name].arrow:
                 raise DataError(
                     f"stream {source}: column '{name}' of the rows pushed holds {found}; the query was opened with"

@@ -70,6 +70,8 @@ def limits(patience: Patience | None, sources: tuple[str, ...]) -> dict[str, int
     """Per stream, for how long it is waited for; none at all: for ever."""
     if patience is None:
         return {}
+    if not isinstance(patience, str | Mapping):
+        raise UsageError(f"patience: {patience!r} is no duration; write '5 seconds', or one for each stream by name")
     stated = dict.fromkeys(sources, patience) if isinstance(patience, str) else patience
     for name in stated:
         if name not in sources:
