@@ -173,7 +173,7 @@ def test_a_field_may_be_the_event_time():
 
 def test_a_star_spreads_fields_and_says_what_it_leaves_out():
     events = pa.array([{"id": 1, "tags": ["a"]}])
-    with pytest.warns(UserWarning, match=r"s\.event\.tags \(array<string>\) is left out"):
+    with pytest.warns(UserWarning, match=r"s\.event\.tags \(list<item: string>\) is left out"):
         assert answered("SELECT * FROM s WITH COMPLETE", event=events).column_names == ["ts", "event.id", "_ts"]
 
 
