@@ -56,6 +56,7 @@ def join(
     select: str = "*",
     quality: Quality | None = None,
     options: Mapping[str, str] | None = None,
+    time_unit: str = "ms",
     shards: int | None = None,
     give: Give = "results",
 ) -> DataFrame:
@@ -68,7 +69,7 @@ def join(
     # Query text of ours, for our own parser: it reads names and expressions from an allow-list and runs nothing else.
     text = f"SELECT {select} FROM {sources} WHERE {where} {_waiting(quality, options)}"  # noqa: S608
     spark = next(iter(streams.values())).sparkSession
-    return _over(spark, text, streams, time, "ms", shards, give)
+    return _over(spark, text, streams, time, time_unit, shards, give)
 
 
 def aggregate(
@@ -82,6 +83,7 @@ def aggregate(
     where: str | None = None,
     quality: Quality | None = None,
     options: Mapping[str, str] | None = None,
+    time_unit: str = "ms",
     shards: int | None = None,
     give: Give = "results",
 ) -> DataFrame:
@@ -93,7 +95,7 @@ def aggregate(
     text += f" WHERE {where}" if where else ""
     text += f" GROUP BY {keys}" if keys else ""
     text += f" {_waiting(quality, options)}"
-    return _over(stream.sparkSession, text, {"s": stream}, time, "ms", shards, give)
+    return _over(stream.sparkSession, text, {"s": stream}, time, time_unit, shards, give)
 
 
 def _micros(text: str) -> str:
