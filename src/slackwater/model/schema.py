@@ -141,18 +141,10 @@ def told_type(arrow: pa.DataType) -> str:
     """A type as a user writes it.
 
     >>> told_type(pa.decimal128(38, 10)), told_type(pa.list_(pa.int8()))
-    ('decimal(38, 10)', 'array<int8>')
+    ('decimal(38, 10)', 'list<item: int8>')
     """
     if isinstance(arrow, pa.OpaqueType):
         return str(arrow.type_name)
-    if pa.types.is_struct(arrow) or pa.types.is_list(arrow) or pa.types.is_map(arrow):
-        return _told_nested(arrow)
+    if pa.types.is_struct(arrow):
+        return f"struct<{', '.join(f'{field.name}: {told_type(field.type)}' for field in arrow)}>"
     return f"decimal({arrow.precision}, {arrow.scale})" if pa.types.is_decimal(arrow) else str(arrow)
-
-
-def _told_nested(arrow: pa.DataType) -> str:
-    if pa.types.is_map(arrow):
-        return f"map<{told_type(arrow.key_type)}, {told_type(arrow.item_type)}>"
-    if pa.types.is_list(arrow):
-        return f"array<{told_type(arrow.value_type)}>"
-    return f"struct<{', '.join(f'{field.name}: {told_type(field.type)}' for field in arrow)}>"

@@ -114,7 +114,9 @@ def schema_of(name: str, table: pa.Table, time: str) -> Schema:
         if column == time and (kind not in (None, Kind.BOOL) or pa.types.is_decimal(leaf.type)):
             fields.append(Field(time, Kind.TIME, moment_type(leaf.type)))
         elif column != time and kind is not None:
-            fields.append(Field(column, kind, leaf.type))
+            # The scale of a decimal is read from its type.
+            coded = kind is Kind.DECIMAL and pa.types.is_dictionary(leaf.type)
+            fields.append(Field(column, kind, leaf.type.value_type if coded else leaf.type))
     if all(field.name != time for field in fields):
         given = found[time].type if time in found else table.schema.field(time).type
         raise QueryError(f"stream {name}: column '{time}' of type {told_type(given)} cannot be an event time")
