@@ -22,7 +22,7 @@ from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.recorded import RecordedRun
 from slackwater.sources.replay import Replay
 
-MICRO_BATCHES = 60
+MICRO_BATCHES = 50
 """Three queries share the cores; more micro-batches would show more frames and take longer than anyone watches."""
 ONE_SHARD = 1
 """A join by distance has no key to be cut by."""
@@ -60,7 +60,7 @@ def micro_batches(seconds: int) -> Epochs:
     """How a game of so many seconds is cut.
 
     >>> micro_batches(120).span, micro_batches(5).span
-    (2000000, 1000000)
+    (2400000, 1000000)
     """
     return Epochs(span=max(SECOND, seconds * SECOND // MICRO_BATCHES))
 

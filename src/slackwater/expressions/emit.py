@@ -16,6 +16,7 @@ import numba.core.cgutils
 from llvmlite import ir
 from numba.extending import intrinsic
 
+from slackwater.expressions.instructions import instruction_for
 from slackwater.expressions.kernels import Checked, Lazy, Strict
 from slackwater.expressions.logic import FAILED, KNOWN
 from slackwater.expressions.lower import MAX_STREAMS, Address, Cell, Count, Node, Step, Word
@@ -206,7 +207,12 @@ class _Writer:
 
     def _strict(self, kernel: Strict, step: Step | ShapeStep, args: list[Emitted]) -> Emitted:
         signature = number_type(step.kind)(*(number_type(arg.kind) for arg in step.args))
-        value = self.context.compile_internal(self.builder, kernel.function, signature, [value for value, _ in args])
+        values = [value for value, _ in args]
+        plain = instruction_for(kernel.function, step.args[0].kind is Kind.FLOAT)
+        if plain is not None:
+            value = plain(self.builder, *values)
+        else:
+            value = self.context.compile_internal(self.builder, kernel.function, signature, values)
         keep = self.builder.or_(self._known(value, step.kind), _FAILED)
         return value, self.builder.and_(self._all_known(args), keep)
 

@@ -6,7 +6,6 @@ for together are compiled together, for most of the time to compile a function d
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -33,7 +32,6 @@ a multiplication by a known number, say, is several times faster."""
 
 _code: dict[Shape, tuple[Callable[..., int], int]] = {}
 """For each shape the function that has it, and its number there."""
-_lock = threading.Lock()
 
 
 def fillers(nodes: Sequence[Node]) -> list[Fill]:
@@ -41,13 +39,14 @@ def fillers(nodes: Sequence[Node]) -> list[Fill]:
     alike = [shaped(node) for node in nodes]
     frequency = Counter(one.shape for one in alike)
     expressions = [one if frequency[one.shape] >= MANY else shaped(one.node, constants=False) for one in alike]
-    with _lock:
-        new = [shape for shape in dict.fromkeys(one.shape for one in expressions) if shape not in _code]
-        for begin in range(0, len(new), TOGETHER):
-            together = tuple(new[begin : begin + TOGETHER])
-            function = _compiled(together)
-            _code.update((shape, (function, number)) for number, shape in enumerate(together))
-        return [_bound(one, *_code[one.shape]) for one in expressions]
+    new = [shape for shape in dict.fromkeys(one.shape for one in expressions) if shape not in _code]
+    for begin in range(0, len(new), TOGETHER):
+        together = tuple(new[begin : begin + TOGETHER])
+        function = _compiled(together)
+        for number, shape in enumerate(together):
+            # Of threads that come at once the first wins; nothing is compiled yet, so the others have lost nothing.
+            _code.setdefault(shape, (function, number))
+    return [_bound(one, *_code[one.shape]) for one in expressions]
 
 
 def shapes_known() -> int:
