@@ -16,7 +16,7 @@ import numpy as np
 
 from slackwater.disorder.quality.error_windows import Asked, Watched
 from slackwater.disorder.run import Run
-from slackwater.expressions.texts import TextTable
+from slackwater.expressions.text_table import TextTable
 from slackwater.kernel import Change, changed, decode_json, decode_words, encode_json, encode_words
 from slackwater.model.batch import Words
 from slackwater.model.schema import Kind

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from slackwater.expressions.texts import TextTable
+from slackwater.expressions.text_table import TextTable
 from slackwater.operators.aggregate import AggregateOperator, WindowAggregate
 from slackwater.operators.graph_operator import GraphOperator, Vertex
 from slackwater.operators.inlet import Inlet

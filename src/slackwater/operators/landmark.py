@@ -19,7 +19,7 @@ import numpy as np
 
 from slackwater.compiled import in_place
 from slackwater.disorder.run import Run
-from slackwater.expressions.texts import TextTable
+from slackwater.expressions.text_table import TextTable
 from slackwater.kernel import Change, changed, decode_json, encode_json
 from slackwater.model.batch import Words
 from slackwater.operators.numbered import Numbered, NumberedOperator, NumberedWindows

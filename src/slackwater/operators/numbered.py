@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slackwater.disorder.run import Run
-from slackwater.expressions.texts import TextTable
+from slackwater.expressions.text_table import TextTable
 from slackwater.kernel import Change
 from slackwater.model.batch import TS, Words
 from slackwater.operators import aggregate_state as st

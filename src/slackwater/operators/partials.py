@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from slackwater.compiled import inner
-from slackwater.expressions.texts import TextTable, before
+from slackwater.expressions.text_table import TextTable
+from slackwater.expressions.texts import before
 from slackwater.model.batch import Floats, Words
 from slackwater.model.schema import NULL_FLOAT, NULL_WORD
 from slackwater.operators.algebra import Layout, Op

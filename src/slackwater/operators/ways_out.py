@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slackwater.disorder.run import Run
-from slackwater.expressions.texts import TextTable
+from slackwater.expressions.text_table import TextTable
 from slackwater.kernel import Change, changed, decode_json, decode_words, encode_json, encode_words
 from slackwater.model.batch import TS, Words
 from slackwater.model.time import BEFORE_ALL

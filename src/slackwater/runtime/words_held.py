@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from slackwater.expressions.texts import TextTable
+from slackwater.expressions.text_table import TextTable
 from slackwater.model.batch import Words
 from slackwater.sources.codebook import Codebook
 

@@ -15,7 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.expressions.texts import Numbers, TextTable
+from slackwater.expressions.text_table import TextTable
+from slackwater.expressions.texts import Numbers
 from slackwater.kernel import Change, changed
 from slackwater.model.batch import Flags, Words
 from slackwater.model.errors import DataError
