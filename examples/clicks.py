@@ -69,8 +69,8 @@ def delay(rng: random.Random) -> float:
 def main() -> int:
     """Run the story; returns 0."""
     folder = Path(tempfile.mkdtemp(prefix="clicks-"))
-    rows = arrivals(480, random.Random(7))  # noqa: S311
-    write_files(folder, rows, 0, 160)
+    rows = arrivals(240, random.Random(7))  # noqa: S311
+    write_files(folder, rows, 0, 80)
     spark = sw.session(shards=2)
     read = spark.readStream.option("maxFilesPerTrigger", 1)
     impressions = read.schema(IMPRESSIONS).json(str(folder / "impressions"))
@@ -89,11 +89,11 @@ def main() -> int:
         print(query.progress())
 
     print("\nmore of them, from the checkpoint; then 99 % is asked for:")
-    write_files(folder, rows, 160, 320)
+    write_files(folder, rows, 80, 160)
     with sw.start(spark, QUERY, impressions=impressions, clicks=clicks, **sinks) as query:
         query.process_all_available()
         query.set_target(sw.recall(0.99, over="1 minute"))
-        write_files(folder, rows, 320, 480)
+        write_files(folder, rows, 160, 300)
         query.process_all_available()
         print(query.progress())
 

@@ -17,14 +17,17 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from slackwater.language.bound import RESULT_TIME, WINDOW_COLUMNS, BoundQuery
 from slackwater.model.batch import Words
+from slackwater.model.quality import Quality
 from slackwater.model.time import BEFORE_ALL
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.routes import routes_of
 from slackwater.runtime.local.answer import Answer
+from slackwater.runtime.spark.control import ControlLog
 from slackwater.runtime.spark.failures import as_ours, one_sentence
 from slackwater.runtime.spark.let_out import sorted_out
 from slackwater.runtime.spark.metrics import clocks_of, watermark_of
 from slackwater.runtime.spark.query import emitted, result_schema
+from slackwater.runtime.spark.running import control_folder, say_target
 from slackwater.runtime.spark.types import selected
 from slackwater.runtime.steps.fresh import Fresh
 from slackwater.runtime.steps.handle import Clock, Handle
@@ -69,7 +72,8 @@ class SparkLiveQuery(Handle[pa.Table]):
         self, spark: SparkSession, streams: Mapping[str, DataFrame], trigger: str, checkpoint: str | None, tap: bool
     ) -> None:
         """Start the query, and the taps."""
-        out = emitted(spark, self._plan, streams, self._shards, self._unit, live=True)
+        self._control = ControlLog(spark, control_folder(spark, checkpoint))
+        out = emitted(spark, self._plan, streams, self._shards, self._unit, True, self._control)
         writer = out.writeStream.foreachBatch(self._take).trigger(processingTime=trigger)
         if checkpoint is not None:
             writer = writer.option("checkpointLocation", checkpoint)
@@ -80,6 +84,15 @@ class SparkLiveQuery(Handle[pa.Table]):
                 rows = selected(streams[source], list(names))
                 tapped = rows.writeStream.foreachBatch(self._tap_of(source)).trigger(processingTime=trigger)
                 self._queries.append(tapped.start())
+
+    @property
+    def query(self) -> StreamingQuery:
+        """Spark's own handle of the query, for `slackwater.progress`."""
+        return self._queries[0]
+
+    def set_target(self, target: Quality | str) -> None:
+        """Ask for another quality from the next micro-batch on, as `RunningQuery.set_target` does."""
+        say_target(self._control, self._plan.quality, target)
 
     def _take(self, frame: DataFrame, number: int) -> None:
         """Called by Spark, in a thread of its own, with what a micro-batch lets out."""

@@ -48,7 +48,7 @@ def begin(
     if flush and trigger != AVAILABLE:
         raise UsageError("flush=True ends a query, so it goes with trigger='available'")
     with one_sentence(), fitting(spark, shards):
-        control = ControlLog(spark, _control_folder(spark, checkpoint))
+        control = ControlLog(spark, control_folder(spark, checkpoint))
         frame = emitted(control)
 
     def started() -> StreamingQuery:
@@ -95,15 +95,7 @@ class RunningQuery:
 
         It stays in force over restarts, until it is set again or the query is started with another target in its text.
         """
-        quality = parse_quality(target) if isinstance(target, str) else target
-        family = FAMILIES.get(type(quality))
-        if family is not None and type(quality) is not type(self._stated):
-            raise UsageError(
-                f"the query was started WITH {self._stated} and has not learned what {family} needs; stop it, and start"
-                f" it again WITH {quality} on the same checkpoint"
-            )
-        with one_sentence():
-            self._control.say(Control(target=clause(quality)))
+        say_target(self._control, self._stated, target)
 
     def wait(self, timeout: int | None = None) -> bool:
         """Wait until it has ended, so many seconds at most; whether it has. A failure is raised as one sentence."""
@@ -160,6 +152,19 @@ class RunningQuery:
         return f"<RunningQuery {self._query.name or self._query.id}, {state}>"
 
 
+def say_target(control: ControlLog, stated: Quality, target: Quality | str) -> None:
+    """Tell a running query that was started with one target that another one counts from now on."""
+    quality = parse_quality(target) if isinstance(target, str) else target
+    family = FAMILIES.get(type(quality))
+    if family is not None and type(quality) is not type(stated):
+        raise UsageError(
+            f"the query was started WITH {stated} and has not learned what {family} needs; stop it, and start it again"
+            f" WITH {quality} on the same checkpoint"
+        )
+    with one_sentence():
+        control.say(Control(target=clause(quality)))
+
+
 def _trigger(trigger: str | None) -> dict[str, Any]:
     if trigger == AVAILABLE:
         return {"availableNow": True}
@@ -168,7 +173,8 @@ def _trigger(trigger: str | None) -> dict[str, Any]:
     return {"processingTime": f"{parse_duration(trigger) // 1000} milliseconds"}
 
 
-def _control_folder(spark: SparkSession, checkpoint: str | None) -> str:
+def control_folder(spark: SparkSession, checkpoint: str | None) -> str:
+    """Where the control messages of a query with this checkpoint are; in a temporary folder where it has none."""
     if checkpoint is not None:
         return f"{checkpoint.rstrip('/')}/{CONTROL}"
     if not (spark.conf.get("spark.master", None) or "local").startswith("local"):
