@@ -143,7 +143,10 @@ def _once(plan: PhysicalPlan, function: ForEach) -> Callable[[DataFrame, int], N
     def each(frame: DataFrame, number: int) -> None:
         kept = frame.persist()
         try:
-            function(MicroBatch(number, plan, kept))
+            batch = MicroBatch(number, plan, kept)
+            # State moves on with the computation, so it must be made even if the function looks at nothing.
+            assert batch.kinds is not None
+            function(batch)
         finally:
             kept.unpersist()
 

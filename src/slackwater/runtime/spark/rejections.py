@@ -14,14 +14,14 @@ from slackwater.observe.rejections import rejection_warning
 from slackwater.runtime.spark.progress.reading import Listener
 from slackwater.runtime.spark.progress.value import Progress
 
-_watched: set[int] = set()
+MARK = "_slackwater_warns"
 
 
 def watch_rejections(spark: SparkSession) -> None:
     """Have a session warn of streams most of whose rows are rejected."""
-    if id(spark) in _watched:
+    if getattr(spark, MARK, False):
         return
-    _watched.add(id(spark))
+    setattr(spark, MARK, True)
     try:
         spark.streams.addListener(Listener(Warner()))
     except PySparkException:
