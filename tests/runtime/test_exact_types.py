@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import slackwater as sw
 from tests.runtime.streams import Runtime
 
 QUERIES = {
@@ -63,3 +64,12 @@ def test_late_rows_keep_their_types(runtime: Runtime, streams: dict[str, pa.Tabl
     assert ran.late["a"].num_rows > 0
     assert [ran.late["a"].schema.field(name).type for name in ("p", "d")] == [pa.decimal128(9, 2), pa.date32()]
     assert pa.types.is_struct(ran.late["a"].schema.field("event").type)
+
+
+def test_a_time_that_is_computed_is_a_timestamp() -> None:
+    table = pa.table({"ts": [1000], "v": [86_400], "d": pa.array([1], pa.date32())})
+    query = "SELECT CAST(v AS TIMESTAMP) AS t, d + INTERVAL '1' HOUR AS u, coalesce(d, d) AS e FROM s WITH NO WAIT"
+    results = sw.replay(query, {"s": table}).results
+    utc = pa.timestamp("us", "UTC")
+    assert [results.schema.field(name).type for name in "tue"] == [utc, utc, pa.date32()]
+    assert results.column("t").cast(pa.int64()).to_pylist() == [86_400_000_000]

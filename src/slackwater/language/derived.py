@@ -34,6 +34,9 @@ from slackwater.model.schema import (
     moment_type,
 )
 
+CHOOSING = frozenset(("case", "coalesce", "nullif", "least", "greatest", "min", "max"))
+"""Calls whose value is one of their arguments."""
+
 
 def result_schema(query: BoundQuery) -> Schema:
     """The columns that a query around this one can read, and their event time."""
@@ -54,7 +57,7 @@ def leaves_as(expr: Expr, streams: Sequence[StreamRef]) -> pa.DataType:
         return moment_type(arrow) if expr.kind is Kind.TIME else arrow
     if expr.kind is Kind.DECIMAL:
         return decimal_type(expr.scale, digits(expr, streams))
-    if expr.kind is Kind.TIME and isinstance(expr, Call):
+    if expr.kind is Kind.TIME and isinstance(expr, Call) and expr.op in CHOOSING:
         chosen = {leaves_as(value, streams) for value in _chosen_from(expr)}
         return chosen.pop() if len(chosen) == 1 else UTC
     return ARROW_OF[expr.kind]
