@@ -91,10 +91,15 @@ def test_a_function_for_every_micro_batch_is_given_all_outputs(
 def test_a_micro_batch_that_runs_again_replaces_its_rows(spark: SparkSession, tmp_path: Path) -> None:
     rows = spark.range(3).toDF("n")
     folder = sink("parquet", str(tmp_path / "rows"))
-    folder.prepare(rows)
+    folder.refuse_other_runs(spark, "results")
+    folder.write(rows.limit(0), 0)
     assert spark.read.parquet(str(tmp_path / "rows")).count() == 0
     for number in (0, 1, 1):
         folder.write(rows, number)
+    with pytest.raises(UsageError, match="has the rows of another run"):
+        folder.refuse_other_runs(spark, "results")
+    with pytest.raises(UsageError, match="a column 'batch' of its own"):
+        folder.check(["Batch"], "results")
     assert spark.read.parquet(str(tmp_path / "rows")).groupBy("batch").count().orderBy("batch").collect() == [
         (0, 3),
         (1, 3),
@@ -196,7 +201,7 @@ def growing(spark: SparkSession, streamed: Streamed, tmp_path: Path) -> Growing:
     return Growing(spark, streamed, tmp_path)
 
 
-RECALL = f"{JOIN} WITH RECALL {{}} OVER 300 MS OPTIONS (retention = 500 MS)"
+RECALL = f"{JOIN} WITH RECALL {{}} OVER 300 MS OPTIONS (retention = 500 MS, adaptation_interval = 200 MS)"
 
 
 def test_target_options_and_output_columns_may_change_on_a_checkpoint(growing: Growing) -> None:
@@ -217,6 +222,7 @@ def test_what_does_not_fit_a_checkpoint_is_refused_before_anything_starts(growin
     refused = {
         DELAYED.replace("50 MS", "60 MS"): "its windows, keys or conditions differ",
         DELAYED.replace("a.key,", "a.key, a.arrival,"): "its columns read from a differ",
+        DELAYED + " OPTIONS (idle_timeout = 1 HOUR)": "its use of idle_timeout",
     }
     for query, reason in refused.items():
         with pytest.raises(UsageError, match=reason) as error:
@@ -240,6 +246,8 @@ def test_a_target_set_while_running_holds_over_restarts_until_the_text_says_anot
         assert running.progress().target == "RECALL 0.99 OVER 300 ms"
         with pytest.raises(UsageError, match="has not learned what ERROR needs"):
             running.set_target("ERROR 1%")
+        with pytest.raises(UsageError, match="adaptation_interval is longer than the period"):
+            running.set_target(sw.recall(0.9, over="100 ms"))
     assert growing.run(RECALL.format(0.9), growing.more(1)).progress().target == "RECALL 0.99 OVER 300 ms"
     assert growing.run(RECALL.format(0.8), growing.more(1)).progress().target == "RECALL 0.8 OVER 300 ms"
 
@@ -316,7 +324,11 @@ def test_a_session_with_other_settings_serves_and_is_left_as_it_was(
         (lambda frame: sw.recall(0.9, over="soon"), "'soon' is not a duration"),
         (lambda frame: sw.aggregate(frame, time="ts", window="1", select={"n": "COUNT(*)"}), "window='1'"),
         (lambda frame: sw.aggregate(frame, time="ts", window="1 s", select=["COUNT(*)"]), "name the aggregates"),
-        (lambda frame: sw.join({"a": pieces(0, 1)[0]}, time="ts", within="1 s", where="true"), "not a DataFrame"),
+        (lambda frame: sw.join({"a": pieces(0, 1)[0]}, time="ts", within="1 s", where="true"), "no DataFrame of Spark"),
+        (lambda frame: sw.sql(frame.sparkSession, SUMS, s=pieces(0, 1)[0].to_pandas()), "no DataFrame of Spark"),
+        (lambda frame: sw.sql(frame.sparkSession, SUMS, time_unit="sec", s=frame), "sec"),
+        (lambda frame: sw.start(frame.sparkSession, SUMS, results="x", trigger="ten", s=frame), "trigger='ten'"),
+        (lambda frame: sw.start(frame.sparkSession, SUMS, flush=True, s=frame), "say where rows go"),
         (lambda frame: sw.sql(frame.sparkSession, SUMS, give="all", s=frame), "give='all'"),
         (lambda frame: sw.start(frame.sparkSession, SUMS, results=7, s=frame), "results=7 is no sink"),
         (lambda frame: sw.start(frame.sparkSession, SUMS, results="x", flush=True, s=frame), "trigger='available'"),

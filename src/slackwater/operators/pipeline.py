@@ -280,10 +280,13 @@ class Pipeline:
                 self.release.controller.restore(learned)
             if self._ledger is not None and parts["ledger"]:
                 self._ledger.restore(booked, same_target=before["target"] == self._target)
-        elif not (self.release.controller.learns or self.release.controller.follows_largest_delay):
+        else:
             # Another target is asked for now. One that learns goes on from the slack in force; a stated slack is what
             # it says.
-            self.release.controller.slack = stated
+            if not (self.release.controller.learns or self.release.controller.follows_largest_delay):
+                self.release.controller.slack = stated
+            if self._ledger is not None:
+                self._ledger.begin_at(self.release.frontier)
         self._operator.restore(parts["operator"])
 
     def observe(self) -> Observation:

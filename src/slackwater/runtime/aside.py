@@ -69,13 +69,11 @@ def late_table(plan: PhysicalPlan, late: Late, codebook: Codebook) -> pa.Table:
     )  # fmt: skip
 
 
-def ahead_table(plan: PhysicalPlan, batch: Batch, codebook: Codebook) -> pa.Table:
-    """Tuples ahead of all evidence."""
+def rejected_table(plan: PhysicalPlan, batch: Batch, codebook: Codebook, reason: str = REASONS[AHEAD]) -> pa.Table:
+    """Tuples that were taken in and are rejected: ahead of all evidence, unless another reason is given."""
     aliases = [plan.inputs[s].stream.alias for s in batch.stream.tolist()]
     rows = _rows(plan, batch.stream, batch.words, codebook)
-    return aside_table(
-        aliases, [REASONS[AHEAD]] * len(aliases), rows=rows, ts=batch.words[TS], identity=batch.words[ROW]
-    )
+    return aside_table(aliases, [reason] * len(aliases), rows=rows, ts=batch.words[TS], identity=batch.words[ROW])
 
 
 def turned_away_table(alias: str, table: pa.Table, reasons: Reasons) -> pa.Table:
@@ -91,10 +89,9 @@ def turned_away_table(alias: str, table: pa.Table, reasons: Reasons) -> pa.Table
     )
 
 
-def example_of(block: bytes, longest: int = 200) -> str:
-    """The first row of an encoded table of late or rejected rows, cut where it is long."""
-    row = str(pa.ipc.open_stream(block).read_next_batch().column("row")[0])
-    return row if len(row) <= longest else row[:longest] + "..."
+def example_of(block: bytes) -> str:
+    """The first row of an encoded table of late or rejected rows."""
+    return str(pa.ipc.open_stream(block).read_next_batch().column("row")[0])
 
 
 def _written(column: pa.ChunkedArray) -> list[Any]:

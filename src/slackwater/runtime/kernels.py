@@ -5,6 +5,7 @@ from __future__ import annotations
 from slackwater.disorder.chosen import controller_for, learning_key
 from slackwater.expressions.columnar import Coding
 from slackwater.model.ordering import SYNC
+from slackwater.model.quality import RelativeError
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.contract import Operator
 from slackwater.operators.graph import OperatorGraph
@@ -43,9 +44,13 @@ def kernel_for(plan: PhysicalPlan, epochs: Epochs, codebook: Codebook, max_ahead
     options = plan.options
     controller = controller_for(plan.quality, options, plan.windows)
     ahead = options.max_ahead if max_ahead is None else max_ahead
+    key = learning_key(plan.quality, options, plan.windows)
+    if isinstance(spec, WindowAggregate) and isinstance(plan.quality, RelativeError):
+        # What is learned of an error is learned of every aggregate by itself.
+        key += repr(spec.watched)
     return Pipeline(
         spec, operator, controller, epochs, ahead, options.idle_timeout, plan.part_rows, weights_of(plan),
-        str(plan.quality), learning_key(plan.quality, options, plan.windows),
+        str(plan.quality), key,
     )  # fmt: skip
 
 

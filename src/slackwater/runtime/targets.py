@@ -37,7 +37,7 @@ def delay(duration: str) -> Delay:
     >>> print(delay("2 seconds"))
     DELAY 2 s
     """
-    return Delay(_micros(duration, "delay"))
+    return Delay(micros(duration, "delay"))
 
 
 def recall(target: Share, over: str = "1 minute") -> Recall:
@@ -46,7 +46,7 @@ def recall(target: Share, over: str = "1 minute") -> Recall:
     >>> print(recall(0.99, over="30 seconds"), recall("95%"), sep=", ")
     RECALL 0.99 OVER 30 s, RECALL 0.95 OVER 1 min
     """
-    made = _stated(f"RECALL {_share(target, 'recall')} OVER {_micros(over, 'over')} MICROSECONDS", target)
+    made = _stated(f"RECALL {_share(target, 'recall')} OVER {micros(over, 'over')} MICROSECONDS", target)
     assert isinstance(made, Recall)
     return made
 
@@ -83,8 +83,9 @@ def _share(value: Share, what: str) -> str:
     return f"{number:.15f}".rstrip("0").rstrip(".") + ("%" if text.endswith("%") else "")
 
 
-def _micros(text: str, what: str) -> int:
+def micros(text: str, what: str) -> int:
+    """A duration in words; what is none is refused under the name of the argument."""
     try:
         return parse_duration(text)
     except (ValueError, TypeError) as error:
-        raise UsageError(f"{what}: {error}") from None
+        raise UsageError(f"{what}={text!r}: {error}") from None

@@ -24,9 +24,20 @@ from slackwater.sources.decimals import digits_of, with_point
 TIME_UNITS = {"s": SECOND, "ms": MILLISECOND, "us": MICROSECOND, "ns": 0}
 UTC = pa.timestamp("us", "UTC")
 
-REASONS = ("", "null_time", "nan_time", "unparsable_time", "time_out_of_range", "value_out_of_range", "ahead")
+REASONS = (
+    "",
+    "null_time",
+    "nan_time",
+    "unparsable_time",
+    "time_out_of_range",
+    "value_out_of_range",
+    "ahead",
+    "after_end",
+)
 """Why a row was turned away before it could move a clock; a row carries the position of its reason, 0 for none."""
-GOOD, NULL_TIME, NAN_TIME, UNPARSABLE_TIME, TIME_OUT_OF_RANGE, VALUE_OUT_OF_RANGE, AHEAD = range(len(REASONS))
+GOOD, NULL_TIME, NAN_TIME, UNPARSABLE_TIME, TIME_OUT_OF_RANGE, VALUE_OUT_OF_RANGE, AHEAD, AFTER_END = range(
+    len(REASONS)
+)
 
 Reasons = npt.NDArray[np.uint8]
 

@@ -60,6 +60,8 @@ class JoinLedger:
         self._reach = reach_of(len(windows))
         self._periods = Periods(np.full(stretches, NEVER, np.int64), np.zeros(stretches), np.zeros(stretches), width)
         self._frontier = BEFORE_ALL
+        self._known_from = BEFORE_ALL
+        """Before this event time tuples may have left the windows while no books were kept."""
         self._unknown = np.zeros(len(windows), np.int64)
         self._total = np.zeros(2)
         """Results made and lost since the beginning."""
@@ -92,7 +94,7 @@ class JoinLedger:
         if status == OVERFLOW:
             raise self._condition.failure()
         # A tuple is priced in full iff everything within a window of it is still there.
-        beyond = run.stream[run.ts < run.cutoff - self.retention]
+        beyond = run.stream[(run.ts < run.cutoff - self.retention) | (run.late & (run.ts < self._known_from))]
         self._unknown += np.bincount(beyond, minlength=len(self._windows))
         self._total[1] += price.sum()
         self._frontier = max(self._frontier, run.frontier)
@@ -138,7 +140,7 @@ class JoinLedger:
         """The books without the tuples, which are persisted with the windows."""
         own = {
             "number": self._periods.number, "made": self._periods.made, "lost": self._periods.lost,
-            "frontier": np.array([self._frontier]), "unknown": self._unknown, "total": self._total,
+            "frontier": np.array([self._frontier, self._known_from]), "unknown": self._unknown, "total": self._total,
         }  # fmt: skip
         own |= {f"crowd_{name}": array for name, array in self._crowding.as_arrays().items()}
         return own if self._meter is None else own | self._meter.as_arrays()
@@ -148,12 +150,16 @@ class JoinLedger:
         self._periods.number[:] = arrays["number"]
         self._periods.made[:], self._periods.lost[:] = arrays["made"], arrays["lost"]
         self._unknown[:], self._total[:] = arrays["unknown"], arrays["total"]
-        self._frontier = int(arrays["frontier"][0])
+        self._frontier, self._known_from = arrays["frontier"].tolist()
         self._crowding.restore({n.removeprefix("crowd_"): a for n, a in arrays.items() if n.startswith("crowd_")})
         if self._meter is not None:
             self._meter.restore(arrays)
             if not same_target:
                 self._meter.periods = self._meter.met = 0
+
+    def begin_at(self, frontier: int) -> None:
+        """Begin in the middle of a run, in which no books were kept so far."""
+        self._known_from = frontier
 
     def between(self, edges: Words) -> tuple[Floats, Floats]:
         """Results made and results lost between one edge and the next: timestamps in [edge, next), whole stretches.

@@ -28,7 +28,7 @@ from slackwater.observe.report import LatencyUse, Report, SlackUse
 from slackwater.operators.pipeline import Epochs, check_epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan as planned
-from slackwater.runtime.aside import ahead_table, late_table, turned_away_table
+from slackwater.runtime.aside import late_table, rejected_table, turned_away_table
 from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.local.answer import Answer
 from slackwater.runtime.rejections import TurnedAway
@@ -217,7 +217,7 @@ class LiveQuery(Handle[Emission]):
     def _advance(self, end: bool = False) -> None:
         self._note(self._kernel.advance(end))
         for ahead in self._kernel.take_ahead():
-            self._aside.add(ahead_table(self._plan, ahead, self._codebook))
+            self._aside.add(rejected_table(self._plan, ahead, self._codebook))
             for at, one in enumerate(self._plan.inputs):
                 self._recent.reject(one.stream.source, ahead.words[ROW, ahead.stream == at])
         release = self._kernel.release

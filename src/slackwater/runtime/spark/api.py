@@ -11,11 +11,12 @@ from pyspark.sql import DataFrame, SparkSession
 from slackwater.language.clauses import parse_quality
 from slackwater.model.errors import UsageError
 from slackwater.model.quality import Complete, Quality, clause
-from slackwater.model.time import parse_duration
 from slackwater.runtime.spark import query as build
 from slackwater.runtime.spark.outputs import Outputs
 from slackwater.runtime.spark.planned import check_session, planned_over
 from slackwater.runtime.spark.rejections import watch_rejections
+from slackwater.runtime.spark.session import default_shards
+from slackwater.runtime.targets import micros
 
 Give = Literal["results", "outputs", "late", "rejected", "aside"]
 
@@ -88,7 +89,9 @@ def join(
     if missing:
         raise UsageError(f"within says nothing of stream {missing[0]}; give it a duration, or give one for all")
     sizes = {name: within if isinstance(within, str) else within[name] for name in streams}
-    sources = ", ".join(f"{_quoted(name)} [RANGE {_micros(size, 'within')}]" for name, size in sizes.items())
+    sources = ", ".join(
+        f"{_quoted(name)} [RANGE {micros(size, 'within')} MICROSECONDS]" for name, size in sizes.items()
+    )
     # Query text of ours, for our own parser: it reads names and expressions from an allow-list and runs nothing else.
     text = f"SELECT {select} FROM {sources} WHERE {where} {_waiting(quality, options)}"  # noqa: S608
     return _over(_session_of(streams), text, streams, time, time_unit, shards, give)
@@ -127,8 +130,8 @@ def aggregate(
         raise UsageError('name the aggregates: select={"total": "SUM(load)"}')
     keys = ", ".join(_quoted(name) for name in ([by] if isinstance(by, str) else by))
     items = ", ".join([*([keys] if keys else []), *(f"{call} AS {_quoted(name)}" for name, call in select.items())])
-    slides = f" SLIDE {_micros(slide, 'slide')}" if slide else ""
-    text = f"SELECT {items} FROM s [RANGE {_micros(window, 'window')}{slides}]"  # noqa: S608
+    slides = f" SLIDE {micros(slide, 'slide')} MICROSECONDS" if slide else ""
+    text = f"SELECT {items} FROM s [RANGE {micros(window, 'window')} MICROSECONDS{slides}]"  # noqa: S608
     text += f" WHERE {where}" if where else ""
     text += f" GROUP BY {keys}" if keys else ""
     text += f" {_waiting(quality, options)}"
@@ -146,10 +149,11 @@ def _over(
 ) -> DataFrame | Outputs:
     if give not in Give.__args__:  # type: ignore[attr-defined]
         raise UsageError(f"give={give!r}; it is one of results, outputs, late, rejected")
-    _, plan, count = planned_over(spark, query, streams, time, shards, stacklevel=3)
+    _, plan = planned_over(spark, query, streams, time, time_unit, stacklevel=3)
     watch_rejections(spark)
     if give == "outputs":
-        return Outputs(spark, plan, dict(streams), count, time_unit)
+        return Outputs(spark, plan, dict(streams), shards, time_unit)
+    count = shards or default_shards(spark)
     check_session(spark, count, stacklevel=3)
     out = build.emitted(spark, plan, streams, count, time_unit, live=True)
     if give == "results":
@@ -163,35 +167,24 @@ def _over(
 
 
 def _session_of(streams: Mapping[str, Any]) -> SparkSession:
-    for name, frame in streams.items():
-        if not hasattr(frame, "sparkSession"):
-            raise UsageError(
-                f"{name} is a {type(frame).__name__}, and not a DataFrame of Spark; `sw.replay` takes tables"
-            )
-    if not streams:
-        raise UsageError("there is no stream to read")
-    session: SparkSession = next(iter(streams.values())).sparkSession
-    return session
+    sessions: list[SparkSession] = [one.sparkSession for one in streams.values() if hasattr(one, "sparkSession")]
+    if not sessions:
+        raise UsageError("there is no DataFrame of Spark among the streams; `sw.replay` takes tables")
+    return sessions[0]
 
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _micros(text: str, what: str) -> str:
-    try:
-        return f"{parse_duration(text)} MICROSECONDS"
-    except (ValueError, TypeError) as error:
-        raise UsageError(f"{what}={text!r}: {error}") from None
-
-
 def _waiting(quality: Quality | str | None, options: Mapping[str, object] | None) -> str:
     if isinstance(quality, str):
         quality = parse_quality(quality)
     waiting = clause(quality or Complete())
-    if not options:
+    stated = {name: value for name, value in (options or {}).items() if value is not None}
+    if not stated:
         return f"WITH {waiting}"
-    return f"WITH {waiting} OPTIONS ({', '.join(f'{name} = {_option(value)}' for name, value in options.items())})"
+    return f"WITH {waiting} OPTIONS ({', '.join(f'{name} = {_option(value)}' for name, value in stated.items())})"
 
 
 def _option(value: object) -> str:

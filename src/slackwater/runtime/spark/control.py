@@ -10,8 +10,9 @@ Invariant: messages are values with names, and are only added. The first one say
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -28,10 +29,17 @@ class Control:
     number: int = 0
     structure: str | None = None
     """Which query this is."""
+    shards: int | None = None
+    run: str | None = None
+    """The name of the checkpoint, made at random; tells its micro-batches from those of any other."""
     target: str | None = None
     """The target from now on, as a clause of the language."""
+    stated: str | None = None
+    """The target in the text of the query when that was said; in a query with another one it does not count."""
     end: bool = False
     """The input has ended: emit everything that is held."""
+    done: bool = False
+    """Everything that was held is emitted."""
 
     @classmethod
     def of_json(cls, text: str) -> Control:
@@ -43,16 +51,17 @@ class Control:
         return json.dumps(asdict(self))
 
 
-def combined(messages: Sequence[Control]) -> Control:
-    """The messages of one micro-batch as one: the last word on each matter.
+def combined(messages: Sequence[Control], stated: str) -> tuple[str | None, bool]:
+    """The messages of one micro-batch as one, in a query whose text states this target: the last target that was set,
+    and whether the input has ended.
 
-    >>> combined([Control(2, target="NO WAIT"), Control(1, target="COMPLETE", end=True)])
-    Control(number=2, structure=None, target='NO WAIT', end=True)
+    >>> messages = [Control(2, target="NO WAIT", stated="COMPLETE"), Control(1, target="DELAY 1 S", stated="COMPLETE")]
+    >>> combined(messages, stated="COMPLETE"), combined(messages, stated="NO WAIT")
+    (('NO WAIT', False), (None, False))
     """
     ordered = sorted(messages, key=lambda message: message.number)
-    targets = [message.target for message in ordered if message.target is not None]
-    number = ordered[-1].number if ordered else 0
-    return Control(number, None, targets[-1] if targets else None, any(message.end for message in ordered))
+    targets = [message.target for message in ordered if message.target is not None and message.stated == stated]
+    return (targets[-1] if targets else None), any(message.end for message in ordered)
 
 
 class ControlLog:
@@ -71,20 +80,43 @@ class ControlLog:
             return []
         return sorted((Control.of_json(line.value) for line in lines), key=lambda message: message.number)
 
-    def begin(self, structure: str) -> None:
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was ever started from this checkpoint."""
+        return not self._messages
+
+    @property
+    def shards(self) -> int | None:
+        """How many shards the query has; None before it is known."""
+        return self._messages[0].shards if self._messages else None
+
+    @property
+    def run(self) -> str:
+        """The name of the checkpoint."""
+        return (self._messages[0].run if self._messages else None) or ""
+
+    @property
+    def ending(self) -> bool:
+        """Whether the end of the input was said."""
+        return any(message.end for message in self._messages)
+
+    def begin(self, structure: str, shards: int) -> None:
         """Say which query this is; refuses a folder that belongs to another one, or to one that has ended."""
         for message in self._messages:
             refusal = None if message.structure is None else difference(message.structure, structure)
             if refusal is not None:
                 raise UsageError(refusal)
-            if message.end:
+            if message.done:
                 raise UsageError("this query was flushed and has ended; use a new checkpoint folder")
         if not self._messages:
-            self.say(Control(structure=structure))
+            self.say(Control(structure=structure, shards=shards, run=secrets.token_hex(8)))
 
     def say(self, message: Control) -> None:
-        """Add a message."""
-        numbered = Control(len(self._messages), message.structure, message.target, message.end)
+        """Add a message, unless it sets the target that was set last."""
+        targets = [one for one in self._messages if one.target is not None]
+        if targets and message.target is not None and replace(targets[-1], number=0) == message:
+            return
+        numbered = replace(message, number=len(self._messages))
         frame = self._spark.createDataFrame([(numbered.as_json(),)], "value string")
         frame.coalesce(1).write.mode("append").text(self.folder)
         self._messages.append(numbered)

@@ -20,7 +20,7 @@ from slackwater.language.clauses import parse_quality
 from slackwater.model.quality import clause
 from slackwater.model.time import MILLISECOND
 from slackwater.plan.physical import PhysicalPlan
-from slackwater.runtime.aside import ahead_table, example_of, late_table
+from slackwater.runtime.aside import example_of, late_table, rejected_table
 from slackwater.runtime.spark.blocks import as_bytes
 from slackwater.runtime.spark.control import Control, combined
 from slackwater.runtime.spark.emitted import LATE, LATENCY, METRICS, REJECTED, ROWS
@@ -64,13 +64,13 @@ class Host:
                     messages.append(Control.of_json(header))
                 else:
                     blocks.append(Block(int(stream), int(part), json.loads(header), block, away))
-        control = combined(messages)
+        target, end = combined(messages, clause(self._hosted.plan.quality))
         examples = {}
         for block in blocks:
             if block.turned_away is not None:
                 yield _line(REJECTED, block.turned_away)
                 examples[self._hosted.plan.inputs[block.stream].stream.alias] = example_of(block.turned_away)
-        yield from self._turn(key, lambda shard: shard.epoch(blocks, now, control.end), control.target, examples)
+        yield from self._turn(key, lambda shard: shard.epoch(blocks, now, end), target, examples)
 
     def beat(self, key: Any, now: int) -> Iterator[pd.DataFrame]:
         """An epoch in which nothing arrived."""
@@ -96,6 +96,7 @@ class Host:
         yield from self._answer(shard, epoch(shard))
         mark = self._store.write(before, shard.changes())
         if name[0]:
+            forget_earlier_runs(name[0])
             _kept[name] = (mark, shard)
         yield _line(LATENCY, note=json.dumps(shard.latency.told()))
         told = {"shard": int(key[0]), **shard.metrics(), **self._store.traffic(), "examples": examples or {}}
@@ -109,8 +110,8 @@ class Host:
                 yield _line(ROWS, as_bytes(plain_text([table])[0]))
         for tuples in late:
             yield _line(LATE, as_bytes(late_table(self._hosted.plan, tuples, shard.codebook)))
-        for ahead in shard.take_ahead():
-            yield _line(REJECTED, as_bytes(ahead_table(self._hosted.plan, ahead, shard.codebook)))
+        for reason, batch in shard.take_rejects():
+            yield _line(REJECTED, as_bytes(rejected_table(self._hosted.plan, batch, shard.codebook, reason)))
 
 
 def current(
@@ -137,6 +138,13 @@ def current(
     if now is not None:
         shard.restore(entries)
     return shard
+
+
+def forget_earlier_runs(run: str) -> None:
+    """Let go of the shards that this worker has kept of the same query before it was started again."""
+    query = run.partition("/")[0]
+    for name in [name for name in _kept if name[0] != run and name[0].partition("/")[0] == query]:
+        del _kept[name]
 
 
 def _query_run() -> str:

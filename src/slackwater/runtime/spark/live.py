@@ -7,6 +7,7 @@ from a tap of every stream: a query of its own that reads the same source. It is
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -27,7 +28,7 @@ from slackwater.runtime.spark.failures import as_ours, one_sentence
 from slackwater.runtime.spark.let_out import sorted_out
 from slackwater.runtime.spark.metrics import clocks_of, watermark_of
 from slackwater.runtime.spark.query import emitted, result_schema
-from slackwater.runtime.spark.running import control_folder, say_target
+from slackwater.runtime.spark.running import CONTROL, checkpoint_folder, say_target
 from slackwater.runtime.spark.types import selected
 from slackwater.runtime.steps.fresh import Fresh
 from slackwater.runtime.steps.handle import Clock, Handle
@@ -69,15 +70,19 @@ class SparkLiveQuery(Handle[pa.Table]):
         self._queries: list[StreamingQuery] = []
 
     def begin(
-        self, spark: SparkSession, streams: Mapping[str, DataFrame], trigger: str, checkpoint: str | None, tap: bool
+        self,
+        spark: SparkSession,
+        streams: Mapping[str, DataFrame],
+        trigger: str,
+        checkpoint: str | os.PathLike[str] | None,
+        tap: bool,
     ) -> None:
         """Start the query, and the taps."""
-        self._control = ControlLog(spark, control_folder(spark, checkpoint))
+        folder = checkpoint_folder(spark, checkpoint)
+        self._control = ControlLog(spark, f"{folder}/{CONTROL}")
         out = emitted(spark, self._plan, streams, self._shards, self._unit, True, self._control)
         writer = out.writeStream.foreachBatch(self._take).trigger(processingTime=trigger)
-        if checkpoint is not None:
-            writer = writer.option("checkpointLocation", checkpoint)
-        self._queries.append(writer.start())
+        self._queries.append(writer.option("checkpointLocation", folder).start())
         if tap:
             self._tapped = dict.fromkeys(self._sources, BEFORE_ALL)
             for source, names in columns_read(self._plan).items():
@@ -92,7 +97,7 @@ class SparkLiveQuery(Handle[pa.Table]):
 
     def set_target(self, target: Quality | str) -> None:
         """Ask for another quality from the next micro-batch on, as `RunningQuery.set_target` does."""
-        say_target(self._control, self._plan.quality, target)
+        say_target(self._control, self._plan, target)
 
     def _take(self, frame: DataFrame, number: int) -> None:
         """Called by Spark, in a thread of its own, with what a micro-batch lets out."""

@@ -7,7 +7,8 @@ run, so late and rejected rows are as many as the progress counts.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,11 +19,12 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from slackwater.model.errors import UsageError
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.spark import query as build
-from slackwater.runtime.spark.control import ControlLog
 from slackwater.runtime.spark.emitted import LATE, METRICS, REJECTED, ROWS
+from slackwater.runtime.spark.planned import check_session
 from slackwater.runtime.spark.progress.value import Progress, progress_of
 from slackwater.runtime.spark.running import RunningQuery, begin
-from slackwater.runtime.spark.sinks import Sink, Write, writer_of
+from slackwater.runtime.spark.session import default_shards
+from slackwater.runtime.spark.sinks import Given, writer_of
 
 
 @dataclass(frozen=True)
@@ -69,12 +71,22 @@ ForEach = Callable[[MicroBatch], None]
 class Outputs:
     """A query that is not started yet, with all its outputs; `give="outputs"` makes one."""
 
-    def __init__(self, spark: SparkSession, plan: PhysicalPlan, frames: dict[str, DataFrame], shards: int, unit: str):
+    def __init__(
+        self,
+        spark: SparkSession,
+        plan: PhysicalPlan,
+        frames: Mapping[str, DataFrame],
+        shards: int | None,
+        unit: str,
+    ) -> None:
         self._spark, self.plan, self._frames = spark, plan, frames
         self._shards, self._unit = shards, unit
 
-    def _emitted(self, control: ControlLog | None = None) -> DataFrame:
-        return build.emitted(self._spark, self.plan, self._frames, self._shards, self._unit, True, control)
+    def _emitted(self, stacklevel: int) -> DataFrame:
+        """For whoever starts it by hand: the session itself must have what is needed."""
+        shards = self._shards or default_shards(self._spark)
+        check_session(self._spark, shards, stacklevel + 1)
+        return build.emitted(self._spark, self.plan, self._frames, shards, self._unit, True)
 
     @property
     def is_streaming(self) -> bool:
@@ -84,22 +96,22 @@ class Outputs:
     def foreach_batch(self, function: ForEach) -> DataStreamWriter:
         """A writer that calls a function with every `MicroBatch`; set its options, trigger and checkpoint, and start
         it."""
-        return self._emitted().writeStream.foreachBatch(_once(self.plan, function))
+        return self._emitted(stacklevel=2).writeStream.foreachBatch(_once(self.plan, function))
 
     def all(self) -> MicroBatch:
         """The outputs of batch input, which is one micro-batch; free them with `emitted.unpersist()`."""
         if self.is_streaming:
             raise UsageError("the input is a stream; take `start` or `foreach_batch`")
-        return MicroBatch(0, self.plan, self._emitted().persist())
+        return MicroBatch(0, self.plan, self._emitted(stacklevel=2).persist())
 
     def start(
         self,
         *,
-        results: str | Sink | Write | None = None,
-        late: str | Sink | Write | None = None,
-        rejected: str | Sink | Write | None = None,
+        results: Given | None = None,
+        late: Given | None = None,
+        rejected: Given | None = None,
         foreach: ForEach | None = None,
-        checkpoint: str | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         trigger: str | None = None,
         flush: bool = False,
         name: str | None = None,
@@ -115,26 +127,47 @@ class Outputs:
             raise UsageError("the input is a batch DataFrame, which is complete; take `all`, or read it as a stream")
         wanted = {"results": results, "late": late, "rejected": rejected}
         writers = {what: writer_of(given, what) for what, given in wanted.items() if given is not None}
-        unprepared = set(writers)
         if not writers and foreach is None:
             raise UsageError("say where rows go: start(results='folder'), late=..., rejected=... or foreach=...")
 
-        def write(batch: MicroBatch) -> None:
+        for what, writer in writers.items():
+            writer.check(build.result_schema(self.plan).names if what == "results" else [], what)
+
+        def refuse() -> None:
             for what, writer in writers.items():
-                rows = getattr(batch, what)
-                if what in unprepared:
-                    unprepared.remove(what)
-                    writer.prepare(rows)
-                # A job of Spark to write nothing costs as much as one that writes little.
-                if not writer.only_rows or KINDS[what] in batch.kinds:
-                    writer.write(rows, batch.number)
-            if foreach is not None:
-                foreach(batch)
+                writer.refuse_other_runs(self._spark, what)
+
+        def each(run: str) -> Callable[[DataFrame, int], None]:
+            mine = {what: writer.of_run(run, what) for what, writer in writers.items()}
+            begun: list[int] = []
+
+            def write(batch: MicroBatch) -> None:
+                # A job of Spark to write nothing costs as much as one that writes little. The first micro-batch of a
+                # start may have been written before, with rows that are none any more.
+                first = not begun
+                begun.append(batch.number)
+                for what, writer in mine.items():
+                    if first or not writer.only_rows or KINDS[what] in batch.kinds:
+                        writer.write(getattr(batch, what), batch.number)
+                if foreach is not None:
+                    foreach(batch)
+
+            return _once(self.plan, write)
 
         return begin(
-            self._spark, lambda control: self._emitted(control), _once(self.plan, write), self.plan.quality,
-            shards=self._shards, checkpoint=checkpoint, trigger=trigger, flush=flush, name=name,
-        )  # fmt: skip
+            self._spark,
+            self.plan,
+            lambda control, shards: build.emitted(
+                self._spark, self.plan, self._frames, shards, self._unit, True, control
+            ),
+            each,
+            refuse,
+            shards=self._shards,
+            checkpoint=checkpoint,
+            trigger=trigger,
+            flush=flush,
+            name=name,
+        )
 
 
 def _once(plan: PhysicalPlan, function: ForEach) -> Callable[[DataFrame, int], None]:
@@ -145,7 +178,7 @@ def _once(plan: PhysicalPlan, function: ForEach) -> Callable[[DataFrame, int], N
         try:
             batch = MicroBatch(number, plan, kept)
             # State moves on with the computation, so it must be made even if the function looks at nothing.
-            assert batch.kinds is not None
+            _ = batch.kinds
             function(batch)
         finally:
             kept.unpersist()

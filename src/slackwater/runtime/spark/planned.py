@@ -12,12 +12,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.language.bound import BoundQuery
-from slackwater.model.errors import QueryError
+from slackwater.model.errors import QueryError, UsageError
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
-from slackwater.runtime.spark.session import complaints, default_shards, have_rocksdb
+from slackwater.runtime.spark.session import complaints, have_rocksdb
 from slackwater.runtime.spark.types import arrow_schema
 from slackwater.sources.binding import bind_to_tables, left_out
+from slackwater.sources.tabular import check_unit
 
 
 def empty_table(frame: DataFrame) -> pa.Table:
@@ -30,17 +31,21 @@ def planned_over(
     query: str,
     streams: Mapping[str, DataFrame],
     time: str,
-    shards: int | None,
+    time_unit: str,
     stacklevel: int,
-) -> tuple[BoundQuery, PhysicalPlan, int]:
-    """A query as it is bound, its plan, and the number of its shards; `stacklevel` says whose line warnings name."""
+) -> tuple[BoundQuery, PhysicalPlan]:
+    """A query as it is bound, and its plan; `stacklevel` says whose line warnings name."""
+    check_unit(time_unit)
+    for name, frame in streams.items():
+        if not hasattr(frame, "sparkSession"):
+            raise UsageError(f"{name} is a {type(frame).__name__}, and no DataFrame of Spark; `sw.replay` takes tables")
     tables = {name: empty_table(frame) for name, frame in streams.items()}
     bound = bind_to_tables(query, tables, time)
     for column in left_out(bound.query, tables):
         warnings.warn(f"{column} is left out; a query cannot read it", stacklevel=stacklevel + 1)
     if bound.explain:
         raise QueryError("EXPLAIN gives no stream; print it with `slackwater explain`")
-    return bound.query, plan(bound.query), shards or default_shards(spark)
+    return bound.query, plan(bound.query)
 
 
 def check_session(spark: SparkSession, shards: int, stacklevel: int) -> None:

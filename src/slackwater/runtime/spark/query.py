@@ -53,8 +53,10 @@ def emitted(
     routes = routes_of(plan)
     used = shards if routes is not None else 1
     labels = shard_labels(spark, used)
+    beats = live and streaming and plan.options.idle_timeout is not None
+    kept = structure(plan, labels, time_unit, beats)
     if control is not None:
-        control.begin(structure(plan, labels))
+        control.begin(kept, shards)
     packings = [
         Packing(
             one,
@@ -74,9 +76,8 @@ def emitted(
     if control is not None:
         packed.append(control.stream(labels))
     together = reduce(lambda one, other: one.unionByName(other), packed)
-    beats = live and streaming and plan.options.idle_timeout is not None
     texts = tuple(packing.text_rows for packing in packings)
-    processor = ShardProcessor(Hosted(plan, texts, structure(plan, labels), registered()), beats)
+    processor = ShardProcessor(Hosted(plan, texts, kept, registered()), beats)
     mode = "ProcessingTime" if beats else "None"
     out = together.groupBy("shard").transformWithStateInPandas(processor, EMITTED, "Append", mode)
     metrics = fn.collect_list(fn.when(fn.col("kind") == METRICS, fn.col("note"))).alias("shards")

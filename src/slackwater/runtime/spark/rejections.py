@@ -1,6 +1,6 @@
 """A word as soon as most rows of a stream are rejected: a query without results must not be silent about why.
 
-Invariant: one listener a session; every stream of a query is warned of once a run.
+Invariant: one listener a session; every stream of a query is warned of once in it.
 """
 
 from __future__ import annotations

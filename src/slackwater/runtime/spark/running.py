@@ -6,6 +6,10 @@ not be changed is refused before anything starts, in one sentence.
 
 from __future__ import annotations
 
+import atexit
+import os
+import secrets
+import shutil
 import tempfile
 import threading
 from collections.abc import Callable
@@ -15,15 +19,17 @@ from typing import Any, Self
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from slackwater.disorder.chosen import controller_for
 from slackwater.language.clauses import parse_quality
-from slackwater.model.errors import SlackwaterError, UsageError
+from slackwater.model.errors import UsageError
 from slackwater.model.quality import Quality, Recall, RelativeError, clause
-from slackwater.model.time import parse_duration
+from slackwater.model.time import MILLISECOND, parse_duration
+from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.spark.control import Control, ControlLog
 from slackwater.runtime.spark.failures import as_ours, one_sentence
 from slackwater.runtime.spark.progress.history import History
 from slackwater.runtime.spark.progress.reading import progress
-from slackwater.runtime.spark.session import fitting
+from slackwater.runtime.spark.session import default_shards, fitting
 
 AVAILABLE = "available"
 CONTROL = "slackwater-control"
@@ -34,41 +40,59 @@ Each = Callable[[DataFrame, int], None]
 
 def begin(
     spark: SparkSession,
-    emitted: Callable[[ControlLog], DataFrame],
-    each: Each,
-    stated: Quality,
+    plan: PhysicalPlan,
+    emitted: Callable[[ControlLog, int], DataFrame],
+    each: Callable[[str], Each],
+    refuse: Callable[[], None],
     *,
-    shards: int,
-    checkpoint: str | None,
+    shards: int | None,
+    checkpoint: str | os.PathLike[str] | None,
     trigger: str | None,
     flush: bool,
     name: str | None,
 ) -> RunningQuery:
-    """Start a query whose emitted rows go to `each`; `stated` is the target of its text."""
+    """Start a query: `emitted` gives its rows for a number of shards, `each` what takes those of a micro-batch, of a
+    checkpoint with this name. `refuse` is asked first where the checkpoint is new.
+
+    Without a number of shards it has as many as it had before, or as there are cores.
+    """
+    when = _trigger(trigger)
     if flush and trigger != AVAILABLE:
         raise UsageError("flush=True ends a query, so it goes with trigger='available'")
-    with one_sentence(), fitting(spark, shards):
-        control = ControlLog(spark, control_folder(spark, checkpoint))
-        frame = emitted(control)
+    folder = checkpoint_folder(spark, checkpoint, name)
+    with one_sentence():
+        control = ControlLog(spark, f"{folder}/{CONTROL}")
+    count = shards or control.shards or default_shards(spark)
+    with one_sentence(), fitting(spark, count):
+        if control.is_new:
+            refuse()
+        frame = emitted(control, count)
+        take = each(control.run)
 
     def started() -> StreamingQuery:
-        writer = frame.writeStream.foreachBatch(each).trigger(**_trigger(trigger))
-        writer = writer.option("checkpointLocation", checkpoint or _temporary(control))
+        writer = frame.writeStream.foreachBatch(take).trigger(**when).option("checkpointLocation", folder)
         if name is not None:
             writer = writer.queryName(name)
-        with one_sentence(), fitting(spark, shards):
+        with one_sentence(), fitting(spark, count):
             return writer.start()
 
-    return RunningQuery(started, control, stated, flush)
+    return RunningQuery(started, control, plan, flush, trigger == AVAILABLE)
 
 
 class RunningQuery:
     """A streaming query; `slackwater.start` makes one. A `with` block stops it at its end."""
 
     def __init__(
-        self, started: Callable[[], StreamingQuery], control: ControlLog, stated: Quality, flush: bool
+        self,
+        started: Callable[[], StreamingQuery],
+        control: ControlLog,
+        plan: PhysicalPlan,
+        flush: bool,
+        available: bool,
     ) -> None:
-        self._started, self._control, self._stated = started, control, stated
+        self._started, self._control, self._plan = started, control, plan
+        self._available = available
+        self._stopped = threading.Event()
         self._query = started()
         self._flushing: threading.Thread | None = None
         self._failure: BaseException | None = None
@@ -95,7 +119,9 @@ class RunningQuery:
 
         It stays in force over restarts, until it is set again or the query is started with another target in its text.
         """
-        say_target(self._control, self._stated, target)
+        if self._available:
+            raise UsageError("a query over what is there now cannot be told anything; start it again with the target")
+        say_target(self._control, self._plan, target)
 
     def wait(self, timeout: int | None = None) -> bool:
         """Wait until it has ended, so many seconds at most; whether it has. A failure is raised as one sentence."""
@@ -122,17 +148,28 @@ class RunningQuery:
 
     def stop(self) -> None:
         """Stop it where it is; a start from the same checkpoint goes on from there."""
+        self._stopped.set()
         with one_sentence():
             self._query.stop()
+        if self._flushing is not None:
+            self._flushing.join()
 
     def _flush(self) -> None:
         """When all that was there is processed, say that the input has ended, and run once more to hear it."""
         try:
             self._ended(None)
-            self._control.say(Control(end=True))
+            if self._stopped.is_set():
+                return
+            if not self._control.ending:
+                self._control.say(Control(end=True))
             self._query = self._started()
+            if self._stopped.is_set():
+                self._query.stop()
             self._ended(None)
-        except SlackwaterError as error:
+            if not self._stopped.is_set():
+                self._control.say(Control(done=True))
+        except Exception as error:
+            # Whoever waits is told.
             self._failure = error
 
     def __enter__(self) -> Self:
@@ -152,17 +189,19 @@ class RunningQuery:
         return f"<RunningQuery {self._query.name or self._query.id}, {state}>"
 
 
-def say_target(control: ControlLog, stated: Quality, target: Quality | str) -> None:
-    """Tell a running query that was started with one target that another one counts from now on."""
+def say_target(control: ControlLog, plan: PhysicalPlan, target: Quality | str) -> None:
+    """Tell a running query that another target than that of its text counts from now on."""
     quality = parse_quality(target) if isinstance(target, str) else target
     family = FAMILIES.get(type(quality))
-    if family is not None and type(quality) is not type(stated):
+    if family is not None and type(quality) is not type(plan.quality):
         raise UsageError(
-            f"the query was started WITH {stated} and has not learned what {family} needs; stop it, and start it again"
-            f" WITH {quality} on the same checkpoint"
+            f"the query was started WITH {plan.quality} and has not learned what {family} needs; stop it, and start it"
+            f" again WITH {quality} on the same checkpoint"
         )
+    # What does not go with the options of the query is refused here, and not in every shard.
+    controller_for(quality, plan.options, plan.windows)
     with one_sentence():
-        control.say(Control(target=clause(quality)))
+        control.say(Control(target=clause(quality), stated=clause(plan.quality)))
 
 
 def _trigger(trigger: str | None) -> dict[str, Any]:
@@ -170,17 +209,22 @@ def _trigger(trigger: str | None) -> dict[str, Any]:
         return {"availableNow": True}
     if trigger is None:
         return {"processingTime": "0 seconds"}
-    return {"processingTime": f"{parse_duration(trigger) // 1000} milliseconds"}
+    try:
+        return {"processingTime": f"{parse_duration(trigger) // MILLISECOND} milliseconds"}
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"trigger={trigger!r}: {error}, or write 'available'") from None
 
 
-def control_folder(spark: SparkSession, checkpoint: str | None) -> str:
-    """Where the control messages of a query with this checkpoint are; in a temporary folder where it has none."""
+def checkpoint_folder(spark: SparkSession, checkpoint: str | os.PathLike[str] | None, name: str | None = None) -> str:
+    """Where a query keeps its state: as told, else as the session's settings say, else in a temporary folder."""
     if checkpoint is not None:
-        return f"{checkpoint.rstrip('/')}/{CONTROL}"
+        return os.fspath(checkpoint).rstrip("/")
+    setting = spark.conf.get("spark.sql.streaming.checkpointLocation", None)
+    if setting:
+        return f"{setting.rstrip('/')}/{name or secrets.token_hex(8)}"
     if not (spark.conf.get("spark.master", None) or "local").startswith("local"):
         raise UsageError("name a folder that all machines share with checkpoint=...")
-    return f"{tempfile.mkdtemp(prefix='slackwater-')}/{CONTROL}"
-
-
-def _temporary(control: ControlLog) -> str:
-    return control.folder.removesuffix(f"/{CONTROL}")
+    folder = tempfile.mkdtemp(prefix="slackwater-")
+    # Not before the process ends: a query goes on when its handle is forgotten.
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder

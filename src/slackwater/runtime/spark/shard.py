@@ -30,7 +30,7 @@ from slackwater.runtime.spark.structure import difference
 from slackwater.runtime.spark.targets import Targets, is_target
 from slackwater.runtime.words_held import words_held
 from slackwater.sources.codebook import CELL, Codebook
-from slackwater.sources.encode import AHEAD, REASONS
+from slackwater.sources.encode import AFTER_END, AHEAD, REASONS
 
 UNGUARDED = 2**60
 """max_ahead of a kernel whose input the shard has already judged."""
@@ -65,9 +65,10 @@ class Shard:
         self.kernel.release.taught = self.plan.joins
         self._guard = Admission(len(self.plan.inputs), self.plan.options.max_ahead)
         self._aside: Batch | None = None
-        self._ahead: list[Batch] = []
+        self._rejects: list[tuple[str, Batch]] = []
+        self._ended = False
         self.latency = LatencyUse()
-        self.counts: dict[str, int] = {"filtered": 0, "ahead": 0, "rejected": 0, "read": 0}
+        self.counts: dict[str, int] = {"filtered": 0, "rejected": 0, "read": 0}
         self.rows = {one.stream.alias: 0 for one in self.plan.inputs}
         """Rows of each stream that were packed, as far as this shard is the one that counts them."""
         self.rejected: dict[str, dict[str, int]] = {alias: {} for alias in self.rows}
@@ -87,6 +88,12 @@ class Shard:
         end = end or any(block.header["end"] for block in ordered)
         heard = self._hear(ordered, end)
         own = [self._read(block) for block in ordered if block.block is not None]
+        if self._ended:
+            self.latency = LatencyUse()
+            for batch in own:
+                self._turn_away(batch, REASONS[AFTER_END])
+            return
+        self._ended = end
         if self._aside is not None:
             own.append(self._aside)
         if own:
@@ -96,10 +103,7 @@ class Shard:
             self._aside = None if early.all() else mine.take(np.flatnonzero(~early))
             self.kernel.absorb(_at(now, mine if early.all() else mine.take(np.flatnonzero(early))))
         if self._aside is not None and (end or not self._guard.aside):
-            self.counts["ahead"] += len(self._aside)
-            for position, count in enumerate(np.bincount(self._aside.stream, minlength=len(self.plan.inputs)).tolist()):
-                self._reject(position, REASONS[AHEAD], count)
-            self._ahead.append(self._aside)
+            self._turn_away(self._aside, REASONS[AHEAD])
             self._aside = None
         self.kernel.absorb(_at(now, heard))
         yield from self._measured(self.kernel.advance(end))
@@ -139,15 +143,22 @@ class Shard:
         told = Batch(np.array(stream, np.int64), words, np.zeros(len(ts), np.bool_))
         return self._guard.admit(told, end).batch
 
+    def _turn_away(self, batch: Batch, reason: str) -> None:
+        """Tuples end as rejected rows."""
+        self.counts["rejected"] += len(batch)
+        for position, count in enumerate(np.bincount(batch.stream, minlength=len(self.plan.inputs)).tolist()):
+            self._reject(position, reason, count)
+        self._rejects.append((reason, batch))
+
     def _reject(self, stream: int, reason: str, count: int) -> None:
         if count:
             reasons = self.rejected[self.plan.inputs[stream].stream.alias]
             reasons[reason] = reasons.get(reason, 0) + count
 
-    def take_ahead(self) -> list[Batch]:
-        """The tuples rejected since the last call."""
-        ahead, self._ahead = self._ahead, []
-        return ahead
+    def take_rejects(self) -> list[tuple[str, Batch]]:
+        """The tuples rejected since the last call, by reason."""
+        rejects, self._rejects = self._rejects, []
+        return rejects
 
     def _read(self, block: Block) -> Batch:
         assert block.block is not None
@@ -177,7 +188,7 @@ class Shard:
             "late": seen.late,
             "results": seen.results,
             "filtered": self.counts["filtered"],
-            "rejected": self.counts["rejected"] + self.counts["ahead"],
+            "rejected": self.counts["rejected"],
             "held": seen.held + (0 if self._aside is None else len(self._aside)),
             "retained": seen.retained,
             "epochs": seen.epochs,
@@ -193,13 +204,13 @@ class Shard:
     def changes(self) -> Iterator[Change]:
         """What to write to the state store after an epoch, whose results have been decoded."""
         if self.codebook.due:
-            self.codebook.sweep(words_held(self.kernel, self._guard, self._aside, self._ahead))
+            self.codebook.sweep(words_held(self.kernel, self._guard, self._aside, self._rejects))
         if not self._saved:
             yield changed("shard", "query", self.fingerprint.encode())
             if self.targets is not None:
                 yield self.targets.as_change()
             self._saved = True
-        told = {"counts": self.counts, "rows": self.rows, "rejected": self.rejected}
+        told = {"counts": self.counts, "rows": self.rows, "rejected": self.rejected, "ended": self._ended}
         yield changed("shard", "counts", encode_json(told))
         yield changed("shard", "aside", None if self._aside is None else encode_batch(self._aside))
         for entry in self._guard.changes():
@@ -237,6 +248,7 @@ class Shard:
             self.counts |= told["counts"]
             self.rows |= told["rows"]
             self.rejected |= told["rejected"]
+            self._ended = told["ended"]
         elif is_target(entry):
             self._saved = self.targets is None or entry.value == self.targets.as_change().value
         elif entry.key == "aside":

@@ -7,18 +7,16 @@ others, such as Kafka, may get the rows of a repeated micro-batch twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as fn
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.model.errors import UsageError
 
 FOLDERS = ("parquet", "json", "csv", "orc")
-DESCRIBED = ("parquet", "orc")
-"""Formats whose files say which columns they have."""
-BEFORE_THE_FIRST = -1
 BATCH = "batch"
 """The partition column of folders: the number of the micro-batch."""
 Write = Callable[[DataFrame, int], None]
@@ -30,32 +28,54 @@ class Sink:
 
     format: str
     options: dict[str, str] = field(default_factory=dict)
-    name: str = ""
-    """Tells Delta whose micro-batches these are."""
+    run: str = ""
+    """Whose micro-batches these are; tells them from those of another checkpoint."""
 
     @property
     def only_rows(self) -> bool:
-        """Whether a micro-batch without rows need not be written."""
+        """Whether a micro-batch without rows need not be written, unless it may have been written before."""
         return True
 
-    def prepare(self, frame: DataFrame) -> None:
-        """Make a folder that can be read before there is any row in it."""
-        path = self.options.get("path")
-        if path is not None and self.format in DESCRIBED:
-            empty = frame.sparkSession.createDataFrame([], frame.schema).coalesce(1)
-            empty.write.format(self.format).mode("overwrite").save(f"{path}/{BATCH}={BEFORE_THE_FIRST}")
+    @property
+    def _folder(self) -> str | None:
+        return self.options.get("path") if self.format in FOLDERS else None
+
+    def check(self, columns: Sequence[str], what: str) -> None:
+        """Refuse what cannot be written here."""
+        if self.format in FOLDERS and self._folder is None:
+            raise UsageError(f"{what}: name the folder, as in slackwater.sink('{self.format}', 'folder')")
+        if self._folder is not None and any(name.lower() == BATCH for name in columns):
+            raise UsageError(f"{what}: a folder has a column '{BATCH}' of its own; name yours otherwise with AS")
+
+    def of_run(self, run: str, what: str) -> Sink:
+        """The sink as one query has it."""
+        return replace(self, run=f"slackwater {run} {what}")
+
+    def refuse_other_runs(self, spark: SparkSession, what: str) -> None:
+        """Refuse a folder with micro-batches of another checkpoint: their numbers would begin again."""
+        if self._folder is None:
+            return
+        try:
+            spark.read.format("binaryFile").load(f"{self._folder}/{BATCH}=*").select("path").limit(1).collect()
+        except AnalysisException as error:
+            if error.getCondition() == "PATH_NOT_FOUND":
+                return
+            raise
+        raise UsageError(
+            f"{what}={self._folder!r} has the rows of another run; name a new folder, or go on with the checkpoint of"
+            " that run"
+        )
 
     def write(self, frame: DataFrame, number: int) -> None:
         """Write the rows of one micro-batch."""
-        options = self.options
-        if self.format in FOLDERS:
-            # Of all folders of micro-batches only this one's is replaced.
-            options = {"partitionOverwriteMode": "dynamic"} | options
-            rows = frame.withColumn(BATCH, fn.lit(number))
-            rows.write.format(self.format).options(**options).mode("overwrite").partitionBy(BATCH).save()
+        options = dict(self.options)
+        if self._folder is not None:
+            # What the same micro-batch has written before is replaced, and nothing else.
+            path = options.pop("path")
+            frame.write.format(self.format).options(**options).mode("overwrite").save(f"{path}/{BATCH}={number}")
             return
         if self.format == "delta":
-            options = {"txnAppId": self.name, "txnVersion": str(number)} | options
+            options = {"txnAppId": self.run, "txnVersion": str(number)} | options
         frame.write.format(self.format).options(**options).mode("append").save()
 
 
@@ -66,7 +86,7 @@ def sink(format: str, path: str | None = None, **options: object) -> Sink:
     'late'
     """
     given = {name: str(value) for name, value in options.items()}
-    return Sink(format, given if path is None else {"path": path} | given, name=f"slackwater {path or format}")
+    return Sink(format, given if path is None else {"path": path} | given)
 
 
 @dataclass(frozen=True)
@@ -76,14 +96,24 @@ class Called:
     write: Write
     only_rows: bool = False
 
-    def prepare(self, frame: DataFrame) -> None:
-        """Nothing."""
+    def check(self, columns: Sequence[str], what: str) -> None:
+        """Nothing can be wrong with a function."""
+
+    def of_run(self, run: str, what: str) -> Called:
+        """Itself."""
+        return self
+
+    def refuse_other_runs(self, spark: SparkSession, what: str) -> None:
+        """A function keeps its own books."""
 
 
-def writer_of(given: str | Sink | Write, what: str) -> Sink | Called:
+Given = str | os.PathLike[str] | Sink | Write
+
+
+def writer_of(given: Given, what: str) -> Sink | Called:
     """What writes the rows of a micro-batch: a path is a folder of parquet files."""
-    if isinstance(given, str):
-        return sink("parquet", given)
+    if isinstance(given, str | os.PathLike):
+        return sink("parquet", os.fspath(given).rstrip("/"))
     if isinstance(given, Sink):
         return given
     if callable(given):

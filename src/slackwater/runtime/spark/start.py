@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import time as wall
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from slackwater.model.errors import UsageError
 from slackwater.runtime.spark.failures import one_sentence
 from slackwater.runtime.spark.live import SparkLiveQuery
 from slackwater.runtime.spark.outputs import ForEach, Outputs
 from slackwater.runtime.spark.planned import check_session, planned_over
+from slackwater.runtime.spark.query import is_streaming
 from slackwater.runtime.spark.rejections import watch_rejections
-from slackwater.runtime.spark.running import RunningQuery
-from slackwater.runtime.spark.sinks import Sink, Write
+from slackwater.runtime.spark.running import AVAILABLE, RunningQuery
+from slackwater.runtime.spark.session import default_shards
+from slackwater.runtime.spark.sinks import Given
 from slackwater.runtime.steps.handle import Clock
 from slackwater.runtime.steps.patience import Patience
 
@@ -23,9 +27,9 @@ def start(
     query: str,
     /,
     *,
-    results: str | Sink | Write | None = None,
-    late: str | Sink | Write | None = None,
-    rejected: str | Sink | Write | None = None,
+    results: Given | None = None,
+    late: Given | None = None,
+    rejected: Given | None = None,
     foreach: ForEach | None = None,
     flush: bool = False,
     name: str | None = None,
@@ -33,7 +37,7 @@ def start(
     keep: str | None = None,
     tap: bool = True,
     trigger: str | None = None,
-    checkpoint: str | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     time: str = "ts",
     time_unit: str = "ms",
     shards: int | None = None,
@@ -59,12 +63,18 @@ def start(
     `tap`, every row that the query reads comes to the driver as well, read from its source a second time, so that steps
     can be made without a slow stream; without it, a slow stream is waited for. `patience` and `keep` are as there.
     """
-    bound, plan, count = planned_over(spark, query, streams, time, shards, stacklevel=2)
+    bound, plan = planned_over(spark, query, streams, time, time_unit, stacklevel=2)
     watch_rejections(spark)
     sinks: dict[str, Any] = {"results": results, "late": late, "rejected": rejected, "foreach": foreach}
     if any(given is not None for given in sinks.values()):
-        outputs = Outputs(spark, plan, dict(streams), count, time_unit)
+        outputs = Outputs(spark, plan, dict(streams), shards, time_unit)
         return outputs.start(**sinks, checkpoint=checkpoint, trigger=trigger, flush=flush, name=name)
+    if flush or name is not None or trigger == AVAILABLE or not is_streaming(streams):
+        raise UsageError(
+            "say where rows go: results='folder', late=..., rejected=... or foreach=...; without, a query over streams"
+            " is asked for time steps, and flush, name and trigger='available' do not go with that"
+        )
+    count = shards or default_shards(spark)
     check_session(spark, count, stacklevel=2)
     live = SparkLiveQuery(bound, plan, count, patience, keep, time_unit, clock)
     with one_sentence():

@@ -19,9 +19,10 @@ SHARDS = "number of shards or shuffle partitions"
 REMEDY = "use a new checkpoint folder, or go on with the query it was made by"
 
 
-def structure(plan: PhysicalPlan, labels: tuple[int, ...]) -> str:
-    """The structure of a query as JSON: digests, by what they are of."""
+def structure(plan: PhysicalPlan, labels: tuple[int, ...], time_unit: str, beats: bool) -> str:
+    """The structure of a query as JSON: digests, by what they are of; `beats` says whether silence is timed."""
     parts = {SHARDS: repr(labels), "windows, keys or conditions": repr(_kept_by(plan))}
+    parts |= {"unit of time": time_unit, "use of idle_timeout (its length may change)": repr(beats)}
     parts |= {f"columns read from {one.stream.alias}": repr(_shipped(one)) for one in plan.inputs}
     return json.dumps({name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in parts.items()})
 
@@ -49,9 +50,10 @@ def difference(found: str, wanted: str) -> str | None:
 
 def _shipped(one: InputPlan) -> object:
     """Where the tuples that state holds have their values."""
-    columns = tuple(column for column in one.columns if column[2] < one.rows)
+    schema = one.stream.schema
+    columns = tuple((*column, schema[column[0]].scale) for column in one.columns if column[2] < one.rows)
     computed = tuple(column for column in one.computed if column.row < one.rows)
-    return one.stream.source, columns, computed, one.rows, one.part_row
+    return one.stream.source, schema.time, columns, computed, one.rows, one.part_row
 
 
 def _kept_by(plan: PhysicalPlan) -> object:
