@@ -31,7 +31,7 @@ def assert_refused(command: Command, code: int, message: str, *arguments: object
     ("text", "message", "place"),
     [
         ("SELECT w FROM s", "no column 'w'", "       ^"),
-        ("SELECT v FROM s WHERE name > 3", "needs", None),
+        ("SELECT v FROM s WHERE name > 3", "cannot mix text and an integer", None),
         ("SELECT v FROM s\nWHERE nope(v) > 3", "nope", "line 2: WHERE nope(v) > 3"),
         ("SELECT tags FROM s", "holds list<", "       ^^^^"),
         ("SELECT v FROM s WHERE s.tags = 1", "holds list<", None),
