@@ -17,10 +17,11 @@ def clicks(good: int, bad: int) -> pa.Table:
     return pa.table({"ts": pa.array([*range(good), *([None] * bad)], pa.int64()), "v": [*range(good + bad)]})
 
 
-def test_it_is_said_of_half_of_ten_rows_and_of_all_rows_of_any_number() -> None:
+def test_it_is_said_of_half_of_the_rows_and_of_no_fewer() -> None:
     assert rejection_warning("s", 10, {"null_time": 5}, None) is not None
     assert rejection_warning("s", 10, {"null_time": 4}, None) is None
-    assert rejection_warning("s", 9, {"null_time": 8}, None) is None
+    assert rejection_warning("s", 9, {"null_time": 8}, None) is not None
+    assert rejection_warning("s", 9, {"null_time": 4}, None) is None
     assert rejection_warning("s", 1, {"null_time": 1}, None) is not None
     assert rejection_warning("s", 0, {}, None) is None
 

@@ -185,7 +185,9 @@ def _one_by_one(filters: Sequence[Filter]) -> Filter:
 
 def _failure(expr: Expr) -> DataError:
     calls_user = any(getattr(node, "op", "").startswith("user:") for node in walk(expr))
-    return DataError(f"integer overflow{' or a failing function' if calls_user else ''} in {render(expr)}")
+    exact = any(node.kind is Kind.DECIMAL for node in walk(expr))
+    remedy = "; a decimal has 64 bits with all its digits behind the point, so write to_float(x)" if exact else ""
+    return DataError(f"integer overflow{' or a failing function' if calls_user else ''} in {render(expr)}{remedy}")
 
 
 def _keep_inside(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from slackwater.expressions.tree import Call, Expr, Literal
+from slackwater.expressions.tree import Call, Expr, Literal, Written
 from slackwater.model.schema import DIGITS, Kind
 
 MOST = 2**63 - 1
@@ -31,9 +31,15 @@ def exact(value: float) -> Literal | None:
     """
     if value != value or value in (float("inf"), float("-inf")):
         return None
-    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    text = value.text if isinstance(value, Written) else repr(value)
+    # The context of normalize would round to 28 digits.
+    sign, digits, exponent = Decimal(text).as_tuple()
     behind = -int(exponent)
-    if behind > DIGITS or len(digits) - behind > DIGITS:
+    while behind > 0 and digits and digits[-1] == 0:
+        digits, behind = digits[:-1], behind - 1
+    if behind > DIGITS or len(digits) - behind > DIGITS or len(digits) > DIGITS + 1:
+        if isinstance(value, Written) and "e" not in text.lower():
+            raise ScaleError(f"{text} has more digits than a decimal can hold, which are {DIGITS}; write to_float(x)")
         return None
     number = int("".join(map(str, digits))) * 10 ** max(0, -behind)
     return Literal(-number if sign else number, Kind.DECIMAL, max(0, behind))

@@ -142,6 +142,7 @@ CASTS: dict[tuple[str, Kind], Kernel] = {
     ("cast_double", Kind.TIME): Strict(conversions.to_float_seconds),
     ("cast_boolean", Kind.INT): Strict(conversions.truth),
     ("cast_boolean", Kind.FLOAT): Strict(conversions.truth),
+    ("cast_timestamp", Kind.TIME): Strict(conversions.same),
     ("cast_timestamp", Kind.INT): Strict(conversions.from_seconds),
     ("cast_timestamp", Kind.FLOAT): Strict(conversions.from_float_seconds),
 }

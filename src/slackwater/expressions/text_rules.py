@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from slackwater.expressions import decimals
 from slackwater.expressions.rules import Args, ExpressionTypeError, a_kind, converted
 from slackwater.expressions.tree import Call, Expr, Literal
 from slackwater.model.schema import Kind
@@ -137,11 +138,21 @@ def cast(op: str, args: Args) -> Expr:
     target = _KIND_OF[op]
     if isinstance(arg, Literal) and arg.value is None:
         return Literal(None, target)
-    if _UNCHANGED.get(op) is arg.kind:
+    if arg.kind is Kind.DECIMAL and target is not Kind.TEXT:
+        return _decimal_cast(op, arg)
+    if _UNCHANGED.get(op) is arg.kind and arg.kind is not Kind.TIME:
         return arg
     if {arg.kind, target} == {Kind.BOOL, Kind.TIME}:
         raise ExpressionTypeError(f"{a_kind(arg.kind)} cannot be cast to {a_kind(target)}", 0)
     return Call(op, (arg,), target)
+
+
+def _decimal_cast(op: str, arg: Expr) -> Expr:
+    """A decimal as a number of another kind: what is behind the point is cut off where that has none."""
+    if op == "cast_boolean":
+        return Call("<>", (arg, Literal(0, Kind.DECIMAL, arg.scale)), Kind.BOOL)
+    whole = op in ("cast_tinyint", "cast_smallint", "cast_int", "cast_bigint")
+    return cast(op, (decimals.whole("to_int", arg) if whole else decimals.as_float(arg),))
 
 
 def _word(arg: Expr) -> str:

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from slackwater.expressions import text_casts
+from slackwater.expressions import decimals, text_casts
 from slackwater.expressions.tree import Call
-
-_SPECIAL = {"%": ".*", "_": "."}
+from slackwater.model.schema import Kind
 
 
 def _substring(text: str, position: int, length: int | None = None) -> str:
@@ -35,18 +34,28 @@ def _ilike(text: str, pattern: str, escape: str = "\\") -> bool | None:
 
 @lru_cache(maxsize=1024)
 def _matcher(pattern: str, escape: str) -> re.Pattern[str] | None:
-    """A pattern of LIKE as a regular expression; None where the escape character stands before nothing special."""
-    parts = []
+    """A pattern of LIKE as a regular expression; None where the escape character stands before nothing special.
+
+    What stands between two % is matched where it comes first, and for good: trying all other places as well would take
+    time without end, and find nothing more.
+    """
+    pieces = [""]
     characters = iter(pattern)
     for character in characters:
         if character == escape:
             escaped = next(characters, "")
             if escaped not in ("%", "_", escape):
                 return None
-            parts.append(re.escape(escaped))
+            pieces[-1] += re.escape(escaped)
+        elif character == "%":
+            pieces.append("")
         else:
-            parts.append(_SPECIAL.get(character, re.escape(character)))
-    return re.compile("".join(parts), re.DOTALL)
+            pieces[-1] += "." if character == "_" else re.escape(character)
+    first, *between = pieces
+    if not between:
+        return re.compile(first, re.DOTALL)
+    last = between.pop()
+    return re.compile(first + "".join(f"(?>.*?{piece})" for piece in between) + f".*{last}", re.DOTALL)
 
 
 def _replace(text: str, search: str, other: str = "") -> str:
@@ -93,6 +102,9 @@ def text_function(call: Call) -> Callable[..., Any]:
         return TEXT_FUNCTIONS[call.op]
     if call.op in _ORDER:
         return _ORDER[call.op]
+    if call.op == "cast_string" and call.args[0].kind is Kind.DECIMAL:
+        scale = call.args[0].scale
+        return lambda digits: decimals.written(digits, scale)
     if call.op == "cast_string":
         return text_casts.TO_TEXT[call.args[0].kind]
     return text_casts.FROM_TEXT[call.op]

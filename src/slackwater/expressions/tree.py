@@ -22,6 +22,17 @@ class Column:
     """How many digits of a decimal stand behind the point."""
 
 
+class Written(float):
+    """A float that knows how it was written, for those who need all its digits."""
+
+    text: str
+
+    def __new__(cls, text: str) -> Written:
+        made = super().__new__(cls, text)
+        made.text = text
+        return made
+
+
 @dataclass(frozen=True)
 class Literal:
     """A constant; None is NULL. Timestamps are microseconds, decimals their digits without the point."""

@@ -37,8 +37,9 @@ class UserFunction:
             Kind.BOOL: types.boolean,
             Kind.TIME: types.int64,
         }
-        if Kind.TEXT in (*args, result):
-            raise UsageError(f"function '{name}' cannot take or give text")
+        for kind in (Kind.TEXT, Kind.DECIMAL):
+            if kind in (*args, result):
+                raise UsageError(f"function '{name}' cannot take or give {kind.value}")
         plain = getattr(function, "py_func", function)
         signature = tuple(numba_kinds[kind] for kind in args)
         # Division by zero must give NaN or infinity: an exception could not leave the compiled loop it runs in.

@@ -197,10 +197,12 @@ def _check_quality(parsed: ParsedQuery, query: BoundQuery) -> None:
             "ERROR measures the value of an aggregate; for a join write RECALL, as in WITH RECALL 0.99 OVER 1 MINUTE"
         )
     elif isinstance(query, AggregateQuery) and isinstance(quality, RelativeError):
-        texts = [one.name for one in query.aggregates if one.kind is Kind.TEXT]
-        if texts:
+        others = [one for one in query.aggregates if one.kind in (Kind.TEXT, Kind.TIME)]
+        if others:
+            kind = others[0].kind.value
             message = (
-                f"ERROR measures numbers, and {texts[0]} is a text. Write COMPLETE, NO WAIT or DELAY, or leave it out"
+                f"ERROR measures numbers, and {others[0].name} is a {kind}. Write COMPLETE, NO WAIT or DELAY, or leave"
+                " it out"
             )
     if message is not None:
         raise QueryError(message, parsed.text, *parsed.quality_place)

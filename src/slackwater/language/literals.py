@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from sqlglot import exp
 
-from slackwater.expressions.tree import Literal
+from slackwater.expressions.tree import Literal, Written
 from slackwater.language.names import Scope
 from slackwater.model.schema import Kind
 
@@ -21,10 +21,9 @@ def number(node: exp.Literal, scope: Scope, negative: bool = False) -> Literal:
     """A written number: an integer if it has neither point nor exponent."""
     written = str(node.this)
     if not written.isdecimal():
-        value = float(written)
-        if value == float("inf"):
+        if float(written) == float("inf"):
             raise scope.fail(f"{written} is too large for a float", node)
-        return Literal(-value if negative else value, Kind.FLOAT)
+        return Literal(Written(f"-{written}" if negative else written), Kind.FLOAT)
     integer = int(written)
     if integer > _LARGEST:
         raise scope.fail(f"{written} does not fit in 64 bits; write it with a point for a float", node)

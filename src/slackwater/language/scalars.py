@@ -34,6 +34,8 @@ _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.GTE: ">=",
 }
 _ARITHMETIC: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
+MANY = 9
+"""From so many operands on a chain of ORs is looked at for constants."""
 _LOGIC: dict[type[exp.Expr], str] = {exp.And: "and", exp.Or: "or"}
 _LIKENING = frozenset(
     ("=", "<>", "<", "<=", ">", ">=", "coalesce", "nullif", "least", "greatest", "min", "max", "case")
@@ -84,6 +86,8 @@ class Scalars:
             if apart is not None:
                 return self._shift(self._as_time(self.bind(apart[0]), apart[0]), apart[1], apart[0])
             return self._call(_ARITHMETIC[kind], [node.this, node.args["expression"]], node)
+        if kind is exp.Or:
+            return self._either(node)
         if kind in _LOGIC:
             return self._call(_LOGIC[kind], flattened(node), node)
         bound = _BINDERS.get(kind)
@@ -91,6 +95,17 @@ class Scalars:
             raise self.scope.fail(self._not_offered(node), node)
         self._whole(node)
         return bound(self, node)
+
+    def _either(self, node: exp.Expr) -> Expr:
+        """A long chain of equalities of one value and constants is an IN, and looked up as such."""
+        nodes = flattened(node)
+        if len(nodes) < MANY:
+            return self._call("or", nodes, node)
+        operands = [self.bind(one) for one in nodes]
+        either = _gathered(operands)
+        if len(either) == 1:
+            return either[0]
+        return self._typed("or", either, nodes[: len(either)], node)
 
     def condition(self, node: exp.Expr) -> Expr:
         """An expression that must be true or false."""
@@ -305,7 +320,7 @@ def _gathered(equalities: Sequence[Expr]) -> list[Expr]:
     constants: dict[Expr, list[Expr]] = {}
     others: list[Expr] = []
     for one in equalities:
-        if isinstance(one, Call) and isinstance(one.args[1], Literal):
+        if isinstance(one, Call) and one.op == "=" and isinstance(one.args[1], Literal):
             constants.setdefault(one.args[0], []).append(one.args[1])
         else:
             others.append(one)

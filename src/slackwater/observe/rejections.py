@@ -27,7 +27,7 @@ def rejection_warning(
     >>> rejection_warning("clicks", 4375, {"null_time": 12}, None)
     """
     count = sum(rejected.values())
-    if not count or (count < rows and (rows < FEW or 2 * count < rows)):
+    if not count or 2 * count < rows:
         return None
     by_count = sorted(((n, reason) for reason, n in rejected.items() if n), key=lambda one: (-one[0], one[1]))
     reasons = ", ".join(reason if len(by_count) == 1 else f"{reason} {n:,}" for n, reason in by_count)

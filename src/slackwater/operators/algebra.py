@@ -165,7 +165,7 @@ def lower(aggregate: AggregateSpec, layout: Layout, state: Words) -> Words:
     elif aggregate.function == "SUM":
         low, high = state[:, at[1]], state[:, at[1] + 1]
         if np.any(high != low >> 63) or np.any(low == NULL_WORD):
-            raise DataError("integer overflow in SUM; sum a float instead, e.g. SUM(v * 1.0)")
+            raise DataError("integer overflow in SUM; sum a float instead, as in SUM(to_float(v))")
         return np.where(present > 0, low, NULL_WORD)
     elif aggregate.kind is Kind.DECIMAL:
         return _decimal_average(state[:, at[1]], state[:, at[1] + 1], present)

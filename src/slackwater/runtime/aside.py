@@ -101,7 +101,7 @@ def _written(column: pa.ChunkedArray) -> list[Any]:
     ['1970-01-01 00:00:00', 4611686018427387904]
     """
     if not pa.types.is_timestamp(column.type):
-        return column.to_pylist()
+        return _told(column)
     raw = column.cast(pa.int64()).to_pylist()
     moments, why = encode_time(column, "us")
     known = iter(_told(pa.chunked_array([pa.array(moments[why == GOOD]).cast(UTC)])))

@@ -34,9 +34,11 @@ def _told(plan: PhysicalPlan, replay: Replay, reasons: Iterable[Reasons]) -> lis
     for one, table, why in zip(plan.inputs, replay.tables, reasons, strict=True):
         source = one.stream.source
         if source not in told and (why != GOOD).any():
-            text = rejection_warning(source, len(why), _counts(why), _example(table, why), one.stream.schema.time)
-            if text is not None:
-                told[source] = text
+            arguments = source, len(why), _counts(why)
+            # An example costs more than the counts, and is seldom wanted.
+            if rejection_warning(*arguments, None) is not None:
+                text = rejection_warning(*arguments, _example(table, why), one.stream.schema.time)
+                told[source] = text or ""
     return list(told.values())
 
 

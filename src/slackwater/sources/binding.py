@@ -44,7 +44,7 @@ def left_out(query: BoundQuery, tables: Mapping[str, pa.Table]) -> list[str]:
         for position, stream in enumerate(query.streams)
         if stream.query is None and all((position, name) in given for name in stream.schema.names)
         for name, leaf in leaves(tables[stream.source].schema).items()
-        if kind_of(leaf.type) is None
+        if kind_of(leaf.type) is None and name != stream.schema.time
     ]
 
 

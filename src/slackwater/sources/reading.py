@@ -137,7 +137,9 @@ def _guarded(stream: str, path: Path, form: str, read: Callable[[], pa.Table]) -
 def _read_csv(file: Path) -> pa.Table:
     content = _content(file)
     options = pyarrow.csv.ReadOptions(block_size=_block(content))
-    table = pyarrow.csv.read_csv(pa.BufferReader(content), read_options=options)
+    # An empty cell is a null, whatever the other cells of the file hold.
+    nulls = pyarrow.csv.ConvertOptions(strings_can_be_null=True, quoted_strings_can_be_null=False)
+    table = pyarrow.csv.read_csv(pa.BufferReader(content), read_options=options, convert_options=nulls)
     for at, field in enumerate(table.schema):
         if pa.types.is_time(field.type):
             table = table.set_column(at, field.name, table.column(at).cast(pa.string()))

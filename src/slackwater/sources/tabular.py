@@ -7,6 +7,7 @@ An index is no column and is left out.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -99,10 +100,20 @@ def _from_rows(rows: list[Any] | tuple[Any, ...]) -> pa.Table:
     columns = {}
     for name in names:
         try:
-            columns[name] = pa.array([row.get(name) for row in rows])
+            values = [row.get(name) for row in rows]
+            _of_one_sort(name, values)
+            columns[name] = pa.array(values)
         except (pa.ArrowException, OverflowError) as error:
             raise TypeError(f"column '{name}': {error}") from None
     return pa.table(columns)
+
+
+def _of_one_sort(name: str, values: list[Any]) -> None:
+    """Refuse dates among datetimes, and zones among none: Arrow would take the first one's type, and cut the others."""
+    moments = [one for one in values if isinstance(one, date)]
+    sorts = {one.tzinfo is None if isinstance(one, datetime) else "date" for one in moments}
+    if len(sorts) > 1:
+        raise TypeError(f"column '{name}' mixes dates and datetimes, or such with and without a zone; write one sort")
 
 
 def with_types(table: pa.Table, wanted: Mapping[str, pa.DataType]) -> pa.Table:
@@ -127,4 +138,6 @@ def _widens(found: pa.DataType, target: pa.DataType) -> bool:
     kinds = kind_of(found), kind_of(target)
     if kinds == (Kind.INT, Kind.FLOAT):
         return pa.types.is_floating(target)
-    return kinds[0] is not None and kinds[0] is kinds[1] and kinds[0] in (Kind.INT, Kind.TEXT, Kind.TIME)
+    if kinds == (Kind.INT, Kind.DECIMAL):
+        return True
+    return kinds[0] is not None and kinds[0] is kinds[1] and kinds[0] in (Kind.INT, Kind.TEXT, Kind.TIME, Kind.DECIMAL)

@@ -8,7 +8,7 @@ need.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -92,7 +92,7 @@ class Recent:
     def add(self, source: str, rows: Chunk) -> None:
         """Rows of a source; they count once its clock has reached them."""
         if self._needed and len(rows.ts):
-            self._doubtful[source].append(replace(rows, table=rows.table.select(self._columns[source])))
+            self._doubtful[source].append(replace(rows, table=_of_columns(rows.table, self._columns[source])))
 
     def reject(self, source: str, row: Words) -> None:
         """The guard has turned away the rows of these numbers."""
@@ -153,3 +153,9 @@ def readable(plan: PhysicalPlan, source: str, table: pa.Table, time_unit: str, h
     passes = np.all([one.passes & (one.reasons == GOOD) for one in taken], axis=0)
     every = Chunk(table, taken[0].words[TS], taken[0].words[ROW], passes, heard)
     return every if good.all() else every.where(good)
+
+
+def _of_columns(table: pa.Table, names: Iterable[str]) -> pa.Table:
+    """The columns of a table with these names; of a field inside of one, the whole."""
+    tops = (name if name in table.column_names else name.partition(".")[0] for name in names)
+    return table.select(list(dict.fromkeys(tops)))
