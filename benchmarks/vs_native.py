@@ -24,7 +24,7 @@ from pyspark.sql import functions as fn
 
 import slackwater as sw
 
-SECONDS, EACH = 600, 20
+SECONDS = 300
 EXAMPLE = Path(__file__).parent.parent / "examples" / "clicks.py"
 JOIN = """
     SELECT i.ad, i.user, i.ts AS shown, c.ts AS clicked
@@ -64,7 +64,7 @@ class Job:
     def _newest(self, name: str) -> float:
         frames = [self.spark.read.schema(of).json(str(self.folder / one / name)) for one, of in self._schemas.items()]
         times = [frame.agg(fn.max("ts").cast("double")).first() for frame in frames]
-        return max(float(one[0]) for one in times if one is not None and one[0] is not None)
+        return max((float(one[0]) for one in times if one is not None and one[0] is not None), default=-np.inf)
 
     def stream(self, name: str) -> DataFrame:
         reader = self.spark.readStream.schema(self._schemas[name]).option("maxFilesPerTrigger", 1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 FEW = 10
-"""Of fewer rows, only all are most."""
+"""Of fewer rows, nothing is said while more may come."""
 SHOWN = 200
 """Characters of a row that are shown."""
 _TIMES = frozenset(("null_time", "nan_time", "unparsable_time"))
