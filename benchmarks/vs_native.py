@@ -95,10 +95,11 @@ def collector(
         times = [row["at"] for row in rows]
         seen.backwards += sum(moment < latest[0] for moment in times)
         latest[0] = max([latest[0], *times])
-        clock = float(job.clock[min(number, len(job.clock) - 1)])
         for row in rows:
             seen.rows[tuple(row[key] for key in keys)] = 1 if value is None else row[value]
-            seen.waits.append(clock - row["at"])
+        # What the flush at the end emits has waited for nothing but the end.
+        if number < len(job.clock):
+            seen.waits += [float(job.clock[number]) - moment for moment in times]
 
     return take
 
@@ -142,11 +143,18 @@ def ours(job: Job, text: str, target: str, keys: list[str], at: str, value: str 
     names = [name for name in ("impressions", "clicks") if name in text]
     streams = {name: job.stream(name) for name in names}
     sink = collector(job, seen, keys, at, value)
-    running = sw.start(job.spark, text.format(target), trigger="available", results=sink, **streams)
+    rows: list[int] = []
+
+    def note(batch: sw.MicroBatch) -> None:
+        rows.append(batch.progress.state_rows if batch.progress is not None else 0)
+
+    running = sw.start(
+        job.spark, text.format(target), trigger="available", flush=True, results=sink, foreach=note, **streams
+    )
     assert isinstance(running, sw.RunningQuery)
     running.wait()
     seen.seconds = time.perf_counter() - begun
-    seen.state_rows = max(one.state_rows for one in running.progress())
+    seen.state_rows = max(rows)
     seen.dropped = running.progress().late
     return seen
 
