@@ -197,7 +197,7 @@ def _check_quality(parsed: ParsedQuery, query: BoundQuery) -> None:
             "ERROR measures the value of an aggregate; for a join write RECALL, as in WITH RECALL 0.99 OVER 1 MINUTE"
         )
     elif isinstance(query, AggregateQuery) and isinstance(quality, RelativeError):
-        others = [one for one in query.aggregates if one.kind in (Kind.TEXT, Kind.TIME)]
+        others = [one for one in query.aggregates if one.kind is Kind.TEXT]
         if others:
             kind = others[0].kind.value
             message = (
