@@ -22,8 +22,8 @@ from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.recorded import RecordedRun
 from slackwater.sources.replay import Replay
 
-MICRO_BATCHES = 60
-"""A second each in the usual game. Three queries share the cores; more would take longer than anyone watches."""
+MICRO_BATCHES = 50
+"""Three queries share the cores; more micro-batches would take longer than anyone watches."""
 ONE_SHARD = 1
 """A join by distance has no key to be cut by."""
 BRIEF = {
