@@ -72,3 +72,24 @@ def test_state_of_another_version_is_refused(state: list[Change], version: int) 
     assert of_another_version != state
     with pytest.raises(ValueError, match=f"format {version}, and this version reads format {STATE_VERSION}"):
         shard_of_sums().restore(of_another_version)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_rows_that_come_after_the_end_are_rejected_and_not_lost(restarted: bool) -> None:
+    def blocks(piece: int) -> list[Block]:
+        (packed,) = packer(PACKING)(pieces(0, 2)[piece].to_batches())
+        rows = packed.select(["stream", "part", "header", "block"]).to_pylist()
+        return [Block(**row | {"header": json.loads(row["header"])}) for row in rows]
+
+    shard = shard_of_sums()
+    assert list(shard.epoch(blocks(0), end=True))
+    state = [entry for entry in shard.changes() if entry.value is not None]
+    if restarted:
+        shard = shard_of_sums()
+        shard.restore(state)
+    assert list(shard.epoch(blocks(1))) == []
+    told = shard.metrics()
+    assert told["rejected_by"] == {"s": {"after_end": 1000}}
+    assert told["in_time"] + told["late"] == 1000
+    ((reason, batch),) = shard.take_rejects()
+    assert (reason, len(batch)) == ("after_end", 1000)
