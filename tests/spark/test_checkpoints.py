@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -13,11 +14,14 @@ from pyspark.sql import SparkSession
 
 import slackwater as sw
 from slackwater.kernel import Change, decode_json, encode_json
-from slackwater.operators.pipeline import STATE_VERSION
+from slackwater.operators.pipeline import STATE_VERSION, Epochs
 from slackwater.plan.planner import plan
+from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.spark.packing import Packing, packer
 from slackwater.runtime.spark.shard import Block, Shard
+from slackwater.runtime.spark.structure import difference, structure
 from slackwater.sources.binding import bind_to_tables
+from slackwater.sources.codebook import Codebook
 from tests.spark.conftest import Streamed
 from tests.spark.streams import pieces
 
@@ -93,3 +97,36 @@ def test_rows_that_come_after_the_end_are_rejected_and_not_lost(restarted: bool)
     assert told["in_time"] + told["late"] == 1000
     ((reason, batch),) = shard.take_rejects()
     assert (reason, len(batch)) == ("after_end", 1000)
+
+
+def kept(query: str, table: pa.Table, time: str = "ts", unit: str = "ms") -> str:
+    return structure(plan(bind_to_tables(query, {"s": table}, time).query), (0,), unit, beats=False)
+
+
+def test_what_gives_state_another_meaning_is_told_and_what_does_not_is_passed_over() -> None:
+    columns = {"ts": [1], "ts2": [2], "v": pa.array([Decimal("1.50")], pa.decimal128(10, 2))}
+    table = pa.table(columns)
+    finer = pa.table(columns | {"v": pa.array([Decimal("1.50")], pa.decimal128(10, 4))})
+    sums = "SELECT SUM(v) AS total FROM s [RANGE 1 SECOND] WITH {}"
+    before = kept(sums.format("NO WAIT"), table)
+    assert difference(before, kept(sums.format("ERROR 1%"), table)) is None
+    assert difference(before, kept(sums.replace("WITH", "WHERE ts2 > 0 WITH").format("NO WAIT"), table)) is None
+    others = {
+        "columns read from s": [kept(sums.format("NO WAIT"), finer), kept(sums.format("NO WAIT"), table, time="ts2")],
+        "unit of time": [kept(sums.format("NO WAIT"), table, unit="s")],
+        "windows, keys or conditions": [kept(sums.replace("1 SECOND", "2 SECONDS").format("NO WAIT"), table)],
+    }
+    for what, structures in others.items():
+        for one in structures:
+            assert f"its {what} differ" in (difference(before, one) or "")
+
+
+def test_what_is_learned_of_some_aggregates_is_not_taken_for_that_of_others() -> None:
+    table = pa.table({"ts": [1], "v": [1.0]})
+    keys = []
+    for items in ("AVG(v) AS a", "AVG(v) AS a, SUM(v) AS b"):
+        query = f"SELECT {items} FROM s [RANGE 1 SECOND] WITH ERROR 1%"
+        kernel = kernel_for(plan(bind_to_tables(query, {"s": table}, "ts").query), Epochs(), Codebook())
+        (version,) = [entry for entry in kernel.changes() if entry.key == "version"]
+        keys.append(decode_json(version.value or b"")["learning_key"])
+    assert keys[0] != keys[1]
