@@ -20,6 +20,7 @@ from slackwater.model.batch import Batch, Words
 from slackwater.model.measured import MeasuredQuality
 from slackwater.model.memory import Memory
 from slackwater.model.ordering import OrderingSeen
+from slackwater.model.outlook import Outlook
 from slackwater.model.rates import RatesSeen
 
 
@@ -97,6 +98,8 @@ class Observation:
     """What is in force in each join whose windows follow rates."""
     memory: Memory | None = None
     """What stands in the windows and can still be joined, and what it weighs."""
+    outlook: Outlook | None = None
+    """Whether the target can be met, where slack may not grow for ever."""
 
 
 class Kernel(Protocol):

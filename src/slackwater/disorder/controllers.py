@@ -16,6 +16,7 @@ import numpy.typing as npt
 from slackwater.disorder.run import Run
 from slackwater.model.batch import Floats, Words
 from slackwater.model.measured import MeasuredQuality
+from slackwater.model.outlook import Outlook
 from slackwater.model.quality import Recall
 from slackwater.model.time import AFTER_ALL, format_duration
 
@@ -95,6 +96,13 @@ class Bookkeeper(Protocol):
     interval: int
     memory: int
     """How far back it looks."""
+
+
+@runtime_checkable
+class Foreseeing(Protocol):
+    """A controller that may not wait for ever, and knows whether its target can be met nevertheless."""
+
+    def outlook(self) -> Outlook: ...
 
 
 class Unlearning:

@@ -51,6 +51,9 @@ class Options:
     """Slack before anything is known about delays; softens the start of COMPLETE."""
     max_ahead: int = _within(10 * MINUTE, Range(1, LONGEST))
     """How far ahead of its stream's clock a tuple may be before it must be confirmed by later ones."""
+    max_behind: int = _within(DAY, Range(1, LONGEST))
+    """How far behind its stream's clock a tuple may be and still teach something about delays. What is further behind
+    is late whatever the slack: one row dated 1970 must not make a query wait for 54 years."""
     idle_timeout: int | None = _within(None, Range(1, LONGEST))
     """A stream silent for longer no longer holds the others back; None: it holds them for ever."""
     controller: str | None = None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slackwater.model.time import format_duration
+from slackwater.model.time import MINUTE, format_duration
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,11 @@ class Recall:
 
     target: float
     over: int
+    at_most: int | None = None
+    """The most slack that may be chosen for it, in microseconds; None: what is sensible (`default_cap`)."""
 
     def __str__(self) -> str:
-        return f"RECALL {self.target:g} OVER {format_duration(self.over)}"
+        return f"RECALL {self.target:g} OVER {format_duration(self.over)}" + _capped(self.at_most)
 
 
 @dataclass(frozen=True)
@@ -53,9 +55,11 @@ class RelativeError:
 
     bound: float
     confidence: float
+    at_most: int | None = None
+    """The most slack that may be chosen for it, in microseconds; None: what is sensible (`default_cap`)."""
 
     def __str__(self) -> str:
-        return f"ERROR {self.bound:g} CONFIDENCE {self.confidence:g}"
+        return f"ERROR {self.bound:g} CONFIDENCE {self.confidence:g}" + _capped(self.at_most)
 
 
 Quality = Complete | NoWait | Delay | Recall | RelativeError
@@ -70,7 +74,26 @@ def clause(quality: Quality) -> str:
     if isinstance(quality, Delay):
         return f"DELAY {quality.slack} MICROSECONDS"
     if isinstance(quality, Recall):
-        return f"RECALL {quality.target!r} OVER {quality.over} MICROSECONDS"
+        return f"RECALL {quality.target!r} OVER {quality.over} MICROSECONDS" + _cap_clause(quality.at_most)
     if isinstance(quality, RelativeError):
-        return f"ERROR {quality.bound!r} CONFIDENCE {quality.confidence!r}"
+        return f"ERROR {quality.bound!r} CONFIDENCE {quality.confidence!r}" + _cap_clause(quality.at_most)
     return str(quality)
+
+
+def default_cap(period: int, max_behind: int) -> int:
+    """The most slack for a target that names none: ten of its periods, ten minutes at least, `max_behind` at most.
+
+    An answer over a minute that comes days later is not what was asked for; who wants it says AT MOST.
+
+    >>> default_cap(MINUTE, max_behind=24 * 60 * MINUTE) // MINUTE
+    10
+    """
+    return min(max(10 * period, 10 * MINUTE), max_behind)
+
+
+def _capped(at_most: int | None) -> str:
+    return "" if at_most is None else f" AT MOST {format_duration(at_most)}"
+
+
+def _cap_clause(at_most: int | None) -> str:
+    return "" if at_most is None else f" AT MOST {at_most} MICROSECONDS"

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from slackwater.disorder.admission import Admission
-from slackwater.disorder.controllers import Bookkeeper, Measuring, SlackController
+from slackwater.disorder.controllers import Bookkeeper, Foreseeing, Measuring, SlackController
 from slackwater.disorder.early import Events
 from slackwater.disorder.quality.annotated import AnnotatedProfiler
 from slackwater.disorder.quality.error_windows import WindowWatcher
@@ -137,6 +137,7 @@ class Pipeline:
         self._measuring: Measuring | None = None
         if isinstance(controller, Measuring) and isinstance(operator, AggregateOperator):
             self._measuring = controller
+        self._foresees = controller if isinstance(controller, Foreseeing) else None
         self._admission = Admission(spec.streams, max_ahead)
         self.release = Release(discipline, controller)
         if isinstance(operator, OrderedOperator):
@@ -307,6 +308,7 @@ class Pipeline:
             waited=self._responding.average,
             rates=tuple(join.seen() for _, join in self._following_rates),
             memory=self.memory(),
+            outlook=self._foresees.outlook() if self._foresees is not None else None,
             **self._counts,
         )
 

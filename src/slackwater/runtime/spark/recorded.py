@@ -24,6 +24,7 @@ from slackwater.model.batch import Words
 from slackwater.model.measured import MeasuredQuality, together
 from slackwater.model.memory import Memory
 from slackwater.model.memory import together as all_shards
+from slackwater.model.outlook import Outlook, worst
 from slackwater.model.rates import RatesSeen, Resize
 from slackwater.model.time import BEFORE_ALL
 from slackwater.plan.physical import PhysicalPlan
@@ -213,6 +214,7 @@ class SparkRun(RecordedRun):
             waited=None,
             rates=tuple(RatesSeen.of_json(one) for one in told[0]["rates"]) if told else (),
             memory=all_shards([Memory.of_json(one["memory"]) for one in told]),
+            outlook=worst([Outlook.of_json(one["outlook"]) for one in told if one["outlook"]]),
             **counted,
         )
 

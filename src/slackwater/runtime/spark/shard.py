@@ -194,6 +194,7 @@ class Shard:
             "epochs": seen.epochs,
             "idle": list(seen.idle),
             "memory": None if seen.memory is None else seen.memory.as_json(),
+            "outlook": None if seen.outlook is None else seen.outlook.as_json(),
             "latency_ms": self.latency.as_ms(),
             "emitted": self.latency.results,
             "rates": [one.as_json() for one in seen.rates],
