@@ -146,6 +146,11 @@ class Admission:
         self._touched = False
 
     @property
+    def clocks(self) -> Words:
+        """The clock of every stream and every part."""
+        return self._crowd.marks[:, CLOCK]
+
+    @property
     def aside(self) -> int:
         """How many tuples wait here."""
         return 0 if self._waiting is None else len(self._waiting)
@@ -163,10 +168,11 @@ class Admission:
         member = self._members.of(shown)
         self._make_room()
         n = len(shown)
-        evidence = np.zeros((3, n), np.int64)
+        # Only of those aside it is looked at, and written before.
+        evidence = np.empty((3, n), np.int64)
         evidence[:, :aside] = self._evidence
         heard = NOTHING if shown.heard is None else shown.heard
-        order, reading, ends, rejected, still, done = judge(
+        order, reading, ends, rejected, still, done, straight = judge(
             self._crowd, self._times, self._cutter, self._begun, self._cutting, shown.stream, shown.ts, member, heard,
             aside, seen, evidence, end, self._max_ahead, self._tolerance, first_shift(self._max_ahead),
         )  # fmt: skip
@@ -174,7 +180,6 @@ class Admission:
         self._waiting = shown.take(kept) if len(kept) else None
         self._evidence = evidence[:, still]
         self._touched = self._touched or self._waiting is not None
-        straight = len(order) == n and aside == 0
         let_in = shown if straight else shown.take(order)
         return Admitted(replace(let_in, reading=reading), shown.take(rejected), ends)
 
@@ -443,25 +448,38 @@ def epochs_by_span(stream: Words, ts: Words, heard: Words, streams: int, span: i
 def judge(
     c: Crowd, times: EventTimes, cutter: Crowd, begun: Words, cutting: Cutting, stream: Words, ts: Words, member: Words,
     heard: Words, n_aside: int, seen: int, evidence: Words, end: bool, max_ahead: int, tolerance: int, shift: int,
-) -> tuple[Words, Words, Flags, Words, Words, int]:  # fmt: skip
-    """Judge epoch after epoch; returns (order, reading, ends, rejected, aside, consumed).
+) -> tuple[Words, Words, Flags, Words, Words, int, bool]:  # fmt: skip
+    """Judge epoch after epoch; returns (order, reading, ends, rejected, aside, consumed, whether nobody had to wait).
 
     Tuples aside come first, then those of an unfinished epoch, which the cutter has seen.
     """
     n, members = len(ts), len(c.marks)
-    order, reading = np.empty(n, np.int64), np.full(n, BEFORE_ALL, np.int64)
-    ends = np.zeros(n, np.bool_)
-    rejected, aside = np.empty(n, np.int64), np.arange(n)
+    order, reading, rejected, aside = (
+        np.empty(n, np.int64),
+        np.empty(n, np.int64),
+        np.empty(n, np.int64),
+        np.empty(n, np.int64),
+    )
+    ends = np.zeros(0 if cutting.each else n, np.bool_)
+    for a in range(n_aside):
+        aside[a] = a
     counts, last_at = np.zeros((2, members), np.int64), np.full(members, -1, np.int64)
     n_order, n_rejected, begin = 0, 0, n_aside
+    straight = n_aside == 0
     while begin < n:
         stop = end_of_epoch(cutting, cutter, begun, stream, ts, heard, begin, seen, end, max_ahead, tolerance)
         if stop < 0:
             break
         first = n_order
         if cutting.each:
-            m = member[begin]
-            hear_one(c, m, ts[begin], heard[begin] if len(heard) > 0 else BEFORE_ALL, max_ahead, tolerance)
+            m, t = member[begin], ts[begin]
+            hear_one(c, m, t, heard[begin] if len(heard) > 0 else BEFORE_ALL, max_ahead, tolerance)
+            if n_aside == 0 and t - max_ahead <= c.marks[m, CLOCK] != BEFORE_ALL:
+                # As it mostly is: nobody waits, and this one need not.
+                order[n_order], reading[n_order] = begin, c.marks[m, CLOCK]
+                n_order += 1
+                begin = stop
+                continue
         else:
             hear_all(c, times, ts, member, heard, begin, stop, max_ahead, tolerance, shift)
         for i in range(begin, stop):
@@ -475,7 +493,7 @@ def judge(
             weigh(evidence, i, counts[0, m], counts[1, m], True)
             verdict = verdict_on(c, ts[i], m, evidence, i, False, max_ahead)
             if verdict == LET_IN:
-                order[n_order] = i
+                order[n_order], reading[n_order] = i, c.marks[m, CLOCK]
                 n_order += 1
             elif verdict == REJECTED:
                 rejected[n_rejected] = i
@@ -488,12 +506,14 @@ def judge(
             m = member[i]
             clock = c.marks[m, CLOCK]
             if clock == BEFORE_ALL or ts[i] > clock + max_ahead:
+                for row in range(3):
+                    evidence[row, i] = 0
                 weigh(evidence, i, counts[0, m], counts[1, m] if not cutting.each else 0, False)
                 aside[n_aside] = i
                 n_aside += 1
+                straight = False
                 continue
-            if ts[i] <= clock:
-                reading[n_order] = ts[i]
+            reading[n_order] = ts[i] if ts[i] <= clock else BEFORE_ALL
             last_at[m] = n_order
             order[n_order] = i
             n_order += 1
@@ -503,7 +523,7 @@ def judge(
             if last_at[m] >= 0:
                 reading[last_at[m]] = c.marks[m, CLOCK]
                 last_at[m] = -1
-        if n_order > first:
+        if n_order > first and not cutting.each:
             ends[n_order - 1] = True
         begin = stop
     if end:
@@ -513,10 +533,12 @@ def judge(
                 rejected[n_rejected] = i
                 n_rejected += 1
             else:
-                order[n_order] = i
+                order[n_order], reading[n_order] = i, BEFORE_ALL
                 n_order += 1
         n_aside = 0
-    return order[:n_order], reading[:n_order], ends[:n_order], rejected[:n_rejected], aside[:n_aside].copy(), begin
+    if len(ends) > n_order:
+        ends = ends[:n_order]
+    return order[:n_order], reading[:n_order], ends, rejected[:n_rejected], aside[:n_aside].copy(), begin, straight and begin == n
 
 
 @inner

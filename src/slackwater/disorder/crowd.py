@@ -5,7 +5,7 @@ time: a wrong clock sends such tuples again and again, steadily or in bursts. So
 number of tuples, but only as far as a share of the last arrivals has come along:
 
     u       the event time that k of the last n arrivals have reached
-    limit = u + max(tolerance, 2 (u - w)),    where 2 k of the last n have reached w
+    limit = u + max(tolerance, 3 (u - w)),    where 2 k of the last n have reached w
 
 - n is the least of 9, 15, 31, 63 that covers a second of the stream: a slow stream is not asked to wait for as many
   tuples as a fast one sends in a moment. k is a majority of the few (5 of 9, 8 of 15), and less of the many (11 of 31,
@@ -34,7 +34,7 @@ from slackwater.model.time import BEFORE_ALL, SECOND
 
 RING = 64
 MOST = 63
-AGAIN = 64
+AGAIN = 256
 """A limit is worked out anew after so many arrivals, also where none lies beyond it."""
 FEWEST = 3
 UNDECIDED = 9
@@ -87,7 +87,7 @@ def voices(n: int) -> int:
 @inner
 def remember(c: Crowd, m: int, t: int) -> None:
     """An arrival of a member, or a sample of several."""
-    at = c.marks[m, HEARD] % RING
+    at = c.marks[m, HEARD] & (RING - 1)
     c.ring[m, at], c.clocks[m, at] = t, c.marks[m, CLOCK]
     c.marks[m, HEARD] += 1
 
@@ -101,7 +101,7 @@ def asked(c: Crowd, m: int, least: int, tolerance: int) -> int:
         if n >= least:
             if heard <= n:
                 break
-            before = c.clocks[m, (c.marks[m, HEARD] - n) % RING]
+            before = c.clocks[m, (c.marks[m, HEARD] - n) & (RING - 1)]
             if before != BEFORE_ALL and c.marks[m, CLOCK] - before >= tolerance:
                 break
         n = 2 * n + 1 if n > 9 else 15
@@ -117,17 +117,18 @@ def vote(c: Crowd, m: int, least: int, max_ahead: int, tolerance: int) -> None:
         return
     last = c.marks[m, HEARD]
     for i in range(n):
-        t, at = c.ring[m, (last - n + i) % RING], i
-        while at > 0 and c.scratch[at - 1] < t:
+        # Arrivals are nearly in order, so inserting one after the other moves little.
+        t, at = c.ring[m, (last - n + i) & (RING - 1)], i
+        while at > 0 and c.scratch[at - 1] > t:
             c.scratch[at] = c.scratch[at - 1]
             at -= 1
         c.scratch[at] = t
     k = voices(n)
-    u, w = c.scratch[k - 1], c.scratch[min(2 * k, n) - 1]
+    u, w = c.scratch[n - k], c.scratch[max(0, n - 2 * k)]
     if c.marks[m, CLOCK] == BEFORE_ALL and n < UNDECIDED and u - w > max_ahead:
         return
-    c.marks[m, LIMIT] = u + max(tolerance, 2 * (u - w))
-    for i in range(n):
+    c.marks[m, LIMIT] = u + max(tolerance, 3 * (u - w))
+    for i in range(n - 1, -1, -1):
         if c.scratch[i] <= c.marks[m, LIMIT]:
             c.marks[m, CLOCK] = max(c.marks[m, CLOCK], c.scratch[i])
             break
@@ -146,7 +147,7 @@ def furthest(c: Crowd) -> int:
 def hear_one(c: Crowd, m: int, t: int, moment: int, max_ahead: int, tolerance: int) -> None:
     """One tuple of a member has come, at a moment where that is known (else BEFORE_ALL)."""
     remember(c, m, t)
-    if t > c.marks[m, LIMIT] or c.marks[m, HEARD] % AGAIN == 0:
+    if t > c.marks[m, LIMIT] or c.marks[m, HEARD] & (AGAIN - 1) == 0:
         vote(c, m, 0, max_ahead, tolerance)
     if t <= c.marks[m, LIMIT] or (moment != BEFORE_ALL and abs(moment - t) <= max_ahead):
         c.marks[m, CLOCK] = max(c.marks[m, CLOCK], t)

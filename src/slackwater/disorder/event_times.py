@@ -62,8 +62,8 @@ def clear(times: EventTimes, line: int, shift: int) -> None:
 
 @inner
 def place_of(times: EventTimes, line: int, number: int) -> int:
-    """Where a bucket stands, or would."""
-    place = (number ^ (number >> 8) ^ (number >> 16)) & (PLACES - 1)
+    """Where a bucket stands, or would: neighbours in time stand side by side."""
+    place = number & (PLACES - 1)
     while times.size[line, place] > 0 and times.number[line, place] != number:
         place = (place + 1) & (PLACES - 1)
     return place
@@ -118,20 +118,21 @@ def note(times: EventTimes, line: int, count: int, latest: int, oldest: int, shi
 def sort_buckets(times: EventTimes, line: int) -> int:
     """Write latest times and counts of a line into scratch, oldest first; returns how many buckets there are."""
     scratch, n = len(times.used) - 1, 0
+    oldest, first = AFTER_ALL, 0
     for place in range(PLACES):
+        if times.size[line, place] > 0 and times.latest[line, place] < oldest:
+            oldest, first = times.latest[line, place], place
+    # From there on they mostly stand in order, so that inserting one after the other moves little.
+    for step in range(PLACES):
+        place = (first + step) & (PLACES - 1)
         if times.size[line, place] > 0:
-            times.latest[scratch, n], times.size[scratch, n] = times.latest[line, place], times.size[line, place]
+            latest, at = times.latest[line, place], n
+            while at > 0 and times.latest[scratch, at - 1] > latest:
+                times.latest[scratch, at] = times.latest[scratch, at - 1]
+                times.size[scratch, at] = times.size[scratch, at - 1]
+                at -= 1
+            times.latest[scratch, at], times.size[scratch, at] = latest, times.size[line, place]
             n += 1
-    gap = n // 2
-    while gap > 0:
-        for i in range(gap, n):
-            latest, count, at = times.latest[scratch, i], times.size[scratch, i], i
-            while at >= gap and times.latest[scratch, at - gap] > latest:
-                times.latest[scratch, at] = times.latest[scratch, at - gap]
-                times.size[scratch, at] = times.size[scratch, at - gap]
-                at -= gap
-            times.latest[scratch, at], times.size[scratch, at] = latest, count
-        gap //= 2
     return n
 
 
