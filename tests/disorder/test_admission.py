@@ -58,7 +58,7 @@ def test_without_wrong_clocks_a_clock_is_the_largest_event_time(cutting):
     assert ahead == []
     if cutting is EACH:
         largest = np.maximum.accumulate([t for _, t in arrivals])
-        assert sum(clocks[row][0] != largest[row] for row in range(3000)) <= 20
+        assert sum(clocks[row][0] != largest[row] for row in range(3000)) <= 60, "one in fifty at most waits for others"
     assert max(clock[0] for clock in clocks.values()) == max(t for _, t in arrivals)
 
 
@@ -101,8 +101,8 @@ def test_a_real_gap_is_followed_and_nothing_is_lost(cutting):
     clocks, ahead, _ = seen_by(arrivals, cutting)
     assert ahead == []
     assert sorted(clocks) == list(range(len(arrivals)))
-    # Sixteen of the last 63 are asked for where a second has fifty tuples; an epoch in which it begins is given time.
-    assert clocks[540][0] >= START + HOUR
+    # Sixteen of the last 63 must have come along, where every fourth is asked; an epoch in which it begins counts too.
+    assert clocks[600][0] >= START + HOUR
 
 
 @pytest.mark.parametrize("cutting", [EACH, CALLS])
@@ -179,7 +179,7 @@ TIMES = st.lists(
         st.integers(0, 3000).map(lambda n: n * MILLISECOND),
         st.sampled_from([HOUR, HOUR + 1, 2 * HOUR, 30 * DAY]),
     ),
-    max_size=120,
+    max_size=300,
 )
 
 

@@ -19,7 +19,6 @@ import numpy as np
 
 from slackwater.compiled import compiled, in_place, inner
 from slackwater.disorder.crowd import (
-    ASKED,
     CLOCK,
     Crowd,
     crowd,
@@ -27,6 +26,7 @@ from slackwater.disorder.crowd import (
     hear_epoch,
     hear_histogram,
     hear_one,
+    patience,
     tolerance_of,
 )
 from slackwater.disorder.event_times import (
@@ -56,7 +56,8 @@ from slackwater.model.time import AFTER_ALL, BEFORE_ALL
 
 UNGUARDED = 2**60
 """A `max_ahead` from which on every tuple moves its clock."""
-# Rows of `Judged.evidence`: of the arrivals since a tuple was set aside, those that came along and those that did not;
+RINGS = ("leads", "clocks", "run", "lately")
+# Rows of the evidence: of the arrivals since a tuple was set aside, those that came along and those that did not;
 # and whether they were counted in a later epoch than its own.
 ALONG, AGAINST, LATER = range(3)
 
@@ -191,7 +192,7 @@ class Admission:
     def changes(self) -> list[Change]:
         state = {"members": self._members.names, "begun": int(self._begun[0])}
         rings = {f"{name}_{part}": array.reshape(-1) for name, one in (("crowd", self._crowd), ("cutter", self._cutter))
-                 for part, array in (("ring", one.ring), ("clocks", one.clocks))}  # fmt: skip
+                 for part, array in zip(RINGS, (one.leads, one.clocks, one.run, one.lately), strict=True)}  # fmt: skip
         state |= {"marks": self._crowd.marks.tolist(), "cutter": self._cutter.marks.tolist()}
         entries = [changed("admission", "state", encode_json(state))]
         entries += [changed("admission", name, encode_words({"t": ring})) for name, ring in rings.items() if len(ring)]
@@ -229,7 +230,7 @@ class Admission:
         for name, ring in rings.items():
             of, part = name.split("_")
             one = self._crowd if of == "crowd" else self._cutter
-            array = one.ring if part == "ring" else one.clocks
+            array = getattr(one, part)
             array[:] = ring.reshape(array.shape)
 
 
@@ -306,7 +307,9 @@ class HeaderGuard:
         evidence = np.zeros((3, len(shown)), np.int64)
         evidence[:, :before] = self._evidence
         member = self._members.of(shown)
-        verdict = verdicts(self._crowd, shown.ts, member, before, evidence, self._counts, end, self._max_ahead)
+        verdict = verdicts(
+            self._crowd, shown.ts, member, before, evidence, self._counts, end, self._max_ahead, self._tolerance
+        )
         let_in, out, still = (np.flatnonzero(verdict == kind) for kind in (LET_IN, REJECTED, ASIDE))
         self._touched = self._touched or before > 0 or len(still) > 0
         self._aside, self._evidence = (shown.take(still) if len(still) else None), evidence[:, still]
@@ -316,7 +319,7 @@ class HeaderGuard:
     def changes(self) -> list[Change]:
         state = {"members": self._members.names, "marks": self._crowd.marks.tolist()}
         entries = [changed("guard", "state", encode_json(state))]
-        rings = {"ring": self._crowd.ring.reshape(-1), "clocks": self._crowd.clocks.reshape(-1)}
+        rings = {name: getattr(self._crowd, name).reshape(-1) for name in RINGS}
         entries.append(changed("guard", "rings", encode_words(rings)))
         if self._touched:
             aside = None
@@ -343,15 +346,16 @@ class HeaderGuard:
             elif entry.value is not None:
                 rings = decode_words(entry.value)
         if rings is not None:
-            self._crowd.ring[:] = rings["ring"].reshape(self._crowd.ring.shape)
-            self._crowd.clocks[:] = rings["clocks"].reshape(self._crowd.clocks.shape)
+            for name, ring in rings.items():
+                array = getattr(self._crowd, name)
+                array[:] = ring.reshape(array.shape)
 
 
 LET_IN, REJECTED, ASIDE = range(3)
 
 
 @inner
-def verdict_on(c: Crowd, t: int, m: int, evidence: Words, at: int, end: bool, max_ahead: int) -> int:
+def verdict_on(c: Crowd, t: int, m: int, evidence: Words, at: int, end: bool, max_ahead: int, tolerance: int) -> int:
     """What becomes of a tuple that is, or would be, set aside."""
     clock = c.marks[m, CLOCK]
     if clock == BEFORE_ALL:
@@ -360,20 +364,21 @@ def verdict_on(c: Crowd, t: int, m: int, evidence: Words, at: int, end: bool, ma
         return LET_IN
     if end:
         return REJECTED if evidence[AGAINST, at] > evidence[ALONG, at] else LET_IN
-    voted = evidence[LATER, at] == 1 and evidence[AGAINST, at] >= c.marks[m, ASKED]
+    voted = evidence[LATER, at] == 1 and evidence[AGAINST, at] >= patience(c, m, tolerance)
     return REJECTED if voted else ASIDE
 
 
 @compiled
 def verdicts(
-    c: Crowd, ts: Words, member: Words, before: int, evidence: Words, counts: Words, end: bool, max_ahead: int
-) -> Words:
+    c: Crowd, ts: Words, member: Words, before: int, evidence: Words, counts: Words, end: bool, max_ahead: int,
+    tolerance: int,
+) -> Words:  # fmt: skip
     """What becomes of each tuple after an epoch; the first `before` were aside already."""
     found = member.copy()
     for i in range(len(ts)):
         m = member[i]
         weigh(evidence, i, counts[0, m], counts[1, m], i < before)
-        found[i] = verdict_on(c, ts[i], m, evidence, i, end, max_ahead)
+        found[i] = verdict_on(c, ts[i], m, evidence, i, end, max_ahead, tolerance)
     return found
 
 
@@ -427,19 +432,23 @@ def cut_after(
     return False
 
 
-@compiled
 def epochs_by_span(stream: Words, ts: Words, heard: Words, streams: int, span: int, max_ahead: int) -> Words:
     """The number of the epoch of each arrival, where epochs end as the largest clock moves on."""
-    marks = np.zeros((streams, 4), np.int64)
-    marks[:, :2] = BEFORE_ALL
-    cutter = Crowd(np.zeros((streams, 64), np.int64), np.zeros((streams, 64), np.int64), marks, np.zeros(64, np.int64))
+    return numbered_epochs(crowd(streams), stream, ts, heard, span, max_ahead, tolerance_of(max_ahead))
+
+
+@compiled
+def numbered_epochs(
+    cutter: Crowd, stream: Words, ts: Words, heard: Words, span: int, max_ahead: int, tolerance: int
+) -> Words:
+    """`epochs_by_span`, for a cutter that has heard nothing."""
     begun = np.array([BEFORE_ALL])
     epoch = np.empty(len(ts), np.int64)
     current = 0
     for i in range(len(ts)):
         epoch[i] = current
         moment = heard[i] if len(heard) > 0 else BEFORE_ALL
-        if cut_after(cutter, begun, span, stream[i], ts[i], moment, max_ahead, min(1_000_000, max_ahead)):
+        if cut_after(cutter, begun, span, stream[i], ts[i], moment, max_ahead, tolerance):
             current += 1
     return epoch
 
@@ -472,14 +481,16 @@ def judge(
             break
         first = n_order
         if cutting.each:
-            m, t = member[begin], ts[begin]
-            hear_one(c, m, t, heard[begin] if len(heard) > 0 else BEFORE_ALL, max_ahead, tolerance)
-            if n_aside == 0 and t - max_ahead <= c.marks[m, CLOCK] != BEFORE_ALL:
-                # As it mostly is: nobody waits, and this one need not.
-                order[n_order], reading[n_order] = begin, c.marks[m, CLOCK]
-                n_order += 1
-                begin = stop
-                continue
+            # As it mostly is: nobody waits, and nobody need.
+            stop = pass_through(
+                c, ts, member, heard, begin, n_aside == 0, order, reading, n_order, max_ahead, tolerance
+            )
+            n_order += stop - begin
+            begin = stop
+            if begin == n:
+                break
+            stop = begin + 1
+            first = n_order
         else:
             hear_all(c, times, ts, member, heard, begin, stop, max_ahead, tolerance, shift)
         for i in range(begin, stop):
@@ -491,7 +502,7 @@ def judge(
             i = aside[a]
             m = member[i]
             weigh(evidence, i, counts[0, m], counts[1, m], True)
-            verdict = verdict_on(c, ts[i], m, evidence, i, False, max_ahead)
+            verdict = verdict_on(c, ts[i], m, evidence, i, False, max_ahead, tolerance)
             if verdict == LET_IN:
                 order[n_order], reading[n_order] = i, c.marks[m, CLOCK]
                 n_order += 1
@@ -529,7 +540,7 @@ def judge(
     if end:
         for a in range(n_aside):
             i = aside[a]
-            if verdict_on(c, ts[i], member[i], evidence, i, True, max_ahead) == REJECTED:
+            if verdict_on(c, ts[i], member[i], evidence, i, True, max_ahead, tolerance) == REJECTED:
                 rejected[n_rejected] = i
                 n_rejected += 1
             else:
@@ -538,7 +549,35 @@ def judge(
         n_aside = 0
     if len(ends) > n_order:
         ends = ends[:n_order]
-    return order[:n_order], reading[:n_order], ends, rejected[:n_rejected], aside[:n_aside].copy(), begin, straight and begin == n
+    return (
+        order[:n_order],
+        reading[:n_order],
+        ends,
+        rejected[:n_rejected],
+        aside[:n_aside].copy(),
+        begin,
+        straight and begin == n,
+    )
+
+
+@in_place
+def pass_through(
+    c: Crowd, ts: Words, member: Words, heard: Words, begin: int, nobody_waits: bool, order: Words, reading: Words,
+    n_order: int, max_ahead: int, tolerance: int,
+) -> int:  # fmt: skip
+    """Tuple release: hear tuples, and let them in up to the first that is more than `max_ahead` ahead.
+
+    Where somebody waits, only that one tuple is heard. A loop of its own, because the other one has too much in it to
+    be fast.
+    """
+    for i in range(begin, len(ts)):
+        m, t = member[i], ts[i]
+        hear_one(c, m, t, heard[i] if len(heard) > 0 else BEFORE_ALL, max_ahead, tolerance)
+        if not nobody_waits or c.marks[m, CLOCK] == BEFORE_ALL or t - max_ahead > c.marks[m, CLOCK]:
+            return i
+        order[n_order], reading[n_order] = i, c.marks[m, CLOCK]
+        n_order += 1
+    return len(ts)
 
 
 @inner
