@@ -1,0 +1,103 @@
+"""Pictures of the zoo: for each member its delays and, over them, what was waited; below, the quality over time.
+
+Invariant: dots are tuples, at the time they happened and with the time that they really took, whatever a wrong clock
+says; tuples of wrong clocks are red.
+
+`python -m slackwater.experiments.zoo_pictures docs/disorder` draws the small ones of the documentation.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from slackwater.experiments.experiment import pick
+from slackwater.experiments.figures import STYLES, claimed, finish
+from slackwater.experiments.sweep import CLAIRVOYANT, Row
+from slackwater.experiments.zoo_runs import MINUTES, SCHEDULE
+from slackwater.workloads import EPOCH_MS, Workload
+from slackwater.workloads.disorder import ZOO, Kind, Member, zoo
+
+DOTS = 3000
+LEAST_S = 0.005
+"""Delays below are drawn there: the axis is logarithmic."""
+TARGET = 0.95
+WRONG = "#c2342b"
+
+
+def pictures(rows: Sequence[Row]) -> Mapping[str, Figure]:
+    """One for each member that our controller was asked for a recall of .95 on, tuple by tuple."""
+    found = {}
+    for name, member in ZOO.items():
+        mine = pick(rows, workload=f"zoo/{name}", target=TARGET, value=0.0)
+        if any("quality_over_time" in row for row in mine):
+            found[f"zoo-{name}"] = _picture(member, mine)
+    return found
+
+
+def _picture(member: Member, rows: Sequence[Row]) -> Figure:
+    figure = Figure(figsize=(9.0, 6.0), layout="constrained")
+    figure.suptitle(f"{member.name.replace('_', ' ')}: {member.says}", fontsize=11, fontweight="bold")
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+    seed = min(row["seed"] for row in rows)
+    draw_delays(above, member, zoo(member.name, seed, MINUTES))
+    style: dict[str, Any] = {"linewidth": 1.6, "drawstyle": "steps-post"}
+    for row in pick(rows, seed=seed):
+        if row["way"] == CLAIRVOYANT:
+            above.axhline(row["slack_ms"] / 1000, color="#222222", linestyle=":", label="best constant")
+        elif row["way"] == SCHEDULE and "slack_by_minute" in row:
+            slacks = [max(slack / 1000, LEAST_S) for slack in (*row["slack_by_minute"], row["slack_by_minute"][-1])]
+            above.plot(range(len(slacks)), slacks, color="#d98e04", label="best schedule", **style)
+        elif row.get("slack_over_time"):
+            colour = STYLES[row["way"]]["color"]
+            at, slack = np.array(row["slack_over_time"]).T
+            above.plot(at / 60, np.maximum(slack / 1000, LEAST_S), color=colour, label=f"{row['way']}: slack", **style)
+            ends, recall = np.array(row["quality_over_time"]).T
+            below.plot(ends / 60, recall, color=colour, linewidth=1.6, label=row["way"])
+    claimed(below, TARGET, f"asked for: {TARGET:g}")
+    known = MINUTES * member.known_after + (1 if member.kind is Kind.CHANGING else 0)
+    below.axvspan(0, known, color="#999999", alpha=0.15, label="not judged")
+    lowest = min([0.9, *(value for row in rows for _, value in row.get("quality_over_time", []))])
+    below.set_ylim(max(-0.02, lowest - 0.02), 1.005)
+    finish(above, "", "", "delay, slack (s, log)", legend=True)
+    finish(below, "", "event time (minutes)", "recall over the last minute", legend=True)
+    return figure
+
+
+def draw_delays(axes: Axes, member: Member, workload: Workload) -> None:
+    """Tuples of stream b as dots: when they happened, and how long they took."""
+    table = workload.streams["b"]
+    some = np.linspace(0, table.num_rows - 1, min(DOTS, table.num_rows)).astype(np.int64)
+    ts, sent, moment = (table[name].to_numpy()[some] for name in ("ts", "sent", "moment"))
+    # A clock that drifts is wrong by a little, and so is the time that the tuple seems to take.
+    drifts = member.kind is not Kind.WRONG_CLOCKS
+    at, took = (sent - EPOCH_MS) / 60_000, (moment - (ts if drifts else sent)) / 1000
+    wrong = np.zeros(len(ts), np.bool_) if drifts else ts != sent
+    dots: dict[str, Any] = {"linestyle": "", "marker": ".", "markersize": 2.5, "alpha": 0.5, "rasterized": True}
+    axes.plot(at[~wrong], np.maximum(took[~wrong], LEAST_S), color="#5b7083", **dots)
+    if wrong.any():
+        axes.plot(at[wrong], np.maximum(took[wrong], LEAST_S), color=WRONG, label="tuples with wrong clocks", **dots)
+    axes.set_yscale("log")
+    axes.set_ylim(LEAST_S * 0.8, 100)
+    axes.set_xlim(0, MINUTES)
+
+
+def write_small(folder: Path) -> None:
+    """The delays of every member, small enough for a page of documentation."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, member in ZOO.items():
+        figure = Figure(figsize=(6.0, 1.7), layout="constrained")
+        axes = figure.subplots()
+        draw_delays(axes, member, zoo(name, 0, MINUTES))
+        finish(axes, "", "minutes", "delay (s)", legend=member.kind is Kind.WRONG_CLOCKS)
+        figure.savefig(folder / f"{name}.png", dpi=90)
+
+
+if __name__ == "__main__":
+    write_small(Path(sys.argv[1]))
