@@ -209,6 +209,7 @@ def draw(figure: Figure, rows: Sequence[Row]) -> None:
         axes.set_yticks(range(len(names)), [name.replace("_", " ") for name in reversed(names)])
     left.axvline(0.97, color="#b00020", linestyle="--", linewidth=1)
     left.set_xlim(-0.03, 1.03)
+    right.set_xlim(5e-6, 2)
     for axes, bound in ((middle, 1.5), (right, 0.01)):
         axes.set_xscale("log")
         axes.axvline(bound, color="#b00020", linestyle="--", linewidth=1)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from slackwater.experiments.experiment import pick
 from slackwater.experiments.figures import STYLES, claimed, finish
@@ -29,6 +30,7 @@ LEAST_S = 0.005
 """Delays below are drawn there: the axis is logarithmic."""
 TARGET = 0.95
 WRONG = "#c2342b"
+DOT: dict[str, Any] = {"linestyle": "", "marker": ".", "markersize": 2.5, "alpha": 0.5}
 
 
 def pictures(rows: Sequence[Row]) -> Mapping[str, Figure]:
@@ -79,23 +81,45 @@ def draw_delays(axes: Axes, member: Member, workload: Workload) -> None:
     drifts = member.kind is not Kind.WRONG_CLOCKS
     at, took = (sent - EPOCH_MS) / 60_000, (moment - (ts if drifts else sent)) / 1000
     wrong = np.zeros(len(ts), np.bool_) if drifts else ts != sent
-    dots: dict[str, Any] = {"linestyle": "", "marker": ".", "markersize": 2.5, "alpha": 0.5, "rasterized": True}
-    axes.plot(at[~wrong], np.maximum(took[~wrong], LEAST_S), color="#5b7083", **dots)
+    axes.plot(at[~wrong], np.maximum(took[~wrong], LEAST_S), color="#5b7083", **DOT)
     if wrong.any():
-        axes.plot(at[wrong], np.maximum(took[wrong], LEAST_S), color=WRONG, label="tuples with wrong clocks", **dots)
+        axes.plot(at[wrong], np.maximum(took[wrong], LEAST_S), color=WRONG, label="tuples with wrong clocks", **DOT)
     axes.set_yscale("log")
     axes.set_ylim(LEAST_S * 0.8, 100)
     axes.set_xlim(0, MINUTES)
 
 
+def draw_seen(axes: Axes, workload: Workload) -> None:
+    """Tuples of stream b as a query sees them: when they arrive, and how old they say they are; ahead is below 0."""
+    table = workload.streams["b"]
+    some = np.linspace(0, table.num_rows - 1, min(DOTS, table.num_rows)).astype(np.int64)
+    ts, sent, moment = (table[name].to_numpy()[some] for name in ("ts", "sent", "moment"))
+    at, age, wrong = (moment - EPOCH_MS) / 60_000, (moment - ts) / 1000, ts != sent
+    axes.plot(at[~wrong], age[~wrong], color="#5b7083", **DOT)
+    axes.plot(at[wrong], age[wrong], color=WRONG, **DOT)
+    axes.set_yscale("symlog", linthresh=1.0)
+    ticks = {"3 days ahead": -259_200, "1 min ahead": -60, "30 min ahead": -1800, "0": 0, "1 min": 60, "3 h": 10_800}
+    ticks["1970"] = EPOCH_MS // 1000
+    low, high = float(age.min()), float(age.max())
+    shown = {name: tick for name, tick in ticks.items() if 3 * min(low, -1) <= tick <= 3 * max(high, 1)}
+    axes.set_yticks(list(shown.values()), list(shown))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.set_ylim(6 * min(low, -1), 6 * max(high, 1))
+    axes.set_xlim(0, MINUTES)
+
+
 def write_small(folder: Path) -> None:
-    """The delays of every member, small enough for a page of documentation."""
+    """Every member small enough for a page of documentation: its delays, or what wrong clocks say."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, member in ZOO.items():
         figure = Figure(figsize=(6.0, 1.7), layout="constrained")
-        axes = figure.subplots()
-        draw_delays(axes, member, zoo(name, 0, MINUTES))
-        finish(axes, "", "minutes", "delay (s)", legend=member.kind is Kind.WRONG_CLOCKS)
+        axes, workload = figure.subplots(), zoo(name, 0, MINUTES)
+        if member.kind is Kind.WRONG_CLOCKS:
+            draw_seen(axes, workload)
+            finish(axes, "", "minutes", "age on arrival")
+        else:
+            draw_delays(axes, member, workload)
+            finish(axes, "", "minutes", "delay (s)")
         figure.savefig(folder / f"{name}.png", dpi=90)
 
 
