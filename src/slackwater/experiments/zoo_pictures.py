@@ -28,6 +28,7 @@ from slackwater.workloads.disorder import ZOO, Kind, Member, zoo
 DOTS = 3000
 LEAST_S = 0.005
 """Delays below are drawn there: the axis is logarithmic."""
+MOST_S = 1e5
 TARGET = 0.95
 WRONG = "#c2342b"
 DOT: dict[str, Any] = {"linestyle": "", "marker": ".", "markersize": 2.5, "alpha": 0.5}
@@ -62,6 +63,8 @@ def _picture(member: Member, rows: Sequence[Row]) -> Figure:
             above.plot(at / 60, np.maximum(slack / 1000, LEAST_S), color=colour, label=f"{row['way']}: slack", **style)
             ends, recall = np.array(row["quality_over_time"]).T
             below.plot(ends / 60, recall, color=colour, linewidth=1.6, label=row["way"])
+    slacks_s = [slack / 1000 for row in rows for _, slack in row.get("slack_over_time", [])]
+    above.set_ylim(top=min(max([100.0, *(2 * slack for slack in slacks_s)]), MOST_S))
     claimed(below, TARGET, f"asked for: {TARGET:g}")
     known = MINUTES * member.known_after + (1 if member.kind is Kind.CHANGING else 0)
     below.axvspan(0, known, color="#999999", alpha=0.15, label="not judged")
