@@ -209,7 +209,8 @@ def workload(
     name: Annotated[
         str,
         typer.Argument(
-            help="dsyn3, dsyn4, soccer, velocity1, velocity2, plugs, stores, meteorology, meteorology9, drm or rates."
+            help="dsyn3, dsyn4, soccer, velocity1, velocity2, plugs, stores, meteorology, meteorology9, drm, rates, or"
+            " a member of the zoo of disorder, such as zoo/heavy_tail (any other name lists them all)."
         ),
     ],
     out: Annotated[Path, typer.Option("--out", help="Folder for the streams and the query.")],

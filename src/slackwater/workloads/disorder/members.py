@@ -64,7 +64,8 @@ def _lags(length: float) -> Disorder:
 
 
 def _stop(length: float) -> Disorder:
-    return exponential() + stops(length * 5 / 12, length * 6 / 12, stream=1) + stops(length * 11 / 12, stream=1)
+    for_a_while = stops(length * 5 / 12, length * 6 / 12, stream=1) + stops(length * 8 / 12, length * 9 / 12, stream=0)
+    return exponential() + for_a_while + stops(length * 11 / 12, stream=1)
 
 
 _MEMBERS = (
@@ -141,7 +142,7 @@ _MEMBERS = (
     ),
     Member(
         "stop",
-        "stream b falls silent for a minute, and for good a minute before the end",
+        "stream b falls silent for a minute, then a, and b for good a minute before the end",
         Kind.ALIKE,
         _stop,
     ),

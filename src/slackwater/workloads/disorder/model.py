@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import overload
 
 import numpy as np
 
@@ -61,6 +62,16 @@ class Delay(Disorder):
     def __init__(self, draw: Callable[[Rng, Sent], Floats]) -> None:
         super().__init__(self._delayed)
         self.draw = draw
+
+    @overload
+    def __add__(self, other: Delay) -> Delay: ...
+    @overload
+    def __add__(self, other: Disorder) -> Disorder: ...
+    def __add__(self, other: Disorder) -> Disorder:
+        if isinstance(other, Delay):
+            # Added up they are delays still, which can be scaled and drawn.
+            return Delay(lambda rng, sent: self.draw(rng, sent) + other.draw(rng, sent))
+        return super().__add__(other)
 
     def scaled(self, factor: Callable[[Floats], Floats]) -> Delay:
         """The same delays, times `factor(at)`."""
