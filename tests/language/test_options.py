@@ -39,6 +39,8 @@ def test_every_option_that_is_a_number_has_a_range_that_its_default_keeps() -> N
         (JOIN, "max_ahead", "0 ms", "a duration from 1 us to 1000000 d, not 0 s"),
         (ERROR, "retrospect", "1", "a share, more than 0 and below 1, not 1"),
         (ERROR, "retrospect", "0", "a share, more than 0 and below 1, not 0"),
+        (JOIN, "max_behind", "0 s", "a duration from 1 us to 1000000 d, not 0 s"),
+        (JOIN, "idle_after", "0.99", "a number of gaps, at least 1, not 0.99"),
         (JOIN, "alpha", "1.5", "a share, at least 0 and below 1, not 1.5"),
     ],
 )

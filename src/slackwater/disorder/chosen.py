@@ -11,7 +11,7 @@ from slackwater.disorder.quality.published_recall import SELECTIVITIES, ModelRec
 from slackwater.disorder.quality.steady import Pace, SteadyRecall
 from slackwater.model.errors import UsageError
 from slackwater.model.options import Options
-from slackwater.model.quality import Complete, Delay, NoWait, Quality, Recall, RelativeError
+from slackwater.model.quality import Complete, Delay, NoWait, Quality, Recall, RelativeError, uncapped
 from slackwater.model.time import SECOND
 
 RECALL_CONTROLLERS = ("steady", "model", "pd")
@@ -38,16 +38,17 @@ def controller_for(quality: Quality, options: Options, windows: Sequence[int] = 
 def learning_key(quality: Quality, options: Options, windows: Sequence[int] = ()) -> str:
     """What two controllers must have in common for one to go on with what the other has learned.
 
-    The share that RECALL asks for is not part of it: what was learned are delays and losses, whatever is allowed.
+    The share that RECALL asks for is not part of it: what was learned are delays and losses, whatever is allowed. Nor
+    is the most slack that may be chosen.
 
     >>> from slackwater.model.time import MINUTE
     >>> low, high = (learning_key(Recall(share, MINUTE), Options()) for share in (0.95, 0.99))
     >>> low == high, low == learning_key(NoWait(), Options())
     (True, False)
     """
-    asked = f"RECALL OVER {quality.over}" if isinstance(quality, Recall) else str(quality)
     if not isinstance(quality, Recall | RelativeError):
-        return asked
+        return str(quality)
+    asked = f"RECALL OVER {quality.over}" if isinstance(quality, Recall) else str(uncapped(quality))
     names = (
         "controller",
         "adaptation_interval",

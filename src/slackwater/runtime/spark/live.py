@@ -95,9 +95,9 @@ class SparkLiveQuery(Handle[pa.Table]):
         """Spark's own handle of the query, for `slackwater.progress`."""
         return self._queries[0]
 
-    def set_target(self, target: Quality | str) -> None:
+    def set_target(self, target: Quality | str, at_most: str | None = None) -> None:
         """Ask for another quality from the next micro-batch on, as `RunningQuery.set_target` does."""
-        say_target(self._control, self._plan, target)
+        say_target(self._control, self._plan, target, at_most)
 
     def _take(self, frame: DataFrame, number: int) -> None:
         """Called by Spark, in a thread of its own, with what a micro-batch lets out."""
