@@ -21,7 +21,7 @@ _QUERIES = (
     " ( SELECT key , v FROM a UNION ALL SELECT key , v FROM b WHERE ok ) AS u [ 1 SEC ] WHERE t.key = u.key",
     "SELECT v FROM s WHERE CASE WHEN ok THEN v ELSE 0 END > 1 WITH NO WAIT OPTIONS ( max_ahead = 1 HOUR )",
     "WITH t AS ( SELECT a.v FROM a [ RATE 5 s ] , b [ RATE 5 s ] MATCH TIME ) SELECT v FROM t",
-    "SELECT a.v FROM a [ 5 s ] , b [ 5 s ] WITH RECALL 0.95 OVER 6 HOURS AT MOST 10 MINUTES OPTIONS ( idle_after = 20 )",
+    "SELECT a.v FROM a [ 5 s ] , b [ 5 s ] WITH RECALL 0.95 OVER 6 H AT MOST 10 MIN OPTIONS ( idle_after = 20 )",
     "SELECT a.v FROM a [ RATE 5 s BY ARRIVAL ] , b [ RATE 5 s BY ARRIVAL ] MATCH TIME WITHIN 1 SECOND WHERE a.ok",
 )
 _GAPS = st.sampled_from((" ", "\n", "\t", "  ", " -- a comment\n", " /* SELECT */ "))

@@ -79,7 +79,8 @@ def join(
         )
 
     `within` is one duration, or one a stream. `quality` is a target such as `sw.recall(0.99)`, or its text, such as
-    "RECALL 0.99 OVER 1 MINUTE"; `at_most` bounds the slack that is chosen for it, as in "10 minutes". `options` are those of the language, such as `{"idle_timeout": "30 seconds"}`.
+    "RECALL 0.99 OVER 1 MINUTE"; `at_most` bounds the slack that is chosen for it, as in "10 minutes". `options` are
+    those of the language, such as `{"idle_timeout": "30 seconds"}`.
     """
     if not isinstance(streams, Mapping):
         raise UsageError(
