@@ -16,6 +16,7 @@ from slackwater.model.time import SECOND
 
 RECALL_CONTROLLERS = ("steady", "model", "pd")
 ERROR_CONTROLLERS = ("steady", "model", "pd")
+PUBLISHED = ("model", "pd")
 
 
 def controller_for(quality: Quality, options: Options, windows: Sequence[int] = ()) -> SlackController:
@@ -30,6 +31,8 @@ def controller_for(quality: Quality, options: Options, windows: Sequence[int] = 
         return FixedSlack(0)
     if isinstance(quality, Delay):
         return FixedSlack(quality.slack)
+    if quality.at_most is not None and options.controller in PUBLISHED:
+        raise UsageError(f"controller = '{options.controller}' is as published, and knows no AT MOST; leave one out")
     if isinstance(quality, Recall):
         return _for_recall(quality, options, windows)
     return _for_error(quality, options)
