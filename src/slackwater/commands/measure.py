@@ -60,13 +60,15 @@ def waited_for(report: Mapping[str, Any]) -> str:
     >>> causes = {"slack": 300.0, "slowest_stream": 3600.0, "epoch": 0.0}
     >>> waited_for({"latency_by_cause_ms": causes, "slowest_stream": {"stream": "p2", "share": 0.97, "behind_ms": 1.0}})
     'of that 300 ms slack, 3,600 ms slowest stream (p2, 97 % of the time), 0 ms epoch'
+    >>> waited_for({"latency_by_cause_ms": causes, "slowest_stream": None})
+    'of that 300 ms slack, 3,600 ms next tuple, 0 ms epoch'
     """
     causes, slowest = report["latency_by_cause_ms"], report["slowest_stream"]
-    named = "" if slowest is None else f" ({slowest['stream']}, {100 * slowest['share']:.0f} % of the time)"
-    return (
-        f"of that {causes['slack']:,g} ms slack, {causes['slowest_stream']:,g} ms slowest stream{named},"
-        f" {causes['epoch']:,g} ms epoch"
-    )
+    stream = "next tuple"
+    if slowest is not None:
+        stream = f"slowest stream ({slowest['stream']}, {100 * slowest['share']:.0f} % of the time)"
+    slack, behind, epoch = (f"{causes[name]:,g} ms" for name in ("slack", "slowest_stream", "epoch"))
+    return f"of that {slack} slack, {behind} {stream}, {epoch} epoch"
 
 
 def _events(seen: Mapping[str, int]) -> str:

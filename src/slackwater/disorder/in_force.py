@@ -16,26 +16,31 @@ class Watch:
 
     def __init__(self, release: Release) -> None:
         self._release = release
-        self._epochs, self._clock = 0, BEFORE_ALL
+        self._epochs, self._clock, self._frontier = 0, BEFORE_ALL, BEFORE_ALL
         self.last = NOTHING_IN_FORCE
 
-    def begin(self) -> None:
-        """Arrivals are about to come."""
-        self._epochs, self._clock = self._release.epochs, self._release.epoch_clock
+    def begin(self, frontier: int) -> None:
+        """Arrivals are about to come, and this is the frontier of the query."""
+        self._epochs, self._clock, self._frontier = self._release.epochs, self._release.epoch_clock, frontier
 
-    def look(self) -> InForce:
-        """What is in force for the run that was just let out; what the end of the input lets out waited for as much as
-        the last before it."""
+    def look(self, frontier: int) -> None:
+        """See what is in force for the run that was just let out; what the end of the input lets out waited for as much
+        as the last before it."""
         release = self._release
-        frontier = release.frontier
-        if frontier in (BEFORE_ALL, AFTER_ALL):
-            return self.last
-        if release.spec.discipline == "tuple":
-            self.last = InForce(release.slack, max(release.clocks) - frontier, 0)
-            return self.last
-        # Before the first epoch there is no clock to measure it from.
-        length = AFTER_ALL if self._clock == BEFORE_ALL else release.epoch_clock - self._clock
+        if frontier == AFTER_ALL:
+            return
+        in_epochs = release.spec.discipline == "epoch"
+        clock = release.epoch_clock if in_epochs else max(release.clocks)
+        lag = AFTER_ALL if frontier == BEFORE_ALL else clock - frontier
+        if not in_epochs:
+            self.last = InForce(release.slack, lag)
+            return
         passed = max(1, release.epochs - self._epochs)
-        self.last = InForce(release.slack, release.epoch_clock - frontier, length // passed)
-        self.begin()
-        return self.last
+        # Before the first epoch there is no clock to measure it from: it took as long as anything waited for it.
+        begun = BEFORE_ALL not in (self._clock, self._frontier)
+        length = (clock - self._clock) // passed if begun else AFTER_ALL
+        moved = (frontier - self._frontier) // passed if begun else AFTER_ALL
+        # The frontier of a single stream is always its slack behind the clock.
+        known = passed == 1 or release.spec.streams == 1
+        self.last = InForce(release.slack, lag, length, moved, known)
+        self.begin(frontier)

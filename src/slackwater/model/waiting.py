@@ -14,10 +14,14 @@ class InForce:
 
     slack: int
     lag: int
-    """How far the frontier was behind the largest clock when the epoch ended."""
-    epoch: int
+    """How far the frontier was behind the largest clock when the last epoch ended."""
+    epoch: int = 0
     """How far the largest clock came in an epoch; 0 where every tuple is let out by itself."""
+    moved: int = 0
+    """How far the frontier came in an epoch."""
+    known: bool = True
+    """Whether this holds of every epoch that let results out, and not of several on average."""
 
 
-NOTHING_IN_FORCE = InForce(0, 0, 0)
+NOTHING_IN_FORCE = InForce(0, 0)
 """No slack, and every tuple by itself."""

@@ -3,10 +3,13 @@
 A result with timestamp t is let out when the largest clock stands at C, so it has waited C - t. Of that
 
 - **slack** is the slack in force, K, or all of it where that is less: until the largest clock was at t + K;
-- **epoch** is how far behind the frontier it lay when the epoch ended, at most the length of the epoch: so long it was
-  ready. Where every tuple is let out by itself it is nothing;
-- **slowest stream** is what is left: until the clock of the slowest stream was at t + K as well, which takes its next
-  tuple.
+- **slowest stream** is the time from there on until the clock of the slowest stream was at t + K as well, which takes
+  its next tuple;
+- **epoch** is the rest, until the epoch ended; nothing where every tuple is let out by itself.
+
+Inside of an epoch nobody looks at clocks. They are taken to move evenly: a result that lies half way between where the
+frontier was before and where it is now was ready half an epoch before its end. Of several epochs at once only averages
+are known, and a result is taken to have been ready half an epoch before.
 
 Invariant: the three add up to C - t for every result, so their averages add up to the average latency.
 """
@@ -21,7 +24,7 @@ import numpy as np
 
 from slackwater.model.batch import Words
 from slackwater.model.options import Options
-from slackwater.model.time import BEFORE_ALL, MILLISECOND, roughly
+from slackwater.model.time import AFTER_ALL, BEFORE_ALL, MILLISECOND, roughly
 from slackwater.model.waiting import InForce
 from slackwater.observe.distribution import exact_sums
 
@@ -35,18 +38,28 @@ FAR_MORE = 2
 def parts_of(waits: Words, force: InForce) -> tuple[Words, Words, Words]:
     """How much of each wait is slack, waiting for the slowest stream, and waiting for the epoch to end."""
     slack = np.minimum(force.slack, waits)
-    ready = np.minimum(np.maximum(waits - force.lag, 0), force.epoch)
-    epoch = np.minimum(ready, waits - slack)
-    return slack, waits - slack - epoch, epoch
+    rest = waits - slack
+    epoch = np.minimum(_ready(waits, force), rest)
+    return slack, rest - epoch, epoch
+
+
+def _ready(waits: Words, force: InForce) -> Words:
+    """How long before the end of its epoch each result was ready."""
+    if not force.known or force.moved == 0:
+        return np.full_like(waits, force.epoch // 2)
+    behind = np.maximum(waits - force.lag, 0)
+    if force.epoch >= AFTER_ALL:
+        return behind
+    return np.rint(np.minimum(behind / force.moved, 1.0) * force.epoch).astype(np.int64)
 
 
 class Causes:
     """The parts of all waiting, added up.
 
     >>> causes = Causes()
-    >>> causes.note(np.array([90, 60]), np.array([1, 1]), InForce(slack=20, lag=50, epoch=30))
+    >>> causes.note(np.array([90, 60]), np.array([1, 1]), InForce(slack=20, lag=50, epoch=30, moved=40))
     >>> causes.average()
-    {'slack': 20.0, 'slowest_stream': 35.0, 'epoch': 20.0}
+    {'slack': 20.0, 'slowest_stream': 36.0, 'epoch': 19.0}
     """
 
     def __init__(self) -> None:

@@ -173,7 +173,7 @@ class Pipeline:
             self._ordering.strategy.heard(admitted.batch)
             if self._ordering.decide():
                 yield from self._process(self.release.nothing())
-        self._watch.begin()
+        self._watch.begin(self.frontier)
         for run in self.release.let_out(admitted.batch, end):
             yield from self._process(run)
 
@@ -184,16 +184,17 @@ class Pipeline:
 
     def beat(self, now: int) -> Iterator[Emission]:
         """End an epoch in which nothing arrived: at this moment streams may have been silent for too long."""
-        self._watch.begin()
+        self._watch.begin(self.frontier)
         yield from self._process(self.release.beat(now))
 
     def _process(self, run: Run) -> Iterator[Emission]:
-        self._watch.look()
         behind = self._graph or self._ordering
         if behind is None:
+            self._watch.look(self.release.frontier)
             yield from self._make(run, run)
         else:
             for top, fates in behind.climb(run):
+                self._watch.look(behind.frontier)
                 yield from self._make(top, fates)
 
     def _make(self, run: Run, fates: Run) -> Iterator[Emission]:
