@@ -37,9 +37,10 @@ FAR_MORE = 2
 
 def parts_of(waits: Words, force: InForce) -> tuple[Words, Words, Words]:
     """How much of each wait is slack, waiting for the slowest stream, and waiting for the epoch to end."""
-    slack = np.minimum(force.slack, waits)
+    # Where clocks follow the crowd, a result may be a little ahead of them.
+    slack = np.minimum(force.slack, np.maximum(waits, 0))
     rest = waits - slack
-    epoch = np.minimum(_ready(waits, force), rest)
+    epoch = np.minimum(_ready(waits, force), np.maximum(rest, 0))
     return slack, rest - epoch, epoch
 
 

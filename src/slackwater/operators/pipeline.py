@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from slackwater.disorder.admission import Admission
+from slackwater.disorder.admission import Admission, Cutting
 from slackwater.disorder.controllers import Bookkeeper, Foreseeing, Measuring, SlackController
 from slackwater.disorder.early import Events
 from slackwater.disorder.in_force import Watch
@@ -100,6 +100,7 @@ class Pipeline:
         weights: Weights | None = None,
         target: str = "",
         learning_key: str = "",
+        max_behind: int = LONGEST,
     ) -> None:
         self._spec, self._operator = spec, operator
         self._target, self._learning_key = target, learning_key
@@ -117,6 +118,7 @@ class Pipeline:
             epochs.span,
             idle_timeout,
             part_rows,
+            max_behind,
             apart=self._graph is not None,
         )
         if self._graph is not None:
@@ -140,7 +142,8 @@ class Pipeline:
         if isinstance(controller, Measuring) and isinstance(operator, AggregateOperator):
             self._measuring = controller
         self._foresees = controller if isinstance(controller, Foreseeing) else None
-        self._admission = Admission(spec.streams, max_ahead)
+        cutting = Cutting(epochs.each_tuple, epochs.tuples, epochs.span)
+        self._admission = Admission(spec.streams, max_ahead, cutting, part_rows)
         self.release = Release(discipline, controller)
         self._watch = Watch(self.release)
         if isinstance(operator, OrderedOperator):
@@ -174,7 +177,7 @@ class Pipeline:
             if self._ordering.decide():
                 yield from self._process(self.release.nothing())
         self._watch.begin(self.frontier)
-        for run in self.release.let_out(admitted.batch, end):
+        for run in self.release.let_out(admitted.batch, end, admitted.ends):
             yield from self._process(run)
 
     def spent(self, seconds: float) -> None:
