@@ -74,7 +74,7 @@ def show(report: Report, out: Path, console: Console) -> None:
     if report.observation.outlook is not None:
         if content["outlook"]["said"] is not None:
             table.add_row("target", content["outlook"]["said"])
-        table.add_row("", how_often(report.observation.outlook))
+        table.add_row("cap", how_often(report.observation.outlook))
     table.add_row("memory", resident(content["memory"]))
     for join in content.get("rates", ()):
         table.add_row("windows", sized(join))
