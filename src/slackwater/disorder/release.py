@@ -250,6 +250,11 @@ class Release:
         return int(self._clock.scalars[st.EPOCHS])
 
     @property
+    def epoch_clock(self) -> int:
+        """The largest clock when the latest epoch ended."""
+        return int(self._clock.scalars[st.EPOCH_CLOCK])
+
+    @property
     def idle_timeouts(self) -> tuple[int, ...]:
         """How often each stream was taken out by the idle timeout."""
         return tuple(self._clock.timeouts.tolist())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from slackwater.disorder.chosen import controller_for, learning_key
 from slackwater.expressions.columnar import Coding
 from slackwater.model.ordering import SYNC
-from slackwater.model.quality import RelativeError
+from slackwater.model.quality import RelativeError, uncapped
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.contract import Operator
 from slackwater.operators.graph import OperatorGraph
@@ -50,7 +50,7 @@ def kernel_for(plan: PhysicalPlan, epochs: Epochs, codebook: Codebook, max_ahead
         key += repr(spec.watched)
     return Pipeline(
         spec, operator, controller, epochs, ahead, options.idle_timeout, plan.part_rows, weights_of(plan),
-        str(plan.quality), key, options.max_behind,
+        str(uncapped(plan.quality)), key, options.max_behind,
     )  # fmt: skip
 
 
