@@ -504,7 +504,8 @@ def judge(
             weigh(evidence, i, counts[0, m], counts[1, m], True)
             verdict = verdict_on(c, ts[i], m, evidence, i, False, max_ahead, tolerance)
             if verdict == LET_IN:
-                order[n_order], reading[n_order] = i, c.marks[m, CLOCK]
+                # Its own time, not the clock's: those let in together are in time or late as if none had waited.
+                order[n_order], reading[n_order] = i, ts[i] if ts[i] <= c.marks[m, CLOCK] else BEFORE_ALL
                 n_order += 1
             elif verdict == REJECTED:
                 rejected[n_rejected] = i

@@ -15,9 +15,10 @@ One that is further ahead moves the clock only when the others come along:
 
 With one wrong tuple in twenty neither goes wrong in weeks, and without wrong clocks a clock is the largest event time,
 as the papers have it. What is allowed is allowed from where the crowd is: less, while all of the last few arrivals were
-behind the clock, so that wrong tuples cannot lead it away step by step. A stream that has no clock yet waits for three
-arrivals that agree, unless other streams are there already. Where it is known when tuples arrive, one whose event time
-is near that moment needs no vote.
+behind the clock, so that wrong tuples cannot lead it away step by step. A stream that has no clock yet waits for two
+arrivals within ten seconds, or for three and more of which most agree, unless other streams are there already; and of
+its first sixteen more is allowed, because what is usual is not known yet. Where it is known when tuples arrive, one
+whose event time is near that moment needs no vote.
 
 In an epoch the vote sees a histogram of its arrivals, so that their order does not matter: the clock goes up through it
 as long as the time before each step holds a fifth of the tuples that it usually holds. In tuple release an epoch is one
@@ -39,7 +40,9 @@ from slackwater.model.time import BEFORE_ALL, SECOND
 
 RING = 64
 MOST = 63
-FEWEST = 3
+EARLY = 16
+"""Of a stream's first arrivals more is allowed: EARLY_STEPS steps, or NEAR tolerances."""
+EARLY_STEPS, NEAR = 32, 10
 UNDECIDED = 9
 """Arrivals that must disagree no more, where they lie further apart than `max_ahead`."""
 SHORTEST_RUN, LONGEST_RUN = 5, 24
@@ -97,6 +100,8 @@ def tolerance_of(max_ahead: int) -> int:
 @inner
 def allowed(c: Crowd, m: int, tolerance: int) -> int:
     """How far ahead of its clock a tuple of a member may be and still move it."""
+    if c.marks[m, HEARD] < EARLY:
+        return max(NEAR * tolerance, EARLY_STEPS * c.marks[m, STEP])
     return max(tolerance, STEPS * c.marks[m, STEP])
 
 
@@ -194,7 +199,8 @@ def agree(c: Crowd, m: int, n: int, max_ahead: int, tolerance: int) -> bool:
     """Let the clock begin, or jump, where most of the last n arrivals of the run are; False where they disagree."""
     sorted_into(c, c.run[m], c.marks[m, RUN], n)
     middle, first = c.scratch[n // 2], c.scratch[0]
-    if middle - first > max_ahead and n < UNDECIDED and c.marks[m, CLOCK] == BEFORE_ALL:
+    apart = NEAR * tolerance if n == 2 else max_ahead
+    if c.marks[m, CLOCK] == BEFORE_ALL and n < UNDECIDED and middle - first > apart:
         return False
     step = (middle - first) // max(1, n // 2)
     last = middle
@@ -225,7 +231,16 @@ def join_run(c: Crowd, m: int, t: int) -> None:
 def begin_clock(c: Crowd, m: int, max_ahead: int, tolerance: int) -> None:
     """A member without a clock has been heard: by enough tuples that agree?"""
     n = min(c.marks[m, RUN], MOST)
-    if n >= FEWEST:
+    for other in range(len(c.marks)):
+        if other != m and c.marks[other, CLOCK] == BEFORE_ALL and n > 0:
+            for i in range(min(c.marks[other, RUN], MOST)):
+                t = c.run[other, i]
+                if abs(c.run[m, (n - 1) & (RING - 1)] - t) <= NEAR * tolerance:
+                    # Two streams begin together.
+                    begin_anew(c, other, t, 0)
+                    begin_anew(c, m, c.run[m, (n - 1) & (RING - 1)], 0)
+                    return
+    if n >= 2:
         agree(c, m, n, max_ahead, tolerance)
 
 
@@ -252,6 +267,8 @@ def hear_one(c: Crowd, m: int, t: int, moment: int, max_ahead: int, tolerance: i
         c.marks[m, RUN] = 0
     elif right or at_once:
         c.marks[m, CLOCK], c.marks[m, RUN] = t, 0
+        if at_once and c.marks[m, HEARD] < EARLY:
+            c.marks[m, STEP] = max(c.marks[m, STEP], lead)
     else:
         join_run(c, m, t)
         asked = run_asked(c, m, tolerance)

@@ -27,7 +27,8 @@ def rejection_warning(
     >>> rejection_warning("clicks", 4375, {"null_time": 12}, None)
     """
     count = sum(rejected.values())
-    if not count or 2 * count < rows:
+    # Wrong clocks are always fewer than right ones, so of those less is enough to speak of.
+    if not count or (2 * count < rows and 100 * rejected.get("ahead", 0) < rows):
         return None
     by_count = sorted(((n, reason) for reason, n in rejected.items() if n), key=lambda one: (-one[0], one[1]))
     reasons = ", ".join(reason if len(by_count) == 1 else f"{reason} {n:,}" for n, reason in by_count)
@@ -44,5 +45,5 @@ def _remedy(reason: str, time: str | None) -> str:
     if reason == "time_out_of_range":
         return f"is the unit of {named} the right one?"
     if reason == "ahead":
-        return "they are ahead of all others by more than option max_ahead allows"
+        return "they are ahead of their stream by more than option max_ahead allows, and the others did not come along"
     return "they hold numbers that 64 bits cannot"
