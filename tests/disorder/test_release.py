@@ -203,3 +203,21 @@ def test_a_silent_epoch_ends_the_waiting_for_streams_that_fell_silent():
     assert release.beat(11).ts.tolist() == [5]
     assert release.idle_timeouts == (1, 0)
     assert release.beat(14).frontier == 5
+
+
+@pytest.mark.parametrize("discipline", ["tuple", "epoch"])
+def test_a_stream_left_behind_by_many_of_its_usual_gaps_holds_nobody_back(discipline):
+    spec = ReleaseSpec(2, 2, discipline, epoch_tuples=1 if discipline == "epoch" else 0, idle_after=3.0)
+    release = Release(spec, FixedSlack(0))
+    together = [(s, t) for t in range(0, 1000, 10) for s in (0, 1)]
+    list(release.let_out(Batch.of(together)))
+    alone = [run.ts.tolist() for t in range(1000, 1100, 10) for run in release.let_out(Batch.of([(0, t)]))]
+    let_out = [ts for run in alone for ts in run]
+    # Its usual gap is 10, so from 30 behind on it is not waited for.
+    assert max(let_out, default=0) == 1090
+    assert release.idle_timeouts == (0, 1)
+    still = Release(ReleaseSpec(2, 2, discipline, epoch_tuples=spec.epoch_tuples), FixedSlack(0))
+    list(still.let_out(Batch.of(together)))
+    assert [run.ts.tolist() for run in still.let_out(Batch.of([(0, 1050)]))] in ([], [[]])
+    back = list(release.let_out(Batch.of([(1, 1000), (1, 1095), (0, 1100)])))
+    assert sum(int(run.late.sum()) for run in back) == 1

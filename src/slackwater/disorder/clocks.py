@@ -52,6 +52,7 @@ def hear(clock: Clockwork, new: Arrivals, i: int, now: int, afresh: bool) -> int
         clock.parts[PART_IDLE, part] = 0
         clock.clocks[s] = max(clock.clocks[s], slowest_part(clock, s))
     else:
+        note_gap(clock, s, reading)
         clock.clocks[s] = max(clock.clocks[s], reading)
     if afresh:
         clock.before[s] = clock.clocks[s]
@@ -108,9 +109,30 @@ def slowest_part(clock: Clockwork, s: int) -> int:
 
 
 @inner
-def mark_idle(clock: Clockwork, now: int, timeout: int) -> None:
-    """Note which streams have been silent for longer than the timeout (negative: never)."""
+def note_gap(clock: Clockwork, s: int, reading: int) -> None:
+    """A tuple of a stream moves its clock, or says nothing about it: how far does one move it on average?"""
+    if reading != BEFORE_ALL and clock.clocks[s] != BEFORE_ALL:
+        moved = max(0, reading - clock.clocks[s])
+        clock.gaps[s] = 64 * moved if clock.gaps[s] == 0 else clock.gaps[s] + moved - clock.gaps[s] // 64
+
+
+@inner
+def is_left_behind(clock: Clockwork, s: int, after: int) -> bool:
+    """Whether the others have left a stream behind by more than so many 64ths of its usual gap."""
+    if after == 0 or clock.clocks[s] == BEFORE_ALL or clock.gaps[s] == 0:
+        return False
+    return 4096.0 * (clock.scalars[LARGEST] - clock.clocks[s]) > float(after) * clock.gaps[s]
+
+
+@inner
+def mark_idle(clock: Clockwork, now: int, policy: Policy) -> None:
+    """Note which streams are silent for longer than the timeout (negative: never), or left behind for too long."""
+    timeout = policy.idle_timeout
     if timeout < 0:
+        for s in range(len(clock.clocks) if policy.idle_after > 0 else 0):
+            left = is_left_behind(clock, s, policy.idle_after)
+            clock.timeouts[s] += 1 if left and clock.idle[s] == 0 else 0
+            clock.idle[s] = 1 if left else 0
         return
     for p in range(clock.parts.shape[1]):
         if clock.parts[PART_IDLE, p] == 0 and now - clock.parts[PART_HEARD, p] > timeout:
@@ -119,7 +141,7 @@ def mark_idle(clock: Clockwork, now: int, timeout: int) -> None:
             clock.clocks[s] = max(clock.clocks[s], slowest_part(clock, s))
             clock.scalars[LARGEST] = max(clock.scalars[LARGEST], clock.clocks[s])
     for s in range(len(clock.clocks)):
-        silent = now - clock.last_heard[s] > timeout
+        silent = now - clock.last_heard[s] > timeout or is_left_behind(clock, s, policy.idle_after)
         if silent and clock.idle[s] == 0:
             clock.timeouts[s] += 1
         clock.idle[s] = 1 if silent else 0

@@ -137,7 +137,7 @@ def end_epoch(clock: Clockwork, now: int, policy: Policy) -> None:
     """Choose K, move the frontier, begin the next epoch."""
     if policy.follow:
         follow_largest_delay(clock)
-    mark_idle(clock, now, policy.idle_timeout)
+    mark_idle(clock, now, policy)
     slow = slowest(clock.clocks, clock.idle)
     if slow != BEFORE_ALL:
         clock.scalars[FRONTIER] = max(clock.scalars[FRONTIER], slow - clock.scalars[SLACK])

@@ -46,6 +46,8 @@ class ReleaseSpec:
     epoch_tuples: int = 0
     epoch_span: int = 0
     idle_timeout: int | None = None
+    idle_after: float | None = None
+    """A stream that the others have left behind by more than so many of its usual gaps holds nobody back."""
     part_rows: tuple[int, ...] = ()
     """Per stream, the row that tells its parts apart, or NO_PART; empty: no stream has parts."""
     max_behind: int = LONGEST
@@ -136,9 +138,10 @@ class Release:
         spec, controller = self.spec, self.controller
         self._clock.scalars[st.SLACK] = controller.slack
         idle = -1 if spec.idle_timeout is None else spec.idle_timeout
+        after = 0 if spec.idle_after is None else round(64 * spec.idle_after)
         explicit = spec.epoch_tuples == 0 and spec.epoch_span == 0
         return st.Policy(
-            spec.epoch_tuples, spec.epoch_span, explicit, controller.follows_largest_delay, idle,
+            spec.epoch_tuples, spec.epoch_span, explicit, controller.follows_largest_delay, idle, after,
             controller.next_adaptation, spec.apart,
         )  # fmt: skip
 
@@ -151,7 +154,11 @@ class Release:
             stop = release_unsorted(new, begin, policy, clock, out)
             return stop, self._passing(batch, begin, stop, out)
         self._make_room(count)
-        promises = spec.streams * (1 if policy.ends_here and policy.idle_timeout < 0 else count) if spec.apart else 0
+        promises = (
+            spec.streams * (1 if policy.ends_here and policy.idle_timeout < 0 and policy.idle_after == 0 else count)
+            if spec.apart
+            else 0
+        )
         out = st.room(self.held + count + promises, spec.rows)
         in_epochs = release_apart if spec.apart else release_sorted
         loop = release_each if spec.discipline == "tuple" else in_epochs

@@ -46,7 +46,9 @@ class Clockwork(NamedTuple):
     last_heard: Words
     idle: Words
     timeouts: Words
-    """How often the idle timeout took a stream out."""
+    """How often a stream was taken out because it was idle."""
+    gaps: Words
+    """How far each stream's clock moves with a tuple on average, times 64; what is older counts less."""
     scalars: Words
     slack_log: Words
     """Columns (largest clock, K from there on)."""
@@ -92,6 +94,8 @@ class Policy(NamedTuple):
     ends_here: bool
     follow: bool
     idle_timeout: int
+    idle_after: int
+    """In 64ths of a stream's usual gap; 0: never."""
     pause_at: int
     apart: bool
     """Streams leave their slack buffers each for itself, with promises; somebody else synchronizes them."""
@@ -143,7 +147,9 @@ def clockwork(streams: int, slack: int, max_behind: int = LONGEST) -> Clockwork:
     none = np.zeros(streams, np.int64)
     log = np.zeros((2, SLACK_LOG), np.int64)
     parts = np.zeros((PART_ROWS, 0), np.int64)
-    return Clockwork(unheard, unheard.copy(), unheard.copy(), none, none.copy(), scalars, log, parts, unheard.copy())
+    return Clockwork(
+        unheard, unheard.copy(), unheard.copy(), none, none.copy(), none.copy(), scalars, log, parts, unheard.copy()
+    )
 
 
 def buffers(heaps: int, rows: int, capacity: int) -> Buffers:

@@ -45,7 +45,7 @@ def release_each(
         clock.scalars[EPOCHS] += 1
         if policy.follow:
             follow_largest_delay(clock)
-        mark_idle(clock, now, policy.idle_timeout)
+        mark_idle(clock, now, policy)
         if new.passes[i]:
             hold(clock, held, s, new, i, delay)
         for k in range(m):

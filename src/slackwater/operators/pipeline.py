@@ -101,6 +101,7 @@ class Pipeline:
         target: str = "",
         learning_key: str = "",
         max_behind: int = LONGEST,
+        idle_after: float | None = None,
     ) -> None:
         self._spec, self._operator = spec, operator
         self._target, self._learning_key = target, learning_key
@@ -117,6 +118,7 @@ class Pipeline:
             epochs.tuples,
             epochs.span,
             idle_timeout,
+            idle_after,
             part_rows,
             max_behind,
             apart=self._graph is not None,
