@@ -23,6 +23,7 @@ from slackwater.model.ordering import OrderingSeen
 from slackwater.model.outlook import Outlook
 from slackwater.model.rates import RatesSeen
 from slackwater.model.waiting import NOTHING_IN_FORCE, InForce
+from slackwater.model.wrong_clocks import PartClock
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,8 @@ class Observation:
     """What is in force in each join whose windows follow rates."""
     memory: Memory | None = None
     """What stands in the windows and can still be joined, and what it weighs."""
+    parts: tuple[PartClock, ...] = ()
+    """How far every part has come of the streams that have parts."""
     outlook: Outlook | None = None
     """Whether the target can be met, where slack may not grow for ever."""
 

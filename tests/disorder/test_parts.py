@@ -78,3 +78,27 @@ def test_a_backlog_that_is_read_beside_the_present_is_not_late():
 def test_a_part_column_that_no_stream_has_is_refused():
     with pytest.raises(UsageError, match="no column of that name in s"):
         sw.replay(f"{QUERY} OPTIONS (clock_by = 'source')", {"s": pa.table({"ts": [1]})})
+
+
+def test_a_part_with_a_wrong_clock_is_told_by_name_and_its_tuples_are_kept():
+    rows = [(t, name) for t in range(0, 60_000, 100) for name in ("a", "b", "c", "d", "e")]
+    wrong = {"d": 1_800_000, "e": -400 * 86_400_000}
+    table = pa.table(
+        {
+            "arrival": list(range(len(rows))),
+            "ts": [1_700_000_000_000 + t + wrong.get(name, 0) for t, name in rows],
+            "receiver": [name for _, name in rows],
+        }
+    )
+    query = "SELECT COUNT(*) AS n FROM s [RANGE 10 SECONDS] WITH NO WAIT OPTIONS (clock_by = 'receiver')"
+    answer = sw.replay(query, {"s": table}, epoch="1 s")
+    assert [(one["part"], round(one["ahead_ms"] / 60_000)) for one in answer.report["wrong_clocks"]] == [
+        ("d", 30),
+        ("e", -400 * 24 * 60),
+    ]
+    assert answer.report["rejected"] == 0, "its tuples are kept until their time comes"
+    assert answer.report["slack_ms"]["max"] == 0
+    counts = dict(zip(answer.results["window_start"].to_pylist(), answer.results["n"].to_pylist(), strict=True))
+    assert sum(counts.values()) >= 4 * 600, "the one behind is late, and all others count"
+    late = answer.report["late"]
+    assert late <= 600

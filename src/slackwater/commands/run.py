@@ -63,6 +63,8 @@ def show(report: Report, out: Path, console: Console) -> None:
         table.add_row("", f"rejected as {reason}: {count:,}")
     for stream, times in content["idle_timeouts"].items():
         table.add_row("", f"idle timeout let the others go on without {stream}: {times:,} times")
+    for wrong in report.wrong_clocks:
+        table.add_row("", str(wrong))
     table.add_row("slack", f"{slack['avg']:,g} ms on average, at most {slack['max']:,g} ms")
     if latency["avg"] is not None:
         table.add_row("latency", f"{latency['avg']:,g} ms on average, 95 % within {latency['p95']:,g} ms (event time)")

@@ -26,6 +26,7 @@ from slackwater.disorder.tuple_release import drain_all, release_each
 from slackwater.kernel import NOTHING, Change, changed, decode_json, decode_words, encode_json, encode_words
 from slackwater.model.batch import Batch, Flags, Words
 from slackwater.model.time import AFTER_ALL, BEFORE_ALL, LONGEST
+from slackwater.model.wrong_clocks import PartClock
 
 WHOLE = "held"
 """The key under which all held tuples are persisted at once."""
@@ -265,6 +266,12 @@ class Release:
     def idle_timeouts(self) -> tuple[int, ...]:
         """How often each stream was taken out by the idle timeout."""
         return tuple(self._clock.timeouts.tolist())
+
+    @property
+    def part_clocks(self) -> tuple[PartClock, ...]:
+        """How far every part of every stream has come."""
+        clocks = self._clock.parts[st.PART_CLOCK].tolist()
+        return tuple(PartClock(s, name, clocks[n]) for (s, name), n in self._part_numbers.items())
 
     def slack_log(self) -> list[tuple[int, int]]:
         """Changes of K since the last call, as (largest clock, K from there on)."""

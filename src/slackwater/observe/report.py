@@ -16,6 +16,7 @@ from slackwater.model.measured import MeasuredQuality
 from slackwater.model.options import Options
 from slackwater.model.quality import Quality
 from slackwater.model.time import BEFORE_ALL, MILLISECOND
+from slackwater.model.wrong_clocks import WrongClock
 from slackwater.observe.distribution import Distribution, in_runs
 from slackwater.observe.foreseen import as_told
 from slackwater.observe.memory_use import MemoryUse
@@ -159,6 +160,8 @@ class Report:
     slowest: SlowestUse = field(default_factory=SlowestUse)
     target: Quality | None = None
     options: Options = field(default_factory=Options)
+    wrong_clocks: tuple[WrongClock, ...] = ()
+    """Parts of streams whose clocks are wrong."""
     in_epochs: bool = True
     """Whether several tuples are let out at once."""
 
@@ -208,6 +211,7 @@ class Report:
             "controller": self.controller,
             "memory": self.memory.as_json(seen.memory),
             "idle_timeouts": idle,
+            "wrong_clocks": [one.as_json() for one in self.wrong_clocks],
             "interrupted": self.interrupted,
         }
 

@@ -315,6 +315,7 @@ class Pipeline:
             retained=self._operator.retained,
             epochs=self.release.epochs,
             idle=self.release.idle_timeouts,
+            parts=self.release.part_clocks,
             quality=self._measured(),
             ordering=None if self._ordering is None else self._ordering.seen(),
             waited=self._responding.average,

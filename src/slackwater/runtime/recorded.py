@@ -17,12 +17,14 @@ from slackwater.kernel import Observation
 from slackwater.model.batch import Words
 from slackwater.model.outlook import Outlook
 from slackwater.model.rates import Resize
+from slackwater.model.wrong_clocks import WrongClock
 from slackwater.observe.foreseen import Foretelling
 from slackwater.observe.memory_use import MemoryUse
 from slackwater.observe.report import LatencyUse, Report, SlackUse
 from slackwater.observe.waiting import SlowestUse
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.routes import rates_at_first
+from slackwater.runtime.parts import named_wrong_clocks
 from slackwater.sources.encode import AHEAD, GOOD, REASONS, UTC, Reasons
 from slackwater.sources.replay import Replay
 
@@ -91,6 +93,10 @@ class RecordedRun(ABC):
         news, self._news = self._news, []
         return news
 
+    def wrong_clocks(self) -> tuple[WrongClock, ...]:
+        """Parts of streams whose clocks are wrong, by name."""
+        return named_wrong_clocks(self.plan, self.replay.codebook, self.observe())
+
     def report(self) -> Report:
         """What the run amounts to so far."""
         return Report(
@@ -110,6 +116,7 @@ class RecordedRun(ABC):
             target=self.plan.quality,
             options=self.plan.options,
             in_epochs=self.in_epochs,
+            wrong_clocks=self.wrong_clocks(),
         )
 
 

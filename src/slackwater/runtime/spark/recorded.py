@@ -27,6 +27,7 @@ from slackwater.model.memory import together as all_shards
 from slackwater.model.outlook import Outlook, worst
 from slackwater.model.rates import RatesSeen, Resize
 from slackwater.model.time import BEFORE_ALL
+from slackwater.model.wrong_clocks import WrongClock
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.routes import routes_of
 from slackwater.runtime.aside import LATE
@@ -192,6 +193,11 @@ class SparkRun(RecordedRun):
         for reason in np.unique(reasons[~late]).tolist():
             mine = reasons == reason
             self.fates.were_rejected(stream[mine], row[mine], REASONS.index(reason))
+
+    def wrong_clocks(self) -> tuple[WrongClock, ...]:
+        # All shards hear the same headers.
+        told = next(iter(self._told.values()), None)
+        return () if told is None else tuple(WrongClock(*one) for one in told["wrong_clocks"])
 
     def observe(self) -> Observation:
         told = list(self._told.values())

@@ -25,6 +25,7 @@ from slackwater.observe.report import LatencyUse
 from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.kernels import kernel_for
+from slackwater.runtime.parts import named_wrong_clocks
 from slackwater.runtime.spark.blocks import read_block
 from slackwater.runtime.spark.structure import difference
 from slackwater.runtime.spark.targets import Targets, is_target
@@ -184,6 +185,9 @@ class Shard:
             "retained": seen.retained,
             "epochs": seen.epochs,
             "idle": list(seen.idle),
+            "wrong_clocks": [
+                [one.stream, one.part, one.ahead] for one in named_wrong_clocks(self.plan, self.codebook, seen)
+            ],
             "idle_options": {name: getattr(self.plan.options, name) for name in ("idle_timeout", "idle_after")},
             "memory": None if seen.memory is None else seen.memory.as_json(),
             "outlook": None if seen.outlook is None else seen.outlook.as_json(),
