@@ -91,7 +91,7 @@ def test_a_part_with_a_wrong_clock_is_told_by_name_and_its_tuples_are_kept():
         }
     )
     query = "SELECT COUNT(*) AS n FROM s [RANGE 10 SECONDS] WITH NO WAIT OPTIONS (clock_by = 'receiver')"
-    answer = sw.replay(query, {"s": table}, epoch="1 s")
+    answer = sw.replay(query, {"s": table}, epochs=sw.Epochs(span=1_000_000))
     assert [(one["part"], round(one["ahead_ms"] / 60_000)) for one in answer.report["wrong_clocks"]] == [
         ("d", 30),
         ("e", -400 * 24 * 60),

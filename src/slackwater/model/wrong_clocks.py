@@ -38,10 +38,8 @@ class WrongClock:
         >>> print(WrongClock("reports", "rx7", 30 * 60_000_000))
         part rx7 of stream reports has a clock 30 min ahead of most others
         """
-        way = "ahead of" if self.ahead > 0 else "behind"
-        return (
-            f"part {self.part} of stream {self.stream} has a clock {format_duration(abs(self.ahead))} {way} most others"
-        )
+        far, way = format_duration(abs(self.ahead)), "ahead of" if self.ahead > 0 else "behind"
+        return f"part {self.part} of stream {self.stream} has a clock {far} {way} most others"
 
     def as_json(self) -> dict[str, Any]:
         """Plain data."""

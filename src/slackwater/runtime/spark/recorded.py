@@ -222,6 +222,7 @@ class SparkRun(RecordedRun):
             waited=None,
             rates=tuple(RatesSeen.of_json(one) for one in told[0]["rates"]) if told else (),
             memory=all_shards([Memory.of_json(one["memory"]) for one in told]),
+            parts=(),
             outlook=worst([Outlook.of_json(one["outlook"]) for one in told if one["outlook"]]),
             **counted,
         )
