@@ -62,7 +62,8 @@ class Shard:
     def __post_init__(self) -> None:
         self.kernel: Pipeline = kernel_for(self.plan, Epochs(), self.codebook, max_ahead=UNGUARDED)
         # Delays are those of the whole stream; what a late tuple costs a join is known to its own shard.
-        self.kernel.release.taught = self.plan.joins
+        # Where there are several operators the rows that should reach the top are those of this shard alone.
+        self.kernel.release.taught = self.plan.joins and not self.plan.nodes
         self._guard = Admission(len(self.plan.inputs), self.plan.options.max_ahead)
         self._aside: Batch | None = None
         self._rejects: list[tuple[str, Batch]] = []
