@@ -7,11 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from slackwater.language.statement import sources_of
-from slackwater.model.errors import QueryError
 from tests.runtime.streams import Runtime, arrived
 
 COLUMNS = {"k": pa.int64(), "x": pa.float64()}
@@ -24,7 +21,8 @@ RECALLS = {
     "selection of a join": f"SELECT k, x FROM ({PAIR}) j WHERE x > 0.2",
     "union": BOTH,
     "union of a join": f"{BOTH} UNION ALL SELECT c.k, b.x FROM c [100 MS], b [100 MS] WHERE c.k = b.k",
-    "joined with a union": f"SELECT u.k AS k, c.x AS x FROM ({BOTH}) u [300 MS], c [300 MS] WHERE u.k = c.k AND u.x < c.x",
+    "joined with a union": f"""SELECT u.k AS k, c.x AS x FROM ({BOTH}) u [300 MS], c [300 MS]
+        WHERE u.k = c.k AND u.x < c.x""",
     "join of joins": f"""SELECT j.k AS k, l.x AS x FROM ({PAIR}) j [400 MS], (SELECT c.k AS k, a.x AS x FROM c [200 MS],
         a [300 MS] WHERE c.k = a.k) l [200 MS] WHERE j.k = l.k AND j.x <= 0.9""",
 }

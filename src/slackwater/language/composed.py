@@ -50,8 +50,8 @@ def why_no_target(query: BoundQuery, quality: Quality | None) -> str | None:
 def _no_aggregate_under(rows: BoundQuery) -> str | None:
     if _aggregates(rows):
         return (
-            "an aggregate stands below a join, a union, a selection or two other aggregates; what a tuple missing from it"
-            f" costs at the top is not known. {_WRITE}"
+            "an aggregate stands below a join, a union, a selection or two other aggregates; what a tuple missing from"
+            f" it costs at the top is not known. {_WRITE}"
         )
     return None
 
@@ -70,8 +70,8 @@ def _not_additive(query: AggregateQuery, below: AggregateQuery) -> str | None:
         plain = isinstance(argument, Column) and values.get(argument.name) in ("COUNT", "SUM")
         if call.function != "SUM" or not plain:
             return (
-                f"{call.name} does not add up from what tuples add below: of an aggregate of aggregates ERROR is for SUM"
-                f" of a COUNT or SUM, as it was named. {_WRITE}"
+                f"{call.name} does not add up from what tuples add below: of an aggregate of aggregates ERROR is for"
+                f" SUM of a COUNT or a SUM, read by its name alone. {_WRITE}"
             )
     if any(_reads(expr, values) for expr in (*query.stream.filters, *(key.expr for key in query.keys))):
         return (

@@ -4,8 +4,8 @@ What a window lacks are rows: results that a join below has lost, tuples that ca
 windows below that were closed too early. Each has a value, a window and a slack it needs; so the slack that a window
 needs, and whether its answer was within the bound, follow as for an aggregate of raw tuples.
 
-Invariant: for COUNT, SUM and AVG nothing is modelled. Whether a window was within the bound is told by the true rows and
-by those that really reached the aggregate.
+Invariant: for COUNT, SUM and AVG nothing is modelled. Whether a window was within the bound is told by the true rows
+and by those that really reached the aggregate.
 """
 
 from __future__ import annotations

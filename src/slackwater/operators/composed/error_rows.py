@@ -144,10 +144,10 @@ def judge_rows(
 @inner
 def is_first(t: Table, first: int, piece: int, group: int) -> bool:
     """Whether a group has no record in the pieces of a window before this one."""
-    for before in range(first, piece):
-        if place_of(t, before) != NONE and find(t, before, group) != NONE:
-            return False
-    return True
+    before = first
+    while before < piece and (place_of(t, before) == NONE or find(t, before, group) == NONE):
+        before += 1
+    return before == piece
 
 
 @inner

@@ -24,7 +24,7 @@ from slackwater.operators.join.enumerate import FINE, NO_ROOM, OVERFLOW
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import first_plan
 from slackwater.operators.join.search import Probes, Search, probes_of, search_space
-from slackwater.operators.join.store import BEGIN, END, WindowStore, Windows, insert, place
+from slackwater.operators.join.store import BEGIN, END, Windows, WindowStore, insert, place
 from slackwater.operators.ordering.enter import FULL, LEAST, Lines, N, lines, note_line
 
 ROOM = 1 << 14

@@ -97,8 +97,8 @@ class RowBooks:
         """All state."""
         own = {
             "number": self._periods.number.copy(), "made": self._periods.made.copy(), "lost": self._periods.lost.copy(),
-            "total": self._total.copy(), "frontier": np.array([self._frontier]), "target": np.array([self._target.target]),
-            "true_ahead": self._true, "made_ahead": self._made,
+            "total": self._total.copy(), "frontier": np.array([self._frontier]),
+            "target": np.array([self._target.target]), "true_ahead": self._true, "made_ahead": self._made,
         }  # fmt: skip
         return own | self._meter.as_arrays()
 

@@ -45,7 +45,7 @@ class RowTally:
         if self._counted != NO_LINE:
             first = (ts - self._watch.range) // self._watch.slide + 1
             spoilt = np.minimum(ts // self._watch.slide, self._counted) - first + 1
-            self._unknown += np.count_nonzero(spoilt > 0), int(spoilt[spoilt > 0].sum())
+            self._unknown += np.array([np.count_nonzero(spoilt > 0), spoilt[spoilt > 0].sum()])
 
     def hear(self, run: Run) -> None:
         """What the top has been given, and how far it has come."""

@@ -7,7 +7,7 @@ slack it *needs*: the least K with which the query itself makes it.
                                                       smallest clock of all raw streams under the node
     a result of a join, with event time T             C - T for each raw member, C as that one arrived; and what every
                                                       member needs that comes from a node below
-    a tuple's share in a window of an inner aggregate C - (end - 1): it is in the window until the frontier is at the end
+    a tuple's share in a window of an inner aggregate C - (end - 1): it counts until the frontier is at the end
 
 and never less than 0. A late member of a join still enters its window, so it costs a result only if it comes behind the
 result's own time; a row that a node below did not make is missing whatever comes later.
@@ -113,9 +113,11 @@ class TrueRows:
                 else:
                     place = np.flatnonzero(arrived.stream == one)
                     inputs.append(_Input(arrived.words[:, place], at[place], place, raw=True))
-                    self.unknown += int(np.count_nonzero(arrived.words[TS, place] < at[place] - slack - self._retention))
+                    self.unknown += int(
+                        np.count_nonzero(arrived.words[TS, place] < at[place] - slack - self._retention)
+                    )
             ts, columns, need, place = node.take(inputs, since)
-            if vertex.outlet is None or node is self._nodes[-1] and self._whole:
+            if vertex.outlet is None or (node is self._nodes[-1] and self._whole):
                 made.append(Rows(ts[np.newaxis], need, place))
             else:
                 words, kept = vertex.outlet.take(ts, columns)
