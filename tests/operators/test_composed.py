@@ -98,7 +98,11 @@ def test_of_any_rows_what_was_made_and_lost_is_what_is_true_and_needs_say_which(
 
 
 ABOVE = "SELECT k, COUNT(*) AS c, SUM(n) AS t, AVG(n) AS m FROM ({}) u [{}] GROUP BY k"
-OF_SUMS = "SELECT k, SUM(c) AS c, SUM(t) AS t FROM (SELECT k, COUNT(*) AS c, SUM(n) AS t FROM {} x [{}] GROUP BY k) u [{}] GROUP BY k"
+OF_SUMS = (
+    "SELECT k, SUM(c) AS c, SUM(t) AS t FROM"
+    " (SELECT k, COUNT(*) AS c, SUM(n) AS t FROM {} x [{}] GROUP BY k) u [{}] GROUP BY k"
+)
+PAIRS = "SELECT x.k AS k, y.n AS n FROM s x [4 us], s y [4 us] WHERE x.k = y.k"
 BOUND = 0.2
 
 
@@ -129,8 +133,8 @@ def test_of_any_windows_those_off_are_those_that_the_truth_says(data):
 @pytest.mark.parametrize(
     ("text", "quality"),
     [
-        ("SELECT x.k AS k, y.n AS n FROM s x [4 us], s y [4 us] WHERE x.k = y.k UNION ALL SELECT k, n FROM s", Recall(0.9, 20)),
-        (ABOVE.format("SELECT x.k AS k, y.n AS n FROM s x [4 us], s y [4 us] WHERE x.k = y.k", "6 us SLIDE 2 us"), RelativeError(0.1, 0.8)),
+        (f"{PAIRS} UNION ALL SELECT k, n FROM s", Recall(0.9, 20)),
+        (ABOVE.format(PAIRS, "6 us SLIDE 2 us"), RelativeError(0.1, 0.8)),
         (OF_SUMS.format("s", "3 us", "6 us"), RelativeError(0.1, 0.8)),
     ],
     ids=["recall", "error", "sums of sums"],
@@ -157,8 +161,7 @@ def test_going_on_after_a_restart_is_as_never_stopping(text, quality, epochs):
 
 
 def test_rows_that_began_before_anybody_looked_are_left_out():
-    text = "SELECT x.k AS k, y.n AS n FROM s x [4 us], s y [4 us] WHERE x.k = y.k UNION ALL SELECT k, n FROM s"
-    physical = plan(bind(text, {"s": SCHEMA}).query)
+    physical = plan(bind(f"{PAIRS} UNION ALL SELECT k, n FROM s", {"s": SCHEMA}).query)
     spec = physical.operator
     parts = pieces(arrivals(physical, 3, 400), range(40, 401, 40))
     controller = still(Recall(0.9, 12), spec, 2)
