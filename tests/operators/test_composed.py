@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -29,7 +30,8 @@ EPOCHS = st.sampled_from([Epochs(each_tuple=True), Epochs(), Epochs(tuples=3)])
 
 @st.composite
 def sources(draw: st.DrawFn, depth: int) -> str:
-    return "s" if depth == 0 or draw(st.booleans()) else f"({draw(rows(depth - 1))})"
+    """A stream, or mostly a query in parentheses."""
+    return "s" if depth == 0 or draw(st.integers(0, 2)) == 0 else f"({draw(rows(depth - 1))})"
 
 
 @st.composite
@@ -70,11 +72,11 @@ def planned(text: str, data: st.DataObject):
     return spec, batch, data.draw(cuttings(len(batch)))
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_of_any_rows_what_was_made_and_lost_is_what_is_true_and_needs_say_which(data):
     spec, batch, cuts = planned(data.draw(rows(2)), data)
-    epochs, slack = data.draw(EPOCHS), data.draw(st.sampled_from([0, 2, 5]))
+    epochs, slack = data.draw(EPOCHS), data.draw(st.sampled_from([0, 1, 2, 4]))
     controller = still(Recall(0.9, 12), spec, slack)
     needs: list[int] = []
     shadow = controller._rows
@@ -90,6 +92,9 @@ def test_of_any_rows_what_was_made_and_lost_is_what_is_true_and_needs_say_which(
     made, true = len(outcome.timestamps), len(oracle_graph(spec, batch))
     seen = controller.measured()
     assert (seen.good, seen.good + seen.bad, seen.unknown_late) == (made, true, 0)
+    # What waits for its turn is not taken for lost, nor what is made before its frontier for more than was true.
+    lost = [o.quality.bad for o in outcome.observed if o.quality is not None]
+    assert all(0 <= before <= after for before, after in pairwise(lost))
     # What lies at the frontier itself is in time or not, as it happens.
     assert sum(need < slack for need in needs) <= made
     exact = all(len(under) in (1, spec.streams) for under in shadow._under)
@@ -106,7 +111,7 @@ PAIRS = "SELECT x.k AS k, y.n AS n FROM s x [4 us], s y [4 us] WHERE x.k = y.k"
 BOUND = 0.2
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_of_any_windows_those_off_are_those_that_the_truth_says(data):
     if data.draw(st.booleans()):

@@ -103,3 +103,27 @@ def test_measured_windows_are_those_of_the_judge(runtime: Runtime, name: str, se
             assert seen["measured"] >= 1 - bad / len(worst)
         assert 0 < bad < len(worst)
         assert (seen["of"], seen["by"], seen["unknown_late"]) == ("windows", "value", 0)
+
+
+@pytest.mark.local_only("the bounds are the kernel's")
+def test_with_a_short_retention_the_truth_lies_between_low_and_high(runtime: Runtime) -> None:
+    options = "OPTIONS (retention = 500 MS)"
+    for name, target in (
+        ("union of a join", "RECALL 0.8 OVER 2 SECONDS"),
+        ("joined with a union", "RECALL 0.8 OVER 2 SECONDS"),
+    ):
+        query = f"{RECALLS[name]} WITH {target} {options}"
+        streams = disordered(streams_of(query), 1500, 5)
+        for epoch in ("1", "300 ms"):
+            seen = own(runtime, query, streams, epoch)
+            assert seen["unknown_late"] > 0
+            assert seen["low"] <= runtime.verify(query, streams, epoch).recall_overall <= seen["high"]
+    for name in ("above a union", "above a join", "of an aggregate"):
+        query = f"{ERRORS[name]} WITH ERROR 10% CONFIDENCE 70% {options}"
+        streams = disordered(streams_of(query), 1500, 5)
+        for epoch in ("1", "300 ms"):
+            seen = own(runtime, query, streams, epoch)
+            true = runtime.verify(query, streams, epoch).fulfilment(0.1)
+            assert true is not None
+            assert seen["unknown_late"] > 0
+            assert seen["low"] <= true <= seen["high"]
