@@ -72,6 +72,10 @@ IdleTimeout = Annotated[
 MaxAhead = Annotated[
     str | None, typer.Option("--max-ahead", help="How far ahead of its stream a tuple may be unconfirmed [10 minutes].")
 ]
+MaxBehind = Annotated[
+    str | None,
+    typer.Option("--max-behind", help="A tuple further behind its stream is late, and teaches nothing [1 day]."),
+]
 InitialSlack = Annotated[str | None, typer.Option("--initial-slack", help="Slack of WITH COMPLETE to begin with [0].")]
 Runtime = Annotated[str, typer.Option("--runtime", help="Where to run it: local or spark.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
@@ -108,6 +112,7 @@ def run(
     arrival_time: ArrivalTime = None,
     idle_timeout: IdleTimeout = None,
     max_ahead: MaxAhead = None,
+    max_behind: MaxBehind = None,
     initial_slack: InitialSlack = None,
     functions: Functions = None,
     quiet: Quiet = False,
@@ -122,7 +127,7 @@ def run(
 
     where = runtime_of(runtime, epoch, shards, master, checkpoint, trigger)
     load_functions(functions)
-    prepared = prepare(query, stream, time, time_unit, _options(idle_timeout, max_ahead, initial_slack))
+    prepared = prepare(query, stream, time, time_unit, _options(idle_timeout, max_ahead, max_behind, initial_slack))
     if prepared.bound.explain:
         physical = plan(prepared.bound.query, counted=count, expected=prepared.expected)
         print(explained(physical, prepared.bound.quality_stated))
@@ -153,6 +158,7 @@ def verify(
     arrival_time: ArrivalTime = None,
     idle_timeout: IdleTimeout = None,
     max_ahead: MaxAhead = None,
+    max_behind: MaxBehind = None,
     initial_slack: InitialSlack = None,
     functions: Functions = None,
     period: Annotated[
@@ -172,7 +178,7 @@ def verify(
     over = None if period is None else positive_duration_of("period", period)
     every = positive_duration_of("interval", interval)
     load_functions(functions)
-    prepared = prepare(query, stream, time, time_unit, _options(idle_timeout, max_ahead, initial_slack))
+    prepared = prepare(query, stream, time, time_unit, _options(idle_timeout, max_ahead, max_behind, initial_slack))
     if prepared.bound.explain:
         raise UsageError("verify compares results, and an EXPLAIN query has none; leave EXPLAIN out")
     verified = verify_query(prepared, where, count, arrival_time, over, every, quiet or json_)
@@ -209,7 +215,8 @@ def workload(
     name: Annotated[
         str,
         typer.Argument(
-            help="dsyn3, dsyn4, soccer, velocity1, velocity2, plugs, stores, meteorology, meteorology9, drm or rates."
+            help="dsyn3, dsyn4, soccer, velocity1, velocity2, plugs, stores, meteorology, meteorology9, drm, rates, or"
+            " a member of the zoo of disorder, such as zoo/heavy_tail (any other name lists them all)."
         ),
     ],
     out: Annotated[Path, typer.Option("--out", help="Folder for the streams and the query.")],
@@ -272,8 +279,15 @@ def reproduce(
         show(done, Console())
 
 
-def _options(idle_timeout: str | None, max_ahead: str | None, initial_slack: str | None) -> dict[str, str | None]:
-    return {"idle_timeout": idle_timeout, "max_ahead": max_ahead, "initial_slack": initial_slack}
+def _options(
+    idle_timeout: str | None, max_ahead: str | None, max_behind: str | None, initial_slack: str | None
+) -> dict[str, str | None]:
+    return {
+        "idle_timeout": idle_timeout,
+        "max_ahead": max_ahead,
+        "max_behind": max_behind,
+        "initial_slack": initial_slack,
+    }
 
 
 def main() -> None:

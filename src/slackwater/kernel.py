@@ -22,6 +22,7 @@ from slackwater.model.memory import Memory
 from slackwater.model.ordering import OrderingSeen
 from slackwater.model.outlook import Outlook
 from slackwater.model.rates import RatesSeen
+from slackwater.model.waiting import NOTHING_IN_FORCE, InForce
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,8 @@ class Emission:
     flushed: bool = False
     moment: Words | None = None
     """When each result was let out, by the arrival times of tuples, where these are known."""
+    in_force: InForce = NOTHING_IN_FORCE
+    """What they had to wait for."""
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,7 @@ def test_explain_prints_the_plan_as_a_tree(command: Command, query: Query, two: 
 LENGTHS = {"dsyn3": "0.1", "dsyn4": "0.1", "soccer": "0.1", "meteorology": "25", "meteorology9": "2", "drm": "0.5"}
 
 
-@pytest.mark.parametrize(("name", "minutes"), [*LENGTHS.items(), ("rates", "0.1")])
+@pytest.mark.parametrize(("name", "minutes"), [*LENGTHS.items(), ("rates", "0.1"), ("zoo/shift", "0.1")])
 def test_a_workload_can_be_run_as_it_says(command: Command, tmp_path: Path, name: str, minutes: str) -> None:
     done = command("workload", name, "--out", tmp_path / "w", "--minutes", minutes, "--seed", "3")
     assert done.code == 0, done.err

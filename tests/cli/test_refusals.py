@@ -70,6 +70,8 @@ def test_the_place_is_shown_under_a_long_line(command: Command, query: Query, st
         (["--max-ahead", "far"], "--max-ahead"),
         (["--initial-slack", "x"], "--initial-slack"),
         (["--idle-timeout", "0 s"], "--idle-timeout: it is a duration from 1 us to 1000000 d, not 0 s"),
+        (["--max-behind", "0 s"], "--max-behind: it is a duration from 1 us"),
+        (["--max-behind", "long ago"], "--max-behind"),
         (["--max-ahead", "0 s"], "--max-ahead: it is a duration from 1 us"),
         (["--max-ahead", "99999999999999999999 d"], "--max-ahead: '99999999999999999999 d' is longer than any stream"),
         (["--epoch", "99999999999999999999"], "an epoch has at most 1,000,000,000,000 tuples"),

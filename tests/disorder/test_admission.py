@@ -1,91 +1,272 @@
-"""The guard against poisoned clocks."""
+"""Clocks that follow the crowd, and the guard against tuples that are too far ahead of it."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.disorder.admission import Admission
+from slackwater.disorder.admission import UNGUARDED, Admission, Cutting, HeaderGuard, epochs_by_span
 from slackwater.disorder.controllers import FixedSlack
+from slackwater.disorder.event_times import as_told, of_told
+from slackwater.kernel import NOTHING
 from slackwater.model.batch import ROW, Batch
+from slackwater.model.time import BEFORE_ALL, DAY, HOUR, MILLISECOND, MINUTE, SECOND
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.algebra import AggregateSpec
 from slackwater.operators.pipeline import Epochs
 from slackwater.testing.drive import drive, pipeline_of
+from slackwater.testing.oracle_crowd import OracleCrowd
 from slackwater.testing.traces import cuttings, pieces
 
+EACH, CALLS, BY_TWENTY, BY_SECOND = (
+    Cutting(True, 0, 0),
+    Cutting(False, 0, 0),
+    Cutting(False, 20, 0),
+    Cutting(False, 0, SECOND),
+)
+MAX_AHEAD = 10 * MINUTE
+START = 1_700_000_000 * SECOND
 
-def judged(arrivals, streams=1, max_ahead=10, end=False):
-    guard = Admission(streams, max_ahead)
+
+def seen_by(arrivals, cutting=EACH, streams=1, max_ahead=MAX_AHEAD, end=True):
+    """Clocks by row of arrival (as the release would have them), rows let in and rows rejected."""
+    guard = Admission(streams, max_ahead, cutting)
     seen = guard.admit(Batch.of(arrivals), end)
-    return seen.batch.words[ROW].tolist(), seen.ahead.words[ROW].tolist(), guard.aside
+    clocks = np.full(streams, BEFORE_ALL)
+    by_row = {}
+    for i, row in enumerate(seen.batch.words[ROW].tolist()):
+        s = int(seen.batch.stream[i])
+        clocks[s] = max(clocks[s], seen.batch.reading[i])
+        by_row[row] = clocks.copy()
+    return by_row, seen.ahead.words[ROW].tolist(), guard
 
 
-def test_a_tuple_within_the_guard_is_admitted_at_once():
-    assert judged([(0, 1), (0, 11), (0, 21)]) == ([0, 1, 2], [], 0)
+def steady(seconds, rate=50, start=START, stream=0):
+    return [(stream, start + i * SECOND // rate) for i in range(seconds * rate)]
 
 
-def test_the_first_tuple_of_all_is_admitted_whatever_its_time():
-    assert judged([(0, 10**15)]) == ([0], [], 0)
+BOTH = pytest.mark.parametrize("cutting", [EACH, BY_TWENTY, BY_SECOND])
 
 
-def test_a_tuple_too_far_ahead_waits_aside():
-    assert judged([(0, 1), (0, 13), (0, 2)]) == ([0, 2], [], 1)
-
-
-def test_three_later_tuples_confirm_a_real_gap_and_come_in_after_it():
-    assert judged([(0, 1), (0, 100), (0, 101), (0, 102)]) == ([0], [], 3)
-    assert judged([(0, 1), (0, 100), (0, 101), (0, 102), (0, 103)]) == ([0, 1, 2, 3, 4], [], 0)
-
-
-def test_tuples_of_any_stream_confirm_a_jump():
-    arrivals = [(0, 1), (1, 1), (0, 100), (1, 100), (1, 101), (1, 102)]
-    let_in, ahead, aside = judged(arrivals, streams=2)
-    assert let_in[:3] == [0, 1, 2]
+@BOTH
+def test_without_wrong_clocks_a_clock_is_the_largest_event_time(cutting):
+    rng = np.random.default_rng(1)
+    sent = np.arange(3000) * 20 * MILLISECOND
+    order = np.argsort(sent + rng.exponential(SECOND, 3000), kind="stable")
+    arrivals = [(0, START + int(t)) for t in sent[order]]
+    clocks, ahead, _ = seen_by(arrivals, cutting)
     assert ahead == []
-    assert aside == 3, "the other stream's own jump still needs its third confirmation"
+    if cutting is EACH:
+        largest = np.maximum.accumulate([t for _, t in arrivals])
+        assert sum(clocks[row][0] != largest[row] for row in range(3000)) <= 60, "one in fifty at most waits for others"
+    assert max(clock[0] for clock in clocks.values()) == max(t for _, t in arrivals)
 
 
-def test_old_tuples_confirm_nothing():
-    assert judged([(0, 1), (0, 1000), (0, 2), (0, 3), (0, 4), (0, 5)]) == ([0, 2, 3, 4, 5], [], 1)
+@BOTH
+@pytest.mark.parametrize("ahead_by", [5 * SECOND, 5 * MINUTE, HOUR, 2000 * DAY])
+@pytest.mark.parametrize("one_in", [20, 50])
+def test_a_minority_with_wrong_clocks_moves_no_clock(cutting, ahead_by, one_in):
+    right = steady(60)
+    rng = np.random.default_rng(one_in)
+    arrivals = [
+        (0, t + ahead_by) if wrong else (0, t)
+        for (_, t), wrong in zip(right, rng.random(len(right)) < 1 / one_in, strict=True)
+    ]
+    wrong = {row for row, ((_, t), (_, true)) in enumerate(zip(arrivals, right, strict=True)) if t != true}
+    clocks, ahead, guard = seen_by(arrivals, cutting, end=False)
+    for row, clock in clocks.items():
+        if clock[0] != BEFORE_ALL:
+            assert clock[0] <= right[row][1] + (SECOND if cutting is EACH else 3 * SECOND)
+    assert set(ahead) <= wrong
+    assert guard.aside <= 200
+    _, ahead, _ = seen_by(arrivals, cutting)
+    assert set(ahead) == (wrong if ahead_by > MAX_AHEAD + MINUTE else set())
 
 
-def test_a_tuple_confirms_a_jump_if_it_is_at_most_the_guard_behind_it():
-    let_in, ahead, aside = judged([(0, 1), (0, 100), (0, 90), (0, 90), (0, 90)])
-    assert (sorted(let_in), ahead, aside) == ([0, 1, 2, 3, 4], [], 0)
-    assert judged([(0, 1), (0, 100), (0, 89), (0, 89), (0, 89)]) == ([0], [], 4)
+@BOTH
+def test_wrong_clocks_that_come_in_bursts_move_no_clock(cutting):
+    arrivals = []
+    for at, one in enumerate(steady(60)):
+        arrivals.append(one)
+        if at % 200 == 100:
+            arrivals += [(0, one[1] + HOUR + i) for i in range(8)]
+    clocks, ahead, _ = seen_by(arrivals, cutting)
+    assert max(clock[0] for clock in clocks.values()) == START + 60 * SECOND - SECOND // 50
+    assert len(ahead) == 8 * 15
 
 
-def test_a_stream_that_reaches_the_place_by_itself_refutes_the_poisoned_tuple():
-    assert judged([(0, 1), (0, 30), (0, 9), (0, 19), (0, 29)]) == ([0, 2, 3, 4], [], 1)
-    assert judged([(0, 1), (0, 30), (0, 9), (0, 19), (0, 29), (0, 30)]) == ([0, 2, 3, 4, 5], [1], 0)
+@BOTH
+def test_a_real_gap_is_followed_and_nothing_is_lost(cutting):
+    arrivals = steady(10) + steady(10, start=START + HOUR)
+    clocks, ahead, _ = seen_by(arrivals, cutting)
+    assert ahead == []
+    assert sorted(clocks) == list(range(len(arrivals)))
+    # Sixteen of the last 63 must have come along, where every fourth is asked; an epoch in which it begins counts too.
+    assert clocks[600][0] >= START + HOUR
 
 
-def test_a_tuple_just_beyond_the_guard_can_still_be_confirmed_after_the_stream_moved_on():
-    let_in, ahead, aside = judged([(0, 1), (0, 12), (0, 2), (0, 13), (0, 14), (0, 15)])
-    assert (sorted(let_in), ahead, aside) == ([0, 1, 2, 3, 4, 5], [], 0)
+@pytest.mark.parametrize("cutting", [EACH, CALLS])
+def test_a_slow_stream_is_followed_at_once_and_after_an_hour_within_a_few_tuples(cutting):
+    minutes = [(0, START + i * MINUTE) for i in range(30)]
+    later = [(0, START + 90 * MINUTE + i * MINUTE) for i in range(10)]
+    guard = Admission(1, MAX_AHEAD, cutting)
+    clock = BEFORE_ALL
+    reached = []
+    for row, one in enumerate(minutes + later):
+        seen = guard.admit(Batch.of([one]))
+        clock = max([clock, *seen.batch.reading.tolist()])
+        reached.append(clock)
+        assert len(seen.ahead) == 0, row
+    assert reached[3:30] == [t for _, t in minutes[3:]]
+    assert reached[30 + 5] == later[5][1], "five of nine have come along"
 
 
-def test_the_moment_of_arrival_confirms_a_real_gap_and_exposes_a_poisoned_first_tuple():
-    arrivals = Batch.of([(0, 1), (0, 1000), (0, 5000)])
-    told = Batch(arrivals.stream, arrivals.words, arrivals.passes, np.array([1, 1001, 1002]))
-    seen = Admission(1, 10).admit(told, end=True)
-    assert (seen.batch.ts.tolist(), seen.ahead.ts.tolist()) == ([1, 1000], [5000])
-    first = Batch(arrivals.stream[2:], arrivals.words[:, 2:], arrivals.passes[2:], np.array([3]))
-    assert Admission(1, 10).admit(first).batch.ts.tolist() == []
+@BOTH
+def test_a_stream_may_begin_with_a_wrong_clock(cutting):
+    arrivals = [(0, START + 7 * DAY), *steady(10)]
+    clocks, ahead, _ = seen_by(arrivals, cutting)
+    assert ahead == [0]
+    assert max(clock[0] for clock in clocks.values()) < START + 11 * SECOND
 
 
-def test_what_is_still_aside_when_the_input_ends_is_rejected():
-    assert judged([(0, 1), (0, 1000), (0, 2)], end=True) == ([0, 2], [1], 0)
+@BOTH
+def test_a_backlog_read_beside_the_present_does_not_stop_the_present(cutting):
+    arrivals = [one for pair in zip(steady(20), steady(20, start=START + HOUR), strict=True) for one in pair]
+    clocks, ahead, _ = seen_by(arrivals, cutting)
+    assert ahead == []
+    assert clocks[len(arrivals) - 1][0] == arrivals[-1][1]
 
 
-def test_a_stream_without_a_clock_is_measured_against_the_others():
-    assert judged([(0, 1), (1, 500)], streams=2) == ([0], [], 1)
-    assert judged([(0, 1), (1, 8)], streams=2) == ([0, 1], [], 0)
+def test_days_apart_are_no_wrong_clocks():
+    for count in (1, 2, 3, 4, 12, 40):
+        days = [(0, START + i * DAY) for i in range(count)]
+        for cutting in (EACH, CALLS, BY_SECOND):
+            _, ahead, _ = seen_by(days, cutting)
+            assert ahead == [], (count, cutting)
+
+
+def test_a_stream_that_begins_where_others_are_needs_no_vote():
+    arrivals = [*steady(2), (1, START + SECOND)]
+    clocks, _, _ = seen_by(arrivals, streams=2, end=False)
+    assert clocks[100].tolist() == [START + 2 * SECOND - SECOND // 50, START + SECOND]
+
+
+def test_the_moment_of_arrival_vouches_for_a_tuple():
+    arrivals = Batch.of([(0, START), (0, START + HOUR), (0, START + 5 * HOUR)])
+    heard = np.array([START, START + HOUR + 1, START + HOUR + 2])
+    seen = Admission(1, MAX_AHEAD, EACH).admit(Batch(arrivals.stream, arrivals.words, arrivals.passes, heard))
+    assert seen.batch.ts.tolist() == [START, START + HOUR]
+    assert seen.batch.reading.tolist() == [START, START + HOUR]
+
+
+def test_what_is_aside_when_the_input_ends_is_rejected_if_most_did_not_come_along():
+    far = START + HOUR
+    assert seen_by([*steady(1), (0, far), (0, START + SECOND)])[1] == [50]
+    assert seen_by([*steady(1), (0, far)])[1] == []
+    assert seen_by([*steady(1), (0, far), (0, START + SECOND)], CALLS)[1] == [50]
+
+
+def test_a_guard_without_a_bound_moves_clocks_with_every_tuple():
+    guard = Admission(1, UNGUARDED)
+    batch = Batch.of([(0, 1), (0, 10**15)])
+    seen = guard.admit(batch)
+    assert seen.batch is batch
+    assert seen.batch.reading is None
+
+
+TIMES = st.lists(
+    st.one_of(
+        st.integers(0, 3000).map(lambda n: n * MILLISECOND),
+        st.sampled_from([HOUR, HOUR + 1, 2 * HOUR, 30 * DAY]),
+    ),
+    max_size=300,
+)
+
+
+@given(TIMES)
+def test_the_clock_is_that_of_the_slow_twin(times):
+    twin = OracleCrowd(MAX_AHEAD)
+    guard = Admission(1, MAX_AHEAD, EACH)
+    for t in times:
+        twin.hear(t)
+        seen = guard.admit(Batch.of([(0, t)]))
+        assert guard.clocks[0] == (BEFORE_ALL if twin.clock is None else twin.clock)
+        assert all(reading == twin.clock for reading in seen.batch.reading.tolist())
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 40)), max_size=60), st.data())
+def test_admission_does_not_depend_on_how_arrivals_are_cut_into_calls(arrivals, data):
+    arrivals = [(s, t * SECOND if t < 36 else t * HOUR) for s, t in arrivals]
+    cutting = data.draw(st.sampled_from([EACH, Cutting(False, 4, 0), BY_SECOND]))
+    batch = Batch.of(arrivals)
+    whole = Admission(2, MAX_AHEAD, cutting).admit(batch, end=True)
+    guard = Admission(2, MAX_AHEAD, cutting)
+    seen = []
+    for piece in pieces(batch, data.draw(cuttings(len(batch)))):
+        other = Admission(2, MAX_AHEAD, cutting)
+        other.restore(guard.changes())
+        guard = other
+        seen.append(guard.admit(piece))
+    seen.append(guard.admit(Batch.of([]), end=True))
+    assert np.concatenate([s.batch.words[ROW] for s in seen]).tolist() == whole.batch.words[ROW].tolist()
+    assert np.concatenate([s.batch.reading for s in seen]).tolist() == whole.batch.reading.tolist()
+    assert np.concatenate([s.ahead.words[ROW] for s in seen]).tolist() == whole.ahead.words[ROW].tolist()
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 1), st.integers(0, 60)), max_size=60), st.sampled_from([EACH, CALLS, BY_SECOND])
+)
+def test_every_tuple_is_either_let_in_or_rejected_once(arrivals, cutting):
+    arrivals = [(s, t * SECOND if t < 50 else t * HOUR) for s, t in arrivals]
+    clocks, ahead, guard = seen_by(arrivals, cutting, streams=2)
+    assert sorted([*clocks, *ahead]) == list(range(len(arrivals)))
+    assert guard.aside == 0
+
+
+@given(TIMES, st.integers(1, 4), st.integers(1, 4), st.data())
+def test_shards_that_hear_headers_decide_as_an_epoch_does_locally(times, shards, parts, data):
+    """Partitions of an epoch go into headers; every shard has some of the tuples, and all together have all."""
+    arrivals = [(0, START + t) for t in times]
+    batch = Batch.of(arrivals)
+    epochs = list(pieces(batch, data.draw(cuttings(len(batch)))))
+    local = Admission(1, MAX_AHEAD, CALLS)
+    guards = [HeaderGuard(1, MAX_AHEAD, DAY) for _ in range(shards)]
+    clock = np.full(1 + shards, BEFORE_ALL)
+    for number, epoch in enumerate(epochs):
+        end = number == len(epochs) - 1
+        seen = local.admit(epoch, end)
+        clock[0] = local.clocks[0]
+        let_in, ahead = [], []
+        part = np.array([data.draw(st.integers(0, parts - 1)) for _ in range(len(epoch))], np.int64)
+        for shard, guard in enumerate(guards):
+            for p in range(parts):
+                ts = epoch.ts[part == p]
+                shift, buckets = as_told(ts, np.ones(len(ts), np.int64), MAX_AHEAD)
+                guard.hear(0, None, shift, of_told(buckets))
+            for _, _, reached in guard.clocks(None):
+                clock[1 + shard] = max(clock[1 + shard], reached)
+            mine = np.flatnonzero(epoch.words[ROW] % shards == shard)
+            inside, out = guard.judge(epoch.take(mine), end)
+            let_in += [] if inside is None else inside.words[ROW].tolist()
+            ahead += [] if out is None else out.words[ROW].tolist()
+        assert sorted(let_in) == sorted(seen.batch.words[ROW].tolist())
+        assert sorted(ahead) == sorted(seen.ahead.words[ROW].tolist())
+        assert len(set(clock.tolist())) == 1
+
+
+def test_recorded_streams_are_cut_as_admission_cuts_them():
+    rng = np.random.default_rng(0)
+    ts = START + np.sort(rng.integers(0, 20 * SECOND, 500)) + np.where(rng.random(500) < 0.05, 3 * DAY, 0)
+    arrivals = [(0, int(t)) for t in ts]
+    epoch = epochs_by_span(np.zeros(500, np.int64), ts, NOTHING, 1, SECOND, MAX_AHEAD)
+    seen = Admission(1, MAX_AHEAD, BY_SECOND).admit(Batch.of(arrivals), end=True)
+    assert 15 <= epoch[-1] <= 21
+    last = [int(row) for row, ends in zip(seen.batch.words[ROW], seen.ends, strict=True) if ends]
+    assert len({int(epoch[row]) for row in last}) == len(last)
 
 
 @pytest.mark.parametrize("epochs", [Epochs(), Epochs(each_tuple=True), Epochs(tuples=2)])
-def test_a_poisoned_tuple_moves_no_clock_and_nothing_else_is_lost(epochs):
+def test_a_wrong_tuple_moves_no_clock_and_nothing_else_is_lost(epochs):
     spec = WindowAggregate(10, None, (), (AggregateSpec("COUNT"),), 2)
     arrivals = [(0, t) for t in range(50)]
     arrivals.insert(7, (0, 10**9))
@@ -98,59 +279,12 @@ def test_a_poisoned_tuple_moves_no_clock_and_nothing_else_is_lost(epochs):
     assert [batch.ts.tolist() for batch in pipeline.take_ahead()] == [[10**9]]
 
 
-ARRIVALS = st.lists(
-    st.tuples(st.integers(0, 1), st.one_of(st.integers(0, 30), st.sampled_from([100, 101, 105, 112, 300]))),
-    max_size=25,
-)
-
-
-@given(ARRIVALS, st.data())
-def test_admission_does_not_depend_on_how_arrivals_are_cut(arrivals, data):
-    batch = Batch.of(arrivals)
-    whole = Admission(2, 10).admit(batch, end=True)
-    guard = Admission(2, 10)
-    seen = [guard.admit(piece) for piece in pieces(batch, data.draw(cuttings(len(batch))))]
-    seen.append(guard.admit(Batch.of([]), end=True))
-    assert np.concatenate([s.batch.words[ROW] for s in seen]).tolist() == whole.batch.words[ROW].tolist()
-    assert np.concatenate([s.ahead.words[ROW] for s in seen]).tolist() == whole.ahead.words[ROW].tolist()
-
-
-@given(ARRIVALS)
-def test_every_tuple_is_either_admitted_or_rejected_once(arrivals):
-    let_in, ahead, aside = judged(arrivals, streams=2, end=True)
-    assert sorted(let_in + ahead) == list(range(len(arrivals)))
-    assert aside == 0
-
-
-@given(ARRIVALS)
-def test_no_single_tuple_moves_a_clock_further_than_the_guard_allows(arrivals):
-    # A jump needs the one that jumps and three that confirm it.
-    let_in, _, _ = judged(arrivals, streams=2)
-    clocks = {}
-    for position, row in enumerate(let_in):
-        stream, ts = arrivals[row]
-        reference = clocks.get(stream, max(clocks.values(), default=None))
-        if reference is not None and ts > reference + 10:
-            shown_later = arrivals[row + 1 :]
-            assert sum(t >= ts - 10 for _, t in shown_later) >= 3, position
-        clocks[stream] = max(ts, clocks.get(stream, ts))
-
-
 def test_an_empty_epoch_does_not_make_a_waiting_tuple_forget_when_it_arrived():
     guard = Admission(1, 10)
     batch = Batch.of([(0, 1), (0, 100)])
     guard.admit(Batch(batch.stream, batch.words, batch.passes, np.array([5, 6])))
     guard.admit(Batch.of([]))
     batch = Batch.of([(0, 101), (0, 102), (0, 103)])
-    seen = guard.admit(Batch(batch.stream, batch.words, batch.passes, np.array([7, 8, 9])))
+    seen = guard.admit(Batch(batch.stream, batch.words, batch.passes, np.array([7, 8, 9])), end=True)
     assert seen.batch.heard is not None
-    assert seen.batch.heard.tolist() == [6, 7, 8, 9]
-
-
-def test_a_restored_guard_remembers_who_waits_and_how_often_he_was_confirmed():
-    first = Admission(1, 10)
-    first.admit(Batch.of([(0, 1), (0, 100), (0, 101), (0, 102)]))
-    second = Admission(1, 10)
-    second.restore(first.changes())
-    assert second.aside == 3
-    assert second.admit(Batch.of([(0, 103)])).batch.ts.tolist() == [100, 101, 102, 103]
+    assert seen.batch.heard.tolist()[-4:] == [6, 7, 8, 9]

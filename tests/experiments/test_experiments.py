@@ -26,7 +26,7 @@ PUBLISHED = [f"003-fig{n}" for n in range(6, 12)] + [f"004-fig4.{n}" for n in ra
 PUBLISHED += ["002-fig7", "002-fig8", "002-fig9a", "002-fig9b", "002-fig9c", "002-fig13", "002-fig14"]
 PUBLISHED += [f"000-fig{n}" for n in range(5, 11)] + ["000-live"]
 PUBLISHED += ["001-sec2.3", "001-table2", *(f"001-fig{n}" for n in (5, 6, 8, 9, 10, 11)), "rate-or-time"]
-PUBLISHED += ["003-table2", "004-table4.3", "004-table4.4", "changes", "steady-joins"]
+PUBLISHED += ["003-table2", "004-table4.3", "004-table4.4", "changes", "steady-joins", "zoo"]
 TICKS = [60.0 * n for n in range(1, 46)]
 
 

@@ -39,6 +39,8 @@ def test_every_option_that_is_a_number_has_a_range_that_its_default_keeps() -> N
         (JOIN, "max_ahead", "0 ms", "a duration from 1 us to 1000000 d, not 0 s"),
         (ERROR, "retrospect", "1", "a share, more than 0 and below 1, not 1"),
         (ERROR, "retrospect", "0", "a share, more than 0 and below 1, not 0"),
+        (JOIN, "max_behind", "0 s", "a duration from 1 us to 1000000 d, not 0 s"),
+        (JOIN, "idle_after", "0.99", "a number of gaps, at least 1, not 0.99"),
         (JOIN, "alpha", "1.5", "a share, at least 0 and below 1, not 1.5"),
     ],
 )
@@ -63,6 +65,12 @@ def test_no_duration_is_longer_than_64_bits_can_add_up(clause: str) -> None:
         (f"{ERROR} OPTIONS (retrospect = 0.9)", "option retrospect is for controller = 'model' and 'pd'", None),
         (f"{ERROR} OPTIONS (selectivity = 'eqsel')", "option selectivity is for recall targets alone", None),
         (f"{RECALL} OPTIONS (selectivity = 'eqsel')", "option selectivity is for controller = 'model' alone", None),
+        (
+            f"{RECALL} AT MOST 5 s OPTIONS (controller = 'pd')",
+            "that knows no AT MOST; leave it out",
+            "controller = 'pd'",
+        ),
+        (f"{ERROR} AT MOST 5 s OPTIONS (controller = 'model')", "knows no AT MOST", "controller = 'model'"),
         (f"{SUM} OPTIONS (granularity = 5 ms)", "is for WITH RECALL and WITH ERROR", "granularity = 5 ms"),
         (f"{JOIN} WITH NO WAIT OPTIONS (controller = 'pd')", "this query is NO WAIT", "controller = 'pd'"),
         (f"{RECALL} OPTIONS (basic_window = 15 ms)", "(15 ms) must be a multiple of granularity (10 ms)", None),

@@ -21,6 +21,7 @@ _QUERIES = (
     " ( SELECT key , v FROM a UNION ALL SELECT key , v FROM b WHERE ok ) AS u [ 1 SEC ] WHERE t.key = u.key",
     "SELECT v FROM s WHERE CASE WHEN ok THEN v ELSE 0 END > 1 WITH NO WAIT OPTIONS ( max_ahead = 1 HOUR )",
     "WITH t AS ( SELECT a.v FROM a [ RATE 5 s ] , b [ RATE 5 s ] MATCH TIME ) SELECT v FROM t",
+    "SELECT a.v FROM a [ 5 s ] , b [ 5 s ] WITH RECALL 0.95 OVER 6 H AT MOST 10 MIN OPTIONS ( idle_after = 20 )",
     "SELECT a.v FROM a [ RATE 5 s BY ARRIVAL ] , b [ RATE 5 s BY ARRIVAL ] MATCH TIME WITHIN 1 SECOND WHERE a.ok",
 )
 _GAPS = st.sampled_from((" ", "\n", "\t", "  ", " -- a comment\n", " /* SELECT */ "))
@@ -36,6 +37,10 @@ _NESTED_WORDS = """
     (SELECT v FROM s) t ) ( [5s] UNION ALL SELECT COUNT(*) WHERE GROUP BY key WITH NO WAIT , ; v>1 u a b t.v _ts AS n
 """
 
+_TARGET_WORDS = """
+    COMPLETE NO WAIT DELAY RECALL OVER ERROR CONFIDENCE AT MOST AT MOST 10 MINUTES 0 SECONDS 5s '1 min' - 0.95 .95 . 99%
+    1% % OPTIONS (max_behind=1h) (idle_after=20) WITH ;
+"""
 _WINDOW_WORDS = "WINDOW DWINDOW PATH WITHIN AND WHERE a b s ( ) , = -> <-> 5 SECONDS 3s (a,b) (b,s)=3s 5s a.key=b.key"
 
 
@@ -71,6 +76,14 @@ def test_no_text_fails_with_anything_but_a_query_error(words: list[str], grounde
 @settings(max_examples=300, deadline=None)
 def test_no_window_clause_fails_with_anything_but_a_query_error(words: list[str]) -> None:
     refused_or_fine("SELECT a.v FROM a, b, s " + " ".join(words))
+
+
+@given(st.lists(st.sampled_from(_TARGET_WORDS.split()), max_size=12), st.sampled_from(("RECALL .9", "ERROR 1%", "")))
+@settings(max_examples=300, deadline=None)
+def test_no_target_fails_with_anything_but_a_query_error(words: list[str], begun: str) -> None:
+    stream = "s [5 s]" if begun == "ERROR 1%" else "a [5 s], b [5 s]"
+    item = "COUNT(*)" if begun == "ERROR 1%" else "a.v"
+    refused_or_fine(f"SELECT {item} FROM {stream} WITH {begun} " + " ".join(words))
 
 
 @given(st.lists(st.sampled_from(_NESTED_WORDS.split()), max_size=14))

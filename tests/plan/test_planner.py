@@ -8,11 +8,13 @@ import pytest
 from slackwater.language.bind import bind
 from slackwater.model.batch import FIRST_COLUMN, ROW, TS
 from slackwater.model.errors import UsageError
+from slackwater.model.options import Options
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.join.wjoin.spec import WJoin
 from slackwater.plan.explain import explain
+from slackwater.plan.explain_waiting import explain_clocks
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
 from slackwater.sources.files import schema_of
@@ -143,7 +145,7 @@ CHAIN_EXPLAINED = """\
 window join of 3 streams: a, b, c (multiway: one operator for all)
 ├─ waiting: WITH NO WAIT
 │  ├─ no slack (No-K-slack); the slowest stream is still waited for
-│  └─ a tuple more than 10 min ahead of its stream waits for three that confirm it
+│  └─ {clocks}
 ├─ order: adaptive (the default): in turn, and from a load of 0.3 on before it
 ├─ output: aw, _ts
 ├─ joined by hash, because equalities lead to every stream
@@ -167,7 +169,37 @@ window join of 3 streams: a, b, c (multiway: one operator for all)
 
 def test_explain_of_a_join_of_three_streams_in_whole() -> None:
     query = "SELECT a.w AS aw FROM a [5 SEC], b [5 SEC], c [5 SEC] WHERE a.k = b.k AND b.k = c.k WITH NO WAIT"
-    assert explain(planned(query)) == CHAIN_EXPLAINED
+    assert explain(planned(query)) == CHAIN_EXPLAINED.format(clocks=explain_clocks(Options()))
+
+
+CAPPED = "SELECT a.w AS aw FROM a [5 SEC], b [5 SEC] WHERE a.k = b.k WITH RECALL 0.95 OVER "
+SUMS = "SELECT SUM(x) AS total FROM a [RANGE 5 MINUTES SLIDE 1 MINUTE] WITH ERROR 1%"
+
+
+@pytest.mark.parametrize(
+    ("query", "most"),
+    [
+        (f"{CAPPED} 6 HOURS AT MOST 10 MINUTES", "at most 10 min, as AT MOST says"),
+        (f"{CAPPED} 10 SECONDS", "at most 10 min by default"),
+        (f"{CAPPED} 1 HOUR", "at most 10 h by default"),
+        (f"{CAPPED} 6 HOURS", "at most 1 d by default"),
+        (f"{CAPPED} 6 HOURS OPTIONS (max_behind = 90 SECONDS)", "at most 90 s by default"),
+        (f"{CAPPED} 6 HOURS OPTIONS (controller = 'pd')", None),
+        (SUMS, "at most 50 min by default"),
+        (f"{SUMS} AT MOST 2 SECONDS", "at most 2 s, as AT MOST says"),
+        (SUMS.partition(" WITH")[0], None),
+    ],
+)
+def test_explain_shows_the_most_slack_that_a_target_may_take(query: str, most: str | None) -> None:
+    text = explain(planned(query))
+    assert (f"slack is {most}" in text) if most is not None else ("at most" not in text)
+
+
+def test_explain_shows_the_rules_of_clocks_and_which_streams_are_not_waited_for() -> None:
+    text = explain(planned(f"{JOIN} a.k = b.k OPTIONS (max_ahead = 5 s, max_behind = 2 h, idle_after = 20)"))
+    for words in ("beyond 5 s (max_ahead)", "beyond 2 h behind (max_behind)", "more than 20 of its usual gaps"):
+        assert words in text
+    assert "usual gaps" not in explain(planned(f"{JOIN} a.k = b.k"))
 
 
 def test_what_is_asked_for_is_explained_as_that_and_no_order_is_chosen_for_two_streams() -> None:

@@ -244,12 +244,20 @@ def test_a_target_set_while_running_holds_over_restarts_until_the_text_says_anot
         running.set_target(sw.recall(0.99, over="300 ms"))
         running.process_all_available()
         assert running.progress().target == "RECALL 0.99 OVER 300 ms"
+        running.set_target("RECALL .99 OVER 300 MS AT MOST 5 SECONDS")
+        running.process_all_available()
+        assert running.progress().target == "RECALL 0.99 OVER 300 ms AT MOST 5 s"
+        running.set_target(sw.recall(0.99, over="300 ms"), at_most="4 seconds")
+        running.process_all_available()
         with pytest.raises(UsageError, match="has not learned what ERROR needs"):
             running.set_target("ERROR 1%")
+        with pytest.raises(UsageError, match="at_most='4 s' bounds the slack that RECALL and ERROR look for"):
+            running.set_target("NO WAIT", at_most="4 s")
         with pytest.raises(UsageError, match="adaptation_interval is longer than the period"):
             running.set_target(sw.recall(0.9, over="100 ms"))
-    assert growing.run(RECALL.format(0.9), growing.more(1)).progress().target == "RECALL 0.99 OVER 300 ms"
-    assert growing.run(RECALL.format(0.8), growing.more(1)).progress().target == "RECALL 0.8 OVER 300 ms"
+    assert growing.run(RECALL.format(0.9), growing.more(1)).progress().target == "RECALL 0.99 OVER 300 ms AT MOST 4 s"
+    capped = RECALL.format("0.8 AT MOST 2 SECONDS")
+    assert growing.run(capped, growing.more(1)).progress().target == "RECALL 0.8 OVER 300 ms AT MOST 2 s"
 
 
 def test_what_is_there_now_can_be_flushed_at_its_end(growing: Growing) -> None:

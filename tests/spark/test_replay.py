@@ -116,6 +116,8 @@ def test_latency_leaves_out_what_the_end_lets_out(spark: SparkSession) -> None:
     # The first micro-batch lets out 0 and 1000 at clock 3000, the second 2000 and 3000 at clock 9000; 9000 is flushed.
     assert ran.report["results"] == 5
     assert ran.report["latency_ms"] == {"avg": 4500.0, "p50": 3000.0, "p95": 7000.0, "p99": 7000.0}
+    assert ran.report["latency_by_cause_ms"] == {"slack": 2000.0, "slowest_stream": 0.0, "epoch": 2500.0}
+    assert ran.report["let_out_at_end"] == 1
 
 
 def test_counts_are_summed_over_shards_and_micro_batches(spark: SparkSession) -> None:
@@ -124,7 +126,10 @@ def test_counts_are_summed_over_shards_and_micro_batches(spark: SparkSession) ->
     ran = replayed(JOIN + "DELAY 100 MS", streams, epochs, count=True)
     assert ran.results.equals(local.results)
     assert ran.results.num_rows > 1
-    assert ran.report["latency_ms"] == replayed(JOIN + "DELAY 100 MS", streams, epochs).report["latency_ms"]
+    again = replayed(JOIN + "DELAY 100 MS", streams, epochs).report
+    for what in ("latency_ms", "latency_by_cause_ms", "slowest_stream"):
+        assert ran.report[what] == again[what]
+    assert sum(again["latency_by_cause_ms"].values()) == pytest.approx(again["latency_ms"]["avg"], abs=0.002)
 
 
 def verified(query: str, streams: dict[str, pa.Table], epoch: str, shards: int) -> Verified:

@@ -54,6 +54,23 @@ def sized(windows: Mapping[str, Any]) -> str:
     return f"{text}; resized {windows['resized']:,} time{'' if windows['resized'] == 1 else 's'}"
 
 
+def waited_for(report: Mapping[str, Any]) -> str:
+    """Where latency comes from, of what a report says.
+
+    >>> causes = {"slack": 300.0, "slowest_stream": 3600.0, "epoch": 0.0}
+    >>> waited_for({"latency_by_cause_ms": causes, "slowest_stream": {"stream": "p2", "share": 0.97, "behind_ms": 1.0}})
+    'of that 300 ms slack, 3,600 ms slowest stream (p2, 97 % of the time), 0 ms epoch'
+    >>> waited_for({"latency_by_cause_ms": causes, "slowest_stream": None})
+    'of that 300 ms slack, 3,600 ms next tuple, 0 ms epoch'
+    """
+    causes, slowest = report["latency_by_cause_ms"], report["slowest_stream"]
+    stream = "next tuple"
+    if slowest is not None:
+        stream = f"slowest stream ({slowest['stream']}, {100 * slowest['share']:.0f} % of the time)"
+    slack, behind, epoch = (f"{causes[name]:,g} ms" for name in ("slack", "slowest_stream", "epoch"))
+    return f"of that {slack} slack, {behind} {stream}, {epoch} epoch"
+
+
 def _events(seen: Mapping[str, int]) -> str:
     return f"{seen['events']:,} event{'' if seen['events'] == 1 else 's'}, {size(seen['bytes'])}"
 

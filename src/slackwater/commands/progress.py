@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from slackwater.commands.warn import warn
 from slackwater.model.time import format_duration
 from slackwater.runtime.recorded import RecordedRun
 
@@ -24,7 +25,9 @@ class RunProgress:
         self._begun = self._shown = time.monotonic()
 
     def tick(self) -> None:
-        """Show how the run stands, unless that was done a moment ago."""
+        """Say what is to be said, and show how the run stands, unless that was done a moment ago."""
+        for sentence in self._run.take_news():
+            warn(sentence, self._bar.console)
         now = time.monotonic()
         if now - self._shown < REFRESH:
             return

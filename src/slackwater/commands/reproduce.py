@@ -14,7 +14,7 @@ from rich.table import Table
 
 from slackwater.experiments.catalogue import EXPERIMENTS, experiment_of
 from slackwater.experiments.experiment import Claim, Experiment, Scale, over_seeds
-from slackwater.experiments.figures import write_figure
+from slackwater.experiments.figures import write_figure, write_pictures
 from slackwater.experiments.pool import PROCESSES, run_all
 from slackwater.experiments.sweep import Row
 
@@ -26,6 +26,7 @@ NAMES = {
     "adaptation_ms_p50": "median ms", "adaptation_ms_p99": "p99 ms", "adaptation_share": "share of run",
     "service_us": "µs a tuple", "comparisons": "comparisons a tuple", "results": "results",
     "response_s": "response s", "response_fast_s": "of the fast stream", "analysis_s": "analysis s",
+    "times_constant": "x constant", "times_schedule": "x schedule", "inside": "low to high",
     "held_results_max": "most results held", "improvement": "improvement", "memory": "kept on average",
 }  # fmt: skip
 
@@ -39,6 +40,7 @@ class Reproduced:
     rows: Sequence[Row]
     claims: Sequence[Claim]
     figure: Path
+    pictures: Sequence[Path] = ()
 
     def as_json(self) -> dict[str, Any]:
         told: dict[str, Any] = {
@@ -51,6 +53,7 @@ class Reproduced:
             "over_seeds": over_seeds(self.rows),
             "rows": list(self.rows),
             "figure": str(self.figure),
+            "pictures": [str(path) for path in self.pictures],
         }
         return {key: _plain(value) for key, value in told.items()}
 
@@ -65,10 +68,11 @@ def reproduce_experiment(name: str, quick: bool, seed: int, out: Path | None, qu
             if not quiet:
                 status.update(f"{experiment.id}: {done} of {of} trials done")
 
-        rows = run_all(experiment.trials(scale), PROCESSES, told)
+        rows = experiment.completed(run_all(experiment.trials(scale), PROCESSES, told))
     folder = Path("reproduced", experiment.id) if out is None else out
     figure = write_figure(experiment, rows, folder)
-    reproduced = Reproduced(experiment, scale, rows, experiment.claims(rows), figure)
+    pictures = write_pictures(experiment, rows, folder)
+    reproduced = Reproduced(experiment, scale, rows, experiment.claims(rows), figure, pictures)
     (folder / f"{experiment.id}.json").write_text(json.dumps(reproduced.as_json(), indent=1) + "\n", encoding="utf-8")
     return reproduced
 
@@ -97,7 +101,8 @@ def show(reproduced: Reproduced, console: Console) -> None:
     console.print(numbers)
     for reason in dict.fromkeys(row["refused"] for row in rows if not row["offered"]):
         console.print(f"not offered: {reason}", markup=False, soft_wrap=True)
-    console.print(f"figure: {reproduced.figure}", markup=False, soft_wrap=True)
+    for path in (reproduced.figure, *reproduced.pictures):
+        console.print(f"figure: {path}", markup=False, soft_wrap=True)
 
 
 def show_list(console: Console) -> None:

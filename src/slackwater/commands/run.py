@@ -8,11 +8,12 @@ from rich.console import Console
 from rich.table import Table
 
 from slackwater.commands.interrupts import interruptible
-from slackwater.commands.measure import own_measure, resident, sized
+from slackwater.commands.measure import own_measure, resident, sized, waited_for
 from slackwater.commands.prepare import Prepared
 from slackwater.commands.progress import progress
 from slackwater.commands.runtimes import Runtime
 from slackwater.commands.warn import warn_at_first, warn_at_last
+from slackwater.observe.foreseen import how_often
 from slackwater.observe.report import Report
 from slackwater.plan.planner import plan
 from slackwater.sinks.folder import OutputFolder
@@ -65,8 +66,15 @@ def show(report: Report, out: Path, console: Console) -> None:
     table.add_row("slack", f"{slack['avg']:,g} ms on average, at most {slack['max']:,g} ms")
     if latency["avg"] is not None:
         table.add_row("latency", f"{latency['avg']:,g} ms on average, 95 % within {latency['p95']:,g} ms (event time)")
+        table.add_row("", waited_for(content))
+    if content["waiting_advice"] is not None:
+        table.add_row("", content["waiting_advice"])
     if report.observation.quality is not None:
         table.add_row("quality", own_measure(report.observation.quality))
+    if report.observation.outlook is not None:
+        if content["outlook"]["said"] is not None:
+            table.add_row("target", content["outlook"]["said"])
+        table.add_row("cap", how_often(report.observation.outlook))
     table.add_row("memory", resident(content["memory"]))
     for join in content.get("rates", ()):
         table.add_row("windows", sized(join))

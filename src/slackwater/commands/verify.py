@@ -53,7 +53,9 @@ class Verified:
             "epochs",
             "slack_ms",
             "latency_ms",
+            "latency_by_cause_ms",
             "measured_quality",
+            "outlook",
             "runtime",
             "shards",
         )
@@ -155,6 +157,9 @@ def show(verified: Verified, console: Console) -> None:
     own = verified.report.observation.quality
     if own is not None and own.share is not None:
         table.add_row("measured by itself", own_measure(own))
+    foreseen = verified.report.as_json()["outlook"]
+    if foreseen is not None and foreseen["said"] is not None:
+        table.add_row("target", foreseen["said"])
     table.add_row("late tuples", f"{verified.report.observation.late:,} of {verified.report.tuples:,}")
     console.print(table)
     if not verdict.measurements:

@@ -19,12 +19,16 @@ def warn_at_first(plan: PhysicalPlan, arrivals: Replay) -> bool:
 
 
 def warn_at_last(run: RecordedRun, told: bool) -> None:
-    """Say that most rows of a stream were turned away, unless that was told at first."""
+    """Say what was not said yet, and that most rows of a stream were turned away, unless that was told at first."""
+    for sentence in run.take_news():
+        warn(sentence)
     if not told:
         for sentence in turned_away(run.plan, run.replay, run.fates):
             warn(sentence)
 
 
-def warn(sentence: str) -> None:
-    """One sentence for whoever watches."""
-    Console(stderr=True).print(f"warning: {sentence}", style="yellow", highlight=False, markup=False, soft_wrap=True)
+def warn(sentence: str, console: Console | None = None) -> None:
+    """One sentence for whoever watches, on the error stream; where something is drawn there, by who draws it."""
+    (console or Console(stderr=True)).print(
+        f"warning: {sentence}", style="yellow", highlight=False, markup=False, soft_wrap=True
+    )

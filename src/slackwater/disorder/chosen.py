@@ -11,11 +11,12 @@ from slackwater.disorder.quality.published_recall import SELECTIVITIES, ModelRec
 from slackwater.disorder.quality.steady import Pace, SteadyRecall
 from slackwater.model.errors import UsageError
 from slackwater.model.options import Options
-from slackwater.model.quality import Complete, Delay, NoWait, Quality, Recall, RelativeError
+from slackwater.model.quality import Complete, Delay, NoWait, Quality, Recall, RelativeError, uncapped
 from slackwater.model.time import SECOND
 
 RECALL_CONTROLLERS = ("steady", "model", "pd")
 ERROR_CONTROLLERS = ("steady", "model", "pd")
+PUBLISHED = ("model", "pd")
 
 
 def controller_for(quality: Quality, options: Options, windows: Sequence[int] = ()) -> SlackController:
@@ -30,6 +31,8 @@ def controller_for(quality: Quality, options: Options, windows: Sequence[int] = 
         return FixedSlack(0)
     if isinstance(quality, Delay):
         return FixedSlack(quality.slack)
+    if quality.at_most is not None and options.controller in PUBLISHED:
+        raise UsageError(f"controller = '{options.controller}' is as published, and knows no AT MOST; leave one out")
     if isinstance(quality, Recall):
         return _for_recall(quality, options, windows)
     return _for_error(quality, options)
@@ -38,16 +41,17 @@ def controller_for(quality: Quality, options: Options, windows: Sequence[int] = 
 def learning_key(quality: Quality, options: Options, windows: Sequence[int] = ()) -> str:
     """What two controllers must have in common for one to go on with what the other has learned.
 
-    The share that RECALL asks for is not part of it: what was learned are delays and losses, whatever is allowed.
+    The share that RECALL asks for is not part of it: what was learned are delays and losses, whatever is allowed. Nor
+    is the most slack that may be chosen.
 
     >>> from slackwater.model.time import MINUTE
     >>> low, high = (learning_key(Recall(share, MINUTE), Options()) for share in (0.95, 0.99))
     >>> low == high, low == learning_key(NoWait(), Options())
     (True, False)
     """
-    asked = f"RECALL OVER {quality.over}" if isinstance(quality, Recall) else str(quality)
     if not isinstance(quality, Recall | RelativeError):
-        return asked
+        return str(quality)
+    asked = f"RECALL OVER {quality.over}" if isinstance(quality, Recall) else str(uncapped(quality))
     names = (
         "controller",
         "adaptation_interval",

@@ -15,6 +15,7 @@ from slackwater.disorder.state import (
     EPOCH_TUPLES,
     LARGEST,
     LARGEST_DELAY,
+    MAX_BEHIND,
     NOW,
     PART_CLOCK,
     PART_HEARD,
@@ -23,6 +24,7 @@ from slackwater.disorder.state import (
     SLACK,
     SLACK_CHANGES,
     SLACK_LOG,
+    UNTAUGHT,
     Arrivals,
     Clockwork,
     Policy,
@@ -38,18 +40,19 @@ def hear(clock: Clockwork, new: Arrivals, i: int, now: int, afresh: bool) -> int
     `afresh` says that the tuple is an epoch of its own, so that its delay counts against the clock it has just moved.
     """
     s, t = new.stream[i], new.words[TS, i]
+    reading = new.reading[i] if len(new.reading) > 0 else t
     if clock.scalars[LARGEST] == BEFORE_ALL:
-        clock.scalars[EPOCH_CLOCK] = t
+        clock.scalars[EPOCH_CLOCK] = reading
         for each in range(len(clock.last_heard)):
             clock.last_heard[each] = now
     if len(new.part) > 0 and new.part[i] >= 0:
         part = new.part[i]
-        clock.parts[PART_CLOCK, part] = max(clock.parts[PART_CLOCK, part], t)
+        clock.parts[PART_CLOCK, part] = max(clock.parts[PART_CLOCK, part], reading)
         clock.parts[PART_HEARD, part] = now
         clock.parts[PART_IDLE, part] = 0
         clock.clocks[s] = max(clock.clocks[s], slowest_part(clock, s))
     else:
-        clock.clocks[s] = max(clock.clocks[s], t)
+        clock.clocks[s] = max(clock.clocks[s], reading)
     if afresh:
         clock.before[s] = clock.clocks[s]
     clock.scalars[LARGEST] = max(clock.scalars[LARGEST], clock.clocks[s])
@@ -57,24 +60,51 @@ def hear(clock: Clockwork, new: Arrivals, i: int, now: int, afresh: bool) -> int
     clock.scalars[NOW] = now
     clock.last_heard[s] = now
     if new.passes[i] and clock.before[s] != BEFORE_ALL:
-        clock.scalars[LARGEST_DELAY] = max(clock.scalars[LARGEST_DELAY], clock.before[s] - t)
+        behind = max(0, clock.before[s] - t)
+        teaches = behind <= clock.scalars[MAX_BEHIND]
+        if teaches:
+            clock.scalars[LARGEST_DELAY] = max(clock.scalars[LARGEST_DELAY], behind)
         if len(new.behind) > 0:
-            new.behind[i] = max(0, clock.before[s] - t)
-            new.needed[i] = max(0, slowest(clock.before, clock.idle) - t)
+            new.behind[i] = behind if teaches else UNTAUGHT
+            new.needed[i] = max(0, slowest(clock.before, clock.idle) - t) if teaches else UNTAUGHT
     return max(0, clock.clocks[s] - t)
 
 
 @inner
+def moment_of(clock: Clockwork, new: Arrivals, i: int) -> int:
+    """When tuple i arrives; by the clocks where arrival times are not known."""
+    if len(new.heard) > 0:
+        return new.heard[i]
+    return max(clock.scalars[LARGEST], new.reading[i] if len(new.reading) > 0 else new.words[TS, i])
+
+
+@inner
 def slowest_part(clock: Clockwork, s: int) -> int:
-    """The smallest clock among the parts of a stream that are not idle; the largest where all are."""
-    smallest = AFTER_ALL
-    largest = BEFORE_ALL
-    for p in range(clock.parts.shape[1]):
-        if clock.parts[PART_STREAM, p] == s:
-            largest = max(largest, clock.parts[PART_CLOCK, p])
-            if clock.parts[PART_IDLE, p] == 0:
-                smallest = min(smallest, clock.parts[PART_CLOCK, p])
-    return largest if smallest == AFTER_ALL else smallest
+    """The smallest clock among the parts of a stream that are not idle; the largest where all are.
+
+    A part that most others have left behind by more than `max_behind` has a wrong clock, and is not waited for.
+    """
+    beyond = BEFORE_ALL
+    while True:
+        smallest, largest, active = AFTER_ALL, BEFORE_ALL, 0
+        for p in range(clock.parts.shape[1]):
+            if clock.parts[PART_STREAM, p] == s:
+                reading = clock.parts[PART_CLOCK, p]
+                largest = max(largest, reading)
+                if clock.parts[PART_IDLE, p] == 0 and reading >= beyond:
+                    smallest = min(smallest, reading)
+                    active += 1
+        if smallest == AFTER_ALL:
+            return largest
+        if smallest == BEFORE_ALL:
+            return smallest
+        left_behind = 0
+        for p in range(clock.parts.shape[1]):
+            if clock.parts[PART_STREAM, p] == s and clock.parts[PART_IDLE, p] == 0:
+                left_behind += 1 if clock.parts[PART_CLOCK, p] - smallest > clock.scalars[MAX_BEHIND] else 0
+        if 2 * left_behind <= active:
+            return smallest
+        beyond = smallest + 1
 
 
 @inner

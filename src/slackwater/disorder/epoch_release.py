@@ -10,7 +10,7 @@ References: the frontier is T-sync of 004 Alg. 3.1 under the Same-K policy (004 
 from __future__ import annotations
 
 from slackwater.compiled import in_place, inner
-from slackwater.disorder.clocks import follow_largest_delay, hear, mark_idle, must_pause, slowest
+from slackwater.disorder.clocks import follow_largest_delay, hear, mark_idle, moment_of, must_pause, slowest
 from slackwater.disorder.held import hold, let_out, pop, promise
 from slackwater.disorder.state import (
     EPOCH_CLOCK,
@@ -42,14 +42,14 @@ def release_sorted(
     n = new.words.shape[1]
     for i in range(begin, n):
         t = new.words[TS, i]
-        now = new.heard[i] if len(new.heard) > 0 else max(clock.scalars[LARGEST], t)
+        now = moment_of(clock, new, i)
         delay = hear(clock, new, i, now, False)
         if new.passes[i]:
             if t < clock.scalars[FRONTIER]:
                 n_out = pass_on(clock, new, i, delay, out, n_out)
             else:
                 hold(clock, held, 0, new, i, delay)
-        if epoch_is_full(clock, policy) or (policy.ends_here and i == n - 1):
+        if epoch_is_full(clock, policy, new, i):
             cutoff = clock.scalars[FRONTIER]
             end_epoch(clock, now, policy)
             n_out = let_out_up_to(clock, clock.scalars[FRONTIER], cutoff, held, out, n_out)
@@ -64,11 +64,11 @@ def release_unsorted(new: Arrivals, begin: int, policy: Policy, clock: Clockwork
     n = new.words.shape[1]
     closed, closed_at = clock.scalars[EPOCH_CLOCK], clock.scalars[NOW]
     for i in range(begin, n):
-        now = new.heard[i] if len(new.heard) > 0 else max(clock.scalars[LARGEST], new.words[TS, i])
+        now = moment_of(clock, new, i)
         out.delay[i] = hear(clock, new, i, now, False)
         out.cutoff[i] = clock.scalars[FRONTIER]
         out.clock[i], out.moment[i] = closed, closed_at
-        if epoch_is_full(clock, policy) or (policy.ends_here and i == n - 1):
+        if epoch_is_full(clock, policy, new, i):
             end_epoch(clock, now, policy)
             closed, closed_at = clock.scalars[LARGEST], now
             if must_pause(clock, policy):
@@ -83,11 +83,11 @@ def release_apart(
     """As `release_sorted` where somebody else synchronizes: tuples pass at once, promises follow when an epoch ends."""
     n = new.words.shape[1]
     for i in range(begin, n):
-        now = new.heard[i] if len(new.heard) > 0 else max(clock.scalars[LARGEST], new.words[TS, i])
+        now = moment_of(clock, new, i)
         delay = hear(clock, new, i, now, False)
         if new.passes[i]:
             n_out = pass_on(clock, new, i, delay, out, n_out)
-        if epoch_is_full(clock, policy) or (policy.ends_here and i == n - 1):
+        if epoch_is_full(clock, policy, new, i):
             end_epoch(clock, now, policy)
             n_out = promise_all(clock, out, n_out)
             if must_pause(clock, policy):
@@ -121,8 +121,12 @@ def end_silent_epoch(now: int, policy: Policy, clock: Clockwork, held: Buffers, 
 
 
 @inner
-def epoch_is_full(clock: Clockwork, policy: Policy) -> bool:
-    """Whether the epoch ends here, by count or by how far the largest clock has come."""
+def epoch_is_full(clock: Clockwork, policy: Policy, new: Arrivals, i: int) -> bool:
+    """Whether the epoch ends after tuple i: as it says, by count, or by how far the largest clock has come."""
+    if len(new.ends) > 0:
+        return bool(new.ends[i])
+    if policy.ends_here and i == new.words.shape[1] - 1:
+        return True
     if policy.epoch_tuples > 0 and clock.scalars[EPOCH_TUPLES] >= policy.epoch_tuples:
         return True
     return policy.epoch_span > 0 and clock.scalars[LARGEST] - clock.scalars[EPOCH_CLOCK] >= policy.epoch_span

@@ -24,8 +24,8 @@ from slackwater.disorder.epoch_release import (
 from slackwater.disorder.run import Run
 from slackwater.disorder.tuple_release import drain_all, release_each
 from slackwater.kernel import NOTHING, Change, changed, decode_json, decode_words, encode_json, encode_words
-from slackwater.model.batch import Batch, Words
-from slackwater.model.time import AFTER_ALL, BEFORE_ALL
+from slackwater.model.batch import Batch, Flags, Words
+from slackwater.model.time import AFTER_ALL, BEFORE_ALL, LONGEST
 
 WHOLE = "held"
 """The key under which all held tuples are persisted at once."""
@@ -48,6 +48,8 @@ class ReleaseSpec:
     idle_timeout: int | None = None
     part_rows: tuple[int, ...] = ()
     """Per stream, the row that tells its parts apart, or NO_PART; empty: no stream has parts."""
+    max_behind: int = LONGEST
+    """A tuple further behind its stream's clock teaches nothing about delays."""
     apart: bool = False
     """True: only slack is dealt with here. Runs hold tuples as they leave their stream's slack, and promises (see
     `state.Incoming`), for synchronizers that stand elsewhere to make an order of."""
@@ -65,7 +67,7 @@ class Release:
 
     def __init__(self, spec: ReleaseSpec, controller: SlackController) -> None:
         self.spec, self.controller = spec, controller
-        self._clock = st.clockwork(spec.streams, controller.slack)
+        self._clock = st.clockwork(spec.streams, controller.slack, spec.max_behind)
         heaps = 2 * spec.streams if spec.discipline == "tuple" else 1
         self._held = st.buffers(heaps, spec.rows, 1024)
         self._clock.scalars[st.FREE] = 1024
@@ -81,10 +83,13 @@ class Release:
     def _unsorted(self) -> bool:
         return self.spec.discipline == "epoch" and not self.spec.sorted
 
-    def let_out(self, batch: Batch, end: bool = False) -> Iterator[Run]:
-        """Take in arrivals; yield what may be processed now. With `end`, everything."""
+    def let_out(self, batch: Batch, end: bool = False, ends: Flags | None = None) -> Iterator[Run]:
+        """Take in arrivals; yield what may be processed now. With `end`, everything.
+
+        `ends` says after which tuples an epoch ends; without it, the spec does.
+        """
         learns = self.controller.learns and not self.taught
-        new = st.arrivals(batch, self._parts_of(batch), learns)
+        new = st.arrivals(batch, self._parts_of(batch), learns, ends)
         begin = 0
         while begin < len(batch):
             first = begin
@@ -202,6 +207,10 @@ class Release:
             n = let_out_up_to(self._clock, AFTER_ALL, int(self._clock.scalars[st.FRONTIER]), self._held, out, 0)
         return self._run(out, n, ended=True)
 
+    def clock_before(self, stream: int) -> int:
+        """The clock of a stream when the epoch began."""
+        return int(self._clock.before[stream])
+
     def hear_of(self, stream: int, oldest: int) -> None:
         """Another part of the stream has seen a tuple this old in the epoch that is about to end."""
         before = int(self._clock.before[stream])
@@ -212,6 +221,9 @@ class Release:
     def teach(self, stream: int, ts: Words, counts: Words) -> None:
         """So many tuples of the whole stream, of which this is a part, have come in the epoch that is about to end."""
         own, all_of_them = int(self._clock.before[stream]), slowest_now(self._clock.before, self._clock.idle)
+        if own != BEFORE_ALL:
+            teaches = own - ts <= self.spec.max_behind
+            ts, counts = ts[teaches], counts[teaches]
         behind, needed = (np.repeat(_behind(clock, ts), counts) for clock in (own, all_of_them))
         words = np.repeat(ts, counts)[np.newaxis]
         self.controller.learn(Arrived(np.full(words.shape[1], stream), words, behind, needed))
@@ -236,6 +248,11 @@ class Release:
     @property
     def epochs(self) -> int:
         return int(self._clock.scalars[st.EPOCHS])
+
+    @property
+    def epoch_clock(self) -> int:
+        """The largest clock when the latest epoch ended."""
+        return int(self._clock.scalars[st.EPOCH_CLOCK])
 
     @property
     def idle_timeouts(self) -> tuple[int, ...]:
@@ -334,6 +351,7 @@ def _behind(clock: int, ts: Words) -> Words:
 
 def _arrived(batch: Batch, new: st.Arrivals, begin: int, end: int) -> Arrived:
     passing: slice | Words = slice(begin, end)
-    if not batch.passes[begin:end].all():
-        passing = begin + np.flatnonzero(batch.passes[begin:end])
+    teaching = batch.passes[begin:end] & (new.behind[begin:end] != st.UNTAUGHT)
+    if not teaching.all():
+        passing = begin + np.flatnonzero(teaching)
     return Arrived(batch.stream[passing], batch.words[:, passing], new.behind[passing], new.needed[passing])

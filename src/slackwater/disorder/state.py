@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slackwater.model.batch import Batch, Flags, Words
-from slackwater.model.time import BEFORE_ALL
+from slackwater.model.time import BEFORE_ALL, LONGEST
 
 # Places in `Clockwork.scalars`.
 SLACK = 0
@@ -29,7 +29,9 @@ SLACK_CHANGES = 10
 """How many changes of K wait in `Clockwork.slack_log`."""
 NOW = 11
 """When the latest tuple arrived; the largest clock where arrival times are not known."""
-_SCALARS = 12
+MAX_BEHIND = 12
+"""A tuple further behind its stream's clock than this teaches nothing about delays."""
+_SCALARS = 13
 
 SLACK_LOG = 256
 """A loop pauses when this many changes of K have not been read."""
@@ -58,6 +60,8 @@ class Clockwork(NamedTuple):
 PART_STREAM, PART_CLOCK, PART_HEARD, PART_IDLE = range(4)
 PART_ROWS = 4
 NO_PART = -1
+UNTAUGHT = -1
+"""In place of how far behind a tuple was."""
 
 
 class Arrivals(NamedTuple):
@@ -65,7 +69,8 @@ class Arrivals(NamedTuple):
 
     `heard` is empty where arrival times are not known, `part` where streams have no parts. `behind` is written: how far
     each tuple was behind its stream's clock at the beginning of the epoch, and so is `needed`: how far it was behind
-    the slowest one; both are empty where nobody asks.
+    the slowest one; both are empty where nobody asks, and UNTAUGHT for a tuple that teaches nothing. `reading` is empty
+    where every tuple moves its clock, `ends` where the loop itself says when an epoch ends.
     """
 
     stream: Words
@@ -75,6 +80,8 @@ class Arrivals(NamedTuple):
     part: Words
     behind: Words
     needed: Words
+    reading: Words
+    ends: Flags
 
 
 class Policy(NamedTuple):
@@ -127,10 +134,10 @@ class Room(NamedTuple):
     delay: Words
 
 
-def clockwork(streams: int, slack: int) -> Clockwork:
+def clockwork(streams: int, slack: int, max_behind: int = LONGEST) -> Clockwork:
     """Time before anything was heard."""
     scalars = np.zeros(_SCALARS, np.int64)
-    scalars[SLACK] = slack
+    scalars[SLACK], scalars[MAX_BEHIND] = slack, max_behind
     scalars[[FRONTIER, LARGEST, EPOCH_CLOCK, T_SYNC, NOW]] = BEFORE_ALL
     unheard = np.full(streams, BEFORE_ALL, np.int64)
     none = np.zeros(streams, np.int64)
@@ -171,11 +178,15 @@ def grown(old: Buffers, capacity: int, clock: Clockwork) -> Buffers:
     return new
 
 
-def arrivals(batch: Batch, part: Words, asked: bool) -> Arrivals:
+def arrivals(batch: Batch, part: Words, asked: bool, ends: Flags | None = None) -> Arrivals:
     """A batch for compiled code; `asked` says that somebody wants to know how far tuples were behind."""
     behind, needed = np.zeros((2, len(batch) if asked else 0), np.int64)
     heard = np.empty(0, np.int64) if batch.heard is None else batch.heard
-    return Arrivals(batch.stream, np.ascontiguousarray(batch.words), batch.passes, heard, part, behind, needed)
+    reading = np.empty(0, np.int64) if batch.reading is None else batch.reading
+    return Arrivals(
+        batch.stream, np.ascontiguousarray(batch.words), batch.passes, heard, part, behind, needed, reading,
+        np.empty(0, np.bool_) if ends is None else ends,
+    )  # fmt: skip
 
 
 def room(tuples: int, rows: int) -> Room:

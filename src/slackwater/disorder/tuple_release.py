@@ -13,12 +13,11 @@ References: 004 §3.2.1 (Eq. 3.1), Alg. 3.1, Alg. 4.6 lines 2-4; 003 Alg. 1 and 
 from __future__ import annotations
 
 from slackwater.compiled import in_place, inner
-from slackwater.disorder.clocks import follow_largest_delay, hear, mark_idle, must_pause, slowest
+from slackwater.disorder.clocks import follow_largest_delay, hear, mark_idle, moment_of, must_pause, slowest
 from slackwater.disorder.held import hold, let_out, pop, promise, push
 from slackwater.disorder.state import (
     EPOCHS,
     FRONTIER,
-    LARGEST,
     SLACK,
     T_SYNC,
     Arrivals,
@@ -38,8 +37,8 @@ def release_each(
     """Arrivals in, a run out. Heaps 0..m-1 are the slack buffers, m..2m-1 the synchronizer's, one per stream."""
     m = len(clock.clocks)
     for i in range(begin, new.words.shape[1]):
-        s, t = new.stream[i], new.words[TS, i]
-        now = new.heard[i] if len(new.heard) > 0 else max(clock.scalars[LARGEST], t)
+        s = new.stream[i]
+        now = moment_of(clock, new, i)
         before = clock.clocks[s]
         delay = hear(clock, new, i, now, True)
         moved = clock.clocks[s] > before

@@ -20,6 +20,7 @@ from slackwater.experiments import (
     steady_joins,
     window_graph_joins,
     window_joins,
+    zoo,
 )
 from slackwater.experiments.experiment import Experiment
 from slackwater.model.errors import UsageError
@@ -39,6 +40,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     overhead.ON_SUMS,
     changes.CHANGES_OF_STREAMS,
     steady_joins.STEADY_JOINS,
+    zoo.ZOO_OF_DISORDER,
     window_joins.NESTED_LOOPS,
     window_joins.HASHES,
     window_joins.BY_STREAMS,

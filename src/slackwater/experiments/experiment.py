@@ -6,7 +6,7 @@ the rows of a run, and a claim that does not hold is shown as one that does not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import isfinite
@@ -64,6 +64,10 @@ class Experiment:
     also: tuple[str, ...] = ()
     size: tuple[float, float] = field(default=(12.0, 7.0))
     """Inches."""
+    pictures: Callable[[Sequence[Row]], Mapping[str, Figure]] = field(default=lambda rows: {})
+    """More figures, by the names of their files."""
+    completed: Callable[[Sequence[Row]], list[Row]] = list
+    """Rows with what only all of them together tell."""
 
 
 def pick(rows: Iterable[Row], **wanted: Any) -> list[Row]:

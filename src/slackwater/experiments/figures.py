@@ -48,6 +48,15 @@ def write_figure(experiment: Experiment, rows: Sequence[Row], folder: Path) -> P
     return path
 
 
+def write_pictures(experiment: Experiment, rows: Sequence[Row], folder: Path) -> list[Path]:
+    """Draw what an experiment has to show beside its figure."""
+    written = []
+    for name, figure in experiment.pictures(rows).items():
+        written.append(folder / f"{name}.png")
+        figure.savefig(written[-1], dpi=130)
+    return written
+
+
 def line(axes: Axes, rows: Sequence[Row], x: str, y: str, way: str, label: str | None = None, **style: Any) -> None:
     """One way of waiting as a line; rows of several seeds are averaged."""
     points = sorted((row[x], row[y]) for row in over_seeds(pick(rows, way=way)) if y in row)

@@ -36,6 +36,8 @@ class Stage:
     change: str = ""
     epoch_ms: int = 0
     """Epoch release each time the largest clock has come so far; 0: tuple release, as in the papers."""
+    further: str = ""
+    """Which of the workload's further queries is asked, where it is not the first one."""
 
     @property
     def epochs(self) -> Epochs:
@@ -43,12 +45,13 @@ class Stage:
 
     @property
     def joins(self) -> bool:
-        return self.workload not in VELOCITIES
+        return self.workload not in VELOCITIES and self.further != "sum"
 
     @property
     def query(self) -> str:
         """The query up to its target."""
-        query = _streams(self).query.split("WITH")[0].strip()
+        made = _streams(self)
+        query = (made.further[self.further] if self.further else made.query).split("WITH")[0].strip()
         if self.window_s is None:
             return query
         return query.replace(PUBLISHED_RANGE, f"RANGE {round(1000 * self.window_s)} MILLISECONDS")

@@ -18,7 +18,7 @@ from slackwater.language.tokens import Cursor, is_name
 from slackwater.model.errors import QueryError
 from slackwater.model.options import Options, out_of_range
 from slackwater.model.quality import Complete, Delay, NoWait, Quality, Recall, RelativeError
-from slackwater.model.time import parse_duration
+from slackwater.model.time import parse_duration, unit_size
 
 Place = tuple[int, int]
 DEFAULT_CONFIDENCE = 0.95
@@ -168,9 +168,20 @@ def _duration(text: str, written: str, first: Token, last: Token) -> int:
 def read_quality(cursor: Cursor) -> Quality:
     """The target after WITH.
 
-    >>> str(read_quality(Cursor("ERROR 1% CONFIDENCE 95%")))
-    'ERROR 0.01 CONFIDENCE 0.95'
+    >>> str(read_quality(Cursor("ERROR 1% CONFIDENCE 95% AT MOST 10 MINUTES")))
+    'ERROR 0.01 CONFIDENCE 0.95 AT MOST 10 min'
     """
+    quality = _read_target(cursor)
+    if cursor.word() == "AT":
+        if isinstance(quality, Recall | RelativeError):
+            cursor.fail("AT MOST is stated twice")
+        cursor.fail(
+            f"AT MOST bounds the slack that RECALL and ERROR look for, and {quality} looks for none; leave it out"
+        )
+    return quality
+
+
+def _read_target(cursor: Cursor) -> Quality:
     if cursor.accept("COMPLETE"):
         return Complete()
     if cursor.accept("NO", "WAIT"):
@@ -178,20 +189,45 @@ def read_quality(cursor: Cursor) -> Quality:
     if cursor.accept("DELAY"):
         return Delay(read_duration(cursor, "the delay"))
     if cursor.accept("RECALL"):
-        target = _read_share(cursor, "RECALL", one_included=True)
-        if not cursor.accept("OVER"):
-            cursor.fail("RECALL needs a period to be measured over, as in RECALL 0.99 OVER 1 MINUTE")
-        period = cursor.peek()
-        over = read_duration(cursor, "the period of RECALL")
-        if over <= 0:
-            cursor.fail("the period of RECALL must be longer than nothing", period)
-        return Recall(target, over)
+        return _read_recall(cursor)
     if cursor.accept("ERROR"):
-        bound = _read_share(cursor, "ERROR")
-        return RelativeError(
-            bound, _read_share(cursor, "CONFIDENCE") if cursor.accept("CONFIDENCE") else DEFAULT_CONFIDENCE
-        )
+        return _read_error(cursor)
     raise cursor.error(f"WITH needs a target: {_TARGETS}")
+
+
+def _read_recall(cursor: Cursor) -> Recall:
+    target = _read_share(cursor, "RECALL", one_included=True)
+    at_most = _read_cap(cursor)
+    if not cursor.accept("OVER"):
+        cursor.fail("RECALL needs a period to be measured over, as in RECALL 0.99 OVER 1 MINUTE")
+    period = cursor.peek()
+    over = read_duration(cursor, "the period of RECALL")
+    if over <= 0:
+        cursor.fail("the period of RECALL must be longer than nothing", period)
+    return Recall(target, over, _read_cap(cursor, at_most))
+
+
+def _read_error(cursor: Cursor) -> RelativeError:
+    bound = _read_share(cursor, "ERROR")
+    at_most = _read_cap(cursor)
+    confidence = _read_share(cursor, "CONFIDENCE") if cursor.accept("CONFIDENCE") else DEFAULT_CONFIDENCE
+    return RelativeError(bound, confidence, _read_cap(cursor, at_most))
+
+
+def _read_cap(cursor: Cursor, known: int | None = None) -> int | None:
+    """`AT MOST` and a duration, if that comes next; it may stand on either side of OVER and CONFIDENCE, once."""
+    first = cursor.peek()
+    if not cursor.accept("AT"):
+        return known
+    if not cursor.accept("MOST"):
+        cursor.fail("expected MOST and a duration here, as in AT MOST 10 MINUTES")
+    if known is not None:
+        cursor.fail("AT MOST is stated twice", first)
+    length = cursor.peek()
+    at_most = read_duration(cursor, "the most slack that may be chosen")
+    if at_most <= 0:
+        cursor.fail("AT MOST must be longer than nothing; who wants no slack at all writes WITH NO WAIT", length)
+    return at_most
 
 
 def parse_quality(text: str) -> Quality:
@@ -209,11 +245,14 @@ def parse_quality(text: str) -> Quality:
 
 
 def _read_share(cursor: Cursor, what: str, one_included: bool = False) -> float:
+    first = cursor.peek()
+    # Some write .95, which is two tokens.
+    fraction = cursor.accept(".")
     token = cursor.peek()
-    if token is None or token.token_type != TokenType.NUMBER:
-        cursor.fail(f"{what} needs a share, such as 0.99 or 99%")
+    if token is None or token.token_type != TokenType.NUMBER or (fraction and not token.text.isdecimal()):
+        cursor.fail(f"{what} needs a share, such as 0.99 or 99%", first)
     cursor.take()
-    number = float(token.text)
+    number = float(f"{'.' if fraction else ''}{token.text}")
     share = float(f"{number / 100:.15g}") if cursor.accept("%") else number
     if not (0 < share < 1 or (one_included and share == 1)):
         upper = "at most 1 (100%)" if one_included else "less than 1 (100%)"
@@ -268,7 +307,10 @@ def _read_option(cursor: Cursor, name: str) -> int | float | bool | str:
     if float in types:
         if (token := cursor.peek()) is None or token.token_type != TokenType.NUMBER:
             cursor.fail(f"option {name} is a number")
-        return float(cursor.take().text)
+        number = float(cursor.take().text)
+        if (unit := cursor.peek()) is not None and unit_size(unit.text) is not None:
+            cursor.fail(f"option {name} is a number without a unit")
+        return number
     token = cursor.peek()
     if token is None or not (is_name(token) or token.token_type == TokenType.STRING):
         cursor.fail(f"option {name} is a word or a text in quotes")

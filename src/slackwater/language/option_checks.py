@@ -28,8 +28,12 @@ def check_options(parsed: ParsedQuery) -> None:
 
 
 def _reason(name: str, options: Options, quality: Quality) -> str | None:
-    if name in OF_TARGETS and not isinstance(quality, Recall | RelativeError):
+    if not isinstance(quality, Recall | RelativeError):
+        if name not in OF_TARGETS:
+            return None
         return f"is for WITH RECALL and WITH ERROR, where a slack is looked for, and this query is {quality}"
+    if name == "controller" and options.controller in PUBLISHED and quality.at_most is not None:
+        return f"is '{options.controller}', as published, and that knows no AT MOST"
     if name == "selectivity" and isinstance(quality, RelativeError):
         return "is for recall targets alone: an aggregate selects nothing"
     if name == "selectivity" and options.controller != "model":

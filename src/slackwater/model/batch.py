@@ -37,6 +37,9 @@ class Batch:
     """False for a tuple that its stream's filter drops; it still moves the stream's clock."""
     heard: Words | None = None
     """When each tuple arrived, in microseconds, where arrival times are known; else None."""
+    reading: Words | None = None
+    """What the clock of its stream, or part, reads after each tuple, or BEFORE_ALL where the tuple says nothing about
+    it; None: its event time."""
 
     def __len__(self) -> int:
         return int(self.words.shape[1])
@@ -60,7 +63,8 @@ class Batch:
         """The tuples at these positions, in this order."""
         heard = None if self.heard is None else self.heard[index]
         words = np.ascontiguousarray(self.words[:, index])
-        return Batch(self.stream[index], words, self.passes[index], heard)
+        reading = None if self.reading is None else self.reading[index]
+        return Batch(self.stream[index], words, self.passes[index], heard, reading)
 
     @staticmethod
     def concat(parts: list[Batch]) -> Batch:
@@ -68,9 +72,11 @@ class Batch:
         if len(parts) == 1:
             return parts[0]
         known = all(part.heard is not None for part in parts)
+        read = any(part.reading is not None for part in parts)
         return Batch(
             np.concatenate([part.stream for part in parts]),
             np.concatenate([part.words for part in parts], axis=1),
             np.concatenate([part.passes for part in parts]),
             np.concatenate([part.heard for part in parts if part.heard is not None]) if known else None,
+            np.concatenate([part.ts if part.reading is None else part.reading for part in parts]) if read else None,
         )

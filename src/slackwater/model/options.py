@@ -31,6 +31,8 @@ class Range:
         return above and (value < self.most if self.open_most else value <= self.most)
 
 
+MOST_GAPS = 1e9
+"""More gaps than any stream has."""
 _SHARE = Range(0.0, 1.0, open_most=True)
 _INNER_SHARE = Range(0.0, 1.0, open_least=True, open_most=True)
 
@@ -56,6 +58,9 @@ class Options:
     is late whatever the slack: one row dated 1970 must not make a query wait for 54 years."""
     idle_timeout: int | None = _within(None, Range(1, LONGEST))
     """A stream silent for longer no longer holds the others back; None: it holds them for ever."""
+    idle_after: float | None = _within(None, Range(1.0, MOST_GAPS))
+    """In so many usual gaps of its own: a stream that the others have left behind by more, in event time, no longer
+    holds them back; None: it does."""
     controller: str | None = None
     """Who chooses the slack of a quality target; None: the steady one."""
     adaptation_interval: int | None = _within(None, Range(MILLISECOND, DAY))
@@ -109,6 +114,8 @@ def out_of_range(name: str, value: float) -> str | None:
     'it is a duration from 1 us to 1 d, not 0 s'
     >>> out_of_range("alpha", 1.0)
     'it is a share, at least 0 and below 1, not 1'
+    >>> out_of_range("idle_after", 0.5)
+    'it is a number of gaps, at least 1, not 0.5'
     >>> out_of_range("alpha", 0.5)
     """
     allowed = RANGES.get(name)
@@ -117,5 +124,7 @@ def out_of_range(name: str, value: float) -> str | None:
     if allowed.most == 1.0:
         least = "more than 0" if allowed.open_least else "at least 0"
         return f"it is a share, {least} and below 1, not {value:g}"
+    if allowed.most == MOST_GAPS:
+        return f"it is a number of gaps, at least 1, not {value:g}"
     least, most = format_duration(int(allowed.least)), format_duration(int(allowed.most))
     return f"it is a duration from {least} to {most}, not {format_duration(int(value))}"

@@ -5,7 +5,7 @@ Each target is a value with a clause of the language as its face; the disorder p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slackwater.model.time import MINUTE, format_duration
 
@@ -78,6 +78,15 @@ def clause(quality: Quality) -> str:
     if isinstance(quality, RelativeError):
         return f"ERROR {quality.bound!r} CONFIDENCE {quality.confidence!r}" + _cap_clause(quality.at_most)
     return str(quality)
+
+
+def uncapped(quality: Quality) -> Quality:
+    """The target itself, whatever the most slack for it.
+
+    >>> print(uncapped(Recall(0.99, 60_000_000, at_most=1_000_000)))
+    RECALL 0.99 OVER 1 min
+    """
+    return replace(quality, at_most=None) if isinstance(quality, Recall | RelativeError) else quality
 
 
 def default_cap(period: int, max_behind: int) -> int:

@@ -82,3 +82,16 @@ def format_duration(micros: int) -> str:
             digits = f"{float(Fraction(rest, size)):.6f}"[1:].rstrip("0").rstrip(".")
             return f"{'-' if micros < 0 else ''}{whole}{digits} {name}"
     return f"{micros} us" if micros else "0 s"
+
+
+def roughly(micros: float) -> str:
+    """A duration for people, to two digits.
+
+    >>> roughly(9 * DAY + HOUR), roughly(90 * SECOND), roughly(HOUR), roughly(667 * MINUTE), roughly(48_300)
+    ('9 days', '1.5 minutes', '1 hour', '11 hours', '48 ms')
+    """
+    for size, name in ((DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"), (SECOND, "second")):
+        count = float(f"{micros / size:.2g}")
+        if count >= 1:
+            return f"{count:,.10g} {name}{'' if count == 1 else 's'}"
+    return f"{float(f'{micros / MILLISECOND:.2g}'):g} ms"

@@ -42,13 +42,12 @@ class Distribution:
         """Count values, each as often as its weight says."""
         if len(values) == 0:
             return
-        weight, total = _exact(values, weights)
+        weight, total = exact_sums(values, weights)
         self.weight += weight
         self._sum += total
-        # Results of one tuple share one value, so runs of equal values are long, and cheaper to shorten than to sort.
-        edges = np.concatenate([[0], np.flatnonzero(np.diff(values)) + 1])
-        ends = np.append(edges[1:], len(values))
-        counts = (ends - edges).astype(np.float64)
+        # Runs of equal values may be long, and are cheaper to shorten than to sort.
+        edges = _edges(values)
+        counts = _lengths(edges, values).astype(np.float64)
         self._pending.append((values[edges], counts if weights is None else np.add.reduceat(weights * 1.0, edges)))
         self._entries += len(edges)
         if self._entries >= MOST_PENDING:
@@ -110,7 +109,28 @@ class Distribution:
         return int(self._values[min(at, len(self._values) - 1)])
 
 
-def _exact(values: Words, weights: Words | None) -> tuple[int, int]:
+def in_runs(values: Words, weights: Words | None) -> tuple[Words, Words]:
+    """Runs of equal values as one value each, with its weight.
+
+    >>> [part.tolist() for part in in_runs(np.array([7, 7, 9, 7]), None)]
+    [[7, 9, 7], [2, 1, 1]]
+    """
+    if weights is not None:
+        # Their sums may be beyond a word.
+        return values, weights
+    edges = _edges(values)
+    return values[edges], _lengths(edges, values)
+
+
+def _edges(values: Words) -> Words:
+    return np.concatenate([np.zeros(min(1, len(values)), np.int64), np.flatnonzero(np.diff(values)) + 1])
+
+
+def _lengths(edges: Words, values: Words) -> Words:
+    return np.append(edges[1:], len(values)) - edges
+
+
+def exact_sums(values: Words, weights: Words | None) -> tuple[int, int]:
     """The sum of the weights and of the weighted values, in Python's integers where a word could wrap."""
     largest = max(abs(int(values.max())), abs(int(values.min())))
     if weights is None:

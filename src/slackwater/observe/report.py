@@ -13,9 +13,13 @@ import numpy as np
 
 from slackwater.kernel import Emission, Observation
 from slackwater.model.measured import MeasuredQuality
+from slackwater.model.options import Options
+from slackwater.model.quality import Quality
 from slackwater.model.time import BEFORE_ALL, MILLISECOND
-from slackwater.observe.distribution import Distribution
+from slackwater.observe.distribution import Distribution, in_runs
+from slackwater.observe.foreseen import as_told
 from slackwater.observe.memory_use import MemoryUse
+from slackwater.observe.waiting import FAR_MORE, Causes, SlowestUse, advice, mostly_for_a_stream
 
 
 class SlackUse:
@@ -58,25 +62,35 @@ class SlackUse:
 
 
 class LatencyUse:
-    """Waiting per result, in event time; what the final flush lets out does not count."""
+    """Waiting per result, in event time, and for what; what the final flush lets out does not count."""
 
     def __init__(self) -> None:
         self._waits = Distribution()
         self._wall = Distribution()
+        self.causes = Causes()
 
     def note(self, emission: Emission) -> None:
-        if not emission.flushed:
-            self._waits.add(emission.clock - emission.ts, emission.weight)
-            if emission.moment is not None:
-                self._wall.add(emission.moment - emission.ts, emission.weight)
+        if emission.flushed:
+            results = len(emission.ts) if emission.weight is None else int(emission.weight.sum())
+            self.causes.end(results, emission.in_force)
+            return
+        if not len(emission.ts):
+            return
+        # Results of one tuple share one value, so there are far fewer runs of equal values than results.
+        waits, weights = in_runs(emission.clock - emission.ts, emission.weight)
+        self._waits.add(waits, weights)
+        self.causes.note(waits, weights, emission.in_force)
+        if emission.moment is not None:
+            self._wall.add(emission.moment - emission.ts, emission.weight)
 
     def told(self) -> dict[str, Any]:
         """The waiting as plain data, for another process to `hear`."""
-        return self._waits.as_json()
+        return self._waits.as_json() | {"causes": self.causes.told()}
 
     def hear(self, told: dict[str, Any]) -> None:
         """Count the waiting that another process has told of."""
         self._waits.merge(told)
+        self.causes.hear(told["causes"])
 
     @property
     def results(self) -> int:
@@ -86,6 +100,14 @@ class LatencyUse:
     def as_ms(self) -> dict[str, float | None]:
         """avg, p50, p95 and p99, in milliseconds; None where nothing was let out before the end."""
         return _quantiles(self._waits)
+
+    def causes_as_ms(self) -> dict[str, float] | None:
+        """The average by cause, in milliseconds: the parts add up to `avg`."""
+        average, whole = self.causes.average(), _ms(self._waits.mean)
+        if average is None or whole is None:
+            return None
+        slack, epoch = (_ms(average[name]) or 0.0 for name in ("slack", "epoch"))
+        return {"slack": slack, "slowest_stream": round(whole - slack - epoch, 3), "epoch": epoch}
 
     def wall_as_ms(self) -> dict[str, float | None] | None:
         """The same from event time to the moment of arrival that let a result out; None without arrival times."""
@@ -134,6 +156,11 @@ class Report:
     memory: MemoryUse = field(default_factory=MemoryUse)
     shards: int | None = None
     """Into how many parts the work was cut, where a runtime cuts it."""
+    slowest: SlowestUse = field(default_factory=SlowestUse)
+    target: Quality | None = None
+    options: Options = field(default_factory=Options)
+    in_epochs: bool = True
+    """Whether several tuples are let out at once."""
 
     @property
     def tuples(self) -> int:
@@ -161,6 +188,10 @@ class Report:
             "results": seen.results,
             "slack_ms": self.slack.as_ms(),
             "latency_ms": self.latency.as_ms(),
+            "latency_by_cause_ms": self.latency.causes_as_ms(),
+            "slowest_stream": None if (slowest := self.slowest.told(self.aliases)) is None else slowest.as_json(),
+            "let_out_at_end": self.latency.causes.at_end,
+            "waiting_advice": self.waiting_advice(),
             "wall_latency_ms": self.latency.wall_as_ms(),
             "response_ms": self._response(),
             "ordering": None if seen.ordering is None else seen.ordering.as_json(),
@@ -173,11 +204,28 @@ class Report:
             "epochs": seen.epochs,
             "quality": self.quality,
             "measured_quality": None if seen.quality is None else _measured(seen.quality),
+            "outlook": as_told(self.target, seen.outlook),
             "controller": self.controller,
             "memory": self.memory.as_json(seen.memory),
             "idle_timeouts": idle,
             "interrupted": self.interrupted,
         }
+
+    def waiting_advice(self) -> str | None:
+        """What helps where results wait mostly for one stream; None where they do not."""
+        causes, average = self.latency.causes, self.latency.causes.average()
+        slowest = self.slowest.told(self.aliases)
+        # A query that runs has the clock on the wall; a recording is told by its columns.
+        recorded = self.runtime == "local" and self.observation.waited is None
+        helps = advice(slowest, self.options, self.in_epochs, arrival_times=not recorded)
+        if average is not None and mostly_for_a_stream(average):
+            return helps
+        held_back = causes.stuck > FAR_MORE * self.observation.slack
+        if slowest is not None and held_back and 2 * causes.at_end > self.observation.results:
+            return (
+                f"{causes.at_end:,} of {self.observation.results:,} results left only at the end of the input: {helps}"
+            )
+        return None
 
     def _response(self) -> dict[str, float | None] | None:
         """What a tuple takes from its arrival until it is done: its waiting, and its part of the work."""

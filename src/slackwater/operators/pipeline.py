@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from slackwater.disorder.admission import Admission
+from slackwater.disorder.admission import Admission, Cutting
 from slackwater.disorder.controllers import Bookkeeper, Foreseeing, Measuring, SlackController
 from slackwater.disorder.early import Events
+from slackwater.disorder.in_force import Watch
 from slackwater.disorder.quality.annotated import AnnotatedProfiler
 from slackwater.disorder.quality.error_windows import WindowWatcher
 from slackwater.disorder.quality.published_recall import Profiled
@@ -36,6 +37,7 @@ from slackwater.model.batch import ROW, TS, Batch, Words
 from slackwater.model.errors import UsageError
 from slackwater.model.measured import MeasuredQuality
 from slackwater.model.memory import Memory
+from slackwater.model.outlook import Outlook
 from slackwater.model.rates import Resize
 from slackwater.model.time import LONGEST, format_duration
 from slackwater.operators.aggregate import AggregateOperator
@@ -99,6 +101,7 @@ class Pipeline:
         weights: Weights | None = None,
         target: str = "",
         learning_key: str = "",
+        max_behind: int = LONGEST,
     ) -> None:
         self._spec, self._operator = spec, operator
         self._target, self._learning_key = target, learning_key
@@ -116,6 +119,7 @@ class Pipeline:
             epochs.span,
             idle_timeout,
             part_rows,
+            max_behind,
             apart=self._graph is not None,
         )
         if self._graph is not None:
@@ -140,8 +144,10 @@ class Pipeline:
             self._measuring = controller
         self._follower = controller if isinstance(controller, RowFollower) else None
         self._foresees = controller if isinstance(controller, Foreseeing) else None
-        self._admission = Admission(spec.streams, max_ahead)
+        cutting = Cutting(epochs.each_tuple, epochs.tuples, epochs.span)
+        self._admission = Admission(spec.streams, max_ahead, cutting, part_rows)
         self.release = Release(discipline, controller)
+        self._watch = Watch(self.release)
         if isinstance(operator, OrderedOperator):
             operator.follow(self.release)
         self._learned, self._booked = KeptArrays("controller"), KeptArrays("ledger")
@@ -172,7 +178,8 @@ class Pipeline:
             self._ordering.strategy.heard(admitted.batch)
             if self._ordering.decide():
                 yield from self._process(self.release.nothing())
-        for run in self.release.let_out(admitted.batch, end):
+        self._watch.begin(self.frontier)
+        for run in self.release.let_out(admitted.batch, end, admitted.ends):
             yield from self._process(run)
 
     def spent(self, seconds: float) -> None:
@@ -182,14 +189,17 @@ class Pipeline:
 
     def beat(self, now: int) -> Iterator[Emission]:
         """End an epoch in which nothing arrived: at this moment streams may have been silent for too long."""
+        self._watch.begin(self.frontier)
         yield from self._process(self.release.beat(now))
 
     def _process(self, run: Run) -> Iterator[Emission]:
         behind = self._graph or self._ordering
         if behind is None:
+            self._watch.look(self.release.frontier)
             yield from self._make(run, run)
         else:
             for top, fates in behind.climb(run):
+                self._watch.look(behind.frontier)
                 yield from self._make(top, fates)
 
     def _make(self, run: Run, fates: Run) -> Iterator[Emission]:
@@ -217,7 +227,7 @@ class Pipeline:
                 moment = np.append(run.moment, run.now)[output.by]
             yield Emission(
                 output.ts, output.columns, clock, output.weight, NO_LATE if told else late, run.ended,
-                moment if self._heard else None,
+                moment if self._heard else None, self._watch.last,
             )  # fmt: skip
             told = True
         if not told and n_late:
@@ -316,9 +326,13 @@ class Pipeline:
             waited=self._responding.average,
             rates=tuple(join.seen() for _, join in self._following_rates),
             memory=self.memory(),
-            outlook=self._foresees.outlook() if self._foresees is not None else None,
+            outlook=self.outlook(),
             **self._counts,
         )
+
+    def outlook(self) -> Outlook | None:
+        """Whether the target can be met, where the controller knows."""
+        return None if self._foresees is None else self._foresees.outlook()
 
     def memory(self) -> Memory:
         """What stands in the windows now, and what it weighs; costs as much as there is."""

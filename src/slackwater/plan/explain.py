@@ -30,6 +30,7 @@ from slackwater.plan.choice import choice_of
 from slackwater.plan.explain_composed import explain_composed
 from slackwater.plan.explain_ordering import explain_ordering
 from slackwater.plan.explain_rates import explain_match, explain_order
+from slackwater.plan.explain_waiting import explain_cap, explain_clocks, explain_idle
 from slackwater.plan.explain_windows import aggregated_by, explain_windows, window_of
 from slackwater.plan.explain_wjoin import explain_wjoin
 from slackwater.plan.one_shard import one_shard
@@ -121,7 +122,8 @@ def _sharded(plan: PhysicalPlan) -> str:
 def _waiting(plan: PhysicalPlan) -> list[str]:
     options = plan.options
     try:
-        lines = [controller_for(plan.quality, options, plan.windows).describe()]
+        controller = controller_for(plan.quality, options, plan.windows)
+        lines = [controller.describe(), *explain_cap(plan, controller)]
     except UsageError as error:
         lines = [str(error)]
     if len(plan.inputs) > 1 and not isinstance(plan.quality, NoWait):
@@ -134,11 +136,7 @@ def _waiting(plan: PhysicalPlan) -> list[str]:
         lines.append("every node waits for its own streams and for the node below, not for streams above")
     if options.initial_slack:
         lines.append(f"slack begins at {format_duration(options.initial_slack)}")
-    lines.append(
-        f"a tuple more than {format_duration(options.max_ahead)} ahead of its stream waits for three that confirm it"
-    )
-    if options.idle_timeout is not None:
-        lines.append(f"a stream silent for {format_duration(options.idle_timeout)} no longer holds the others back")
+    lines += [explain_clocks(options), *explain_idle(options)]
     if options.clock_by is not None:
         lines.append(f"the clock of a stream is the smallest among its parts, told apart by {options.clock_by}")
     if options.size_by is not None:

@@ -7,7 +7,7 @@ from hashlib import sha256
 from slackwater.disorder.chosen import controller_for, learning_key
 from slackwater.expressions.columnar import Coding
 from slackwater.model.ordering import SYNC
-from slackwater.model.quality import Recall, RelativeError
+from slackwater.model.quality import Recall, RelativeError, uncapped
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.composed.chosen import composed_controller
 from slackwater.operators.contract import Operator
@@ -60,7 +60,7 @@ def kernel_for(plan: PhysicalPlan, epochs: Epochs, codebook: Codebook, max_ahead
         key += sha256(repr(spec).encode()).hexdigest()
     return Pipeline(
         spec, operator, controller, epochs, ahead, options.idle_timeout, plan.part_rows, weights_of(plan),
-        str(plan.quality), key,
+        str(uncapped(plan.quality)), key, options.max_behind,
     )  # fmt: skip
 
 

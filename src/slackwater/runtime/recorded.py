@@ -15,9 +15,12 @@ import pyarrow as pa
 from slackwater.disorder.controllers import SlackController
 from slackwater.kernel import Observation
 from slackwater.model.batch import Words
+from slackwater.model.outlook import Outlook
 from slackwater.model.rates import Resize
+from slackwater.observe.foreseen import Foretelling
 from slackwater.observe.memory_use import MemoryUse
 from slackwater.observe.report import LatencyUse, Report, SlackUse
+from slackwater.observe.waiting import SlowestUse
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.routes import rates_at_first
 from slackwater.sources.encode import AHEAD, GOOD, REASONS, UTC, Reasons
@@ -35,6 +38,7 @@ class RecordedRun(ABC):
 
     runtime: str
     shards: int | None = None
+    in_epochs: bool = True
 
     def __init__(self, plan: PhysicalPlan, replay: Replay, controller: SlackController) -> None:
         self.plan, self.replay = plan, replay
@@ -44,6 +48,9 @@ class RecordedRun(ABC):
         self._slack = SlackUse(controller.slack)
         self._latency = LatencyUse()
         self._memory = MemoryUse()
+        self._slowest = SlowestUse()
+        self._foretelling = Foretelling()
+        self._news: list[str] = []
         self._seconds = 0.0
         self._done = 0
         self.resizes: list[tuple[int, Resize]] = rates_at_first(plan.operator)
@@ -73,6 +80,17 @@ class RecordedRun(ABC):
     def observe(self) -> Observation:
         """Clocks, slack and counts as they are now."""
 
+    def _hear_of(self, outlook: Outlook | None) -> None:
+        """Whether the target can be met, as it looks now."""
+        news = self._foretelling.news(self.plan.quality, outlook)
+        if news is not None:
+            self._news.append(news)
+
+    def take_news(self) -> list[str]:
+        """What is to be said while it runs, since the last call."""
+        news, self._news = self._news, []
+        return news
+
     def report(self) -> Report:
         """What the run amounts to so far."""
         return Report(
@@ -88,6 +106,10 @@ class RecordedRun(ABC):
             aliases=tuple(one.stream.alias for one in self.plan.inputs),
             memory=self._memory,
             shards=self.shards,
+            slowest=self._slowest,
+            target=self.plan.quality,
+            options=self.plan.options,
+            in_epochs=self.in_epochs,
         )
 
 

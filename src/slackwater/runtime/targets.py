@@ -5,9 +5,11 @@ Invariant: what a call makes is what the clause of the language makes; what is o
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from slackwater.language.clauses import parse_quality
 from slackwater.model.errors import SlackwaterError, UsageError
-from slackwater.model.quality import Complete, Delay, NoWait, Recall, RelativeError
+from slackwater.model.quality import Complete, Delay, NoWait, Quality, Recall, RelativeError
 from slackwater.model.time import parse_duration
 
 Share = float | str
@@ -40,27 +42,58 @@ def delay(duration: str) -> Delay:
     return Delay(micros(duration, "delay"))
 
 
-def recall(target: Share, over: str = "1 minute") -> Recall:
-    """At least this share of a join's results, in any period of this length.
+def recall(target: Share, over: str = "1 minute", at_most: str | None = None) -> Recall:
+    """At least this share of a join's results, in any period of this length, with a slack of `at_most` at most.
 
-    >>> print(recall(0.99, over="30 seconds"), recall("95%"), sep=", ")
-    RECALL 0.99 OVER 30 s, RECALL 0.95 OVER 1 min
+    >>> print(recall(0.99, over="30 seconds"), recall("95%", at_most="10 minutes"), sep=", ")
+    RECALL 0.99 OVER 30 s, RECALL 0.95 OVER 1 min AT MOST 10 min
     """
-    made = _stated(f"RECALL {_share(target, 'recall')} OVER {micros(over, 'over')} MICROSECONDS", target)
+    text = f"RECALL {_share(target, 'recall')} OVER {micros(over, 'over')} MICROSECONDS{_cap(at_most)}"
+    made = _stated(text, target)
     assert isinstance(made, Recall)
     return made
 
 
-def relative_error(bound: Share, confidence: Share = 0.95) -> RelativeError:
-    """An aggregate that is off by at most this share of its value, in this share of the windows.
+def relative_error(bound: Share, confidence: Share = 0.95, at_most: str | None = None) -> RelativeError:
+    """An aggregate that is off by at most this share of its value, in this share of the windows, with a slack of
+    `at_most` at most.
 
-    >>> print(relative_error("1%"))
-    ERROR 0.01 CONFIDENCE 0.95
+    >>> print(relative_error("1%"), relative_error("1%", at_most="10 seconds"), sep=", ")
+    ERROR 0.01 CONFIDENCE 0.95, ERROR 0.01 CONFIDENCE 0.95 AT MOST 10 s
     """
-    text = f"ERROR {_share(bound, 'relative_error')} CONFIDENCE {_share(confidence, 'confidence')}"
+    text = f"ERROR {_share(bound, 'relative_error')} CONFIDENCE {_share(confidence, 'confidence')}{_cap(at_most)}"
     made = _stated(text, bound)
     assert isinstance(made, RelativeError)
     return made
+
+
+def capped(quality: Quality | str | None, at_most: str | None) -> Quality | None:
+    """A target, given as itself or in words, with a cap on the slack that is chosen for it, where one is given.
+
+    >>> print(capped("RECALL 0.95 OVER 1 MINUTE", "5 seconds"))
+    RECALL 0.95 OVER 1 min AT MOST 5 s
+    """
+    stated = parse_quality(quality) if isinstance(quality, str) else quality
+    if at_most is None:
+        return stated
+    if not isinstance(stated, Recall | RelativeError):
+        said = "there is no target" if stated is None else f"{stated} looks for none"
+        raise UsageError(f"at_most={at_most!r} bounds the slack that RECALL and ERROR look for, and {said}")
+    if stated.at_most is not None:
+        raise UsageError(f"at_most={at_most!r}: the target already says {stated}")
+    return replace(stated, at_most=_most(at_most))
+
+
+def _cap(at_most: str | None) -> str:
+    """The cap as the language writes it."""
+    return "" if at_most is None else f" AT MOST {_most(at_most)} MICROSECONDS"
+
+
+def _most(at_most: str) -> int:
+    most = micros(at_most, "at_most")
+    if most <= 0:
+        raise UsageError(f"at_most={at_most!r} must be longer than nothing; sw.no_wait() is for no slack at all")
+    return most
 
 
 def _stated(text: str, given: Share) -> object:

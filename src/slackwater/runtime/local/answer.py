@@ -63,7 +63,11 @@ def replay(
     for sentence in (*arrivals.notes, *first):
         warnings.warn(sentence, stacklevel=2)
     run = LocalRun(physical, arrivals, epochs or Epochs(each_tuple=True))
-    results = list(run.tables())
+    results = []
+    for table in run.tables():
+        results.append(table)
+        _pass_on(run)
+    _pass_on(run)
     if not first:
         for sentence in turned_away(physical, arrivals, run.fates):
             warnings.warn(sentence, stacklevel=2)
@@ -74,3 +78,8 @@ def replay(
         {alias: run.fates.rejected_rows(i) for i, alias in enumerate(aliases)},
         run.report().as_json(),
     )
+
+
+def _pass_on(run: LocalRun) -> None:
+    for sentence in run.take_news():
+        warnings.warn(sentence, stacklevel=3)

@@ -23,8 +23,10 @@ from slackwater.model.errors import DataError, QueryError, UsageError
 from slackwater.model.nested import leaves
 from slackwater.model.schema import Kind, kind_of
 from slackwater.model.time import AFTER_ALL
+from slackwater.observe.foreseen import Foretelling
 from slackwater.observe.memory_use import MemoryUse
 from slackwater.observe.report import LatencyUse, Report, SlackUse
+from slackwater.observe.waiting import SlowestUse
 from slackwater.operators.pipeline import Epochs, check_epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan as planned
@@ -116,6 +118,9 @@ class LiveQuery(Handle[Emission]):
         self._turned_away = TurnedAway(plan)
         self._slack_use, self._latency = SlackUse(self._kernel.release.controller.slack), LatencyUse()
         self._memory = MemoryUse()
+        self._slowest = SlowestUse()
+        self._foretelling = Foretelling()
+        self._each_tuple = epochs.each_tuple
         self._seconds = 0.0
         self._latest = 0
         self._answer: Answer | None = None
@@ -147,9 +152,16 @@ class LiveQuery(Handle[Emission]):
             finally:
                 self._seconds += wall.perf_counter() - begun
                 self._tell()
+            self._foretell()
             self._weigh()
             if self._codebook.due:
                 self._codebook.sweep(words_held(self._kernel, self._fresh))
+
+    def _foretell(self) -> None:
+        """Say so when the target cannot be met, or can be again."""
+        news = self._foretelling.news(self._plan.quality, self._kernel.outlook())
+        if news is not None:
+            warnings.warn(news, stacklevel=3)
 
     def _weigh(self) -> None:
         """Note what stands in the windows, where enough has come since the last time."""
@@ -227,6 +239,7 @@ class LiveQuery(Handle[Emission]):
             self._heard.hear(source, clock, self._latest)
             self._recent.reached(source, max(release.clocks[at] for at in mine))
         self._slack_use.note(release.slack_log(), max(release.clocks))
+        self._slowest.note(release.clocks)
         self._recent.forget(self._heard.largest, release.slack)
 
     def _note(self, emissions: Any) -> None:
@@ -266,6 +279,10 @@ class LiveQuery(Handle[Emission]):
                 interrupted=False,
                 aliases=tuple(one.stream.alias for one in self._plan.inputs),
                 memory=self._memory,
+                slowest=self._slowest,
+                target=self._plan.quality,
+                options=self._plan.options,
+                in_epochs=not self._each_tuple,
             ).as_json()
             return told | {
                 "steps": self.steps,

@@ -46,6 +46,7 @@ class LocalRun(RecordedRun):
         self._kernel = kernel_for(plan, epochs, replay.codebook)
         super().__init__(plan, replay, self._kernel.release.controller)
         self.epochs, self.clock = epochs, clock
+        self.in_epochs = not epochs.each_tuple
         self._batch = batch or _batch_of(replay, epochs, self._controller.learns)
         for position, one in enumerate(replay.inputs):
             for code in range(GOOD + 1, len(REASONS)):
@@ -101,7 +102,9 @@ class LocalRun(RecordedRun):
             if len(emission.ts):
                 yield emission
             begun = self.clock()
-        self._slack.note(self._kernel.release.slack_log(), max(self._kernel.release.clocks))
+        clocks = self._kernel.release.clocks
+        self._slack.note(self._kernel.release.slack_log(), max(clocks))
+        self._slowest.note(clocks)
         self.resizes += self._kernel.take_resizes()
         for batch in self._kernel.take_ahead():
             self.fates.were_rejected(batch.stream, batch.words[ROW], AHEAD)
@@ -109,7 +112,9 @@ class LocalRun(RecordedRun):
         self._kernel.spent(self._seconds - before)
 
     def _look(self) -> None:
-        """Note what stands in the windows, where enough has come since the last time; this is no work of the query."""
+        """See whether the target can be met, and what stands in the windows, where enough has come since the last time;
+        this is no work of the query."""
+        self._hear_of(self._kernel.outlook())
         if self._memory.due(self._done):
             self._memory.note(self._kernel.memory(), max(self._kernel.release.clocks), self._done)
 

@@ -8,7 +8,6 @@ from typing import Any, Literal, overload
 
 from pyspark.sql import DataFrame, SparkSession
 
-from slackwater.language.clauses import parse_quality
 from slackwater.model.errors import UsageError
 from slackwater.model.quality import Complete, Quality, clause
 from slackwater.runtime.spark import query as build
@@ -16,7 +15,7 @@ from slackwater.runtime.spark.outputs import Outputs
 from slackwater.runtime.spark.planned import check_session, planned_over
 from slackwater.runtime.spark.rejections import watch_rejections
 from slackwater.runtime.spark.session import default_shards
-from slackwater.runtime.targets import micros
+from slackwater.runtime.targets import capped, micros
 
 Give = Literal["results", "outputs", "late", "rejected", "aside"]
 
@@ -63,6 +62,7 @@ def join(
     where: str,
     select: str = "*",
     quality: Quality | str | None = None,
+    at_most: str | None = None,
     options: Mapping[str, object] | None = None,
     shards: int | None = None,
     time_unit: str = "ms",
@@ -79,7 +79,8 @@ def join(
         )
 
     `within` is one duration, or one a stream. `quality` is a target such as `sw.recall(0.99)`, or its text, such as
-    "RECALL 0.99 OVER 1 MINUTE". `options` are those of the language, such as `{"idle_timeout": "30 seconds"}`.
+    "RECALL 0.99 OVER 1 MINUTE"; `at_most` bounds the slack that is chosen for it, as in "10 minutes". `options` are
+    those of the language, such as `{"idle_timeout": "30 seconds"}`.
     """
     if not isinstance(streams, Mapping):
         raise UsageError(
@@ -93,7 +94,7 @@ def join(
         f"{_quoted(name)} [RANGE {micros(size, 'within')} MICROSECONDS]" for name, size in sizes.items()
     )
     # Query text of ours, for our own parser: it reads names and expressions from an allow-list and runs nothing else.
-    text = f"SELECT {select} FROM {sources} WHERE {where} {_waiting(quality, options)}"  # noqa: S608
+    text = f"SELECT {select} FROM {sources} WHERE {where} {_waiting(capped(quality, at_most), options)}"  # noqa: S608
     return _over(_session_of(streams), text, streams, time, time_unit, shards, give)
 
 
@@ -107,6 +108,7 @@ def aggregate(
     select: Mapping[str, str],
     where: str | None = None,
     quality: Quality | str | None = None,
+    at_most: str | None = None,
     options: Mapping[str, object] | None = None,
     shards: int | None = None,
     time_unit: str = "ms",
@@ -124,7 +126,8 @@ def aggregate(
             quality=sw.relative_error("1%"),
         )
 
-    `select` maps names of output columns to aggregate calls, `by` is a column or several.
+    `select` maps names of output columns to aggregate calls, `by` is a column or several. `quality`, `at_most` and
+    `options` are as for `join`.
     """
     if not isinstance(select, Mapping):
         raise UsageError('name the aggregates: select={"total": "SUM(load)"}')
@@ -134,7 +137,7 @@ def aggregate(
     text = f"SELECT {items} FROM s [RANGE {micros(window, 'window')} MICROSECONDS{slides}]"  # noqa: S608
     text += f" WHERE {where}" if where else ""
     text += f" GROUP BY {keys}" if keys else ""
-    text += f" {_waiting(quality, options)}"
+    text += f" {_waiting(capped(quality, at_most), options)}"
     return _over(_session_of({"stream": stream}), text, {"s": stream}, time, time_unit, shards, give)
 
 
@@ -177,9 +180,7 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _waiting(quality: Quality | str | None, options: Mapping[str, object] | None) -> str:
-    if isinstance(quality, str):
-        quality = parse_quality(quality)
+def _waiting(quality: Quality | None, options: Mapping[str, object] | None) -> str:
     waiting = clause(quality or Complete())
     stated = {name: value for name, value in (options or {}).items() if value is not None}
     if not stated:

@@ -17,9 +17,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from slackwater.language.bound import RESULT_TIME, WINDOW_COLUMNS, BoundQuery
+from slackwater.language.clauses import parse_quality
 from slackwater.model.batch import Words
+from slackwater.model.outlook import Outlook, worst
 from slackwater.model.quality import Quality
 from slackwater.model.time import BEFORE_ALL
+from slackwater.observe.foreseen import as_told
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.routes import routes_of
 from slackwater.runtime.local.answer import Answer
@@ -95,9 +98,9 @@ class SparkLiveQuery(Handle[pa.Table]):
         """Spark's own handle of the query, for `slackwater.progress`."""
         return self._queries[0]
 
-    def set_target(self, target: Quality | str) -> None:
+    def set_target(self, target: Quality | str, at_most: str | None = None) -> None:
         """Ask for another quality from the next micro-batch on, as `RunningQuery.set_target` does."""
-        say_target(self._control, self._plan, target)
+        say_target(self._control, self._plan, target, at_most)
 
     def _take(self, frame: DataFrame, number: int) -> None:
         """Called by Spark, in a thread of its own, with what a micro-batch lets out."""
@@ -172,14 +175,17 @@ class SparkLiveQuery(Handle[pa.Table]):
                     self._check()
 
     def report(self) -> dict[str, Any]:
-        """Counts over all shards, the clocks and the frontier in microseconds, and the steps that were given."""
+        """Counts over all shards, the clocks and the frontier in microseconds, whether the target can be met, and the
+        steps that were given."""
         with self._changed:
             told = list(self._told.values())
+            seen = worst([Outlook.of_json(one["outlook"]) for one in told if one["outlook"]])
             return {
                 **{name: sum(one[name] for one in told) for name in COUNTS},
                 "clocks": dict(self._heard.clocks),
                 "frontier": min((watermark_of(one) for one in told), default=None),
                 "slack": self._slack(),
+                "outlook": None if seen is None else as_told(parse_quality(told[0]["target"]), seen),
                 "steps": self.steps,
                 "rows_at_hand": self._recent.rows,
                 "aside_dropped": self._aside.dropped,

@@ -10,16 +10,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from slackwater.compiled import compiled
+from slackwater.disorder.event_times import as_told
 from slackwater.disorder.state import NO_PART
-from slackwater.model.batch import ROW, TS, Words
+from slackwater.model.batch import ROW, TS, Flags, Words
 from slackwater.model.schema import Kind
-from slackwater.model.time import BEFORE_ALL
 from slackwater.plan.physical import InputPlan
 from slackwater.runtime.aside import turned_away_table
 from slackwater.runtime.spark.blocks import as_bytes, write_block
@@ -36,10 +36,6 @@ END = "_slackwater_end"
 """A column that is true in the row which says that the input has ended."""
 SOURCE_ROW = "_slackwater_row"
 """A column with the identity of a row, where results must name their members."""
-BUCKETS = 16
-"""Headers tell event times apart at this share of `max_ahead`."""
-TOLD = 4
-"""How many event times a header tells per bucket: enough to confirm a jump."""
 
 
 @dataclass(frozen=True)
@@ -116,8 +112,7 @@ def packed(packing: Packing, table: pa.Table, part: int) -> pa.RecordBatch:
     shard = _shard_of(packing, words)
     bad = np.bincount(taken.reasons[~good], minlength=len(REASONS))
     header = {
-        "oldest": int(words[TS, keep].min()) if keep.any() else None,
-        "told": _told_by_part(packing, words[:, good]),
+        "told": _told_by_part(packing, words[:, good], keep[good]),
         "counts": None if packing.granularity is None else _counted(words[TS, keep], packing.granularity),
         "filtered": int(np.count_nonzero(good & ~taken.passes)),
         "rejected": {REASONS[code]: int(count) for code, count in enumerate(bad) if code != GOOD and count},
@@ -167,47 +162,19 @@ def _mixed(z: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     return z ^ (z >> np.uint64(31))
 
 
-def _told_by_part(packing: Packing, words: Words) -> list[tuple[int | None, list[int]]]:
-    """What a header tells of every part of the stream, by its word; of all of it where it has none."""
-    row = packing.plan.part_row
+def _told_by_part(packing: Packing, words: Words, kept: Flags) -> list[tuple[int | None, list[Any]]]:
+    """A histogram of the event times of every part of the stream, by its word; of all of it where it has none."""
+    row, passed = packing.plan.part_row, kept.astype(np.int64)
     if row == NO_PART:
-        return [(None, told(words[TS], packing.max_ahead))]
-    names = np.unique(words[row]).tolist()
-    return [(name, told(words[TS, words[row] == name], packing.max_ahead)) for name in names]
+        return [(None, as_told(words[TS], passed, packing.max_ahead))]
+    told = []
+    for name in np.unique(words[row]).tolist():
+        mine = words[row] == name
+        told.append((name, as_told(words[TS, mine], passed[mine], packing.max_ahead)))
+    return told
 
 
 def _counted(ts: Words, granularity: int) -> tuple[list[int], list[int]]:
     """Event times, cut to the granularity, and how many tuples have each."""
     cut, counts = np.unique(ts // granularity * granularity, return_counts=True)
     return cut.tolist(), counts.tolist()
-
-
-def told(ts: Words, max_ahead: int) -> list[int]:
-    """The event times a header tells: the latest few of every stretch, oldest first."""
-    if len(ts) == 0:
-        return []
-    width = max(1, max_ahead // BUCKETS)
-    first = int(ts.min()) // width
-    # Where event times are scattered over more stretches than there are tuples, sorting them is cheaper.
-    if int(ts.max()) // width - first < len(ts) + 1000:
-        latest = latest_of_stretches(ts, width, first, int(ts.max()) // width - first + 1)
-        return latest[latest != BEFORE_ALL].tolist()
-    ordered = np.sort(ts)
-    bucket = ordered // width
-    last = np.searchsorted(bucket, bucket, "right")
-    return ordered[last - np.arange(len(ordered)) <= TOLD].tolist()
-
-
-@compiled
-def latest_of_stretches(ts: Words, width: int, first: int, stretches: int) -> Words:
-    """The latest few event times of every stretch, ascending; BEFORE_ALL where a stretch has fewer."""
-    latest = np.full(stretches * TOLD, BEFORE_ALL, np.int64)
-    for t in ts:
-        begin = (t // width - first) * TOLD
-        if t > latest[begin]:
-            at = begin
-            while at + 1 < begin + TOLD and latest[at + 1] < t:
-                latest[at] = latest[at + 1]
-                at += 1
-            latest[at] = t
-    return latest

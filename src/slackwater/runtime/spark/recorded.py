@@ -169,6 +169,8 @@ class SparkRun(RecordedRun):
         seen = self.observe()
         clock = max(seen.clocks)
         self._slack.note([(clock, seen.slack)], clock)
+        self._slowest.note(seen.clocks)
+        self._hear_of(seen.outlook)
         if seen.memory is not None and number < len(self._arrivals) - 1:
             self._memory.note(seen.memory, clock, self._arrivals[number])
         for table in out.aside:

@@ -1,15 +1,19 @@
-"""A word as soon as most rows of a stream are rejected: a query without results must not be silent about why.
+"""A word as soon as most rows of a stream are rejected, or the target cannot be met: a query must not be silent about
+why its results are not what was asked for.
 
-Invariant: one listener a session; every stream of a query is warned of once in it.
+Invariant: one listener a session; every stream of a query is warned of once in it, and of its target at every change.
 """
 
 from __future__ import annotations
 
 import warnings
+from datetime import timedelta
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from slackwater.language.clauses import parse_quality
+from slackwater.observe.foreseen import reachable_again
 from slackwater.observe.rejections import rejection_warning
 from slackwater.runtime.spark.progress.reading import Listener
 from slackwater.runtime.spark.progress.value import Progress
@@ -18,7 +22,7 @@ MARK = "_slackwater_warns"
 
 
 def watch_rejections(spark: SparkSession) -> None:
-    """Have a session warn of streams most of whose rows are rejected."""
+    """Have a session warn of streams most of whose rows are rejected, and of targets that cannot be met."""
     if getattr(spark, MARK, False):
         return
     setattr(spark, MARK, True)
@@ -30,12 +34,22 @@ def watch_rejections(spark: SparkSession) -> None:
 
 
 class Warner:
-    """Warns of every stream once."""
+    """Warns of every stream once, and of a target when it cannot be met, or can be again."""
 
     def __init__(self) -> None:
         self._warned: set[tuple[str, str]] = set()
+        self._unreachable: set[str] = set()
 
     def __call__(self, progress: Progress) -> None:
+        outlook = progress.outlook
+        if outlook is not None and outlook.unreachable != (progress.query in self._unreachable):
+            if outlook.said is not None:
+                self._unreachable.add(progress.query)
+                warnings.warn(outlook.said, stacklevel=2)
+            else:
+                self._unreachable.discard(progress.query)
+                cap = outlook.cap // timedelta(microseconds=1)
+                warnings.warn(reachable_again(parse_quality(progress.target), cap), stacklevel=2)
         for name, stream in progress.streams.items():
             sentence = rejection_warning(name, stream.rows, stream.rejected, stream.example)
             if sentence is not None and (progress.query, name) not in self._warned:

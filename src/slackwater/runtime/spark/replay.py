@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from slackwater.compiled import compiled
+from slackwater.disorder.admission import epochs_by_span
+from slackwater.kernel import NOTHING
 from slackwater.model.batch import TS, Words
 from slackwater.model.nested import column_at
 from slackwater.model.schema import NULL_WORD, Kind, kind_of
@@ -51,7 +52,7 @@ class Cut:
 
 def cut_by(plan: PhysicalPlan, arrivals: Replay, epochs: Epochs) -> Cut:
     """Cut recorded streams; rows that can move no clock come along with the row before them."""
-    epoch = epoch_of_arrivals(arrivals, epochs)
+    epoch = epoch_of_arrivals(arrivals, epochs, plan.options.max_ahead)
     # There is always a micro-batch, because the mark of the end must come with one.
     count = int(epoch.max(initial=0)) + 1
     rows: dict[str, Words] = {}
@@ -78,7 +79,7 @@ def _with_unreadable(row: Words, epoch: Words, count: int) -> tuple[Words, Words
     return rows[order], epochs[order]
 
 
-def epoch_of_arrivals(arrivals: Replay, epochs: Epochs) -> Words:
+def epoch_of_arrivals(arrivals: Replay, epochs: Epochs, max_ahead: int) -> Words:
     """The number of the epoch that each arrival belongs to."""
     n = len(arrivals)
     if epochs.each_tuple or epochs.tuples:
@@ -87,23 +88,9 @@ def epoch_of_arrivals(arrivals: Replay, epochs: Epochs) -> Words:
     for position, one in enumerate(arrivals.inputs):
         mine = arrivals.stream == position
         ts[mine] = one.words[TS, arrivals.row[mine]]
-    return cut_by_span(ts, epochs.span)
-
-
-@compiled
-def cut_by_span(ts: Words, span: int) -> Words:
-    """A new epoch begins after the tuple that has moved the largest event time by the span."""
-    epoch = np.empty(len(ts), np.int64)
-    current, begun, largest = 0, 0, 0
-    for i in range(len(ts)):
-        if i == 0:
-            begun = largest = ts[0]
-        epoch[i] = current
-        largest = max(largest, ts[i])
-        if largest - begun >= span:
-            current += 1
-            begun = largest
-    return epoch
+    streams = len(arrivals.inputs)
+    heard = NOTHING if arrivals.heard is None else arrivals.heard
+    return epochs_by_span(arrivals.stream, ts, heard, streams, epochs.span, max_ahead)
 
 
 def write_streams(plan: PhysicalPlan, sources: Mapping[str, pa.Table], cut: Cut, folder: Path) -> None:

@@ -20,7 +20,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from slackwater.disorder.chosen import controller_for
-from slackwater.language.clauses import parse_quality
 from slackwater.model.errors import UsageError
 from slackwater.model.quality import Quality, Recall, RelativeError, clause
 from slackwater.model.time import MILLISECOND, parse_duration
@@ -30,6 +29,7 @@ from slackwater.runtime.spark.failures import as_ours, one_sentence
 from slackwater.runtime.spark.progress.history import History
 from slackwater.runtime.spark.progress.reading import progress
 from slackwater.runtime.spark.session import default_shards, fitting
+from slackwater.runtime.targets import capped
 
 AVAILABLE = "available"
 CONTROL = "slackwater-control"
@@ -114,14 +114,15 @@ class RunningQuery:
         """How it does: the latest micro-batch and the recent ones."""
         return progress(self._query)
 
-    def set_target(self, target: Quality | str) -> None:
-        """Ask for another quality from the next micro-batch on, such as `slackwater.recall(0.99)`.
+    def set_target(self, target: Quality | str, at_most: str | None = None) -> None:
+        """Ask for another quality from the next micro-batch on, such as `slackwater.recall(0.99)`; `at_most` bounds the
+        slack that is chosen for it.
 
         It stays in force over restarts, until it is set again or the query is started with another target in its text.
         """
         if self._available:
             raise UsageError("a query over what is there now cannot be told anything; start it again with the target")
-        say_target(self._control, self._plan, target)
+        say_target(self._control, self._plan, target, at_most)
 
     def wait(self, timeout: int | None = None) -> bool:
         """Wait until it has ended, so many seconds at most; whether it has. A failure is raised as one sentence."""
@@ -189,9 +190,11 @@ class RunningQuery:
         return f"<RunningQuery {self._query.name or self._query.id}, {state}>"
 
 
-def say_target(control: ControlLog, plan: PhysicalPlan, target: Quality | str) -> None:
+def say_target(control: ControlLog, plan: PhysicalPlan, target: Quality | str, at_most: str | None = None) -> None:
     """Tell a running query that another target than that of its text counts from now on."""
-    quality = parse_quality(target) if isinstance(target, str) else target
+    quality = capped(target, at_most)
+    if quality is None:
+        raise UsageError("say which target: slackwater.recall(0.99), or its text")
     family = FAMILIES.get(type(quality))
     if family is not None and type(quality) is not type(plan.quality):
         raise UsageError(

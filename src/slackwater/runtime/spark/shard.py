@@ -1,8 +1,7 @@
 """A shard: one kernel, fed by blocks, told by headers what the whole stream has seen.
 
-Invariant: clocks come from headers alone, so they are the same in every shard after every epoch. A tuple is admitted
-when the clock that headers agreed on has reached it, or nearly; the guard against poisoned clocks judges headers, not
-tuples.
+Invariant: clocks come from headers alone, so they are the same in every shard after every epoch. A tuple is let in
+when the clock that headers agreed on has reached it, or nearly; the vote about clocks is held over headers, not tuples.
 """
 
 from __future__ import annotations
@@ -13,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from slackwater.disorder.admission import Admission
+from slackwater.disorder.admission import UNGUARDED, HeaderGuard
+from slackwater.disorder.event_times import of_told
 from slackwater.disorder.state import NO_PART
-from slackwater.kernel import Change, Emission, changed, decode_batch, decode_json, encode_batch, encode_json
+from slackwater.kernel import Change, Emission, changed, decode_json, encode_json
 from slackwater.model.batch import TS, Batch
 from slackwater.model.errors import UsageError
 from slackwater.model.quality import clause
@@ -31,9 +31,6 @@ from slackwater.runtime.spark.targets import Targets, is_target
 from slackwater.runtime.words_held import words_held
 from slackwater.sources.codebook import CELL, Codebook
 from slackwater.sources.encode import AFTER_END, AHEAD, REASONS
-
-UNGUARDED = 2**60
-"""max_ahead of a kernel whose input the shard has already judged."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +61,8 @@ class Shard:
         # Delays are those of the whole stream; what a late tuple costs a join is known to its own shard.
         # Where there are several operators the rows that should reach the top are those of this shard alone.
         self.kernel.release.taught = self.plan.joins and not self.plan.nodes
-        self._guard = Admission(len(self.plan.inputs), self.plan.options.max_ahead)
-        self._aside: Batch | None = None
+        options = self.plan.options
+        self._guard = HeaderGuard(len(self.plan.inputs), options.max_ahead, options.max_behind, self.plan.part_rows)
         self._rejects: list[tuple[str, Batch]] = []
         self._ended = False
         self.latency = LatencyUse()
@@ -87,7 +84,7 @@ class Shard:
         """
         ordered = sorted(blocks, key=lambda block: (block.stream, block.part))
         end = end or any(block.header["end"] for block in ordered)
-        heard = self._hear(ordered, end)
+        moved = self._hear(ordered, now)
         own = [self._read(block) for block in ordered if block.block is not None]
         if self._ended:
             self.latency = LatencyUse()
@@ -95,18 +92,12 @@ class Shard:
                 self._turn_away(batch, REASONS[AFTER_END])
             return
         self._ended = end
-        if self._aside is not None:
-            own.append(self._aside)
-        if own:
-            mine = Batch.concat(own)
-            limit = self._guard.clocks[mine.stream] + self.plan.options.max_ahead
-            early = mine.ts <= limit
-            self._aside = None if early.all() else mine.take(np.flatnonzero(~early))
-            self.kernel.absorb(_at(now, mine if early.all() else mine.take(np.flatnonzero(early))))
-        if self._aside is not None and (end or not self._guard.aside):
-            self._turn_away(self._aside, REASONS[AHEAD])
-            self._aside = None
-        self.kernel.absorb(_at(now, heard))
+        let_in, ahead = self._guard.judge(Batch.concat(own) if own else None, end)
+        if ahead is not None and len(ahead):
+            self._turn_away(ahead, REASONS[AHEAD])
+        if let_in is not None:
+            self.kernel.absorb(_at(now, replace(let_in, reading=np.full(len(let_in), BEFORE_ALL))))
+        self.kernel.absorb(_at(now, moved))
         yield from self._measured(self.kernel.advance(end))
 
     def _measured(self, emissions: Iterable[Emission]) -> Iterator[Emission]:
@@ -115,34 +106,34 @@ class Shard:
             self.latency.note(emission)
             yield emission
 
-    def _hear(self, blocks: list[Block], end: bool) -> Batch:
-        """The event times of all headers that the guard admits, as tuples that move clocks and nothing else."""
-        stream: list[int] = []
-        ts: list[int] = []
-        part: list[int] = []
+    def _hear(self, blocks: list[Block], now: int | None) -> Batch:
+        """The clocks that all headers together agree on, as tuples that move clocks and nothing else."""
         for block in blocks:
-            for name, moments in block.header["told"]:
-                stream += [block.stream] * len(moments)
-                part += [NULL_WORD if name is None else name] * len(moments)
-                ts += moments
+            for name, (shift, buckets) in block.header["told"]:
+                self._guard.hear(block.stream, name, shift, of_told(buckets))
             self.counts["filtered"] += block.header["filtered"]
             self.counts["rejected"] += sum(block.header["rejected"].values())
             self.rows[self.plan.inputs[block.stream].stream.alias] += block.header["rows"]
             for reason, count in block.header["rejected"].items():
                 self._reject(block.stream, reason, count)
-            if block.header["oldest"] is not None:
-                # The largest delay is the whole stream's, so a slack that follows it is the same in every shard.
-                self.kernel.release.hear_of(block.stream, block.header["oldest"])
             if block.header["counts"] is not None:
                 cut, counts = (np.array(column, np.int64) for column in block.header["counts"])
                 self.kernel.release.teach(block.stream, cut, counts)
-        words = np.zeros((self.plan.operator.rows, len(ts)), np.int64)
-        words[TS] = ts
+        release = self.kernel.release
+        for stream in range(len(self.plan.inputs)):
+            # The largest delay is the whole stream's, so a slack that follows it is the same in every shard.
+            oldest = self._guard.oldest(stream, release.clock_before(stream))
+            if oldest != BEFORE_ALL:
+                release.hear_of(stream, oldest)
+        clocks = self._guard.clocks(now)
+        words = np.zeros((self.plan.operator.rows, len(clocks)), np.int64)
+        words[TS] = [clock for _, _, clock in clocks]
+        of = np.array([stream for stream, _, _ in clocks], np.int64)
         for s, row in enumerate(self.plan.part_rows):
             if row != NO_PART:
-                words[row] = np.where(np.array(stream) == s, part, words[row])
-        told = Batch(np.array(stream, np.int64), words, np.zeros(len(ts), np.bool_))
-        return self._guard.admit(told, end).batch
+                names = [NULL_WORD if name is None else name for _, name, _ in clocks]
+                words[row] = np.where(of == s, names, words[row])
+        return Batch(of, words, np.zeros(len(clocks), np.bool_))
 
     def _turn_away(self, batch: Batch, reason: str) -> None:
         """Tuples end as rejected rows."""
@@ -190,13 +181,15 @@ class Shard:
             "results": seen.results,
             "filtered": self.counts["filtered"],
             "rejected": self.counts["rejected"],
-            "held": seen.held + (0 if self._aside is None else len(self._aside)),
+            "held": seen.held + (0 if self._guard.aside is None else len(self._guard.aside)),
             "retained": seen.retained,
             "epochs": seen.epochs,
             "idle": list(seen.idle),
+            "idle_options": {name: getattr(self.plan.options, name) for name in ("idle_timeout", "idle_after")},
             "memory": None if seen.memory is None else seen.memory.as_json(),
             "outlook": None if seen.outlook is None else seen.outlook.as_json(),
             "latency_ms": self.latency.as_ms(),
+            "latency_by": self.latency.causes.told(),
             "emitted": self.latency.results,
             "rates": [one.as_json() for one in seen.rates],
             "resizes": [(node, one.at, one.sizes, one.within) for node, one in self.kernel.take_resizes()],
@@ -206,7 +199,7 @@ class Shard:
     def changes(self) -> Iterator[Change]:
         """What to write to the state store after an epoch, whose results have been decoded."""
         if self.codebook.due:
-            self.codebook.sweep(words_held(self.kernel, self._guard, self._aside, self._rejects))
+            self.codebook.sweep(words_held(self.kernel, self._guard, self._rejects))
         if not self._saved:
             yield changed("shard", "query", self.fingerprint.encode())
             if self.targets is not None:
@@ -214,7 +207,6 @@ class Shard:
             self._saved = True
         told = {"counts": self.counts, "rows": self.rows, "rejected": self.rejected, "ended": self._ended}
         yield changed("shard", "counts", encode_json(told))
-        yield changed("shard", "aside", None if self._aside is None else encode_batch(self._aside))
         for entry in self._guard.changes():
             yield Change(f"guard/{entry.cell}", entry.key, entry.value)
         yield from self.codebook.changes()
@@ -240,8 +232,8 @@ class Shard:
 
     def _restore_own(self, entry: Change) -> None:
         if entry.value is None:
-            self._aside = None
-        elif entry.key == "query":
+            return
+        if entry.key == "query":
             refusal = difference(entry.value.decode(), self.fingerprint)
             if refusal is not None:
                 raise UsageError(refusal)
@@ -253,8 +245,6 @@ class Shard:
             self._ended = told["ended"]
         elif is_target(entry):
             self._saved = self.targets is None or entry.value == self.targets.as_change().value
-        elif entry.key == "aside":
-            self._aside = decode_batch(entry.value)[0]
 
 
 def _at(now: int | None, batch: Batch) -> Batch:

@@ -23,9 +23,6 @@ from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import GOOD
 from slackwater.sources.ingest import ingest
 
-UNGUARDED = 2**60
-"""max_ahead for tuples of which the whole query's clocks have said how far they may be."""
-
 LOOKS = 16
 """What is too old is looked for so many times while streams go on by `keep`."""
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from slackwater.disorder.admission import UNGUARDED
 from slackwater.kernel import Emission
 from slackwater.language.bound import BoundQuery
 from slackwater.model.batch import ROW, TS, Batch
@@ -26,9 +27,6 @@ from slackwater.sinks.rows import RowMaker
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import GOOD
 from slackwater.sources.ingest import ingest
-
-UNGUARDED = 2**60
-"""max_ahead for tuples of which the whole query's clocks have said how far they may be."""
 
 
 class Reduction:

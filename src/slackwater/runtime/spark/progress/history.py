@@ -83,18 +83,25 @@ def _lines(history: History) -> Iterator[tuple[str, str]]:
         yield "measured", f"{quality.measured:.2%} of all {quality.of}{within}"
     elif quality is not None:
         yield "measured", "nothing yet"
+    if now.outlook is not None:
+        if now.outlook.said is not None:
+            yield "unreachable", now.outlook.said
+        yield "cap", now.outlook.how_often
     yield "slack", f"{_text(now.slack)}  {sparkline([one.slack.total_seconds() for one in history.batches])}"
     yield "watermark", "the input has ended" if now.ended else _when(now.watermark)
     if now.latency is not None:
         wait = now.latency
         yield "latency", f"{_text(wait.average)} on average, 95 % within {_text(wait.p95)}"
+        named = "" if wait.stream is None else f" ({wait.stream})"
         yield (
             "of that",
             (
-                f"{_text(wait.slack)} slack, {_text(wait.slowest_stream)} slowest stream,"
+                f"{_text(wait.slack)} slack, {_text(wait.slowest_stream)} slowest stream{named},"
                 f" {_text(wait.micro_batch)} micro-batch"
             ),
         )
+        if wait.advice is not None:
+            yield "", wait.advice
     yield "results", f"{now.results:,} ({now.emitted:,} in this micro-batch)"
     rejected = ", ".join(f"{count:,} {reason}" for reason, count in now.rejected.items()) or "0"
     counts = {"in time": now.in_time, "late": now.late, "filtered": now.filtered, "held": now.held}

@@ -14,7 +14,13 @@ from typing import Any
 from slackwater.language.clauses import parse_quality
 from slackwater.model.measured import MeasuredQuality, together
 from slackwater.model.memory import Memory
+from slackwater.model.options import Options
+from slackwater.model.outlook import Outlook as Foreseen
+from slackwater.model.outlook import worst
+from slackwater.model.quality import Quality as Target
 from slackwater.model.time import AFTER_ALL, BEFORE_ALL
+from slackwater.observe.foreseen import how_often, unreachable
+from slackwater.observe.waiting import PARTS, Slowest, advice, averaged, mostly_for_a_stream
 from slackwater.runtime.spark.metrics import Metrics, clocks_of, watermark_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -43,9 +49,34 @@ class Latency:
     slack: timedelta
     """Waiting for tuples that are late."""
     slowest_stream: timedelta
-    """Waiting for the stream whose clock is behind the others."""
+    """Waiting for the next tuple of the stream whose clock is behind the others."""
     micro_batch: timedelta
-    """Waiting for the end of the micro-batch, and for windows to end."""
+    """Waiting for the end of the micro-batch."""
+    stream: str | None = None
+    """The slowest stream; None where no stream is behind the others."""
+    advice: str | None = None
+    """What helps, where results wait mostly for the slowest stream."""
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Whether the target can be met with the most slack that may be chosen, by what the recent past asks for."""
+
+    cap: timedelta
+    """The most slack that may be chosen."""
+    stated: bool
+    """Whether the query states it (AT MOST), or it is the default."""
+    bound: float | None
+    """The share of choices in which the cap was less than the target asked for."""
+    needed: timedelta | None
+    """The slack that the target asks for; None where it is not known, or no slack that was seen would do."""
+    reached: float | None
+    """What the cap reaches: recall, or the share of windows within the bound."""
+    unreachable: bool
+    said: str | None
+    """The sentence that says so, where the target cannot be met."""
+    how_often: str
+    """The sentence that says how often the cap bound."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +130,8 @@ class Progress:
     state_bytes: int
     target: str
     quality: Quality | None
+    outlook: Outlook | None = None
+    """None where slack has no cap, or nothing was chosen yet."""
 
     @property
     def late_share(self) -> float | None:
@@ -114,6 +147,7 @@ def progress_of(shards: Sequence[Metrics], aliases: Sequence[str], spark: Mappin
     watermark = min(watermark_of(one) for one in shards)
     measured = together([MeasuredQuality.of_counts(one["quality"]["counts"]) for one in shards if one["quality"]])
     memory = [Memory.of_json(one["memory"]).query for one in shards if one["memory"]]
+    target = parse_quality(shards[0]["target"])
     rejected = _added(reasons for one in shards for reasons in one["rejected_by"].values())
 
     def total(name: str) -> int:
@@ -138,7 +172,7 @@ def progress_of(shards: Sequence[Metrics], aliases: Sequence[str], spark: Mappin
         watermark=_moment(watermark),
         ended=watermark == AFTER_ALL,
         slack=timedelta(microseconds=slack),
-        latency=_latency(shards, clocks, slack),
+        latency=_latency(shards, clocks, aliases),
         emitted=total("emitted"),
         results=total("results"),
         in_time=total("in_time"),
@@ -148,22 +182,46 @@ def progress_of(shards: Sequence[Metrics], aliases: Sequence[str], spark: Mappin
         held=total("held"),
         state_rows=total("retained") + total("held"),
         state_bytes=sum(one.bytes for one in memory),
-        target=str(parse_quality(shards[0]["target"])),
+        target=str(target),
         quality=None if measured is None else _quality(measured),
+        outlook=_outlook(shards, target),
     )
 
 
-def _latency(shards: Sequence[Metrics], clocks: Sequence[int], slack: int) -> Latency | None:
-    """The waiting, and its parts: the slack in force, how far the slowest stream is behind, and what is left."""
-    told = [(one["emitted"], one["latency_ms"]) for one in shards if one["emitted"]]
-    if not told:
+def _latency(shards: Sequence[Metrics], clocks: Sequence[int], aliases: Sequence[str]) -> Latency | None:
+    """The waiting, and its parts by cause, which add up to it."""
+    parts = averaged([one["latency_by"] for one in shards])
+    if parts is None:
         return None
-    average = 1000 * sum(count * waits["avg"] for count, waits in told) / sum(count for count, _ in told)
-    known = [clock for clock in clocks if clock != BEFORE_ALL]
-    behind = min(max(known) - min(known), average)
-    waited = min(float(slack), average - behind)
-    parts = (average, 1000 * max(waits["p95"] for _, waits in told), waited, behind, average - behind - waited)
-    return Latency(*(timedelta(microseconds=round(part)) for part in parts))
+    slowest = _slowest(clocks, aliases)
+    options = Options(**shards[0]["idle_options"])
+    helps = advice(slowest, options, in_epochs=True, arrival_times=True) if mostly_for_a_stream(parts) else None
+    slowest_p95 = 1000 * max(one["latency_ms"]["p95"] for one in shards if one["emitted"])
+    average, p95, slack, behind, epoch = (
+        timedelta(microseconds=round(part))
+        for part in (sum(parts.values()), slowest_p95, *(parts[name] for name in PARTS))
+    )
+    return Latency(average, p95, slack, behind, epoch, None if slowest is None else slowest.stream, helps)
+
+
+def _slowest(clocks: Sequence[int], aliases: Sequence[str]) -> Slowest | None:
+    """The stream that is behind the others now."""
+    slowest, largest = min(clocks), max(clocks)
+    if slowest == largest:
+        return None
+    behind = None if slowest == BEFORE_ALL else float(largest - slowest)
+    return Slowest(aliases[list(clocks).index(slowest)], 1.0, behind)
+
+
+def _outlook(shards: Sequence[Metrics], target: Target) -> Outlook | None:
+    seen = worst([Foreseen.of_json(one["outlook"]) for one in shards if one["outlook"]])
+    if seen is None:
+        return None
+    return Outlook(
+        timedelta(microseconds=seen.cap), seen.stated, seen.bound / seen.choices if seen.choices else None,
+        None if seen.needed is None else timedelta(microseconds=seen.needed), seen.reached, seen.unreachable,
+        unreachable(target, seen), how_often(seen),
+    )  # fmt: skip
 
 
 def _quality(measured: MeasuredQuality) -> Quality:

@@ -1,0 +1,367 @@
+"""Clocks that follow the crowd: how far a stream has come, by a vote of what arrived lately.
+
+A stream's clock is the largest event time that the crowd vouches for. A tuple too far ahead of it says nothing about
+time: a wrong clock sends such tuples again and again, steadily, now and then or in bursts. So no fixed small number of
+them moves a clock. How far ahead is too far follows from the stream itself:
+
+    allowed = a second, or eight usual steps of the clock where these are longer
+
+One that is further ahead moves the clock only when the others come along:
+
+- *A run*: of the last arrivals not one has stayed behind. In a slow stream five will do, in a fast one twenty-four are
+  asked for, which it sends in a moment. So a real gap is recognised, and a stream that has become slow.
+- *A share*: 16 of the last 63 samples were as far ahead (a majority where there are few). Samples are taken such that
+  they cover some seconds, so that a burst is one voice or two. So the present is recognised beside a backlog.
+
+With one wrong tuple in twenty neither goes wrong in weeks, and without wrong clocks a clock is the largest event time,
+as the papers have it. What is allowed is allowed from where the crowd is: less, while all of the last few arrivals were
+behind the clock, so that wrong tuples cannot lead it away step by step. A stream that has no clock yet waits for three
+arrivals that agree, unless other streams are there already. Where it is known when tuples arrive, one whose event time
+is near that moment needs no vote.
+
+In an epoch the vote sees a histogram of its arrivals, so that their order does not matter: the clock goes up through it
+as long as the time before each step holds a fifth of the tuples that it usually holds. In tuple release an epoch is one
+arrival.
+
+Invariant: a clock never goes back.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from slackwater.compiled import in_place, inner
+from slackwater.disorder.event_times import TUPLES, EventTimes, sort_buckets
+from slackwater.model.batch import Words
+from slackwater.model.time import BEFORE_ALL, SECOND
+
+RING = 64
+MOST = 63
+FEWEST = 3
+UNDECIDED = 9
+"""Arrivals that must disagree no more, where they lie further apart than `max_ahead`."""
+SHORTEST_RUN, LONGEST_RUN = 5, 24
+STEPS = 8
+"""How many usual steps are allowed at once."""
+COVERED = 5
+"""Samples cover at least so many tolerances of the stream, and at most four times as many."""
+LARGEST_STRIDE = 1 << 20
+LATELY = 8
+SMALL = 8
+"""A step of less than one so many-th of the tolerance leads nobody away."""
+# Places in `Crowd.marks`: the clock; arrivals; the length of the run; samples; every how many-th arrival is one; the
+# usual step of the clock; stream time per arrival.
+CLOCK, HEARD, RUN, SAMPLED, STRIDE, STEP, GAP = range(7)
+MARKS = 7
+
+
+class Crowd(NamedTuple):
+    """What arrived lately of every member: of a stream, or of a part of one."""
+
+    leads: Words
+    """(members, RING): how far ahead of the clock samples of the last arrivals were; behind it, less than 0."""
+    clocks: Words
+    """(members, RING): the clock when each of them came."""
+    run: Words
+    """(members, RING): event times of the arrivals of the run, or of those before there is a clock."""
+    lately: Words
+    """(members, LATELY): how far ahead the very last arrivals were."""
+    marks: Words
+    scratch: Words
+
+
+def crowd(members: int) -> Crowd:
+    """Nobody has been heard."""
+    marks = np.zeros((members, MARKS), np.int64)
+    marks[:, CLOCK], marks[:, STRIDE] = BEFORE_ALL, 1
+    leads, clocks, run = np.zeros((3, members, RING), np.int64)
+    lately = np.zeros((members, LATELY), np.int64)
+    return Crowd(leads, clocks, run, lately, marks, np.zeros(2 * RING, np.int64))
+
+
+def grown(old: Crowd, members: int) -> Crowd:
+    """The same with more members."""
+    new = crowd(members)
+    for before, after in zip(old[:5], new[:5], strict=True):
+        after[: len(before)] = before
+    return new
+
+
+def tolerance_of(max_ahead: int) -> int:
+    """How far ahead nobody is told from the others."""
+    return min(SECOND, max_ahead)
+
+
+@inner
+def allowed(c: Crowd, m: int, tolerance: int) -> int:
+    """How far ahead of its clock a tuple of a member may be and still move it."""
+    return max(tolerance, STEPS * c.marks[m, STEP])
+
+
+@inner
+def left_of_allowed(c: Crowd, m: int, tolerance: int) -> int:
+    """What is allowed, less how far all but one of the last few arrivals were behind the clock."""
+    best = second = BEFORE_ALL
+    for i in range(LATELY):
+        lead = c.lately[m, i]
+        if lead > best:
+            best, second = lead, best
+        elif lead > second:
+            second = lead
+    return allowed(c, m, tolerance) + min(0, second)
+
+
+@inner
+def run_asked(c: Crowd, m: int, tolerance: int) -> int:
+    """How long a run of tuples ahead must be."""
+    if c.marks[m, GAP] <= 0:
+        return LONGEST_RUN
+    return min(max(8 * tolerance // (5 * c.marks[m, GAP]), SHORTEST_RUN), LONGEST_RUN)
+
+
+@inner
+def patience(c: Crowd, m: int, tolerance: int) -> int:
+    """After how many arrivals that did not come along a tuple ahead has lost its vote."""
+    return max(2 * run_asked(c, m, tolerance), min(c.marks[m, SAMPLED], MOST) * c.marks[m, STRIDE])
+
+
+@inner
+def sorted_into(c: Crowd, values: Words, last: int, n: int) -> None:
+    """The last n of a ring that ends before a place, smallest first, into scratch."""
+    for i in range(n):
+        # Arrivals are nearly in order, so inserting one after the other moves little.
+        value, at = values[(last - n + i) & (RING - 1)], i
+        while at > 0 and c.scratch[at - 1] > value:
+            c.scratch[at] = c.scratch[at - 1]
+            at -= 1
+        c.scratch[at] = value
+
+
+@inner
+def share_lead(c: Crowd, m: int) -> int:
+    """How far ahead a sufficient share of the samples were; BEFORE_ALL where there are too few."""
+    n = min(c.marks[m, SAMPLED], MOST)
+    if n < UNDECIDED:
+        return BEFORE_ALL
+    sorted_into(c, c.leads[m], c.marks[m, SAMPLED], n)
+    voices = (n + 1) // 2 if n <= 15 else 11 if n <= 31 else 16
+    return c.scratch[n - voices]
+
+
+@inner
+def sample(c: Crowd, m: int, lead: int, tolerance: int) -> None:
+    """Remember how far ahead an arrival was; every sixteen, ask what is usual, and whether samples cover enough."""
+    at = c.marks[m, SAMPLED] & (RING - 1)
+    c.leads[m, at], c.clocks[m, at] = lead, c.marks[m, CLOCK]
+    c.marks[m, SAMPLED] += 1
+    if at & 15 != 15 and c.marks[m, SAMPLED] > 15:
+        return
+    usual = share_lead(c, m)
+    if usual != BEFORE_ALL and usual <= allowed(c, m, tolerance):
+        c.marks[m, STEP] = max(0, usual)
+    n = min(c.marks[m, SAMPLED], RING)
+    covered = c.marks[m, CLOCK] - c.clocks[m, (at + 1 - n) & (RING - 1)]
+    c.marks[m, GAP] = max(1, covered // (n * c.marks[m, STRIDE]))
+    if n < RING:
+        return
+    if covered < COVERED * tolerance and c.marks[m, STRIDE] < LARGEST_STRIDE:
+        for i in range(RING // 2):
+            # Every other of the last 64, oldest first.
+            old = (at + 2 + 2 * i) & (RING - 1)
+            c.scratch[i], c.scratch[RING + i] = c.leads[m, old], c.clocks[m, old]
+        for i in range(RING // 2):
+            c.leads[m, i], c.clocks[m, i] = c.scratch[i], c.scratch[RING + i]
+        c.marks[m, SAMPLED] = RING // 2
+        c.marks[m, STRIDE] *= 2
+    elif covered > 4 * COVERED * tolerance and c.marks[m, STRIDE] > 1:
+        c.marks[m, STRIDE] //= 2
+
+
+@inner
+def begin_anew(c: Crowd, m: int, clock: int, step: int) -> None:
+    """The clock jumps, and what was usual before it says nothing any more."""
+    c.marks[m, CLOCK] = max(c.marks[m, CLOCK], clock)
+    c.marks[m, RUN], c.marks[m, SAMPLED], c.marks[m, STRIDE] = 0, 0, 1
+    c.marks[m, STEP], c.marks[m, GAP] = step, max(1, step)
+    for i in range(LATELY):
+        c.lately[m, i] = 0
+
+
+@inner
+def agree(c: Crowd, m: int, n: int, max_ahead: int, tolerance: int) -> bool:
+    """Let the clock begin, or jump, where most of the last n arrivals of the run are; False where they disagree."""
+    sorted_into(c, c.run[m], c.marks[m, RUN], n)
+    middle, first = c.scratch[n // 2], c.scratch[0]
+    if middle - first > max_ahead and n < UNDECIDED and c.marks[m, CLOCK] == BEFORE_ALL:
+        return False
+    step = (middle - first) // max(1, n // 2)
+    last = middle
+    for i in range(n // 2, n):
+        if c.scratch[i] - last <= max(tolerance, STEPS * step):
+            last = c.scratch[i]
+    begin_anew(c, m, last, step)
+    return True
+
+
+@inner
+def furthest(c: Crowd) -> int:
+    """The largest clock of all."""
+    largest = BEFORE_ALL
+    for m in range(len(c.marks)):
+        largest = max(largest, c.marks[m, CLOCK])
+    return largest
+
+
+@inner
+def join_run(c: Crowd, m: int, t: int) -> None:
+    """An arrival ahead, or one before there is a clock."""
+    c.run[m, c.marks[m, RUN] & (RING - 1)] = t
+    c.marks[m, RUN] += 1
+
+
+@inner
+def begin_clock(c: Crowd, m: int, max_ahead: int, tolerance: int) -> None:
+    """A member without a clock has been heard: by enough tuples that agree?"""
+    n = min(c.marks[m, RUN], MOST)
+    if n >= FEWEST:
+        agree(c, m, n, max_ahead, tolerance)
+
+
+@inner
+def hear_one(c: Crowd, m: int, t: int, moment: int, max_ahead: int, tolerance: int) -> None:
+    """One tuple of a member has come, at a moment where that is known (else BEFORE_ALL)."""
+    c.marks[m, HEARD] += 1
+    clock = c.marks[m, CLOCK]
+    lead = t - clock
+    right = moment != BEFORE_ALL and abs(moment - t) <= max_ahead
+    if clock == BEFORE_ALL:
+        there = furthest(c)
+        if right or (there != BEFORE_ALL and t <= there + tolerance):
+            begin_anew(c, m, t, 0)
+        else:
+            join_run(c, m, t)
+            begin_clock(c, m, max_ahead, tolerance)
+        return
+    if c.marks[m, HEARD] & (c.marks[m, STRIDE] - 1) == 0:
+        sample(c, m, lead, tolerance)
+    at_once = lead * SMALL <= tolerance or lead <= left_of_allowed(c, m, tolerance)
+    c.lately[m, c.marks[m, HEARD] & (LATELY - 1)] = lead
+    if lead <= 0:
+        c.marks[m, RUN] = 0
+    elif right or at_once:
+        c.marks[m, CLOCK], c.marks[m, RUN] = t, 0
+    else:
+        join_run(c, m, t)
+        asked = run_asked(c, m, tolerance)
+        if c.marks[m, RUN] >= asked:
+            agree(c, m, asked, max_ahead, tolerance)
+        elif lead <= share_lead(c, m):
+            begin_anew(c, m, t, c.marks[m, STEP])
+
+
+@inner
+def climb(c: Crowd, m: int, times: EventTimes, buckets: int, tolerance: int) -> int:
+    """Move the clock up through the sorted buckets of an epoch; returns how many of them it has reached."""
+    scratch, clock = len(times.used) - 1, c.marks[m, CLOCK]
+    step = allowed(c, m, tolerance)
+    usual = 0 if c.marks[m, GAP] <= 0 else step // (5 * c.marks[m, GAP])
+    reached, behind, inside = 0, 0, 0
+    for b in range(buckets):
+        t = times.latest[scratch, b]
+        inside += times.size[scratch, b]
+        while times.latest[scratch, behind] <= t - step:
+            inside -= times.size[scratch, behind]
+            behind += 1
+        if t - c.marks[m, CLOCK] > step or (t - clock > step and inside < usual):
+            break
+        c.marks[m, CLOCK] = max(c.marks[m, CLOCK], t)
+        reached = b + 1
+    return reached
+
+
+@inner
+def run_from(c: Crowd, m: int, times: EventTimes, buckets: int, n: int) -> None:
+    """The n tuples of an epoch's sorted buckets join the run, or evenly spread samples of them."""
+    scratch, before, of = len(times.used) - 1, 0, min(n, MOST)
+    j = 0
+    for b in range(buckets):
+        before += times.size[scratch, b]
+        while j < of and (2 * j + 1) * n // (2 * of) < before:
+            join_run(c, m, times.latest[scratch, b])
+            j += 1
+
+
+@inner
+def hear_epoch(c: Crowd, m: int, times: EventTimes, moment: int, max_ahead: int, tolerance: int) -> None:
+    """The arrivals of a member in an epoch have come, as a histogram."""
+    n, before = times.used[m, TUPLES], c.marks[m, HEARD]
+    scratch, buckets = len(times.used) - 1, sort_buckets(times, m)
+    c.marks[m, HEARD] += n
+    if c.marks[m, CLOCK] == BEFORE_ALL:
+        there = furthest(c)
+        for b in range(buckets):
+            t = times.latest[scratch, b]
+            if there != BEFORE_ALL and t <= there + tolerance:
+                begin_anew(c, m, t, 0)
+        if c.marks[m, CLOCK] == BEFORE_ALL:
+            run_from(c, m, times, buckets, n)
+            begin_clock(c, m, max_ahead, tolerance)
+        if c.marks[m, CLOCK] != BEFORE_ALL:
+            climb(c, m, times, buckets, tolerance)
+    else:
+        was = c.marks[m, CLOCK]
+        reached = climb(c, m, times, buckets, tolerance)
+        inside = 0
+        for b in range(reached):
+            inside += times.size[scratch, b]
+        # What the clock has reached in this epoch were even steps.
+        step = (c.marks[m, CLOCK] - was) // max(1, inside)
+        stride = c.marks[m, STRIDE]
+        samples = min(c.marks[m, HEARD] // stride - before // stride, MOST)
+        upto, j = 0, 0
+        for b in range(buckets):
+            upto += times.size[scratch, b]
+            while j < samples and (2 * j + 1) * n // (2 * samples) < upto:
+                sample(c, m, step if b < reached else times.latest[scratch, b] - c.marks[m, CLOCK], tolerance)
+                j += 1
+        if reached > 0:
+            c.marks[m, RUN] = 0
+        if reached < buckets:
+            vote_ahead(c, m, times, buckets, reached, max_ahead, tolerance)
+    if moment != BEFORE_ALL:
+        for b in range(buckets):
+            t = times.latest[scratch, b]
+            if abs(moment - t) <= max_ahead and t > c.marks[m, CLOCK]:
+                begin_anew(c, m, t, c.marks[m, STEP])
+
+
+@inner
+def vote_ahead(c: Crowd, m: int, times: EventTimes, buckets: int, reached: int, max_ahead: int, tolerance: int) -> None:
+    """Some of an epoch's arrivals are ahead: have the others come along?"""
+    scratch, above = len(times.used) - 1, 0
+    for b in range(reached, buckets):
+        above += times.size[scratch, b]
+    if reached == 0:
+        asked = run_asked(c, m, tolerance)
+        if c.marks[m, RUN] + above >= asked:
+            run_from(c, m, times, buckets, above)
+            agree(c, m, min(c.marks[m, RUN], MOST), max_ahead, tolerance)
+            climb(c, m, times, buckets, tolerance)
+            return
+        run_from(c, m, times, buckets, above)
+    lead = share_lead(c, m)
+    if lead > allowed(c, m, tolerance):
+        for b in range(buckets - 1, reached - 1, -1):
+            t = times.latest[scratch, b]
+            if t - c.marks[m, CLOCK] <= lead:
+                begin_anew(c, m, t, c.marks[m, STEP])
+                climb(c, m, times, buckets, tolerance)
+                break
+
+
+@in_place
+def hear_histogram(c: Crowd, m: int, times: EventTimes, moment: int, max_ahead: int, tolerance: int) -> None:
+    """`hear_epoch`, for callers that are not compiled."""
+    hear_epoch(c, m, times, moment, max_ahead, tolerance)

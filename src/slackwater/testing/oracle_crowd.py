@@ -1,0 +1,93 @@
+"""The vote about clocks, arrival by arrival, in plain Python: the twin of `disorder.crowd` in tuple release."""
+
+from __future__ import annotations
+
+SECOND = 1_000_000
+
+
+class OracleCrowd:
+    """One stream, without arrival times."""
+
+    def __init__(self, max_ahead: int) -> None:
+        self.max_ahead, self.tolerance = max_ahead, min(SECOND, max_ahead)
+        self.clock: int | None = None
+        self.heard = 0
+        self.run: list[int] = []
+        self._begin_anew(None, 0)
+
+    def _begin_anew(self, clock: int | None, step: int) -> None:
+        if clock is not None:
+            self.clock = clock if self.clock is None else max(self.clock, clock)
+        self.run, self.stride, self.step, self.gap = [], 1, step, max(1, step)
+        self.lately = [0] * 8
+        self.samples: list[tuple[int, int]] = []
+        """How far ahead every so many-th arrival was, and the clock when it came."""
+
+    @property
+    def allowed(self) -> int:
+        return max(self.tolerance, 8 * self.step)
+
+    def hear(self, t: int) -> None:
+        """A tuple has come."""
+        self.heard += 1
+        if self.clock is None:
+            self.run.append(t)
+            if len(self.run) >= 3:
+                self._agree(self.run[-63:])
+            return
+        lead = t - self.clock
+        if self.heard % self.stride == 0:
+            self.samples.append((lead, self.clock))
+            self._learn()
+        behind = sorted(self.lately)[-2]
+        at_once = lead * 8 <= self.tolerance or lead <= self.allowed + min(0, behind)
+        self.lately = [*self.lately[1:], lead]
+        if at_once:
+            self.run = []
+            self.clock = max(self.clock, t)
+            return
+        self.run.append(t)
+        asked = min(max(8 * self.tolerance // (5 * self.gap), 5), 24)
+        share = self._share()
+        if len(self.run) >= asked:
+            self._agree(self.run[-asked:])
+        elif share is not None and lead <= share:
+            self._begin_anew(t, self.step)
+
+    def _agree(self, times: list[int]) -> None:
+        times = sorted(times)
+        n = len(times)
+        middle = times[n // 2]
+        if middle - times[0] > self.max_ahead and n < 9 and self.clock is None:
+            return
+        step = (middle - times[0]) // max(1, n // 2)
+        last = middle
+        for t in times[n // 2 :]:
+            if t - last <= max(self.tolerance, 8 * step):
+                last = t
+        self._begin_anew(last, step)
+
+    def _share(self) -> int | None:
+        leads = sorted(lead for lead, _ in self.samples[-63:])
+        n = len(leads)
+        if n < 9:
+            return None
+        return leads[n - ((n + 1) // 2 if n <= 15 else 11 if n <= 31 else 16)]
+
+    def _learn(self) -> None:
+        if len(self.samples) > 15 and len(self.samples) % 16:
+            return
+        assert self.clock is not None
+        usual = self._share()
+        if usual is not None and usual <= self.allowed:
+            self.step = max(0, usual)
+        lately = self.samples[-64:]
+        covered = self.clock - lately[0][1]
+        self.gap = max(1, covered // (len(lately) * self.stride))
+        if len(lately) < 64:
+            return
+        if covered < 5 * self.tolerance:
+            self.samples = lately[1::2]
+            self.stride *= 2
+        elif covered > 20 * self.tolerance and self.stride > 1:
+            self.stride //= 2

@@ -1,0 +1,1 @@
+SELECT SUM(v) AS total FROM s [5 s] WITH ERROR 5% AT MOST 1 HOUR

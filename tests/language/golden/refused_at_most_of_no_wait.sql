@@ -1,0 +1,1 @@
+SELECT a.v FROM a [5 s], b [5 s] WITH NO WAIT AT MOST 10 MINUTES
