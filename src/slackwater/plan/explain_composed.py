@@ -5,6 +5,7 @@ from __future__ import annotations
 from slackwater.language.bound import AggregateQuery
 from slackwater.model.quality import Recall, RelativeError
 from slackwater.model.time import format_duration
+from slackwater.operators.composed.chosen import retention_of
 from slackwater.plan.physical import PhysicalPlan
 
 
@@ -23,6 +24,6 @@ def explain_composed(plan: PhysicalPlan) -> list[str]:
         lines.append("the error is that of the aggregate above, by the rows that late tuples have cost it")
     joins = sum(len(node.inputs) > 1 and node.joins and bool(node.windows) for node in plan.nodes)
     again = f"; {'a join is' if joins == 1 else f'{joins} joins are'} run a second time for it" if joins else ""
-    kept = format_duration(plan.options.retention)
+    kept = format_duration(retention_of(plan.options))
     lines.append(f"true rows are found in the order of arrival, {kept} back{again}")
     return lines

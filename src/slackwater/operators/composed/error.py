@@ -21,6 +21,7 @@ from slackwater.disorder.controllers import Arrived, Measured
 from slackwater.disorder.quality.error_needs import ENTERED
 from slackwater.disorder.quality.error_steady import SteadyError
 from slackwater.disorder.quality.error_windows import Watched
+from slackwater.disorder.quality.keyed_sums import tidied
 from slackwater.disorder.run import Run
 from slackwater.model.batch import Words
 from slackwater.model.measured import MeasuredQuality
@@ -30,19 +31,22 @@ from slackwater.operators.composed.error_rows import absorb_rows, mark_ended
 from slackwater.operators.composed.row_tally import RowTally
 from slackwater.operators.composed.true_rows import TrueRows
 
+ROOM = 256
+"""Records that there is room for at least."""
+
 
 class ComposedError(SteadyError):
     """Slack for a bound on the error of the top aggregate. `coarse`: its rows are those of an aggregate below."""
 
-    def __init__(self, target: RelativeError, options: Options, rows: TrueRows, watched: Watched, coarse: bool) -> None:
+    def __init__(
+        self, target: RelativeError, options: Options, retention: int, rows: TrueRows, watched: Watched, coarse: bool
+    ) -> None:
         # A row is noted in all its windows when it becomes known, so these are kept for a window longer.
-        super().__init__(target, replace(options, retention=options.retention + watched.range))
+        super().__init__(target, replace(options, retention=retention + watched.range))
         self._rows = rows
         self.watch(watched)
         losses = self._losses
-        self._tally = RowTally(
-            losses.watch, losses.components, len(losses.books.totals.lines), options.retention, coarse
-        )
+        self._tally = RowTally(losses.watch, losses.components, len(losses.books.totals.lines), retention, coarse)
 
     def learn(self, arrived: Arrived) -> None:
         rows = self._rows.take(arrived, self.slack)
@@ -54,7 +58,13 @@ class ComposedError(SteadyError):
                 losses.watch, losses.books, words, words.view(np.float64), rows.need, done, self._entered
             )
             if done < len(rows):
-                losses._tidy()
+                self._make_room()
+
+    def _make_room(self) -> None:
+        """Room for more rows, each in all its windows."""
+        watch, books = self._losses.watch, self._losses.books
+        most = watch.range // watch.slide + ROOM
+        self._losses.books = books._replace(totals=tidied(books.totals, ROOM, 0), late=tidied(books.late, most, most))
 
     @property
     def _entered(self) -> int:

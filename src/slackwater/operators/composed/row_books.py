@@ -14,26 +14,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.compiled import in_place
 from slackwater.kernel import NOTHING
 from slackwater.model.batch import Floats, Words
 from slackwater.model.measured import RESULTS, MeasuredQuality
 from slackwater.model.quality import Recall
 from slackwater.model.time import AFTER_ALL, BEFORE_ALL
-from slackwater.operators.join.ledger import NEVER, Periods, note_made, turn_to
-from slackwater.operators.join.meter import RecallMeter
+from slackwater.operators.composed.stretches import NEVER, RowMeter, Stretches, note_made, note_true
 
 MOST_STRETCHES = 4096
 """No more stretches of time are told apart."""
-
-
-@in_place
-def note_true(periods: Periods, ts: Words) -> None:
-    """Write true rows down; each is lost until it turns out to have been made."""
-    for i in range(len(ts)):
-        at = turn_to(periods, ts[i])
-        if at >= 0:
-            periods.lost[at] += 1.0
 
 
 class RowBooks:
@@ -44,8 +33,8 @@ class RowBooks:
         width = max(interval, span // MOST_STRETCHES)
         stretches = 1 << (span // width + 64).bit_length()
         self._target, self._retention = target, retention
-        self._periods = Periods(np.full(stretches, NEVER, np.int64), np.zeros(stretches), np.zeros(stretches), width)
-        self._meter = RecallMeter(target.target, target.over, self._periods)
+        self._periods = Stretches(np.full(stretches, NEVER, np.int64), np.zeros(stretches), np.zeros(stretches), width)
+        self._meter = RowMeter(target.target, target.over, self._periods)
         self._total = np.zeros(2)
         """Rows made and true rows since the beginning."""
         self._true, self._made = NOTHING, NOTHING
@@ -66,7 +55,7 @@ class RowBooks:
         true, self._true = _parted(self._true, self._frontier)
         made, self._made = _parted(self._made, self._frontier)
         note_true(self._periods, true)
-        note_made(self._periods, made, NOTHING, True)
+        note_made(self._periods, made)
         self._total += (len(made), len(true))
         if len(true):
             self._meter.begin(int(true.min()))
