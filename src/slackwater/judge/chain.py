@@ -72,6 +72,11 @@ class Levels:
         """The table of all windows of an aggregate, as `make_truth` has them."""
         return self._windows(query, variant, [0])
 
+    def rows_into(self, query: AggregateQuery, variant: Variant) -> str:
+        """The table of all rows that an aggregate is given; `ts_0` has their event times."""
+        (source,) = self._sources(query, variant, [0], Renderer([query.stream.schema]))
+        return source
+
     def _results(self, query: BoundQuery, variant: Variant, read: list[int]) -> str:
         if isinstance(query, UnionQuery):
             return self._united(query, variant, read)

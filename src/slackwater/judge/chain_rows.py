@@ -12,6 +12,7 @@ Rows of an aggregate are known by window and group, as in `judge.aggregate`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from slackwater.judge.recall import measure_recall
 from slackwater.judge.sql import TYPES
 from slackwater.judge.verdict import Verdict
 from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, UnionQuery
+from slackwater.model.quality import Recall
 from slackwater.model.schema import Kind
 
 
@@ -40,7 +42,10 @@ def judge_chain(
     text."""
     levels = Levels(connection, inputs)
     if isinstance(query, AggregateQuery):
-        return _judge_windows(connection, query, levels, produced)
+        verdict = _judge_windows(connection, query, levels, produced)
+        if isinstance(query.quality, Recall):
+            return _with_recall(connection, query, levels, verdict, span, period, interval)
+        return verdict
     return _judge_rows(connection, query, levels, produced, span, period, interval)
 
 
@@ -86,6 +91,31 @@ def _judge_rows(
     )
     late = max(0, int(true - hits - unexplained))
     return Verdict("recall", results, int(true), late, int(unexplained), int(spurious), watch.descents, recalls)
+
+
+def _with_recall(
+    connection: Any, query: AggregateQuery, levels: Levels, windows: Verdict, span: tuple[int, int], period: int,
+    interval: int,
+) -> Verdict:  # fmt: skip
+    """The verdict on the rows that should have reached an aggregate, where recall is asked for.
+
+    Which of them did is told by what its late tuples leave, and checked by the windows: these must be what such rows
+    make of them. A row whose member met a frontier at its very time counts as lost.
+    """
+    variants: tuple[Variant, ...] = ("true", "sure")
+    sides = {side: levels.rows_into(query, side) for side in variants}
+    together = " UNION ALL ".join(f"SELECT ts_0 AS ts, '{side}' AS side FROM {table}" for side, table in sides.items())
+    by_time = connection.execute(
+        "SELECT ts, count(*) FILTER (side = 'true') AS true, count(*) FILTER (side = 'sure') AS hit"
+        f" FROM ({together}) GROUP BY ts ORDER BY ts"
+    ).fetchnumpy()
+    true, hit = int(by_time["true"].sum()), int(by_time["hit"].sum())
+    recalls = measure_recall(
+        by_time["ts"], by_time["true"], by_time["hit"], first=span[0], last=span[1], period=period, interval=interval
+    )
+    return replace(
+        windows, measure="recall", results=hit, true_results=true, missing_late=true - hit, measurements=recalls
+    )
 
 
 def _comparable(column: str, kind: Kind) -> str:

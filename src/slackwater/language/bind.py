@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from slackwater.expressions.tree import Call, Expr, Literal, streams_of
 from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, StreamRef, is_chain, raw_streams
 from slackwater.language.clauses import Window
+from slackwater.language.composed import why_no_target
 from slackwater.language.derived import result_schema
 from slackwater.language.grouping import bind_aggregation, is_aggregation
 from slackwater.language.lifting import lifted, window_above
@@ -184,10 +185,7 @@ def _check_quality(parsed: ParsedQuery, query: BoundQuery) -> None:
     quality = parsed.quality
     message = None
     if is_chain(query) and isinstance(quality, Recall | RelativeError):
-        message = (
-            "RECALL and ERROR are for one join or one aggregate of streams; what a loss inside costs a query of several"
-            " operators is not defined. Write COMPLETE, NO WAIT or DELAY"
-        )
+        message = why_no_target(query, quality)
     elif isinstance(query, AggregateQuery) and isinstance(quality, Recall):
         message = (
             "RECALL counts the results of a join; for an aggregate write ERROR, as in WITH ERROR 1% CONFIDENCE 95%"

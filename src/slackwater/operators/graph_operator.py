@@ -85,6 +85,11 @@ class GraphOperator:
             yield output
 
     @property
+    def vertices(self) -> tuple[Vertex, ...]:
+        """All nodes, each behind those it reads."""
+        return self._vertices
+
+    @property
     def operators(self) -> list[NodeOperator]:
         """Those of all nodes."""
         return [vertex.operator for vertex in self._vertices]

@@ -41,6 +41,7 @@ from slackwater.model.outlook import Outlook
 from slackwater.model.rates import Resize
 from slackwater.model.time import LONGEST, format_duration
 from slackwater.operators.aggregate import AggregateOperator
+from slackwater.operators.composed.follower import RowFollower
 from slackwater.operators.contract import Operator, OperatorSpec
 from slackwater.operators.graph_operator import GraphOperator
 from slackwater.operators.holdings import Weights, plain_weights, weigh
@@ -143,6 +144,7 @@ class Pipeline:
         self._measuring: Measuring | None = None
         if isinstance(controller, Measuring) and isinstance(operator, AggregateOperator):
             self._measuring = controller
+        self._follower = controller if isinstance(controller, RowFollower) else None
         self._foresees = controller if isinstance(controller, Foreseeing) else None
         cutting = Cutting(epochs.each_tuple, epochs.tuples, epochs.span)
         self._admission = Admission(spec.streams, max_ahead, cutting, part_rows)
@@ -217,6 +219,8 @@ class Pipeline:
             self._counts["results"] += output.results
             if self._ledger is not None:
                 self._ledger.made(output.ts, output.weight)
+            if self._follower is not None:
+                self._follower.made(output.ts)
             if made is not None:
                 made += np.bincount(output.by, output.weight, len(run) + 1)
             clock, moment = output.clock, output.moment
@@ -234,6 +238,8 @@ class Pipeline:
             self._ledger.take(fates)
         if self._measuring is not None:
             self._measuring.hear_of(fates)
+        if self._follower is not None:
+            self._follower.reached_top(run)
         if self._profiler is not None and made is not None:
             if isinstance(run, Events):
                 self._profiler.note(run.take(run.turn), made[run.turn], fates)
@@ -300,6 +306,8 @@ class Pipeline:
                 self.release.controller.slack = stated
             if self._ledger is not None:
                 self._ledger.begin_at(self.release.frontier)
+            if self._follower is not None:
+                self._follower.begin_at(max(self.release.clocks))
         self._operator.restore(parts["operator"])
 
     def observe(self) -> Observation:
@@ -336,6 +344,8 @@ class Pipeline:
     def _measured(self) -> MeasuredQuality | None:
         if self._ledger is not None:
             return self._ledger.measured()
+        if self._follower is not None:
+            return self._follower.measured()
         return None if self._measuring is None else self._measuring.measured()
 
 

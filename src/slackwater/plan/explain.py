@@ -27,6 +27,7 @@ from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.join.wjoin.spec import WJoin
 from slackwater.operators.union import StreamUnion
 from slackwater.plan.choice import choice_of
+from slackwater.plan.explain_composed import explain_composed
 from slackwater.plan.explain_ordering import explain_ordering
 from slackwater.plan.explain_rates import explain_match, explain_order
 from slackwater.plan.explain_waiting import explain_cap, explain_clocks, explain_idle
@@ -130,6 +131,7 @@ def _waiting(plan: PhysicalPlan) -> list[str]:
     if isinstance(plan.operator, OperatorGraph):
         lines.append("every operator waits for its own inputs, not for those above; what one lets out is in order,")
         lines[-1] += " so the next never finds it late"
+        lines += explain_composed(plan)
     if isinstance(plan.operator, JoinTree):
         lines.append("every node waits for its own streams and for the node below, not for streams above")
     if options.initial_slack:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 from slackwater.disorder.chosen import controller_for, learning_key
 from slackwater.expressions.columnar import Coding
 from slackwater.model.ordering import SYNC
-from slackwater.model.quality import RelativeError, uncapped
+from slackwater.model.quality import Recall, RelativeError, uncapped
 from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.composed.chosen import composed_controller
 from slackwater.operators.contract import Operator
 from slackwater.operators.graph import OperatorGraph
+from slackwater.operators.graph_operator import GraphOperator
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.ordering.join import OrderedJoin
@@ -42,12 +46,18 @@ def kernel_for(plan: PhysicalPlan, epochs: Epochs, codebook: Codebook, max_ahead
     else:
         operator = _joining(plan, spec, epochs, codebook)
     options = plan.options
-    controller = controller_for(plan.quality, options, plan.windows)
+    if isinstance(operator, GraphOperator) and isinstance(spec, OperatorGraph):
+        controller = composed_controller(plan.quality, options, operator, spec.streams)
+    else:
+        controller = controller_for(plan.quality, options, plan.windows)
     ahead = options.max_ahead if max_ahead is None else max_ahead
     key = learning_key(plan.quality, options, plan.windows)
     if isinstance(spec, WindowAggregate) and isinstance(plan.quality, RelativeError):
         # What is learned of an error is learned of every aggregate by itself.
         key += repr(spec.watched)
+    if isinstance(spec, OperatorGraph) and isinstance(plan.quality, Recall | RelativeError):
+        # Rows are followed through all operators, so all of them must be what they were.
+        key += sha256(repr(spec).encode()).hexdigest()
     return Pipeline(
         spec, operator, controller, epochs, ahead, options.idle_timeout, plan.part_rows, weights_of(plan),
         str(uncapped(plan.quality)), key, options.max_behind, options.idle_after,

@@ -116,6 +116,11 @@ class JoinOperator:
         self._space: Search | None = None
         self._out: Words | None = None
 
+    @property
+    def condition(self) -> Condition:
+        """What equalities and windows do not say, compiled."""
+        return self._condition
+
     def _compiled(self, encode_text: Callable[[str], int]) -> Condition:
         conditions = self.spec.residuals
         if not conditions:

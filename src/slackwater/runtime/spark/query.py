@@ -64,7 +64,7 @@ def emitted(
             labels,
             time_unit,
             plan.options.max_ahead,
-            plan.options.granularity if isinstance(plan.quality, Recall) else None,
+            plan.options.granularity if isinstance(plan.quality, Recall) and not plan.nodes else None,
             complete=not streaming,
         )
         for i, one in enumerate(plan.inputs)

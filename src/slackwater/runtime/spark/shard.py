@@ -60,7 +60,8 @@ class Shard:
     def __post_init__(self) -> None:
         self.kernel: Pipeline = kernel_for(self.plan, Epochs(), self.codebook, max_ahead=UNGUARDED)
         # Delays are those of the whole stream; what a late tuple costs a join is known to its own shard.
-        self.kernel.release.taught = self.plan.joins
+        # Where there are several operators the rows that should reach the top are those of this shard alone.
+        self.kernel.release.taught = self.plan.joins and not self.plan.nodes
         options = self.plan.options
         self._guard = HeaderGuard(len(self.plan.inputs), options.max_ahead, options.max_behind, self.plan.part_rows)
         self._rejects: list[tuple[str, Batch]] = []

@@ -1,0 +1,85 @@
+"""Which quality targets a query of several operators can have.
+
+Invariant: a target is allowed where what a late tuple costs the top can be counted: rows that are lost below
+selections, unions and joins of time; and sums and counts of an aggregate, also those of sums and counts of another.
+"""
+
+from __future__ import annotations
+
+from slackwater.expressions.tree import Column, Expr, columns_of
+from slackwater.language.bound import AggregateQuery, BoundQuery, rates_anywhere, streams_read
+from slackwater.model.quality import Quality, Recall, RelativeError
+
+ADDING = ("COUNT", "SUM", "AVG")
+_WRITE = "Write COMPLETE, NO WAIT or DELAY"
+
+
+def why_no_target(query: BoundQuery, quality: Quality | None) -> str | None:
+    """Why a query with others inside it cannot have this target; None where it can."""
+    if rates_anywhere(query):
+        return f"RECALL and ERROR are not offered where windows follow rates. {_WRITE}"
+    if isinstance(quality, Recall):
+        rows = query.stream.query if isinstance(query, AggregateQuery) else query
+        if rows is not None and _aggregates(rows):
+            return (
+                "RECALL counts the rows that reach the top of the query, and a row of an aggregate below is there and"
+                f" yet wrong when tuples of it are missing. {_WRITE}; of counts and sums of an aggregate, ERROR"
+            )
+        return None
+    assert isinstance(quality, RelativeError), "waiting can be asked for everywhere"
+    if not isinstance(query, AggregateQuery):
+        return (
+            "ERROR measures the value of an aggregate, and the top of this query is none; write RECALL, as in WITH"
+            " RECALL 0.99 OVER 1 MINUTE"
+        )
+    others = [call.function for call in query.aggregates if call.function not in ADDING]
+    if others:
+        return (
+            f"what missing rows do to {others[0]} cannot be told from what they weigh: above other operators ERROR is"
+            f" for COUNT, SUM and AVG. {_WRITE}, or leave it out"
+        )
+    below = query.stream.query
+    assert below is not None, "one operator is no chain"
+    if not isinstance(below, AggregateQuery):
+        return _no_aggregate_under(below)
+    return _not_additive(query, below) or (
+        None if below.stream.query is None else _no_aggregate_under(below.stream.query)
+    )
+
+
+def _no_aggregate_under(rows: BoundQuery) -> str | None:
+    if _aggregates(rows):
+        return (
+            "an aggregate stands below a join, a union, a selection or two other aggregates; what a tuple missing from"
+            f" it costs at the top is not known. {_WRITE}"
+        )
+    return None
+
+
+def _aggregates(query: BoundQuery) -> bool:
+    """Whether a query is an aggregate, or has one inside."""
+    inside = (stream.query for stream in streams_read(query) if stream.query is not None)
+    return isinstance(query, AggregateQuery) or any(map(_aggregates, inside))
+
+
+def _not_additive(query: AggregateQuery, below: AggregateQuery) -> str | None:
+    """Why the error of an aggregate of an aggregate does not follow from what is missing from the inner one."""
+    values = {call.name: call.function for call in below.aggregates}
+    for call in query.aggregates:
+        argument = call.argument
+        plain = isinstance(argument, Column) and values.get(argument.name) in ("COUNT", "SUM")
+        if call.function != "SUM" or not plain:
+            return (
+                f"{call.name} does not add up from what tuples add below: of an aggregate of aggregates ERROR is for"
+                f" SUM of a COUNT or a SUM, read by its name alone. {_WRITE}"
+            )
+    if any(_reads(expr, values) for expr in (*query.stream.filters, *(key.expr for key in query.keys))):
+        return (
+            "WHERE or GROUP BY reads a value of the aggregate below, so one tuple may move a whole row; ERROR needs"
+            f" those that read its keys and times alone. {_WRITE}"
+        )
+    return None
+
+
+def _reads(expr: Expr, names: dict[str, str]) -> bool:
+    return any(name in names for _, name in columns_of(expr))

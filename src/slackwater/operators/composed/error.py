@@ -1,0 +1,105 @@
+"""A bound on the error of an aggregate above other operators: the steady controller, shown the rows it should get.
+
+What a window lacks are rows: results that a join below has lost, tuples that came too late for a union, shares of
+windows below that were closed too early. Each has a value, a window and a slack it needs; so the slack that a window
+needs, and whether its answer was within the bound, follow as for an aggregate of raw tuples.
+
+Invariant: for COUNT, SUM and AVG nothing is modelled. Whether a window was within the bound is told by the true rows
+and by those that really reached the aggregate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from slackwater.disorder.controllers import Arrived, Measured
+from slackwater.disorder.quality.error_needs import ENTERED
+from slackwater.disorder.quality.error_steady import SteadyError
+from slackwater.disorder.quality.error_windows import Watched
+from slackwater.disorder.quality.keyed_sums import tidied
+from slackwater.disorder.run import Run
+from slackwater.model.batch import Words
+from slackwater.model.measured import MeasuredQuality
+from slackwater.model.options import Options
+from slackwater.model.quality import RelativeError
+from slackwater.operators.composed.error_rows import absorb_rows, mark_ended
+from slackwater.operators.composed.row_tally import RowTally
+from slackwater.operators.composed.true_rows import TrueRows
+
+ROOM = 256
+"""Records that there is room for at least."""
+
+
+class ComposedError(SteadyError):
+    """Slack for a bound on the error of the top aggregate. `coarse`: its rows are those of an aggregate below."""
+
+    def __init__(
+        self, target: RelativeError, options: Options, retention: int, rows: TrueRows, watched: Watched, coarse: bool
+    ) -> None:
+        # A row is noted in all its windows when it becomes known, so these are kept for a window longer.
+        super().__init__(target, replace(options, retention=retention + watched.range))
+        self._rows = rows
+        self.watch(watched)
+        losses = self._losses
+        self._tally = RowTally(losses.watch, losses.components, len(losses.books.totals.lines), retention, coarse)
+
+    def learn(self, arrived: Arrived) -> None:
+        rows = self._rows.take(arrived, self.slack)
+        words = np.ascontiguousarray(rows.words)
+        self._tally.took(rows.ts)
+        losses, done = self._losses, 0
+        while done < len(rows):
+            done = absorb_rows(
+                losses.watch, losses.books, words, words.view(np.float64), rows.need, done, self._entered
+            )
+            if done < len(rows):
+                self._make_room()
+
+    def _make_room(self) -> None:
+        """Room for more rows, each in all its windows."""
+        watch, books = self._losses.watch, self._losses.books
+        most = watch.range // watch.slide + ROOM
+        self._losses.books = books._replace(totals=tidied(books.totals, ROOM, 0), late=tidied(books.late, most, most))
+
+    @property
+    def _entered(self) -> int:
+        """The newest window that has ended, as far as was looked."""
+        return int(self._needs.marks[ENTERED])
+
+    def adapt(self, measured: Measured) -> None:
+        self._tally.count(self._losses.books, self._allowed)
+        mark_ended(self._losses.books, self._entered + 1, self._losses.last_ended(max(measured.clocks)))
+        super().adapt(measured)
+
+    def made(self, ts: Words) -> None:
+        """The top has made results: nothing to note, for windows are judged by their rows."""
+
+    def reached_top(self, run: Run) -> None:
+        """What the top has been given, and how far it has come."""
+        self._tally.hear(run)
+
+    def measured(self) -> MeasuredQuality:
+        return self._tally.measured(self.target.confidence, self._losses.books, self._allowed, self._rows.unknown)
+
+    def begin_at(self, clock: int) -> None:
+        """Begin in the middle of a run, in which nobody has looked so far."""
+        self._rows.begin_at(clock)
+        self._tally.known_from = self._rows.known_from
+
+    def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        found = super().as_arrays()
+        found |= {f"tallied_{name}": array for name, array in self._tally.as_arrays().items()}
+        return found | {f"rows_{name}": array for name, array in self._rows.as_arrays().items()}
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        super().restore(arrays)
+        self._tally.restore({n.removeprefix("tallied_"): a for n, a in arrays.items() if n.startswith("tallied_")})
+        self._rows.restore({n.removeprefix("rows_"): a for n, a in arrays.items() if n.startswith("rows_")})
+
+    def describe(self) -> str:
+        return f"{super().describe()}; a late tuple weighs what is missing above because of it"

@@ -1,0 +1,168 @@
+"""What missing rows cost the windows of the top aggregate: the loops.
+
+A row that came too late for its node is missing from every window it belongs to, also from those that are open still.
+So it stands in the books of each of its windows with its own need, where a tuple of a lone aggregate stands with how
+far each window had ended. Only what windows need that have ended is asked for.
+
+Invariant: `totals` has the true rows, `made` those that reached the top, both by piece of event time; what is missing
+from a window and group is the difference.
+"""
+
+from __future__ import annotations
+
+from slackwater.compiled import in_place, inner
+from slackwater.disorder.quality.error_losses import (
+    CHANGED,
+    CLOCK,
+    FIRST_ARGUMENT,
+    TUPLES,
+    Books,
+    Watch,
+    add,
+    is_bad,
+    last_piece,
+    total_of,
+)
+from slackwater.disorder.quality.keyed_sums import (
+    FIRST,
+    GROUP,
+    NEXT,
+    NODES,
+    NONE,
+    RECORDS,
+    Table,
+    find,
+    found_or_made,
+    mixed,
+    node_of,
+    place_of,
+)
+from slackwater.disorder.quality.needed_slack import bin_of
+from slackwater.model.batch import TS, Floats, Words
+
+
+@inner
+def piece_of(w: Watch, ts: int) -> int:
+    """The piece of event time that a row lies in."""
+    slide = ts // w.slide
+    return 2 * slide + (1 if ts - slide * w.slide >= w.range % w.slide else 0)
+
+
+@inner
+def group_of(w: Watch, words: Words, i: int) -> int:
+    """The group of row i, as one word."""
+    group = 0
+    for row in w.keys:
+        group = mixed(words[row, i], group)
+    return group
+
+
+@in_place
+def absorb_rows(w: Watch, b: Books, words: Words, floats: Floats, need: Words, begin: int, entered: int) -> int:
+    """Note true rows; returns how many were noted before a table was full. Windows up to `entered` have ended."""
+    most = w.range // w.slide + 2
+    for i in range(begin, words.shape[1]):
+        full = b.totals.used[RECORDS] == len(b.totals.records)
+        if need[i] > 0:
+            full |= b.late.used[RECORDS] + most > len(b.late.records) or b.late.used[NODES] + most > len(b.late.nodes)
+        if full:
+            return i
+        ts = words[TS, i]
+        b.marks[CLOCK] = max(b.marks[CLOCK], ts)
+        group = group_of(w, words, i)
+        r = found_or_made(b.totals, piece_of(w, ts), group)
+        if r != NONE:
+            add(w, b.totals.sums, r, words, floats, i)
+        if need[i] > 0:
+            window = (ts - w.range) // w.slide + 1
+            while window * w.slide <= ts:
+                r = found_or_made(b.late, window, group)
+                if r != NONE:
+                    # A need of k is met by a slack of k; the bins are of what is met by more.
+                    node = node_of(b.late, r, bin_of(need[i] - 1, w.unit))
+                    add(w, b.late.node_sums, node, words, floats, i)
+                    if window <= entered:
+                        mark(b, window)
+                window += 1
+    return words.shape[1]
+
+
+@inner
+def mark(b: Books, window: int) -> None:
+    """What a window needs is to be looked at again."""
+    at = place_of(b.late, window)
+    if at != NONE and b.is_changed[at] == 0:
+        b.is_changed[at] = 1
+        b.changed[b.marks[CHANGED]] = window
+        b.marks[CHANGED] += 1
+
+
+@in_place
+def mark_ended(b: Books, first: int, last: int) -> None:
+    """These windows have ended: whatever is known to be missing from them counts from now on."""
+    for window in range(max(first, last - len(b.late.lines) + 1), last + 1):
+        mark(b, window)
+
+
+@in_place
+def note_made(w: Watch, made: Table, words: Words, floats: Floats, begin: int) -> int:
+    """Note rows that have reached the top; returns how many were noted before the table was full."""
+    for i in range(begin, words.shape[1]):
+        if made.used[RECORDS] == len(made.records):
+            return i
+        r = found_or_made(made, piece_of(w, words[TS, i]), group_of(w, words, i))
+        if r != NONE:
+            add(w, made.sums, r, words, floats, i)
+    return words.shape[1]
+
+
+@in_place
+def judge_rows(
+    w: Watch, totals: Table, made: Table, allowed: Floats, scratch: Floats, coarse: bool, first: int, last: int
+) -> tuple[int, int]:
+    """Of the windows between two numbers, how many have true rows and how many of these are off; `scratch` has three
+    lines. `coarse`: a row that was made stands for many true ones, so only sums can be compared."""
+    filled = off = 0
+    for window in range(first, last + 1):
+        any_row, bad = False, False
+        for piece in range(2 * window, last_piece(w, window) + 1):
+            at = place_of(totals, piece)
+            if at == NONE or bad:
+                continue
+            any_row = True
+            r = totals.lines[at, FIRST]
+            while r != NONE and not bad:
+                group = totals.records[r, GROUP]
+                if is_first(totals, 2 * window, piece, group):
+                    bad = is_off(w, totals, made, allowed, scratch, coarse, window, group)
+                r = totals.records[r, NEXT]
+        filled += 1 if any_row else 0
+        off += 1 if bad else 0
+    return filled, off
+
+
+@inner
+def is_first(t: Table, first: int, piece: int, group: int) -> bool:
+    """Whether a group has no record in the pieces of a window before this one."""
+    before = first
+    while before < piece and (place_of(t, before) == NONE or find(t, before, group) == NONE):
+        before += 1
+    return before == piece
+
+
+@inner
+def is_off(
+    w: Watch, totals: Table, made: Table, allowed: Floats, scratch: Floats, coarse: bool, window: int, group: int
+) -> bool:
+    """Whether the answer of a window and group is further off than allowed."""
+    total, got, missing = scratch[0], scratch[1], scratch[2]
+    total_of(w, totals, window, group, total)
+    total_of(w, made, window, group, got)
+    if not coarse and got[TUPLES] == total[TUPLES]:
+        return False
+    for c in range(len(total)):
+        missing[c] = total[c] - got[c]
+        is_count = c < FIRST_ARGUMENT or (c - FIRST_ARGUMENT) % 2 == 0
+        if coarse and is_count:
+            missing[c] = 0.0 if got[c] > 0 else total[c]
+    return is_bad(w, allowed, total, missing)

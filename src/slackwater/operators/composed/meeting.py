@@ -1,0 +1,132 @@
+"""A join in the order of arrival: every true result once, with its last member to arrive, whatever was late.
+
+The join of a query makes a result when its last member is processed, in time. Here nothing is held back and nothing is
+late: a tuple is combined with all that have arrived before it. So what comes out are the true results, each with the
+place of the arrival that completes it.
+
+Invariant: every combination whose members lie within the retention comes out exactly once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from slackwater.compiled import in_place
+from slackwater.expressions.compile import Condition, refine_listed_at
+from slackwater.model.batch import TS, Words
+from slackwater.model.time import BEFORE_ALL
+from slackwater.operators.join.any_order import Reach, combinations, reach_of
+from slackwater.operators.join.enumerate import FINE, NO_ROOM, OVERFLOW
+from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.probing import first_plan
+from slackwater.operators.join.search import Probes, Search, probes_of, search_space
+from slackwater.operators.join.store import BEGIN, END, Windows, WindowStore, insert, place
+from slackwater.operators.ordering.enter import FULL, LEAST, Lines, N, lines, note_line
+
+ROOM = 1 << 14
+"""Results that are made before they are handed on; one tuple's are never split."""
+CHUNKS = 16
+"""Into how many pieces of event time what is kept is cut, to be persisted: only the newest change much."""
+
+
+@in_place
+def meet(
+    condition: int, plan: Probes, stream: Words, words: Words, horizon: Words, begin: int, w: Windows, search: Search,
+    reach: Reach, found: Lines,
+) -> tuple[int, int]:  # fmt: skip
+    """Arrivals from `begin` on, until their end or until one's results have no room; returns (arrivals, status).
+
+    What lies before `horizon` has nothing left that it could be joined with.
+    """
+    refine_listed = refine_listed_at(condition)
+    state = found.state
+    for i in range(begin, words.shape[1]):
+        s, ts = stream[i], words[TS, i]
+        if ts < horizon[s]:
+            continue
+        search.slots[s] = place(w, s, words, i)
+        before = state[N]
+        if combinations(note_line, found, refine_listed, plan, w, s, ts, search, reach) < 0:
+            return i, OVERFLOW
+        if state[FULL] == 1:
+            state[FULL], state[N] = 0, before
+            return i, NO_ROOM
+        for k in range(before, state[N]):
+            found.by[k] = i
+        insert(w, s)
+    return words.shape[1], FINE
+
+
+class Meeting:
+    """The tuples of all inputs of one join, as they arrived. A tuple has one row more than the join knows: its mark."""
+
+    def __init__(self, spec: WindowJoin, condition: Condition) -> None:
+        self.spec, self._condition = spec, condition
+        self._windows = np.array(spec.windows, np.int64)
+        plan = first_plan(spec.linkage(counted=False, in_order=False))
+        self._probes = probes_of(plan, self._windows, spec.most, counted=False)
+        self._store = WindowStore(spec.streams, spec.rows + 1, plan.indexes)
+        self._reach = reach_of(spec.streams)
+
+    def take(self, stream: Words, words: Words, since: int) -> tuple[Words, Words, Words]:
+        """Arrivals in their order; `since`: what newer ones have left behind by more than the windows may be forgotten.
+
+        Returns for every result its timestamp, the place of its last arrival, and a line per input of its marks.
+        """
+        spec, store = self.spec, self._store
+        horizon = np.maximum(since, BEFORE_ALL) - self._windows
+        store.make_room(np.bincount(stream, minlength=spec.streams), horizon)
+        words = np.ascontiguousarray(words)
+        windows = store.windows
+        search = search_space(spec.streams, windows.words.shape[1])
+        parts, begin, room = [], 0, ROOM
+        while begin < words.shape[1]:
+            found = lines(room, spec.streams, 0)
+            found.state[LEAST] = BEFORE_ALL
+            begin_at = begin
+            begin, status = meet(
+                self._condition.addresses[1], self._probes, stream, words, horizon, begin, windows, search,
+                self._reach, found,
+            )  # fmt: skip
+            if status == OVERFLOW:
+                raise self._condition.failure()
+            if status == NO_ROOM and begin == begin_at:
+                room *= 4
+            n = int(found.state[N])
+            parts.append((found.ts[:n], found.by[:n], found.slots[:, :n]))
+        if not parts:
+            nothing = np.zeros(0, np.int64)
+            return nothing, nothing, np.zeros((spec.streams, 0), np.int64)
+        ts, by, slots = (np.concatenate(part, axis=-1) for part in zip(*parts, strict=True))
+        return ts, by, slots
+
+    def of(self, input_: int, row: int, slots: Words) -> Words:
+        """A row of one member of every result that `take` has just returned."""
+        return np.asarray(self._store.words[row, slots[input_]])
+
+    def as_arrays(self, since: int) -> dict[str, npt.NDArray[Any]]:
+        """The tuples that are kept, by input and stretch of event time."""
+        found: dict[str, npt.NDArray[Any]] = {}
+        for s in range(self.spec.streams):
+            begin, end = self._store.regions[s, [BEGIN, END]]
+            words = self._store.words[:, begin:end]
+            words = words[:, words[TS] >= since - self._windows[s]]
+            if words.shape[1] == 0:
+                continue
+            span = int(words[TS].max() - words[TS].min()) + 1
+            # A power of two, so that stretches have the same borders the next time.
+            number = words[TS] >> max(1, (span // CHUNKS).bit_length())
+            for one in np.unique(number).tolist():
+                found[f"{s}_{one}"] = words[:, number == one].copy()
+        return found
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take over what `as_arrays` gave."""
+        none = np.full(self.spec.streams, BEFORE_ALL, np.int64)
+        self._store.take_all()
+        for name, words in arrays.items():
+            self._store.put_back(int(name.partition("_")[0]), np.array(words), none)

@@ -1,0 +1,2 @@
+SELECT key, SUM(n) AS n FROM (SELECT key, COUNT(*) AS n FROM a [1 MINUTE] GROUP BY key) m [1 HOUR] GROUP BY key
+WITH ERROR 1%

@@ -1,0 +1,1 @@
+SELECT SUM(n) AS n FROM (SELECT key, COUNT(*) AS n FROM s [1 s] GROUP BY key) t [1 MINUTE] WHERE n > 3 WITH ERROR 1%
