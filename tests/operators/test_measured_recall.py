@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.disorder.release import Release, ReleaseSpec
 from slackwater.model.quality import Recall
-from slackwater.operators.join.crowding import Crowding
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.testing.examples import KINDS, WITH_TARGETS
 from slackwater.testing.oracle_join import oracle_join
@@ -109,29 +108,3 @@ def test_the_provisional_part_begins_ever_later_and_ends_with_the_input(example,
         assert provisional[-1] is None
     began = [since for since in provisional if since is not None]
     assert all(earlier <= later for earlier, later in pairwise(began))
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 60)), min_size=1, max_size=40),
-    st.tuples(*[st.integers(0, 12)] * 3),
-    st.sampled_from([0, 10, 100]),
-    st.integers(1, 9),
-)
-def test_no_tuple_has_more_partners_than_the_crowding_says(tuples, windows, memory, cut):
-    crowding = Crowding(np.array(windows), memory)
-    for i in range(0, len(tuples), cut):
-        stream, ts = np.array(tuples[i : i + cut]).T
-        crowding.note(stream, ts)
-    for s in range(3):
-        others = [o for o in range(3) if o != s]
-        for at in range(61):
-            near = [sum(p == o and at - windows[o] <= ts <= at + windows[s] for p, ts in tuples) for o in others]
-            assert near[0] * near[1] <= crowding.most_results(s)
-
-
-def test_short_windows_do_not_make_the_books_long():
-    crowding = Crowding(np.array([0, 1]), memory=600_000_000)
-    assert sum(array.nbytes for array in crowding.as_arrays().values()) < 50_000
-    crowding.note(np.array([0, 0, 1, 1]), np.array([7, 7, 7, 8]))
-    assert crowding.most_results(0) >= 2
-    assert crowding.most_results(1) >= 2

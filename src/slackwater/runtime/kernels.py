@@ -50,7 +50,7 @@ def kernel_for(plan: PhysicalPlan, epochs: Epochs, codebook: Codebook, max_ahead
         key += repr(spec.watched)
     return Pipeline(
         spec, operator, controller, epochs, ahead, options.idle_timeout, plan.part_rows, weights_of(plan),
-        str(plan.quality), key,
+        str(plan.quality), key, options.retention is None,
     )  # fmt: skip
 
 
