@@ -88,6 +88,27 @@ def test_the_true_recall_lies_between_low_and_high_whatever_came_too_late_to_be_
                 assert seen.low <= made.total() / true <= seen.high
 
 
+@each_join
+@pytest.mark.parametrize("stretches", [32, 4096])
+def test_the_true_share_of_periods_that_met_lies_between_low_and_high(example, stretches):
+    """With 32 stretches periods are lost sight of before the last tuple comes that belongs to them."""
+    tuples = {1: 200, 2: 160, 3: 90, 4: 60}[example.spec.streams]
+    for seed, retention in ((0, 0), (1, 3), (2, 20)):
+        batch = seeded_trace(seed, example.spec.streams, KINDS, tuples, 150, 0.3, 4, keys=2)
+        parts = pieces(batch, [*range(1, tuples + 1)])
+        ledger, made, runs, _ = kept_books(example.spec, parts, 2, "tuple", retention, stretches)
+        true = Counter(ts for ts, _ in oracle_join(example.spec, batch).elements())
+        first = int(next(run for run in runs if len(run)).ts.min())
+        periods = oracle_periods(made, true, first, runs[-1].largest, 4, TARGET.over // 4)
+        seen = ledger.measured()
+        if periods:
+            phi = sum(recall >= TARGET.target for recall in periods) / len(periods)
+            assert seen.least_fulfilment <= phi <= seen.most_fulfilment
+            assert seen.fulfilment is None or seen.least_fulfilment <= seen.fulfilment <= seen.most_fulfilment
+            assert seen.fewest_periods <= len(periods)
+            assert len(periods) <= seen.most_periods or stretches == 32
+
+
 def test_tuples_of_unknown_price_do_cost_results():
     """Otherwise the test above would say nothing."""
     (example,) = (example for example in JOINS if example.name == "equi-join")

@@ -80,7 +80,7 @@ class MeasuredQuality:
     def high(self) -> float | None:
         """What the share is at most: a lost result stays lost, but errors can cancel each other out."""
         if self.of == RESULTS:
-            return _share(self.good, self.good + self.bad)
+            return 0.0 if self.unsure and not self.good else _share(self.good, self.good + self.bad)
         return _share(min(self.good + self.unsure, self.good + self.bad), self.good + self.bad)
 
     @property
@@ -101,7 +101,8 @@ class MeasuredQuality:
     @property
     def most_fulfilment(self) -> float | None:
         """What `fulfilment` is at most."""
-        return _share(self.perhaps_met, self.fewest_periods)
+        # Where only lost results are in doubt, no period can have met.
+        return 0.0 if self.most_periods and not self.fewest_periods else _share(self.perhaps_met, self.fewest_periods)
 
     def as_shares(self) -> dict[str, Any]:
         """What users are told; `provisional_from` stays in microseconds."""

@@ -59,15 +59,18 @@ class Periods(NamedTuple):
     """What the synopsis expects of tuples that were not priced in full."""
     most: Floats
     """The most that these can have cost, under the stretch of the tuple: its results may be later by its window."""
+    final: Words
+    """The stretch before which the first period ends whose verdict is not final; how many stretches a period has."""
     beyond: Floats
-    """How often something was to be noted in a stretch that is not there any more, and how many results it was."""
+    """What was noted for periods whose verdict is final: how often, how many results, how many expected; each once for
+    every such period."""
     width: int
 
 
 def ring_of(stretches: int, width: int) -> Periods:
     """An empty ring."""
     made, lost, expected, most = np.zeros((4, stretches))
-    return Periods(np.full(stretches, NEVER, np.int64), made, lost, expected, most, np.zeros(2), width)
+    return Periods(np.full(stretches, NEVER, np.int64), made, lost, expected, most, np.array([NEVER, 1]), np.zeros(3), width)
 
 
 class Estimating(NamedTuple):
@@ -136,12 +139,13 @@ def estimate(rough: Estimating, periods: Periods, s: int, words: Words, i: int, 
     at = turn_to(periods, words[TS, i])
     if at >= 0:
         periods.most[at] += most - found
-    else:
-        periods.beyond[0] += 1 + window // periods.width
+    periods.beyond[0] += spoiled(periods, words[TS, i], 1 + window // periods.width)
     # Partners that are older leave a result at the tuple's own time, newer ones at theirs.
-    at = turn_to(periods, words[TS, i] + window // 4)
+    ts = words[TS, i] + window // 4
+    at = turn_to(periods, ts)
     if at >= 0:
-        periods.expected[at] += max(0.0, expected)
+        periods.expected[at] += expected
+    periods.beyond[2] += expected * spoiled(periods, ts, 0)
 
 
 @inner
@@ -158,9 +162,15 @@ def note(periods: Periods, search: Search, ts: int, ways: float) -> None:
     at = turn_to(periods, ts)
     if at >= 0:
         periods.lost[at] += ways
-    else:
-        periods.beyond[0] += 1
-        periods.beyond[1] += ways
+    final = spoiled(periods, ts, 0)
+    periods.beyond[0] += final
+    periods.beyond[1] += final * ways
+
+
+@inner
+def spoiled(periods: Periods, ts: int, reach: int) -> int:
+    """How many periods with a final verdict have a stretch from this event time on, up to so many stretches later."""
+    return max(0, min(periods.final[0] - ts // periods.width - 1, periods.final[1] + reach))
 
 
 @inner

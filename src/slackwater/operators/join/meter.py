@@ -65,6 +65,7 @@ class RecallMeter:
         """The stretch before which the last period ends that counts."""
         self._final = Tally()
         self._latest = (0.0, 0.0)
+        ring.final[1] = self._length
 
     def begin(self, first: int) -> None:
         """The first tuple has this event time; later calls change nothing."""
@@ -87,7 +88,7 @@ class RecallMeter:
         tally, latest = self._between(self._next, min(up_to - 1, self._settled), factor)
         self._final = self._final.plus(tally)
         self._latest = latest or self._latest
-        self._next = up_to
+        self._next = self._ring.final[0] = up_to
 
     def tally(self, factor: float) -> tuple[Tally, tuple[float, float]]:
         """All that was measured, and what was made and lost in the latest period with results.
@@ -98,19 +99,19 @@ class RecallMeter:
             return Tally(), self._latest
         tally, latest = self._between(self._next, self._settled, factor)
         tally, latest = self._final.plus(tally), latest or self._latest
-        return self._after_the_fact(tally), latest
+        return self._after_the_fact(tally, factor), latest
 
-    def _after_the_fact(self, tally: Tally) -> Tally:
-        """With what fell into periods whose verdict is final: every such result is in as many of them as a period has
-        stretches. What they had to spare goes with it evenly, which is a guess; that no more than those can have been
-        spoiled is not."""
-        times, results = self._ring.beyond.tolist()
-        if not times or not self._final.periods:
+    def _after_the_fact(self, tally: Tally, factor: float) -> Tally:
+        """With what fell into periods whose verdict is final. That it goes evenly against what they had to spare is a
+        guess; that it has spoiled no more of them than it fell into is not."""
+        times, results, expected = self._ring.beyond.tolist()
+        if not times:
             return tally
-        left = max(0.0, 1.0 - results * self._length / self._final.to_spare) if self._final.to_spare else 1.0
-        surely = max(0.0, tally.surely_met - times * self._length)
-        met = max(surely, tally.met - (1.0 - left) * self._final.met)
-        return tally._replace(met=met, surely_met=surely)
+        surely = max(0.0, tally.surely_met - times)
+        gone = min(1.0, (results + factor * expected) / self._final.to_spare) if self._final.to_spare else 0.0
+        met = max(surely, tally.met - gone * self._final.met)
+        # One that had no results so far may have been missed: at the least, all of them.
+        return tally._replace(met=met, surely_met=surely, most_periods=tally.most_periods + (0 if surely else times))
 
     def _between(self, first: int, last: int, factor: float) -> tuple[Tally, tuple[float, float] | None]:
         """The periods that end before these stretches, both included, as the books have them now."""
@@ -134,10 +135,10 @@ class RecallMeter:
             for have, more in ((probable, likely), (filled, most), (filled, 0.0))
         )
         spare = np.where(met, made / needed - made - lost - likely, 0.0).sum() if needed else 0.0
-        counts = (np.count_nonzero(one) for one in (probable, met, full, surely, filled, perhaps))
+        counts = (float(np.count_nonzero(one)) for one in (probable, met, full, surely, filled, perhaps))
         at = np.flatnonzero(filled)
         latest = (float(made[at[-1]]), float(lost[at[-1]])) if len(at) else None
-        return Tally(*map(float, counts), float(spare)), latest
+        return Tally(*(*counts, float(spare))), latest
 
     def _sums(self, part: Floats, ends: Words, reach: int) -> Floats:
         """What stands in the books for the periods before these stretches, and so many stretches more."""
@@ -153,14 +154,15 @@ class RecallMeter:
         """Another share is asked for from now on."""
         self._final = Tally()
         self._next = max(self._next, self._settled + 1)
+        self._ring.beyond[:] = 0.0
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All state."""
         final = np.array([*self._final, *self._latest])
-        return {"meter": np.array([self._next, self._settled]), "final": final}
+        return {"meter": np.array([self._next, self._settled, self._ring.final[0]]), "final": final}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over what `as_arrays` gave."""
-        self._next, self._settled = arrays["meter"].tolist()
+        self._next, self._settled, self._ring.final[0] = arrays["meter"].tolist()
         *final, made, lost = arrays["final"].tolist()
         self._final, self._latest = Tally(*final), (made, lost)

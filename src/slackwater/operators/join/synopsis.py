@@ -69,7 +69,7 @@ def synopsis_of(equalities: tuple[Equality, ...], windows: Words, most: Words | 
     streams = len(windows)
     classes = classes_of(equalities)
     number: dict[tuple[int, int], int] = {}
-    rows = []
+    rows: list[tuple[int, int]] = []
     for c, members in enumerate(classes):
         for stream, row in sorted(members):
             if (c, stream) not in number:
