@@ -25,7 +25,6 @@ from slackwater.operators.join.any_order import reach_of
 from slackwater.operators.join.ledger import (
     EXPECTED,
     FORGET,
-    FOUND,
     LOOKED_AT,
     MAKING,
     MOST,
@@ -90,7 +89,7 @@ class JoinLedger:
         self._periods = ring_of(stretches, width)
         self._frontier = BEFORE_ALL
         self._rough = Estimating(
-            synopsis.synopsis_of(equalities, windows, most), np.zeros(len(windows), np.int64), np.zeros(3),
+            synopsis.synopsis_of(equalities, windows, most), np.zeros(len(windows), np.int64), np.zeros(2),
             np.zeros(6), self._retention.lateness, BEFORE_ALL,
         )  # fmt: skip
         self._begins = False
@@ -165,8 +164,8 @@ class JoinLedger:
         if self._target is None or self._meter is None:
             return None
         made, lost = self._total.tolist()
-        most, expected, found = (self._rough.sums[part].item() for part in (MOST, EXPECTED, FOUND))
-        likely = min(most, max(0.0, self.factor * expected - found))
+        most, expected = (self._rough.sums[part].item() for part in (MOST, EXPECTED))
+        likely = min(most, self.factor * expected)
         # Where every tuple is priced and some are not known in full, more may have been made than was found.
         bad = max(0.0, lost)
         tally, latest = self._meter.tally(self.factor)

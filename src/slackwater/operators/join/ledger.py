@@ -25,6 +25,7 @@ import numpy as np
 from slackwater.compiled import in_place, inner
 from slackwater.expressions.compile import refine_listed_at
 from slackwater.model.batch import TS, Floats, Words
+from slackwater.model.time import AFTER_ALL
 from slackwater.operators.join.any_order import Reach, combinations
 from slackwater.operators.join.retention import note_lateness
 from slackwater.operators.join.search import Arriving, Probes, Search
@@ -40,9 +41,9 @@ AT_FIRST = 512
 """So many late tuples are all looked at for it."""
 FORGET = 8192
 """When so many have been looked at, half of what they taught is forgotten."""
-# What is summed up over tuples that were not priced in full: the most that they cost beyond what was found, what the
-# synopsis expects of them, and what was found of them.
-MOST, EXPECTED, FOUND = range(3)
+# What is summed up over tuples that were not priced in full: the most that they cost beyond what was found, and what
+# the synopsis expects of it.
+MOST, EXPECTED = range(2)
 # What the factor is learned from. Of tuples with known price: how many, their prices, what the synopsis expects. Of
 # tuples that made results: how many were looked at, what it expects of them, how many there were.
 PRICED, PRICE, OF_PRICED, LOOKED_AT, OF_LOOKED_AT, MAKING = range(6)
@@ -91,13 +92,17 @@ def settle(
     condition: int, plan: Probes, new: Arriving, price: Floats, w: Windows, search: Search, reach: Reach,
     periods: Periods, rough: Estimating, known: int, retention: int, price_all: bool,
 ) -> tuple[int, int]:  # fmt: skip
-    """Price the late tuples of a run, or all, and note all; returns (from when on everything is known, status)."""
+    """Price the late tuples of a run, or all, and note all; returns (from when on everything is known, status).
+
+    Within the run nothing is forgotten where `retention` is negative.
+    """
     refine_listed = refine_listed_at(condition)
     factor = rough.factor
     for i in range(new.words.shape[1]):
         s, ts = new.stream[i], new.words[TS, i]
         price[i] = 0.0
-        known = max(known, new.cutoff[i] - retention)
+        if retention >= 0:
+            known = max(known, new.cutoff[i] - retention)
         is_late = ts < new.cutoff[i]
         if is_late:
             note_lateness(rough.lateness, new.cutoff[i] - ts)
@@ -110,7 +115,7 @@ def settle(
                     return known, OVERFLOW
         if is_priced and ts < known:
             if ts >= rough.begun - plan.sizes[s]:
-                estimate(rough, periods, s, new.words, i, price[i], plan.sizes[s])
+                estimate(rough, periods, s, new.words, i, price[i], known if is_kept else AFTER_ALL, plan.sizes[s])
         elif is_priced:
             factor[PRICED] += 1
             if factor[PRICED] < AT_FIRST or factor[PRICED] % EACH == 0:
@@ -119,7 +124,7 @@ def settle(
             factor[MAKING] += 1
             if factor[MAKING] % EACH == 0:
                 factor[LOOKED_AT] += 1
-                factor[OF_LOOKED_AT] += bound(rough.synopsis, s, new.words, i)[1]
+                factor[OF_LOOKED_AT] += bound(rough.synopsis, s, new.words, i, AFTER_ALL)[2]
         note_tuple(rough.synopsis, s, new.words, i)
         if is_kept:
             insert(w, s)
@@ -127,18 +132,24 @@ def settle(
 
 
 @inner
-def estimate(rough: Estimating, periods: Periods, s: int, words: Words, i: int, found: float, window: int) -> None:
-    """Price a tuple by the synopsis alone, beside what was found of its partners."""
-    most, expected = bound(rough.synopsis, s, words, i)
-    if most <= found:
+def estimate(
+    rough: Estimating, periods: Periods, s: int, words: Words, i: int, found: float, known: int, window: int
+) -> None:
+    """Price a tuple by the synopsis, beside what was found of its partners: all from `known` on, less their windows."""
+    every, older, expected, newer = bound(rough.synopsis, s, words, i, known)
+    rough.factor[PRICED] += 1
+    rough.factor[PRICE] += found
+    rough.factor[OF_PRICED] += newer
+    most = older if known < AFTER_ALL else every
+    if min(every - found, most) <= 0:
         return
+    most = min(every - found, most)
     rough.unknown[s] += 1
-    rough.sums[MOST] += most - found
+    rough.sums[MOST] += most
     rough.sums[EXPECTED] += expected
-    rough.sums[FOUND] += found
     at = turn_to(periods, words[TS, i])
     if at >= 0:
-        periods.most[at] += most - found
+        periods.most[at] += most
     periods.beyond[0] += spoiled(periods, words[TS, i], 1 + window // periods.width)
     # Partners that are older leave a result at the tuple's own time, newer ones at theirs.
     ts = words[TS, i] + window // 4
@@ -153,7 +164,7 @@ def learn(rough: Estimating, s: int, words: Words, i: int, price: float) -> None
     """A tuple has been priced exactly: what does the synopsis say?"""
     factor = rough.factor
     factor[PRICE] += price
-    factor[OF_PRICED] += bound(rough.synopsis, s, words, i)[1]
+    factor[OF_PRICED] += bound(rough.synopsis, s, words, i, AFTER_ALL)[2]
 
 
 @inner

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from slackwater.compiled import inner
 from slackwater.model.batch import Words
-from slackwater.model.time import AFTER_ALL, BEFORE_ALL, LONGEST, MINUTE
+from slackwater.model.time import AFTER_ALL, BEFORE_ALL, MINUTE
 from slackwater.operators.join.store import WindowStore
 
 FEW, MOST = 1 << 16, 1 << 20
@@ -52,9 +52,8 @@ class Retention:
 
     @property
     def while_running(self) -> int:
-        """How far behind the frontier tuples are forgotten within a run; an automatic retention is looked at between
-        two runs only."""
-        return LONGEST if self.automatic else self.least
+        """How far behind the frontier tuples are forgotten within a run; -1 where that is looked at between runs."""
+        return -1 if self.automatic else self.least
 
     @property
     def settling(self) -> int:
@@ -66,7 +65,7 @@ class Retention:
         """How far back everything is known; None where nothing has been forgotten."""
         if not self.automatic:
             return self.least
-        return None if self.known == BEFORE_ALL else max(0, self._reached - self.known)
+        return None if self.why == ALL else max(0, self._reached - self.known)
 
     def move(self, store: WindowStore, frontier: int, windows: Words) -> None:
         """The frontier has come so far: forget what may be forgotten."""

@@ -57,6 +57,7 @@ class Synopsis(NamedTuple):
     """(streams, streams - 1, 3): in which order partners are counted."""
     links: Words
     """(links, 2): which row of counts bounds the partner, and the key row of the arriving tuple or VIA_OTHERS."""
+    windows: Words
     back: Words
     ahead: Words
     """(streams, streams): how much older and newer than the first a tuple of the second may be."""
@@ -85,7 +86,7 @@ def synopsis_of(equalities: tuple[Equality, ...], windows: Words, most: Words | 
         np.zeros((buckets + 1, len(rows), SLOTS), np.int64), np.zeros((buckets + 1, streams), np.int64),
         np.full((buckets + 1, streams), AFTER_ALL), np.full((buckets + 1, streams), BEFORE_ALL),
         np.array([UNUSED, max(1, int(windows.max()) // PIECES), UNUSED]),
-        np.array(rows, np.int64).reshape(-1, 2), steps, links,
+        np.array(rows, np.int64).reshape(-1, 2), steps, links, windows,
         np.ascontiguousarray(back), np.ascontiguousarray(ahead), np.zeros(SLOTS, np.int64),
     )  # fmt: skip
 
@@ -225,38 +226,57 @@ def clear(syn: Synopsis, k: int) -> None:
 
 
 @inner
-def bound(syn: Synopsis, s: int, words: Words, i: int) -> tuple[float, float]:
-    """The most results that a tuple can have with those noted so far; and how many it has up to a constant factor, if
-    tuples are spread evenly over their buckets and keys over their slots."""
-    most, expected = 1.0, 1.0
-    ts, width, first, last = words[TS, i], syn.state[WIDTH], syn.state[FIRST], len(syn.totals) - 1
+def bound(syn: Synopsis, s: int, words: Words, i: int, known: int) -> tuple[float, float, float, float]:
+    """The most results that a tuple can have with those noted so far; of these, the most in which a partner of some
+    stream is older than `known` less the window of that stream. Then how many of the latter it has, and how many of the
+    others, up to a constant factor: if tuples are spread evenly over their buckets and keys over their slots.
+    """
+    every, older, expected, newer = 1.0, 0.0, 1.0, 1.0
+    ts = words[TS, i]
     for d in range(syn.steps.shape[1]):
         j = syn.steps[s, d, PARTNER]
         low, high = ts - syn.back[s, j], ts + syn.ahead[s, j]
-        # Behind the buckets in reach stands the last one, whose tuples may be anywhere before.
-        begin = max(0, low // width - first)
-        end = max(begin - 1, min(last - 1, high // width - first))
-        fewest, likely = 0.0, 0.0
-        for at in range(begin, end + 2):
-            k = at if at <= end else last
-            fewest += syn.totals[k, j] if covered(syn, k, j, low, high) > 0 else 0
-            likely += syn.totals[k, j] * covered(syn, k, j, low, high)
-        for x in range(syn.steps[s, d, LINKS_BEGIN], syn.steps[s, d, LINKS_END]):
-            if fewest == 0:
-                break
-            r, row = syn.links[x, 0], syn.links[x, 1]
-            if row == VIA_OTHERS:
-                here, thinned = fullest(syn, r, j, low, high, begin, end)
-                thinned *= likely
-            else:
-                here, thinned = in_slot(syn, r, j, words[row, i], low, high, begin, end)
-            if here <= fewest:
-                fewest, likely = here, thinned
-        most *= fewest
-        expected *= likely
+        most, likely = partners(syn, s, d, words, i, low, high)
         if most == 0:
-            return 0.0, 0.0
-    return most, expected
+            return 0.0, 0.0, 0.0, 0.0
+        some, unlikely = most, likely
+        if known - syn.windows[j] <= high:
+            some, unlikely = partners(syn, s, d, words, i, low, known - syn.windows[j] - 1)
+        # A result has its oldest part in one of the streams so far, or else in this one.
+        older = min(older * most + every * some, every * most)
+        every *= most
+        expected *= likely
+        newer *= likely - unlikely
+    return every, older, max(0.0, expected - newer), newer
+
+
+@inner
+def partners(syn: Synopsis, s: int, d: int, words: Words, i: int, low: int, high: int) -> tuple[float, float]:
+    """Of the stream that step d counts, how many tuples between two event times fit to those bound before: at most,
+    and probably."""
+    j, width, first, last = syn.steps[s, d, PARTNER], syn.state[WIDTH], syn.state[FIRST], len(syn.totals) - 1
+    # Behind the buckets in reach stands the last one, whose tuples may be anywhere before.
+    begin = max(0, low // width - first)
+    end = max(begin - 1, min(last - 1, high // width - first))
+    fewest, likely = 0.0, 0.0
+    for at in range(begin, end + 2):
+        k = at if at <= end else last
+        part = covered(syn, k, j, low, high)
+        if part > 0:
+            fewest += syn.totals[k, j]
+            likely += syn.totals[k, j] * part
+    for x in range(syn.steps[s, d, LINKS_BEGIN], syn.steps[s, d, LINKS_END]):
+        if fewest == 0:
+            break
+        r, row = syn.links[x, 0], syn.links[x, 1]
+        if row == VIA_OTHERS:
+            here, chance = fullest(syn, r, j, low, high, begin, end)
+            thinned = chance * likely
+        else:
+            here, thinned = in_slot(syn, r, j, words[row, i], low, high, begin, end)
+        if here <= fewest:
+            fewest, likely = here, thinned
+    return fewest, likely
 
 
 @inner
