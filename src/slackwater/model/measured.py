@@ -1,9 +1,9 @@
 """What a query with a target knows of its own quality, as counts that can be added up.
 
 Invariant: `good` and `bad` are exact for everything whose price is known. What came too late for that is counted in
-`unknown_late`; it has probably cost `estimated` beyond `bad`, and `unsure` at most. So `share` is the best estimate, and
-the truth lies between `low` and `high` whatever it may be. From `provisional_from` on, late tuples that the counts do
-not have yet may still come.
+`unknown_late`; it has probably cost `estimated` beyond `bad`, and `unsure` at most. So `share` is the best estimate,
+and the truth lies between `low` and `high` whatever it may be. From `provisional_from` on, late tuples that the counts
+do not have yet may still come.
 """
 
 from __future__ import annotations

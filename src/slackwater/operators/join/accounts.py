@@ -189,6 +189,7 @@ class JoinLedger:
 
     def put_back(self, stream: int, words: Words) -> None:
         """Note tuples again that were processed before a restart."""
+        words = words[:, words[TS] >= self.kept_since[stream]]
         self._store.put_back(stream, words, self.kept_since)
         if self._begins:
             synopsis.note_all(self._rough.synopsis, stream, np.ascontiguousarray(words))

@@ -61,7 +61,8 @@ class Periods(NamedTuple):
     most: Floats
     """The most that these can have cost, under the stretch of the tuple: its results may be later by its window."""
     final: Words
-    """The stretch before which the first period ends whose verdict is not final; how many stretches a period has."""
+    """The stretch before which the first period ends whose verdict is not final; how many stretches a period has; the
+    stretch before which the first period of all ends."""
     beyond: Floats
     """What was noted for periods whose verdict is final: how often, how many results, how many expected; each once for
     every such period."""
@@ -71,7 +72,9 @@ class Periods(NamedTuple):
 def ring_of(stretches: int, width: int) -> Periods:
     """An empty ring."""
     made, lost, expected, most = np.zeros((4, stretches))
-    return Periods(np.full(stretches, NEVER, np.int64), made, lost, expected, most, np.array([NEVER, 1]), np.zeros(3), width)
+    return Periods(
+        np.full(stretches, NEVER, np.int64), made, lost, expected, most, np.array([NEVER, 1, NEVER]), np.zeros(3), width
+    )
 
 
 class Estimating(NamedTuple):
@@ -110,6 +113,9 @@ def settle(
         if is_kept:
             search.slots[s] = place(w, s, new.words, i)
             if is_priced:
+                # What is there by chance is not looked at: it is counted by the synopsis.
+                for j in range(len(plan.sizes)):
+                    reach.since[j] = known - plan.sizes[j]
                 price[i] = combinations(note, periods, refine_listed, plan, w, s, ts, search, reach)
                 if price[i] < 0:
                     return known, OVERFLOW
@@ -141,9 +147,9 @@ def estimate(
     rough.factor[PRICE] += found
     rough.factor[OF_PRICED] += newer
     most = older if known < AFTER_ALL else every
-    if min(every - found, most) <= 0:
+    most = min(most, every - found)
+    if most <= 0:
         return
-    most = min(every - found, most)
     rough.unknown[s] += 1
     rough.sums[MOST] += most
     rough.sums[EXPECTED] += expected
@@ -181,7 +187,9 @@ def note(periods: Periods, search: Search, ts: int, ways: float) -> None:
 @inner
 def spoiled(periods: Periods, ts: int, reach: int) -> int:
     """How many periods with a final verdict have a stretch from this event time on, up to so many stretches later."""
-    return max(0, min(periods.final[0] - ts // periods.width - 1, periods.final[1] + reach))
+    following = ts // periods.width + 1
+    ends = min(periods.final[0], following + periods.final[1] + reach)
+    return max(0, ends - max(following, periods.final[2]))
 
 
 @inner

@@ -70,7 +70,7 @@ class RecallMeter:
     def begin(self, first: int) -> None:
         """The first tuple has this event time; later calls change nothing."""
         if self._next == NEVER:
-            self._next = first // self._ring.width + self._length
+            self._next = self._ring.final[2] = first // self._ring.width + self._length
 
     def settle(self, settled: int) -> None:
         """All periods that end up to this event time count."""
@@ -159,10 +159,11 @@ class RecallMeter:
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All state."""
         final = np.array([*self._final, *self._latest])
-        return {"meter": np.array([self._next, self._settled, self._ring.final[0]]), "final": final}
+        marks = np.array([self._next, self._settled, self._ring.final[0], self._ring.final[2]])
+        return {"meter": marks, "final": final}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over what `as_arrays` gave."""
-        self._next, self._settled, self._ring.final[0] = arrays["meter"].tolist()
+        self._next, self._settled, self._ring.final[0], self._ring.final[2] = arrays["meter"].tolist()
         *final, made, lost = arrays["final"].tolist()
         self._final, self._latest = Tally(*final), (made, lost)

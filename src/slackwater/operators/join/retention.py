@@ -101,11 +101,11 @@ class Retention:
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All state."""
         reason = (STATED, ALL, DELAYS, MEMORY).index(self.why)
-        return {"retention": np.array([self.known, self._reached, reason]), "lateness": self.lateness}
+        return {"retention": np.array([self.known, self._reached, self._look_at, reason]), "lateness": self.lateness}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over what `as_arrays` gave."""
-        self.known, self._reached, reason = arrays["retention"].tolist()
+        self.known, self._reached, self._look_at, reason = arrays["retention"].tolist()
         self.why = (STATED, ALL, DELAYS, MEMORY)[reason]
         self.lateness[:] = arrays["lateness"]
 

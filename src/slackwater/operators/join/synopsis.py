@@ -1,4 +1,4 @@
-"""A synopsis of all tuples that a join has processed: counts by event time and key, in bounded memory for the whole run.
+"""A synopsis of all tuples that a join has processed: counts by event time and key, in bounded memory for any run.
 
 Event time is cut into a fixed number of buckets. When the run grows longer than they reach, all become twice as wide
 and pairs are merged; so every age is covered, as finely as a fixed number of buckets can. What is far older than
@@ -198,6 +198,7 @@ def move_up(syn: Synopsis, by: int) -> None:
 
 @inner
 def copy(syn: Synopsis, k: int, to: int) -> None:
+    """Put bucket k in the place of another."""
     for s in range(syn.totals.shape[1]):
         syn.totals[to, s], syn.since[to, s], syn.until[to, s] = syn.totals[k, s], syn.since[k, s], syn.until[k, s]
     for r in range(syn.counts.shape[1]):
@@ -207,6 +208,7 @@ def copy(syn: Synopsis, k: int, to: int) -> None:
 
 @inner
 def add(syn: Synopsis, k: int, to: int) -> None:
+    """Put bucket k together with another."""
     for s in range(syn.totals.shape[1]):
         syn.totals[to, s] += syn.totals[k, s]
         syn.since[to, s] = min(syn.since[to, s], syn.since[k, s])
@@ -218,6 +220,7 @@ def add(syn: Synopsis, k: int, to: int) -> None:
 
 @inner
 def clear(syn: Synopsis, k: int) -> None:
+    """Empty bucket k."""
     for s in range(syn.totals.shape[1]):
         syn.totals[k, s], syn.since[k, s], syn.until[k, s] = 0, AFTER_ALL, BEFORE_ALL
     for r in range(syn.counts.shape[1]):
@@ -291,9 +294,7 @@ def covered(syn: Synopsis, k: int, j: int, low: int, high: int) -> float:
 
 
 @inner
-def in_slot(
-    syn: Synopsis, r: int, j: int, key: int, low: int, high: int, begin: int, end: int
-) -> tuple[float, float]:
+def in_slot(syn: Synopsis, r: int, j: int, key: int, low: int, high: int, begin: int, end: int) -> tuple[float, float]:
     """The tuples of a stream whose keys share the slot of this one: all of the buckets, and by time."""
     most, likely = 0.0, 0.0
     if key == NULL_WORD:
@@ -332,6 +333,12 @@ def note_all(syn: Synopsis, s: int, words: Words) -> None:
     """Tuples of one stream have been processed."""
     for i in range(words.shape[1]):
         note_tuple(syn, s, words, i)
+
+
+@in_place
+def bounded(syn: Synopsis, s: int, words: Words) -> float:
+    """The most results that one tuple can have."""
+    return bound(syn, s, words, 0, AFTER_ALL)[0]
 
 
 def as_arrays(syn: Synopsis) -> dict[str, npt.NDArray[Any]]:
