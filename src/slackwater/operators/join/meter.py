@@ -5,7 +5,7 @@ long as the books have the period; it is worked out anew whenever somebody asks.
 of a period its verdict becomes final, and what still falls into it is known as a number only.
 
 Invariant: the true share of periods that met the target lies between `low` and `high`. Periods are whole stretches of
-the books; the first begins with the first tuple. One without results is not measured, and one that the books lost sight
+the books; the first begins with the first tuple in time. One without results is not measured, and one that the books lost sight
 of before it was settled is neither.
 """
 
@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.model.batch import Floats, Words
+from slackwater.model.time import AFTER_ALL
 from slackwater.operators.join.ledger import NEVER, Periods
 
 
@@ -67,9 +68,14 @@ class RecallMeter:
         self._latest = (0.0, 0.0)
         ring.final[1] = self._length
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether there has been a tuple in time."""
+        return self._next != NEVER
+
     def begin(self, first: int) -> None:
-        """The first tuple has this event time; later calls change nothing."""
-        if self._next == NEVER:
+        """The first tuple in time has this event time; AFTER_ALL where there is none yet."""
+        if first != AFTER_ALL:
             self._next = self._ring.final[2] = first // self._ring.width + self._length
 
     def settle(self, settled: int) -> None:
