@@ -5,8 +5,8 @@ long as the books have the period; it is worked out anew whenever somebody asks.
 of a period its verdict becomes final, and what still falls into it is known as a number only.
 
 Invariant: the true share of periods that met the target lies between `low` and `high`. Periods are whole stretches of
-the books; the first begins with the first tuple in time. One without results is not measured, and one that the books lost sight
-of before it was settled is neither.
+the books; the first begins with the first tuple in time. One without results is not measured, and one that the books
+lost sight of before it was settled is neither.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Event time is cut into a fixed number of buckets. When the run grows longer than they reach, all become twice as wide
 and pairs are merged; so every age is covered, as finely as a fixed number of buckets can. What is far older than
 anything near it goes into one last bucket of its own, lest a single row dated 1970 make all others coarse. In a bucket
-tuples are counted per stream, and for each equality that reads the stream also by the hash of their key.
+tuples are counted per stream, and also by the hash of the keys that equalities compare with another stream.
 
 Invariant: no tuple can have more partners, among those noted so far, than `bound` says: it counts a whole bucket, and
 all keys of a slot, wherever one of them may be a partner.
@@ -37,14 +37,14 @@ FIRST, WIDTH, LAST = range(3)
 # Columns of a step: the partner, and where its links begin and end.
 PARTNER, LINKS_BEGIN, LINKS_END = range(3)
 VIA_OTHERS = -1
-"""The key row of a link that leads to another partner, not to the arriving tuple."""
+"""The own row of a link that leads to another partner, not to the arriving tuple."""
 
 
 class Synopsis(NamedTuple):
     """All buckets; the last one has what is older than all others. Arrays by bucket come first."""
 
     counts: Words
-    """(buckets, rows, slots): a row is a stream as one class of equalities sees it."""
+    """(buckets, rows, slots): a row is a stream by the keys that it has in common with another one."""
     totals: Words
     """(buckets, streams)."""
     since: Words
@@ -52,11 +52,13 @@ class Synopsis(NamedTuple):
     """(buckets, streams): the event times between which these tuples lie."""
     state: Words
     rows: Words
-    """(rows, 2): the stream and the row of its key."""
+    """(rows, 3): the stream, and where its keys begin and end."""
+    keys: Words
+    """Rows of words."""
     steps: Words
     """(streams, streams - 1, 3): in which order partners are counted."""
     links: Words
-    """(links, 2): which row of counts bounds the partner, and the key row of the arriving tuple or VIA_OTHERS."""
+    """(links, 2): which row of counts bounds the partner, and the arriving tuple's own or VIA_OTHERS."""
     windows: Words
     back: Words
     ahead: Words
@@ -68,59 +70,71 @@ class Synopsis(NamedTuple):
 def synopsis_of(equalities: tuple[Equality, ...], windows: Words, most: Words | None) -> Synopsis:
     """An empty synopsis of a join; `most` has the bounds between pairs where windows do not say it all."""
     streams = len(windows)
-    classes = classes_of(equalities)
-    number: dict[tuple[int, int], int] = {}
-    rows: list[tuple[int, int]] = []
-    for c, members in enumerate(classes):
-        for stream, row in sorted(members):
-            if (c, stream) not in number:
-                number[c, stream] = len(rows)
-                rows.append((stream, row))
-    cells = len(rows) * SLOTS + 3 * streams
+    rows = _Rows(classes_of(equalities))
+    steps, links = _ways(streams, rows)
+    cells = len(rows.lines) * SLOTS + 3 * streams
     buckets = max(FEWEST_BUCKETS, min(MOST_BUCKETS, 1 << ((CELLS // cells).bit_length() - 1)))
-    steps, links = _ways(streams, len(classes), number, rows)
     back, ahead = np.tile(windows, (streams, 1)), np.tile(windows[:, None], (1, streams))
     if most is not None:
         back, ahead = np.minimum(back, most), np.minimum(ahead, most.T)
     return Synopsis(
-        np.zeros((buckets + 1, len(rows), SLOTS), np.int64), np.zeros((buckets + 1, streams), np.int64),
+        np.zeros((buckets + 1, len(rows.lines), SLOTS), np.int64), np.zeros((buckets + 1, streams), np.int64),
         np.full((buckets + 1, streams), AFTER_ALL), np.full((buckets + 1, streams), BEFORE_ALL),
         np.array([UNUSED, max(1, int(windows.max()) // PIECES), UNUSED]),
-        np.array(rows, np.int64).reshape(-1, 2), steps, links, windows,
+        np.array(rows.lines, np.int64).reshape(-1, 3), np.array(rows.keys, np.int64), steps, links, windows,
         np.ascontiguousarray(back), np.ascontiguousarray(ahead), np.zeros(SLOTS, np.int64),
     )  # fmt: skip
 
 
-def _ways(
-    streams: int, classes: int, number: Mapping[tuple[int, int], int], rows: list[tuple[int, int]]
-) -> tuple[Words, Words]:
+class _Rows:
+    """The rows of counts: a stream by the keys that it has in common with another one, all of them together."""
+
+    def __init__(self, classes: list[set[tuple[int, int]]]) -> None:
+        # Where a stream has two rows in a class, one of them is enough for a bound.
+        self._places = [dict(sorted(members, reverse=True)) for members in classes]
+        self._number: dict[tuple[int, tuple[int, ...]], int] = {}
+        self.lines: list[tuple[int, int, int]] = []
+        self.keys: list[int] = []
+
+    def shared(self, one: int, other: int) -> tuple[int, ...]:
+        """The classes that link two streams."""
+        return tuple(c for c, places in enumerate(self._places) if one in places and other in places)
+
+    def of(self, stream: int, classes: tuple[int, ...]) -> int:
+        """The row of a stream as these classes see it, made where it is not there yet."""
+        if (stream, classes) not in self._number:
+            self._number[stream, classes] = len(self.lines)
+            begin = len(self.keys)
+            self.keys += [self._places[c][stream] for c in classes]
+            self.lines.append((stream, begin, len(self.keys)))
+        return self._number[stream, classes]
+
+
+def _ways(streams: int, rows: _Rows) -> tuple[Words, Words]:
     """For every arriving stream the steps to its partners: those that its own keys bound come first."""
     steps = np.zeros((streams, max(0, streams - 1), 3), np.int64)
     links: list[tuple[int, int]] = []
     for root in range(streams):
         bound, rest = [root], [s for s in range(streams) if s != root]
         for d in range(streams - 1):
-            found = {s: _links(s, root, bound, classes, number, rows) for s in rest}
-            stream = min(rest, key=lambda s: (not any(row >= 0 for _, row in found[s]), not found[s], s))
-            steps[root, d] = stream, len(links), len(links) + len(found[stream])
-            links += found[stream]
+            stream = min(
+                rest, key=lambda s: (not rows.shared(s, root), not any(rows.shared(s, other) for other in bound), s)
+            )
+            steps[root, d, :LINKS_END] = stream, len(links)
+            links += _links(stream, root, bound, rows)
+            steps[root, d, LINKS_END] = len(links)
             bound.append(stream)
             rest.remove(stream)
     return steps, np.array(links, np.int64).reshape(-1, 2)
 
 
-def _links(
-    stream: int, root: int, bound: list[int], classes: int, number: Mapping[tuple[int, int], int],
-    rows: list[tuple[int, int]],
-) -> list[tuple[int, int]]:  # fmt: skip
-    """What bounds a stream once others are bound: the slot of the arriving tuple's key, or the fullest slot."""
+def _links(stream: int, root: int, bound: list[int], rows: _Rows) -> list[tuple[int, int]]:
+    """What bounds a stream once others are bound: the slot of the arriving tuple's keys, or the fullest slot."""
     links = []
-    for c in range(classes):
-        if (c, stream) in number:
-            if (c, root) in number:
-                links.append((number[c, stream], rows[number[c, root]][1]))
-            elif any((c, other) in number for other in bound):
-                links.append((number[c, stream], VIA_OTHERS))
+    for other in bound:
+        shared = rows.shared(stream, other)
+        if shared:
+            links.append((rows.of(stream, shared), rows.of(root, shared) if other == root else VIA_OTHERS))
     return links
 
 
@@ -138,9 +152,21 @@ def note_tuple(syn: Synopsis, s: int, words: Words, i: int) -> None:
     syn.until[k, s] = max(syn.until[k, s], ts)
     for r in range(len(syn.rows)):
         if syn.rows[r, 0] == s:
-            key = words[syn.rows[r, 1], i]
-            if key != NULL_WORD:
-                syn.counts[k, r, mix(key) & (SLOTS - 1)] += 1
+            slot = slot_of(syn, r, words, i)
+            if slot >= 0:
+                syn.counts[k, r, slot] += 1
+
+
+@inner
+def slot_of(syn: Synopsis, r: int, words: Words, i: int) -> int:
+    """The slot of a tuple in a row of counts; -1 where a key of it is null, and so equal to none."""
+    mixed = 0
+    for x in range(syn.rows[r, 1], syn.rows[r, 2]):
+        key = words[syn.keys[x], i]
+        if key == NULL_WORD:
+            return -1
+        mixed = mix(mixed ^ key)
+    return mixed & (SLOTS - 1)
 
 
 @inner
@@ -271,12 +297,12 @@ def partners(syn: Synopsis, s: int, d: int, words: Words, i: int, low: int, high
     for x in range(syn.steps[s, d, LINKS_BEGIN], syn.steps[s, d, LINKS_END]):
         if fewest == 0:
             break
-        r, row = syn.links[x, 0], syn.links[x, 1]
-        if row == VIA_OTHERS:
+        r, own = syn.links[x, 0], syn.links[x, 1]
+        if own == VIA_OTHERS:
             here, chance = fullest(syn, r, j, low, high, begin, end)
             thinned = chance * likely
         else:
-            here, thinned = in_slot(syn, r, j, words[row, i], low, high, begin, end)
+            here, thinned = in_slot(syn, r, j, slot_of(syn, own, words, i), low, high, begin, end)
         if here <= fewest:
             fewest, likely = here, thinned
     return fewest, likely
@@ -294,12 +320,14 @@ def covered(syn: Synopsis, k: int, j: int, low: int, high: int) -> float:
 
 
 @inner
-def in_slot(syn: Synopsis, r: int, j: int, key: int, low: int, high: int, begin: int, end: int) -> tuple[float, float]:
-    """The tuples of a stream whose keys share the slot of this one: all of the buckets, and by time."""
+def in_slot(
+    syn: Synopsis, r: int, j: int, slot: int, low: int, high: int, begin: int, end: int
+) -> tuple[float, float]:  # fmt: skip
+    """The tuples of a stream in a slot, -1 for none: all of the buckets, and by time."""
     most, likely = 0.0, 0.0
-    if key == NULL_WORD:
+    if slot < 0:
         return most, likely
-    slot, last = mix(key) & (SLOTS - 1), len(syn.totals) - 1
+    last = len(syn.totals) - 1
     for at in range(begin, end + 2):
         k = at if at <= end else last
         part = covered(syn, k, j, low, high)
