@@ -25,7 +25,8 @@ from slackwater.testing.laws import Store
 from slackwater.testing.oracle_join import oracle_join
 from slackwater.testing.traces import cuttings, pieces, seeded_trace, traces
 
-JOINS = [example for example in EXAMPLES if type(example.spec) in (WindowJoin, JoinTree)]
+# Whether results are rows or counts is nothing that the books see.
+JOINS = [one for one in EXAMPLES if type(one.spec) in (WindowJoin, JoinTree) and not one.spec.counted]
 each_join = pytest.mark.parametrize("example", JOINS, ids=lambda example: example.name)
 MOST = {1: 60, 2: 50, 3: 40, 4: 28, 5: 24}
 TARGET, WIDTH = Recall(0.7, 12), 4
