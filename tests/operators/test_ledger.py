@@ -58,10 +58,12 @@ def test_results_made_and_results_lost_are_the_true_results(example, data):
     assert {ts: made + lost for ts, (made, lost) in books.items() if made + lost} == dict(true)
 
 
-def test_what_came_too_late_for_the_retention_is_counted_as_unknown():
+def test_what_came_too_late_for_the_retention_is_priced_by_estimate_unless_it_has_no_partner():
     (example,) = (example for example in JOINS if example.name == "equi-join")
-
-    batch = Batch.of([(0, 100, 1, 0, 0), (1, 100, 1, 0, 0), (0, 80, 1, 0, 0), (0, 97, 1, 0, 0)])
-    books, unknown = settled(example.spec, batch, [1, 2, 3, 4], 0, "epoch", retention=5)
-    assert unknown == 1
-    assert sum(lost for _, lost in books.values()) == 1
+    early, late = (1, 79, 1, 0, 0), (0, 80, 1, 0, 0)
+    rest = [(0, 100, 1, 0, 0), (1, 100, 1, 0, 0)]
+    for tuples, expected in (([early, *rest, late, (0, 97, 1, 0, 0)], 1), ([*rest, late, (0, 97, 1, 0, 0)], 0)):
+        cuts = range(1, len(tuples) + 1)
+        books, unknown = settled(example.spec, Batch.of(tuples), cuts, 0, "epoch", retention=5)
+        assert unknown == expected
+        assert sum(lost for _, lost in books.values()) == 1

@@ -16,12 +16,15 @@ def own_measure(seen: MeasuredQuality) -> str:
     asked for 0.95, measured 0.961; 48 of 50 periods met the target
     >>> print(own_measure(MeasuredQuality("windows", 0.9, good=95.0, bad=5.0, unknown_late=2, unsure=2.0)))
     asked for 0.9, measured 0.95 (0.93 to 0.97: 2 late tuples are of unknown price)
+    >>> print(own_measure(MeasuredQuality("results", 0.9, good=90.0, unknown_late=1, unsure=30.0, estimated=10.0)))
+    asked for 0.9, measured 0.9 (0.75 to 1: 1 late tuple is priced by estimate)
     """
     if seen.share is None or seen.low is None or seen.high is None:
         return f"asked for {seen.target:g}, nothing measured yet"
     text = f"asked for {seen.target:g}, measured {seen.share:.4g}"
     if seen.unknown_late:
-        text += f" ({seen.low:.4g} to {seen.high:.4g}: {_tuples(seen.unknown_late)} of unknown price)"
+        how = "priced by estimate" if seen.of == RESULTS else "of unknown price"
+        text += f" ({seen.low:.4g} to {seen.high:.4g}: {_tuples(seen.unknown_late)} {how})"
     if seen.of == RESULTS and seen.periods:
         text += f"; {seen.met:,} of {seen.periods:,} periods met the target"
     if seen.provisional_from is not None:

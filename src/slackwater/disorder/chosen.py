@@ -87,13 +87,14 @@ def _for_recall(quality: Recall, options: Options, windows: Sequence[int]) -> Sl
     if interval > quality.over:
         raise UsageError("option adaptation_interval is longer than the period that recall is measured over")
     pace = Pace(interval, options.granularity, options.basic_window)
+    retention = options.least_retention(quality.over)
     selectivity = options.selectivity or SELECTIVITIES[0]
     if selectivity not in SELECTIVITIES:
         raise UsageError(f"option selectivity = '{selectivity}': there is {', '.join(SELECTIVITIES)}")
     if options.controller == "model":
-        return ModelRecall(quality, windows, pace, selectivity, options.initial_slack, options.retention)
+        return ModelRecall(quality, windows, pace, selectivity, options.initial_slack, retention)
     if options.selectivity is not None:
         raise UsageError("option selectivity is for controller = 'model' alone")
     if options.controller == "pd":
-        return PdRecall(quality, windows, pace, options.initial_slack, options.retention)
-    return SteadyRecall(quality, windows, pace, options.retention, options.initial_slack)
+        return PdRecall(quality, windows, pace, options.initial_slack, retention)
+    return SteadyRecall(quality, windows, pace, retention, options.initial_slack)

@@ -1,15 +1,19 @@
 """What a query with a target knows of its own quality, as counts that can be added up.
 
-Invariant: `good` and `bad` are exact for everything whose price is known; what is not known is in `unknown_late` and
-`unsure`, and the truth lies between `low` and `high` whatever it may be. From `provisional_from` on, late tuples that
-the counts do not have yet may still come.
+Invariant: `good` and `bad` are exact for everything whose price is known. What came too late for that is counted in
+`unknown_late`; it has probably cost `estimated` beyond `bad`, and `unsure` at most. So `share` is the best estimate,
+and the truth lies between `low` and `high` whatever it may be. From `provisional_from` on, late tuples that the counts
+do not have yet may still come.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
+
+from slackwater.model.time import MILLISECOND
 
 RESULTS: Literal["results"] = "results"
 WINDOWS: Literal["windows"] = "windows"
@@ -19,9 +23,9 @@ WINDOWS: Literal["windows"] = "windows"
 class MeasuredQuality:
     """Results of a join, or windows of an aggregate, against what was asked for.
 
-    >>> seen = MeasuredQuality("results", 0.95, good=95.0, bad=5.0, unknown_late=1, unsure=10.0)
-    >>> seen.share, round(seen.low, 3), seen.high, seen.fulfilment
-    (0.95, 0.864, 0.95, None)
+    >>> seen = MeasuredQuality("results", 0.95, good=90.0, bad=5.0, unknown_late=1, unsure=10.0, estimated=5.0)
+    >>> seen.share, round(seen.low, 3), round(seen.high, 3), seen.fulfilment
+    (0.9, 0.857, 0.947, None)
     """
 
     of: Literal["results", "windows"]
@@ -32,7 +36,8 @@ class MeasuredQuality:
     bad: float = 0.0
     """Results lost, or windows further off."""
     unknown_late: int = 0
-    """Late tuples whose price is not known, or not in full, because they came later than the retention reaches."""
+    """Late tuples whose price is not known, or not in full, because they came later than the retention reaches: they
+    are priced by estimate."""
     unsure: float = 0.0
     """The most that these can have cost beyond `bad`."""
     periods: int = 0
@@ -45,12 +50,24 @@ class MeasuredQuality:
     exact: bool = True
     """False: windows are judged by how much of them is missing, because what that does to the value is not known."""
     provisional_from: int | None = None
-    """Event time from which on late tuples of known price may still come; None once nothing can come any more."""
+    """Event time from which on late tuples may still be expected; None once nothing can come any more."""
+    estimated: float = 0.0
+    """What the tuples of unknown price have probably cost beyond `bad`."""
+    surely_met: int = 0
+    most_periods: int = 0
+    """Periods that met the target even if these have cost all they can, of all that have results then."""
+    perhaps_met: int = 0
+    fewest_periods: int = 0
+    """Periods that met it if these have cost nothing, of those that have results then."""
+    retention: int | None = None
+    """How far back late tuples are priced exactly now; None where nothing has been forgotten."""
+    retained_by: str = ""
+    """Why it is not longer: 'stated'; 'delays', nearly no late tuple has needed more; 'memory'; 'all': it is all."""
 
     @property
     def share(self) -> float | None:
         """The measured recall, or the measured share of windows within the bound; None before there is any."""
-        return _share(self.good, self.good + self.bad)
+        return _share(self.good, self.good + self.bad + self.estimated)
 
     @property
     def low(self) -> float | None:
@@ -63,7 +80,7 @@ class MeasuredQuality:
     def high(self) -> float | None:
         """What the share is at most: a lost result stays lost, but errors can cancel each other out."""
         if self.of == RESULTS:
-            return self.share
+            return 0.0 if self.unsure and not self.good else _share(self.good, self.good + self.bad)
         return _share(min(self.good + self.unsure, self.good + self.bad), self.good + self.bad)
 
     @property
@@ -75,6 +92,17 @@ class MeasuredQuality:
     def fulfilment(self) -> float | None:
         """The share of measured periods that met the target."""
         return _share(self.met, self.periods)
+
+    @property
+    def least_fulfilment(self) -> float | None:
+        """What `fulfilment` is at least, however much the tuples of unknown price have cost."""
+        return _share(self.surely_met, self.most_periods)
+
+    @property
+    def most_fulfilment(self) -> float | None:
+        """What `fulfilment` is at most."""
+        # Where only lost results are in doubt, no period can have met.
+        return 0.0 if self.most_periods and not self.fewest_periods else _share(self.perhaps_met, self.fewest_periods)
 
     def as_shares(self) -> dict[str, Any]:
         """What users are told; `provisional_from` stays in microseconds."""
@@ -89,7 +117,10 @@ class MeasuredQuality:
             "unknown_late": self.unknown_late,
         }
         if self.of == RESULTS:
-            told |= {"latest": self.latest, "phi": self.fulfilment, "periods": self.periods}
+            told |= {"estimated": self.estimated, "latest": self.latest, "phi": self.fulfilment}
+            told |= {"phi_low": self.least_fulfilment, "phi_high": self.most_fulfilment, "periods": self.periods}
+            told |= {"retention_ms": None if self.retention is None else self.retention / MILLISECOND}
+            told |= {"retained_by": self.retained_by}
         else:
             told |= {"by": "value" if self.exact else "coverage"}
         return told | {"provisional_from": self.provisional_from}
@@ -110,15 +141,23 @@ def together(parts: Sequence[MeasuredQuality]) -> MeasuredQuality | None:
     >>> one = MeasuredQuality("results", 0.9, good=8.0, bad=2.0, provisional_from=7)
     >>> together([one, MeasuredQuality("results", 0.9, good=10.0, provisional_from=5)])
     MeasuredQuality(of='results', target=0.9, good=18.0, bad=2.0, unknown_late=0, unsure=0.0, periods=0, met=0, \
-latest_good=0.0, latest_bad=0.0, exact=True, provisional_from=5)
+latest_good=0.0, latest_bad=0.0, exact=True, provisional_from=5, estimated=0.0, surely_met=0, most_periods=0, \
+perhaps_met=0, fewest_periods=0, retention=None, retained_by='')
     """
     if not parts:
         return None
-    summed = ("good", "bad", "unknown_late", "unsure", "periods", "met", "latest_good", "latest_bad")
+    summed = [
+        "good", "bad", "unknown_late", "unsure", "periods", "met", "latest_good", "latest_bad", "estimated",
+        "surely_met", "most_periods", "perhaps_met", "fewest_periods",
+    ]  # fmt: skip
     sums = {name: sum(getattr(part, name) for part in parts) for name in summed}
     open_from = [part.provisional_from for part in parts if part.provisional_from is not None]
     first, since = parts[0], min(open_from, default=None)
-    return MeasuredQuality(first.of, first.target, **sums, exact=first.exact, provisional_from=since)
+    shortest = min(parts, key=lambda part: math.inf if part.retention is None else part.retention)
+    return MeasuredQuality(
+        first.of, first.target, **sums, exact=first.exact, provisional_from=since,
+        retention=shortest.retention, retained_by=shortest.retained_by,
+    )  # fmt: skip
 
 
 def _share(part: float, whole: float) -> float | None:

@@ -74,8 +74,9 @@ class Options:
     from others, as the last interval has shown; 'eqsel', that they do not."""
     retrospect: float = _within(0.99, _INNER_SHARE)
     """How far back the published controllers for aggregates measure: this quantile of the delays (q)."""
-    retention: int = _within(MINUTE, Range(0, LONGEST))
-    """How long after a window has passed late tuples can still be priced."""
+    retention: int | None = _within(None, Range(0, LONGEST))
+    """How long after a window has passed late tuples can still be priced exactly. None: joins follow the period and the
+    delays seen, as far as memory goes; aggregates keep to a minute."""
     clock_by: str | None = None
     """A column that tells the parts of a stream apart, such as the partition it was read from: the stream's clock is
     then the smallest of its parts', so that a part which lags behind is waited for."""
@@ -101,6 +102,14 @@ class Options:
     wait in their place; None, 'adaptive': as the load asks for."""
     alpha: float | None = _within(None, _SHARE)
     """From which load on 'adaptive' joins tuples before their turn, in [0, 1); None: 0.3."""
+
+    def least_retention(self, period: int = 0) -> int:
+        """The retention that is stated, or else a minute, and not less than the period that quality is measured over.
+
+        >>> Options().least_retention(2 * MINUTE) == 2 * MINUTE, Options(retention=5).least_retention(MINUTE)
+        (True, 5)
+        """
+        return max(MINUTE, period) if self.retention is None else self.retention
 
 
 RANGES: dict[str, Range] = {one.name: one.metadata["range"] for one in fields(Options) if "range" in one.metadata}

@@ -54,11 +54,11 @@ from slackwater.operators.ordering.operator import OrderedOperator
 from slackwater.operators.ordering.tree import OrderedTree
 from slackwater.operators.responding import Responding
 
-STATE_VERSION = 6
+STATE_VERSION = 7
 MOST_TUPLES = 10**12
 """No epoch waits for more."""
 MOST_STRETCHES = 4096
-"""The books of a join tell no more stretches of time apart."""
+"""The books of a join tell about so many stretches of time apart."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +103,7 @@ class Pipeline:
         learning_key: str = "",
         max_behind: int = LONGEST,
         idle_after: float | None = None,
+        automatic_retention: bool = False,
     ) -> None:
         self._spec, self._operator = spec, operator
         self._target, self._learning_key = target, learning_key
@@ -131,8 +132,10 @@ class Pipeline:
         if isinstance(controller, Bookkeeper) and isinstance(operator, JoinOperator | TreeOperator | OrderedOperator):
             span = controller.memory + 2 * controller.retention + 2 * max(operator.spec.windows)
             width = max(controller.interval, span // MOST_STRETCHES)
-            stretches = 1 << (span // width + 64).bit_length()
-            self._ledger = operator.keep_books(controller.retention, width, stretches, controller.target)
+            stretches = max(MOST_STRETCHES, 1 << (span // width + 64).bit_length())
+            self._ledger = operator.keep_books(
+                controller.retention, width, stretches, controller.target, automatic_retention
+            )
             controller.books = self._ledger
         if isinstance(controller, Profiled) and self._graph is not None:
             controller.profiler = AnnotatedProfiler.in_place_of(controller.profiler)

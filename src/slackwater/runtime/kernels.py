@@ -60,7 +60,7 @@ def kernel_for(plan: PhysicalPlan, epochs: Epochs, codebook: Codebook, max_ahead
         key += sha256(repr(spec).encode()).hexdigest()
     return Pipeline(
         spec, operator, controller, epochs, ahead, options.idle_timeout, plan.part_rows, weights_of(plan),
-        str(uncapped(plan.quality)), key, options.max_behind, options.idle_after,
+        str(uncapped(plan.quality)), key, options.max_behind, options.idle_after, options.retention is None,
     )  # fmt: skip
 
 

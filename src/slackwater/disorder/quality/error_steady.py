@@ -74,7 +74,7 @@ class SteadyError:
     def watch(self, watched: Watched) -> None:
         """Hear which windows there are."""
         self._unit = max(1, self._options.granularity // 10)
-        self._losses = WindowLosses(watched, self._options.retention, self._unit)
+        self._losses = WindowLosses(watched, self._options.least_retention(), self._unit)
         self._modelled = Thresholds(self.target, tuple(a for a in watched.aggregates if a.function not in EXACT))
         self._is_modelled = np.array([a.function not in EXACT for a in watched.aggregates], np.bool_)
         self._models = bool(self._is_modelled.any())

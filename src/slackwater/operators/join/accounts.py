@@ -1,7 +1,8 @@
 """The books of a join: results made and results lost, by stretches of event time.
 
-Invariant: a stretch that is still on the books has exact numbers for everything known so far; what came later than the
-retention reaches is counted as tuples of unknown price. Totals of the whole run are kept beside the stretches.
+Invariant: a stretch that is still on the books has exact numbers for everything that was priced in full; what came
+later than the retention reaches is there as an estimate and a bound. Totals of the whole run are kept beside the
+stretches.
 """
 
 from __future__ import annotations
@@ -19,29 +20,54 @@ from slackwater.model.batch import TS, Floats, Words
 from slackwater.model.measured import RESULTS, MeasuredQuality
 from slackwater.model.quality import Recall
 from slackwater.model.time import AFTER_ALL, BEFORE_ALL
+from slackwater.operators.join import synopsis
 from slackwater.operators.join.any_order import reach_of
-from slackwater.operators.join.crowding import Crowding
-from slackwater.operators.join.ledger import NEVER, OVERFLOW, Periods, note_made, settle
+from slackwater.operators.join.ledger import (
+    EXPECTED,
+    FORGET,
+    LOOKED_AT,
+    MAKING,
+    MOST,
+    OF_LOOKED_AT,
+    OF_PRICED,
+    OVERFLOW,
+    PRICE,
+    PRICED,
+    Estimating,
+    note_made,
+    ring_of,
+    settle,
+)
 from slackwater.operators.join.meter import RecallMeter
-from slackwater.operators.join.probing import ProbePlan
+from slackwater.operators.join.probing import INDEX, SCAN, Equality, ProbePlan
+from slackwater.operators.join.retention import Retention
 from slackwater.operators.join.search import Arriving, probes_of, search_space
 from slackwater.operators.join.store import WindowStore
+
+BLOCK = 256
+"""Stretches that are persisted together."""
+TRUSTED = 32
+"""So many late tuples of known price say as much about others as all results that were made."""
 
 
 class Remembered(Protocol):
     """Who wants a join's tuples to be persisted for longer than its windows need them, and to have them back."""
 
     @property
-    def retention(self) -> int | Words: ...
+    def kept_since(self) -> Words: ...
     def put_back(self, stream: int, words: Words) -> None: ...
 
 
 class JoinLedger:
-    """Keeps what was processed for `retention` longer than the windows do, and prices late tuples with it."""
+    """Keeps what was processed for longer than the windows do, and prices late tuples with it.
+
+    Where the retention is automatic it is `retention` at least.
+    """
 
     def __init__(
         self,
         plan: ProbePlan,
+        equalities: tuple[Equality, ...],
         windows: Words,
         most: Words | None,
         rows: int,
@@ -51,115 +77,160 @@ class JoinLedger:
         stretches: int,
         price_all: bool = False,
         target: Recall | None = None,
+        automatic: bool = False,
     ) -> None:
-        self._condition, self._windows, self.retention = condition, windows, retention
+        self._condition, self._windows = condition, windows
         self._price_all = price_all
         """Whether results that are made count as lost before, or after, so that they must be taken off again."""
         self._probes = probes_of(plan, windows, most, counted=True)
         self._store = WindowStore(len(windows), rows, plan.indexes)
+        self._retention = Retention(retention, automatic, bool(np.any(plan.steps[:, :, INDEX] == SCAN)))
         self._reach = reach_of(len(windows))
-        self._periods = Periods(np.full(stretches, NEVER, np.int64), np.zeros(stretches), np.zeros(stretches), width)
+        self._periods = ring_of(stretches, width)
         self._frontier = BEFORE_ALL
-        self._known_from = BEFORE_ALL
-        """Before this event time tuples may have left the windows while no books were kept."""
-        self._unknown = np.zeros(len(windows), np.int64)
+        self._rough = Estimating(
+            synopsis.synopsis_of(equalities, windows, most), np.zeros(len(windows), np.int64), np.zeros(2),
+            np.zeros(6), self._retention.lateness, BEFORE_ALL,
+        )  # fmt: skip
+        self._begins = False
+        """Whether tuples that are put back are new to the synopsis, because no books were kept before."""
         self._total = np.zeros(2)
         """Results made and lost since the beginning."""
-        self._crowding = Crowding(windows, width * stretches)
         self._target = target
         # Without a target nobody asks which periods met it.
-        self._meter = RecallMeter(target.target, target.over, self._periods) if target else None
+        longest = int(windows.max(initial=0))
+        self._meter = RecallMeter(target.target, target.over, self._periods, longest) if target else None
 
     @property
     def unknown(self) -> int:
         """Late tuples that came after some of what they could have been joined with was forgotten."""
-        return int(self._unknown.sum())
+        return int(self._rough.unknown.sum())
 
     @property
     def width(self) -> int:
         """How much event time a stretch has."""
         return self._periods.width
 
+    @property
+    def kept_since(self) -> Words:
+        """Per stream, the event time from which on tuples are needed."""
+        return np.asarray(self._retention.known - self._windows)
+
     def take(self, run: Run) -> Floats:
         """Note a run; returns how many results each of its tuples has lost, or would have where all are priced."""
-        self._store.make_room(np.bincount(run.stream, minlength=len(self._windows)), self._horizons())
+        self._retention.move(self._store, self._frontier, self._windows)
+        self._store.make_room(np.bincount(run.stream, minlength=len(self._windows)), self.kept_since)
         words = np.ascontiguousarray(run.words)
         windows = self._store.windows
         price = np.zeros(len(run))
-        _, status = settle(
+        if self._meter is not None and len(run):
+            if not self._meter.has_begun:
+                # One row dated 1970 among the first must not be where the periods begin.
+                self._meter.begin(int(words[TS].min(where=~run.late, initial=AFTER_ALL)))
+            self._meter.make_room(int(words[TS].max()), self.factor)
+        self._retention.known, status = settle(
             self._condition.addresses[1], self._probes, Arriving(run.stream, words, run.cutoff, run.moment), price,
             windows, search_space(len(self._windows), windows.words.shape[1]), self._reach, self._periods,
-            self.retention, self._price_all,
+            self._rough, self._retention.known, self._retention.while_running, self._price_all,
         )  # fmt: skip
         if status == OVERFLOW:
             raise self._condition.failure()
-        # A tuple is priced in full iff everything within a window of it is still there.
-        beyond = run.stream[(run.ts < run.cutoff - self.retention) | (run.late & (run.ts < self._known_from))]
-        self._unknown += np.bincount(beyond, minlength=len(self._windows))
         self._total[1] += price.sum()
         self._frontier = max(self._frontier, run.frontier)
-        if len(run):
-            self._crowding.note(run.stream, words[TS])
+        if self._rough.factor[PRICED] > FORGET:
+            self._rough.factor[[PRICED, PRICE, OF_PRICED]] /= 2
         if self._meter is not None:
-            if len(run):
-                self._meter.begin(int(words[TS].min()))
-            self._meter.measure(run.largest if run.ended else self._settled)
+            self._meter.settle(run.largest if run.ended else self._settled)
         return price
 
     @property
     def _settled(self) -> int:
-        """The event time before which whatever still comes late is of unknown price."""
-        return max(self._frontier, BEFORE_ALL) - self.retention
+        """The event time before which hardly anything is still to come."""
+        return max(self._frontier, BEFORE_ALL) - self._retention.settling
+
+    @property
+    def factor(self) -> float:
+        """What a result is worth that the synopsis expects: learned from late tuples whose price is known, and while
+        there are few of them from what tuples in time have made."""
+        factor = self._rough.factor
+        made = 0.0
+        if factor[OF_LOOKED_AT] > 0 and factor[MAKING] > 0:
+            made = (self._total[0] / factor[MAKING]) / (factor[OF_LOOKED_AT] / factor[LOOKED_AT])
+        if factor[OF_PRICED] <= 0:
+            return float(made)
+        weight = factor[PRICED] / (factor[PRICED] + TRUSTED) if factor[LOOKED_AT] else 1.0
+        return float(weight * factor[PRICE] / factor[OF_PRICED] + (1 - weight) * made)
 
     def measured(self) -> MeasuredQuality | None:
         """The recall of all results so far; None where no recall is asked for."""
         if self._target is None or self._meter is None:
             return None
-        unsure = sum(count * self._crowding.most_results(s) for s, count in enumerate(self._unknown.tolist()) if count)
         made, lost = self._total.tolist()
+        most, expected = (self._rough.sums[part].item() for part in (MOST, EXPECTED))
+        likely = min(most, self.factor * expected)
+        # Where every tuple is priced and some are not known in full, more may have been made than was found.
+        bad = max(0.0, lost)
+        tally, latest = self._meter.tally(self.factor)
         since = None if self._frontier in (AFTER_ALL, BEFORE_ALL) else self._settled
         return MeasuredQuality(
-            RESULTS, self._target.target, made, lost, self.unknown, unsure, self._meter.periods, self._meter.met,
-            *self._meter.latest, provisional_from=since,
+            RESULTS, self._target.target, made, bad, self.unknown, max(0.0, lost + most - bad),
+            round(tally.periods), round(tally.met), *latest, provisional_from=since,
+            estimated=max(0.0, lost + likely - bad), surely_met=round(tally.surely_met),
+            most_periods=round(tally.most_periods), perhaps_met=round(tally.perhaps_met),
+            fewest_periods=round(tally.fewest_periods), retention=self._retention.in_force,
+            retained_by=self._retention.why,
         )  # fmt: skip
-
-    def _horizons(self) -> Words:
-        return np.maximum(self._frontier, BEFORE_ALL) - self._windows - self.retention
 
     def made(self, ts: Words, weight: Words | None) -> None:
         """Note results that were made."""
         count = len(ts) if weight is None else weight.sum()
         self._total += (count, -count if self._price_all else 0)
+        if self._meter is not None and len(ts):
+            self._meter.make_room(int(ts.max()), self.factor)
         note_made(self._periods, ts, NOTHING if weight is None else weight, self._price_all)
 
     def put_back(self, stream: int, words: Words) -> None:
         """Note tuples again that were processed before a restart."""
-        self._store.put_back(stream, words, self._horizons())
+        words = words[:, words[TS] >= self.kept_since[stream]]
+        self._store.put_back(stream, words, self.kept_since)
+        if self._begins:
+            synopsis.note_all(self._rough.synopsis, stream, np.ascontiguousarray(words))
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The books without the tuples, which are persisted with the windows."""
-        own = {
-            "number": self._periods.number, "made": self._periods.made, "lost": self._periods.lost,
-            "frontier": np.array([self._frontier, self._known_from]), "unknown": self._unknown, "total": self._total,
+        own: dict[str, npt.NDArray[Any]] = {
+            "beyond": self._periods.beyond, "frontier": np.array([self._frontier, self._rough.begun]),
+            "unknown": self._rough.unknown, "sums": self._rough.sums, "factor": self._rough.factor,
+            "total": self._total,
         }  # fmt: skip
-        own |= {f"crowd_{name}": array for name, array in self._crowding.as_arrays().items()}
+        for name in ("number", "made", "lost", "expected", "most"):
+            own |= synopsis.in_blocks(name, getattr(self._periods, name), BLOCK)
+        own |= {f"synopsis_{name}": array for name, array in synopsis.as_arrays(self._rough.synopsis).items()}
+        own |= self._retention.as_arrays()
         return own if self._meter is None else own | self._meter.as_arrays()
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]], same_target: bool = True) -> None:
         """Take over the books of another one; periods are counted anew where another share is asked for now."""
-        self._periods.number[:] = arrays["number"]
-        self._periods.made[:], self._periods.lost[:] = arrays["made"], arrays["lost"]
-        self._unknown[:], self._total[:] = arrays["unknown"], arrays["total"]
-        self._frontier, self._known_from = arrays["frontier"].tolist()
-        self._crowding.restore({n.removeprefix("crowd_"): a for n, a in arrays.items() if n.startswith("crowd_")})
+        for name in ("number", "made", "lost", "expected", "most"):
+            synopsis.out_of_blocks(name, getattr(self._periods, name), BLOCK, arrays)
+        self._periods.beyond[:] = arrays["beyond"]
+        self._rough.unknown[:], self._total[:] = arrays["unknown"], arrays["total"]
+        self._rough.sums[:], self._rough.factor[:] = arrays["sums"], arrays["factor"]
+        self._frontier, begun = arrays["frontier"].tolist()
+        self._rough = self._rough._replace(begun=begun)
+        counts = {n.removeprefix("synopsis_"): a for n, a in arrays.items() if n.startswith("synopsis_")}
+        synopsis.restore(self._rough.synopsis, counts)
+        self._retention.restore(arrays)
         if self._meter is not None:
             self._meter.restore(arrays)
             if not same_target:
-                self._meter.periods = self._meter.met = 0
+                self._meter.count_anew()
 
     def begin_at(self, frontier: int) -> None:
-        """Begin in the middle of a run, in which no books were kept so far."""
-        self._known_from = frontier
+        """Begin in the middle of a run, in which no books were kept so far: what is before is not asked about."""
+        self._retention.known = max(self._retention.known, frontier)
+        self._rough = self._rough._replace(begun=frontier)
+        self._begins = True
 
     def between(self, edges: Words) -> tuple[Floats, Floats]:
         """Results made and results lost between one edge and the next: timestamps in [edge, next), whole stretches.

@@ -20,6 +20,7 @@ import numpy as np
 from slackwater.compiled import inner
 from slackwater.model.batch import TS, Words
 from slackwater.model.schema import NULL_WORD
+from slackwater.model.time import BEFORE_ALL
 from slackwater.operators.join.probing import (
     ANY_KEY,
     CHECK_BEGIN,
@@ -56,6 +57,8 @@ class Reach(NamedTuple):
 
     newest: Words
     limit: Words
+    since: Words
+    """Per stream, the event time before which nothing is looked for."""
     compared: Words
     """One number: how many tuples near enough in time have been looked at, over all searches."""
 
@@ -63,7 +66,7 @@ class Reach(NamedTuple):
 def reach_of(streams: int) -> Reach:
     """Room for a search over so many streams."""
     newest, limit = np.zeros((2, streams + 1), np.int64)
-    return Reach(newest, limit, np.zeros(1, np.int64))
+    return Reach(newest, limit, np.full(streams, BEFORE_ALL), np.zeros(1, np.int64))
 
 
 @inner
@@ -108,6 +111,7 @@ def between(refine_listed: Refine, plan: Probes, w: Windows, root: int, d: int, 
     oldest, newest = reach.newest[d] - plan.sizes[j], reach.limit[d]
     if plan.paired:
         oldest, newest = period(plan, w, root, d, search.slots)
+    oldest = max(oldest, reach.since[j])
     if x == SCAN:
         n = 0
         for slot in range(w.regions[j, BEGIN], w.regions[j, END]):
@@ -159,7 +163,7 @@ def leaves_of(
         key = 0
         if step[FROM_ROW] != ANY_KEY:
             key = w.words[step[FROM_ROW], search.slots[step[FROM_STREAM]]]
-        oldest = newest - plan.sizes[step[STREAM]]
+        oldest = max(newest - plan.sizes[step[STREAM]], reach.since[step[STREAM]])
         found = search.candidates[d]
         search.found[d] = chained(w, step[INDEX], key, oldest, reach.limit[begin], found)
         if search.found[d] == 0:

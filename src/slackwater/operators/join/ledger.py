@@ -8,23 +8,45 @@ Where several operators make the results, as in a tree of joins, a result may be
 tuple is priced, whether late or not: each true result is counted once, at whichever of its members comes last, and is
 lost unless it has been made.
 
-Invariant: results made + results lost = true results, of all results whose members lie within the retention.
+A tuple that comes so late that some of what it could have been joined with is forgotten is priced by the synopsis of
+all tuples: at most so much, and probably so much up to a factor. The factor is learned from tuples that are priced both
+ways.
+
+Invariant: results made + results lost = true results, of all tuples that are priced in full; of the others, what is
+found is a part of what they cost, and `sums[MOST]` bounds the rest.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from slackwater.compiled import in_place, inner
 from slackwater.expressions.compile import refine_listed_at
 from slackwater.model.batch import TS, Floats, Words
+from slackwater.model.time import AFTER_ALL
 from slackwater.operators.join.any_order import Reach, combinations
+from slackwater.operators.join.retention import note_lateness
 from slackwater.operators.join.search import Arriving, Probes, Search
 from slackwater.operators.join.store import Windows, insert, place
+from slackwater.operators.join.synopsis import Synopsis, bound, note_tuple
 
 FINE, OVERFLOW = 0, -1
 NEVER = -(2**62)
 """The number of a place in a ring of stretches in which none stands yet."""
+EACH = 16
+"""Of so many tuples one is priced by the synopsis, to learn what its prices are worth."""
+AT_FIRST = 512
+"""So many late tuples are all looked at for it."""
+FORGET = 8192
+"""When so many have been looked at, half of what they taught is forgotten."""
+# What is summed up over tuples that were not priced in full: the most that they cost beyond what was found, and what
+# the synopsis expects of it.
+MOST, EXPECTED = range(2)
+# What the factor is learned from. Of tuples with known price: how many, their prices, what the synopsis expects. Of
+# tuples that made results: how many were looked at, what it expects of them, how many there were.
+PRICED, PRICE, OF_PRICED, LOOKED_AT, OF_LOOKED_AT, MAKING = range(6)
 
 
 class Periods(NamedTuple):
@@ -34,30 +56,121 @@ class Periods(NamedTuple):
     """Which stretch stands in each place of the ring."""
     made: Floats
     lost: Floats
+    expected: Floats
+    """What the synopsis expects of tuples that were not priced in full."""
+    most: Floats
+    """The most that these can have cost, under the stretch of the tuple: its results may be later by its window."""
+    final: Words
+    """The stretch before which the first period ends whose verdict is not final; how many stretches a period has; the
+    stretch before which the first period of all ends."""
+    beyond: Floats
+    """What was noted for periods whose verdict is final: how often, how many results, how many expected; each once for
+    every such period."""
     width: int
+
+
+def ring_of(stretches: int, width: int) -> Periods:
+    """An empty ring."""
+    made, lost, expected, most = np.zeros((4, stretches))
+    return Periods(
+        np.full(stretches, NEVER, np.int64), made, lost, expected, most, np.array([NEVER, 1, NEVER]), np.zeros(3), width
+    )
+
+
+class Estimating(NamedTuple):
+    """What is needed to price a tuple without its partners."""
+
+    synopsis: Synopsis
+    unknown: Words
+    """Per stream, the tuples that were not priced in full."""
+    sums: Floats
+    factor: Floats
+    lateness: Words
+    begun: int
+    """Results before this event time are not on the books."""
 
 
 @in_place
 def settle(
     condition: int, plan: Probes, new: Arriving, price: Floats, w: Windows, search: Search, reach: Reach,
-    periods: Periods, retention: int, price_all: bool,
+    periods: Periods, rough: Estimating, known: int, retention: int, price_all: bool,
 ) -> tuple[int, int]:  # fmt: skip
-    """Price the late tuples of a run, or all, and note all; returns (tuples too late to be priced, status)."""
+    """Price the late tuples of a run, or all, and note all; returns (from when on everything is known, status).
+
+    Within the run nothing is forgotten where `retention` is negative.
+    """
     refine_listed = refine_listed_at(condition)
-    unknown = 0
+    factor = rough.factor
     for i in range(new.words.shape[1]):
         s, ts = new.stream[i], new.words[TS, i]
         price[i] = 0.0
-        if ts < new.cutoff[i] - plan.sizes[s] - retention:
-            unknown += 1
-            continue
-        search.slots[s] = place(w, s, new.words, i)
-        if price_all or ts < new.cutoff[i]:
-            price[i] = combinations(note, periods, refine_listed, plan, w, s, ts, search, reach)
-            if price[i] < 0:
-                return unknown, OVERFLOW
-        insert(w, s)
-    return unknown, FINE
+        if retention >= 0:
+            known = max(known, new.cutoff[i] - retention)
+        is_late = ts < new.cutoff[i]
+        if is_late:
+            note_lateness(rough.lateness, new.cutoff[i] - ts)
+        is_kept, is_priced = ts >= known - plan.sizes[s], price_all or is_late
+        if is_kept:
+            search.slots[s] = place(w, s, new.words, i)
+            if is_priced:
+                # What is there by chance is not looked at: it is counted by the synopsis.
+                for j in range(len(plan.sizes)):
+                    reach.since[j] = known - plan.sizes[j]
+                price[i] = combinations(note, periods, refine_listed, plan, w, s, ts, search, reach)
+                if price[i] < 0:
+                    return known, OVERFLOW
+        if is_priced and ts < known:
+            if ts >= rough.begun - plan.sizes[s]:
+                estimate(rough, periods, s, new.words, i, price[i], known if is_kept else AFTER_ALL, plan.sizes[s])
+        elif is_priced:
+            factor[PRICED] += 1
+            if factor[PRICED] < AT_FIRST or factor[PRICED] % EACH == 0:
+                learn(rough, s, new.words, i, price[i])
+        else:
+            factor[MAKING] += 1
+            if factor[MAKING] % EACH == 0:
+                factor[LOOKED_AT] += 1
+                factor[OF_LOOKED_AT] += bound(rough.synopsis, s, new.words, i, AFTER_ALL)[2]
+        note_tuple(rough.synopsis, s, new.words, i)
+        if is_kept:
+            insert(w, s)
+    return known, FINE
+
+
+@inner
+def estimate(
+    rough: Estimating, periods: Periods, s: int, words: Words, i: int, found: float, known: int, window: int
+) -> None:
+    """Price a tuple by the synopsis, beside what was found of its partners: all from `known` on, less their windows."""
+    every, older, expected, newer = bound(rough.synopsis, s, words, i, known)
+    rough.factor[PRICED] += 1
+    rough.factor[PRICE] += found
+    rough.factor[OF_PRICED] += newer
+    most = older if known < AFTER_ALL else every
+    most = min(most, every - found)
+    if most <= 0:
+        return
+    rough.unknown[s] += 1
+    rough.sums[MOST] += most
+    rough.sums[EXPECTED] += expected
+    at = turn_to(periods, words[TS, i])
+    if at >= 0:
+        periods.most[at] += most
+    periods.beyond[0] += spoiled(periods, words[TS, i], 1 + window // periods.width)
+    # Partners that are older leave a result at the tuple's own time, newer ones at theirs.
+    ts = words[TS, i] + window // 4
+    at = turn_to(periods, ts)
+    if at >= 0:
+        periods.expected[at] += expected
+    periods.beyond[2] += expected * spoiled(periods, ts, 0)
+
+
+@inner
+def learn(rough: Estimating, s: int, words: Words, i: int, price: float) -> None:
+    """A tuple has been priced exactly: what does the synopsis say?"""
+    factor = rough.factor
+    factor[PRICE] += price
+    factor[OF_PRICED] += bound(rough.synopsis, s, words, i, AFTER_ALL)[2]
 
 
 @inner
@@ -66,6 +179,17 @@ def note(periods: Periods, search: Search, ts: int, ways: float) -> None:
     at = turn_to(periods, ts)
     if at >= 0:
         periods.lost[at] += ways
+    final = spoiled(periods, ts, 0)
+    periods.beyond[0] += final
+    periods.beyond[1] += final * ways
+
+
+@inner
+def spoiled(periods: Periods, ts: int, reach: int) -> int:
+    """How many periods with a final verdict have a stretch from this event time on, up to so many stretches later."""
+    following = ts // periods.width + 1
+    ends = min(periods.final[0], following + periods.final[1] + reach)
+    return max(0, ends - max(following, periods.final[2]))
 
 
 @inner
@@ -75,6 +199,7 @@ def turn_to(periods: Periods, ts: int) -> int:
     at = number % len(periods.number)
     if periods.number[at] < number:
         periods.number[at], periods.made[at], periods.lost[at] = number, 0.0, 0.0
+        periods.expected[at], periods.most[at] = 0.0, 0.0
     return at if periods.number[at] == number else -1
 
 

@@ -1,86 +1,175 @@
 """Recall as the books have it, period by period.
 
-Invariant: a period is measured once, when all of it is settled: what then still comes late is of unknown price. Periods
-are whole stretches of the books; the first begins with the first tuple. One without results is not measured, and one
-that the books have already lost sight of is neither.
+A period counts once all of it is settled. Tuples may come later still, and what they cost changes the verdict for as
+long as the books have the period; it is worked out anew whenever somebody asks. When the books are about to lose sight
+of a period its verdict becomes final, and what still falls into it is known as a number only.
+
+Invariant: the true share of periods that met the target lies between `low` and `high`. Periods are whole stretches of
+the books; the first begins with the first tuple in time. One without results is not measured, and one that the books
+lost sight of before it was settled is neither.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from slackwater.model.batch import Floats, Words
+from slackwater.model.time import AFTER_ALL
 from slackwater.operators.join.ledger import NEVER, Periods
+
+
+class Tally(NamedTuple):
+    """Periods measured, and how many of them met the target: probably, surely, and at most."""
+
+    periods: float = 0.0
+    met: float = 0.0
+    most_periods: float = 0.0
+    """Those that have results if every tuple of unknown price has cost as much as it can."""
+    surely_met: float = 0.0
+    fewest_periods: float = 0.0
+    """Those that have results for sure."""
+    perhaps_met: float = 0.0
+    to_spare: float = 0.0
+    """How many more results the periods that met could have lost, added up."""
+
+    def plus(self, other: Tally) -> Tally:
+        """The periods of both."""
+        return Tally(*(a + b for a, b in zip(self, other, strict=True)))
 
 
 class RecallMeter:
     """Counts the periods that meet a target.
 
-    >>> ring = Periods(np.arange(8), np.array([9.0, 9, 9, 5, 9, 9, 0, 0]), np.array([1.0, 1, 1, 5, 1, 1, 0, 0]), 10)
-    >>> meter = RecallMeter(0.8, 20, ring)
+    >>> from slackwater.operators.join.ledger import ring_of
+    >>> ring = ring_of(8, 10)
+    >>> ring.number[:], ring.made[:], ring.lost[:] = np.arange(8), [9, 9, 9, 5, 9, 9, 0, 0], [1, 1, 1, 5, 1, 1, 0, 0]
+    >>> meter = RecallMeter(0.8, 20, ring, longest_window=0)
     >>> meter.begin(0)
-    >>> meter.measure(settled=65)
-    >>> meter.periods, meter.met, meter.latest
-    (5, 3, (18.0, 2.0))
+    >>> meter.settle(65)
+    >>> tally, latest = meter.tally(factor=1.0)
+    >>> tally.periods, tally.met, latest
+    (5.0, 3.0, (18.0, 2.0))
     """
 
-    def __init__(self, target: float, over: int, ring: Periods) -> None:
+    def __init__(self, target: float, over: int, ring: Periods, longest_window: int) -> None:
         self._target, self._ring = target, ring
         self._length = max(1, round(over / ring.width))
+        self._reach = longest_window // ring.width + 1 if longest_window else 0
+        """By how many stretches a result may be later than a member of it."""
         self._next = NEVER
-        """The stretch before which the next period ends."""
-        self.periods, self.met = 0, 0
-        self.latest = (0.0, 0.0)
-        """Results made and lost in the latest period that was measured."""
+        """The stretch before which the first period ends whose verdict is not final."""
+        self._settled = NEVER
+        """The stretch before which the last period ends that counts."""
+        self._final = Tally()
+        self._latest = (0.0, 0.0)
+        ring.final[1] = self._length
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there has been a tuple in time."""
+        return self._next != NEVER
 
     def begin(self, first: int) -> None:
-        """The first tuple has this event time; later calls change nothing."""
-        if self._next == NEVER:
-            self._next = first // self._ring.width + self._length
+        """The first tuple in time has this event time; AFTER_ALL where there is none yet."""
+        if first != AFTER_ALL:
+            self._next = self._ring.final[2] = first // self._ring.width + self._length
 
-    def measure(self, settled: int) -> None:
-        """Measure all periods that end up to this event time."""
-        last = settled // self._ring.width
-        if self._next == NEVER or last < self._next:
+    def settle(self, settled: int) -> None:
+        """All periods that end up to this event time count."""
+        self._settled = max(self._settled, settled // self._ring.width)
+
+    def make_room(self, newest: int, factor: float) -> None:
+        """Something is to be noted for this event time: the verdicts on what it drives out become final."""
+        oldest = newest // self._ring.width + self._reach - len(self._ring.number) + 1
+        first = self._next - self._length
+        if self._next == NEVER or oldest <= first:
             return
-        known = self._ring.number[self._ring.number != NEVER]
-        if len(known):
-            # Periods wholly before or after what the books have hold nothing; there may be years of them.
-            oldest = max(int(known.min()), self._next - self._length)
-            ends = np.arange(max(self._next, oldest + 1), min(last, int(known.max()) + self._length) + 1)
-            made, lost = (self._sums(part, oldest, ends) for part in (self._ring.made, self._ring.lost))
-            self._note(made, lost)
-        self._next = last + 1
+        # A good part of the ring at once, so that this is rarely due; what is not settled stays while it can.
+        ahead = max(0, min(oldest + len(self._ring.number) // 8, self._settled - self._length + 1) - oldest)
+        up_to = oldest + ahead + self._length
+        tally, latest = self._between(self._next, min(up_to - 1, self._settled), factor)
+        self._final = self._final.plus(tally)
+        self._latest = latest or self._latest
+        self._next = self._ring.final[0] = up_to
 
-    def _sums(self, part: Floats, oldest: int, ends: Words) -> Floats:
-        """What stands in the books for the periods before these stretches."""
+    def tally(self, factor: float) -> tuple[Tally, tuple[float, float]]:
+        """All that was measured, and what was made and lost in the latest period with results.
+
+        `factor` makes results of what the synopsis expects.
+        """
+        if self._next == NEVER:
+            return Tally(), self._latest
+        tally, latest = self._between(self._next, self._settled, factor)
+        tally, latest = self._final.plus(tally), latest or self._latest
+        return self._after_the_fact(tally, factor), latest
+
+    def _after_the_fact(self, tally: Tally, factor: float) -> Tally:
+        """With what fell into periods whose verdict is final. That it goes evenly against what they had to spare is a
+        guess; that it has spoiled no more of them than it fell into is not."""
+        times, results, expected = self._ring.beyond.tolist()
+        if not times:
+            return tally
+        surely = max(0.0, tally.surely_met - times)
+        gone = min(1.0, (results + factor * expected) / self._final.to_spare) if self._final.to_spare else 0.0
+        met = max(surely, tally.met - gone * self._final.met)
+        # One that had no results so far may have been missed: at the least, all of them.
+        return tally._replace(met=met, surely_met=surely, most_periods=tally.most_periods + (0 if surely else times))
+
+    def _between(self, first: int, last: int, factor: float) -> tuple[Tally, tuple[float, float] | None]:
+        """The periods that end before these stretches, both included, as the books have them now."""
+        ring = self._ring
+        known = ring.number[(ring.number >= first - self._length - self._reach) & (ring.number != NEVER)]
+        if not len(known) or last < first:
+            return Tally(), None
+        # Periods wholly before or after what the books have hold nothing; there may be years of them.
+        ends = np.arange(max(first, int(known.min()) + 1), min(last, int(known.max()) + self._length + self._reach) + 1)
         if not len(ends):
-            return np.zeros(0)
+            return Tally(), None
+        made, lost, expected = (self._sums(part, ends, 0) for part in (ring.made, ring.lost, ring.expected))
+        lost = np.maximum(lost, 0.0)
+        most = self._sums(ring.most, ends, self._reach)
+        likely = np.minimum(np.maximum(expected, 0.0) * factor, most)
+        filled, full = made + lost > 0.5, made + lost + most > 0.5
+        probable = filled | (likely > 0.5)
+        needed = self._target
+        met, surely, perhaps = (
+            have & (made >= needed * (made + lost + more))
+            for have, more in ((probable, likely), (filled, most), (filled, 0.0))
+        )
+        spare = np.where(met, made / needed - made - lost - likely, 0.0).sum() if needed else 0.0
+        counts = (float(np.count_nonzero(one)) for one in (probable, met, full, surely, filled, perhaps))
+        at = np.flatnonzero(filled)
+        latest = (float(made[at[-1]]), float(lost[at[-1]])) if len(at) else None
+        return Tally(*(*counts, float(spare))), latest
+
+    def _sums(self, part: Floats, ends: Words, reach: int) -> Floats:
+        """What stands in the books for the periods before these stretches, and so many stretches more."""
+        length = self._length + reach
+        oldest = int(ends[0]) - length
         numbers = np.arange(oldest, int(ends[-1]))
         place = numbers % len(self._ring.number)
         there = np.where(self._ring.number[place] == numbers, part[place], 0.0)
         running = np.concatenate((np.zeros(1), np.cumsum(there)))
-        return np.asarray(running[ends - oldest] - running[np.maximum(0, ends - self._length - oldest)])
+        return np.asarray(running[ends - oldest] - running[ends - length - oldest])
 
-    def _note(self, made: Floats, lost: Floats) -> None:
-        filled = np.flatnonzero(made + lost > 0)
-        if not len(filled):
-            return
-        recall = made[filled] / (made[filled] + lost[filled])
-        self.periods += len(filled)
-        self.met += int(np.count_nonzero(recall >= self._target))
-        self.latest = float(made[filled[-1]]), float(lost[filled[-1]])
+    def count_anew(self) -> None:
+        """Another share is asked for from now on."""
+        self._final = Tally()
+        self._next = max(self._next, self._settled + 1)
+        self._ring.beyond[:] = 0.0
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All state."""
-        return {"meter": np.array([self._next, self.periods, self.met]), "latest": np.array(self.latest)}
+        final = np.array([*self._final, *self._latest])
+        marks = np.array([self._next, self._settled, self._ring.final[0], self._ring.final[2]])
+        return {"meter": marks, "final": final}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over what `as_arrays` gave."""
-        self._next, self.periods, self.met = arrays["meter"].tolist()
-        made, lost = arrays["latest"].tolist()
-        self.latest = made, lost
+        self._next, self._settled, self._ring.final[0], self._ring.final[2] = arrays["meter"].tolist()
+        *final, made, lost = arrays["final"].tolist()
+        self._final, self._latest = Tally(*final), (made, lost)

@@ -130,21 +130,25 @@ class JoinOperator:
         return compile_condition(conditions, lambda stream, name: places[stream, name], encode_text)
 
     def ledger(
-        self, retention: int, width: int, stretches: int, price_all: bool = False, target: Recall | None = None
-    ) -> JoinLedger:
+        self, retention: int, width: int, stretches: int, price_all: bool = False, target: Recall | None = None,
+        automatic: bool = False,
+    ) -> JoinLedger:  # fmt: skip
         """Empty books for this join: stretches of event time of this width, late tuples priced within the retention.
 
-        `price_all` says that the results are made by others, so that every tuple is to be priced.
+        `price_all` says that the results are made by others, so that every tuple is to be priced; `automatic`, that the
+        retention is not stated and may be longer.
         """
         spec = self.spec
         return JoinLedger(
-            first_plan(spec.linkage(counted=True, in_order=False)), self._windows, spec.most, spec.rows,
-            self._condition, retention, width, stretches, price_all, target,
+            first_plan(spec.linkage(counted=True, in_order=False)), spec.equalities, self._windows, spec.most,
+            spec.rows, self._condition, retention, width, stretches, price_all, target, automatic,
         )  # fmt: skip
 
-    def keep_books(self, retention: int, width: int, stretches: int, target: Recall) -> JoinLedger:
+    def keep_books(
+        self, retention: int, width: int, stretches: int, target: Recall, automatic: bool = False
+    ) -> JoinLedger:
         """A ledger whose tuples are persisted with the windows; who asked for it feeds it."""
-        ledger = self.ledger(retention, width, stretches, target=target)
+        ledger = self.ledger(retention, width, stretches, target=target, automatic=automatic)
         self.remember_for(ledger)
         return ledger
 
@@ -234,7 +238,8 @@ class JoinOperator:
 
     def _kept_since(self) -> Words:
         """What lies before is not persisted any more."""
-        return self._horizons() - (0 if self._remembered is None else self._remembered.retention)
+        horizons = self._horizons()
+        return horizons if self._remembered is None else np.minimum(horizons, self._remembered.kept_since)
 
     @property
     def retained(self) -> int:

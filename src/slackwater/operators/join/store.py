@@ -273,6 +273,16 @@ class WindowStore:
         self.make_room(arriving, horizons)
         append(self.windows, stream, words)
 
+    def times(self) -> list[Words]:
+        """The event times of all tuples, by stream."""
+        return [self.words[TS, begin:end] for begin, end in self.regions[:, [BEGIN, END]].tolist()]
+
+    def drop(self, horizons: Words) -> None:
+        """Drop what is older than its stream's horizon now, whether or not room is needed."""
+        before = self.regions
+        self.regions = before.copy()
+        rebuild(self.windows, self.words, before, horizons)
+
     def take_all(self) -> list[Words]:
         """The tuples of every stream, which are here no longer."""
         taken = [self.words[:, begin:end].copy() for begin, end in self.regions[:, [BEGIN, END]]]

@@ -8,6 +8,7 @@ import numpy as np
 
 from slackwater.model.batch import Words
 from slackwater.model.quality import Recall
+from slackwater.model.time import AFTER_ALL
 from slackwater.operators.graph_operator import GraphOperator, Vertex
 from slackwater.operators.join.accounts import JoinLedger
 from slackwater.operators.join.operator import JoinOperator, WindowJoin
@@ -22,9 +23,11 @@ class TreeOperator(GraphOperator):
         self._operators = list(joins)
         super().__init__(Vertex(operator, _inputs(n)) for n, operator in enumerate(self._operators))
 
-    def keep_books(self, retention: int, width: int, stretches: int, target: Recall) -> JoinLedger:
+    def keep_books(
+        self, retention: int, width: int, stretches: int, target: Recall, automatic: bool = False
+    ) -> JoinLedger:
         """The books of the whole tree. Its nodes persist their raw tuples for them, combinations need not be kept."""
-        ledger = JoinOperator(self.spec, self._encode_text).ledger(retention, width, stretches, True, target)
+        ledger = JoinOperator(self.spec, self._encode_text).ledger(retention, width, stretches, True, target, automatic)
         for vertex, operator in zip(self._vertices, self._operators, strict=True):
             operator.remember_for(_OfNode(ledger, vertex.raw, self.spec.rows))
         return ledger
@@ -35,7 +38,11 @@ class _OfNode:
 
     def __init__(self, ledger: JoinLedger, inputs: tuple[int, ...], raw_rows: int) -> None:
         self._ledger, self._inputs, self._raw_rows = ledger, inputs, raw_rows
-        self.retention: Words = np.where(np.array(inputs) == BELOW, 0, ledger.retention)
+
+    @property
+    def kept_since(self) -> Words:
+        inputs = np.array(self._inputs)
+        return np.where(inputs == BELOW, AFTER_ALL, self._ledger.kept_since[np.maximum(inputs, 0)])
 
     def put_back(self, stream: int, words: Words) -> None:
         if self._inputs[stream] != BELOW:

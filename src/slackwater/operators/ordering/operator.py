@@ -45,9 +45,11 @@ class OrderedOperator:
         self._node: OrderedNode | None = None
         self._release: Release | None = None
 
-    def keep_books(self, retention: int, width: int, stretches: int, target: Recall) -> JoinLedger:
+    def keep_books(
+        self, retention: int, width: int, stretches: int, target: Recall, automatic: bool = False
+    ) -> JoinLedger:
         """The books of the join: late tuples are late in their turn, however early others were joined."""
-        return self.join.keep_books(retention, width, stretches, target)
+        return self.join.keep_books(retention, width, stretches, target, automatic)
 
     def follow(self, release: Release) -> None:
         """Follow this release, which synchronizes its streams itself until it is told otherwise."""
