@@ -1,10 +1,13 @@
 """What every slack would have lost, stretch by stretch of the recent past.
 
-Invariant: for each stretch there is a curve over candidate slacks: the share of results that the model says this slack
-would have lost there, by the delays of that very stretch. A period is a window of stretches; so for any slack one can
-ask in how many of the past periods it would have lost more than is allowed. What is older counts less.
+Invariant: for each stretch there is a curve over the slacks that come into question: the share of results that this
+slack would have lost there, by the delays of that very stretch. A period is a window of stretches; so for any slack one
+can ask in how many of the past periods it would have lost more than is allowed. What is older counts less.
 
-Candidates are dense where slack is short and some percent apart where it is long: nobody needs 10.01 s told from 10 s.
+Two kinds of losses are told apart. A burst is over before anybody could answer it: the next one of its kind is only met
+by who remembers this one, and so it counts for as long as it is remembered. A regime is a run of stretches that each
+lose too much: it lasts, and the next one of its kind is answered when it comes. So a regime that is over counts with
+what would be lost now, and slack can go down again soon after delays have.
 """
 
 from __future__ import annotations
@@ -16,91 +19,116 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.compiled import in_place, inner
-from slackwater.model.batch import Floats, Words
+from slackwater.model.batch import Flags, Floats
 
-DENSE = 32
-"""So many candidates one bin apart."""
-STEP = 1.05
-"""From there on each is so many times the one before."""
-MOST_BINS = 2**16
-LATELY = 5
-"""Stretches that tell a change from a burst."""
-
-
-def candidates() -> Words:
-    """Candidate slacks in bins.
-
-    >>> candidates()[[0, 1, 32, 33, 34]].tolist(), len(candidates())
-    ([0, 1, 32, 34, 36], 185)
-    """
-    found = list(range(DENSE + 1))
-    while found[-1] < MOST_BINS:
-        found.append(int(np.ceil(found[-1] * STEP)))
-    return np.array(found, np.int64)
+REGIME = 5
+"""So many stretches in a row that lose too much are a regime; fewer are a burst."""
+RECENT = 2
+"""A regime is over once it is so many periods old."""
 
 
 class Past(NamedTuple):
-    """A ring of stretches: their curves, summed over tuples, and how many tuples they had."""
+    """A ring of stretches: their curves (a line a slack), summed over tuples, and how many tuples they had."""
 
     loss: npt.NDArray[np.float32]
     tuples: Floats
     weight: Floats
     """What a period that ends with this stretch counts, by its place from the newest."""
+    over: Flags
+    """Whether the stretch of this age is part of a regime that is over; found anew with every choice."""
 
 
 @inner
-def missed_share(past: Past, newest: int, used: int, span: int, k: int, allowed: float) -> float:
-    """In what share of the past periods candidate k would have lost more than `allowed`."""
+def present_level(past: Past, newest: int, stretches: int, k: int) -> float:
+    """The share that slack k would have lost in the last so many stretches."""
     size = len(past.tuples)
+    loss = tuples = 0.0
+    for age in range(stretches):
+        at = (newest - age) % size
+        loss += past.loss[k, at]
+        tuples += past.tuples[at]
+    return loss / tuples if tuples > 0 else 0.0
+
+
+@inner
+def mark_regimes(past: Past, newest: int, used: int, recent: int, k: int, allowed: float) -> None:
+    """Mark, by age, the stretches of regimes that are over: runs that lose too much under the slack k of today."""
+    size = len(past.tuples)
+    run = 0
+    for age in range(used - 1, -1, -1):
+        at = (newest - age) % size
+        past.over[age] = False
+        run = run + 1 if past.loss[k, at] > allowed * past.tuples[at] else 0
+        if run >= REGIME:
+            for older in range(age, age + REGIME if run == REGIME else age + 1):
+                past.over[older] = older >= recent
+
+
+@inner
+def missed_share(past: Past, newest: int, used: int, span: int, recent: int, k: int, allowed: float) -> float:
+    """In what share of the past periods slack k would have lost more than `allowed`."""
+    size = len(past.tuples)
+    level = present_level(past, newest, min(recent, used), k)
     bad = periods = loss = tuples = 0.0
     # From the oldest stretch to the newest, with sums over the last `span` of them.
     for age in range(used - 1, -1, -1):
         at = (newest - age) % size
-        loss += past.loss[at, k]
+        loss += level * past.tuples[at] if past.over[age] else past.loss[k, at]
         tuples += past.tuples[at]
         if age + span < used:
             gone = (newest - age - span) % size
-            loss -= past.loss[gone, k]
+            loss -= level * past.tuples[gone] if past.over[age + span] else past.loss[k, gone]
             tuples -= past.tuples[gone]
         if tuples > 0.5:
             periods += past.weight[age]
-            if loss > allowed * tuples:
+            # What is summed and taken off again leaves some dust.
+            if loss > (allowed + 1e-9) * tuples:
                 bad += past.weight[age]
     return bad / periods if periods > 0 else 0.0
 
 
-@inner
-def lossy_lately(past: Past, newest: int, used: int, of: int, k: int, allowed: float) -> bool:
-    """Whether candidate k would have lost more than `allowed` in all of the last `of` stretches but one."""
-    lossy = 0
-    for age in range(min(of, used)):
-        at = (newest - age) % len(past.tuples)
-        if past.loss[at, k] > allowed * past.tuples[at]:
-            lossy += 1
-    return lossy >= of - 1
+@in_place
+def least_slack(
+    past: Past, newest: int, used: int, span: int, recent: int, allowed: float, missing: float, guess: int, top: int
+) -> int:
+    """The least of the slacks 0..top that does; longer slack loses no more, so they can be bisected."""
+    lo, hi = 0, top
+    while lo < hi:
+        at = (lo + hi) >> 1
+        if present_level(past, newest, min(recent, used), at) > allowed:
+            lo = at + 1
+        else:
+            hi = at
+    mark_regimes(past, newest, used, recent, lo, allowed)
+    # What is too little now is too little. Mostly the least slack is the one that it was.
+    hi = top
+    at = min(max(guess, lo), top - 1)
+    while lo < hi:
+        if missed_share(past, newest, used, span, recent, at, allowed) > missing:
+            lo = at + 1
+            at = (lo + hi) >> 1
+        else:
+            hi = at
+            at = at - 1 if at == guess and at > lo else (lo + hi) >> 1
+    return lo
 
 
 @in_place
-def least_candidate(
-    past: Past, newest: int, used: int, span: int, of: int, allowed: float, missing: float, most: int
-) -> int:
-    """The least of the candidates 0..most that does; longer slack never loses more, so they can be bisected."""
-    lo, hi = 0, most
-    while lo < hi:
-        k = (lo + hi) >> 1
-        if missed_share(past, newest, used, span, k, allowed) > missing or lossy_lately(
-            past, newest, used, of, k, allowed
-        ):
-            lo = k + 1
-        else:
-            hi = k
-    return lo
+def mean_loss(past: Past, newest: int, used: int, k: int) -> float:
+    """The share of results that slack k would have lost over all of the past; what is older counts less."""
+    size = len(past.tuples)
+    loss = tuples = 0.0
+    for age in range(used):
+        at = (newest - age) % size
+        loss += past.weight[age] * past.loss[k, at]
+        tuples += past.weight[age] * past.tuples[at]
+    return loss / tuples if tuples > 0 else 0.0
 
 
 class PastLosses:
     """The curves of the last so many stretches.
 
-    >>> past = PastLosses(stretches=4, span=2, memory=100.0)
+    >>> past = PastLosses(stretches=4, span=2, memory=100.0, slacks=3)
     >>> for lost in (0.5, 0.0, 0.0):
     ...     past.note(np.array([lost, 0.0]), tuples=10)
     ...     past.next_stretch()
@@ -108,30 +136,34 @@ class PastLosses:
     [1, 0]
     """
 
-    def __init__(self, stretches: int, span: int, memory: float) -> None:
-        self.span, self._newest, self._used = span, 0, 1
-        self._past = Past(
-            np.zeros((stretches, len(candidates())), np.float32),
+    def __init__(self, stretches: int, span: int, memory: float, slacks: int) -> None:
+        self.span, self._recent, self._newest, self._used = span, RECENT * span, 0, 1
+        self.ring = Past(
+            np.zeros((slacks, stretches), np.float32),
             np.zeros(stretches),
             np.exp(-np.arange(stretches) / memory),
+            np.zeros(stretches, np.bool_),
         )
+
+    @property
+    def place(self) -> int:
+        """Where the ring has the newest stretch."""
+        return self._newest % len(self.ring.tuples)
 
     def note(self, curve: Floats, tuples: int) -> None:
         """So many tuples have come in the newest stretch, and this is what each slack would have lost of them.
 
         A curve may end early: longer slacks lose nothing.
         """
-        at = self._newest % len(self._past.tuples)
-        self._past.loss[at, : len(curve)] += curve * tuples
-        self._past.tuples[at] += tuples
+        self.ring.loss[: len(curve), self.place] += curve * tuples
+        self.ring.tuples[self.place] += tuples
 
     def next_stretch(self) -> None:
         """Begin another stretch; the oldest is forgotten."""
         self._newest += 1
-        self._used = min(self._used + 1, len(self._past.tuples))
-        at = self._newest % len(self._past.tuples)
-        self._past.loss[at] = 0
-        self._past.tuples[at] = 0
+        self._used = min(self._used + 1, len(self.ring.tuples))
+        self.ring.loss[:, self.place] = 0
+        self.ring.tuples[self.place] = 0
 
     @property
     def known(self) -> float:
@@ -139,26 +171,29 @@ class PastLosses:
         periods = self._used / self.span
         return periods / (periods + 1)
 
-    def least(self, allowed: float, missing: float) -> int:
-        """The least candidate that would have lost more than `allowed` in no more than this share of the periods.
+    def least(self, allowed: float, missing: float, guess: int = 0) -> int:
+        """The least slack that would have lost more than `allowed` in no more than this share of the periods."""
+        top = len(self.ring.loss) - 1
+        return least_slack(
+            self.ring, self._newest, self._used, self.span, self._recent, allowed, missing, guess, top
+        )
 
-        Nor in nearly all of the last few stretches: a change that lasts is answered before it has spoilt a period.
-        """
-        past, most = self._past, len(self._past.loss[0]) - 1
-        return least_candidate(past, self._newest, self._used, self.span, LATELY, allowed, missing, most)
+    def mean(self, k: int) -> float:
+        """The share of results that slack k would have lost over all that is remembered."""
+        return mean_loss(self.ring, self._newest, self._used, k)
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """All state; stretches from the oldest on, candidates as far as any of them loses something."""
-        order = np.arange(self._newest - self._used + 1, self._newest + 1) % len(self._past.tuples)
-        losing = np.flatnonzero(self._past.loss[order].any(axis=0))
+        """All state; stretches from the oldest on, slacks as far as any of them loses something."""
+        order = np.arange(self._newest - self._used + 1, self._newest + 1) % len(self.ring.tuples)
+        losing = np.flatnonzero(self.ring.loss[:, order].any(axis=1))
         return {
-            "loss": self._past.loss[order, : int(losing[-1]) + 1 if len(losing) else 1],
-            "tuples": self._past.tuples[order],
+            "loss": self.ring.loss[: int(losing[-1]) + 1 if len(losing) else 1][:, order],
+            "tuples": self.ring.tuples[order],
         }
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over what `as_arrays` of another one, made with the same arguments, gave."""
         loss, tuples = arrays["loss"], arrays["tuples"]
-        self._past.loss[:], self._past.tuples[:] = 0, 0
+        self.ring.loss[:], self.ring.tuples[:] = 0, 0
         self._used, self._newest = len(tuples), len(tuples) - 1
-        self._past.loss[: len(tuples), : loss.shape[1]], self._past.tuples[: len(tuples)] = loss, tuples
+        self.ring.loss[: len(loss), : len(tuples)], self.ring.tuples[: len(tuples)] = loss, tuples

@@ -42,7 +42,7 @@ def recalls(
         window_shares(counts, window, basic, granularity, skew, candidates)
         for counts, window, skew in zip(histograms, windows, skews, strict=True)
     ]
-    weights = _trigger_weights(tuple(windows))
+    weights = trigger_weights(tuple(windows))
     produced = np.zeros(candidates)
     for i, weight in enumerate(weights):
         term = weight * shares[i][0]
@@ -55,7 +55,7 @@ def recalls(
 
 
 @lru_cache
-def _trigger_weights(windows: tuple[int, ...]) -> list[float]:
+def trigger_weights(windows: tuple[int, ...]) -> list[float]:
     """The product of the other windows, for each stream; equal ones where all such products are 0."""
     weights = [float(np.prod([float(w) for j, w in enumerate(windows) if j != i])) for i in range(len(windows))]
     return weights if any(weights) else [1.0] * len(windows)
@@ -82,7 +82,7 @@ class Model(NamedTuple):
 def model_of(windows: Sequence[int], basic: int, granularity: int) -> Model:
     """The model of a join with these windows; microseconds."""
     common = gcd(basic, granularity)
-    weights = np.array(_trigger_weights(tuple(windows)))
+    weights = np.array(trigger_weights(tuple(windows)))
     return Model(np.array(windows, np.int64), weights / weights.sum(), basic, basic // common, granularity // common)
 
 

@@ -1,24 +1,6 @@
-"""The steady controller for joins: the least slack that would have done in nearly all recent periods.
+"""The steady controller for joins: the least slack that keeps the promise, by the past and by what is going on.
 
-For every stretch of the recent past it keeps a curve: the share of results that each slack would have lost, by the
-model of the papers and the delays of that very stretch. Every interval L it takes the least slack that keeps both:
-
-    in 97 % of the periods that ended in the past:       c loss(k) <= (1 - m) (1 - target)
-    in two at least of the last five stretches:          c loss(k) <= (1 - m) (1 - target)
-
-- The first is the promise itself, asked of the past: recall over a period, met in nearly all periods. How much losses
-  scatter, and whether they come evenly or in bursts, is in the periods; nothing is assumed about it. Older periods
-  count less.
-- The second answers a change that lasts before it has spoilt a twentieth of the past. A burst does not move it.
-- c is what was really lost, by the ledger, over what the curves say of the slack that was in force then. Only results
-  count that are old enough for their late tuples to have come, and a prior holds c near 1.
-- m is the margin. It rises while a measured period misses the target and falls, nineteen times as slowly, while one
-  meets it; so about one period in twenty misses, also where the model is wrong in a way that c does not mend.
-- Slack is lowered only to where 85 % of what is allowed would be lost: where delays are either short or very long, the
-  least slack would jump between the two.
-
-Invariant: nothing that is only estimated is fed back. The published loop makes up for estimated losses in the next
-interval; a wrong estimate then swings it between no slack and the largest.
+TODO
 """
 
 from __future__ import annotations
@@ -31,12 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.disorder.controllers import Arrived, Books, Measured
-from slackwater.disorder.quality.fading import FadingDelays
-from slackwater.disorder.quality.past_losses import PastLosses, candidates
-from slackwater.disorder.quality.recall_model import expected_losses, model_of
+from slackwater.disorder.quality.loss_curves import count_needed, shape_of
+from slackwater.disorder.quality.past_losses import PastLosses
+from slackwater.disorder.quality.running_period import GROWN, Running, Scratch, least_for_now, take_in
 from slackwater.model.batch import Floats, Words
-from slackwater.model.quality import Recall
-from slackwater.model.time import BEFORE_ALL, format_duration
+from slackwater.model.outlook import Outlook
+from slackwater.model.quality import Recall, default_cap
+from slackwater.model.time import BEFORE_ALL, DAY, format_duration
 
 MISSED_SHARE = 0.05
 """The share of measured periods that may miss the target."""
@@ -58,8 +41,6 @@ ACCOUNTED = 3
 """Periods over which the ledger is compared with the model."""
 DEAD_BAND = 0.85
 """Slack is lowered only to where this share of what is allowed is lost."""
-WARM_UP = 2
-"""Intervals in which the largest delay is waited for, because nothing is known."""
 
 
 @dataclass(frozen=True)
@@ -77,10 +58,19 @@ class SteadyRecall:
     follows_largest_delay = False
     learns = True
 
-    def __init__(self, target: Recall, windows: Sequence[int], pace: Pace, retention: int, slack: int = 0) -> None:
+    def __init__(
+        self,
+        target: Recall,
+        windows: Sequence[int],
+        pace: Pace,
+        retention: int,
+        slack: int = 0,
+        max_behind: int = DAY,
+    ) -> None:
         self.target, self._pace = target, pace
         self.retention, self.interval, self.memory = retention, pace.interval, ACCOUNTED * target.over
-        self.slack = slack
+        self.cap = default_cap(target.over, max_behind) if target.at_most is None else target.at_most
+        self.slack = min(slack, self.cap)
         self.next_adaptation = BEFORE_ALL
         self.books: Books | None = None
         self.margin = FIRST_MARGIN
@@ -88,63 +78,59 @@ class SteadyRecall:
         self.recall: float | None = None
         """Measured over the latest settled period; None before there is one."""
         streams = max(1, len(windows))
-        self._model = model_of(windows or (0,), pace.basic_window, pace.granularity)
-        self._candidates = candidates()
-        self._delays = FadingDelays(pace.granularity, streams, MEMORY * target.over)
+        self._shape = shape_of(windows or (0,), pace.granularity)
+        self._slacks = self._shape.slacks
+        bins = len(self._slacks)
+        self._counts: Words = np.zeros((streams, bins), np.int64)
+        """Tuples of the interval at hand, by the slack that they needed."""
+        self._faded: Floats = np.zeros(bins)
+        self._work = Scratch(np.zeros((streams, bins)), np.zeros((streams + 1, bins)), np.zeros(bins))
         self._stretch = max(pace.interval, target.over // STRETCHES)
         span = -(-target.over // self._stretch)
-        self._past = PastLosses(2 * MEMORY * span, span, MEMORY * span)
+        self._past = PastLosses(2 * MEMORY * span, span, MEMORY * span, bins)
+        intervals = max(4, -(-target.over // pace.interval))
+        self._running = Running(
+            np.zeros(bins), np.zeros(bins), np.zeros(intervals), np.zeros(intervals), np.zeros(bins + 1), np.zeros(GROWN, np.int64)
+        )
         self._stretch_end = BEFORE_ALL
+        self._frontier = BEFORE_ALL
         self._begins: Words = np.zeros(0, np.int64)
         self._expected: Floats = np.zeros(0)
         """Frontiers at the end of past intervals, and the share of results that the slack in force loses there."""
         self._adapted = 0
+        self._by_past = 0
+        """The place of the slack that the past asks for."""
 
     def learn(self, arrived: Arrived) -> None:
-        self._delays.absorb(arrived.stream, arrived.needed)
+        count_needed(self._slacks, arrived.stream, arrived.needed, self._counts)
 
     def adapt(self, measured: Measured) -> None:
-        clocks = np.array(measured.clocks)
-        largest = int(clocks.max())
+        largest, slowest = max(measured.clocks), min(measured.clocks)
         self.next_adaptation = largest + self._pace.interval
-        if clocks.min() == BEFORE_ALL:
+        if slowest == BEFORE_ALL:
             return
-        frontier = int(clocks.min()) - measured.slack
+        # Where slack has grown, the frontier stands still until the clocks have caught up with it.
+        self._frontier = max(self._frontier, slowest - measured.slack)
+        allowed = (1 - self.margin) * (1 - self.target.target) / self.correction
+        place = self._adapted % len(self._running.lost)
+        lost = take_in(
+            self._shape, self._counts, self._work, self._past.ring, self._past.place, self._running, place,
+            slowest - self._frontier, allowed,
+        )  # fmt: skip
+        self._begins = np.append(self._begins, self._frontier)
+        self._expected = np.append(self._expected, lost)
         self._adapted += 1
-        self._note(frontier, measured.slack)
+        if largest >= self._stretch_end or self._adapted < 3:
+            trusted = allowed * self._past.known
+            least = self._past.least(trusted, TOLERATED, self._by_past)
+            easy = self._past.least(DEAD_BAND * trusted, TOLERATED, least)
+            self._by_past = min(max(self._by_past, least), easy)
         if largest >= self._stretch_end:
             self._past.next_stretch()
             self._stretch_end = largest + self._stretch
-            self._settle(frontier)
-        if self._adapted <= WARM_UP:
-            self.slack = self._delays.largest
-            return
-        allowed = (1 - self.margin) * (1 - self.target.target) * self._past.known / self.correction
-        least, easy = (self._past.least(share * allowed, TOLERATED) for share in (1.0, DEAD_BAND))
-        at_least, at_most = (int(self._candidates[k]) * self._pace.granularity for k in (least, easy))
-        self.slack = min(max(self.slack, at_least), at_most)
-
-    def _note(self, frontier: int, slack: int) -> None:
-        """Put the interval that has ended into the past."""
-        counts = self._delays.fresh
-        tuples = int(counts.sum())
-        if tuples:
-            bins = counts.shape[1]
-            ks = self._candidates[: int(np.searchsorted(self._candidates, bins))]
-            scratch = np.empty((2, *counts.shape), np.int64)
-            curve = np.empty(len(ks))
-            expected_losses(self._model, counts, ks, scratch[0], scratch[1], np.empty((3, len(counts))), curve)
-            self._past.note(curve, tuples)
-            if self._adapted > WARM_UP:
-                # Where slack has grown, the frontier stands still until the clocks have caught up with it.
-                frontier = max(frontier, int(self._begins.max(initial=frontier)))
-                self._begins = np.append(self._begins, frontier)
-                self._expected = np.append(self._expected, self._loss_at(slack, curve))
-        self._delays.fade(self._pace.interval)
-
-    def _loss_at(self, slack: int, curve: Floats) -> float:
-        k = int(np.searchsorted(self._candidates, slack // self._pace.granularity, side="right")) - 1
-        return float(curve[k]) if k < len(curve) else 0.0
+            self._settle(self._frontier)
+        wanted = least_for_now(self._shape, self._running, place, self._adapted, self._by_past, allowed)
+        self.slack = min(wanted, self.cap)
 
     def _settle(self, frontier: int) -> None:
         """Compare what the model says about the slack of the past with the ledger, as far back as it is settled."""
@@ -179,7 +165,7 @@ class SteadyRecall:
 
     def _settling(self) -> int:
         """How long after the frontier has passed most late tuples have come."""
-        return min(self._delays.quantile(SETTLED), self.retention) + self._pace.interval
+        return min(3_000_000, self.retention) + self._pace.interval
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         scalars = [self.margin, self.correction, -1.0 if self.recall is None else self.recall, float(self._adapted)]

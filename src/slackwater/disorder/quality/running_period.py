@@ -1,0 +1,162 @@
+"""The period that is running: what it has lost already, and what it would lose if what is going on lasted.
+
+Invariant: `run[k]` is what slack k would have lost in the run of intervals, up to now, that each lose more than is
+allowed; `late[k]` is how many tuples that is known from. An interval that loses less halves both, so that one quiet
+second does not end what goes on, and a burst is soon forgotten here.
+
+What has lasted for some time is taken to last as long again. So slack k is too short as soon as
+
+    lost by the slack in force in the last three quarters of a period + run[k]  >  what a period may lose
+
+At a sudden change half of what is left of the allowance is spent before that holds, and the period can still keep its
+target. A short burst does not get that far, nor do a few late tuples: `run` counts at its lower confidence bound.
+
+Where delays keep growing, what was enough for the last interval is too little for the next one. So the growth of the
+last intervals, the least of them, is added for the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from slackwater.compiled import in_place, inner
+from slackwater.disorder.quality.loss_curves import JoinShape, bin_of, curve_of, top_of
+from slackwater.disorder.quality.past_losses import Past
+from slackwater.model.batch import Floats, Words
+
+CONFIDENT = 2.0
+"""Standard deviations by which a loss must be known."""
+LEAST_RATE = 0.3
+"""What may be lost in a period that is spoilt already, as a share of what is allowed."""
+GROWN = 5
+"""Intervals in which delays must have grown for growth to be reckoned with."""
+
+
+class Running(NamedTuple):
+    """By slack: what the run at hand would have lost, in tuples, and the late tuples in it. By interval: a ring."""
+
+    run: Floats
+    late: Floats
+    lost: Floats
+    """What the slack in force has lost in the last intervals, in tuples."""
+    tuples: Floats
+    recent: Floats
+    """By slack: what it would have lost lately, in tuples; an interval counts half as much as the next one. The last
+    place has the tuples themselves."""
+    levels: Words
+    """The slack that would have been enough for each of the last intervals, the newest first."""
+
+
+class Scratch(NamedTuple):
+    shares: Floats
+    integrals: Floats
+    curve: Floats
+
+
+@in_place
+def take_in(
+    shape: JoinShape, counts: Words, work: Scratch, past: Past, newest: int, running: Running, at: int,
+    in_force: int, allowed: float,
+) -> float:  # fmt: skip
+    """Put an interval that has ended into the past and into the running period, and begin another one.
+
+    Returns the share of its results that the slack in force has lost, by the model.
+    """
+    top, streams = top_of(counts), counts.shape[0]
+    n = 0
+    for s in range(streams):
+        for k in range(top + 1):
+            n += counts[s, k]
+    running.lost[at] = 0.0
+    running.tuples[at] = n
+    for k in range(len(running.recent)):
+        running.recent[k] *= 0.5
+    running.recent[-1] += n
+    if n == 0:
+        return 0.0
+    curve = work.curve
+    curve_of(shape, counts, top, work.shares, work.integrals, curve)
+    past.tuples[newest] += n
+    level = beyond = 0
+    for k in range(top, -1, -1):
+        past.loss[k, newest] += np.float32(curve[k] * n)
+        running.recent[k] += curve[k] * n
+        if curve[k] > allowed:
+            running.run[k] += curve[k] * n
+            running.late[k] += beyond
+            level = max(level, k + 1)
+        else:
+            running.run[k] *= 0.5
+            running.late[k] *= 0.5
+        for s in range(streams):
+            beyond += counts[s, k]
+            counts[s, k] = 0
+    for k in range(top + 1, len(running.run)):
+        running.run[k] *= 0.5
+        running.late[k] *= 0.5
+    for i in range(GROWN - 1, 0, -1):
+        running.levels[i] = running.levels[i - 1]
+    running.levels[0] = shape.slacks[level]
+    k = bin_of(shape.slacks, in_force)
+    if shape.slacks[k] > in_force:
+        k -= 1
+    if k > top:
+        return 0.0
+    running.lost[at] = curve[k] * n
+    return float(curve[k])
+
+
+@inner
+def surely_lost(running: Running, k: int) -> float:
+    """What the run at hand has lost at least under slack k, in tuples."""
+    late = running.late[k]
+    if late <= CONFIDENT * CONFIDENT:
+        return 0.0
+    return float(running.run[k]) * (1.0 - CONFIDENT / late**0.5)
+
+
+@in_place
+def least_for_now(
+    shape: JoinShape, running: Running, at: int, seen: int, first: int, allowed: float
+) -> int:
+    """The least slack, from `first` on, with which the running period may still keep its target; microseconds.
+
+    `at` is the place of the newest interval in the rings, and `seen` how many there have been.
+    """
+    size = len(running.tuples)
+    used = min(seen, size)
+    back = max(1, min(seen, size - size // 4))
+    lost = tuples = 0.0
+    for i in range(used):
+        tuples += running.tuples[(at - i) % size]
+        if i < back:
+            lost += running.lost[(at - i) % size]
+    mean = tuples / max(used, 1)
+    left = max(allowed * mean * size - lost, 2 * allowed * mean)
+    if surely_lost(running, first) <= left:
+        return int(shape.slacks[first])
+    # What is left may be spent in the quarter of a period that comes; a spoilt period is to be over soon.
+    rate = allowed * min(max((allowed * mean * size - lost) / (allowed * mean * (size - back)), LEAST_RATE), 1.0)
+    k = first
+    while k < len(running.run) - 1 and running.recent[k] > rate * running.recent[-1]:
+        k += 1
+    return int(shape.slacks[k]) + 2 * growth(running.levels)
+
+
+@inner
+def growth(levels: Words) -> int:
+    """By how much the slack that is enough grows from one interval to the next; 0 where it does not keep growing.
+
+    Levels are some percent apart, so slow growth is only seen over more intervals.
+    """
+    found = 0
+    for i in range(1, len(levels)):
+        if levels[i] > levels[i - 1]:
+            break
+        if i >= 2:
+            found = max(found, (levels[0] - levels[i]) // i)
+    return found
