@@ -23,6 +23,9 @@ from slackwater.model.batch import Flags, Floats
 
 REGIME = 5
 """So many stretches in a row that lose too much are a regime; fewer are a burst."""
+FAR = 2.0
+"""A stretch of a regime loses so many times what is allowed: chance alone makes runs of stretches that lose more."""
+DOUBT = 0.25
 RECENT = 2
 """A regime is over once it is so many periods old."""
 
@@ -58,7 +61,7 @@ def mark_regimes(past: Past, newest: int, used: int, recent: int, k: int, allowe
     for age in range(used - 1, -1, -1):
         at = (newest - age) % size
         past.over[age] = False
-        run = run + 1 if past.loss[k, at] > allowed * past.tuples[at] else 0
+        run = run + 1 if past.loss[k, at] > FAR * allowed * past.tuples[at] else 0
         if run >= REGIME:
             for older in range(age, age + REGIME if run == REGIME else age + 1):
                 past.over[older] = older >= recent
@@ -169,7 +172,7 @@ class PastLosses:
     def known(self) -> float:
         """How far the past can be trusted: after n periods the next one is worse than all with chance 1 / (n + 1)."""
         periods = self._used / self.span
-        return periods / (periods + 1)
+        return periods / (periods + DOUBT)
 
     def least(self, allowed: float, missing: float, guess: int = 0) -> int:
         """The least slack that would have lost more than `allowed` in no more than this share of the periods."""

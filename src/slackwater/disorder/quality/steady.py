@@ -39,7 +39,7 @@ SETTLED = 0.999
 """Results are settled once this share of delays has passed."""
 ACCOUNTED = 3
 """Periods over which the ledger is compared with the model."""
-DEAD_BAND = 0.85
+DEAD_BAND = 0.92
 """Slack is lowered only to where this share of what is allowed is lost."""
 
 
