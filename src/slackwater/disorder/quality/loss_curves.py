@@ -55,6 +55,15 @@ def slacks_of(granularity: int) -> Words:
     return _multiples(-(-LONGEST_SLACK // granularity)) * granularity
 
 
+def place_of(slacks: Words, slack: int) -> int:
+    """The place of the longest slack that is not longer than this one.
+
+    >>> place_of(slacks_of(10), 349)
+    33
+    """
+    return int(np.searchsorted(slacks, slack, side="right")) - 1
+
+
 class JoinShape(NamedTuple):
     """What a curve needs to know about a join."""
 

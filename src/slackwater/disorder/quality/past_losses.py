@@ -6,7 +6,7 @@ can ask in how many of the past periods it would have lost more than is allowed.
 
 Two kinds of losses are told apart. A burst is over before anybody could answer it: the next one of its kind is only met
 by who remembers this one, and so it counts for as long as it is remembered. A regime is a run of stretches that each
-lose too much: it lasts, and the next one of its kind is answered when it comes. So a regime that is over counts with
+lose far too much: it lasts, and the next one of its kind is answered when it comes. So a regime that is over counts with
 what would be lost now, and slack can go down again soon after delays have.
 """
 
@@ -22,10 +22,13 @@ from slackwater.compiled import in_place, inner
 from slackwater.model.batch import Flags, Floats
 
 REGIME = 5
-"""So many stretches in a row that lose too much are a regime; fewer are a burst."""
+"""So many stretches in a row that lose far too much are a regime; fewer are a burst."""
 FAR = 2.0
 """A stretch of a regime loses so many times what is allowed: chance alone makes runs of stretches that lose more."""
 DOUBT = 0.25
+"""Periods' worth of doubt: with so many periods known, half of what is allowed is allowed."""
+CHUNK = 16
+"""Stretches that are persisted together."""
 RECENT = 2
 """A regime is over once it is so many periods old."""
 
@@ -116,7 +119,7 @@ def least_slack(
     return lo
 
 
-@in_place
+@inner
 def mean_loss(past: Past, newest: int, used: int, k: int) -> float:
     """The share of results that slack k would have lost over all of the past; what is older counts less."""
     size = len(past.tuples)
@@ -126,6 +129,27 @@ def mean_loss(past: Past, newest: int, used: int, k: int) -> float:
         loss += past.weight[age] * past.loss[k, at]
         tuples += past.weight[age] * past.tuples[at]
     return loss / tuples if tuples > 0 else 0.0
+
+
+@in_place
+def mean_losses(past: Past, newest: int, used: int, recent: int, k: int) -> tuple[float, float]:
+    """What slack k would have lost, over all of the past and in the present."""
+    return mean_loss(past, newest, used, k), present_level(past, newest, min(recent, used), k)
+
+
+@in_place
+def least_like(past: Past, newest: int, used: int, recent: int, model: int, more: float) -> int:
+    """The least slack that loses no more than slack `model` and some more, neither over all of the past nor now."""
+    over_all = mean_loss(past, newest, used, model) + more
+    now = present_level(past, newest, min(recent, used), model) + more
+    lo, hi = 0, model
+    while lo < hi:
+        k = (lo + hi) >> 1
+        if mean_loss(past, newest, used, k) > over_all or present_level(past, newest, min(recent, used), k) > now:
+            lo = k + 1
+        else:
+            hi = k
+    return lo
 
 
 class PastLosses:
@@ -161,42 +185,56 @@ class PastLosses:
         self.ring.loss[: len(curve), self.place] += curve * tuples
         self.ring.tuples[self.place] += tuples
 
-    def next_stretch(self) -> None:
-        """Begin another stretch; the oldest is forgotten."""
-        self._newest += 1
-        self._used = min(self._used + 1, len(self.ring.tuples))
-        self.ring.loss[:, self.place] = 0
-        self.ring.tuples[self.place] = 0
+    def next_stretch(self, many: int = 1) -> None:
+        """Begin another stretch, or so many where nothing came in between; the oldest are forgotten."""
+        for _ in range(min(many, len(self.ring.tuples))):
+            self._newest += 1
+            self.ring.loss[:, self.place] = 0
+            self.ring.tuples[self.place] = 0
+        self._used = min(self._used + many, len(self.ring.tuples))
+
+    @property
+    def periods(self) -> float:
+        """How many periods are known."""
+        return self._used / self.span
 
     @property
     def known(self) -> float:
-        """How far the past can be trusted: after n periods the next one is worse than all with chance 1 / (n + 1)."""
-        periods = self._used / self.span
-        return periods / (periods + DOUBT)
+        """How far the past can be trusted: less than wholly while it is short."""
+        return self.periods / (self.periods + DOUBT)
 
     def least(self, allowed: float, missing: float, guess: int = 0) -> int:
         """The least slack that would have lost more than `allowed` in no more than this share of the periods."""
         top = len(self.ring.loss) - 1
-        return least_slack(
-            self.ring, self._newest, self._used, self.span, self._recent, allowed, missing, guess, top
-        )
+        return least_slack(self.ring, self._newest, self._used, self.span, self._recent, allowed, missing, guess, top)
 
-    def mean(self, k: int) -> float:
-        """The share of results that slack k would have lost over all that is remembered."""
-        return mean_loss(self.ring, self._newest, self._used, k)
+    def least_like(self, model: int, more: float) -> int:
+        """The least slack that loses no more than slack `model`, and some more."""
+        return least_like(self.ring, self._newest, self._used, self._recent, model, more)
+
+    def means(self, k: int) -> tuple[float, float]:
+        """The share of results that slack k would have lost, over all that is remembered and in the present."""
+        return mean_losses(self.ring, self._newest, self._used, self._recent, k)
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """All state; stretches from the oldest on, slacks as far as any of them loses something."""
-        order = np.arange(self._newest - self._used + 1, self._newest + 1) % len(self.ring.tuples)
-        losing = np.flatnonzero(self.ring.loss[:, order].any(axis=1))
-        return {
-            "loss": self.ring.loss[: int(losing[-1]) + 1 if len(losing) else 1][:, order],
-            "tuples": self.ring.tuples[order],
-        }
+        """All state, in chunks of stretches: those that are complete never change and are written once."""
+        found: dict[str, npt.NDArray[Any]] = {"place": np.array([self._newest, self._used])}
+        oldest = self._newest - self._used + 1
+        for chunk in range(oldest // CHUNK, self._newest // CHUNK + 1):
+            numbers = np.arange(max(chunk * CHUNK, oldest), min((chunk + 1) * CHUNK, self._newest + 1))
+            loss = self.ring.loss[:, numbers % len(self.ring.tuples)]
+            losing = np.flatnonzero(loss.any(axis=1))
+            found[f"loss_{chunk}"] = loss[: int(losing[-1]) + 1 if len(losing) else 1]
+            found[f"tuples_{chunk}"] = self.ring.tuples[numbers % len(self.ring.tuples)]
+        return found
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over what `as_arrays` of another one, made with the same arguments, gave."""
-        loss, tuples = arrays["loss"], arrays["tuples"]
         self.ring.loss[:], self.ring.tuples[:] = 0, 0
-        self._used, self._newest = len(tuples), len(tuples) - 1
-        self.ring.loss[: len(loss), : len(tuples)], self.ring.tuples[: len(tuples)] = loss, tuples
+        self._newest, self._used = arrays["place"].tolist()
+        oldest = self._newest - self._used + 1
+        for chunk in range(oldest // CHUNK, self._newest // CHUNK + 1):
+            loss, tuples = arrays[f"loss_{chunk}"], arrays[f"tuples_{chunk}"]
+            first = max(chunk * CHUNK, oldest)
+            at = np.arange(first, first + len(tuples)) % len(self.ring.tuples)
+            self.ring.loss[: len(loss), at], self.ring.tuples[at] = loss, tuples

@@ -18,6 +18,7 @@ last intervals, the least of them, is added for the next.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import exp
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ import numpy.typing as npt
 
 from slackwater.compiled import in_place, inner
 from slackwater.disorder.quality.loss_curves import JoinShape, bin_of, curve_of, top_of
-from slackwater.disorder.quality.past_losses import Past
+from slackwater.disorder.quality.past_losses import Past, PastLosses
 from slackwater.model.batch import Floats, Words
 
 CONFIDENT = 2.0
@@ -35,9 +36,11 @@ LEAST_RATE = 0.3
 GROWN = 5
 """Intervals in which delays must have grown for growth to be reckoned with."""
 
+BY_SLACK = ("run", "late", "faded")
+
 
 class Running(NamedTuple):
-    """By slack: what the run at hand would have lost, in tuples, and the late tuples in it. By interval: a ring."""
+    """By slack: what the run at hand would have lost, in tuples, and the late tuples in it. By interval: two rings."""
 
     run: Floats
     late: Floats
@@ -47,11 +50,15 @@ class Running(NamedTuple):
     recent: Floats
     """By slack: what it would have lost lately, in tuples; an interval counts half as much as the next one. The last
     place has the tuples themselves."""
+    faded: Floats
+    """By slack: tuples that needed it; what is older counts less."""
     levels: Words
     """The slack that would have been enough for each of the last intervals, the newest first."""
 
 
 class Scratch(NamedTuple):
+    """Room to reckon in."""
+
     shares: Floats
     integrals: Floats
     curve: Floats
@@ -60,7 +67,7 @@ class Scratch(NamedTuple):
 @in_place
 def take_in(
     shape: JoinShape, counts: Words, work: Scratch, past: Past, newest: int, running: Running, at: int,
-    in_force: int, allowed: float,
+    in_force: int, allowed: float, fading: float,
 ) -> float:  # fmt: skip
     """Put an interval that has ended into the past and into the running period, and begin another one.
 
@@ -73,8 +80,10 @@ def take_in(
             n += counts[s, k]
     running.lost[at] = 0.0
     running.tuples[at] = n
-    for k in range(len(running.recent)):
+    for k in range(len(running.run)):
         running.recent[k] *= 0.5
+        running.faded[k] *= fading
+    running.recent[-1] *= 0.5
     running.recent[-1] += n
     if n == 0:
         return 0.0
@@ -94,6 +103,7 @@ def take_in(
             running.late[k] *= 0.5
         for s in range(streams):
             beyond += counts[s, k]
+            running.faded[k] += counts[s, k]
             counts[s, k] = 0
     for k in range(top + 1, len(running.run)):
         running.run[k] *= 0.5
@@ -160,3 +170,80 @@ def growth(levels: Words) -> int:
         if i >= 2:
             found = max(found, (levels[0] - levels[i]) // i)
     return found
+
+
+@in_place
+def quantile(running: Running, slacks: Words, share: float) -> int:
+    """The slack that this share of the tuples did not need more than."""
+    total = 0.0
+    for k in range(len(running.faded)):
+        total += running.faded[k]
+    upto, k = running.faded[0], 0
+    while k < len(running.faded) - 1 and upto < share * total:
+        k += 1
+        upto += running.faded[k]
+    return int(slacks[k])
+
+
+class RunningPeriod:
+    """The last intervals of a query, as many as a period has."""
+
+    def __init__(self, shape: JoinShape, intervals: int, memory: int) -> None:
+        bins, streams, size = len(shape.slacks), len(shape.windows), max(4, intervals)
+        self._shape = shape
+        self._work = Scratch(np.zeros((streams, bins)), np.zeros((streams + 1, bins)), np.zeros(bins))
+        self._state = Running(
+            np.zeros(bins), np.zeros(bins), np.zeros(size), np.zeros(size), np.zeros(bins + 1), np.zeros(bins),
+            np.zeros(GROWN, np.int64),
+        )  # fmt: skip
+        self._seen = 0
+        self._fading = exp(-1 / (memory * size))
+
+    def take_in(self, counts: Words, past: PastLosses, in_force: int, allowed: float, passed: int = 1) -> float:
+        """Put the tuples of an interval, by the slack that they needed, into the past and into the running period.
+
+        So many intervals have passed, with nothing in all of them but the last. Returns the share of results that the
+        slack in force has lost, by the model.
+        """
+        size = len(self._state.lost)
+        for _ in range(min(passed - 1, size)):
+            self._seen += 1
+            self._state.lost[self._seen % size] = self._state.tuples[self._seen % size] = 0.0
+        self._seen += 1
+        return take_in(
+            self._shape, counts, self._work, past.ring, past.place, self._state, self._seen % size, in_force, allowed,
+            self._fading,
+        )  # fmt: skip
+
+    def least(self, first: int, allowed: float) -> int:
+        """The least slack, from the one at this place on, that is enough for what is going on; microseconds."""
+        size = len(self._state.lost)
+        return least_for_now(self._shape, self._state, self._seen % size, self._seen, first, allowed)
+
+    def quantile(self, share: float) -> int:
+        """The slack that this share of the tuples did not need more than; microseconds."""
+        return quantile(self._state, self._shape.slacks, share)
+
+    def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """All state, by slack as far as anything is known of it."""
+        state = self._state._asdict()
+        by_slack = np.array([state.pop(name) for name in BY_SLACK])
+        recent = state.pop("recent")
+        known = np.flatnonzero(by_slack.any(axis=0) | (recent[:-1] != 0))
+        upto = int(known[-1]) + 1 if len(known) else 1
+        return state | {
+            "by_slack": np.vstack([by_slack, recent[:-1]])[:, :upto],
+            "seen": np.array([self._seen]),
+            "recent_tuples": recent[-1:],
+        }
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take over what `as_arrays` of another one, made with the same arguments, gave."""
+        state, by_slack = self._state, arrays["by_slack"]
+        for name in ("lost", "tuples", "levels"):
+            getattr(state, name)[:] = arrays[name]
+        for name, line in zip((*BY_SLACK, "recent"), by_slack, strict=True):
+            getattr(state, name)[:] = 0
+            getattr(state, name)[: len(line)] = line
+        state.recent[-1] = arrays["recent_tuples"][0]
+        self._seen = int(arrays["seen"][0])
