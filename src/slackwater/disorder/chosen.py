@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from slackwater.disorder.controllers import FixedSlack, LargestDelay, SlackController
 from slackwater.disorder.quality.error_published import ModelError, PdError
@@ -38,14 +39,15 @@ def controller_for(quality: Quality, options: Options, windows: Sequence[int] = 
 def learning_key(quality: Quality, options: Options, windows: Sequence[int] = ()) -> str:
     """What two controllers must have in common for one to go on with what the other has learned.
 
-    The share that RECALL asks for is not part of it: what was learned are delays and losses, whatever is allowed.
+    The share that RECALL asks for is not part of it, nor is a cap on slack: what was learned are delays and losses,
+    whatever is allowed.
 
     >>> from slackwater.model.time import MINUTE
     >>> low, high = (learning_key(Recall(share, MINUTE), Options()) for share in (0.95, 0.99))
     >>> low == high, low == learning_key(NoWait(), Options())
     (True, False)
     """
-    asked = f"RECALL OVER {quality.over}" if isinstance(quality, Recall) else str(quality)
+    asked = f"RECALL OVER {quality.over}" if isinstance(quality, Recall) else str(_uncapped(quality))
     if not isinstance(quality, Recall | RelativeError):
         return asked
     names = (
@@ -58,6 +60,10 @@ def learning_key(quality: Quality, options: Options, windows: Sequence[int] = ()
         "retention",
     )
     return repr((asked, tuple(windows), *(getattr(options, name) for name in names)))
+
+
+def _uncapped(quality: Quality) -> Quality:
+    return replace(quality, at_most=None) if isinstance(quality, RelativeError) else quality
 
 
 def _for_error(quality: RelativeError, options: Options) -> SlackController:
@@ -92,6 +98,4 @@ def _for_recall(quality: Recall, options: Options, windows: Sequence[int]) -> Sl
         raise UsageError("option selectivity is for controller = 'model' alone")
     if options.controller == "pd":
         return PdRecall(quality, windows, pace, options.initial_slack, options.retention)
-    return SteadyRecall(
-        quality, windows, pace, options.retention, options.initial_slack, options.max_behind
-    )
+    return SteadyRecall(quality, windows, pace, options.retention, options.initial_slack, options.max_behind)

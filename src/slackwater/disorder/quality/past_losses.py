@@ -25,7 +25,7 @@ REGIME = 5
 """So many stretches in a row that lose far too much are a regime; fewer are a burst."""
 FAR = 2.0
 """A stretch of a regime loses so many times what is allowed: chance alone makes runs of stretches that lose more."""
-DOUBT = 0.25
+DOUBT = 0.6
 """Periods' worth of doubt: with so many periods known, half of what is allowed is allowed."""
 CHUNK = 16
 """Stretches that are persisted together."""
@@ -164,7 +164,7 @@ class PastLosses:
     """
 
     def __init__(self, stretches: int, span: int, memory: float, slacks: int) -> None:
-        self.span, self._recent, self._newest, self._used = span, RECENT * span, 0, 1
+        self.span, self._recent, self._newest, self.used = span, RECENT * span, 0, 1
         self.ring = Past(
             np.zeros((slacks, stretches), np.float32),
             np.zeros(stretches),
@@ -191,12 +191,12 @@ class PastLosses:
             self._newest += 1
             self.ring.loss[:, self.place] = 0
             self.ring.tuples[self.place] = 0
-        self._used = min(self._used + many, len(self.ring.tuples))
+        self.used = min(self.used + many, len(self.ring.tuples))
 
     @property
     def periods(self) -> float:
         """How many periods are known."""
-        return self._used / self.span
+        return self.used / self.span
 
     @property
     def known(self) -> float:
@@ -206,20 +206,20 @@ class PastLosses:
     def least(self, allowed: float, missing: float, guess: int = 0) -> int:
         """The least slack that would have lost more than `allowed` in no more than this share of the periods."""
         top = len(self.ring.loss) - 1
-        return least_slack(self.ring, self._newest, self._used, self.span, self._recent, allowed, missing, guess, top)
+        return least_slack(self.ring, self._newest, self.used, self.span, self._recent, allowed, missing, guess, top)
 
     def least_like(self, model: int, more: float) -> int:
         """The least slack that loses no more than slack `model`, and some more."""
-        return least_like(self.ring, self._newest, self._used, self._recent, model, more)
+        return least_like(self.ring, self._newest, self.used, self._recent, model, more)
 
     def means(self, k: int) -> tuple[float, float]:
         """The share of results that slack k would have lost, over all that is remembered and in the present."""
-        return mean_losses(self.ring, self._newest, self._used, self._recent, k)
+        return mean_losses(self.ring, self._newest, self.used, self._recent, k)
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All state, in chunks of stretches: those that are complete never change and are written once."""
-        found: dict[str, npt.NDArray[Any]] = {"place": np.array([self._newest, self._used])}
-        oldest = self._newest - self._used + 1
+        found: dict[str, npt.NDArray[Any]] = {"place": np.array([self._newest, self.used])}
+        oldest = self._newest - self.used + 1
         for chunk in range(oldest // CHUNK, self._newest // CHUNK + 1):
             numbers = np.arange(max(chunk * CHUNK, oldest), min((chunk + 1) * CHUNK, self._newest + 1))
             loss = self.ring.loss[:, numbers % len(self.ring.tuples)]
@@ -231,8 +231,8 @@ class PastLosses:
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over what `as_arrays` of another one, made with the same arguments, gave."""
         self.ring.loss[:], self.ring.tuples[:] = 0, 0
-        self._newest, self._used = arrays["place"].tolist()
-        oldest = self._newest - self._used + 1
+        self._newest, self.used = arrays["place"].tolist()
+        oldest = self._newest - self.used + 1
         for chunk in range(oldest // CHUNK, self._newest // CHUNK + 1):
             loss, tuples = arrays[f"loss_{chunk}"], arrays[f"tuples_{chunk}"]
             first = max(chunk * CHUNK, oldest)

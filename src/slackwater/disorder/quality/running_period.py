@@ -64,15 +64,12 @@ class Scratch(NamedTuple):
     curve: Floats
 
 
-@in_place
-def take_in(
+@inner
+def note(
     shape: JoinShape, counts: Words, work: Scratch, past: Past, newest: int, running: Running, at: int,
     in_force: int, allowed: float, fading: float,
 ) -> float:  # fmt: skip
-    """Put an interval that has ended into the past and into the running period, and begin another one.
-
-    Returns the share of its results that the slack in force has lost, by the model.
-    """
+    """Put an interval into the past and into the running period; returns the share that the slack in force lost."""
     top, streams = top_of(counts), counts.shape[0]
     n = 0
     for s in range(streams):
@@ -129,10 +126,8 @@ def surely_lost(running: Running, k: int) -> float:
     return float(running.run[k]) * (1.0 - CONFIDENT / late**0.5)
 
 
-@in_place
-def least_for_now(
-    shape: JoinShape, running: Running, at: int, seen: int, first: int, allowed: float
-) -> int:
+@inner
+def least_for_now(shape: JoinShape, running: Running, at: int, seen: int, first: int, allowed: float) -> int:
     """The least slack, from `first` on, with which the running period may still keep its target; microseconds.
 
     `at` is the place of the newest interval in the rings, and `seen` how many there have been.
@@ -149,10 +144,11 @@ def least_for_now(
     left = max(allowed * mean * size - lost, 2 * allowed * mean)
     if surely_lost(running, first) <= left:
         return int(shape.slacks[first])
-    # What is left may be spent in the quarter of a period that comes; a spoilt period is to be over soon.
-    rate = allowed * min(max((allowed * mean * size - lost) / (allowed * mean * (size - back)), LEAST_RATE), 1.0)
+    # What is left may be spent in the rest of a period that comes; a spoilt period is to be over soon.
+    rest = allowed * mean * (size - back)
+    share = min(max((allowed * mean * size - lost) / rest, LEAST_RATE), 1.0) if rest > 0 else 0.0
     k = first
-    while k < len(running.run) - 1 and running.recent[k] > rate * running.recent[-1]:
+    while k < len(running.run) - 1 and running.recent[k] > share * allowed * running.recent[-1]:
         k += 1
     return int(shape.slacks[k]) + 2 * growth(running.levels)
 
@@ -170,6 +166,25 @@ def growth(levels: Words) -> int:
         if i >= 2:
             found = max(found, (levels[0] - levels[i]) // i)
     return found
+
+
+@in_place
+def take_in(
+    shape: JoinShape, counts: Words, work: Scratch, past: Past, newest: int, running: Running, at: int,
+    seen: int, in_force: int, first: int, allowed: float, fading: float,
+) -> tuple[float, int]:  # fmt: skip
+    """Put an interval that has ended into the past and into the running period, and begin another one.
+
+    Returns the share of its results that the slack in force has lost, by the model, and what `least_for_now` says then.
+    """
+    share = note(shape, counts, work, past, newest, running, at, in_force, allowed, fading)
+    return share, least_for_now(shape, running, at, seen, first, allowed)
+
+
+@in_place
+def least_now(shape: JoinShape, running: Running, at: int, seen: int, first: int, allowed: float) -> int:
+    """As `least_for_now`."""
+    return least_for_now(shape, running, at, seen, first, allowed)
 
 
 @in_place
@@ -199,11 +214,13 @@ class RunningPeriod:
         self._seen = 0
         self._fading = exp(-1 / (memory * size))
 
-    def take_in(self, counts: Words, past: PastLosses, in_force: int, allowed: float, passed: int = 1) -> float:
+    def take_in(
+        self, counts: Words, past: PastLosses, in_force: int, first: int, allowed: float, passed: int = 1
+    ) -> tuple[float, int]:
         """Put the tuples of an interval, by the slack that they needed, into the past and into the running period.
 
         So many intervals have passed, with nothing in all of them but the last. Returns the share of results that the
-        slack in force has lost, by the model.
+        slack in force has lost, by the model, and what `least` says of `first`.
         """
         size = len(self._state.lost)
         for _ in range(min(passed - 1, size)):
@@ -211,14 +228,13 @@ class RunningPeriod:
             self._state.lost[self._seen % size] = self._state.tuples[self._seen % size] = 0.0
         self._seen += 1
         return take_in(
-            self._shape, counts, self._work, past.ring, past.place, self._state, self._seen % size, in_force, allowed,
-            self._fading,
+            self._shape, counts, self._work, past.ring, past.place, self._state, self._seen % size, self._seen,
+            in_force, first, allowed, self._fading,
         )  # fmt: skip
 
     def least(self, first: int, allowed: float) -> int:
         """The least slack, from the one at this place on, that is enough for what is going on; microseconds."""
-        size = len(self._state.lost)
-        return least_for_now(self._shape, self._state, self._seen % size, self._seen, first, allowed)
+        return least_now(self._shape, self._state, self._seen % len(self._state.lost), self._seen, first, allowed)
 
     def quantile(self, share: float) -> int:
         """The slack that this share of the tuples did not need more than; microseconds."""

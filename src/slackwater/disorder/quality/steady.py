@@ -136,15 +136,17 @@ class SteadyRecall:
         # Where slack has grown, the frontier stands still until the clocks have caught up with it.
         self._frontier = max(self._frontier, slowest - measured.slack)
         allowed = (1 - self.target.target) / self.correction
-        lost = self._running.take_in(self._counts, self._past, slowest - self._frontier, allowed, passed)
+        in_force = slowest - self._frontier
+        lost, wanted = self._running.take_in(self._counts, self._past, in_force, self._enough, allowed, passed)
         self._begins.append(self._frontier)
         self._expected.append(lost)
         ended = largest >= self._stretch_end
         if ended or self._past.periods < 1:
             self._ask_the_past(allowed)
+            wanted = self._running.least(self._enough, allowed)
         if ended:
             self._next_stretch(largest)
-        self._choose(self._running.least(self._enough, allowed), passed)
+        self._choose(wanted, passed)
 
     def _ask_the_past(self, allowed: float) -> None:
         trusted = allowed * self._past.known
