@@ -47,44 +47,56 @@ class Past(NamedTuple):
 @inner
 def present_level(past: Past, newest: int, stretches: int, k: int) -> float:
     """The share that slack k would have lost in the last so many stretches."""
-    size = len(past.tuples)
     loss = tuples = 0.0
-    for age in range(stretches):
-        at = (newest - age) % size
+    at = _place(past, newest - stretches + 1)
+    for _ in range(stretches):
         loss += past.loss[k, at]
         tuples += past.tuples[at]
+        at = _after(past, at)
     return loss / tuples if tuples > 0 else 0.0
 
 
 @inner
+def _place(past: Past, number: int) -> int:
+    """Where the ring has a stretch."""
+    return number % len(past.tuples)
+
+
+@inner
+def _after(past: Past, at: int) -> int:
+    """The next place; to divide for each stretch would cost more than all else."""
+    return at + 1 if at + 1 < len(past.tuples) else 0
+
+
+@inner
 def mark_regimes(past: Past, newest: int, used: int, recent: int, k: int, allowed: float) -> None:
-    """Mark, by age, the stretches of regimes that are over: runs that lose too much under the slack k of today."""
-    size = len(past.tuples)
+    """Mark, by age, the stretches of regimes that are over: runs that lose far too much under the slack k of today."""
     run = 0
+    at = _place(past, newest - used + 1)
     for age in range(used - 1, -1, -1):
-        at = (newest - age) % size
         past.over[age] = False
         run = run + 1 if past.loss[k, at] > FAR * allowed * past.tuples[at] else 0
         if run >= REGIME:
             for older in range(age, age + REGIME if run == REGIME else age + 1):
                 past.over[older] = older >= recent
+        at = _after(past, at)
 
 
 @inner
 def missed_share(past: Past, newest: int, used: int, span: int, recent: int, k: int, allowed: float) -> float:
     """In what share of the past periods slack k would have lost more than `allowed`."""
-    size = len(past.tuples)
     level = present_level(past, newest, min(recent, used), k)
     bad = periods = loss = tuples = 0.0
+    at = gone = _place(past, newest - used + 1)
     # From the oldest stretch to the newest, with sums over the last `span` of them.
     for age in range(used - 1, -1, -1):
-        at = (newest - age) % size
         loss += level * past.tuples[at] if past.over[age] else past.loss[k, at]
         tuples += past.tuples[at]
+        at = _after(past, at)
         if age + span < used:
-            gone = (newest - age - span) % size
             loss -= level * past.tuples[gone] if past.over[age + span] else past.loss[k, gone]
             tuples -= past.tuples[gone]
+            gone = _after(past, gone)
         if tuples > 0.5:
             periods += past.weight[age]
             # What is summed and taken off again leaves some dust.
@@ -93,41 +105,53 @@ def missed_share(past: Past, newest: int, used: int, span: int, recent: int, k: 
     return bad / periods if periods > 0 else 0.0
 
 
-@in_place
-def least_slack(
-    past: Past, newest: int, used: int, span: int, recent: int, allowed: float, missing: float, guess: int, top: int
+@inner
+def least_that_does(
+    past: Past, newest: int, used: int, span: int, recent: int, allowed: float, missing: float, lo: int, hi: int
 ) -> int:
-    """The least of the slacks 0..top that does; longer slack loses no more, so they can be bisected."""
-    lo, hi = 0, top
+    """The least of the slacks lo..hi that does; longer slack loses no more, so they can be bisected."""
     while lo < hi:
-        at = (lo + hi) >> 1
-        if present_level(past, newest, min(recent, used), at) > allowed:
-            lo = at + 1
+        k = (lo + hi) >> 1
+        if missed_share(past, newest, used, span, recent, k, allowed) > missing:
+            lo = k + 1
         else:
-            hi = at
-    mark_regimes(past, newest, used, recent, lo, allowed)
-    # What is too little now is too little. Mostly the least slack is the one that it was.
-    hi = top
-    at = min(max(guess, lo), top - 1)
-    while lo < hi:
-        if missed_share(past, newest, used, span, recent, at, allowed) > missing:
-            lo = at + 1
-            at = (lo + hi) >> 1
-        else:
-            hi = at
-            at = at - 1 if at == guess and at > lo else (lo + hi) >> 1
+            hi = k
     return lo
+
+
+@in_place
+def next_slack(
+    loss: npt.NDArray[np.float32], tuples: Floats, weight: Floats, over: Flags, newest: int, used: int, span: int,
+    recent: int, allowed: float, missing: float, before: int, band: float,
+) -> int:  # fmt: skip
+    """The least slack that does; but not less than before, unless `band` times what is allowed would do."""
+    # A named tuple takes compiled code longer to unpack than all of this.
+    past = Past(loss, tuples, weight, over)
+    lo, hi = 0, len(loss) - 1
+    while lo < hi:
+        k = (lo + hi) >> 1
+        if present_level(past, newest, min(recent, used), k) > allowed:
+            lo = k + 1
+        else:
+            hi = k
+    mark_regimes(past, newest, used, recent, lo, allowed)
+    if before < lo or missed_share(past, newest, used, span, recent, before, allowed) > missing:
+        first = max(lo, before + 1)
+        return least_that_does(past, newest, used, span, recent, allowed, missing, first, len(loss) - 1)
+    if before == 0 or missed_share(past, newest, used, span, recent, before - 1, band * allowed) > missing:
+        return before
+    return least_that_does(past, newest, used, span, recent, band * allowed, missing, 0, before - 1)
 
 
 @inner
 def mean_loss(past: Past, newest: int, used: int, k: int) -> float:
     """The share of results that slack k would have lost over all of the past; what is older counts less."""
-    size = len(past.tuples)
     loss = tuples = 0.0
-    for age in range(used):
-        at = (newest - age) % size
+    at = _place(past, newest - used + 1)
+    for age in range(used - 1, -1, -1):
         loss += past.weight[age] * past.loss[k, at]
         tuples += past.weight[age] * past.tuples[at]
+        at = _after(past, at)
     return loss / tuples if tuples > 0 else 0.0
 
 
@@ -203,10 +227,14 @@ class PastLosses:
         """How far the past can be trusted: less than wholly while it is short."""
         return self.periods / (self.periods + DOUBT)
 
-    def least(self, allowed: float, missing: float, guess: int = 0) -> int:
-        """The least slack that would have lost more than `allowed` in no more than this share of the periods."""
-        top = len(self.ring.loss) - 1
-        return least_slack(self.ring, self._newest, self.used, self.span, self._recent, allowed, missing, guess, top)
+    def least(self, allowed: float, missing: float, before: int = 0, band: float = 1.0) -> int:
+        """The least slack that would have lost more than `allowed` in no more than this share of the periods.
+
+        But not less than before, unless it would have kept `band` times what is allowed.
+        """
+        return next_slack(
+            *self.ring, self._newest, self.used, self.span, self._recent, allowed, missing, before, band
+        )  # fmt: skip
 
     def least_like(self, model: int, more: float) -> int:
         """The least slack that loses no more than slack `model`, and some more."""

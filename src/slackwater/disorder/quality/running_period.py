@@ -11,8 +11,8 @@ What has lasted for some time is taken to last as long again. So slack k is too 
 At a sudden change half of what is left of the allowance is spent before that holds, and the period can still keep its
 target. A short burst does not get that far, nor do a few late tuples: `run` counts at its lower confidence bound.
 
-Where delays keep growing, what was enough for the last interval is too little for the next one. So the growth of the
-last intervals, the least of them, is added for the next.
+Where delays keep growing, what was enough for the last interval is too little for the next one. So what they grow by
+in two intervals is added.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CONFIDENT = 2.0
 LEAST_RATE = 0.3
 """What may be lost in a period that is spoilt already, as a share of what is allowed."""
 GROWN = 5
-"""Intervals in which delays must have grown for growth to be reckoned with."""
+"""Intervals over which growth is looked for."""
 
 BY_SLACK = ("run", "late", "faded")
 
@@ -157,46 +157,53 @@ def least_for_now(shape: JoinShape, running: Running, at: int, seen: int, first:
 def growth(levels: Words) -> int:
     """By how much the slack that is enough grows from one interval to the next; 0 where it does not keep growing.
 
-    Levels are some percent apart, so slow growth is only seen over more intervals.
+    The largest step is left out: one jump is no growth. Levels are some percent apart, so slow growth is only seen over
+    more intervals.
     """
-    found = 0
+    found = largest = 0
     for i in range(1, len(levels)):
-        if levels[i] > levels[i - 1]:
+        step = levels[i - 1] - levels[i]
+        if step < 0:
             break
+        largest = max(largest, step)
         if i >= 2:
-            found = max(found, (levels[0] - levels[i]) // i)
+            found = max(found, (levels[0] - levels[i] - largest) // (i - 1))
     return found
 
 
 @in_place
 def take_in(
-    shape: JoinShape, counts: Words, work: Scratch, past: Past, newest: int, running: Running, at: int,
-    seen: int, in_force: int, first: int, allowed: float, fading: float,
+    counts: Words, newest: int, at: int, seen: int, in_force: int, first: int, allowed: float, fading: float,
+    *arrays: Any,
 ) -> tuple[float, int]:  # fmt: skip
     """Put an interval that has ended into the past and into the running period, and begin another one.
 
     Returns the share of its results that the slack in force has lost, by the model, and what `least_for_now` says then.
+    Arrays are those of the shape, the scratch, the past and the running period: named tuples take longer to unpack than
+    all of this.
     """
+    shape, work = JoinShape(*arrays[:3]), Scratch(*arrays[3:6])
+    past, running = Past(*arrays[6:10]), Running(*arrays[10:])
     share = note(shape, counts, work, past, newest, running, at, in_force, allowed, fading)
     return share, least_for_now(shape, running, at, seen, first, allowed)
 
 
 @in_place
-def least_now(shape: JoinShape, running: Running, at: int, seen: int, first: int, allowed: float) -> int:
+def least_now(at: int, seen: int, first: int, allowed: float, *arrays: Any) -> int:
     """As `least_for_now`."""
-    return least_for_now(shape, running, at, seen, first, allowed)
+    return least_for_now(JoinShape(*arrays[:3]), Running(*arrays[3:]), at, seen, first, allowed)
 
 
 @in_place
-def quantile(running: Running, slacks: Words, share: float) -> int:
+def quantile(faded: Floats, slacks: Words, share: float) -> int:
     """The slack that this share of the tuples did not need more than."""
     total = 0.0
-    for k in range(len(running.faded)):
-        total += running.faded[k]
-    upto, k = running.faded[0], 0
-    while k < len(running.faded) - 1 and upto < share * total:
+    for k in range(len(faded)):
+        total += faded[k]
+    upto, k = faded[0], 0
+    while k < len(faded) - 1 and upto < share * total:
         k += 1
-        upto += running.faded[k]
+        upto += faded[k]
     return int(slacks[k])
 
 
@@ -228,17 +235,18 @@ class RunningPeriod:
             self._state.lost[self._seen % size] = self._state.tuples[self._seen % size] = 0.0
         self._seen += 1
         return take_in(
-            self._shape, counts, self._work, past.ring, past.place, self._state, self._seen % size, self._seen,
-            in_force, first, allowed, self._fading,
+            counts, past.place, self._seen % size, self._seen, in_force, first, allowed, self._fading,
+            *self._shape, *self._work, *past.ring, *self._state,
         )  # fmt: skip
 
     def least(self, first: int, allowed: float) -> int:
         """The least slack, from the one at this place on, that is enough for what is going on; microseconds."""
-        return least_now(self._shape, self._state, self._seen % len(self._state.lost), self._seen, first, allowed)
+        at = self._seen % len(self._state.lost)
+        return least_now(at, self._seen, first, allowed, *self._shape, *self._state)
 
     def quantile(self, share: float) -> int:
         """The slack that this share of the tuples did not need more than; microseconds."""
-        return quantile(self._state, self._shape.slacks, share)
+        return quantile(self._state.faded, self._shape.slacks, share)
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All state, by slack as far as anything is known of it."""

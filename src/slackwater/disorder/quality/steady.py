@@ -53,7 +53,7 @@ SETTLED = 0.999
 """Results are settled once this share of delays has passed."""
 ACCOUNTED = 3
 """Periods over which the ledger is compared with the model."""
-SETTLE_EVERY = 4
+SETTLE_EVERY = 5
 """Stretches from one look into the ledger to the next."""
 DEAD_BAND = 0.92
 """Slack is lowered only to where this share of what is allowed is lost."""
@@ -149,10 +149,7 @@ class SteadyRecall:
         self._choose(wanted, passed)
 
     def _ask_the_past(self, allowed: float) -> None:
-        trusted = allowed * self._past.known
-        least = self._past.least(trusted, TOLERATED, self._by_past)
-        easy = self._past.least(DEAD_BAND * trusted, TOLERATED, least)
-        self._by_past = min(max(self._by_past, least), easy)
+        self._by_past = self._past.least(allowed * self._past.known, TOLERATED, self._by_past, DEAD_BAND)
         within = self._by_past <= self._at_cap
         self._enough = self._by_past if within else self._past.least_like(self._at_cap, NEARLY * allowed)
 
