@@ -39,7 +39,8 @@ class Twin:
         self.span, self.allowed = span, allowed
         least = next(k for k in range(SLACKS) if self.level(k) <= allowed)
         far = [lost > FAR * allowed * came for lost, came in zip(self.lost[least], self.came, strict=True)]
-        in_regime = [any(all(far[b : b + REGIME]) for b in range(max(0, i - REGIME + 1), min(i, len(far) - REGIME) + 1)) for i in range(len(far))]  # fmt: skip # noqa: E501
+        runs = [begin for begin in range(len(far) - REGIME + 1) if all(far[begin : begin + REGIME])]
+        in_regime = [any(begin <= i < begin + REGIME for begin in runs) for i in range(len(far))]
         self.over = [one and i < len(far) - RECENT * span for i, one in enumerate(in_regime)]
 
     def level(self, k: int) -> float:
@@ -70,7 +71,7 @@ def test_the_least_slack_is_the_first_that_does_for_the_periods_of_the_past(stre
     assert past.least(allowed, missing=0.05) == least
     # With a dead band, slack goes down only to where less than is allowed would do.
     easy = next(k for k in range(SLACKS) if twin.does(k, 0.5))
-    assert past.least(allowed, 0.05, before, band=0.5) == (least if before < least else min(before, max(easy, 0)))
+    assert past.least(allowed, 0.05, before, band=0.5) == (least if before < least else min(before, easy))
 
 
 @given(CURVES, st.integers(2, 6), st.integers(1, 30))
@@ -82,7 +83,7 @@ def test_the_past_goes_on_where_it_was_restored(stretches, kept, gap):
         one.note(np.array([0.3, 0.1]), 5)
     for allowed in (0.05, 0.2, 0.4):
         assert again.least(allowed, 0.05) == past.least(allowed, 0.05)
-    assert (again.known, again.means(0)) == (past.known, past.means(0))
+    assert (again.known, again.mean(0)) == (past.known, past.mean(0))
 
 
 def test_chunks_of_the_past_that_are_complete_are_not_written_again():
@@ -106,7 +107,7 @@ def with_losses(lost: list[float]) -> PastLosses:
 def test_a_burst_that_spoilt_a_period_is_remembered_and_a_regime_only_for_two_periods():
     calm, burst, regime = [0.01] * 200, [1.0] * 2, [0.4] * 30
     assert with_losses(calm).least(0.05, 0.03) == 0
-    # A tenth of a period was lost with slack 0, and more than a twentieth with slack 1. Five periods later that is known.
+    # A tenth of a period was lost with slack 0, more than a twentieth with slack 1. Five periods later that is known.
     assert with_losses([*calm, *burst, *calm[:100]]).least(0.05, 0.03) == 2
     assert with_losses([*calm, *regime, *calm[:20]]).least(0.05, 0.03) == 2
     assert with_losses([*calm, *regime, *calm[: RECENT * 20]]).least(0.05, 0.03) == 0

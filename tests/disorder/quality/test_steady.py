@@ -1,4 +1,4 @@
-"""The steady controller for joins, driven by hand: what a burst, a ramp, a drop and a cap do to the slack it chooses."""
+"""The steady controller for joins, driven by hand: what a burst, a ramp, a drop and a cap do to its slack."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_ramp_costs_about_a_second_of_results(target):
 
     slacks, late = run(controller(target), lag, 0, 360)
     # What is later than a window costs the results it completes, and those that others would have completed.
-    assert sum(2 * one for one in late[300:360]) < 60 * (1 - 0.99 * target)
+    assert sum(2 * one for one in late[300:360]) < 60 * (1 - 0.98 * target)
     assert max(slacks[330:]) > 12_000
 
 

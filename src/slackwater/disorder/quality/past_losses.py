@@ -6,8 +6,8 @@ can ask in how many of the past periods it would have lost more than is allowed.
 
 Two kinds of losses are told apart. A burst is over before anybody could answer it: the next one of its kind is only met
 by who remembers this one, and so it counts for as long as it is remembered. A regime is a run of stretches that each
-lose far too much: it lasts, and the next one of its kind is answered when it comes. So a regime that is over counts with
-what would be lost now, and slack can go down again soon after delays have.
+lose far too much: it lasts, and the next one of its kind is answered when it comes. So a regime that is over counts
+with what would be lost now, and slack can go down again soon after delays have.
 """
 
 from __future__ import annotations
@@ -156,9 +156,11 @@ def mean_loss(past: Past, newest: int, used: int, k: int) -> float:
 
 
 @in_place
-def mean_losses(past: Past, newest: int, used: int, recent: int, k: int) -> tuple[float, float]:
-    """What slack k would have lost, over all of the past and in the present."""
-    return mean_loss(past, newest, used, k), present_level(past, newest, min(recent, used), k)
+def loss_at(
+    loss: npt.NDArray[np.float32], tuples: Floats, weight: Floats, over: Flags, newest: int, used: int, k: int
+) -> float:
+    """As `mean_loss`."""
+    return mean_loss(Past(loss, tuples, weight, over), newest, used, k)
 
 
 @in_place
@@ -240,9 +242,9 @@ class PastLosses:
         """The least slack that loses no more than slack `model`, and some more."""
         return least_like(self.ring, self._newest, self.used, self._recent, model, more)
 
-    def means(self, k: int) -> tuple[float, float]:
-        """The share of results that slack k would have lost, over all that is remembered and in the present."""
-        return mean_losses(self.ring, self._newest, self.used, self._recent, k)
+    def mean(self, k: int) -> float:
+        """The share of results that slack k would have lost over all that is remembered."""
+        return loss_at(*self.ring, self._newest, self.used, k)
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All state, in chunks of stretches: those that are complete never change and are written once."""

@@ -157,17 +157,14 @@ def least_for_now(shape: JoinShape, running: Running, at: int, seen: int, first:
 def growth(levels: Words) -> int:
     """By how much the slack that is enough grows from one interval to the next; 0 where it does not keep growing.
 
-    The largest step is left out: one jump is no growth. Levels are some percent apart, so slow growth is only seen over
-    more intervals.
+    Levels are some percent apart, so slow growth is only seen over more intervals.
     """
-    found = largest = 0
+    found = 0
     for i in range(1, len(levels)):
-        step = levels[i - 1] - levels[i]
-        if step < 0:
+        if levels[i] > levels[i - 1]:
             break
-        largest = max(largest, step)
         if i >= 2:
-            found = max(found, (levels[0] - levels[i] - largest) // (i - 1))
+            found = max(found, (levels[0] - levels[i]) // i)
     return found
 
 

@@ -35,7 +35,7 @@ from slackwater.disorder.controllers import Arrived, Books, Measured
 from slackwater.disorder.quality.loss_curves import count_needed, place_of, shape_of
 from slackwater.disorder.quality.past_losses import PastLosses
 from slackwater.disorder.quality.running_period import RunningPeriod
-from slackwater.model.batch import Floats, Words
+from slackwater.model.batch import Words
 from slackwater.model.outlook import Outlook
 from slackwater.model.quality import Recall, default_cap
 from slackwater.model.time import BEFORE_ALL, DAY, format_duration
@@ -199,7 +199,6 @@ class SteadyRecall:
         return min(late, self.retention) + self._pace.interval
 
     def outlook(self) -> Outlook:
-        over_all, now = self._past.means(self._at_cap)
         known = self._choices > 0 and self._past.periods >= 1
         return Outlook(
             self.cap,
@@ -207,7 +206,7 @@ class SteadyRecall:
             self._choices,
             self._bound,
             int(self._slacks[self._by_past]) if known else None,
-            min(max(1 - self.correction * over_all, 0.0), 1.0) if known else None,
+            min(max(1 - self.correction * self._past.mean(self._at_cap), 0.0), 1.0) if known else None,
             self._binding > 0.5,
         )
 
