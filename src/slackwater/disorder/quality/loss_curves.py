@@ -50,7 +50,7 @@ def slacks_of(granularity: int) -> Words:
     """The slacks that come into question, in microseconds.
 
     >>> slacks_of(10)[[0, 1, 32, 33, 34]].tolist(), len(slacks_of(10_000))
-    ([0, 10, 320, 340, 360], 503)
+    ([0, 10, 320, 340, 360], 500)
     """
     return _multiples(-(-LONGEST_SLACK // granularity)) * granularity
 
