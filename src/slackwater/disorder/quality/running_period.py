@@ -68,8 +68,8 @@ class Scratch(NamedTuple):
 def note(
     shape: JoinShape, counts: Words, work: Scratch, past: Past, newest: int, running: Running, at: int,
     in_force: int, allowed: float, fading: float,
-) -> float:  # fmt: skip
-    """Put an interval into the past and into the running period; returns the share that the slack in force lost."""
+) -> None:  # fmt: skip
+    """Put an interval into the past and into the running period."""
     top, streams = top_of(counts), counts.shape[0]
     n = 0
     for s in range(streams):
@@ -83,7 +83,7 @@ def note(
     running.recent[-1] *= 0.5
     running.recent[-1] += n
     if n == 0:
-        return 0.0
+        return
     curve = work.curve
     curve_of(shape, counts, top, work.shares, work.integrals, curve)
     past.tuples[newest] += n
@@ -111,10 +111,8 @@ def note(
     k = bin_of(shape.slacks, in_force)
     if shape.slacks[k] > in_force:
         k -= 1
-    if k > top:
-        return 0.0
-    running.lost[at] = curve[k] * n
-    return float(curve[k])
+    if k <= top:
+        running.lost[at] = curve[k] * n
 
 
 @inner
@@ -172,17 +170,17 @@ def growth(levels: Words) -> int:
 def take_in(
     counts: Words, newest: int, at: int, seen: int, in_force: int, first: int, allowed: float, fading: float,
     *arrays: Any,
-) -> tuple[float, int]:  # fmt: skip
+) -> int:  # fmt: skip
     """Put an interval that has ended into the past and into the running period, and begin another one.
 
-    Returns the share of its results that the slack in force has lost, by the model, and what `least_for_now` says then.
+    Returns what `least_for_now` says then.
     Arrays are those of the shape, the scratch, the past and the running period: named tuples take longer to unpack than
     all of this.
     """
     shape, work = JoinShape(*arrays[:3]), Scratch(*arrays[3:6])
     past, running = Past(*arrays[6:10]), Running(*arrays[10:])
-    share = note(shape, counts, work, past, newest, running, at, in_force, allowed, fading)
-    return share, least_for_now(shape, running, at, seen, first, allowed)
+    note(shape, counts, work, past, newest, running, at, in_force, allowed, fading)
+    return least_for_now(shape, running, at, seen, first, allowed)
 
 
 @in_place
@@ -220,21 +218,23 @@ class RunningPeriod:
 
     def take_in(
         self, counts: Words, past: PastLosses, in_force: int, first: int, allowed: float, passed: int = 1
-    ) -> tuple[float, int]:
+    ) -> tuple[float, float, int]:
         """Put the tuples of an interval, by the slack that they needed, into the past and into the running period.
 
-        So many intervals have passed, with nothing in all of them but the last. Returns the share of results that the
-        slack in force has lost, by the model, and what `least` says of `first`.
+        So many intervals have passed, with nothing in all of them but the last. Returns what the slack in force has
+        lost, by the model and in tuples, how many tuples there were, and what `least` says of `first`.
         """
         size = len(self._state.lost)
         for _ in range(min(passed - 1, size)):
             self._seen += 1
             self._state.lost[self._seen % size] = self._state.tuples[self._seen % size] = 0.0
         self._seen += 1
-        return take_in(
-            counts, past.place, self._seen % size, self._seen, in_force, first, allowed, self._fading,
+        at = self._seen % size
+        least = take_in(
+            counts, past.place, at, self._seen, in_force, first, allowed, self._fading,
             *self._shape, *self._work, *past.ring, *self._state,
         )  # fmt: skip
+        return float(self._state.lost[at]), float(self._state.tuples[at]), least
 
     def least(self, first: int, allowed: float) -> int:
         """The least slack, from the one at this place on, that is enough for what is going on; microseconds."""

@@ -105,7 +105,8 @@ class SteadyRecall:
         self._frontier = BEFORE_ALL
         self._begins: list[int] = []
         self._expected: list[float] = []
-        """Frontiers at the end of past intervals, and the share of results that the slack in force loses there."""
+        self._came: list[float] = []
+        """Frontiers at the end of past intervals; what the slack in force loses there, in tuples; and the tuples."""
         self._at_cap = place_of(self._slacks, self.cap)
         self._by_past = 0
         """The place of the slack that the past asks for, whatever the cap."""
@@ -137,9 +138,10 @@ class SteadyRecall:
         self._frontier = max(self._frontier, slowest - measured.slack)
         allowed = (1 - self.target.target) / self.correction
         in_force = slowest - self._frontier
-        lost, wanted = self._running.take_in(self._counts, self._past, in_force, self._enough, allowed, passed)
+        lost, came, wanted = self._running.take_in(self._counts, self._past, in_force, self._enough, allowed, passed)
         self._begins.append(self._frontier)
         self._expected.append(lost)
+        self._came.append(came)
         ended = largest >= self._stretch_end
         if ended or self._past.periods < 1:
             self._ask_the_past(allowed)
@@ -176,18 +178,19 @@ class SteadyRecall:
         settled = self._frontier - self._settling()
         begins = np.array(self._begins, np.int64)
         first = max(0, int(np.searchsorted(begins, settled - self.memory)) - 1)
-        self._begins, self._expected, begins = self._begins[first:], self._expected[first:], begins[first:]
+        self._begins, self._expected, self._came = self._begins[first:], self._expected[first:], self._came[first:]
+        begins = begins[first:]
         past = int(np.searchsorted(begins, settled))
         if self.books is None or past == 0:
             return
         edges = np.append(begins[:past], settled)
         made, lost = self.books.between(edges)
-        results = made + lost
-        expected = float((results * np.array(self._expected[:past])).sum())
-        prior = PRIOR * (1 - self.target.target) * float(results.sum())
-        if prior > 0:
-            ratio = (float(lost.sum()) + prior) / (expected + prior)
-            self.correction = min(max(ratio, 1 / LARGEST_CORRECTION), LARGEST_CORRECTION)
+        results, came = made + lost, sum(self._came[:past])
+        if results.sum() > 0 and came > 0:
+            # Shares of all that came: what was stuck comes all at once, and an interval is not like another then.
+            prior = PRIOR * (1 - self.target.target)
+            ratio = (lost.sum() / results.sum() + prior) / (sum(self._expected[:past]) / came + prior)
+            self.correction = min(max(float(ratio), 1 / LARGEST_CORRECTION), LARGEST_CORRECTION)
         if settled - edges[0] >= self.target.over:
             latest = int(np.searchsorted(edges, settled - self.target.over))
             true = float(results[latest:].sum())
@@ -216,7 +219,7 @@ class SteadyRecall:
             "scalars": np.array([self.correction, recall, self._binding]),
             "words": np.array([getattr(self, name) for name in _WORDS]),
             "begins": np.array(self._begins, np.int64),
-            "expected": np.array(self._expected),
+            "expected": np.array([self._expected, self._came]),
             "counts": self._counts[:, : 1 + int(np.flatnonzero(self._counts.any(axis=0)).max(initial=0))],
         }
         own |= {f"running_{name}": array for name, array in self._running.as_arrays().items()}
@@ -227,7 +230,7 @@ class SteadyRecall:
         self.recall = None if recall < 0 else recall
         for name, value in zip(_WORDS, arrays["words"].tolist(), strict=True):
             setattr(self, name, value)
-        self._begins, self._expected = arrays["begins"].tolist(), arrays["expected"].tolist()
+        self._begins, (self._expected, self._came) = arrays["begins"].tolist(), arrays["expected"].tolist()
         self._counts[:] = 0
         self._counts[:, : arrays["counts"].shape[1]] = arrays["counts"]
         self._running.restore(_part(arrays, "running_"))
