@@ -12,7 +12,7 @@ At a sudden change half of what is left of the allowance is spent before that ho
 target. A short burst does not get that far, nor do a few late tuples: `run` counts at its lower confidence bound.
 
 Where delays keep growing, what was enough for the last interval is too little for the next one. So what they grow by
-in two intervals is added.
+in the next intervals is added.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ CONFIDENT = 2.0
 """Standard deviations by which a loss must be known."""
 LEAST_RATE = 0.3
 """What may be lost in a period that is spoilt already, as a share of what is allowed."""
+AHEAD = 3
+"""Intervals for which growth is reckoned with: to choose is one, to let out what was held another."""
 GROWN = 5
 """Intervals over which growth is looked for."""
 
@@ -148,7 +150,7 @@ def least_for_now(shape: JoinShape, running: Running, at: int, seen: int, first:
     k = first
     while k < len(running.run) - 1 and running.recent[k] > share * allowed * running.recent[-1]:
         k += 1
-    return int(shape.slacks[k]) + 2 * growth(running.levels)
+    return int(shape.slacks[k]) + AHEAD * growth(running.levels)
 
 
 @inner

@@ -46,7 +46,7 @@ MEMORY = 10
 """The past fades over so many periods; twice as many are kept."""
 STRETCHES = 20
 """A period has so many stretches, unless slack is chosen more rarely than that."""
-PRIOR = 0.5
+PRIOR = 0.3
 """How much the ledger must know before it counts, as a share of the losses that are allowed."""
 LARGEST_CORRECTION = 8.0
 SETTLED = 0.999
