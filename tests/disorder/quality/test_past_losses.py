@@ -83,7 +83,7 @@ def test_the_past_goes_on_where_it_was_restored(stretches, kept, gap):
         one.note(np.array([0.3, 0.1]), 5)
     for allowed in (0.05, 0.2, 0.4):
         assert again.least(allowed, 0.05) == past.least(allowed, 0.05)
-    assert (again.known, again.mean(0)) == (past.known, past.mean(0))
+    assert (again.periods, again.mean(0)) == (past.periods, past.mean(0))
 
 
 def test_chunks_of_the_past_that_are_complete_are_not_written_again():

@@ -25,8 +25,6 @@ REGIME = 5
 """So many stretches in a row that lose far too much are a regime; fewer are a burst."""
 FAR = 2.0
 """A stretch of a regime loses so many times what is allowed: chance alone makes runs of stretches that lose more."""
-DOUBT = 0.6
-"""Periods' worth of doubt: with so many periods known, half of what is allowed is allowed."""
 CHUNK = 16
 """Stretches that are persisted together."""
 RECENT = 2
@@ -223,11 +221,6 @@ class PastLosses:
     def periods(self) -> float:
         """How many periods are known."""
         return self.used / self.span
-
-    @property
-    def known(self) -> float:
-        """How far the past can be trusted: less than wholly while it is short."""
-        return self.periods / (self.periods + DOUBT)
 
     def least(self, allowed: float, missing: float, before: int = 0, band: float = 1.0) -> int:
         """The least slack that would have lost more than `allowed` in no more than this share of the periods.

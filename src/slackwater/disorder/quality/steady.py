@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import exp
+from math import exp, sqrt
 from typing import Any
 
 import numpy as np
@@ -46,9 +46,13 @@ MEMORY = 10
 """The past fades over so many periods; twice as many are kept."""
 STRETCHES = 20
 """A period has so many stretches, unless slack is chosen more rarely than that."""
+DOUBT, MOST_DOUBT = 0.6, 2.0
+"""A past of n periods is trusted by n / (n + doubt). The doubt is DOUBT periods where a twentieth may be lost, and more
+where less may: the fewer late tuples a period may have, the more their number scatters."""
 PRIOR = 0.3
 """How much the ledger must know before it counts, as a share of the losses that are allowed."""
 LARGEST_CORRECTION = 8.0
+"""The least is 1: where less is lost than the model says, the next burst may be one of those that it knows."""
 SETTLED = 0.999
 """Results are settled once this share of delays has passed."""
 ACCOUNTED = 3
@@ -96,6 +100,7 @@ class SteadyRecall:
         bins = len(self._slacks)
         self._counts: Words = np.zeros((max(1, len(windows)), bins), np.int64)
         """Tuples of the interval at hand, by the slack that they needed."""
+        self._doubt = min(DOUBT * sqrt(0.05 / max(1 - target.target, 1e-9)), MOST_DOUBT)
         self._stretch = max(pace.interval, target.over // STRETCHES)
         span = -(-target.over // self._stretch)
         self._past = PastLosses(2 * MEMORY * span, span, MEMORY * span, bins)
@@ -151,7 +156,8 @@ class SteadyRecall:
         self._choose(wanted, passed)
 
     def _ask_the_past(self, allowed: float) -> None:
-        self._by_past = self._past.least(allowed * self._past.known, TOLERATED, self._by_past, DEAD_BAND)
+        known = self._past.periods / (self._past.periods + self._doubt)
+        self._by_past = self._past.least(allowed * known, TOLERATED, self._by_past, DEAD_BAND)
         within = self._by_past <= self._at_cap
         self._enough = self._by_past if within else self._past.least_like(self._at_cap, NEARLY * allowed)
 
@@ -190,7 +196,7 @@ class SteadyRecall:
             # Shares of all that came: what was stuck comes all at once, and an interval is not like another then.
             prior = PRIOR * (1 - self.target.target)
             ratio = (lost.sum() / results.sum() + prior) / (sum(self._expected[:past]) / came + prior)
-            self.correction = min(max(float(ratio), 1 / LARGEST_CORRECTION), LARGEST_CORRECTION)
+            self.correction = min(max(float(ratio), 1.0), LARGEST_CORRECTION)
         if settled - edges[0] >= self.target.over:
             latest = int(np.searchsorted(edges, settled - self.target.over))
             true = float(results[latest:].sum())
