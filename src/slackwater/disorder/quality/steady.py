@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, sqrt
+from math import exp
 from typing import Any
 
 import numpy as np
@@ -100,7 +100,7 @@ class SteadyRecall:
         bins = len(self._slacks)
         self._counts: Words = np.zeros((max(1, len(windows)), bins), np.int64)
         """Tuples of the interval at hand, by the slack that they needed."""
-        self._doubt = min(DOUBT * sqrt(0.05 / max(1 - target.target, 1e-9)), MOST_DOUBT)
+        self._doubt = min(DOUBT * (0.05 / max(1 - target.target, 1e-9)) ** (1 / 3), MOST_DOUBT)
         self._stretch = max(pace.interval, target.over // STRETCHES)
         span = -(-target.over // self._stretch)
         self._past = PastLosses(2 * MEMORY * span, span, MEMORY * span, bins)
