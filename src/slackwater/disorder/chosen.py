@@ -97,4 +97,4 @@ def _for_recall(quality: Recall, options: Options, windows: Sequence[int]) -> Sl
         raise UsageError("option selectivity is for controller = 'model' alone")
     if options.controller == "pd":
         return PdRecall(quality, windows, pace, options.initial_slack, retention)
-    return SteadyRecall(quality, windows, pace, retention, options.initial_slack)
+    return SteadyRecall(quality, windows, pace, retention, options.initial_slack, options.max_behind)

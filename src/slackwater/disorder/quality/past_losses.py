@@ -1,10 +1,13 @@
 """What every slack would have lost, stretch by stretch of the recent past.
 
-Invariant: for each stretch there is a curve over candidate slacks: the share of results that the model says this slack
-would have lost there, by the delays of that very stretch. A period is a window of stretches; so for any slack one can
-ask in how many of the past periods it would have lost more than is allowed. What is older counts less.
+Invariant: for each stretch there is a curve over the slacks that come into question: the share of results that this
+slack would have lost there, by the delays of that very stretch. A period is a window of stretches; so for any slack one
+can ask in how many of the past periods it would have lost more than is allowed. What is older counts less.
 
-Candidates are dense where slack is short and some percent apart where it is long: nobody needs 10.01 s told from 10 s.
+Two kinds of losses are told apart. A burst is over before anybody could answer it: the next one of its kind is only met
+by who remembers this one, and so it counts for as long as it is remembered. A regime is a run of stretches that each
+lose far too much: it lasts, and the next one of its kind is answered when it comes. So a regime that is over counts
+with what would be lost now, and slack can go down again soon after delays have.
 """
 
 from __future__ import annotations
@@ -16,81 +19,157 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.compiled import in_place, inner
-from slackwater.model.batch import Floats, Words
+from slackwater.model.batch import Flags, Floats
 
-DENSE = 32
-"""So many candidates one bin apart."""
-STEP = 1.05
-"""From there on each is so many times the one before."""
-MOST_BINS = 2**16
-LATELY = 5
-"""Stretches that tell a change from a burst."""
-
-
-def candidates() -> Words:
-    """Candidate slacks in bins.
-
-    >>> candidates()[[0, 1, 32, 33, 34]].tolist(), len(candidates())
-    ([0, 1, 32, 34, 36], 185)
-    """
-    found = list(range(DENSE + 1))
-    while found[-1] < MOST_BINS:
-        found.append(int(np.ceil(found[-1] * STEP)))
-    return np.array(found, np.int64)
+REGIME = 5
+"""So many stretches in a row that lose far too much are a regime; fewer are a burst."""
+FAR = 2.0
+"""A stretch of a regime loses so many times what is allowed: chance alone makes runs of stretches that lose more."""
+CHUNK = 16
+"""Stretches that are persisted together."""
+RECENT = 2
+"""A regime is over once it is so many periods old."""
 
 
 class Past(NamedTuple):
-    """A ring of stretches: their curves, summed over tuples, and how many tuples they had."""
+    """A ring of stretches: their curves (a line a slack), summed over tuples, and how many tuples they had."""
 
     loss: npt.NDArray[np.float32]
     tuples: Floats
     weight: Floats
     """What a period that ends with this stretch counts, by its place from the newest."""
+    over: Flags
+    """Whether the stretch of this age is part of a regime that is over; found anew with every choice."""
 
 
 @inner
-def missed_share(past: Past, newest: int, used: int, span: int, k: int, allowed: float) -> float:
-    """In what share of the past periods candidate k would have lost more than `allowed`."""
-    size = len(past.tuples)
+def present_level(past: Past, newest: int, stretches: int, k: int) -> float:
+    """The share that slack k would have lost in the last so many stretches."""
+    loss = tuples = 0.0
+    at = _place(past, newest - stretches + 1)
+    for _ in range(stretches):
+        loss += past.loss[k, at]
+        tuples += past.tuples[at]
+        at = _after(past, at)
+    return loss / tuples if tuples > 0 else 0.0
+
+
+@inner
+def _place(past: Past, number: int) -> int:
+    """Where the ring has a stretch."""
+    return number % len(past.tuples)
+
+
+@inner
+def _after(past: Past, at: int) -> int:
+    """The next place; to divide for each stretch would cost more than all else."""
+    return at + 1 if at + 1 < len(past.tuples) else 0
+
+
+@inner
+def mark_regimes(past: Past, newest: int, used: int, recent: int, k: int, allowed: float) -> None:
+    """Mark, by age, the stretches of regimes that are over: runs that lose far too much under the slack k of today."""
+    run = 0
+    at = _place(past, newest - used + 1)
+    for age in range(used - 1, -1, -1):
+        past.over[age] = False
+        run = run + 1 if past.loss[k, at] > FAR * allowed * past.tuples[at] else 0
+        if run >= REGIME:
+            for older in range(age, age + REGIME if run == REGIME else age + 1):
+                past.over[older] = older >= recent
+        at = _after(past, at)
+
+
+@inner
+def missed_share(past: Past, newest: int, used: int, span: int, recent: int, k: int, allowed: float) -> float:
+    """In what share of the past periods slack k would have lost more than `allowed`."""
+    level = present_level(past, newest, min(recent, used), k)
     bad = periods = loss = tuples = 0.0
+    at = gone = _place(past, newest - used + 1)
     # From the oldest stretch to the newest, with sums over the last `span` of them.
     for age in range(used - 1, -1, -1):
-        at = (newest - age) % size
-        loss += past.loss[at, k]
+        loss += level * past.tuples[at] if past.over[age] else past.loss[k, at]
         tuples += past.tuples[at]
+        at = _after(past, at)
         if age + span < used:
-            gone = (newest - age - span) % size
-            loss -= past.loss[gone, k]
+            loss -= level * past.tuples[gone] if past.over[age + span] else past.loss[k, gone]
             tuples -= past.tuples[gone]
+            gone = _after(past, gone)
         if tuples > 0.5:
             periods += past.weight[age]
-            if loss > allowed * tuples:
+            # What is summed and taken off again leaves some dust.
+            if loss > (allowed + 1e-9) * tuples:
                 bad += past.weight[age]
     return bad / periods if periods > 0 else 0.0
 
 
 @inner
-def lossy_lately(past: Past, newest: int, used: int, of: int, k: int, allowed: float) -> bool:
-    """Whether candidate k would have lost more than `allowed` in all of the last `of` stretches but one."""
-    lossy = 0
-    for age in range(min(of, used)):
-        at = (newest - age) % len(past.tuples)
-        if past.loss[at, k] > allowed * past.tuples[at]:
-            lossy += 1
-    return lossy >= of - 1
+def least_that_does(
+    past: Past, newest: int, used: int, span: int, recent: int, allowed: float, missing: float, lo: int, hi: int
+) -> int:
+    """The least of the slacks lo..hi that does; longer slack loses no more, so they can be bisected."""
+    while lo < hi:
+        k = (lo + hi) >> 1
+        if missed_share(past, newest, used, span, recent, k, allowed) > missing:
+            lo = k + 1
+        else:
+            hi = k
+    return lo
 
 
 @in_place
-def least_candidate(
-    past: Past, newest: int, used: int, span: int, of: int, allowed: float, missing: float, most: int
-) -> int:
-    """The least of the candidates 0..most that does; longer slack never loses more, so they can be bisected."""
-    lo, hi = 0, most
+def next_slack(
+    loss: npt.NDArray[np.float32], tuples: Floats, weight: Floats, over: Flags, newest: int, used: int, span: int,
+    recent: int, allowed: float, missing: float, before: int, band: float,
+) -> int:  # fmt: skip
+    """The least slack that does; but not less than before, unless `band` times what is allowed would do."""
+    # A named tuple takes compiled code longer to unpack than all of this.
+    past = Past(loss, tuples, weight, over)
+    lo, hi = 0, len(loss) - 1
     while lo < hi:
         k = (lo + hi) >> 1
-        if missed_share(past, newest, used, span, k, allowed) > missing or lossy_lately(
-            past, newest, used, of, k, allowed
-        ):
+        if present_level(past, newest, min(recent, used), k) > allowed:
+            lo = k + 1
+        else:
+            hi = k
+    mark_regimes(past, newest, used, recent, lo, allowed)
+    if before < lo or missed_share(past, newest, used, span, recent, before, allowed) > missing:
+        first = max(lo, before + 1)
+        return least_that_does(past, newest, used, span, recent, allowed, missing, first, len(loss) - 1)
+    if before == 0 or missed_share(past, newest, used, span, recent, before - 1, band * allowed) > missing:
+        return before
+    return least_that_does(past, newest, used, span, recent, band * allowed, missing, 0, before - 1)
+
+
+@inner
+def mean_loss(past: Past, newest: int, used: int, k: int) -> float:
+    """The share of results that slack k would have lost over all of the past; what is older counts less."""
+    loss = tuples = 0.0
+    at = _place(past, newest - used + 1)
+    for age in range(used - 1, -1, -1):
+        loss += past.weight[age] * past.loss[k, at]
+        tuples += past.weight[age] * past.tuples[at]
+        at = _after(past, at)
+    return loss / tuples if tuples > 0 else 0.0
+
+
+@in_place
+def loss_at(
+    loss: npt.NDArray[np.float32], tuples: Floats, weight: Floats, over: Flags, newest: int, used: int, k: int
+) -> float:
+    """As `mean_loss`."""
+    return mean_loss(Past(loss, tuples, weight, over), newest, used, k)
+
+
+@in_place
+def least_like(past: Past, newest: int, used: int, recent: int, model: int, more: float) -> int:
+    """The least slack that loses no more than slack `model` and some more, neither over all of the past nor now."""
+    over_all = mean_loss(past, newest, used, model) + more
+    now = present_level(past, newest, min(recent, used), model) + more
+    lo, hi = 0, model
+    while lo < hi:
+        k = (lo + hi) >> 1
+        if mean_loss(past, newest, used, k) > over_all or present_level(past, newest, min(recent, used), k) > now:
             lo = k + 1
         else:
             hi = k
@@ -100,7 +179,7 @@ def least_candidate(
 class PastLosses:
     """The curves of the last so many stretches.
 
-    >>> past = PastLosses(stretches=4, span=2, memory=100.0)
+    >>> past = PastLosses(stretches=4, span=2, memory=100.0, slacks=3)
     >>> for lost in (0.5, 0.0, 0.0):
     ...     past.note(np.array([lost, 0.0]), tuples=10)
     ...     past.next_stretch()
@@ -108,57 +187,77 @@ class PastLosses:
     [1, 0]
     """
 
-    def __init__(self, stretches: int, span: int, memory: float) -> None:
-        self.span, self._newest, self._used = span, 0, 1
-        self._past = Past(
-            np.zeros((stretches, len(candidates())), np.float32),
+    def __init__(self, stretches: int, span: int, memory: float, slacks: int) -> None:
+        self.span, self._recent, self._newest, self.used = span, RECENT * span, 0, 1
+        self.ring = Past(
+            np.zeros((slacks, stretches), np.float32),
             np.zeros(stretches),
             np.exp(-np.arange(stretches) / memory),
+            np.zeros(stretches, np.bool_),
         )
+
+    @property
+    def place(self) -> int:
+        """Where the ring has the newest stretch."""
+        return self._newest % len(self.ring.tuples)
 
     def note(self, curve: Floats, tuples: int) -> None:
         """So many tuples have come in the newest stretch, and this is what each slack would have lost of them.
 
         A curve may end early: longer slacks lose nothing.
         """
-        at = self._newest % len(self._past.tuples)
-        self._past.loss[at, : len(curve)] += curve * tuples
-        self._past.tuples[at] += tuples
+        self.ring.loss[: len(curve), self.place] += curve * tuples
+        self.ring.tuples[self.place] += tuples
 
-    def next_stretch(self) -> None:
-        """Begin another stretch; the oldest is forgotten."""
-        self._newest += 1
-        self._used = min(self._used + 1, len(self._past.tuples))
-        at = self._newest % len(self._past.tuples)
-        self._past.loss[at] = 0
-        self._past.tuples[at] = 0
+    def next_stretch(self, many: int = 1) -> None:
+        """Begin another stretch, or so many where nothing came in between; the oldest are forgotten."""
+        for _ in range(min(many, len(self.ring.tuples))):
+            self._newest += 1
+            self.ring.loss[:, self.place] = 0
+            self.ring.tuples[self.place] = 0
+        self.used = min(self.used + many, len(self.ring.tuples))
 
     @property
-    def known(self) -> float:
-        """How far the past can be trusted: after n periods the next one is worse than all with chance 1 / (n + 1)."""
-        periods = self._used / self.span
-        return periods / (periods + 1)
+    def periods(self) -> float:
+        """How many periods are known."""
+        return self.used / self.span
 
-    def least(self, allowed: float, missing: float) -> int:
-        """The least candidate that would have lost more than `allowed` in no more than this share of the periods.
+    def least(self, allowed: float, missing: float, before: int = 0, band: float = 1.0) -> int:
+        """The least slack that would have lost more than `allowed` in no more than this share of the periods.
 
-        Nor in nearly all of the last few stretches: a change that lasts is answered before it has spoilt a period.
+        But not less than before, unless it would have kept `band` times what is allowed.
         """
-        past, most = self._past, len(self._past.loss[0]) - 1
-        return least_candidate(past, self._newest, self._used, self.span, LATELY, allowed, missing, most)
+        return next_slack(
+            *self.ring, self._newest, self.used, self.span, self._recent, allowed, missing, before, band
+        )  # fmt: skip
+
+    def least_like(self, model: int, more: float) -> int:
+        """The least slack that loses no more than slack `model`, and some more."""
+        return least_like(self.ring, self._newest, self.used, self._recent, model, more)
+
+    def mean(self, k: int) -> float:
+        """The share of results that slack k would have lost over all that is remembered."""
+        return loss_at(*self.ring, self._newest, self.used, k)
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """All state; stretches from the oldest on, candidates as far as any of them loses something."""
-        order = np.arange(self._newest - self._used + 1, self._newest + 1) % len(self._past.tuples)
-        losing = np.flatnonzero(self._past.loss[order].any(axis=0))
-        return {
-            "loss": self._past.loss[order, : int(losing[-1]) + 1 if len(losing) else 1],
-            "tuples": self._past.tuples[order],
-        }
+        """All state, in chunks of stretches: those that are complete never change and are written once."""
+        found: dict[str, npt.NDArray[Any]] = {"place": np.array([self._newest, self.used])}
+        oldest = self._newest - self.used + 1
+        for chunk in range(oldest // CHUNK, self._newest // CHUNK + 1):
+            numbers = np.arange(max(chunk * CHUNK, oldest), min((chunk + 1) * CHUNK, self._newest + 1))
+            loss = self.ring.loss[:, numbers % len(self.ring.tuples)]
+            losing = np.flatnonzero(loss.any(axis=1))
+            found[f"loss_{chunk}"] = loss[: int(losing[-1]) + 1 if len(losing) else 1]
+            found[f"tuples_{chunk}"] = self.ring.tuples[numbers % len(self.ring.tuples)]
+        return found
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over what `as_arrays` of another one, made with the same arguments, gave."""
-        loss, tuples = arrays["loss"], arrays["tuples"]
-        self._past.loss[:], self._past.tuples[:] = 0, 0
-        self._used, self._newest = len(tuples), len(tuples) - 1
-        self._past.loss[: len(tuples), : loss.shape[1]], self._past.tuples[: len(tuples)] = loss, tuples
+        self.ring.loss[:], self.ring.tuples[:] = 0, 0
+        self._newest, self.used = arrays["place"].tolist()
+        oldest = self._newest - self.used + 1
+        for chunk in range(oldest // CHUNK, self._newest // CHUNK + 1):
+            loss, tuples = arrays[f"loss_{chunk}"], arrays[f"tuples_{chunk}"]
+            first = max(chunk * CHUNK, oldest)
+            at = np.arange(first, first + len(tuples)) % len(self.ring.tuples)
+            self.ring.loss[: len(loss), at], self.ring.tuples[at] = loss, tuples

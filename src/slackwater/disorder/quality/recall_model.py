@@ -11,13 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from math import gcd
-from typing import NamedTuple
 
 import numpy as np
 
-from slackwater.compiled import in_place
-from slackwater.disorder.quality.coverage_model import count_late, shares_at, window_shares
+from slackwater.disorder.quality.coverage_model import window_shares
 from slackwater.model.batch import Floats, Words
 
 
@@ -42,7 +39,7 @@ def recalls(
         window_shares(counts, window, basic, granularity, skew, candidates)
         for counts, window, skew in zip(histograms, windows, skews, strict=True)
     ]
-    weights = _trigger_weights(tuple(windows))
+    weights = trigger_weights(tuple(windows))
     produced = np.zeros(candidates)
     for i, weight in enumerate(weights):
         term = weight * shares[i][0]
@@ -55,7 +52,7 @@ def recalls(
 
 
 @lru_cache
-def _trigger_weights(windows: tuple[int, ...]) -> list[float]:
+def trigger_weights(windows: tuple[int, ...]) -> list[float]:
     """The product of the other windows, for each stream; equal ones where all such products are 0."""
     weights = [float(np.prod([float(w) for j, w in enumerate(windows) if j != i])) for i in range(len(windows))]
     return weights if any(weights) else [1.0] * len(windows)
@@ -66,51 +63,6 @@ def _stretched(ratio: Floats, length: int) -> Floats:
     inside = min(length, len(ratio))
     found[:inside] = ratio[:inside]
     return found
-
-
-class Model(NamedTuple):
-    """The constants of Eq. 4.6 for one join, as compiled code reads them."""
-
-    windows: Words
-    weights: Floats
-    basic: int
-    p: int
-    q: int
-    """b / g = p / q."""
-
-
-def model_of(windows: Sequence[int], basic: int, granularity: int) -> Model:
-    """The model of a join with these windows; microseconds."""
-    common = gcd(basic, granularity)
-    weights = np.array(_trigger_weights(tuple(windows)))
-    return Model(np.array(windows, np.int64), weights / weights.sum(), basic, basic // common, granularity // common)
-
-
-@in_place
-def expected_losses(
-    model: Model, counts: Words, ks: Words, late: Words, chain: Words, shares: Floats, out: Floats
-) -> None:
-    """1 - gamma for the slacks `ks`, in bins: what `recalls` says, for some slacks only and in one call.
-
-    `counts` has a histogram a line, of the slack that each tuple needed; there is no skew beside it. `late`, `chain`
-    and `shares` (3 lines) are scratch.
-    """
-    streams, top = counts.shape[0], counts.shape[1] - 1
-    for s in range(streams):
-        shares[2, s] = count_late(counts[s], model.p, late[s], chain[s])
-    for n in range(len(ks)):
-        for s in range(streams):
-            shares[0, s], shares[1, s] = shares_at(
-                ks[n], top, int(shares[2, s]), model.windows[s], model.basic, model.p, model.q,
-                late[s], chain[s],
-            )  # fmt: skip
-        produced = 0.0
-        for i in range(streams):
-            term = model.weights[i]
-            for j in range(streams):
-                term *= shares[0 if i == j else 1, j]
-            produced += term
-        out[n] = max(0.0, 1.0 - produced)
 
 
 def selectivity_ratio(join_counts: Words | Floats, cross_counts: Words | Floats) -> Floats:

@@ -1,21 +1,21 @@
-"""The steady controller for joins: the least slack that would have done in nearly all recent periods.
+"""The steady controller for joins: the least slack that keeps the promise, by the past and by what is going on.
 
-For every stretch of the recent past it keeps a curve: the share of results that each slack would have lost, by the
-model of the papers and the delays of that very stretch. Every interval L it takes the least slack that keeps both:
+Every interval the tuples that came are turned into a curve: the share of results that each slack would have lost of
+them (`loss_curves`). Three rules make a slack of the curves.
 
-    in 97 % of the periods that ended in the past:       c loss(k) <= (1 - m) (1 - target)
-    in two at least of the last five stretches:          c loss(k) <= (1 - m) (1 - target)
+1. *The promise, asked of the past* (`past_losses`): the least slack that would have kept c loss(k) <= 1 - target in
+   97 % of the recent periods. How much losses scatter, and whether they come evenly or in bursts, is in the periods;
+   nothing is assumed about it. A regime that is over no longer counts.
+2. *What is left to the running period* (`running_period`): if what is going on lasted as long again, would the period
+   still keep its target under that slack? If not, the slack that is enough for what is going on is taken at once.
+3. *Never more than the cap*, which the user has stated (AT MOST) or which follows from the period. Where the cap is too
+   little, the least slack that does nearly as well is taken, and the outlook says what would be needed.
 
-- The first is the promise itself, asked of the past: recall over a period, met in nearly all periods. How much losses
-  scatter, and whether they come evenly or in bursts, is in the periods; nothing is assumed about it. Older periods
-  count less.
-- The second answers a change that lasts before it has spoilt a twentieth of the past. A burst does not move it.
-- c is what was really lost, by the ledger, over what the curves say of the slack that was in force then. Only results
-  count that are old enough for their late tuples to have come, and a prior holds c near 1.
-- m is the margin. It rises while a measured period misses the target and falls, nineteen times as slowly, while one
-  meets it; so about one period in twenty misses, also where the model is wrong in a way that c does not mend.
-- Slack is lowered only to where 85 % of what is allowed would be lost: where delays are either short or very long, the
-  least slack would jump between the two.
+c is what was really lost, by the ledger, over what the curves say of the slack that was in force. Only results count
+that are old enough for their late tuples to have come, and a prior holds c near 1.
+
+Slack is lowered only to where 92 % of what is allowed would be lost: where delays are either short or very long, the
+least slack would jump between the two.
 
 Invariant: nothing that is only estimated is fed back. The published loop makes up for estimated losses in the next
 interval; a wrong estimate then swings it between no slack and the largest.
@@ -25,41 +25,47 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import exp
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from slackwater.disorder.controllers import Arrived, Books, Measured
-from slackwater.disorder.quality.fading import FadingDelays
-from slackwater.disorder.quality.past_losses import PastLosses, candidates
-from slackwater.disorder.quality.recall_model import expected_losses, model_of
-from slackwater.model.batch import Floats, Words
-from slackwater.model.quality import Recall
-from slackwater.model.time import BEFORE_ALL, format_duration
+from slackwater.disorder.quality.loss_curves import count_needed, place_of, shape_of
+from slackwater.disorder.quality.past_losses import PastLosses
+from slackwater.disorder.quality.running_period import RunningPeriod
+from slackwater.model.batch import Words
+from slackwater.model.outlook import Outlook
+from slackwater.model.quality import Recall, default_cap
+from slackwater.model.time import BEFORE_ALL, DAY, format_duration
 
-MISSED_SHARE = 0.05
-"""The share of measured periods that may miss the target."""
 TOLERATED = 0.03
-"""The share of past periods that a slack may have failed: less, because the next period is not one of them."""
-MARGIN_STEP = 0.3
-"""How much margin a whole missed period adds."""
+"""The share of past periods that a slack may have failed: less than may fail, because the next is not one of them."""
 MEMORY = 10
 """The past fades over so many periods; twice as many are kept."""
 STRETCHES = 20
 """A period has so many stretches, unless slack is chosen more rarely than that."""
-FIRST_MARGIN, LARGEST_MARGIN = 0.05, 0.9
-PRIOR = 1.0
-"""How much the ledger must know before it counts, as a share of the losses that are allowed in a period."""
+DOUBT, MOST_DOUBT = 0.6, 2.0
+"""A past of n periods is trusted by n / (n + doubt). The doubt is DOUBT periods where a twentieth may be lost, and more
+where less may: the fewer late tuples a period may have, the more their number scatters."""
+PRIOR = 0.3
+"""How much the ledger must know before it counts, as a share of the losses that are allowed."""
 LARGEST_CORRECTION = 8.0
+"""The least is 1: where less is lost than the model says, the next burst may be one of those that it knows."""
 SETTLED = 0.999
 """Results are settled once this share of delays has passed."""
 ACCOUNTED = 3
 """Periods over which the ledger is compared with the model."""
-DEAD_BAND = 0.85
+SETTLE_EVERY = 5
+"""Stretches from one look into the ledger to the next."""
+DEAD_BAND = 0.92
 """Slack is lowered only to where this share of what is allowed is lost."""
-WARM_UP = 2
-"""Intervals in which the largest delay is waited for, because nothing is known."""
+NEARLY = 0.1
+"""Where no slack does, one does nearly as well as the cap if it loses no more than this share of what is allowed on
+top."""
+BINDING = 3
+"""A target is unreachable where the cap was too little for most of so many periods; the latest count most."""
 
 
 @dataclass(frozen=True)
@@ -77,127 +83,163 @@ class SteadyRecall:
     follows_largest_delay = False
     learns = True
 
-    def __init__(self, target: Recall, windows: Sequence[int], pace: Pace, retention: int, slack: int = 0) -> None:
+    def __init__(
+        self, target: Recall, windows: Sequence[int], pace: Pace, retention: int, slack: int = 0, max_behind: int = DAY
+    ) -> None:
         self.target, self._pace = target, pace
         self.retention, self.interval, self.memory = retention, pace.interval, ACCOUNTED * target.over
-        self.slack = slack
+        self.cap = default_cap(target.over, max_behind) if target.at_most is None else target.at_most
+        self.slack = min(slack, self.cap)
         self.next_adaptation = BEFORE_ALL
         self.books: Books | None = None
-        self.margin = FIRST_MARGIN
         self.correction = 1.0
         self.recall: float | None = None
         """Measured over the latest settled period; None before there is one."""
-        streams = max(1, len(windows))
-        self._model = model_of(windows or (0,), pace.basic_window, pace.granularity)
-        self._candidates = candidates()
-        self._delays = FadingDelays(pace.granularity, streams, MEMORY * target.over)
+        self._shape = shape_of(windows or (0,), pace.granularity)
+        self._slacks = self._shape.slacks
+        bins = len(self._slacks)
+        self._counts: Words = np.zeros((max(1, len(windows)), bins), np.int64)
+        """Tuples of the interval at hand, by the slack that they needed."""
+        self._doubt = min(DOUBT * (0.05 / max(1 - target.target, 1e-9)) ** (1 / 3), MOST_DOUBT)
         self._stretch = max(pace.interval, target.over // STRETCHES)
         span = -(-target.over // self._stretch)
-        self._past = PastLosses(2 * MEMORY * span, span, MEMORY * span)
-        self._stretch_end = BEFORE_ALL
-        self._begins: Words = np.zeros(0, np.int64)
-        self._expected: Floats = np.zeros(0)
-        """Frontiers at the end of past intervals, and the share of results that the slack in force loses there."""
-        self._adapted = 0
+        self._past = PastLosses(2 * MEMORY * span, span, MEMORY * span, bins)
+        self._running = RunningPeriod(self._shape, -(-target.over // pace.interval), MEMORY)
+        self._adapted_at = self._stretch_end = BEFORE_ALL
+        self._stretches = 0
+        self._frontier = BEFORE_ALL
+        self._begins: list[int] = []
+        self._expected: list[float] = []
+        self._came: list[float] = []
+        """Frontiers at the end of past intervals; what the slack in force loses there, in tuples; and the tuples."""
+        self._at_cap = place_of(self._slacks, self.cap)
+        self._by_past = 0
+        """The place of the slack that the past asks for, whatever the cap."""
+        self._enough = 0
+        """The place of the slack that the past gets."""
+        self._choices = self._bound = 0
+        self._binding = 0.0
+        """The share of the last choices at which the cap was too little."""
+
+    @property
+    def slack(self) -> int:
+        """Never more than the cap, whoever sets it."""
+        return self._slack
+
+    @slack.setter
+    def slack(self, slack: int) -> None:
+        self._slack = min(slack, self.cap)
 
     def learn(self, arrived: Arrived) -> None:
-        self._delays.absorb(arrived.stream, arrived.needed)
+        count_needed(self._slacks, arrived.stream, arrived.needed, self._counts)
 
     def adapt(self, measured: Measured) -> None:
-        clocks = np.array(measured.clocks)
-        largest = int(clocks.max())
-        self.next_adaptation = largest + self._pace.interval
-        if clocks.min() == BEFORE_ALL:
+        largest, slowest = max(measured.clocks), min(measured.clocks)
+        passed = 1 if self._adapted_at == BEFORE_ALL else max(1, (largest - self._adapted_at) // self._pace.interval)
+        self._adapted_at, self.next_adaptation = largest, largest + self._pace.interval
+        if slowest == BEFORE_ALL:
             return
-        frontier = int(clocks.min()) - measured.slack
-        self._adapted += 1
-        self._note(frontier, measured.slack)
-        if largest >= self._stretch_end:
-            self._past.next_stretch()
-            self._stretch_end = largest + self._stretch
-            self._settle(frontier)
-        if self._adapted <= WARM_UP:
-            self.slack = self._delays.largest
-            return
-        allowed = (1 - self.margin) * (1 - self.target.target) * self._past.known / self.correction
-        least, easy = (self._past.least(share * allowed, TOLERATED) for share in (1.0, DEAD_BAND))
-        at_least, at_most = (int(self._candidates[k]) * self._pace.granularity for k in (least, easy))
-        self.slack = min(max(self.slack, at_least), at_most)
+        # Where slack has grown, the frontier stands still until the clocks have caught up with it.
+        self._frontier = max(self._frontier, slowest - measured.slack)
+        allowed = (1 - self.target.target) / self.correction
+        in_force = slowest - self._frontier
+        lost, came, wanted = self._running.take_in(self._counts, self._past, in_force, self._enough, allowed, passed)
+        self._begins.append(self._frontier)
+        self._expected.append(lost)
+        self._came.append(came)
+        ended = largest >= self._stretch_end
+        if ended or self._past.periods < 1:
+            self._ask_the_past(allowed)
+            wanted = self._running.least(self._enough, allowed)
+        if ended:
+            self._next_stretch(largest)
+        self._choose(wanted, passed)
 
-    def _note(self, frontier: int, slack: int) -> None:
-        """Put the interval that has ended into the past."""
-        counts = self._delays.fresh
-        tuples = int(counts.sum())
-        if tuples:
-            bins = counts.shape[1]
-            ks = self._candidates[: int(np.searchsorted(self._candidates, bins))]
-            scratch = np.empty((2, *counts.shape), np.int64)
-            curve = np.empty(len(ks))
-            expected_losses(self._model, counts, ks, scratch[0], scratch[1], np.empty((3, len(counts))), curve)
-            self._past.note(curve, tuples)
-            if self._adapted > WARM_UP:
-                # Where slack has grown, the frontier stands still until the clocks have caught up with it.
-                frontier = max(frontier, int(self._begins.max(initial=frontier)))
-                self._begins = np.append(self._begins, frontier)
-                self._expected = np.append(self._expected, self._loss_at(slack, curve))
-        self._delays.fade(self._pace.interval)
+    def _ask_the_past(self, allowed: float) -> None:
+        known = self._past.periods / (self._past.periods + self._doubt)
+        self._by_past = self._past.least(allowed * known, TOLERATED, self._by_past, DEAD_BAND)
+        within = self._by_past <= self._at_cap
+        self._enough = self._by_past if within else self._past.least_like(self._at_cap, NEARLY * allowed)
 
-    def _loss_at(self, slack: int, curve: Floats) -> float:
-        k = int(np.searchsorted(self._candidates, slack // self._pace.granularity, side="right")) - 1
-        return float(curve[k]) if k < len(curve) else 0.0
+    def _next_stretch(self, largest: int) -> None:
+        passed = 1 if self._stretch_end == BEFORE_ALL else 1 + (largest - self._stretch_end) // self._stretch
+        self._past.next_stretch(passed)
+        self._stretch_end = largest + self._stretch
+        self._stretches += 1
+        if self._stretches % SETTLE_EVERY == 0:
+            self._settle()
 
-    def _settle(self, frontier: int) -> None:
+    def _choose(self, now: int, passed: int) -> None:
+        """What the running period asks for, as long as the cap is enough for what the past asks for."""
+        bound = self._by_past > self._at_cap
+        self.slack = int(self._slacks[self._enough]) if bound else now
+        bound |= now > self.cap
+        self._choices += 1
+        self._bound += bound
+        kept = exp(-passed * self._pace.interval / (BINDING * self.target.over))
+        self._binding = kept * self._binding + (1 - kept) * bound
+
+    def _settle(self) -> None:
         """Compare what the model says about the slack of the past with the ledger, as far back as it is settled."""
-        settled = frontier - self._settling()
-        first = max(0, int(np.searchsorted(self._begins, settled - self.memory)) - 1)
-        self._begins, self._expected = self._begins[first:], self._expected[first:]
-        past = int(np.searchsorted(self._begins, settled))
+        settled = self._frontier - self._settling()
+        begins = np.array(self._begins, np.int64)
+        first = max(0, int(np.searchsorted(begins, settled - self.memory)) - 1)
+        self._begins, self._expected, self._came = self._begins[first:], self._expected[first:], self._came[first:]
+        begins = begins[first:]
+        past = int(np.searchsorted(begins, settled))
         if self.books is None or past == 0:
             return
-        edges = np.append(self._begins[:past], settled)
+        edges = np.append(begins[:past], settled)
         made, lost = self.books.between(edges)
-        expected = (made + lost) * self._expected[:past]
-        prior = PRIOR * (1 - self.target.target) * float(made.sum() + lost.sum())
-        if prior > 0:
-            ratio = (float(lost.sum()) + prior) / (float(expected.sum()) + prior)
-            self.correction = min(max(ratio, 1 / LARGEST_CORRECTION), LARGEST_CORRECTION)
+        results, came = made + lost, sum(self._came[:past])
+        if results.sum() > 0 and came > 0:
+            # Shares of all that came: what was stuck comes all at once, and an interval is not like another then.
+            prior = PRIOR * (1 - self.target.target)
+            ratio = (lost.sum() / results.sum() + prior) / (sum(self._expected[:past]) / came + prior)
+            self.correction = min(max(float(ratio), 1.0), LARGEST_CORRECTION)
         if settled - edges[0] >= self.target.over:
             latest = int(np.searchsorted(edges, settled - self.target.over))
-            self._measure(float(made[latest:].sum()), float(lost[latest:].sum()), float(expected[latest:].sum()))
-
-    def _measure(self, made: float, lost: float, expected: float) -> None:
-        """The latest settled period, and what it means for the margin."""
-        if made + lost == 0:
-            return
-        self.recall = made / (made + lost)
-        step = MARGIN_STEP * self._stretch / self.target.over
-        if self.recall >= self.target.target:
-            self.margin = max(self.margin - step * MISSED_SHARE / (1 - MISSED_SHARE), 0.0)
-        elif self.correction * expected <= (1 - self.target.target) * (made + lost):
-            # The model would have promised this period: it is more than ignorance of what was to come.
-            self.margin = min(self.margin + step, LARGEST_MARGIN)
+            true = float(results[latest:].sum())
+            self.recall = float(made[latest:].sum()) / true if true else self.recall
 
     def _settling(self) -> int:
         """How long after the frontier has passed most late tuples have come."""
-        return min(self._delays.quantile(SETTLED), self.retention) + self._pace.interval
+        late = max(0, self._running.quantile(SETTLED) - self.slack)
+        return min(late, self.retention) + self._pace.interval
+
+    def outlook(self) -> Outlook:
+        known = self._choices > 0 and self._past.periods >= 1
+        return Outlook(
+            self.cap,
+            self.target.at_most is not None,
+            self._choices,
+            self._bound,
+            int(self._slacks[self._by_past]) if known else None,
+            min(max(1 - self.correction * self._past.mean(self._at_cap), 0.0), 1.0) if known else None,
+            self._binding > 0.5,
+        )
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        scalars = [self.margin, self.correction, -1.0 if self.recall is None else self.recall, float(self._adapted)]
+        recall = -1.0 if self.recall is None else self.recall
         own: dict[str, npt.NDArray[Any]] = {
-            "scalars": np.array(scalars),
-            "times": np.array([self.slack, self.next_adaptation, self._stretch_end]),
-            "begins": self._begins,
-            "expected": self._expected,
+            "scalars": np.array([self.correction, recall, self._binding]),
+            "words": np.array([getattr(self, name) for name in _WORDS]),
+            "begins": np.array(self._begins, np.int64),
+            "expected": np.array([self._expected, self._came]),
+            "counts": self._counts[:, : 1 + int(np.flatnonzero(self._counts.any(axis=0)).max(initial=0))],
         }
-        own |= {f"delays_{name}": array for name, array in self._delays.as_arrays().items()}
+        own |= {f"running_{name}": array for name, array in self._running.as_arrays().items()}
         return own | {f"past_{name}": array for name, array in self._past.as_arrays().items()}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        self.margin, self.correction, recall, adapted = arrays["scalars"].tolist()
-        self.recall, self._adapted = None if recall < 0 else recall, int(adapted)
-        self.slack, self.next_adaptation, self._stretch_end = arrays["times"].tolist()
-        self._begins, self._expected = arrays["begins"], arrays["expected"]
-        self._delays.restore(_part(arrays, "delays_"))
+        self.correction, recall, self._binding = arrays["scalars"].tolist()
+        self.recall = None if recall < 0 else recall
+        for name, value in zip(_WORDS, arrays["words"].tolist(), strict=True):
+            setattr(self, name, value)
+        self._begins, (self._expected, self._came) = arrays["begins"].tolist(), arrays["expected"].tolist()
+        self._counts[:] = 0
+        self._counts[:, : arrays["counts"].shape[1]] = arrays["counts"]
+        self._running.restore(_part(arrays, "running_"))
         self._past.restore(_part(arrays, "past_"))
 
     def describe(self) -> str:
@@ -205,6 +247,21 @@ class SteadyRecall:
             f"the least slack that keeps recall at {self.target.target:g} over {format_duration(self.target.over)},"
             " by the delays seen and by what late tuples really cost (steady)"
         )
+
+
+_WORDS = (
+    "slack",
+    "next_adaptation",
+    "_adapted_at",
+    "_stretch_end",
+    "_stretches",
+    "_frontier",
+    "_by_past",
+    "_enough",
+    "_choices",
+    "_bound",
+)
+"""Attributes that are whole numbers, as they are persisted."""
 
 
 def _part(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:

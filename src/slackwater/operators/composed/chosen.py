@@ -38,7 +38,8 @@ def composed_controller(quality: Quality, options: Options, graph: GraphOperator
     if isinstance(quality, Recall):
         interval = options.adaptation_interval or min(SECOND, max(1, quality.over // 10))
         pace = Pace(interval, options.granularity, options.basic_window)
-        return ComposedRecall(quality, pace, retention_of(options), options.initial_slack, rows, whole)
+        kept, first = retention_of(options), options.initial_slack
+        return ComposedRecall(quality, pace, kept, first, options.max_behind, rows, whole)
     assert isinstance(top, AggregateOperator), "a bound on the error is one on an aggregate"
     below = graph.vertices[~graph.vertices[-1].inputs[0]].operator
     return ComposedError(

@@ -28,8 +28,10 @@ from slackwater.operators.composed.true_rows import TrueRows
 class ComposedRecall(SteadyRecall):
     """Slack for the recall of the rows that reach the top; `whole`: of those that the top itself makes."""
 
-    def __init__(self, target: Recall, pace: Pace, retention: int, slack: int, rows: TrueRows, whole: bool) -> None:
-        super().__init__(target, (0,), pace, retention, slack)
+    def __init__(
+        self, target: Recall, pace: Pace, retention: int, slack: int, max_behind: int, rows: TrueRows, whole: bool
+    ) -> None:
+        super().__init__(target, (0,), pace, retention, slack, max_behind)
         self._rows, self._whole = rows, whole
         self._row_books = RowBooks(target, pace.interval, self.memory, retention, rows.reach)
         self.books = self._row_books
