@@ -3,14 +3,15 @@
 Every window has a needed slack: the least with which its answer would have been within the bound. It can be computed
 after the fact, exactly, from the late tuples that came for the window and what they weigh (`error_losses`). So
 
-    K = the least slack that meets the need of all but a share (1 - m) delta of the recent windows
+1. K is the least slack that meets the need of all but a share (1 - m) delta of the remembered windows.
+2. m is the margin, the larger of two. One rises with every window that fails and comes to rest where a little less than
+   delta of the windows do; the other rises while a period (a minute, or a window's range) has too many of them.
+3. Growth: once the running period has spent a third of what it may fail, K is at least what windows turn out to need
+   in these seconds, and what that leads to while it grows. When they turn out fine again this is over at once.
+4. A drop: a block of seconds older than two periods, in which most windows needed more than the last two periods ask
+   for, was another regime and is forgotten. A burst spoils less of a block, and is remembered.
 
-- Recent are the windows of the last five minutes, and more of them where one straggler, which spoils every window it
-  belongs to, would weigh too much; the weight of a window fades with age. A need that becomes known later is put right.
-- m is the margin. Every window whose need turns out larger than the slack it was closed under raises it, every other
-  lowers it a little, such that it rests where a little less than delta of the windows fail.
-- Where windows keep turning out to need more than K, again and again for seconds, the delays have changed, and only the
-  newest windows count from there on. A burst of late tuples may spoil as many windows, but it does so at once.
+K never exceeds the cap. Where the cap is too little, K is the least that does nearly as well.
 
 Invariant: nothing is modelled for COUNT, SUM and AVG. For other aggregates it is not known what a value would have
 been without a given tuple, and the share of a window that may be missing comes from the coverage thresholds. Of several
@@ -27,7 +28,16 @@ import numpy.typing as npt
 
 from slackwater.disorder.controllers import Arrived, Measured
 from slackwater.disorder.quality.error_needs import (
+    BOUND,
+    CHOICES,
+    INTO,
+    KNOWN,
     MARGIN,
+    NUMBER,
+    OF_PERIODS,
+    REACHED,
+    SHORT,
+    WANTED,
     Judging,
     needs_as_arrays,
     needs_of,
@@ -35,28 +45,34 @@ from slackwater.disorder.quality.error_needs import (
     slack_for_needs,
 )
 from slackwater.disorder.quality.error_threshold import Thresholds
-from slackwater.disorder.quality.error_windows import Watched, WindowLosses
+from slackwater.disorder.quality.error_windows import MOST_WINDOWS, Watched, WindowLosses
 from slackwater.disorder.quality.needed_slack import edge_of
 from slackwater.disorder.run import Run
 from slackwater.model.measured import MeasuredQuality
 from slackwater.model.options import Options
-from slackwater.model.quality import RelativeError
+from slackwater.model.outlook import Outlook
+from slackwater.model.quality import RelativeError, default_cap
 from slackwater.model.time import BEFORE_ALL, MILLISECOND, MINUTE, SECOND
 
-INTERVAL = 500 * MILLISECOND
-"""How often slack is chosen anew: what is learned fades over minutes, and every choice cuts the stream's batches."""
-MEMORY = 5 * MINUTE
-STRAGGLER = 10.0
-"""One straggler may weigh at most delta over this."""
-FEWEST = 20.0
-"""The memory has at least this many windows that may fail."""
+INTERVAL = 250 * MILLISECOND
+"""How often slack is chosen anew."""
+PERIOD = MINUTE
+"""In which a share delta of the windows may fail, or in the range of a window if that is longer."""
+MEMORY = 10 * MINUTE
+STRAGGLER = 20.0
+"""One straggler, which spoils every window it belongs to, may weigh at most delta over this."""
+FEWEST = 40.0
+"""The memory has at least this many windows that may fail, and a period three."""
 AIM = 0.92
 """The share of delta at which the margin rests."""
-GAIN = 10.0
+GAIN = 20.0
 FIRST_MARGIN = 0.4
+SPENDING = 1 / 3
+"""Once this much of what a period may fail is spent, growth is looked for."""
 NEWEST = 3 * SECOND
-"""For how long windows must turn out to need more before the past is forgotten; eight steps or windows at least."""
-NEWEST_MOST = 300
+"""For how long what came out counts then; four choices at least."""
+BLOCK = 10 * SECOND
+"""What is forgotten at once; four ranges of a window at least, because a burst spoils more than one."""
 EXACT = frozenset(("COUNT", "SUM", "AVG"))
 
 
@@ -68,47 +84,72 @@ class SteadyError:
 
     def __init__(self, target: RelativeError, options: Options) -> None:
         self.target, self._options = target, options
-        self.slack = options.initial_slack
+        self.slack = options.initial_slack if target.at_most is None else min(options.initial_slack, target.at_most)
         self.next_adaptation = BEFORE_ALL
 
     def watch(self, watched: Watched) -> None:
         """Hear which windows there are."""
         self._unit = max(1, self._options.granularity // 10)
-        self._losses = WindowLosses(watched, self._options.retention, self._unit)
+        self._losses = WindowLosses(watched, self._options.retention or MINUTE, self._unit)
         self._modelled = Thresholds(self.target, tuple(a for a in watched.aggregates if a.function not in EXACT))
         self._is_modelled = np.array([a.function not in EXACT for a in watched.aggregates], np.bool_)
         self._models = bool(self._is_modelled.any())
         self._allowed = np.full(len(watched.aggregates), self.target.bound)
         delta = 1.0 - self.target.confidence
-        overlap = max(1.0, watched.range / watched.slide)
-        memory = max(MEMORY / watched.slide, STRAGGLER * overlap / delta, FEWEST / delta)
-        self._interval = self._options.adaptation_interval or min(max(watched.slide, INTERVAL), SECOND)
-        step = max(watched.slide, self._interval)
-        lately = max(NEWEST, 8 * step)
+        slide = watched.slide
+        self._interval = self._options.adaptation_interval or min(max(slide, INTERVAL), SECOND)
+        time = max(watched.range, PERIOD)
+        stated = self.target.at_most
+        self._cap = default_cap(time, self._options.max_behind) if stated is None else stated
+        period = max(time // slide, int(np.ceil(3 / delta)))
+        block = max(BLOCK // slide, 4 * watched.range // slide, 16)
+        memory = max(
+            MEMORY // slide, 2 * period + 2 * block, 2 * self._cap // slide,
+            int(max(STRAGGLER * watched.range / slide, FEWEST) / delta),
+        )  # fmt: skip
+        memory = min(memory, MOST_WINDOWS)
         self._judging = Judging(
-            keep=1.0 - 1.0 / memory,
-            gain=GAIN / memory,
-            aim=AIM * delta,
             delta=delta,
-            settling=watched.slide + SECOND,
-            calming=max(0.0, 1.0 - self._interval / lately),
-            # Of the steps lately, half must have brought news; more where many windows may fail anyway.
-            alarm=(0.5 + 0.5 * delta) * lately / step,
-            newest=int(min(lately // watched.slide, NEWEST_MOST)),
+            aim=AIM * delta,
+            gain=GAIN / memory,
+            of_periods=0.25 / period,
+            period=period,
+            alarm=int(SPENDING * delta * period),
+            lately=2 * period,
+            block=block,
+            slide=slide,
+            newest=max(NEWEST, 4 * max(self._interval, slide)),
+            settling=slide + SECOND,
+            patience=5.0 * time,
         )
-        self._needs = no_needs(len(self._losses.books.late.lines), FIRST_MARGIN)
+        self._needs = no_needs(memory, FIRST_MARGIN)
         self._scratch = np.zeros((2, self._losses.components))
 
     @property
     def margin(self) -> float:
         """m, by which less than delta is aimed at."""
-        return float(self._needs.scalars[MARGIN])
+        return float(max(self._needs.scalars[MARGIN], self._needs.scalars[OF_PERIODS]))
 
     def needed(self, end: int) -> int | None:
         """The slack that the window with this end needed, as far as is known; None if nothing is known of it."""
         window = self._losses.last_ended(end)
-        at = window & (len(self._needs.number) - 1)
-        return edge_of(int(self._needs.into[at]), self._unit) if self._needs.number[at] == window else None
+        ring = self._needs.ring
+        at = window % ring.shape[1]
+        return edge_of(int(ring[INTO, at]), self._unit) if ring[NUMBER, at] == window else None
+
+    def outlook(self) -> Outlook:
+        """What the cap does for the target, by the windows that are remembered."""
+        marks, scalars = self._needs.marks, self._needs.scalars
+        known = bool(marks[KNOWN])
+        return Outlook(
+            cap=self._cap,
+            stated=self.target.at_most is not None,
+            choices=int(marks[CHOICES]),
+            bound=int(marks[BOUND]),
+            needed=int(marks[WANTED]) if known else None,
+            reached=float(scalars[REACHED]) if known else None,
+            unreachable=bool(scalars[SHORT] > 0.5),
+        )
 
     def learn(self, arrived: Arrived) -> None:
         self._losses.absorb(arrived, self.slack)
@@ -135,7 +176,7 @@ class SteadyError:
             self._allow(clock)
         self.slack = slack_for_needs(
             losses.watch, losses.books, needs, self._judging, self._allowed, self._scratch,
-            clock, frontier, measured.slack,
+            clock, frontier, measured.slack, self._cap,
         )  # fmt: skip
 
     def _allow(self, clock: int) -> None:
@@ -152,7 +193,7 @@ class SteadyError:
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         self.slack, self.next_adaptation = arrays["times"].tolist()
-        self._needs = needs_of(len(self._needs.number), under("needs_", arrays))
+        self._needs = needs_of(self._needs.ring.shape[1], self._judging.lately, under("needs_", arrays))
         self._losses.restore(under("losses_", arrays))
         self._modelled.restore(under("modelled_", arrays))
         self._allowed = np.array(arrays["allowed"])
