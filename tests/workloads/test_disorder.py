@@ -1,74 +1,250 @@
+"""Every member of the zoo shows the disorder that it promises, and nothing else."""
+
+from datetime import UTC, datetime
+
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.model.errors import UsageError
-from slackwater.workloads.disorder import IN_ORDER, Delays, Profile, disordered_times, run_pattern
-from slackwater.workloads.statistics import delays, disorder_statistics
+from slackwater.workloads import EPOCH_MS, disorder
+
+MODELS = {
+    "exponential": disorder.exponential(),
+    "heavy_tail": disorder.heavy_tail(),
+    "bursts": disorder.bursts(),
+    "shift": disorder.shift(disorder.exponential(), [(10, 20)]),
+    "cycle": disorder.cycle(disorder.exponential(), every=30),
+    "lag": disorder.lag([10, 70]),
+    "offline": disorder.offline(share=0.2),
+    "sum": disorder.exponential() + disorder.bursts() + disorder.lag([10]),
+}
 
 
-@st.composite
-def profiles(draw):
-    out_of_order = draw(st.integers(0, 200))
-    runs = draw(st.integers(1, out_of_order)) if out_of_order else 0
-    tuples = out_of_order + max(runs, 1) + draw(st.integers(0, 100))
-    profile = Profile(
-        out_of_order,
-        runs,
-        max_delay_ms=draw(st.integers(1, 5000)),
-        peak_at=draw(st.floats(0, 1)),
-        episodes=draw(st.integers(0, 5)),
-        backlog=draw(st.floats(1, 50)),
-        second_half_share=draw(st.floats(0, 1)),
-    )
-    return tuples, draw(st.integers(1, 20_000)), profile
+def rows(seed=0, count=2000):
+    rng = np.random.default_rng(seed)
+    ts = EPOCH_MS + np.sort(rng.integers(0, 120_000, count))
+    return pa.table({"ts": ts, "v": np.arange(count), "source": rng.integers(0, 20, count)})
 
 
-@settings(max_examples=200, deadline=None)
-@given(profiles(), st.integers(0, 2**32))
-def test_the_counts_asked_for_are_the_counts_measured(case, seed):
-    tuples, duration_ms, profile = case
-    made = disordered_times(np.random.default_rng(seed), tuples, duration_ms, profile)
-    found = disorder_statistics(made.ts)
-    assert (found.tuples, found.out_of_order) == (tuples, profile.out_of_order)
-    assert found.correlated == profile.out_of_order - profile.runs
-    assert found.max_delay_ms <= max(profile.max_delay_ms, 1)
-    assert made.ts.min() >= 0
-    assert made.ts.max() <= duration_ms
-    assert (np.diff(made.moment) >= 0).all()
-    assert ((made.run == IN_ORDER) == (delays(made.ts) == 0)).all()
+def column(workload, name, stream="a"):
+    return workload.streams[stream][name].to_numpy()
 
 
-def test_a_run_number_never_spans_two_runs():
-    profile = Profile(300, 40, max_delay_ms=500, peak_at=0.5, episodes=2, backlog=10)
-    run = disordered_times(np.random.default_rng(1), 600, 60_000, profile).run
-    for number in range(profile.runs):
-        places = np.flatnonzero(run == number)
-        assert len(places) >= 1
-        assert places[-1] - places[0] == len(places) - 1
+def seconds(workload, name="sent", stream="a"):
+    return (column(workload, name, stream) - EPOCH_MS) / 1000
 
 
-def test_the_largest_delay_is_reached_exactly_where_the_stream_is_long_enough():
-    profile = Profile(3000, 500, max_delay_ms=7_000, peak_at=0.0, episodes=3, backlog=10)
-    for seed in range(5):
-        ts = disordered_times(np.random.default_rng(seed), 6000, 60_000, profile).ts
-        assert disorder_statistics(ts).max_delay_ms == 7_000
+def delay(workload, stream="a"):
+    """How long each tuple took, in seconds; also where its clock is wrong."""
+    return seconds(workload, "moment", stream) - seconds(workload, "sent", stream)
 
 
-@pytest.mark.parametrize(("tuples", "late", "runs"), [(10, 5, 6), (10, 9, 2), (5, 0, 1), (5, 1, 0), (1, 1, 1)])
-def test_an_impossible_pattern_is_refused(tuples, late, runs):
-    with pytest.raises(UsageError, match="cannot hold"):
-        run_pattern(np.random.default_rng(0), tuples, late, runs)
+@pytest.mark.parametrize("name", MODELS)
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 1000))
+def test_delays_touch_no_event_time_and_lose_no_row(name, seed):
+    table = rows(seed)
+    arrived = disorder.apply(table, MODELS[name], seed)
+    assert arrived.select(["ts", "v", "source"]).sort_by("v").equals(table)
+    assert (arrived["moment"].to_numpy() >= arrived["ts"].to_numpy()).all()
+    assert (np.diff(arrived["moment"].to_numpy()) >= 0).all()
+    assert arrived["arrival"].to_pylist() == list(range(len(table)))
 
 
-def test_held_back_tuples_are_mostly_held_back_little():
-    held = Delays(late_share=1.0, max_delay_ms=9_999).draw(np.random.default_rng(0), 10_000)
-    assert 0.45 < (held < 99).mean() < 0.55
-    assert held.max() > 9_000
+@pytest.mark.parametrize("name", MODELS)
+def test_the_seed_decides(name):
+    one, again, other = (disorder.apply(rows(), MODELS[name], seed) for seed in (3, 3, 4))
+    assert one.equals(again)
+    assert name == "lag" or not one.equals(other)  # a lag is not left to chance
 
 
-@pytest.mark.parametrize(("share", "delay"), [(-0.1, 5), (1.1, 5), (float("nan"), 5), (0.5, -1)])
-def test_a_share_or_delay_that_makes_no_sense_is_refused(share, delay):
-    with pytest.raises(UsageError):
-        Delays(share, delay)
+def test_a_sum_keeps_the_delays_of_its_first_part():
+    plain, more = (disorder.zoo(name, seed=2, minutes=2) for name in ("exponential", "ahead"))
+    assert plain.streams["a"].drop_columns(["ts"]).equals(more.streams["a"].drop_columns(["ts"]))
+
+
+def test_what_happens_at_a_time_happens_to_all_streams():
+    late = disorder.apply_to_all({"one": rows(1), "other": rows(2)}, disorder.bursts(share=1.0), seed=0)
+    stuck = []
+    for table in late.values():
+        ts, moment = table["ts"].to_numpy(), table["moment"].to_numpy()
+        stuck.append(set(moment[moment > ts].tolist()))
+    assert stuck[0] == stuck[1]
+    assert 4 <= len(stuck[0]) <= 10
+
+
+def test_timestamps_of_any_unit_keep_their_type():
+    for kind in (pa.timestamp("us"), pa.timestamp("s"), pa.timestamp("ms", "UTC"), pa.int32()):
+        table = pa.table({"when": pa.array([0, 1000, 2000]).cast(pa.int64())})
+        if pa.types.is_timestamp(kind):
+            table = pa.table({"when": table["when"].cast(pa.timestamp("ms", kind.tz)).cast(kind)})
+        arrived = disorder.apply(table, disorder.exponential(1e-9), time="when")
+        assert arrived["when"].to_pylist() == table["when"].to_pylist()
+        assert arrived.schema.field("moment").type == table.schema.field("when").type
+
+
+def test_sources_may_have_names():
+    table = rows()
+    named = table.set_column(2, "device", pa.array([f"device {n}" for n in table["source"].to_pylist()]))
+    moved = disorder.apply(named, disorder.ahead(by=3600, sources=0.1), source="device")
+    wrong = moved["device"].to_numpy()[moved["ts"].to_numpy() > EPOCH_MS + 3_600_000]
+    assert len(set(wrong)) == 2
+
+
+@pytest.mark.parametrize(
+    ("table", "match"),
+    [
+        (pa.table({"x": [1]}), "no column 'ts'"),
+        (pa.table({"ts": [1.5]}), "whole milliseconds"),
+        (pa.table({"ts": pa.array([1, None])}), "nulls"),
+    ],
+)
+def test_a_table_without_proper_times_is_refused(table, match):
+    with pytest.raises(UsageError, match=match):
+        disorder.apply(table, disorder.exponential())
+
+
+def test_what_makes_no_sense_is_refused():
+    with pytest.raises(UsageError, match="one delay a tuple"):
+        disorder.apply(rows(), disorder.delays(lambda rng, at: np.full(len(at), -1.0)))
+    with pytest.raises(UsageError, match="above 0"):
+        disorder.apply(rows(), disorder.exponential(0))
+    with pytest.raises(UsageError, match="overtake"):
+        disorder.lag([0], lasts=30, peak=20)
+    with pytest.raises(UsageError, match="no 'lions' in the zoo"):
+        disorder.zoo("lions")
+    with pytest.raises(UsageError, match="longest"):
+        disorder.apply(rows(), disorder.offline(every=10))
+
+
+@pytest.mark.parametrize("name", disorder.ZOO)
+def test_members_share_their_tuples_and_ask_two_questions(name):
+    workload = disorder.zoo(name, seed=1, minutes=3)
+    plain = disorder.zoo("exponential", seed=1, minutes=3)
+    for stream in "ab":
+        table = workload.streams[stream]
+        assert (table["v"].to_numpy() > 0).all()
+        assert 40 <= len(table) / 180 <= 100
+        assert np.isin(table["sent"].to_numpy(), plain.streams[stream]["sent"].to_numpy()).all()
+        assert len(np.unique(table["key"].to_numpy())) == 30
+        assert len(np.unique(table["source"].to_numpy())) == 50
+    assert "RANGE 2 SECONDS" in workload.query
+    assert "SUM(v)" in workload.further["sum"]
+
+
+@pytest.mark.parametrize("name", disorder.ZOO)
+def test_only_members_of_wrong_clocks_say_a_wrong_time(name):
+    workload = disorder.zoo(name, minutes=6)
+    wrong = column(workload, "ts") != column(workload, "sent")
+    member = disorder.ZOO[name]
+    if member.kind is disorder.Kind.WRONG_CLOCKS:
+        assert 0.01 < wrong.mean() < 0.05
+    else:
+        assert name == "drift" or not wrong.any()
+        assert 1 / 12 <= member.known_after < 0.5
+
+
+def test_exponential():
+    taken = delay(disorder.zoo("exponential"))
+    assert np.quantile(taken, [0.5, 0.99]) == pytest.approx([0.2 * np.log(2), 0.2 * np.log(100)], rel=0.1)
+
+
+def test_heavy_tail():
+    taken = delay(disorder.zoo("heavy_tail"))
+    assert np.median(taken) == pytest.approx(0.1, rel=0.1)
+    assert 3 < np.quantile(taken, 0.99) < 7
+    assert 20 < taken.max() <= 30.001
+
+
+def test_bursts():
+    workload = disorder.zoo("bursts")
+    taken = delay(workload)
+    assert 0.02 < (taken > 1).mean() < 0.05  # 0.3 of the tuples of two seconds in twenty
+    assert taken.max() < 4.5
+
+
+@pytest.mark.parametrize("name", ["shift", "cycle"])
+def test_delays_grow_tenfold_and_shrink_again(name):
+    workload = disorder.zoo(name)
+    minute, taken = seconds(workload) / 60, delay(workload)
+    usual, grown = (0.1, 1.0)
+    for middle in {"shift": (3, 7), "cycle": (2, 6, 10)}[name]:
+        assert taken[abs(minute - middle) < 0.2].mean() == pytest.approx(grown, rel=0.15)
+    for middle in {"shift": (1, 5, 10), "cycle": (4, 8)}[name]:
+        assert taken[abs(minute - middle) < 0.2].mean() == pytest.approx(usual, rel=0.15)
+
+
+def test_lagging_partition():
+    workload = disorder.zoo("lagging_partition")
+    second, taken, part = seconds(workload), delay(workload), column(workload, "source") % 4
+    assert taken[part > 0].max() < 2
+    lagging = second[taken > 2]
+    assert [lagging[abs(lagging - 60 * begin - 30) < 30].size > 200 for begin in (2, 5, 8)] == [True] * 3
+    assert all(any(60 * begin <= at <= 60 * begin + 60 for begin in (2, 5, 8)) for at in lagging)
+    assert 19 < taken.max() < 22
+
+
+def test_offline_devices_send_their_backlog_at_once():
+    workload = disorder.zoo("offline", seed=1)
+    taken, source, moment = delay(workload), column(workload, "source"), seconds(workload, "moment")
+    kept = taken > 5
+    assert len(np.unique(source[kept])) == 5
+    for device in np.unique(source[kept]):
+        uploads = np.unique(np.round(moment[kept & (source == device)] / 3))
+        assert 3 <= len(uploads) <= 6  # three outages, the exponential delay on top of each
+    assert 0.002 < kept.mean() < 0.02
+    assert taken.max() < 62
+
+
+def test_ahead():
+    workload = disorder.zoo("ahead")
+    offset = column(workload, "ts") - column(workload, "sent")
+    assert set(offset) == {0, 1_800_000}
+    assert len(np.unique(column(workload, "source")[offset > 0])) == 1
+    assert 0.015 < (offset > 0).mean() < 0.025
+
+
+def test_jumps():
+    workload = disorder.zoo("jumps")
+    offset = (column(workload, "ts") - column(workload, "sent")) / 1000
+    far = offset[offset > 0]
+    assert 0.025 < len(far) / len(offset) < 0.035
+    assert far.min() < 3
+    assert 2 * 86_400 < far.max() <= 3 * 86_400
+    assert np.median(far) == pytest.approx(np.sqrt(3 * 86_400), rel=0.4)
+
+
+def test_behind():
+    ts, sent = (column(disorder.zoo("behind"), name) for name in ("ts", "sent"))
+    years = np.array([datetime.fromtimestamp(at / 1000, UTC).year for at in ts.tolist()])
+    assert set(years) == {1970, 2013}
+    assert 0.001 < (years == 1970).mean() < 0.003
+    assert set((sent - ts)[years == 2013]) == {0, 3 * 3_600_000}
+    assert 0.015 < ((sent - ts) == 3 * 3_600_000).mean() < 0.025
+
+
+def test_drift():
+    workload = disorder.zoo("drift")
+    offset = (column(workload, "ts") - column(workload, "sent")) / 1000
+    assert 0.6 < abs(offset).max() <= 0.901
+    one = column(workload, "source") == 7
+    jumps = np.abs(np.diff(offset[one][np.argsort(column(workload, "sent")[one])]))
+    assert (jumps > 0.05).sum() in (0, 3, 4, 5)  # it is set right every three minutes of twelve
+
+
+def test_duplicates():
+    table = disorder.zoo("duplicates").streams["a"]
+    told = np.unique(np.column_stack((table["ts"].to_numpy(), table["v"].to_numpy())), axis=0)
+    assert len(told) == 54_000
+    assert 0.045 < len(table) / len(told) - 1 < 0.055
+
+
+def test_stop():
+    workload = disorder.zoo("stop")
+    one, other = (seconds(workload, stream=stream) for stream in "ab")
+    minutes = [((other >= 60 * minute) & (other < 60 * minute + 60)).sum() for minute in range(12)]
+    assert [minute for minute, count in enumerate(minutes) if count == 0] == [5, 11]
+    assert ((one > 300) & (one < 360)).sum() > 4000

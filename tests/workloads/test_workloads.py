@@ -13,6 +13,7 @@ from slackwater.workloads import EPOCH_MS, WORKLOADS, write
 SMALL = {"dsyn3": {"minutes": 0.1}, "dsyn4": {"minutes": 0.1}, "soccer": {"minutes": 0.5}, "plugs": {"minutes": 0.05}}
 SMALL |= {"stores": {"minutes": 30.0}, "meteorology": {"minutes": 30.0}, "meteorology9": {"minutes": 30.0}}
 SMALL |= {"drm": {"minutes": 0.5}, "rates": {"minutes": 0.1}}
+SMALL |= {name: {"minutes": 1.0} for name in WORKLOADS if name.startswith("zoo/")}
 
 
 def make(name, seed=0):

@@ -1,4 +1,4 @@
-"""Seeded workloads: the datasets of the papers, made anew, and inputs for benchmarks.
+"""Seeded workloads: the datasets of the papers, made anew, a zoo of disorder, and inputs for benchmarks.
 
 Invariant: the same name and seed give the same rows on every machine with the same numpy.
 """
@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from slackwater.workloads.disorder import Delays
+from slackwater.workloads import disorder
 from slackwater.workloads.drm import drm, two_rates
 from slackwater.workloads.dsyn import dsyn3, dsyn4
 from slackwater.workloads.exponential import exponential_stream
 from slackwater.workloads.meteorology import meteorology, nine_products
 from slackwater.workloads.modes import Measured, Mode, measure
 from slackwater.workloads.plugs import smart_plugs
+from slackwater.workloads.profiles import Delays
 from slackwater.workloads.soccer import positions, velocities
 from slackwater.workloads.statistics import DisorderStatistics, disorder_statistics
 from slackwater.workloads.stores import store_sales
@@ -33,6 +34,7 @@ WORKLOADS: dict[str, Callable[..., Workload]] = {
     "meteorology9": nine_products,
     "drm": drm,
     "rates": two_rates,
+    **{f"zoo/{name}": partial(disorder.zoo, name) for name in disorder.ZOO},
 }
 """Every workload by name; each factory takes `seed`, all but the velocities `minutes`, and meteorology `speed`."""
 
@@ -44,6 +46,7 @@ __all__ = [
     "Measured",
     "Mode",
     "Workload",
+    "disorder",
     "disorder_statistics",
     "drm",
     "dsyn3",

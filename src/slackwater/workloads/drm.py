@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.model.errors import UsageError
-from slackwater.workloads.disorder import Delays
 from slackwater.workloads.modes import Mode, Periods
+from slackwater.workloads.profiles import Delays
 from slackwater.workloads.workload import (
     EPOCH_MS,
     Floats,

@@ -23,9 +23,9 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.model.errors import UsageError
-from slackwater.workloads.disorder import Delays
 from slackwater.workloads.modes import Mode, Periods, within
 from slackwater.workloads.products import FOUR, NINE, Product
+from slackwater.workloads.profiles import Delays
 from slackwater.workloads.workload import (
     EPOCH_MS,
     Integers,

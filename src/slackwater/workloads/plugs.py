@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.model.errors import UsageError
-from slackwater.workloads.disorder import Delays
+from slackwater.workloads.profiles import Delays
 from slackwater.workloads.workload import EPOCH_MS, Floats, Workload, generator, whole_milliseconds
 
 HOUSES, HOUSEHOLDS_A_HOUSE = 40, 5

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.model.errors import UsageError
-from slackwater.workloads.disorder import IN_ORDER, Disordered, Profile, disordered_times
 from slackwater.workloads.motion import TEAM_SIZE, play
+from slackwater.workloads.profiles import IN_ORDER, Disordered, Profile, disordered_times
 from slackwater.workloads.workload import (
     EPOCH_MS,
     Integers,

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.model.errors import UsageError
-from slackwater.workloads.disorder import Delays
+from slackwater.workloads.profiles import Delays
 from slackwater.workloads.workload import EPOCH_MS, generator
 
 _KEY, _VALUE, _X, _Y, _DELAY = range(5)

@@ -1,0 +1,119 @@
+"""Delays: how long tuples take on their way.
+
+Invariant: event times stay as they are, and every length is in seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from slackwater.model.errors import UsageError
+from slackwater.workloads.disorder.model import Delay, Rng, Sent, delays
+from slackwater.workloads.workload import Flags, Floats
+
+
+def exponential(mean: float = 0.2) -> Delay:
+    """Every tuple takes its own time, mostly short: a network that works.
+
+    >>> from slackwater.workloads import disorder
+    >>> taken = disorder.drawn(disorder.exponential(mean=0.2), np.arange(10_000))
+    >>> round(float(taken.mean()), 1)
+    0.2
+    """
+    return delays(lambda rng, at: rng.exponential(_positive("mean", mean), len(at)))
+
+
+def heavy_tail(median: float = 0.1, shape: float = 1.3, most: float = 30.0) -> Delay:
+    """Half of the tuples come within `median`, a few very much later (Pareto of that shape): retries, mobile links."""
+    scale = _positive("median", median) / (2 ** (1 / _positive("shape", shape)) - 1)
+    return delays(lambda rng, at: np.minimum(scale * rng.pareto(shape, len(at)), most))
+
+
+def bursts(every: float = 20.0, lasts: float = 3.0, share: float = 0.3) -> Delay:
+    """About every so often a share of the tuples is stuck for up to `lasts`, then comes all at once: a pause, a retry.
+
+    The times between bursts lie between half and one and a half of `every`.
+    """
+
+    def draw(rng: Rng, at: Floats) -> Floats:
+        begins = np.cumsum(
+            _positive("every", every) * rng.uniform(0.5, 1.5, 1 + int(2 * np.max(at, initial=0) / every))
+        )
+        return np.where(rng.random(len(at)) < share, _until_the_end(at, begins, np.full(len(begins), lasts)), 0.0)
+
+    return delays(draw)
+
+
+def shift(model: Delay, spans: Sequence[tuple[float, float]], times: float = 10.0) -> Delay:
+    """Delays grow so many times in each span `(begin, end)`, and are as before afterwards: a link that is overloaded.
+
+    >>> from slackwater.workloads import disorder
+    >>> jam = disorder.shift(disorder.delays(lambda rng, at: np.ones(len(at))), [(10, 20)])
+    >>> disorder.drawn(jam, [5, 10, 15, 25]).tolist()
+    [1.0, 10.0, 10.0, 1.0]
+    """
+    return model.scaled(lambda at: np.where(_within(at, spans), times, 1.0))
+
+
+def cycle(model: Delay, every: float, times: float = 10.0) -> Delay:
+    """Delays grow to so many times and shrink again, over and over: day and night in short."""
+    return model.scaled(lambda at: times ** (0.5 - 0.5 * np.cos(2 * np.pi * at / every)))
+
+
+def lag(begins: Sequence[float], lasts: float = 60.0, peak: float = 20.0, of: int = 4) -> Delay:
+    """One partition of so many falls behind, up to `peak`, and catches up again. A source has a partition of its own.
+
+    >>> from slackwater.workloads import disorder
+    >>> behind = disorder.drawn(disorder.lag([100]), [100, 115, 130, 145, 160], source=[0, 0, 0, 4, 4])
+    >>> behind.tolist(), disorder.drawn(disorder.lag([100]), [130], source=[1]).tolist()
+    ([0.0, 10.0, 20.0, 10.0, 0.0], [0.0])
+    """
+    if 2 * peak > lasts:
+        raise UsageError("a partition that catches up faster than time goes on would overtake itself: 2 peak > lasts")
+    corners = [place for begin in begins for place in (begin, begin + lasts / 2, begin + lasts)]
+    behind = delays(lambda rng, at: np.interp(at, corners, [0.0, peak, 0.0] * len(begins)))
+    return behind.of(lambda source: source % of == 0)
+
+
+def offline(share: float = 0.1, every: float = 240.0, shortest: float = 20.0, longest: float = 60.0) -> Delay:
+    """A share of the sources loses its link once in each stretch of `every`, each for itself, and keeps what it has.
+
+    When a source is back, it sends its backlog at once.
+    """
+
+    def draw(rng: Rng, sent: Sent) -> Floats:
+        if not 0 < shortest <= longest <= every:
+            raise UsageError("sources are offline for 0 < shortest <= longest <= every seconds")
+        held = np.zeros(len(sent.at))
+        flaky = np.unique(sent.source[sent.some_sources(rng, share)])
+        stretches = np.arange(1 + int(np.max(sent.at, initial=0) / every))
+        for source in flaky:
+            mine = np.flatnonzero(sent.source == source)
+            lasts = rng.uniform(shortest, longest, len(stretches))
+            begins = every * stretches + rng.random(len(stretches)) * (every - lasts)
+            held[mine] = _until_the_end(sent.at[mine], begins, lasts)
+        return held
+
+    return Delay(draw)
+
+
+def _until_the_end(at: Floats, begins: Floats, lasts: Floats) -> Floats:
+    """How long it is to the end of the stretch that a time lies in; 0 outside. `begins` is sorted."""
+    place = np.searchsorted(begins, at, side="right") - 1
+    ends = begins[place] + lasts[place]
+    return np.where((place >= 0) & (at < ends), ends - at, 0.0)
+
+
+def _within(at: Floats, spans: Sequence[tuple[float, float]]) -> Flags:
+    found = np.zeros(len(at), np.bool_)
+    for begin, end in spans:
+        found |= (at >= begin) & (at < end)
+    return found
+
+
+def _positive(name: str, value: float) -> float:
+    if not 0 < value < float("inf"):
+        raise UsageError(f"{name} is above 0, not {value:g}")
+    return value
