@@ -38,13 +38,12 @@ WEIGHTS, LATELY = range(2)
 # the next finding goes; the clock at the last choice, how often was chosen, and how often the cap was too little; what is
 # wanted whatever the cap; how many windows there have been; and since when delays have been growing.
 (
-    ENTERED, CLOSED, JUDGED, BLOCK, HIGHEST, HELD, HELD_LATELY, SPENT, FOUND, CLOCK, CHOICES, BOUND, WANTED, KNOWN,
-    GROWING,
-) = range(15)  # fmt: skip
-MARKS = 15
-# Places in `Needs.scalars`: the margin by windows and by periods; what the cap reaches; for how much of the last ten
-# periods that was too little.
-MARGIN, OF_PERIODS, REACHED, SHORT = range(4)
+    ENTERED, CLOSED, JUDGED, STRIDE, HIGHEST, HELD, HELD_LATELY, SPENT, FOUND, CLOCK, CHOICES, BOUND, WANTED, KNOWN,
+    GROWING, BASE, PROMISED,
+) = range(17)  # fmt: skip
+MARKS = 17
+# Places in `Needs.scalars`: the margin; what the cap reaches; and for how much of the last periods that was too little.
+MARGIN, REACHED, SHORT = range(3)
 LARGEST_MARGIN = 0.9
 WINDOWS_A_SLICE = 256
 """Windows that are persisted together."""
@@ -72,16 +71,24 @@ class Judging(NamedTuple):
     aim: float
     """The share of failures at which the margin rests."""
     gain: float
-    of_periods: float
-    """As `gain`, for every window that is closed while a period fails."""
+    unheard: float
+    """By how much longer than the worst of n periods is waited, times n + 1."""
+    tolerance: float
+    """The share of the periods that may have more failures than are allowed."""
     period: int
     alarm: int
     """More failures than this in the running period, and what came out lately decides."""
     lately: int
     block: int
+    stride: int
+    """How often the past is looked through: for what was another regime, and for what periods needed."""
+    times: float
     slide: int
     newest: int
-    """For how long what came out counts, in microseconds."""
+    """For how long what came out is news, in microseconds."""
+    ahead: float
+    calming: int
+    """For how long there must be no news before growth is over, in microseconds."""
     settling: int
     """Microseconds after which, beyond twice the slack, a window that has not failed is taken for fine."""
     patience: float
@@ -93,10 +100,10 @@ def no_needs(windows: int, margin: float) -> Needs:
     ring = np.zeros((5, windows), np.int64)
     ring[NUMBER] = NO_LINE
     marks = np.zeros(MARKS, np.int64)
-    marks[[ENTERED, CLOSED, JUDGED, BLOCK, CLOCK, GROWING]] = NO_LINE
+    marks[[ENTERED, CLOSED, JUDGED, STRIDE, CLOCK, GROWING]] = NO_LINE
     findings = np.zeros((FINDINGS, 2), np.int64)
     findings[:, 0] = NO_LINE
-    return Needs(ring, np.zeros((2, BINS), np.int64), findings, np.array([margin, 0.0, 1.0, 0.0]), marks)
+    return Needs(ring, np.zeros((2, BINS), np.int64), findings, np.array([margin, 1.0, 0.0]), marks)
 
 
 @in_place
@@ -109,11 +116,14 @@ def slack_for_needs(
     note_finding(n, clock, put_right(w, b, n, j, allowed, scratch[0], scratch[1]))
     close(n, j, last_ended(w, frontier), bin_met_by(slack, w.unit))
     judge(n, j, last_ended(w, clock - 2 * slack - j.settling))
-    if n.marks[ENTERED] // j.block > n.marks[BLOCK]:
-        n.marks[BLOCK] = n.marks[ENTERED] // j.block
+    if n.marks[ENTERED] // j.stride > n.marks[STRIDE]:
+        n.marks[STRIDE] = n.marks[ENTERED] // j.stride
         forget(n, j, w.unit)
-    margin = max(n.scalars[MARGIN], n.scalars[OF_PERIODS])
-    wanted = edge_of(least_bin(n, WEIGHTS, j, w.unit, (1.0 - margin) * j.delta), w.unit)
+        n.marks[PROMISED] = for_most_periods(n, j)
+    wanted = least_bin(n, WEIGHTS, j, w.unit, (1.0 - n.scalars[MARGIN]) * j.delta)
+    # After n periods the next one is worse than all of them with chance 1 / (n + 1).
+    unheard = 1.0 + j.unheard * j.period / (j.period + n.marks[HELD])
+    wanted = max(edge_of(wanted, w.unit), int(unheard * edge_of(n.marks[PROMISED], w.unit)))
     if n.marks[SPENT] > j.alarm:
         wanted = max(wanted, foreseen(n, j, w.unit, clock, wanted))
     else:
@@ -177,31 +187,30 @@ def note_finding(n: Needs, clock: int, into: int) -> None:
 @in_place
 def foreseen(n: Needs, j: Judging, unit: int, clock: int, usual: int) -> int:
     """What windows turn out to need just now, if that is more than usual again and again; 0 if it is not."""
-    begun = n.marks[GROWING]
-    latest, before, newer, older = 0, 0, 0, 0
+    begun, base = n.marks[GROWING], n.marks[BASE]
+    # A burst comes out at once, growth again and again; when it has stopped is seen later than when it begins.
+    since = clock - j.calming
+    if begun == NO_LINE:
+        since, base = clock - j.newest, usual
+    latest, before, newer, older, times = 0, 0, 0, 0, 0
     for at in range(len(n.findings)):
         when, into = n.findings[at, 0], n.findings[at, 1]
-        if when > clock - j.newest:
+        if when > since:
             latest, before = max(latest, into), max(before, min(latest, into))
-            if when > clock - j.newest // 2:
-                newer = max(newer, into)
-            else:
-                older = max(older, into)
-    # A burst comes out at once, growth again and again.
-    if edge_of(before, unit) <= usual:
+        times += 1 if when > begun else 0
+        if when > clock - j.newest // 2:
+            newer = max(newer, into)
+        elif when > clock - j.newest:
+            older = max(older, into)
+    if edge_of(before, unit) <= base:
         n.marks[GROWING] = NO_LINE
         return 0
     if begun == NO_LINE:
-        begun = clock - j.newest
-        n.marks[GROWING] = begun
-    found = 0
-    for at in range(len(n.findings)):
-        found += 1 if n.findings[at, 0] > begun else 0
-    slack = edge_of(ranked(n, begun, 1 + int(j.delta * found)), unit)
-    if newer > older > 0:
-        # Growing still: as much again as in the last half of that time.
-        slack = max(slack, 2 * edge_of(newer, unit) - edge_of(older, unit))
-    return slack
+        begun, n.marks[GROWING], n.marks[BASE] = since, since, base
+    # The less may fail still, the further ahead one must be of what has come out so far.
+    spent = min(1.0, n.marks[SPENT] / (j.delta * j.period))
+    slack = int((1.0 + j.ahead * spent) * edge_of(ranked(n, begun, 1 + int(j.delta * times)), unit))
+    return max(slack, 2 * edge_of(newer, unit) - edge_of(older, unit) if newer > older else 0)
 
 
 @inner
@@ -334,9 +343,6 @@ def close(n: Needs, j: Judging, last: int, met: int) -> None:
         if n.ring[NUMBER, at] == window:
             n.ring[MET, at] = met
             judge_one(n, j, at)
-        fails = n.marks[SPENT] > j.delta * j.period
-        step = j.of_periods if fails else -j.of_periods / 16.0
-        n.scalars[OF_PERIODS] = min(LARGEST_MARGIN, max(0.0, n.scalars[OF_PERIODS] + step))
 
 
 @in_place
@@ -356,21 +362,66 @@ def forget(n: Needs, j: Judging, unit: int) -> None:
     """Blocks before the last periods, of which most windows needed more than these did, were another regime."""
     size = n.ring.shape[1]
     usual = least_bin(n, LATELY, j, unit, j.delta)
-    last = (n.marks[ENTERED] - j.lately) // j.block
-    for block in range((n.marks[ENTERED] - size) // j.block + 1, last):
+    other = bin_met_by(int(j.times * edge_of(usual, unit)), unit)
+    oldest, newest = n.marks[ENTERED] - size + 1, n.marks[ENTERED] - j.lately
+    for first in range(oldest // j.stride * j.stride, newest - j.block + 1, j.stride):
         held, above = 0, 0
-        for window in range(block * j.block, (block + 1) * j.block):
+        for window in range(first, first + j.block):
             at = window % size
-            if n.ring[NUMBER, at] == window:
-                held += n.ring[WEIGHS, at]
-                above += n.ring[WEIGHS, at] if n.ring[INTO, at] > usual else 0
+            if n.ring[NUMBER, at] == window and n.ring[WEIGHS, at] == 1:
+                held += 1
+                above += 1 if n.ring[INTO, at] > other else 0
         if 2 * above > held:
-            for window in range(block * j.block, (block + 1) * j.block):
+            begin, end = first, first + j.block
+            # Up to where the regime began and ended.
+            while begin > oldest and needs_more(n, begin - 1, usual):
+                begin -= 1
+            while end <= newest and needs_more(n, end, usual):
+                end += 1
+            for window in range(begin, end):
                 at = window % size
                 if n.ring[NUMBER, at] == window and n.ring[WEIGHS, at] == 1:
                     n.bins[WEIGHTS, n.ring[INTO, at]] -= 1
                     n.ring[WEIGHS, at] = 0
                     n.marks[HELD] -= 1
+
+
+@inner
+def needs_more(n: Needs, window: int, than: int) -> bool:
+    """Whether a window is remembered and needed more than a bin."""
+    at = window % n.ring.shape[1]
+    return n.ring[NUMBER, at] == window and n.ring[WEIGHS, at] == 1 and n.ring[INTO, at] > than
+
+
+@in_place
+def for_most_periods(n: Needs, j: Judging) -> int:
+    """The least bin with which all but a few of the remembered periods have no more failures than are allowed."""
+    low, high = 0, n.marks[HIGHEST]
+    while low < high:
+        middle = (low + high) // 2
+        if keeps_most_periods(n, j, middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@inner
+def keeps_most_periods(n: Needs, j: Judging, into: int) -> bool:
+    """Whether a bin does; a period begins with every stride."""
+    last = n.marks[ENTERED] // j.stride * j.stride
+    begin = max(n.marks[ENTERED] - n.ring.shape[1], last - n.marks[KNOWN]) // j.stride * j.stride + j.stride
+    end, above, periods, failing = begin, 0, 0, 0
+    while end < last:
+        above += 1 if needs_more(n, end, into) else 0
+        end += 1
+        if end - begin > j.period:
+            above -= 1 if needs_more(n, begin, into) else 0
+            begin += 1
+        if end % j.stride == 0 and end - begin == j.period:
+            periods += 1
+            failing += 1 if above > j.delta * j.period else 0
+    return failing <= j.tolerance * periods
 
 
 def needs_as_arrays(n: Needs) -> dict[str, npt.NDArray[Any]]:

@@ -34,7 +34,6 @@ from slackwater.disorder.quality.error_needs import (
     KNOWN,
     MARGIN,
     NUMBER,
-    OF_PERIODS,
     REACHED,
     SHORT,
     WANTED,
@@ -67,6 +66,12 @@ AIM = 0.92
 """The share of delta at which the margin rests."""
 GAIN = 20.0
 FIRST_MARGIN = 0.4
+import os
+TOLERANCE = float(os.environ.get('TOL', '.03'))
+"""The share of periods that may have more failures than are allowed."""
+import os
+E = lambda n, d: float(os.environ.get(n, d))
+UNHEARD = E('UH', .5)
 SPENDING = 1 / 3
 """Once this much of what a period may fail is spent, growth is looked for."""
 NEWEST = 3 * SECOND
@@ -112,13 +117,18 @@ class SteadyError:
             delta=delta,
             aim=AIM * delta,
             gain=GAIN / memory,
-            of_periods=0.25 / period,
+            unheard=UNHEARD,
+            tolerance=TOLERANCE,
             period=period,
             alarm=int(SPENDING * delta * period),
             lately=2 * period,
             block=block,
+            stride=max(1, period // 6),
+            times=E('TM', 2),
             slide=slide,
             newest=max(NEWEST, 4 * max(self._interval, slide)),
+            ahead=E('AH', 1.0),
+            calming=max(5 * NEWEST, 8 * max(self._interval, slide)),
             settling=slide + SECOND,
             patience=5.0 * time,
         )
@@ -128,7 +138,7 @@ class SteadyError:
     @property
     def margin(self) -> float:
         """m, by which less than delta is aimed at."""
-        return float(max(self._needs.scalars[MARGIN], self._needs.scalars[OF_PERIODS]))
+        return float(self._needs.scalars[MARGIN])
 
     def needed(self, end: int) -> int | None:
         """The slack that the window with this end needed, as far as is known; None if nothing is known of it."""
