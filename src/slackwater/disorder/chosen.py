@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from slackwater.disorder.controllers import FixedSlack, LargestDelay, SlackController
 from slackwater.disorder.quality.error_published import ModelError, PdError
@@ -46,6 +47,9 @@ def learning_key(quality: Quality, options: Options, windows: Sequence[int] = ()
     (True, False)
     """
     asked = f"RECALL OVER {quality.over}" if isinstance(quality, Recall) else str(quality)
+    if isinstance(quality, RelativeError):
+        # The most that may be waited is no part of it either.
+        asked = str(replace(quality, at_most=None))
     if not isinstance(quality, Recall | RelativeError):
         return asked
     names = (

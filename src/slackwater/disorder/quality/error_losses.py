@@ -89,6 +89,14 @@ def last_ended(w: Watch, time: int) -> int:
 
 
 @in_place
+def reach(b: Books, clock: int, slack: int) -> int:
+    """Where the frontier stands at a clock, with the slack that was in force until now."""
+    b.marks[CLOCK] = max(b.marks[CLOCK], clock)
+    b.marks[FRONTIER] = max(b.marks[FRONTIER], clock - slack)
+    return int(b.marks[FRONTIER])
+
+
+@in_place
 def absorb(w: Watch, b: Books, words: Words, floats: Floats, behind: Words, begin: int, slack: int) -> int:
     """Note arrivals; returns how many were noted before a table was full."""
     most = min(w.range, w.retention) // w.slide + 2

@@ -37,7 +37,7 @@ from slackwater.model.measured import WINDOWS, MeasuredQuality
 from slackwater.model.time import AFTER_ALL, BEFORE_ALL, SECOND
 
 FIRST_ROOM = 256
-STEP = 2 * SECOND
+STEP = 4 * SECOND
 """How far the clock may go between two counts without a window being lost sight of."""
 
 
@@ -107,6 +107,8 @@ class WindowTally:
     def __init__(self, watch: Watch, components: int) -> None:
         self._watch = watch
         self._reach = watch.retention - min(watch.retention // 4, STEP)
+        self.interval = (watch.retention - self._reach) // 2
+        """How often windows should be counted."""
         self._missing = table(FIRST_ROOM, 0, 64 + watch.retention // watch.slide, components)
         self._total = np.zeros(components)
         self._windows, self._off, self._counted = 0, 0, NO_LINE

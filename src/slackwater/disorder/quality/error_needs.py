@@ -19,10 +19,12 @@ from slackwater.disorder.quality.error_losses import (
     CHANGED,
     Books,
     Watch,
+    absorb,
     last_ended,
     last_piece,
     needed_bin,
     newest_piece,
+    reach,
 )
 from slackwater.disorder.quality.keyed_sums import NO_LINE, NONE, place_of
 from slackwater.disorder.quality.needed_slack import BINS, bin_met_by, edge_of
@@ -39,16 +41,16 @@ WEIGHTS, LATELY = range(2)
 # wanted whatever the cap; how many windows there have been; and since when delays have been growing.
 (
     ENTERED, CLOSED, JUDGED, STRIDE, HIGHEST, HELD, HELD_LATELY, SPENT, FOUND, CLOCK, CHOICES, BOUND, WANTED, KNOWN,
-    GROWING, BASE, PROMISED,
-) = range(17)  # fmt: skip
-MARKS = 17
+    GROWING, BASE,
+) = range(16)  # fmt: skip
+MARKS = 16
 # Places in `Needs.scalars`: the margin; what the cap reaches; and for how much of the last periods that was too little.
 MARGIN, REACHED, SHORT = range(3)
 LARGEST_MARGIN = 0.9
-WINDOWS_A_SLICE = 256
+WINDOWS_A_SLICE = 64
 """Windows that are persisted together."""
 FINDINGS = 256
-OPEN = -1
+OPEN = NOT_YET = -1
 UNKNOWN, FINE, FAILED = range(3)
 
 
@@ -71,22 +73,24 @@ class Judging(NamedTuple):
     aim: float
     """The share of failures at which the margin rests."""
     gain: float
-    unheard: float
-    """By how much longer than the worst of n periods is waited, times n + 1."""
-    tolerance: float
-    """The share of the periods that may have more failures than are allowed."""
+    trust: float
+    """In periods: how much of a past is needed for half of the failures to be allowed."""
     period: int
     alarm: int
     """More failures than this in the running period, and what came out lately decides."""
     lately: int
+    """The last periods, which are never forgotten."""
     block: int
+    """What is forgotten at once."""
     stride: int
-    """How often the past is looked through: for what was another regime, and for what periods needed."""
+    """How often the past is looked through: for what was another regime."""
     times: float
+    """How much more another regime needed."""
     slide: int
     newest: int
     """For how long what came out is news, in microseconds."""
     ahead: float
+    """How far ahead of growth slack is once a period has spent all it may, as a share."""
     calming: int
     """For how long there must be no news before growth is over, in microseconds."""
     settling: int
@@ -107,11 +111,27 @@ def no_needs(windows: int, margin: float) -> Needs:
 
 
 @in_place
-def slack_for_needs(
-    w: Watch, b: Books, n: Needs, j: Judging, allowed: Floats, scratch: Floats, clock: int, frontier: int, slack: int,
-    cap: int,
+def learn_and_choose(
+    w: Watch, b: Books, n: Needs, j: Judging, allowed: Floats, scratch: Floats, words: Words, floats: Floats,
+    behind: Words, begin: int, clock: int, slack: int, cap: int,
 ) -> int:  # fmt: skip
+    """Note arrivals from `begin` on and choose; if a table is full before the end, NOT_YET less what was noted.
+
+    It is one call because handing over the books costs more than most choices do.
+    """
+    if begin < words.shape[1]:
+        done = absorb(w, b, words, floats, behind, begin, slack)
+        if done < words.shape[1]:
+            return NOT_YET - done
+    return slack_for_needs(w, b, n, j, allowed, scratch, clock, slack, cap)
+
+
+@in_place
+def slack_for_needs(
+    w: Watch, b: Books, n: Needs, j: Judging, allowed: Floats, scratch: Floats, clock: int, slack: int, cap: int
+) -> int:
     """One adaptation: note what has ended, come late, been closed and settled under this slack; the slack to be."""
+    frontier = reach(b, clock, slack)
     enter(w, b, n, j, last_ended(w, clock))
     note_finding(n, clock, put_right(w, b, n, j, allowed, scratch[0], scratch[1]))
     close(n, j, last_ended(w, frontier), bin_met_by(slack, w.unit))
@@ -119,11 +139,9 @@ def slack_for_needs(
     if n.marks[ENTERED] // j.stride > n.marks[STRIDE]:
         n.marks[STRIDE] = n.marks[ENTERED] // j.stride
         forget(n, j, w.unit)
-        n.marks[PROMISED] = for_most_periods(n, j)
-    wanted = least_bin(n, WEIGHTS, j, w.unit, (1.0 - n.scalars[MARGIN]) * j.delta)
-    # After n periods the next one is worse than all of them with chance 1 / (n + 1).
-    unheard = 1.0 + j.unheard * j.period / (j.period + n.marks[HELD])
-    wanted = max(edge_of(wanted, w.unit), int(unheard * edge_of(n.marks[PROMISED], w.unit)))
+    # After n periods the next one is worse than all of them with chance 1 / (n + 1): a short past is not trusted.
+    trusted = n.marks[HELD] / (n.marks[HELD] + j.trust * j.period + 1.0)
+    wanted = edge_of(least_bin(n, WEIGHTS, j, w.unit, trusted * (1.0 - n.scalars[MARGIN]) * j.delta), w.unit)
     if n.marks[SPENT] > j.alarm:
         wanted = max(wanted, foreseen(n, j, w.unit, clock, wanted))
     else:
@@ -188,25 +206,24 @@ def note_finding(n: Needs, clock: int, into: int) -> None:
 def foreseen(n: Needs, j: Judging, unit: int, clock: int, usual: int) -> int:
     """What windows turn out to need just now, if that is more than usual again and again; 0 if it is not."""
     begun, base = n.marks[GROWING], n.marks[BASE]
-    # A burst comes out at once, growth again and again; when it has stopped is seen later than when it begins.
-    since = clock - j.calming
     if begun == NO_LINE:
-        since, base = clock - j.newest, usual
-    latest, before, newer, older, times = 0, 0, 0, 0, 0
+        begun, base = clock - j.newest, bin_met_by(usual, unit)
+    news, last, times, largest, newer, older = 0, NO_LINE, 0, 0, 0, 0
     for at in range(len(n.findings)):
         when, into = n.findings[at, 0], n.findings[at, 1]
-        if when > since:
-            latest, before = max(latest, into), max(before, min(latest, into))
-        times += 1 if when > begun else 0
+        if when > begun:
+            times += 1
+            if into > base:
+                news, last = news + 1, max(last, when)
         if when > clock - j.newest // 2:
-            newer = max(newer, into)
+            largest, newer = max(largest, into), max(newer, min(largest, into))
         elif when > clock - j.newest:
             older = max(older, into)
-    if edge_of(before, unit) <= base:
+    # A burst comes out at once, growth again and again. The longer it has lasted, the later it is taken to be over.
+    if news < 2 or clock - last > max(j.newest, min(j.calming, last - begun)):
         n.marks[GROWING] = NO_LINE
         return 0
-    if begun == NO_LINE:
-        begun, n.marks[GROWING], n.marks[BASE] = since, since, base
+    n.marks[GROWING], n.marks[BASE] = begun, base
     # The less may fail still, the further ahead one must be of what has come out so far.
     spent = min(1.0, n.marks[SPENT] / (j.delta * j.period))
     slack = int((1.0 + j.ahead * spent) * edge_of(ranked(n, begun, 1 + int(j.delta * times)), unit))
@@ -363,6 +380,11 @@ def forget(n: Needs, j: Judging, unit: int) -> None:
     size = n.ring.shape[1]
     usual = least_bin(n, LATELY, j, unit, j.delta)
     other = bin_met_by(int(j.times * edge_of(usual, unit)), unit)
+    above = 0
+    for b in range(other + 1, n.marks[HIGHEST] + 1):
+        above += n.bins[WEIGHTS, b] - n.bins[LATELY, b]
+    if 2 * above < j.stride:
+        return
     oldest, newest = n.marks[ENTERED] - size + 1, n.marks[ENTERED] - j.lately
     for first in range(oldest // j.stride * j.stride, newest - j.block + 1, j.stride):
         held, above = 0, 0
@@ -393,37 +415,6 @@ def needs_more(n: Needs, window: int, than: int) -> bool:
     return n.ring[NUMBER, at] == window and n.ring[WEIGHS, at] == 1 and n.ring[INTO, at] > than
 
 
-@in_place
-def for_most_periods(n: Needs, j: Judging) -> int:
-    """The least bin with which all but a few of the remembered periods have no more failures than are allowed."""
-    low, high = 0, n.marks[HIGHEST]
-    while low < high:
-        middle = (low + high) // 2
-        if keeps_most_periods(n, j, middle):
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
-
-@inner
-def keeps_most_periods(n: Needs, j: Judging, into: int) -> bool:
-    """Whether a bin does; a period begins with every stride."""
-    last = n.marks[ENTERED] // j.stride * j.stride
-    begin = max(n.marks[ENTERED] - n.ring.shape[1], last - n.marks[KNOWN]) // j.stride * j.stride + j.stride
-    end, above, periods, failing = begin, 0, 0, 0
-    while end < last:
-        above += 1 if needs_more(n, end, into) else 0
-        end += 1
-        if end - begin > j.period:
-            above -= 1 if needs_more(n, begin, into) else 0
-            begin += 1
-        if end % j.stride == 0 and end - begin == j.period:
-            periods += 1
-            failing += 1 if above > j.delta * j.period else 0
-    return failing <= j.tolerance * periods
-
-
 def needs_as_arrays(n: Needs) -> dict[str, npt.NDArray[Any]]:
     """All state; the ring by slices of windows, without those that hold none. What sums it up can be counted again."""
     found: dict[str, npt.NDArray[Any]] = {
@@ -437,18 +428,17 @@ def needs_as_arrays(n: Needs) -> dict[str, npt.NDArray[Any]]:
 
 
 def needs_of(windows: int, lately: int, arrays: Mapping[str, npt.NDArray[Any]]) -> Needs:
-    """What `needs_as_arrays` gave, with a ring of so many windows."""
+    """What `needs_as_arrays` gave, in a ring of so many windows: the newest of them, if it was longer."""
     n = no_needs(windows, 0.0)
     for name in ("findings", "scalars", "marks"):
         getattr(n, name)[:] = arrays[name]
-    for name, one in arrays.items():
-        if name.startswith("from_"):
-            begin = int(name.removeprefix("from_"))
-            n.ring[:, begin : begin + one.shape[1]] = one
-    here = n.ring[NUMBER] != NO_LINE
-    for row, counted in (
-        (WEIGHTS, here & (n.ring[WEIGHS] == 1)),
-        (LATELY, here & (n.ring[NUMBER] > n.marks[ENTERED] - lately)),
-    ):
-        n.bins[row] = np.bincount(n.ring[INTO, counted], minlength=BINS)
+    slices = [n.ring[:, :0], *(one for name, one in arrays.items() if name.startswith("from_"))]
+    ring = np.concatenate(slices, axis=1)
+    ring = ring[:, ring[NUMBER] > max(NO_LINE, int(n.marks[ENTERED]) - windows)]
+    n.ring[:, ring[NUMBER] % windows] = ring
+    weighs = ring[:, ring[WEIGHS] == 1]
+    recent = ring[:, ring[NUMBER] > n.marks[ENTERED] - lately]
+    for row, held, some in ((WEIGHTS, HELD, weighs), (LATELY, HELD_LATELY, recent)):
+        n.bins[row] = np.bincount(some[INTO], minlength=BINS)
+        n.marks[held] = some.shape[1]
     return n

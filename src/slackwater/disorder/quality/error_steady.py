@@ -3,12 +3,14 @@
 Every window has a needed slack: the least with which its answer would have been within the bound. It can be computed
 after the fact, exactly, from the late tuples that came for the window and what they weigh (`error_losses`). So
 
-1. K is the least slack that meets the need of all but a share (1 - m) delta of the remembered windows.
-2. m is the margin, the larger of two. One rises with every window that fails and comes to rest where a little less than
-   delta of the windows do; the other rises while a period (a minute, or a window's range) has too many of them.
-3. Growth: once the running period has spent a third of what it may fail, K is at least what windows turn out to need
-   in these seconds, and what that leads to while it grows. When they turn out fine again this is over at once.
-4. A drop: a block of seconds older than two periods, in which most windows needed more than the last two periods ask
+1. K is the least slack that meets the need of all but a share (1 - m) delta of the remembered windows; less than that
+   while little is remembered. What a window needs is known only when it is older than that, and counted accordingly.
+2. m is the margin. Every window that fails raises it, every other lowers it a little, such that it rests where a little
+   less than delta of the windows fail.
+3. Growth: once the running period (a minute, or the range of a window) has spent a third of what it may fail, and
+   windows turn out to need more than K again and again, K is what they turn out to need, and ahead of that. This is over
+   when nothing of the kind has come out for a while: seconds after a burst.
+4. A drop: a block of seconds older than two periods, in which most windows needed twice what the last two periods ask
    for, was another regime and is forgotten. A burst spoils less of a block, and is remembered.
 
 K never exceeds the cap. Where the cap is too little, K is the least that does nearly as well.
@@ -33,15 +35,17 @@ from slackwater.disorder.quality.error_needs import (
     INTO,
     KNOWN,
     MARGIN,
+    NOT_YET,
     NUMBER,
     REACHED,
     SHORT,
+    SPENT,
     WANTED,
     Judging,
+    learn_and_choose,
     needs_as_arrays,
     needs_of,
     no_needs,
-    slack_for_needs,
 )
 from slackwater.disorder.quality.error_threshold import Thresholds
 from slackwater.disorder.quality.error_windows import MOST_WINDOWS, Watched, WindowLosses
@@ -53,8 +57,10 @@ from slackwater.model.outlook import Outlook
 from slackwater.model.quality import RelativeError, default_cap
 from slackwater.model.time import BEFORE_ALL, MILLISECOND, MINUTE, SECOND
 
-INTERVAL = 250 * MILLISECOND
-"""How often slack is chosen anew."""
+INTERVAL = SECOND
+"""How often slack is chosen anew: every choice cuts the stream's batches."""
+ALERT = 250 * MILLISECOND
+"""The same once a period has spent so much that growth is looked for."""
 PERIOD = MINUTE
 """In which a share delta of the windows may fail, or in the range of a window if that is longer."""
 MEMORY = 10 * MINUTE
@@ -62,22 +68,23 @@ STRAGGLER = 20.0
 """One straggler, which spoils every window it belongs to, may weigh at most delta over this."""
 FEWEST = 40.0
 """The memory has at least this many windows that may fail, and a period three."""
-AIM = 0.92
+AIM = 0.7
 """The share of delta at which the margin rests."""
 GAIN = 20.0
-FIRST_MARGIN = 0.4
-import os
-TOLERANCE = float(os.environ.get('TOL', '.03'))
-"""The share of periods that may have more failures than are allowed."""
-import os
-E = lambda n, d: float(os.environ.get(n, d))
-UNHEARD = E('UH', .5)
+FIRST_MARGIN = 0.5
+TRUST = 0.25
+"""Of n periods, n / (n + this) of the allowed failures are allowed: a short past has not seen everything."""
+AHEAD = 0.7
+"""How far ahead of growth, as a share of what windows turn out to need, once a period has spent all it may."""
+TIMES = 2.0
+"""From how many times as much on, what was needed before is another regime."""
 SPENDING = 1 / 3
 """Once this much of what a period may fail is spent, growth is looked for."""
 NEWEST = 3 * SECOND
 """For how long what came out counts then; four choices at least."""
 BLOCK = 10 * SECOND
 """What is forgotten at once; four ranges of a window at least, because a burst spoils more than one."""
+NO_WORDS = np.zeros((1, 0), np.int64)
 EXACT = frozenset(("COUNT", "SUM", "AVG"))
 
 
@@ -90,7 +97,9 @@ class SteadyError:
     def __init__(self, target: RelativeError, options: Options) -> None:
         self.target, self._options = target, options
         self.slack = options.initial_slack if target.at_most is None else min(options.initial_slack, target.at_most)
-        self.next_adaptation = BEFORE_ALL
+        self.next_adaptation = self._count_due = BEFORE_ALL
+        self._pending: Arrived | None = None
+        """Arrivals that are not noted yet: that is cheaper together with the next choice."""
 
     def watch(self, watched: Watched) -> None:
         """Hear which windows there are."""
@@ -102,7 +111,8 @@ class SteadyError:
         self._allowed = np.full(len(watched.aggregates), self.target.bound)
         delta = 1.0 - self.target.confidence
         slide = watched.slide
-        self._interval = self._options.adaptation_interval or min(max(slide, INTERVAL), SECOND)
+        self._interval = self._options.adaptation_interval or INTERVAL
+        self._alert = self._options.adaptation_interval or min(max(slide, ALERT), INTERVAL)
         time = max(watched.range, PERIOD)
         stated = self.target.at_most
         self._cap = default_cap(time, self._options.max_behind) if stated is None else stated
@@ -117,18 +127,17 @@ class SteadyError:
             delta=delta,
             aim=AIM * delta,
             gain=GAIN / memory,
-            unheard=UNHEARD,
-            tolerance=TOLERANCE,
+            trust=TRUST,
             period=period,
             alarm=int(SPENDING * delta * period),
             lately=2 * period,
             block=block,
             stride=max(1, period // 6),
-            times=E('TM', 2),
+            times=TIMES,
             slide=slide,
-            newest=max(NEWEST, 4 * max(self._interval, slide)),
-            ahead=E('AH', 1.0),
-            calming=max(5 * NEWEST, 8 * max(self._interval, slide)),
+            newest=max(NEWEST, 4 * max(self._alert, slide)),
+            ahead=AHEAD,
+            calming=max(5 * NEWEST, 8 * max(self._alert, slide)),
             settling=slide + SECOND,
             patience=5.0 * time,
         )
@@ -142,6 +151,7 @@ class SteadyError:
 
     def needed(self, end: int) -> int | None:
         """The slack that the window with this end needed, as far as is known; None if nothing is known of it."""
+        self._catch_up()
         window = self._losses.last_ended(end)
         ring = self._needs.ring
         at = window % ring.shape[1]
@@ -162,9 +172,16 @@ class SteadyError:
         )
 
     def learn(self, arrived: Arrived) -> None:
-        self._losses.absorb(arrived, self.slack)
+        self._catch_up()
+        self._pending = arrived
         if self._models:
             self._modelled.absorb(arrived.words)
+
+    def _catch_up(self) -> None:
+        """Note the arrivals that wait for the next choice."""
+        if self._pending is not None:
+            self._losses.absorb(self._pending, self.slack)
+            self._pending = None
 
     def hear_of(self, run: Run) -> None:
         """Hear which tuples came too late."""
@@ -172,22 +189,41 @@ class SteadyError:
 
     def measured(self) -> MeasuredQuality:
         """The windows so far that were within the bound."""
+        self._catch_up()
         return self._losses.measured(self.target.confidence, not self._is_modelled.any(), self._allowed)
 
     def adapt(self, measured: Measured) -> None:
-        self._losses.count(self._allowed)
         clock = max(measured.clocks)
         self.next_adaptation = clock + self._interval
         if clock == BEFORE_ALL:
             return
         losses, needs = self._losses, self._needs
-        frontier = losses.reach(clock, measured.slack)
+        if clock >= self._count_due:
+            self._catch_up()
+            losses.count(self._allowed)
+            self._count_due = clock + losses.tally.interval
         if self._models and self._modelled.is_due(clock):
+            self._catch_up()
             self._allow(clock)
-        self.slack = slack_for_needs(
-            losses.watch, losses.books, needs, self._judging, self._allowed, self._scratch,
-            clock, frontier, measured.slack, self._cap,
-        )  # fmt: skip
+        self.slack = self._choice(clock, measured.slack)
+        if needs.marks[SPENT] > self._judging.alarm:
+            self.next_adaptation = clock + self._alert
+
+    def _choice(self, clock: int, slack: int) -> int:
+        losses, words, behind = self._losses, NO_WORDS, NO_WORDS[0]
+        if self._pending is not None:
+            words, behind = np.ascontiguousarray(self._pending.words), self._pending.behind
+            self._pending = None
+        done = 0
+        while True:
+            chosen = learn_and_choose(
+                losses.watch, losses.books, self._needs, self._judging, self._allowed, self._scratch, words,
+                words.view(np.float64), behind, done, clock, slack, self._cap,
+            )  # fmt: skip
+            if chosen > NOT_YET:
+                return chosen
+            done = NOT_YET - chosen
+            losses.tidy()
 
     def _allow(self, clock: int) -> None:
         """Work out anew what may be missing where the effect on the value is not known."""
@@ -195,14 +231,16 @@ class SteadyError:
         self._allowed[self._is_modelled] = 1.0 - self._modelled.shares
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        found: dict[str, npt.NDArray[Any]] = {"times": np.array([self.slack, self.next_adaptation])}
+        self._catch_up()
+        found: dict[str, npt.NDArray[Any]] = {"times": np.array([self.slack, self.next_adaptation, self._count_due])}
         found |= {f"needs_{name}": array for name, array in needs_as_arrays(self._needs).items()}
         found |= {f"losses_{name}": array for name, array in self._losses.as_arrays().items()}
         found |= {f"modelled_{name}": array for name, array in self._modelled.as_arrays().items()}
         return found | {"allowed": self._allowed.copy()}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        self.slack, self.next_adaptation = arrays["times"].tolist()
+        slack, self.next_adaptation, self._count_due = arrays["times"].tolist()
+        self.slack = min(slack, self._cap)
         self._needs = needs_of(self._needs.ring.shape[1], self._judging.lately, under("needs_", arrays))
         self._losses.restore(under("losses_", arrays))
         self._modelled.restore(under("modelled_", arrays))

@@ -17,9 +17,7 @@ import numpy.typing as npt
 from slackwater.disorder.controllers import Arrived
 from slackwater.disorder.quality.error_losses import (
     CHANGED,
-    CLOCK,
     FIRST_ARGUMENT,
-    FRONTIER,
     MEAN,
     SHARE,
     SUM,
@@ -28,6 +26,7 @@ from slackwater.disorder.quality.error_losses import (
     Watch,
     absorb,
     coverage_of,
+    reach,
 )
 from slackwater.disorder.quality.error_measured import WindowTally
 from slackwater.disorder.quality.keyed_sums import (
@@ -105,9 +104,10 @@ class WindowLosses:
         while done < words.shape[1]:
             done = absorb(self.watch, self.books, words, words.view(np.float64), arrived.behind, done, slack)
             if done < words.shape[1]:
-                self._tidy()
+                self.tidy()
 
-    def _tidy(self) -> None:
+    def tidy(self) -> None:
+        """Make room in the tables."""
         w, b = self.watch, self.books
         most = min(w.range, w.retention) // w.slide + FIRST_ROOM
         self.books = b._replace(totals=tidied(b.totals, FIRST_ROOM, 0), late=tidied(b.late, most, most))
@@ -134,10 +134,7 @@ class WindowLosses:
 
     def reach(self, clock: int, slack: int) -> int:
         """Where the frontier stands at a clock, with the slack that was in force until now."""
-        marks = self.books.marks
-        marks[CLOCK] = max(int(marks[CLOCK]), clock)
-        marks[FRONTIER] = max(int(marks[FRONTIER]), clock - slack)
-        return int(marks[FRONTIER])
+        return reach(self.books, clock, slack)
 
     def count(self, allowed: Floats) -> None:
         """Count the windows that are old enough, as within the bound or off."""
