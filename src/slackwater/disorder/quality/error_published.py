@@ -38,7 +38,7 @@ from slackwater.model.batch import TS, Floats
 from slackwater.model.measured import MeasuredQuality
 from slackwater.model.options import Options
 from slackwater.model.quality import RelativeError
-from slackwater.model.time import BEFORE_ALL, SECOND
+from slackwater.model.time import BEFORE_ALL, MINUTE, SECOND
 
 WARM_UP = SECOND
 """L_warmup; the documents leave its length open. What is let out meanwhile is let out without slack."""
@@ -65,7 +65,7 @@ class PublishedError:
     def watch(self, watched: Watched) -> None:
         """Hear which windows there are."""
         self._unit = max(1, self._options.granularity // 10)
-        self._losses = WindowLosses(watched, self._options.retention, self._unit)
+        self._losses = WindowLosses(watched, self._options.retention or MINUTE, self._unit)
         self._thresholds = Thresholds(self.target, watched.aggregates)
         self._is_modelled = np.array([a.function not in EXACT for a in watched.aggregates], np.bool_)
 

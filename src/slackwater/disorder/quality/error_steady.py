@@ -8,8 +8,8 @@ after the fact, exactly, from the late tuples that came for the window and what 
 2. m is the margin. Every window that fails raises it, every other lowers it a little, such that it rests where a little
    less than delta of the windows fail.
 3. Growth: once the running period (a minute, or the range of a window) has spent a third of what it may fail, and
-   windows turn out to need more than K again and again, K is what they turn out to need, and ahead of that. This is over
-   when nothing of the kind has come out for a while: seconds after a burst.
+   windows turn out to need more than K again and again, K is what they turn out to need, and ahead of that. This is
+   over when nothing of the kind has come out for a while: seconds after a burst.
 4. A drop: a block of seconds older than two periods, in which most windows needed twice what the last two periods ask
    for, was another regime and is forgotten. A burst spoils less of a block, and is remembered.
 
@@ -104,7 +104,10 @@ class SteadyError:
     def watch(self, watched: Watched) -> None:
         """Hear which windows there are."""
         self._unit = max(1, self._options.granularity // 10)
-        self._losses = WindowLosses(watched, self._options.retention or MINUTE, self._unit)
+        kept = self._options.retention
+        self._losses = WindowLosses(
+            watched, PERIOD if kept is None else kept, self._unit, self._options.max_behind if kept is None else 0
+        )
         self._modelled = Thresholds(self.target, tuple(a for a in watched.aggregates if a.function not in EXACT))
         self._is_modelled = np.array([a.function not in EXACT for a in watched.aggregates], np.bool_)
         self._models = bool(self._is_modelled.any())
@@ -201,6 +204,7 @@ class SteadyError:
         if clock >= self._count_due:
             self._catch_up()
             losses.count(self._allowed)
+            losses.follow_delays()
             self._count_due = clock + losses.tally.interval
         if self._models and self._modelled.is_due(clock):
             self._catch_up()
