@@ -74,17 +74,19 @@ class OldWindows:
 
     def touch(self, beyond: Words) -> None:
         """Tuples have come for counted windows, each for those from a first to a last."""
-        for first, last in beyond.T.tolist():
-            self.late += 1
+        self.late += beyond.shape[1]
+        # Late tuples of one moment mostly belong to the same windows.
+        spans, times = np.unique(beyond, axis=1, return_counts=True)
+        for (first, last), count in zip(spans.T.tolist(), times.tolist(), strict=True):
             for number in range(first // BITS, last // BITS + 1):
                 begin, end = max(first, BITS * number) - BITS * number, min(last, BITS * number + 63) - BITS * number
                 bits = (ALL >> (BITS - 1 - end)) & (ALL << begin)
                 bucket = self._of(number)
                 if bucket is None:
-                    self._lost += end - begin + 1
+                    self._lost += count * (end - begin + 1)
                     continue
                 bucket[TOUCHED] |= bits
-                bucket[MET] += (bucket[FILLED] & bits).bit_count()
+                bucket[MET] += count * (bucket[FILLED] & bits).bit_count()
 
     def _of(self, number: int) -> list[int] | None:
         if number < self._oldest:

@@ -37,8 +37,9 @@ NUMBER, INTO, MET, VERDICT, WEIGHS = range(5)
 WEIGHTS, LATELY = range(2)
 # Places in `Needs.marks`: the newest window that entered, was closed, was judged, and the newest block that was looked
 # at; the largest bin so far; how many windows `weights` and `lately` have; how many of the running period failed; where
-# the next finding goes; the clock at the last choice, how often was chosen, and how often the cap was too little; what is
-# wanted whatever the cap; how many windows there have been; and since when delays have been growing.
+# the next finding goes; the clock at the last choice, how often was chosen, and how often the cap was too little; what
+# is wanted in the long run, whatever the cap; how many windows there have been; since when delays have been growing,
+# and what windows needed before.
 (
     ENTERED, CLOSED, JUDGED, STRIDE, HIGHEST, HELD, HELD_LATELY, SPENT, FOUND, CLOCK, CHOICES, BOUND, WANTED, KNOWN,
     GROWING, BASE,
@@ -87,6 +88,8 @@ class Judging(NamedTuple):
     times: float
     """How much more another regime needed."""
     slide: int
+    overlap: int
+    """How many windows a tuple belongs to."""
     newest: int
     """For how long what came out is news, in microseconds."""
     ahead: float
@@ -142,6 +145,7 @@ def slack_for_needs(
     # After n periods the next one is worse than all of them with chance 1 / (n + 1): a short past is not trusted.
     trusted = n.marks[HELD] / (n.marks[HELD] + j.trust * j.period + 1.0)
     wanted = edge_of(least_bin(n, WEIGHTS, j, w.unit, trusted * (1.0 - n.scalars[MARGIN]) * j.delta), w.unit)
+    n.marks[WANTED] = wanted
     if n.marks[SPENT] > j.alarm:
         wanted = max(wanted, foreseen(n, j, w.unit, clock, wanted))
     else:
@@ -160,7 +164,7 @@ def within(n: Needs, j: Judging, unit: int, clock: int, wanted: int, cap: int) -
     passed = 0 if n.marks[CLOCK] == NO_LINE else max(0, clock - n.marks[CLOCK])
     short = 1.0 if n.scalars[REACHED] < 1.0 - j.delta else 0.0
     n.scalars[SHORT] += min(1.0, passed / j.patience) * (short - n.scalars[SHORT])
-    n.marks[CLOCK], n.marks[WANTED] = clock, wanted
+    n.marks[CLOCK] = clock
     n.marks[CHOICES] += 1
     if wanted <= cap:
         return wanted
@@ -186,9 +190,13 @@ def at_risk(n: Needs, row: int, slack: int, slide: int) -> float:
 def least_bin(n: Needs, row: int, j: Judging, unit: int, share: float) -> int:
     """The least bin with at most this share of the windows above it, of those old enough to tell."""
     above = 0
+    held = n.marks[HELD if row == WEIGHTS else HELD_LATELY]
     for b in range(n.marks[HIGHEST], 0, -1):
         above += n.bins[row, b]
-        if above > 0 and above > share * at_risk(n, row, edge_of(b - 1, unit), j.slide):
+        slack = edge_of(b - 1, unit)
+        # One straggler tells nothing of slack that is long beside all that is remembered.
+        alone = j.overlap if 4 * slack > held * j.slide else 0
+        if above > max(alone, share * at_risk(n, row, slack, j.slide)):
             return b
     return 0
 

@@ -138,6 +138,7 @@ class SteadyError:
             stride=max(1, period // 6),
             times=TIMES,
             slide=slide,
+            overlap=watched.range // slide + 1,
             newest=max(NEWEST, 4 * max(self._alert, slide)),
             ahead=AHEAD,
             calming=max(5 * NEWEST, 8 * max(self._alert, slide)),
