@@ -74,8 +74,6 @@ class Judging(NamedTuple):
     aim: float
     """The share of failures at which the margin rests."""
     gain: float
-    trust: float
-    """In periods: how much of a past is needed for half of the failures to be allowed."""
     period: int
     alarm: int
     """More failures than this in the running period, and what came out lately decides."""
@@ -142,9 +140,7 @@ def slack_for_needs(
     if n.marks[ENTERED] // j.stride > n.marks[STRIDE]:
         n.marks[STRIDE] = n.marks[ENTERED] // j.stride
         forget(n, j, w.unit)
-    # After n periods the next one is worse than all of them with chance 1 / (n + 1): a short past is not trusted.
-    trusted = n.marks[HELD] / (n.marks[HELD] + j.trust * j.period + 1.0)
-    wanted = edge_of(least_bin(n, WEIGHTS, j, w.unit, trusted * (1.0 - n.scalars[MARGIN]) * j.delta), w.unit)
+    wanted = edge_of(least_bin(n, WEIGHTS, j, w.unit, (1.0 - n.scalars[MARGIN]) * j.delta), w.unit)
     n.marks[WANTED] = wanted
     if n.marks[SPENT] > j.alarm:
         wanted = max(wanted, foreseen(n, j, w.unit, clock, wanted))

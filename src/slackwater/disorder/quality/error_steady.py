@@ -3,8 +3,8 @@
 Every window has a needed slack: the least with which its answer would have been within the bound. It can be computed
 after the fact, exactly, from the late tuples that came for the window and what they weigh (`error_losses`). So
 
-1. K is the least slack that meets the need of all but a share (1 - m) delta of the remembered windows; less than that
-   while little is remembered. What a window needs is known only when it is older than that, and counted accordingly.
+1. K is the least slack that meets the need of all but a share (1 - m) delta of the remembered windows. What a window
+   needs is known only when it is older than that, and counted accordingly.
 2. m is the margin. Every window that fails raises it, every other lowers it a little, such that it rests where a little
    less than delta of the windows fail.
 3. Growth: once the running period (a minute, or the range of a window) has spent a third of what it may fail, and
@@ -72,8 +72,6 @@ AIM = 0.7
 """The share of delta at which the margin rests."""
 GAIN = 20.0
 FIRST_MARGIN = 0.5
-TRUST = 0.25
-"""Of n periods, n / (n + this) of the allowed failures are allowed: a short past has not seen everything."""
 AHEAD = 0.7
 """How far ahead of growth, as a share of what windows turn out to need, once a period has spent all it may."""
 TIMES = 2.0
@@ -130,7 +128,6 @@ class SteadyError:
             delta=delta,
             aim=AIM * delta,
             gain=GAIN / memory,
-            trust=TRUST,
             period=period,
             alarm=int(SPENDING * delta * period),
             lately=2 * period,
