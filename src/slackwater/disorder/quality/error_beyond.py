@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.model.batch import Words
+from slackwater.model.batch import Flags, Words
 
 # Rows of what is told of counted windows.
 VERDICT, TUPLES_THERE, GROUPS_THERE = range(3)
@@ -60,17 +60,19 @@ class OldWindows:
 
     def add(self, first: int, verdicts: Words) -> None:
         """Windows from a number on are counted."""
-        there = np.flatnonzero(verdicts[VERDICT] != EMPTY)
-        for n in there.tolist():
-            verdict, tuples, groups = verdicts[:, n].tolist()
-            bucket, bit = self._of((first + n) // BITS), 1 << (first + n) % BITS
-            self.filled += 1
-            self.off += verdict == OFF
+        last = first + verdicts.shape[1] - 1
+        for number in range(first // BITS, last // BITS + 1):
+            begin, end = max(first, BITS * number), min(last, BITS * number + BITS - 1)
+            some = verdicts[:, begin - first : end + 1 - first]
+            filled, off = (_as_bits(some[VERDICT] >= least) << begin % BITS for least in (WITHIN, OFF))
+            bucket = self._of(number) if filled else None
+            self.filled += filled.bit_count()
+            self.off += off.bit_count()
             if bucket is not None:
-                bucket[FILLED] |= bit
-                bucket[SPOILED] |= bit if verdict == OFF else 0
-                bucket[TUPLES] += tuples
-                bucket[GROUPS] += groups
+                bucket[FILLED] |= filled
+                bucket[SPOILED] |= off
+                bucket[TUPLES] += int(some[TUPLES_THERE].sum())
+                bucket[GROUPS] += int(some[GROUPS_THERE].sum())
 
     def touch(self, beyond: Words) -> None:
         """Tuples have come for counted windows, each for those from a first to a last."""
@@ -143,6 +145,11 @@ class OldWindows:
             if name.startswith("buckets_"):
                 for number, *bucket in rows.tolist():
                     self._buckets[number] = [bits & ALL for bits in bucket[:TUPLES]] + bucket[TUPLES:]
+
+
+def _as_bits(flags: Flags) -> int:
+    """Flags as the bits of a number, the first one lowest."""
+    return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
 
 
 def _cost(bucket: list[int], allowed: float, overlap: float) -> tuple[float, int, int, int]:
