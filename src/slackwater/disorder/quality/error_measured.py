@@ -152,7 +152,9 @@ class WindowTally:
                 if done < len(late):
                     most = self._watch.range // self._watch.slide
                     self._missing = tidied(self._missing, most + FIRST_ROOM, 0)
-            self._old.touch(beyond[:, beyond[1] >= beyond[0]])
+            beyond = beyond[:, beyond[1] >= beyond[0]]
+            if beyond.size:
+                self._old.touch(beyond)
         self._frontier = max(self._frontier, run.frontier)
 
     def _last_ended(self, time: int) -> int:
