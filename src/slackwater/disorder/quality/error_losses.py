@@ -41,7 +41,7 @@ TUPLES, MISSED, FIRST_ARGUMENT = range(3)
 KIND, AMOUNT = range(2)
 SHARE, SUM, MEAN = range(3)
 # Places in `Books.marks`.
-CLOCK, FRONTIER, CHANGED = range(3)
+CLOCK, FRONTIER, CHANGED, DEEPEST = range(4)
 
 
 class Watch(NamedTuple):
@@ -50,6 +50,8 @@ class Watch(NamedTuple):
     range: int
     slide: int
     retention: int
+    most: int
+    """The longest that retention may become; what is further behind does not make it longer."""
     unit: int
     keys: Words
     arguments: Words
@@ -89,6 +91,14 @@ def last_ended(w: Watch, time: int) -> int:
 
 
 @in_place
+def reach(b: Books, clock: int, slack: int) -> int:
+    """Where the frontier stands at a clock, with the slack that was in force until now."""
+    b.marks[CLOCK] = max(b.marks[CLOCK], clock)
+    b.marks[FRONTIER] = max(b.marks[FRONTIER], clock - slack)
+    return int(b.marks[FRONTIER])
+
+
+@in_place
 def absorb(w: Watch, b: Books, words: Words, floats: Floats, behind: Words, begin: int, slack: int) -> int:
     """Note arrivals; returns how many were noted before a table was full."""
     most = min(w.range, w.retention) // w.slide + 2
@@ -118,6 +128,8 @@ def absorb(w: Watch, b: Books, words: Words, floats: Floats, behind: Words, begi
             add(w, b.totals.sums, r, words, floats, i)
         if behind[i] > 0:
             b.marks[FRONTIER] = max(b.marks[FRONTIER], ts + behind[i] - slack)
+            if b.marks[DEEPEST] < behind[i] <= w.most:
+                b.marks[DEEPEST] = behind[i]
             note_late(w, b, words, floats, i, group, ts + behind[i])
     return words.shape[1]
 

@@ -1,8 +1,9 @@
 """How many windows of an aggregate were within the bound, by what really was missing from them.
 
 Invariant: `missing` has, by window and group, the tuples that came when the frontier had passed the end of the window.
-A window is counted once, when it is old; a tuple that comes for it after that is of unknown price. Younger ones are
-judged anew each time one asks. A window counts as a whole: the worst of its groups and aggregates decides.
+A window is counted once, when it is old; what a tuple does to it that comes after that is estimated (`error_beyond`).
+Younger ones are judged anew each time one asks. A window counts as a whole: the worst of its groups and aggregates
+decides.
 """
 
 from __future__ import annotations
@@ -14,7 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.compiled import in_place
-from slackwater.disorder.quality.error_losses import CLOCK, Books, Watch, add, is_bad, last_piece, total_of
+from slackwater.disorder.quality.error_beyond import (
+    EMPTY,
+    GROUPS_THERE,
+    OFF,
+    TUPLES_THERE,
+    VERDICT,
+    WITHIN,
+    OldWindows,
+)
+from slackwater.disorder.quality.error_losses import CLOCK, TUPLES, Books, Watch, add, is_bad, last_piece, total_of
 from slackwater.disorder.quality.keyed_sums import (
     FIRST,
     GROUP,
@@ -37,18 +47,18 @@ from slackwater.model.measured import WINDOWS, MeasuredQuality
 from slackwater.model.time import AFTER_ALL, BEFORE_ALL, SECOND
 
 FIRST_ROOM = 256
-STEP = 2 * SECOND
+STEP = 4 * SECOND
 """How far the clock may go between two counts without a window being lost sight of."""
 
 
 @in_place
 def note_missing(
     w: Watch, missing: Table, words: Words, floats: Floats, late: Words, cutoff: Words, begin: int, counted: int,
-    unknown: Words,
+    beyond: Words,
 ) -> int:  # fmt: skip
     """Note the tuples numbered `late`; returns how many of them were noted before the table was full.
 
-    `unknown` counts tuples that had windows which are counted already, or lost sight of, and these windows.
+    `beyond` gets, by late tuple, the first and last of its windows that are counted already or lost sight of.
     """
     most = w.range // w.slide + 2
     for n in range(begin, len(late)):
@@ -61,73 +71,90 @@ def note_missing(
             group = mixed(words[row, i], group)
         window = (ts - w.range) // w.slide + 1
         last = min(ts // w.slide, (cutoff[i] - w.range) // w.slide)
-        forgotten = 0
+        beyond[0, n], beyond[1, n] = window, window - 1
         if window <= min(last, counted):
-            forgotten = min(last, counted) - window + 1
+            beyond[1, n] = min(last, counted)
             window = counted + 1
         while window <= last:
             r = found_or_made(missing, window, group)
             if r != NONE:
                 add(w, missing.sums, r, words, floats, i)
             else:
-                forgotten += 1
+                beyond[1, n] = window
             window += 1
-        unknown[0] += 1 if forgotten > 0 else 0
-        unknown[1] += forgotten
     return len(late)
 
 
 @in_place
 def judged(
-    w: Watch, b: Books, missing: Table, allowed: Floats, total: Floats, first: int, last: int
-) -> tuple[int, int]:
-    """Of the windows between two numbers, how many have tuples and how many of these are off; `total` is scratch."""
-    filled = off = 0
+    w: Watch, b: Books, missing: Table, allowed: Floats, total: Floats, first: int, last: int, verdicts: Words
+) -> None:
+    """Of the windows between two numbers: EMPTY, WITHIN or OFF; tuples and groups of its first slide beside.
+
+    `total` is scratch.
+    """
     for window in range(first, last + 1):
+        n = window - first
         piece, end = 2 * window, last_piece(w, window)
         while piece <= end and place_of(b.totals, piece) == NONE:
             piece += 1
         if piece > end:
             continue
-        filled += 1
+        verdicts[VERDICT, n] = WITHIN
+        for own in range(2 * window, 2 * window + 2):
+            at = place_of(b.totals, own)
+            r = NONE if at == NONE else b.totals.lines[at, FIRST]
+            while r != NONE:
+                verdicts[TUPLES_THERE, n] += int(b.totals.sums[r, TUPLES])
+                verdicts[GROUPS_THERE, n] += 1
+                r = b.totals.records[r, NEXT]
         at = place_of(missing, window)
         r = NONE if at == NONE else missing.lines[at, FIRST]
         while r != NONE:
             total_of(w, b.totals, window, missing.records[r, GROUP], total)
             if is_bad(w, allowed, total, missing.sums[r]):
-                off += 1
+                verdicts[VERDICT, n] = OFF
                 break
             r = missing.records[r, NEXT]
-    return filled, off
 
 
 class WindowTally:
     """Windows within the bound and windows off, since the beginning."""
 
     def __init__(self, watch: Watch, components: int) -> None:
+        self._missing = table(FIRST_ROOM, 0, 1, components)
+        self._total = np.zeros(components)
+        self._counted = NO_LINE
+        self._frontier = BEFORE_ALL
+        self._old = OldWindows()
+        self.keep(watch)
+
+    def keep(self, watch: Watch) -> None:
+        """Windows are counted as late as the retention of this allows."""
         self._watch = watch
         self._reach = watch.retention - min(watch.retention // 4, STEP)
-        self._missing = table(FIRST_ROOM, 0, 64 + watch.retention // watch.slide, components)
-        self._total = np.zeros(components)
-        self._windows, self._off, self._counted = 0, 0, NO_LINE
-        self._unknown = np.zeros(2, np.int64)
-        """Late tuples of unknown price, and how many windows they may have spoiled."""
-        self._frontier = BEFORE_ALL
+        self.interval = (watch.retention - self._reach) // 2
+        """How often windows should be counted."""
+        self._missing = tidied(self._missing, FIRST_ROOM, 0, 64 + watch.retention // watch.slide)
 
     def hear(self, run: Run) -> None:
         """Note what came too late, and how far windows have been let out."""
         late = np.flatnonzero(run.late)
         if len(late):
             words = np.ascontiguousarray(run.words)
+            beyond = np.zeros((2, len(late)), np.int64)
             done = 0
             while done < len(late):
                 done = note_missing(
                     self._watch, self._missing, words, words.view(np.float64), late, run.cutoff, done, self._counted,
-                    self._unknown,
+                    beyond,
                 )  # fmt: skip
                 if done < len(late):
                     most = self._watch.range // self._watch.slide
                     self._missing = tidied(self._missing, most + FIRST_ROOM, 0)
+            beyond = beyond[:, beyond[1] >= beyond[0]]
+            if beyond.size:
+                self._old.touch(beyond)
         self._frontier = max(self._frontier, run.frontier)
 
     def _last_ended(self, time: int) -> int:
@@ -138,14 +165,15 @@ class WindowTally:
         clock = int(books.marks[CLOCK])
         if BEFORE_ALL not in (clock, self._frontier):
             last = self._last_ended(min(self._frontier, clock - self._reach))
-            windows, off = self._judge(books, allowed, last)
-            self._windows, self._off = self._windows + windows, self._off + off
+            self._old.add(*self._judge(books, allowed, last))
             self._counted = max(self._counted, last)
 
-    def _judge(self, books: Books, allowed: Floats, last: int) -> tuple[int, int]:
-        """Windows that are not counted yet, up to the last, as far as they are still known."""
+    def _judge(self, books: Books, allowed: Floats, last: int) -> tuple[int, Words]:
+        """Windows that are not counted yet, up to the last, as far as they are still known; and the first of them."""
         first = max(self._counted + 1, last - len(books.totals.lines))
-        return judged(self._watch, books, self._missing, allowed, self._total, first, last)
+        verdicts = np.zeros((3, max(0, last + 1 - first)), np.int64)
+        judged(self._watch, books, self._missing, allowed, self._total, first, last, verdicts)
+        return first, verdicts
 
     def measured(self, target: float, exact: bool, books: Books, allowed: Floats) -> MeasuredQuality:
         """All windows that have been let out, by what is known now."""
@@ -153,25 +181,28 @@ class WindowTally:
         if BEFORE_ALL in (clock, self._frontier):
             return MeasuredQuality(WINDOWS, target, exact=exact)
         ended = self._frontier == AFTER_ALL
-        windows, off = self._judge(
+        _, verdicts = self._judge(
             books, allowed, clock // self._watch.slide if ended else self._last_ended(self._frontier)
         )
-        off += self._off
-        unknown, unsure = self._unknown.tolist()
+        overlap = self._watch.range / self._watch.slide
+        old = self._old.priced(float(allowed.min(initial=1.0)), overlap)
+        off = int((verdicts[VERDICT] == OFF).sum()) + self._old.off
+        filled = int((verdicts[VERDICT] != EMPTY).sum()) + self._old.filled
         return MeasuredQuality(
-            WINDOWS, target, self._windows + windows - off, off, unknown, unsure, exact=exact,
+            of=WINDOWS, target=target, good=filled - off - old.spoiled, bad=off + old.spoiled + old.never,
+            unknown_late=self._old.late, unsure=old.unsure, exact=exact,
             provisional_from=None if ended else clock - self._reach,
         )  # fmt: skip
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All state."""
-        counts = [self._windows, self._off, self._counted, self._frontier]
         missing = {f"missing_{number}": chunk for number, chunk in as_chunks(self._missing).items()}
-        return {"counts": np.array(counts), "unknown": self._unknown.copy()} | missing
+        old = {f"old_{name}": array for name, array in self._old.as_arrays().items()}
+        return {"counts": np.array([self._counted, self._frontier])} | missing | old
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take over what `as_arrays` gave."""
-        self._windows, self._off, self._counted, self._frontier = arrays["counts"].tolist()
-        self._unknown[:] = arrays["unknown"]
+        """Take over what `as_arrays` gave, with the retention that was then."""
+        self._counted, self._frontier = arrays["counts"].tolist()
         chunks = [chunk for name, chunk in arrays.items() if name.startswith("missing_")]
         self._missing = refilled(len(self._missing.lines), FIRST_ROOM, len(self._total), chunks)
+        self._old.restore({n.removeprefix("old_"): a for n, a in arrays.items() if n.startswith("old_")})

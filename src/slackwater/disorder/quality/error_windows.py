@@ -2,7 +2,8 @@
 
 Invariant: `Watched` is plain data that the operator's spec gives; the controller is made before it is known what it
 watches, and hears of it once, before the first tuple. What is kept reaches `retention` back from the clock, however
-far back late tuples come.
+far back late tuples come. Where the user names no retention, it begins with a minute and grows with the delays that are
+seen, twice as long as the longest of them, as far as `most`, MOST_WINDOWS and MOST_RECORDS allow.
 """
 
 from __future__ import annotations
@@ -17,9 +18,8 @@ import numpy.typing as npt
 from slackwater.disorder.controllers import Arrived
 from slackwater.disorder.quality.error_losses import (
     CHANGED,
-    CLOCK,
+    DEEPEST,
     FIRST_ARGUMENT,
-    FRONTIER,
     MEAN,
     SHARE,
     SUM,
@@ -28,6 +28,7 @@ from slackwater.disorder.quality.error_losses import (
     Watch,
     absorb,
     coverage_of,
+    reach,
 )
 from slackwater.disorder.quality.error_measured import WindowTally
 from slackwater.disorder.quality.keyed_sums import (
@@ -39,13 +40,15 @@ from slackwater.disorder.quality.keyed_sums import (
     table,
     tidied,
 )
-from slackwater.model.batch import Floats
+from slackwater.model.batch import Floats, Words
 from slackwater.model.measured import MeasuredQuality
 from slackwater.model.time import BEFORE_ALL
 
 MOST_WINDOWS = 1 << 15
 """Windows that are kept at once; with a slide so short that retention has more of them, retention is shorter."""
 MOST_PIECES = 1 << 19
+MOST_RECORDS = 1 << 18
+"""With more records than this (windows times groups) retention does not grow any more."""
 FIRST_ROOM = 256
 
 
@@ -79,13 +82,14 @@ class WindowWatcher(Protocol):
 class WindowLosses:
     """Totals of pieces, and what came too late for each window."""
 
-    def __init__(self, watched: Watched, retention: int, unit: int) -> None:
+    def __init__(self, watched: Watched, retention: int, unit: int, most: int = 0) -> None:
         self.watched = watched
-        retention = min(retention, (MOST_WINDOWS - 64) * watched.slide)
+        longest = (MOST_WINDOWS - 64) * watched.slide
+        retention, most = min(retention, longest), min(most, longest)
         rows = list(dict.fromkeys((a.row, int(a.is_float)) for a in watched.aggregates if a.row >= 0))
         needs = [(_kind(a), _component(a, rows)) for a in watched.aggregates]
         self.watch = Watch(
-            watched.range, watched.slide, retention, unit, np.array(watched.keys, np.int64),
+            watched.range, watched.slide, retention, most, unit, np.array(watched.keys, np.int64),
             np.array(rows, np.int64).reshape(-1, 2), np.array(needs, np.int64).reshape(-1, 2),
         )  # fmt: skip
         self.components = FIRST_ARGUMENT + 2 * len(rows)
@@ -95,7 +99,7 @@ class WindowLosses:
         self.tally = WindowTally(self.watch, self.components)
         self.books = Books(
             table(FIRST_ROOM, 0, pieces, self.components), late, np.zeros(len(late.lines), np.int64),
-            np.zeros(len(late.lines), np.int64), np.array([BEFORE_ALL, BEFORE_ALL, 0]),
+            np.zeros(len(late.lines), np.int64), np.array([BEFORE_ALL, BEFORE_ALL, 0, 0]),
         )  # fmt: skip
 
     def absorb(self, arrived: Arrived, slack: int) -> None:
@@ -105,12 +109,38 @@ class WindowLosses:
         while done < words.shape[1]:
             done = absorb(self.watch, self.books, words, words.view(np.float64), arrived.behind, done, slack)
             if done < words.shape[1]:
-                self._tidy()
+                self.tidy()
 
-    def _tidy(self) -> None:
+    def tidy(self) -> None:
+        """Make room in the tables."""
         w, b = self.watch, self.books
         most = min(w.range, w.retention) // w.slide + FIRST_ROOM
         self.books = b._replace(totals=tidied(b.totals, FIRST_ROOM, 0), late=tidied(b.late, most, most))
+
+    def follow_delays(self) -> None:
+        """Keep more of the past if tuples come from further back, and the past is not too much already."""
+        deepest = int(self.books.marks[DEEPEST])
+        if 5 * deepest > 4 * self.watch.retention and self.books.totals.used[RECORDS] < MOST_RECORDS:
+            self._keep(min(self.watch.most, 2 * deepest))
+
+    def _keep(self, retention: int) -> None:
+        if retention <= self.watch.retention:
+            return
+        old = self.books
+        longer = WindowLosses(self.watched, retention, self.watch.unit, self.watch.most)
+        fresh = longer.books
+        self.watch = longer.watch
+        self.books = Books(
+            tidied(old.totals, FIRST_ROOM, 0, len(fresh.totals.lines)),
+            tidied(old.late, FIRST_ROOM, FIRST_ROOM, len(fresh.late.lines)),
+            fresh.changed, fresh.is_changed, old.marks,
+        )  # fmt: skip
+        self._mark_changed(old.changed[: old.marks[CHANGED]])
+        self.tally.keep(self.watch)
+
+    def _mark_changed(self, windows: Words) -> None:
+        self.books.changed[: len(windows)] = windows
+        self.books.is_changed[windows & (len(self.books.late.lines) - 1)] = 1
 
     def coverage(self, window: int) -> float | None:
         """The measured coverage of a window so far; None where no tuple of it has come."""
@@ -134,10 +164,7 @@ class WindowLosses:
 
     def reach(self, clock: int, slack: int) -> int:
         """Where the frontier stands at a clock, with the slack that was in force until now."""
-        marks = self.books.marks
-        marks[CLOCK] = max(int(marks[CLOCK]), clock)
-        marks[FRONTIER] = max(int(marks[FRONTIER]), clock - slack)
-        return int(marks[FRONTIER])
+        return reach(self.books, clock, slack)
 
     def count(self, allowed: Floats) -> None:
         """Count the windows that are old enough, as within the bound or off."""
@@ -151,13 +178,16 @@ class WindowLosses:
         """All state, the tables by chunks of lines; what has been displaced is left out."""
         b = self.books
         found = {"marks": b.marks.copy(), "changed": b.changed[: b.marks[CHANGED]].copy()}
+        found["retention"] = np.array([self.watch.retention])
         for name, one in (("totals", b.totals), ("late", b.late)):
             found |= {f"{name}_{number}": chunk for number, chunk in as_chunks(one).items()}
         return found | {f"tally_{name}": array for name, array in self.tally.as_arrays().items()}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over what `as_arrays` gave."""
-        fresh = WindowLosses(self.watched, self.watch.retention, self.watch.unit).books
+        longer = WindowLosses(self.watched, int(arrays["retention"][0]), self.watch.unit, self.watch.most)
+        fresh, self.watch = longer.books, longer.watch
+        self.tally.keep(self.watch)
         tables = {}
         for name, one in (("totals", fresh.totals), ("late", fresh.late)):
             chunks = [chunk for key, chunk in arrays.items() if key.startswith(f"{name}_")]
@@ -165,9 +195,7 @@ class WindowLosses:
         self.books = fresh._replace(totals=tables["totals"], late=tables["late"])
         self.books.marks[:] = arrays["marks"]
         self.tally.restore({n.removeprefix("tally_"): a for n, a in arrays.items() if n.startswith("tally_")})
-        changed = arrays["changed"]
-        self.books.changed[: len(changed)] = changed
-        self.books.is_changed[changed & (len(self.books.late.lines) - 1)] = 1
+        self._mark_changed(arrays["changed"])
 
 
 def _kind(asked: Asked) -> int:

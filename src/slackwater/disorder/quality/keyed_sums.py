@@ -165,10 +165,13 @@ def live(t: Table) -> tuple[int, int]:
     return records, nodes
 
 
-def tidied(old: Table, records: int, nodes: int) -> Table:
-    """The same books with room for so many more, and for as many again as there are, to put off the next tidying."""
+def tidied(old: Table, records: int, nodes: int, lines: int = 0) -> Table:
+    """The same books with room for so many more, and for as many again as there are, to put off the next tidying.
+
+    The ring gets so many lines if these are more than it has.
+    """
     has, has_nodes = live(old)
-    new = table(2 * has + records, 2 * has_nodes + nodes, len(old.lines), old.sums.shape[1])
+    new = table(2 * has + records, 2 * has_nodes + nodes, max(lines, len(old.lines)), old.sums.shape[1])
     move(old, new)
     return new
 

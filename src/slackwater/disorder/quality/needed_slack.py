@@ -1,10 +1,8 @@
-"""How much slack windows need: bins, and a distribution of bins that fades.
+"""How much slack windows need: bins, and distributions over them.
 
 Invariant of the bins: bin 0 needs no slack; a need k >= 0, which slack K meets iff K > k, lies in the bin whose edge is
 the least slack on the grid above k. Edges are `unit` apart up to 64 of them and within 1/32 of each other from there
-on, so that every bin tells delays apart to 3 %, from a millisecond to days.
-
-Invariant of the distribution: a window weighs (1 - 1/memory)^age, with age in windows, in the bin it was last put in.
+on, so that every bin tells delays apart to 3 %. There are bins for every time that 62 bits hold: none is cut off.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from slackwater.model.batch import Floats, Words
 
 FINE = 64
 """Bins of one unit each; above, every octave has half as many."""
-BINS = 1 + FINE + 32 * 36
+BINS = 1 + FINE + 32 * 56
 
 
 @inner
@@ -28,7 +26,7 @@ def bin_of(need: int, unit: int) -> int:
     octave = 0
     while (units >> octave) >= FINE:
         octave += 1
-    return min(BINS - 1, 1 + FINE + (octave - 1) * 32 + (units >> octave) - 32)
+    return 1 + FINE + (octave - 1) * 32 + (units >> octave) - 32
 
 
 @in_place
@@ -43,10 +41,7 @@ def edge_of(into: int, unit: int) -> int:
 @in_place
 def bin_met_by(slack: int, unit: int) -> int:
     """The largest bin whose needs this slack meets."""
-    into = 0
-    while into + 1 < BINS and edge_of(into + 1, unit) <= slack:
-        into += 1
-    return into
+    return bin_of(slack, unit) - 1
 
 
 @in_place
