@@ -320,7 +320,7 @@ class HeaderGuard:
         state = {"members": self._members.names, "marks": self._crowd.marks.tolist()}
         entries = [changed("guard", "state", encode_json(state))]
         rings = {name: getattr(self._crowd, name).reshape(-1) for name in RINGS}
-        entries.append(changed("guard", "rings", encode_words(rings)))
+        entries += [changed("guard", f"ring_{name}", encode_words({"t": ring})) for name, ring in rings.items()]
         if self._touched:
             aside = None
             if self._aside is not None:
@@ -331,7 +331,7 @@ class HeaderGuard:
         return entries
 
     def restore(self, entries: list[Change]) -> None:
-        rings = None
+        rings: dict[str, Words] = {}
         for entry in entries:
             if entry.key == "aside":
                 self._aside, self._evidence = None, np.zeros((3, 0), np.int64)
@@ -344,11 +344,10 @@ class HeaderGuard:
                 self._crowd = grown(self._crowd, len(self._members))
                 self._crowd.marks[:] = state["marks"]
             elif entry.value is not None:
-                rings = decode_words(entry.value)
-        if rings is not None:
-            for name, ring in rings.items():
-                array = getattr(self._crowd, name)
-                array[:] = ring.reshape(array.shape)
+                rings[entry.key.removeprefix("ring_")] = decode_words(entry.value)["t"]
+        for name, ring in rings.items():
+            array = getattr(self._crowd, name)
+            array[:] = ring.reshape(array.shape)
 
 
 LET_IN, REJECTED, ASIDE = range(3)

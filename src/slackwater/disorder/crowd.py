@@ -4,7 +4,7 @@ A stream's clock is the largest event time that the crowd vouches for. A tuple t
 time: a wrong clock sends such tuples again and again, steadily, now and then or in bursts. So no fixed small number of
 them moves a clock. How far ahead is too far follows from the stream itself:
 
-    allowed = a second, or eight usual steps of the clock where these are longer
+    allowed = a second, eight usual steps of the clock, or twice the usual delay: whichever is longest
 
 One that is further ahead moves the clock only when the others come along:
 
@@ -55,9 +55,9 @@ LATELY = 8
 SMALL = 8
 """A step of less than one so many-th of the tolerance leads nobody away."""
 # Places in `Crowd.marks`: the clock; arrivals; the length of the run; samples; every how many-th arrival is one; the
-# usual step of the clock; stream time per arrival.
-CLOCK, HEARD, RUN, SAMPLED, STRIDE, STEP, GAP = range(7)
-MARKS = 7
+# usual step of the clock; stream time per arrival; how far behind the clock the middle arrival is.
+CLOCK, HEARD, RUN, SAMPLED, STRIDE, STEP, GAP, DELAY = range(8)
+MARKS = 8
 
 
 class Crowd(NamedTuple):
@@ -102,7 +102,7 @@ def allowed(c: Crowd, m: int, tolerance: int) -> int:
     """How far ahead of its clock a tuple of a member may be and still move it."""
     if c.marks[m, HEARD] < EARLY:
         return max(NEAR * tolerance, EARLY_STEPS * c.marks[m, STEP])
-    return max(tolerance, STEPS * c.marks[m, STEP])
+    return max(tolerance, max(STEPS * c.marks[m, STEP], 2 * c.marks[m, DELAY]))
 
 
 @inner
@@ -166,6 +166,7 @@ def sample(c: Crowd, m: int, lead: int, tolerance: int) -> None:
     usual = share_lead(c, m)
     if usual != BEFORE_ALL and usual <= allowed(c, m, tolerance):
         c.marks[m, STEP] = max(0, usual)
+        c.marks[m, DELAY] = max(0, -c.scratch[min(c.marks[m, SAMPLED], MOST) // 2])
     n = min(c.marks[m, SAMPLED], RING)
     covered = c.marks[m, CLOCK] - c.clocks[m, (at + 1 - n) & (RING - 1)]
     c.marks[m, GAP] = max(1, covered // (n * c.marks[m, STRIDE]))
@@ -189,7 +190,7 @@ def begin_anew(c: Crowd, m: int, clock: int, step: int) -> None:
     """The clock jumps, and what was usual before it says nothing any more."""
     c.marks[m, CLOCK] = max(c.marks[m, CLOCK], clock)
     c.marks[m, RUN], c.marks[m, SAMPLED], c.marks[m, STRIDE] = 0, 0, 1
-    c.marks[m, STEP], c.marks[m, GAP] = step, max(1, step)
+    c.marks[m, STEP], c.marks[m, GAP], c.marks[m, DELAY] = step, max(1, step), 0
     for i in range(LATELY):
         c.lately[m, i] = 0
 
@@ -341,7 +342,11 @@ def hear_epoch(c: Crowd, m: int, times: EventTimes, moment: int, max_ahead: int,
         for b in range(buckets):
             upto += times.size[scratch, b]
             while j < samples and (2 * j + 1) * n // (2 * samples) < upto:
-                sample(c, m, step if b < reached else times.latest[scratch, b] - c.marks[m, CLOCK], tolerance)
+                behind = times.latest[scratch, b] - was
+                if b >= reached:
+                    sample(c, m, times.latest[scratch, b] - c.marks[m, CLOCK], tolerance)
+                else:
+                    sample(c, m, step if behind > 0 else behind, tolerance)
                 j += 1
         if reached > 0:
             c.marks[m, RUN] = 0

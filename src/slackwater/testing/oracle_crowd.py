@@ -18,7 +18,7 @@ class OracleCrowd:
     def _begin_anew(self, clock: int | None, step: int) -> None:
         if clock is not None:
             self.clock = clock if self.clock is None else max(self.clock, clock)
-        self.run, self.stride, self.step, self.gap = [], 1, step, max(1, step)
+        self.run, self.stride, self.step, self.gap, self.delay = [], 1, step, max(1, step), 0
         self.lately = [0] * 8
         self.samples: list[tuple[int, int]] = []
         """How far ahead every so many-th arrival was, and the clock when it came."""
@@ -27,7 +27,7 @@ class OracleCrowd:
     def allowed(self) -> int:
         if self.heard < 16:
             return max(10 * self.tolerance, 32 * self.step)
-        return max(self.tolerance, 8 * self.step)
+        return max(self.tolerance, 8 * self.step, 2 * self.delay)
 
     def hear(self, t: int) -> None:
         """A tuple has come."""
@@ -86,6 +86,8 @@ class OracleCrowd:
         usual = self._share()
         if usual is not None and usual <= self.allowed:
             self.step = max(0, usual)
+            leads = sorted(lead for lead, _ in self.samples[-63:])
+            self.delay = max(0, -leads[len(leads) // 2])
         lately = self.samples[-64:]
         covered = self.clock - lately[0][1]
         self.gap = max(1, covered // (len(lately) * self.stride))
