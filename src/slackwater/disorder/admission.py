@@ -20,6 +20,8 @@ import numpy as np
 from slackwater.compiled import compiled, in_place, inner
 from slackwater.disorder.crowd import (
     CLOCK,
+    HEARD,
+    MOST,
     Crowd,
     crowd,
     grown,
@@ -363,7 +365,7 @@ def verdict_on(c: Crowd, t: int, m: int, evidence: Words, at: int, end: bool, ma
         return LET_IN
     if end:
         return REJECTED if evidence[AGAINST, at] > evidence[ALONG, at] else LET_IN
-    voted = evidence[LATER, at] == 1 and evidence[AGAINST, at] >= patience(c, m, tolerance)
+    voted = evidence[LATER, at] == 1 and evidence[AGAINST, at] >= patience(c, m)
     return REJECTED if voted else ASIDE
 
 
@@ -401,19 +403,22 @@ def end_of_epoch(
     cutting: Cutting, cutter: Crowd, begun: Words, stream: Words, ts: Words, heard: Words, begin: int, seen: int,
     end: bool, max_ahead: int, tolerance: int,
 ) -> int:  # fmt: skip
-    """Where the epoch that begins here ends; -1 where it has not ended. Tuples before `seen` were shown before."""
+    """Where the epoch that begins here ends; -1 where it has not ended, beyond all tuples where the input ends in it.
+
+    Tuples before `seen` were shown before.
+    """
     n = len(ts)
     if cutting.each:
         return begin + 1
     if cutting.tuples > 0:
-        return min(n, begin + cutting.tuples) if end or begin + cutting.tuples <= n else -1
+        return begin + cutting.tuples if end or begin + cutting.tuples <= n else -1
     if cutting.span == 0:
         return n
     for i in range(max(begin, seen), n):
         if cut_after(cutter, begun, cutting.span, stream[i], ts[i], heard[i] if len(heard) > 0 else BEFORE_ALL,
                      max_ahead, tolerance):  # fmt: skip
             return i + 1
-    return n if end else -1
+    return n + 1 if end else -1
 
 
 @inner
@@ -423,9 +428,13 @@ def cut_after(
     """Whether an epoch ends after this tuple: the largest clock has come a span further since the epoch began."""
     hear_one(cutter, s, t, moment, max_ahead, tolerance)
     clock = cutter.marks[s, CLOCK]
-    if begun[0] == BEFORE_ALL:
+    if begun[0] == BEFORE_ALL and clock != BEFORE_ALL:
+        # The first epoch begins with the oldest of those that have agreed.
         begun[0] = clock
-    elif clock != BEFORE_ALL and clock - begun[0] >= span:
+        for i in range(min(cutter.marks[s, HEARD], MOST)):
+            if clock - max_ahead <= cutter.run[s, i] < begun[0]:
+                begun[0] = cutter.run[s, i]
+    if clock != BEFORE_ALL and clock - begun[0] >= span:
         begun[0] = clock
         return True
     return False
@@ -478,6 +487,9 @@ def judge(
         stop = end_of_epoch(cutting, cutter, begun, stream, ts, heard, begin, seen, end, max_ahead, tolerance)
         if stop < 0:
             break
+        # What the end of the input cuts off is no epoch.
+        whole = stop <= n
+        stop = min(stop, n)
         first = n_order
         if cutting.each:
             # As it mostly is: nobody waits, and nobody need.
@@ -534,7 +546,7 @@ def judge(
             if last_at[m] >= 0:
                 reading[last_at[m]] = c.marks[m, CLOCK]
                 last_at[m] = -1
-        if n_order > first and not cutting.each:
+        if n_order > first and not cutting.each and whole:
             ends[n_order - 1] = True
         begin = stop
     if end:

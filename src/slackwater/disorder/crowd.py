@@ -17,7 +17,7 @@ With one wrong tuple in twenty neither goes wrong in weeks, and without wrong cl
 as the papers have it. What is allowed is allowed from where the crowd is: less, while all of the last few arrivals were
 behind the clock, so that wrong tuples cannot lead it away step by step. A stream that has no clock yet waits for two
 arrivals within ten seconds, or for three and more of which most agree, unless other streams are there already; and of
-its first sixteen more is allowed, because what is usual is not known yet. Where it is known when tuples arrive, one
+its first arrivals more is allowed, because what is usual is not known yet. Where it is known when tuples arrive, one
 whose event time is near that moment needs no vote.
 
 In an epoch the vote sees a histogram of its arrivals, so that their order does not matter: the clock goes up through it
@@ -40,6 +40,8 @@ from slackwater.model.time import BEFORE_ALL, SECOND
 
 RING = 64
 MOST = 63
+FIRST = 4
+"""Before so many arrivals nothing is usual, and `max_ahead` is allowed."""
 EARLY = 16
 """Of a stream's first arrivals more is allowed: EARLY_STEPS steps, or NEAR tolerances."""
 EARLY_STEPS, NEAR = 32, 10
@@ -51,6 +53,8 @@ STEPS = 8
 COVERED = 5
 """Samples cover at least so many tolerances of the stream, and at most four times as many."""
 LARGEST_STRIDE = 1 << 20
+PATIENCE = 1024
+"""Weather reports are dated to the half hour: the first ones of the next are few for long."""
 LATELY = 8
 SMALL = 8
 """A step of less than one so many-th of the tolerance leads nobody away."""
@@ -98,15 +102,17 @@ def tolerance_of(max_ahead: int) -> int:
 
 
 @inner
-def allowed(c: Crowd, m: int, tolerance: int) -> int:
+def allowed(c: Crowd, m: int, max_ahead: int, tolerance: int) -> int:
     """How far ahead of its clock a tuple of a member may be and still move it."""
+    if c.marks[m, HEARD] < FIRST:
+        return max_ahead
     if c.marks[m, HEARD] < EARLY:
         return max(NEAR * tolerance, EARLY_STEPS * c.marks[m, STEP])
     return max(tolerance, max(STEPS * c.marks[m, STEP], 2 * c.marks[m, DELAY]))
 
 
 @inner
-def left_of_allowed(c: Crowd, m: int, tolerance: int) -> int:
+def left_of_allowed(c: Crowd, m: int, max_ahead: int, tolerance: int) -> int:
     """What is allowed, less how far all but one of the last few arrivals were behind the clock."""
     best = second = BEFORE_ALL
     for i in range(LATELY):
@@ -115,7 +121,7 @@ def left_of_allowed(c: Crowd, m: int, tolerance: int) -> int:
             best, second = lead, best
         elif lead > second:
             second = lead
-    return allowed(c, m, tolerance) + min(0, second)
+    return allowed(c, m, max_ahead, tolerance) + min(0, second)
 
 
 @inner
@@ -127,9 +133,9 @@ def run_asked(c: Crowd, m: int, tolerance: int) -> int:
 
 
 @inner
-def patience(c: Crowd, m: int, tolerance: int) -> int:
+def patience(c: Crowd, m: int) -> int:
     """After how many arrivals that did not come along a tuple ahead has lost its vote."""
-    return max(2 * run_asked(c, m, tolerance), min(c.marks[m, SAMPLED], MOST) * c.marks[m, STRIDE])
+    return max(PATIENCE, min(c.marks[m, SAMPLED], MOST) * c.marks[m, STRIDE])
 
 
 @inner
@@ -156,7 +162,7 @@ def share_lead(c: Crowd, m: int) -> int:
 
 
 @inner
-def sample(c: Crowd, m: int, lead: int, tolerance: int) -> None:
+def sample(c: Crowd, m: int, lead: int, max_ahead: int, tolerance: int) -> None:
     """Remember how far ahead an arrival was; every sixteen, ask what is usual, and whether samples cover enough."""
     at = c.marks[m, SAMPLED] & (RING - 1)
     c.leads[m, at], c.clocks[m, at] = lead, c.marks[m, CLOCK]
@@ -164,7 +170,7 @@ def sample(c: Crowd, m: int, lead: int, tolerance: int) -> None:
     if at & 15 != 15 and c.marks[m, SAMPLED] > 15:
         return
     usual = share_lead(c, m)
-    if usual != BEFORE_ALL and usual <= allowed(c, m, tolerance):
+    if usual != BEFORE_ALL and usual <= allowed(c, m, max_ahead, tolerance):
         c.marks[m, STEP] = max(0, usual)
         c.marks[m, DELAY] = max(0, -c.scratch[min(c.marks[m, SAMPLED], MOST) // 2])
     n = min(c.marks[m, SAMPLED], RING)
@@ -261,8 +267,8 @@ def hear_one(c: Crowd, m: int, t: int, moment: int, max_ahead: int, tolerance: i
             begin_clock(c, m, max_ahead, tolerance)
         return
     if c.marks[m, HEARD] & (c.marks[m, STRIDE] - 1) == 0:
-        sample(c, m, lead, tolerance)
-    at_once = lead * SMALL <= tolerance or lead <= left_of_allowed(c, m, tolerance)
+        sample(c, m, lead, max_ahead, tolerance)
+    at_once = lead * SMALL <= tolerance or lead <= left_of_allowed(c, m, max_ahead, tolerance)
     c.lately[m, c.marks[m, HEARD] & (LATELY - 1)] = lead
     if lead <= 0:
         c.marks[m, RUN] = 0
@@ -280,10 +286,10 @@ def hear_one(c: Crowd, m: int, t: int, moment: int, max_ahead: int, tolerance: i
 
 
 @inner
-def climb(c: Crowd, m: int, times: EventTimes, buckets: int, tolerance: int) -> int:
+def climb(c: Crowd, m: int, times: EventTimes, buckets: int, max_ahead: int, tolerance: int) -> int:
     """Move the clock up through the sorted buckets of an epoch; returns how many of them it has reached."""
     scratch, clock = len(times.used) - 1, c.marks[m, CLOCK]
-    step = allowed(c, m, tolerance)
+    step = allowed(c, m, max_ahead, tolerance)
     usual = 0 if c.marks[m, GAP] <= 0 else step // (5 * c.marks[m, GAP])
     reached, behind, inside = 0, 0, 0
     for b in range(buckets):
@@ -327,10 +333,10 @@ def hear_epoch(c: Crowd, m: int, times: EventTimes, moment: int, max_ahead: int,
             run_from(c, m, times, buckets, n)
             begin_clock(c, m, max_ahead, tolerance)
         if c.marks[m, CLOCK] != BEFORE_ALL:
-            climb(c, m, times, buckets, tolerance)
+            climb(c, m, times, buckets, max_ahead, tolerance)
     else:
         was = c.marks[m, CLOCK]
-        reached = climb(c, m, times, buckets, tolerance)
+        reached = climb(c, m, times, buckets, max_ahead, tolerance)
         inside = 0
         for b in range(reached):
             inside += times.size[scratch, b]
@@ -344,9 +350,9 @@ def hear_epoch(c: Crowd, m: int, times: EventTimes, moment: int, max_ahead: int,
             while j < samples and (2 * j + 1) * n // (2 * samples) < upto:
                 behind = times.latest[scratch, b] - was
                 if b >= reached:
-                    sample(c, m, times.latest[scratch, b] - c.marks[m, CLOCK], tolerance)
+                    sample(c, m, times.latest[scratch, b] - c.marks[m, CLOCK], max_ahead, tolerance)
                 else:
-                    sample(c, m, step if behind > 0 else behind, tolerance)
+                    sample(c, m, step if behind > 0 else behind, max_ahead, tolerance)
                 j += 1
         if reached > 0:
             c.marks[m, RUN] = 0
@@ -370,16 +376,16 @@ def vote_ahead(c: Crowd, m: int, times: EventTimes, buckets: int, reached: int, 
         if c.marks[m, RUN] + above >= asked:
             run_from(c, m, times, buckets, above)
             agree(c, m, min(c.marks[m, RUN], MOST), max_ahead, tolerance)
-            climb(c, m, times, buckets, tolerance)
+            climb(c, m, times, buckets, max_ahead, tolerance)
             return
         run_from(c, m, times, buckets, above)
     lead = share_lead(c, m)
-    if lead > allowed(c, m, tolerance):
+    if lead > allowed(c, m, max_ahead, tolerance):
         for b in range(buckets - 1, reached - 1, -1):
             t = times.latest[scratch, b]
             if t - c.marks[m, CLOCK] <= lead:
                 begin_anew(c, m, t, c.marks[m, STEP])
-                climb(c, m, times, buckets, tolerance)
+                climb(c, m, times, buckets, max_ahead, tolerance)
                 break
 
 

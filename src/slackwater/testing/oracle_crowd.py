@@ -25,6 +25,8 @@ class OracleCrowd:
 
     @property
     def allowed(self) -> int:
+        if self.heard < 4:
+            return self.max_ahead
         if self.heard < 16:
             return max(10 * self.tolerance, 32 * self.step)
         return max(self.tolerance, 8 * self.step, 2 * self.delay)
