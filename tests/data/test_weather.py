@@ -63,7 +63,7 @@ def test_whoever_waits_for_hours_finds_all_pairs_and_whoever_does_not_knows_why_
 def test_reports_far_ahead_of_their_stream_are_rejected_and_the_others_are_joined(
     recorded: Recorded, verify: Verify, name: str
 ) -> None:
-    """Most false dates are minutes ahead, and wait for their time; a few are rejected, one of them twelve hours ahead."""
+    """Most false dates are minutes ahead, and wait for their time; a few are rejected, one twelve hours ahead."""
     streams = given(recorded(WEATHER[name].file), name)
     done = verify(f"{WEATHER[name].query} WITH DELAY 45 MINUTES", streams, "1")
     assert_sound(done)

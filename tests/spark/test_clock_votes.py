@@ -1,0 +1,54 @@
+"""Shards hold the same vote about clocks as the local runtime does in epochs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from slackwater.commands.prepare import prepare
+from slackwater.commands.run import run_query
+from slackwater.commands.runtimes import runtime_of
+from slackwater.workloads import disorder
+
+pytestmark = pytest.mark.xdist_group("spark, second half")
+
+
+def outcome(member: str, folder: Path, runtime: str, shards: int | None) -> dict[str, Any]:
+    """What became of the tuples of a member, in epochs of five seconds."""
+    workload = disorder.zoo(member, seed=3, minutes=0.5)
+    folder.mkdir(parents=True)
+    for name, table in workload.streams.items():
+        pq.write_table(table, folder / f"{name}.parquet")
+    (folder / "query.sql").write_text(workload.query.replace("COMPLETE", "DELAY 1 SECOND"))
+    given = [f"{name}={folder / name}.parquet" for name in workload.streams]
+    prepared = prepare(folder / "query.sql", given, "ts", "ms", {})
+    chosen = runtime_of(runtime, "5 s", shards) if shards else runtime_of(runtime, "5 s")
+    run_query(prepared, chosen, folder / "out", False, None, quiet=True)
+    told: dict[str, Any] = {}
+    for what in ("late", "rejected"):
+        rows = [
+            row
+            for part in sorted((folder / "out" / what).glob("*/*.parquet"))
+            for row in pq.read_table(part).to_pylist()
+        ]
+        told[what] = sorted((row["stream"], row["arrival"], row.get("frontier")) for row in rows)
+    results = [
+        row
+        for part in sorted((folder / "out" / "results").glob("*.parquet"))
+        for row in pq.read_table(part).to_pylist()
+    ]
+    return told | {"results": sorted((row["_ts"], row["one"], row["other"]) for row in results)}
+
+
+@pytest.mark.parametrize(("member", "counts"), [("jumps", (1, 2, 4)), ("ahead", (2,)), ("behind", (2,))])
+def test_one_two_and_four_shards_decide_as_the_local_runtime_does(
+    spark: Any, tmp_path: Path, member: str, counts: tuple[int, ...]
+) -> None:
+    local = outcome(member, tmp_path / "local", "local", None)
+    assert local["rejected"] or member == "behind"
+    assert local["results"]
+    for shards in counts:
+        assert outcome(member, tmp_path / str(shards), "spark", shards) == local, shards
