@@ -288,3 +288,38 @@ def test_an_empty_epoch_does_not_make_a_waiting_tuple_forget_when_it_arrived():
     seen = guard.admit(Batch(batch.stream, batch.words, batch.passes, np.array([7000, 8000, 9000])), end=True)
     assert seen.batch.heard is not None
     assert 5001 in seen.batch.heard.tolist()
+
+
+def late_of(times, cutting):
+    """How many tuples arrive more than a minute behind the clock."""
+    clocks, ahead, _ = seen_by([(0, START + int(t)) for t in times], cutting)
+    return sum(START + int(times[row]) < clock[0] - MINUTE for row, clock in clocks.items()), ahead
+
+
+@BOTH
+@pytest.mark.parametrize(("old", "ahead"), [(0, 5), (0, 20), (50, 80)])
+def test_one_row_dated_1970_does_not_open_the_door_to_one_ahead(cutting, old, ahead):
+    times = np.arange(3000) * 10 * MILLISECOND
+    times[old], times[ahead] = -START, 365 * DAY
+    late, rejected = late_of(times, cutting)
+    assert late <= 1
+    assert rejected == [ahead]
+
+
+@pytest.mark.parametrize("cutting", [EACH, BY_TWENTY, BY_SECOND])
+@pytest.mark.parametrize("size", [8, 30, 100])
+def test_one_burst_of_wrong_rows_moves_nothing(cutting, size):
+    times = np.arange(12000) * 10 * MILLISECOND
+    times[4000 : 4000 + size] += HOUR
+    late, rejected = late_of(times, cutting)
+    assert late == 0
+    assert rejected == list(range(4000, 4000 + size))
+
+
+@pytest.mark.parametrize("size", [8, 20, 30, 200])
+@pytest.mark.parametrize("cutting", [EACH, BY_SECOND])
+def test_what_comes_after_a_gap_at_the_end_is_not_lost(cutting, size):
+    times = np.arange(1000 + size) * 10 * MILLISECOND
+    times[1000:] += 700 * SECOND
+    _, rejected = late_of(times, cutting)
+    assert rejected == []

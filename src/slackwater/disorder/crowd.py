@@ -8,8 +8,9 @@ them moves a clock. How far ahead is too far follows from the stream itself:
 
 One that is further ahead moves the clock only when the others come along:
 
-- *A run*: of the last arrivals not one has stayed behind. In a slow stream five will do, in a fast one twenty-four are
-  asked for, which it sends in a moment. So a real gap is recognised, and a stream that has become slow.
+- *A run*: of the last arrivals not one has stayed behind. In a slow stream five will do; a fast one is asked for what it
+  sends in 1.6 seconds, so that one device that uploads what it kept is no run. So a real gap is recognised; and where 24
+  cover a minute by themselves, a stream that has become slow.
 - *A share*: 16 of the last 63 samples were as far ahead (a majority where there are few). Samples are taken such that
   they cover some seconds, so that a burst is one voice or two. So the present is recognised beside a backlog.
 
@@ -47,7 +48,9 @@ EARLY = 16
 EARLY_STEPS, NEAR = 32, 10
 UNDECIDED = 9
 """Arrivals that must disagree no more, where they lie further apart than `max_ahead`."""
-SHORTEST_RUN, LONGEST_RUN = 5, 24
+SHORTEST_RUN, LONGEST_RUN = 5, 1000
+SLOW_RUN, MINUTES = 24, 60
+"""A run of so many will do where it covers so many tolerances itself."""
 STEPS = 8
 """How many usual steps are allowed at once."""
 COVERED = 5
@@ -127,9 +130,18 @@ def left_of_allowed(c: Crowd, m: int, max_ahead: int, tolerance: int) -> int:
 @inner
 def run_asked(c: Crowd, m: int, tolerance: int) -> int:
     """How long a run of tuples ahead must be."""
-    if c.marks[m, GAP] <= 0:
-        return LONGEST_RUN
-    return min(max(8 * tolerance // (5 * c.marks[m, GAP]), SHORTEST_RUN), LONGEST_RUN)
+    return min(max(8 * tolerance // (5 * max(1, c.marks[m, GAP])), SHORTEST_RUN), LONGEST_RUN)
+
+
+@inner
+def has_come_along(c: Crowd, m: int, tolerance: int) -> bool:
+    """Whether the run is long enough: by its number, or, where a stream has become slow, by the time it covers."""
+    run = c.marks[m, RUN]
+    if run >= run_asked(c, m, tolerance):
+        return True
+    if run < SLOW_RUN:
+        return False
+    return c.run[m, (run - 1) & (RING - 1)] - c.run[m, (run - SLOW_RUN) & (RING - 1)] >= MINUTES * tolerance
 
 
 @inner
@@ -205,11 +217,16 @@ def begin_anew(c: Crowd, m: int, clock: int, step: int) -> None:
 def agree(c: Crowd, m: int, n: int, max_ahead: int, tolerance: int) -> bool:
     """Let the clock begin, or jump, where most of the last n arrivals of the run are; False where they disagree."""
     sorted_into(c, c.run[m], c.marks[m, RUN], n)
-    middle, first = c.scratch[n // 2], c.scratch[0]
+    middle, near = c.scratch[n // 2], 0
     apart = NEAR * tolerance if n == 2 else max_ahead
-    if c.marks[m, CLOCK] == BEFORE_ALL and n < UNDECIDED and middle - first > apart:
+    for i in range(n):
+        near += 1 if abs(c.scratch[i] - middle) <= apart else 0
+    if c.marks[m, CLOCK] == BEFORE_ALL and n < UNDECIDED and 2 * near <= n:
         return False
-    step = (middle - first) // max(1, n // 2)
+    # Wrong ones stand at the ends, so the step is that of the quarter before the middle or behind it, the less.
+    low, high = n // 4, min(n - 1, n // 2 + max(1, n // 4))
+    before = (middle - c.scratch[low]) // max(1, n // 2 - low)
+    step = min(before, (c.scratch[high] - middle) // max(1, high - n // 2)) if n > 2 else before
     last = middle
     for i in range(n // 2, n):
         if c.scratch[i] - last <= max(tolerance, STEPS * step):
@@ -278,9 +295,8 @@ def hear_one(c: Crowd, m: int, t: int, moment: int, max_ahead: int, tolerance: i
             c.marks[m, STEP] = max(c.marks[m, STEP], lead)
     else:
         join_run(c, m, t)
-        asked = run_asked(c, m, tolerance)
-        if c.marks[m, RUN] >= asked:
-            agree(c, m, asked, max_ahead, tolerance)
+        if has_come_along(c, m, tolerance):
+            agree(c, m, min(c.marks[m, RUN], MOST), max_ahead, tolerance)
         elif lead <= share_lead(c, m):
             begin_anew(c, m, t, c.marks[m, STEP])
 
@@ -372,13 +388,12 @@ def vote_ahead(c: Crowd, m: int, times: EventTimes, buckets: int, reached: int, 
     for b in range(reached, buckets):
         above += times.size[scratch, b]
     if reached == 0:
-        asked = run_asked(c, m, tolerance)
-        if c.marks[m, RUN] + above >= asked:
-            run_from(c, m, times, buckets, above)
+        run_from(c, m, times, buckets, above)
+        c.marks[m, RUN] += max(0, above - MOST)
+        if has_come_along(c, m, tolerance):
             agree(c, m, min(c.marks[m, RUN], MOST), max_ahead, tolerance)
             climb(c, m, times, buckets, max_ahead, tolerance)
             return
-        run_from(c, m, times, buckets, above)
     lead = share_lead(c, m)
     if lead > allowed(c, m, max_ahead, tolerance):
         for b in range(buckets - 1, reached - 1, -1):
