@@ -267,7 +267,6 @@ class RunningPeriod:
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All state, by slack as far as anything is known of it."""
         state = self._state._asdict()
-        del state["far"]
         by_slack = np.array([state.pop(name) for name in BY_SLACK])
         recent = state.pop("recent")
         known = np.flatnonzero(by_slack.any(axis=0) | (recent[:-1] != 0))
@@ -282,7 +281,7 @@ class RunningPeriod:
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over what `as_arrays` of another one, made with the same arguments, gave."""
         state, by_slack = self._state, arrays["by_slack"]
-        for name in ("lost", "tuples", "levels"):
+        for name in ("lost", "tuples", "levels", "far"):
             getattr(state, name)[:] = arrays[name]
         for name, line in zip((*BY_SLACK, "recent"), by_slack, strict=True):
             getattr(state, name)[:] = 0

@@ -63,8 +63,9 @@ ACCOUNTED = 3
 """Periods over which the ledger is compared with the model."""
 SETTLE_EVERY = 5
 """Stretches from one look into the ledger to the next."""
-FAR_PRIOR = 1.0
-"""Tuples beyond the cap that are taken to cost what others do, before the ledger knows better."""
+FAR_PRIOR = 10.0
+"""Tuples beyond the cap that are taken to have cost nothing, before the ledger knows better. Where the curves were
+believed at first, a clock that is behind was remembered for ten periods as a burst of losses."""
 DEAD_BAND = 0.92
 """Slack is lowered only to where this share of what is allowed is lost."""
 NEARLY = 0.1
@@ -154,8 +155,8 @@ class SteadyRecall:
         self._frontier = max(self._frontier, slowest - measured.slack)
         allowed = (1 - self.target.target) / self.correction
         in_force = slowest - self._frontier
+        self._price_far(passed)
         lost, came, wanted = self._running.take_in(self._counts, self._past, in_force, self._enough, allowed, passed)
-        self._price_far(came, passed)
         self._begins.append(self._frontier)
         self._expected.append(lost)
         self._came.append(came)
@@ -167,19 +168,19 @@ class SteadyRecall:
             self._next_stretch(largest)
         self._choose(wanted, passed)
 
-    def _price_far(self, came: float, passed: int) -> None:
-        """Find out what tuples beyond the cap are worth, by what those cost that came lately, whenever they are dated."""
+    def _price_far(self, passed: int) -> None:
+        """Find out what tuples beyond the cap are worth: what those cost that came lately, whenever they are dated."""
         told = None if self.books is None else self.books.lost_to_far()
         if told is None:
             return
         self._far *= exp(-passed * self._pace.interval / (MEMORY * self.target.over))
         # Books that were begun anew have less in them than before.
         since = self._booked if told[0] >= self._booked[0] else told
-        self._far += (came, self._running.far, *np.subtract(told, since))
+        self._far += (self._came[-1] if self._came else 0.0, self._running.far, *np.subtract(told, since))
         self._booked[:] = told
         tuples, by_curves, results, lost = self._far.tolist()
-        if results > 0:
-            self._running.worth = min(max(lost * tuples / results + FAR_PRIOR, 0.0) / (by_curves + FAR_PRIOR), 1.0)
+        worth = lost * tuples / max(results, 1.0) / (by_curves + FAR_PRIOR)
+        self._running.worth = min(max(worth, 0.0), 1.0)
 
     def _ask_the_past(self, allowed: float) -> None:
         known = self._past.periods / (self._past.periods + self._doubt)

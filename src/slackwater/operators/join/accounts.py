@@ -24,8 +24,6 @@ from slackwater.operators.join import synopsis
 from slackwater.operators.join.any_order import reach_of
 from slackwater.operators.join.ledger import (
     EXPECTED,
-    FAR_EXPECTED,
-    FAR_LOST,
     FORGET,
     LOOKED_AT,
     MAKING,
@@ -239,9 +237,9 @@ class JoinLedger:
 
     def lost_to_far(self) -> tuple[float, float]:
         """Results since the beginning, made or lost; and those lost to tuples that are `far`. Estimates are in both."""
-        sums = self._rough.sums
-        far = sums[FAR_LOST] + self.factor * sums[FAR_EXPECTED]
-        return float(self._total.sum() + min(sums[MOST], self.factor * sums[EXPECTED])), float(far)
+        most, expected, found, of_far = self._rough.sums.tolist()
+        likely = min(most, self.factor * expected)
+        return float(self._total.sum()) + likely, found + (likely * of_far / expected if expected > 0 else 0.0)
 
     def between(self, edges: Words) -> tuple[Floats, Floats]:
         """Results made and results lost between one edge and the next: timestamps in [edge, next), whole stretches.
