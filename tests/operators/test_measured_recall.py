@@ -32,11 +32,12 @@ def drawn(example, data):
     return batch, pieces(batch, data.draw(cuttings(len(batch)))), slack, discipline
 
 
-def kept_books(spec, parts, slack, discipline, retention, stretches=4096):
+def kept_books(spec, parts, slack, discipline, retention, stretches=4096, far=(LONG, LONG), prices=None):
     """The books at the end, results made by timestamp, the runs, and where the provisional part began after each."""
     release = Release(ReleaseSpec(spec.streams, spec.rows, discipline), FixedSlack(slack))
     operator = spec.build()
     ledger = operator.keep_books(retention, 4, stretches, TARGET)
+    ledger.far = far
     made, runs, provisional = Counter(), [], []
     for part in [*parts, None]:
         nothing = parts[0].take(np.zeros(0, np.int64)) if parts else None
@@ -46,7 +47,9 @@ def kept_books(spec, parts, slack, discipline, retention, stretches=4096):
                 ledger.made(output.ts, output.weight)
                 for ts, weight in zip(output.ts.tolist(), weights.tolist(), strict=True):
                     made[ts] += weight
-            ledger.take(run)
+            price = ledger.take(run)
+            if prices is not None:
+                prices.append(price)
             runs.append(run)
             provisional.append(ledger.measured().provisional_from)
     return ledger, made, runs, provisional
@@ -74,6 +77,30 @@ def test_measured_recall_is_the_true_recall_over_the_run_and_over_every_period(e
         assert seen.periods == len(measured)
         assert seen.met == sum(recall >= TARGET.target for recall in measured)
         assert seen.latest == (pytest.approx(measured[-1]) if measured else None)
+
+
+@each_join
+@settings(max_examples=5)
+@given(data=st.data())
+def test_what_tuples_with_long_delays_have_cost_is_summed_up_by_itself(example, data):
+    batch, parts, slack, discipline = drawn(example, data)
+    prices = []
+    ledger, _, runs, _ = kept_books(example.spec, parts, slack, discipline, LONG, far=(4, 12), prices=prices)
+    far = [price[run.late & (run.delay > 4) & (run.delay <= 12)].sum() for run, price in zip(runs, prices, strict=True)]
+    assert ledger.lost_to_far() == (oracle_join(example.spec, batch).total(), sum(far))
+
+
+def test_what_is_only_estimated_of_tuples_with_long_delays_is_in_it_too():
+    (example,) = (example for example in JOINS if example.name == "equi-join")
+    batch = seeded_trace(0, example.spec.streams, KINDS, 160, 60, 0.4, 2, keys=2)
+    parts = pieces(batch, [*range(7, 160, 7), 160])
+    ledger = kept_books(example.spec, parts, 0, "epoch", 3, far=(0, LONG))[0]
+    seen = ledger.measured()
+    assert seen.estimated > 0
+    results, far = ledger.lost_to_far()
+    assert results == pytest.approx(seen.good + seen.bad + seen.estimated)
+    # Every late tuple is one of them, with all that it cost.
+    assert far == pytest.approx(seen.bad + seen.estimated)
 
 
 @each_join

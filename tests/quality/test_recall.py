@@ -19,6 +19,7 @@ from slackwater.testing import laws
 from slackwater.testing.drive import pipeline_of
 from slackwater.testing.examples import KINDS, WITH_TARGETS
 from slackwater.testing.traces import cuttings, traces
+from slackwater.workloads import disorder
 
 JOINS = [example for example in WITH_TARGETS if isinstance(example.spec, WindowJoin)]
 EPOCHS = st.sampled_from([Epochs(), Epochs(each_tuple=True), Epochs(tuples=5), Epochs(span=4)])
@@ -127,6 +128,19 @@ def test_one_straggler_hardly_moves_the_slack():
     _, _, before = measured(QUERY.format(0.95), {"a": stream(0, plain), "b": stream(1, plain)}, Epochs(span=500_000))
     _, _, after = measured(QUERY.format(0.95), {"a": stream(0, struck), "b": stream(1, plain)}, Epochs(span=500_000))
     assert after["avg"] <= 1.1 * before["avg"] + 1
+
+
+@pytest.mark.parametrize("epochs", [None, Epochs(span=1_000_000)], ids=["tuple", "epoch"])
+def test_clocks_that_are_hours_behind_cost_next_to_nothing_and_change_nothing(epochs):
+    waits = {}
+    for name in ("exponential", "behind"):
+        made = disorder.zoo(name, seed=10, minutes=6)
+        query = made.query.replace("WITH COMPLETE", "WITH RECALL 0.95 OVER 1 MINUTE")
+        report = sw.replay(query, made.streams, **({} if epochs is None else {"epochs": epochs})).report
+        waits[name] = report["latency_ms"]["avg"]
+        assert not report["outlook"]["unreachable"]
+        assert report["outlook"]["bound"] == 0
+    assert waits["behind"] <= 1.1 * waits["exponential"] + 20
 
 
 def test_a_controller_that_is_not_there_is_refused():

@@ -77,6 +77,10 @@ class Books(Protocol):
     def between(self, edges: Words) -> tuple[Floats, Floats]:
         """Made and lost between each edge and the next."""
 
+    def lost_to_far(self) -> tuple[float, float] | None:
+        """All results so far, and those of them lost to tuples that no slack allowed would have kept in time; None
+        where curves are made of results, not of tuples."""
+
 
 @runtime_checkable
 class Measuring(Protocol):

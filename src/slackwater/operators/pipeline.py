@@ -137,6 +137,8 @@ class Pipeline:
                 controller.retention, width, stretches, controller.target, automatic_retention
             )
             controller.books = self._ledger
+            if isinstance(controller, Foreseeing):
+                self._ledger.far = (controller.outlook().cap, max_behind)
         if isinstance(controller, Profiled) and self._graph is not None:
             controller.profiler = AnnotatedProfiler.in_place_of(controller.profiler)
         self._profiler = controller.profiler if isinstance(controller, Profiled) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -164,6 +165,49 @@ def test_a_target_out_of_reach_is_said_within_ten_periods_and_taken_back_when_it
     assert not outlook.unreachable
     assert outlook.needed is not None
     assert outlook.needed < SECOND
+
+
+def behind(rng: np.random.Generator, second: int) -> np.ndarray:
+    """24 tuples in a thousand are three hours late: 47 results in a thousand, if they are like others."""
+    return calm(rng, second) + np.where(np.arange(RATE) * 0.024 % 1 < 0.024, 3 * 3_600_000.0, 0.0)
+
+
+def test_a_target_is_not_out_of_reach_where_the_cap_reaches_it_with_little_to_spare():
+    steady = controller()
+    run(steady, behind, 0, 600)
+    outlook = steady.outlook()
+    assert outlook.bound > 0
+    assert outlook.reached is not None
+    assert outlook.reached > 0.95
+    assert not outlook.unreachable
+
+
+@dataclass
+class Priced:
+    """Books in which a tuple beyond the cap costs so many times what others do."""
+
+    worth: float
+    asked: int = 0
+
+    def between(self, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.ones(len(edges) - 1), np.zeros(len(edges) - 1)
+
+    def lost_to_far(self) -> tuple[float, float]:
+        self.asked += 1
+        return 1_000.0 * self.asked, 1_000.0 * self.asked * self.worth * (1 - 0.976**2)
+
+
+def test_tuples_beyond_the_cap_count_with_what_they_really_cost():
+    plain, _ = run(controller(), calm, 0, 600)
+    slacks = {}
+    for worth in (0.0, 1.0, 2.0):
+        steady = controller()
+        steady.books = Priced(worth)
+        slacks[worth], _ = run(steady, behind, 0, 600)
+        outlook = steady.outlook()
+        assert outlook.reached == pytest.approx(1 - min(worth, 1.0) * (1 - 0.976**2), abs=0.003)
+    assert np.mean(slacks[0.0][120:]) <= 1.05 * np.mean(plain[120:])
+    assert np.mean(slacks[1.0][120:]) > 1.5 * np.mean(plain[120:])
 
 
 def test_what_is_needed_is_not_said_before_anything_is_known():

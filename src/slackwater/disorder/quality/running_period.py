@@ -56,6 +56,8 @@ class Running(NamedTuple):
     """By slack: tuples that needed it; what is older counts less."""
     levels: Words
     """The slack that would have been enough for each of the last intervals, the newest first."""
+    far: Floats
+    """What the cap would have lost in the newest interval, in tuples, if tuples beyond it were like all others."""
 
 
 class Scratch(NamedTuple):
@@ -69,15 +71,18 @@ class Scratch(NamedTuple):
 @inner
 def note(
     shape: JoinShape, counts: Words, work: Scratch, past: Past, newest: int, running: Running, at: int,
-    in_force: int, allowed: float, fading: float,
+    in_force: int, cap: int, worth: float, allowed: float, fading: float,
 ) -> None:  # fmt: skip
-    """Put an interval into the past and into the running period."""
+    """Put an interval into the past and into the running period.
+
+    What even the slack at place `cap` would lose counts with its `worth`.
+    """
     top, streams = top_of(counts), counts.shape[0]
     n = 0
     for s in range(streams):
         for k in range(top + 1):
             n += counts[s, k]
-    running.lost[at] = 0.0
+    running.lost[at] = running.far[0] = 0.0
     running.tuples[at] = n
     for k in range(len(running.run)):
         running.recent[k] *= 0.5
@@ -88,6 +93,11 @@ def note(
         return
     curve = work.curve
     curve_of(shape, counts, top, work.shares, work.integrals, curve)
+    if cap <= top:
+        far = curve[cap]
+        running.far[0] = far * n
+        for k in range(top + 1):
+            curve[k] -= (1.0 - worth) * min(curve[k], far)
     past.tuples[newest] += n
     level = beyond = 0
     for k in range(top, -1, -1):
@@ -170,8 +180,8 @@ def growth(levels: Words) -> int:
 
 @in_place
 def take_in(
-    counts: Words, newest: int, at: int, seen: int, in_force: int, first: int, allowed: float, fading: float,
-    *arrays: Any,
+    counts: Words, newest: int, at: int, seen: int, in_force: int, first: int, cap: int, worth: float, allowed: float,
+    fading: float, *arrays: Any,
 ) -> int:  # fmt: skip
     """Put an interval that has ended into the past and into the running period, and begin another one.
 
@@ -181,7 +191,7 @@ def take_in(
     """
     shape, work = JoinShape(*arrays[:3]), Scratch(*arrays[3:6])
     past, running = Past(*arrays[6:10]), Running(*arrays[10:])
-    note(shape, counts, work, past, newest, running, at, in_force, allowed, fading)
+    note(shape, counts, work, past, newest, running, at, in_force, cap, worth, allowed, fading)
     return least_for_now(shape, running, at, seen, first, allowed)
 
 
@@ -207,13 +217,15 @@ def quantile(faded: Floats, slacks: Words, share: float) -> int:
 class RunningPeriod:
     """The last intervals of a query, as many as a period has."""
 
-    def __init__(self, shape: JoinShape, intervals: int, memory: int) -> None:
+    def __init__(self, shape: JoinShape, intervals: int, memory: int, cap: int) -> None:
         bins, streams, size = len(shape.slacks), len(shape.windows), max(4, intervals)
-        self._shape = shape
+        self._shape, self._cap = shape, cap
+        self.worth = 1.0
+        """What the losses count that even the slack at place `cap` has."""
         self._work = Scratch(np.zeros((streams, bins)), np.zeros((streams + 1, bins)), np.zeros(bins))
         self._state = Running(
             np.zeros(bins), np.zeros(bins), np.zeros(size), np.zeros(size), np.zeros(bins + 1), np.zeros(bins),
-            np.zeros(GROWN, np.int64),
+            np.zeros(GROWN, np.int64), np.zeros(1),
         )  # fmt: skip
         self._seen = 0
         self._fading = exp(-1 / (memory * size))
@@ -233,10 +245,15 @@ class RunningPeriod:
         self._seen += 1
         at = self._seen % size
         least = take_in(
-            counts, past.place, at, self._seen, in_force, first, allowed, self._fading,
+            counts, past.place, at, self._seen, in_force, first, self._cap, self.worth, allowed, self._fading,
             *self._shape, *self._work, *past.ring, *self._state,
         )  # fmt: skip
         return float(self._state.lost[at]), float(self._state.tuples[at]), least
+
+    @property
+    def far(self) -> float:
+        """What the cap would have lost in the newest interval, in tuples, if tuples beyond it were like all others."""
+        return float(self._state.far[0])
 
     def least(self, first: int, allowed: float) -> int:
         """The least slack, from the one at this place on, that is enough for what is going on; microseconds."""
@@ -257,16 +274,17 @@ class RunningPeriod:
         return state | {
             "by_slack": np.vstack([by_slack, recent[:-1]])[:, :upto],
             "seen": np.array([self._seen]),
+            "worth": np.array([self.worth]),
             "recent_tuples": recent[-1:],
         }
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over what `as_arrays` of another one, made with the same arguments, gave."""
         state, by_slack = self._state, arrays["by_slack"]
-        for name in ("lost", "tuples", "levels"):
+        for name in ("lost", "tuples", "levels", "far"):
             getattr(state, name)[:] = arrays[name]
         for name, line in zip((*BY_SLACK, "recent"), by_slack, strict=True):
             getattr(state, name)[:] = 0
             getattr(state, name)[: len(line)] = line
         state.recent[-1] = arrays["recent_tuples"][0]
-        self._seen = int(arrays["seen"][0])
+        self._seen, self.worth = int(arrays["seen"][0]), float(arrays["worth"][0])

@@ -11,6 +11,10 @@ them (`loss_curves`). Three rules make a slack of the curves.
 3. *Never more than the cap*, which the user has stated (AT MOST) or which follows from the period. Where the cap is too
    little, the least slack that does nearly as well is taken, and the outlook says what would be needed.
 
+Tuples beyond the cap cost the same under every slack; but what they cost is not what others do. A device whose clock is
+hours behind joins with next to nothing, and what a phone uploads an hour late joins as anything else. The ledger knows
+what they really cost, and with that they count: as their price over what the curves say they cost.
+
 c is what was really lost, by the ledger, over what the curves say of the slack that was in force. Only results count
 that are old enough for their late tuples to have come, and a prior holds c near 1.
 
@@ -59,6 +63,9 @@ ACCOUNTED = 3
 """Periods over which the ledger is compared with the model."""
 SETTLE_EVERY = 5
 """Stretches from one look into the ledger to the next."""
+FAR_PRIOR = 10.0
+"""Tuples beyond the cap that are taken to have cost nothing, before the ledger knows better. Where the curves were
+believed at first, a clock that is behind was remembered for ten periods as a burst of losses."""
 DEAD_BAND = 0.92
 """Slack is lowered only to where this share of what is allowed is lost."""
 NEARLY = 0.1
@@ -104,7 +111,13 @@ class SteadyRecall:
         self._stretch = max(pace.interval, target.over // STRETCHES)
         span = -(-target.over // self._stretch)
         self._past = PastLosses(2 * MEMORY * span, span, MEMORY * span, bins)
-        self._running = RunningPeriod(self._shape, -(-target.over // pace.interval), MEMORY)
+        self._at_cap = place_of(self._slacks, self.cap)
+        self._running = RunningPeriod(self._shape, -(-target.over // pace.interval), MEMORY, self._at_cap)
+        self._far = np.zeros(4)
+        """Tuples; what the cap lost of them by the curves; results; those lost to tuples beyond the cap. What is older
+        counts less."""
+        self._booked = np.zeros(2)
+        """The last two of these since the beginning, when they were looked up last."""
         self._adapted_at = self._stretch_end = BEFORE_ALL
         self._stretches = 0
         self._frontier = BEFORE_ALL
@@ -112,7 +125,6 @@ class SteadyRecall:
         self._expected: list[float] = []
         self._came: list[float] = []
         """Frontiers at the end of past intervals; what the slack in force loses there, in tuples; and the tuples."""
-        self._at_cap = place_of(self._slacks, self.cap)
         self._by_past = 0
         """The place of the slack that the past asks for, whatever the cap."""
         self._enough = 0
@@ -143,6 +155,7 @@ class SteadyRecall:
         self._frontier = max(self._frontier, slowest - measured.slack)
         allowed = (1 - self.target.target) / self.correction
         in_force = slowest - self._frontier
+        self._price_far(passed)
         lost, came, wanted = self._running.take_in(self._counts, self._past, in_force, self._enough, allowed, passed)
         self._begins.append(self._frontier)
         self._expected.append(lost)
@@ -154,6 +167,20 @@ class SteadyRecall:
         if ended:
             self._next_stretch(largest)
         self._choose(wanted, passed)
+
+    def _price_far(self, passed: int) -> None:
+        """Find out what tuples beyond the cap are worth: what those cost that came lately, whenever they are dated."""
+        told = None if self.books is None else self.books.lost_to_far()
+        if told is None:
+            return
+        self._far *= exp(-passed * self._pace.interval / (MEMORY * self.target.over))
+        # Books that were begun anew have less in them than before.
+        since = self._booked if told[0] >= self._booked[0] else told
+        self._far += (self._came[-1] if self._came else 0.0, self._running.far, *np.subtract(told, since))
+        self._booked[:] = told
+        tuples, by_curves, results, lost = self._far.tolist()
+        worth = lost * tuples / max(results, 1.0) / (by_curves + FAR_PRIOR)
+        self._running.worth = min(max(worth, 0.0), 1.0)
 
     def _ask_the_past(self, allowed: float) -> None:
         known = self._past.periods / (self._past.periods + self._doubt)
@@ -209,14 +236,16 @@ class SteadyRecall:
 
     def outlook(self) -> Outlook:
         known = self._choices > 0 and self._past.periods >= 1
+        reached = min(max(1 - self.correction * self._past.mean(self._at_cap), 0.0), 1.0) if known else None
         return Outlook(
             self.cap,
             self.target.at_most is not None,
             self._choices,
             self._bound,
             int(self._slacks[self._by_past]) if known else None,
-            min(max(1 - self.correction * self._past.mean(self._at_cap), 0.0), 1.0) if known else None,
-            self._binding > 0.5,
+            reached,
+            # A past that is short, or periods that scatter, may ask for more than the cap where it does on the whole.
+            self._binding > 0.5 and reached is not None and reached < self.target.target,
         )
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -226,6 +255,7 @@ class SteadyRecall:
             "words": np.array([getattr(self, name) for name in _WORDS]),
             "begins": np.array(self._begins, np.int64),
             "expected": np.array([self._expected, self._came]),
+            "far": np.concatenate([self._far, self._booked]),
             "counts": self._counts[:, : 1 + int(np.flatnonzero(self._counts.any(axis=0)).max(initial=0))],
         }
         own |= {f"running_{name}": array for name, array in self._running.as_arrays().items()}
@@ -237,6 +267,7 @@ class SteadyRecall:
         for name, value in zip(_WORDS, arrays["words"].tolist(), strict=True):
             setattr(self, name, value)
         self._begins, (self._expected, self._came) = arrays["begins"].tolist(), arrays["expected"].tolist()
+        self._far[:], self._booked[:] = np.split(arrays["far"], [4])
         self._counts[:] = 0
         self._counts[:, : arrays["counts"].shape[1]] = arrays["counts"]
         self._running.restore(_part(arrays, "running_"))

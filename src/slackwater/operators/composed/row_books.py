@@ -82,6 +82,9 @@ class RowBooks:
         marks = np.maximum(at, first) - first
         return _summed(self._periods.made[place] * known, marks), _summed(self._periods.lost[place] * known, marks)
 
+    def lost_to_far(self) -> None:
+        """Needs are those of rows, so the curves are right about far ones too."""
+
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All state."""
         own = {

@@ -89,9 +89,11 @@ class JoinLedger:
         self._periods = ring_of(stretches, width)
         self._frontier = BEFORE_ALL
         self._rough = Estimating(
-            synopsis.synopsis_of(equalities, windows, most), np.zeros(len(windows), np.int64), np.zeros(2),
+            synopsis.synopsis_of(equalities, windows, most), np.zeros(len(windows), np.int64), np.zeros(4),
             np.zeros(6), self._retention.lateness, BEFORE_ALL,
         )  # fmt: skip
+        self.far = (AFTER_ALL, AFTER_ALL)
+        """Delays of tuples whose price is summed up by itself: more than the first, up to the second."""
         self._begins = False
         """Whether tuples that are put back are new to the synopsis, because no books were kept before."""
         self._total = np.zeros(2)
@@ -129,9 +131,10 @@ class JoinLedger:
                 self._meter.begin(int(words[TS].min(where=~run.late, initial=AFTER_ALL)))
             self._meter.make_room(int(words[TS].max()), self.factor)
         self._retention.known, status = settle(
-            self._condition.addresses[1], self._probes, Arriving(run.stream, words, run.cutoff, run.moment), price,
-            windows, search_space(len(self._windows), windows.words.shape[1]), self._reach, self._periods,
-            self._rough, self._retention.known, self._retention.while_running, self._price_all,
+            self._condition.addresses[1], self._probes, Arriving(run.stream, words, run.cutoff, run.moment),
+            (run.delay > self.far[0]) & (run.delay <= self.far[1]), price, windows,
+            search_space(len(self._windows), windows.words.shape[1]), self._reach, self._periods, self._rough,
+            self._retention.known, self._retention.while_running, self._price_all,
         )  # fmt: skip
         if status == OVERFLOW:
             raise self._condition.failure()
@@ -231,6 +234,12 @@ class JoinLedger:
         self._retention.known = max(self._retention.known, frontier)
         self._rough = self._rough._replace(begun=frontier)
         self._begins = True
+
+    def lost_to_far(self) -> tuple[float, float]:
+        """Results since the beginning, made or lost; and those lost to tuples that are `far`. Estimates are in both."""
+        most, expected, found, of_far = self._rough.sums.tolist()
+        likely = min(most, self.factor * expected)
+        return float(self._total.sum()) + likely, found + (likely * of_far / expected if expected > 0 else 0.0)
 
     def between(self, edges: Words) -> tuple[Floats, Floats]:
         """Results made and results lost between one edge and the next: timestamps in [edge, next), whole stretches.

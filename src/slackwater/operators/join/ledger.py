@@ -24,7 +24,7 @@ import numpy as np
 
 from slackwater.compiled import in_place, inner
 from slackwater.expressions.compile import refine_listed_at
-from slackwater.model.batch import TS, Floats, Words
+from slackwater.model.batch import TS, Flags, Floats, Words
 from slackwater.model.time import AFTER_ALL
 from slackwater.operators.join.any_order import Reach, combinations
 from slackwater.operators.join.retention import note_lateness
@@ -42,8 +42,8 @@ AT_FIRST = 512
 FORGET = 8192
 """When so many have been looked at, half of what they taught is forgotten."""
 # What is summed up over tuples that were not priced in full: the most that they cost beyond what was found, and what
-# the synopsis expects of it.
-MOST, EXPECTED = range(2)
+# the synopsis expects of it. Then of tuples beyond the most slack allowed: the results found, and those expected.
+MOST, EXPECTED, FAR_LOST, FAR_EXPECTED = range(4)
 # What the factor is learned from. Of tuples with known price: how many, their prices, what the synopsis expects. Of
 # tuples that made results: how many were looked at, what it expects of them, how many there were.
 PRICED, PRICE, OF_PRICED, LOOKED_AT, OF_LOOKED_AT, MAKING = range(6)
@@ -92,10 +92,12 @@ class Estimating(NamedTuple):
 
 @in_place
 def settle(
-    condition: int, plan: Probes, new: Arriving, price: Floats, w: Windows, search: Search, reach: Reach,
+    condition: int, plan: Probes, new: Arriving, far: Flags, price: Floats, w: Windows, search: Search, reach: Reach,
     periods: Periods, rough: Estimating, known: int, retention: int, price_all: bool,
 ) -> tuple[int, int]:  # fmt: skip
     """Price the late tuples of a run, or all, and note all; returns (from when on everything is known, status).
+
+    `far`: which of them no slack that is allowed would have kept in time; what these cost is summed up by itself.
 
     Within the run nothing is forgotten where `retention` is negative.
     """
@@ -103,7 +105,7 @@ def settle(
     factor = rough.factor
     for i in range(new.words.shape[1]):
         s, ts = new.stream[i], new.words[TS, i]
-        price[i] = 0.0
+        price[i] = expected = 0.0
         if retention >= 0:
             known = max(known, new.cutoff[i] - retention)
         is_late = ts < new.cutoff[i]
@@ -121,7 +123,8 @@ def settle(
                     return known, OVERFLOW
         if is_priced and ts < known:
             if ts >= rough.begun - plan.sizes[s]:
-                estimate(rough, periods, s, new.words, i, price[i], known if is_kept else AFTER_ALL, plan.sizes[s])
+                since = known if is_kept else AFTER_ALL
+                expected = estimate(rough, periods, s, new.words, i, price[i], since, plan.sizes[s])
         elif is_priced:
             factor[PRICED] += 1
             if factor[PRICED] < AT_FIRST or factor[PRICED] % EACH == 0:
@@ -131,6 +134,9 @@ def settle(
             if factor[MAKING] % EACH == 0:
                 factor[LOOKED_AT] += 1
                 factor[OF_LOOKED_AT] += bound(rough.synopsis, s, new.words, i, AFTER_ALL)[2]
+        if is_late and far[i]:
+            rough.sums[FAR_LOST] += price[i]
+            rough.sums[FAR_EXPECTED] += expected
         note_tuple(rough.synopsis, s, new.words, i)
         if is_kept:
             insert(w, s)
@@ -140,8 +146,11 @@ def settle(
 @inner
 def estimate(
     rough: Estimating, periods: Periods, s: int, words: Words, i: int, found: float, known: int, window: int
-) -> None:
-    """Price a tuple by the synopsis, beside what was found of its partners: all from `known` on, less their windows."""
+) -> float:
+    """Price a tuple by the synopsis, beside what was found of its partners: all from `known` on, less their windows.
+
+    Returns what the synopsis expects of the rest.
+    """
     every, older, expected, newer = bound(rough.synopsis, s, words, i, known)
     rough.factor[PRICED] += 1
     rough.factor[PRICE] += found
@@ -149,7 +158,7 @@ def estimate(
     most = older if known < AFTER_ALL else every
     most = min(most, every - found)
     if most <= 0:
-        return
+        return 0.0
     rough.unknown[s] += 1
     rough.sums[MOST] += most
     rough.sums[EXPECTED] += expected
@@ -163,6 +172,7 @@ def estimate(
     if at >= 0:
         periods.expected[at] += expected
     periods.beyond[2] += expected * spoiled(periods, ts, 0)
+    return expected
 
 
 @inner
