@@ -58,7 +58,7 @@ from slackwater.model.time import AFTER_ALL, BEFORE_ALL
 
 UNGUARDED = 2**60
 """A `max_ahead` from which on every tuple moves its clock."""
-CLEARLY = 20
+CLEARLY = 15
 """Of the epoch in which the input ends, so many times as many must be against a tuple ahead."""
 RINGS = ("leads", "clocks", "run", "lately")
 # Rows of the evidence: of the arrivals since a tuple was set aside, those that came along and those that did not;
@@ -367,9 +367,10 @@ def verdict_on(c: Crowd, t: int, m: int, evidence: Words, at: int, end: bool, ma
         return LET_IN
     if end:
         # Nothing is spoilt any more; but of the same epoch it is not known what came after it.
-        many = 0 if evidence[LATER, at] == 1 else CLEARLY * (1 + evidence[ALONG, at])
+        along = evidence[ALONG, at]
+        many = 0 if evidence[LATER, at] == 1 else 1 if along == 0 else CLEARLY * (1 + along)
         return REJECTED if evidence[AGAINST, at] > max(many, evidence[ALONG, at]) else LET_IN
-    voted = evidence[LATER, at] == 1 and evidence[AGAINST, at] >= patience(c, m)
+    voted = evidence[LATER, at] == 1 and evidence[AGAINST, at] >= patience(c, m, tolerance)
     return REJECTED if voted else ASIDE
 
 

@@ -8,9 +8,9 @@ them moves a clock. How far ahead is too far follows from the stream itself:
 
 One that is further ahead moves the clock only when the others come along:
 
-- *A run*: of the last arrivals not one has stayed behind. In a slow stream five will do; a fast one is asked for what it
-  sends in 1.6 seconds, so that one device that uploads what it kept is no run. So a real gap is recognised; and where 24
-  cover a minute by themselves, a stream that has become slow.
+- *A run*: of the last arrivals not one has stayed behind. In a slow stream five will do; a fast one is asked for what
+  it sends in 1.6 seconds, so that one device that uploads what it kept is no run. So a real gap is recognised; and a
+  stream that has become slow, by 24 that cover a minute themselves, or five that cover ten seconds while it is new.
 - *A share*: 16 of the last 63 samples were as far ahead (a majority where there are few). Samples are taken such that
   they cover some seconds, so that a burst is one voice or two. So the present is recognised beside a backlog.
 
@@ -56,7 +56,7 @@ STEPS = 8
 COVERED = 5
 """Samples cover at least so many tolerances of the stream, and at most four times as many."""
 LARGEST_STRIDE = 1 << 20
-PATIENCE = 1024
+PATIENT_FOR, PATIENCE = 200, 1024
 """Weather reports are dated to the half hour: the first ones of the next are few for long."""
 LATELY = 8
 SMALL = 8
@@ -136,18 +136,19 @@ def run_asked(c: Crowd, m: int, tolerance: int) -> int:
 @inner
 def has_come_along(c: Crowd, m: int, tolerance: int) -> bool:
     """Whether the run is long enough: by its number, or, where a stream has become slow, by the time it covers."""
-    run = c.marks[m, RUN]
+    run, new = c.marks[m, RUN], c.marks[m, HEARD] < RING
     if run >= run_asked(c, m, tolerance):
         return True
-    if run < SLOW_RUN:
+    slow, long = (SHORTEST_RUN, NEAR) if new else (SLOW_RUN, MINUTES)
+    if run < slow:
         return False
-    return c.run[m, (run - 1) & (RING - 1)] - c.run[m, (run - SLOW_RUN) & (RING - 1)] >= MINUTES * tolerance
+    return c.run[m, (run - 1) & (RING - 1)] - c.run[m, (run - slow) & (RING - 1)] >= long * tolerance
 
 
 @inner
-def patience(c: Crowd, m: int) -> int:
-    """After how many arrivals that did not come along a tuple ahead has lost its vote."""
-    return max(PATIENCE, min(c.marks[m, SAMPLED], MOST) * c.marks[m, STRIDE])
+def patience(c: Crowd, m: int, tolerance: int) -> int:
+    """After how many arrivals that did not come along a tuple ahead has lost its vote: those of some minutes."""
+    return min(max(PATIENT_FOR * tolerance // max(1, c.marks[m, GAP]), UNDECIDED), PATIENCE)
 
 
 @inner
@@ -256,14 +257,14 @@ def begin_clock(c: Crowd, m: int, max_ahead: int, tolerance: int) -> None:
     """A member without a clock has been heard: by enough tuples that agree?"""
     n = min(c.marks[m, RUN], MOST)
     for other in range(len(c.marks)):
-        if other != m and c.marks[other, CLOCK] == BEFORE_ALL and n > 0:
+        if other != m and c.marks[other, CLOCK] == BEFORE_ALL:
             for i in range(min(c.marks[other, RUN], MOST)):
-                t = c.run[other, i]
-                if abs(c.run[m, (n - 1) & (RING - 1)] - t) <= NEAR * tolerance:
-                    # Two streams begin together.
-                    begin_anew(c, other, t, 0)
-                    begin_anew(c, m, c.run[m, (n - 1) & (RING - 1)], 0)
-                    return
+                for j in range(n - 1, -1, -1):
+                    if abs(c.run[m, j] - c.run[other, i]) <= NEAR * tolerance:
+                        # Two streams begin together.
+                        begin_anew(c, other, c.run[other, i], 0)
+                        begin_anew(c, m, c.run[m, j], 0)
+                        return
     if n >= 2:
         agree(c, m, n, max_ahead, tolerance)
 
@@ -285,7 +286,11 @@ def hear_one(c: Crowd, m: int, t: int, moment: int, max_ahead: int, tolerance: i
         return
     if c.marks[m, HEARD] & (c.marks[m, STRIDE] - 1) == 0:
         sample(c, m, lead, max_ahead, tolerance)
-    at_once = lead * SMALL <= tolerance or lead <= left_of_allowed(c, m, max_ahead, tolerance)
+    at_once = lead * SMALL <= tolerance
+    if not at_once:
+        # Only a fast stream has enough wrong tuples to lead it away.
+        fast = c.marks[m, HEARD] >= EARLY and c.marks[m, GAP] * LATELY * SMALL < tolerance
+        at_once = lead <= (left_of_allowed(c, m, max_ahead, tolerance) if fast else allowed(c, m, max_ahead, tolerance))
     c.lately[m, c.marks[m, HEARD] & (LATELY - 1)] = lead
     if lead <= 0:
         c.marks[m, RUN] = 0
@@ -306,7 +311,8 @@ def climb(c: Crowd, m: int, times: EventTimes, buckets: int, max_ahead: int, tol
     """Move the clock up through the sorted buckets of an epoch; returns how many of them it has reached."""
     scratch, clock = len(times.used) - 1, c.marks[m, CLOCK]
     step = allowed(c, m, max_ahead, tolerance)
-    usual = 0 if c.marks[m, GAP] <= 0 else step // (5 * c.marks[m, GAP])
+    # Few tuples cannot lead the clock away step by step, and are not dense enough to tell.
+    usual = 0 if times.used[m, TUPLES] < MOST else step // (5 * max(1, c.marks[m, GAP]))
     reached, behind, inside = 0, 0, 0
     for b in range(buckets):
         t = times.latest[scratch, b]

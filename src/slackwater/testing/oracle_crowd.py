@@ -44,7 +44,8 @@ class OracleCrowd:
             self.samples.append((lead, self.clock))
             self._learn()
         behind = sorted(self.lately)[-2]
-        at_once = lead * 8 <= self.tolerance or lead <= self.allowed + min(0, behind)
+        fast = self.heard >= 16 and self.gap * 64 < self.tolerance
+        at_once = lead * 8 <= self.tolerance or lead <= self.allowed + (min(0, behind) if fast else 0)
         self.lately = [*self.lately[1:], lead]
         if at_once:
             self.run = []
@@ -54,7 +55,8 @@ class OracleCrowd:
             return
         self.run.append(t)
         asked = min(max(8 * self.tolerance // (5 * self.gap), 5), 1000)
-        slow = len(self.run) >= 24 and self.run[-1] - self.run[-24] >= 60 * self.tolerance
+        few, long = (5, 10) if self.heard < 64 else (24, 60)
+        slow = len(self.run) >= few and self.run[-1] - self.run[-few] >= long * self.tolerance
         share = self._share()
         if len(self.run) >= asked or slow:
             self._agree(self.run[-63:])
