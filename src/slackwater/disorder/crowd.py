@@ -4,9 +4,11 @@ A stream's clock is the largest event time that the crowd vouches for. A tuple t
 time: a wrong clock sends such tuples again and again, steadily, now and then or in bursts. So no fixed small number of
 them moves a clock. How far ahead is too far follows from the stream itself:
 
-    allowed = a second, eight usual steps of the clock, or twice the usual delay: whichever is longest
+    allowed = a second, eight usual steps of the clock, twice the usual delay, or a stall of twenty arrivals (five
+              seconds at most): whichever is longest
 
-One that is further ahead moves the clock only when the others come along:
+One that is further ahead moves the clock only where another stream is already, within `max_ahead`, or when the others
+come along:
 
 - *A run*: of the last arrivals not one has stayed behind. In a slow stream five will do; a fast one is asked for what
   it sends in 1.6 seconds, so that one device that uploads what it kept is no run. So a real gap is recognised; and a
@@ -53,6 +55,7 @@ SLOW_RUN, MINUTES = 24, 60
 """A run of so many will do where it covers so many tolerances itself."""
 STEPS = 8
 """How many usual steps are allowed at once."""
+STALL = 20
 COVERED = 5
 """Samples cover at least so many tolerances of the stream, and at most four times as many."""
 LARGEST_STRIDE = 1 << 20
@@ -111,7 +114,8 @@ def allowed(c: Crowd, m: int, max_ahead: int, tolerance: int) -> int:
         return max_ahead
     if c.marks[m, HEARD] < EARLY:
         return max(NEAR * tolerance, EARLY_STEPS * c.marks[m, STEP])
-    return max(tolerance, max(STEPS * c.marks[m, STEP], 2 * c.marks[m, DELAY]))
+    stall = min(STALL * c.marks[m, GAP], COVERED * tolerance)
+    return max(tolerance, max(stall, max(STEPS * c.marks[m, STEP], 2 * c.marks[m, DELAY])))
 
 
 @inner
@@ -228,6 +232,11 @@ def agree(c: Crowd, m: int, n: int, max_ahead: int, tolerance: int) -> bool:
     low, high = n // 4, min(n - 1, n // 2 + max(1, n // 4))
     before = (middle - c.scratch[low]) // max(1, n // 2 - low)
     step = min(before, (c.scratch[high] - middle) // max(1, high - n // 2)) if n > 2 else before
+    if c.marks[m, CLOCK] == BEFORE_ALL and n < EARLY:
+        # Of so few it is not known what is usual: the longest step that most are no further apart than.
+        for i in range(1, n):
+            if max(abs(c.scratch[i] - middle), abs(c.scratch[i - 1] - middle)) <= apart:
+                step = max(step, c.scratch[i] - c.scratch[i - 1])
     last = middle
     for i in range(n // 2, n):
         if c.scratch[i] - last <= max(tolerance, STEPS * step):
@@ -291,6 +300,8 @@ def hear_one(c: Crowd, m: int, t: int, moment: int, max_ahead: int, tolerance: i
         # Only a fast stream has enough wrong tuples to lead it away.
         fast = c.marks[m, HEARD] >= EARLY and c.marks[m, GAP] * LATELY * SMALL < tolerance
         at_once = lead <= (left_of_allowed(c, m, max_ahead, tolerance) if fast else allowed(c, m, max_ahead, tolerance))
+        # Where another stream is already, within `max_ahead`, nobody is too early.
+        right = right or (lead <= max_ahead and t <= furthest(c))
     c.lately[m, c.marks[m, HEARD] & (LATELY - 1)] = lead
     if lead <= 0:
         c.marks[m, RUN] = 0
@@ -313,15 +324,18 @@ def climb(c: Crowd, m: int, times: EventTimes, buckets: int, max_ahead: int, tol
     step = allowed(c, m, max_ahead, tolerance)
     # Few tuples cannot lead the clock away step by step, and are not dense enough to tell.
     usual = 0 if times.used[m, TUPLES] < MOST else step // (5 * max(1, c.marks[m, GAP]))
-    reached, behind, inside = 0, 0, 0
+    reached, behind, inside, there = 0, 0, 0, furthest(c)
     for b in range(buckets):
         t = times.latest[scratch, b]
         inside += times.size[scratch, b]
         while times.latest[scratch, behind] <= t - step:
             inside -= times.size[scratch, behind]
             behind += 1
-        if t - c.marks[m, CLOCK] > step or (t - clock > step and inside < usual):
+        known = t <= there and t - c.marks[m, CLOCK] <= max_ahead
+        if not known and (t - c.marks[m, CLOCK] > step or (t - clock > step and inside < usual)):
             break
+        if c.marks[m, HEARD] < EARLY:
+            c.marks[m, STEP] = max(c.marks[m, STEP], t - c.marks[m, CLOCK])
         c.marks[m, CLOCK] = max(c.marks[m, CLOCK], t)
         reached = b + 1
     return reached

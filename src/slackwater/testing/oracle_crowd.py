@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 SECOND = 1_000_000
 
 
@@ -29,7 +31,7 @@ class OracleCrowd:
             return self.max_ahead
         if self.heard < 16:
             return max(10 * self.tolerance, 32 * self.step)
-        return max(self.tolerance, 8 * self.step, 2 * self.delay)
+        return max(self.tolerance, 8 * self.step, 2 * self.delay, min(20 * self.gap, 5 * self.tolerance))
 
     def hear(self, t: int) -> None:
         """A tuple has come."""
@@ -74,6 +76,9 @@ class OracleCrowd:
         step = (middle - times[low]) // max(1, n // 2 - low)
         if n > 2:
             step = min(step, (times[high] - middle) // max(1, high - n // 2))
+        if self.clock is None and n < 16:
+            near = [(a, b) for a, b in itertools.pairwise(times) if max(abs(a - middle), abs(b - middle)) <= apart]
+            step = max([step, *(b - a for a, b in near)])
         last = middle
         for t in times[n // 2 :]:
             if t - last <= max(self.tolerance, 8 * step):
