@@ -51,6 +51,7 @@ from slackwater.disorder.quality.error_threshold import Thresholds
 from slackwater.disorder.quality.error_windows import MOST_WINDOWS, Watched, WindowLosses
 from slackwater.disorder.quality.needed_slack import edge_of
 from slackwater.disorder.run import Run
+from slackwater.model.batch import TS
 from slackwater.model.measured import MeasuredQuality
 from slackwater.model.options import Options
 from slackwater.model.outlook import Outlook
@@ -181,11 +182,13 @@ class SteadyError:
     def _catch_up(self) -> None:
         """Note the arrivals that wait for the next choice."""
         if self._pending is not None:
-            self._losses.absorb(self._pending, self.slack)
+            self._losses.absorb(self._pending, self.slack, self._allowed)
             self._pending = None
 
     def hear_of(self, run: Run) -> None:
         """Hear which tuples came too late."""
+        if self._losses.tally.is_far_ahead(run):
+            self._catch_up()
         self._losses.tally.hear(run)
 
     def measured(self) -> MeasuredQuality:
@@ -225,7 +228,7 @@ class SteadyError:
             if chosen > NOT_YET:
                 return chosen
             done = NOT_YET - chosen
-            losses.tidy()
+            losses.make_room(int(words[TS, done]), self._allowed)
 
     def _allow(self, clock: int) -> None:
         """Work out anew what may be missing where the effect on the value is not known."""
