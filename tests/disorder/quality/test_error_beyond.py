@@ -209,3 +209,23 @@ def test_every_window_is_counted_where_an_epoch_has_many(epochs):
     text = "SELECT SUM(v) AS a FROM s [RANGE 1 DAY] WITH ERROR 5%"
     told = replayed(text, 20_000 * 86_400_000 + np.arange(1000) * 43_200_000, epochs)
     assert (told["good"], told["bad"], told["low"]) == (500, 0, 1.0)
+
+
+def test_a_target_out_of_reach_from_the_beginning_is_said_within_three_minutes():
+    made = steady(at_most=100 * MILLISECOND)
+    play(made, MINUTE, 60, 3 * SECOND)
+    assert not made.outlook().unreachable
+    play(made, 2 * MINUTE, 120, 3 * SECOND)
+    assert made.outlook().unreachable
+
+
+def test_a_target_is_not_called_out_of_reach_while_the_cap_reaches_it():
+    made = steady(at_most=2 * SECOND)
+    play(made, MINUTE, 600, 10 * SECOND)
+    told = []
+    for second in range(600):
+        play(made, 11 * MINUTE + second * SECOND, 1, 100 * MILLISECOND, seed=second)
+        told.append(made.outlook())
+    assert told[0].unreachable
+    assert any(one.reached >= 0.95 for one in told)
+    assert not any(one.unreachable and one.reached >= 0.95 for one in told)

@@ -83,6 +83,8 @@ NEWEST = 3 * SECOND
 """For how long what came out counts then; four choices at least."""
 BLOCK = 10 * SECOND
 """What is forgotten at once; four ranges of a window at least, because a burst spoils more than one."""
+PATIENCE = 3.0
+"""In periods: the cap must have been too little for some two thirds of this before the target is out of reach."""
 NO_WORDS = np.zeros((1, 0), np.int64)
 EXACT = frozenset(("COUNT", "SUM", "AVG"))
 
@@ -141,7 +143,7 @@ class SteadyError:
             ahead=AHEAD,
             calming=max(5 * NEWEST, 8 * max(self._alert, slide)),
             settling=slide + SECOND,
-            patience=5.0 * time,
+            patience=PATIENCE * time,
         )
         self._needs = no_needs(memory, FIRST_MARGIN)
         self._scratch = np.zeros((2, self._losses.components))
@@ -170,7 +172,7 @@ class SteadyError:
             bound=int(marks[BOUND]),
             needed=int(marks[WANTED]) if known else None,
             reached=float(scalars[REACHED]) if known else None,
-            unreachable=bool(scalars[SHORT] > 0.5),
+            unreachable=bool(scalars[SHORT] > 0.5 and scalars[REACHED] < 1.0 - self._judging.delta),
         )
 
     def learn(self, arrived: Arrived) -> None:
