@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.disorder.release import Release, ReleaseSpec
+from slackwater.model.batch import TS
 from slackwater.model.quality import Recall
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.testing.examples import KINDS, WITH_TARGETS
@@ -55,8 +56,8 @@ def kept_books(spec, parts, slack, discipline, retention, stretches=4096, far=(L
     return ledger, made, runs, provisional
 
 
-def first_in_time(runs):
-    return next(int(run.ts[~run.late].min()) for run in runs if not run.late.all())
+def oldest(runs):
+    return min(int(run.ts.min()) for run in runs if len(run))
 
 
 @each_join
@@ -72,7 +73,7 @@ def test_measured_recall_is_the_true_recall_over_the_run_and_over_every_period(e
     assert seen.low == seen.share == seen.high
     filled = [run for run in runs if len(run)]
     if filled:
-        first, last = first_in_time(filled), runs[-1].largest
+        first, last = oldest(filled), runs[-1].largest
         measured = oracle_periods(made, true, first, last, 4, TARGET.over // 4)
         assert seen.periods == len(measured)
         assert seen.met == sum(recall >= TARGET.target for recall in measured)
@@ -129,7 +130,7 @@ def test_the_true_share_of_periods_that_met_lies_between_low_and_high(example, s
         parts = pieces(batch, [*range(1, tuples + 1)])
         ledger, made, runs, _ = kept_books(example.spec, parts, 2, "tuple", retention, stretches)
         true = Counter(ts for ts, _ in oracle_join(example.spec, batch).elements())
-        first = first_in_time(runs)
+        first = oldest(runs)
         periods = oracle_periods(made, true, first, runs[-1].largest, 4, TARGET.over // 4)
         seen = ledger.measured()
         if periods:
@@ -138,6 +139,25 @@ def test_the_true_share_of_periods_that_met_lies_between_low_and_high(example, s
             assert seen.fulfilment is None or seen.least_fulfilment <= seen.fulfilment <= seen.most_fulfilment
             assert seen.fewest_periods <= len(periods)
             assert len(periods) <= seen.most_periods or stretches == 32
+
+
+@pytest.mark.parametrize("back", [1000, 40_000])
+@pytest.mark.parametrize("stretches", [32, 4096])
+def test_periods_before_the_first_tuple_in_time_count_as_they_do_for_the_judge(back, stretches):
+    """A clock is set right: all that comes from then on is late, and older than all that came before."""
+    (example,) = (example for example in JOINS if example.name == "equi-join")
+    batch = seeded_trace(0, example.spec.streams, KINDS, 160, 12, 0.0, 4, keys=2)
+    batch.words[TS, 80:] -= back
+    parts = pieces(batch, [*range(7, 160, 7), 160])
+    ledger, made, runs, _ = kept_books(example.spec, parts, 0, "tuple", LONG, stretches)
+    true = Counter(ts for ts, _ in oracle_join(example.spec, batch).elements())
+    periods = oracle_periods(made, true, oldest(runs), runs[-1].largest, 4, TARGET.over // 4)
+    phi = sum(recall >= TARGET.target for recall in periods) / len(periods)
+    seen = ledger.measured()
+    assert 0 < phi < 1
+    assert seen.least_fulfilment <= phi <= seen.most_fulfilment
+    if stretches * 4 > back + 400:
+        assert (seen.periods, seen.fulfilment, seen.least_fulfilment) == (len(periods), phi, phi)
 
 
 def test_tuples_of_unknown_price_do_cost_results():

@@ -172,3 +172,60 @@ def test_retention_follows_the_delays_that_are_seen_and_no_further_than_max_behi
         kept.append(made.as_arrays()["losses_retention"][0])
     assert kept[0] == MINUTE < kept[1] < kept[2]
     assert kept[3] <= 10 * MINUTE
+
+
+def replayed(text, ts, epochs):
+    """What is measured of a sum of ones, and the number of windows with tuples."""
+    streams = {"s": pa.table({"ts": ts, "v": np.ones(len(ts))})}
+    physical = plan(bind_to_tables(text, streams, "ts").query)
+    run = LocalRun(physical, replay(physical, streams, "ms"), epochs)
+    for _ in run.emissions():
+        pass
+    return run.report().as_json()["measured_quality"]
+
+
+@pytest.mark.parametrize("epochs", [Epochs(each_tuple=True), Epochs(span=SECOND)], ids=["tuples", "epochs"])
+def test_windows_are_counted_before_a_jump_of_time_drives_them_out(epochs):
+    text = "SELECT SUM(v) AS a FROM s [RANGE 1 SECOND] WITH ERROR 5% AT MOST 100 MS"
+    ts = np.arange(3000) * 10 + 1_700_000_000_000
+    ts[1000::7] -= 3000
+    before = replayed(text, ts, epochs)
+    ts = np.concatenate((ts, ts + 8 * 3_600_000))
+    after = replayed(text, ts, epochs)
+    assert before["good"] + before["bad"] == 30
+    assert after["good"] + after["bad"] == 60
+    assert after["low"] <= before["measured"] <= after["high"]
+    assert after["measured"] == pytest.approx(before["measured"], abs=0.05)
+
+
+def test_every_window_of_a_sparse_stream_is_counted():
+    text = "SELECT SUM(v) AS a FROM s [RANGE 2 SECONDS SLIDE 10 MS] WITH ERROR 5%"
+    told = replayed(text, 1_700_000_000_000 + np.arange(50) * 3_600_000, Epochs(each_tuple=True))
+    assert (told["good"], told["bad"], told["low"]) == (50 * 200, 0, 1.0)
+
+
+@pytest.mark.parametrize("epochs", [Epochs(tuples=100), Epochs(tuples=1000)], ids=["100", "1000"])
+def test_every_window_is_counted_where_an_epoch_has_many(epochs):
+    text = "SELECT SUM(v) AS a FROM s [RANGE 1 DAY] WITH ERROR 5%"
+    told = replayed(text, 20_000 * 86_400_000 + np.arange(1000) * 43_200_000, epochs)
+    assert (told["good"], told["bad"], told["low"]) == (500, 0, 1.0)
+
+
+def test_a_target_out_of_reach_from_the_beginning_is_said_within_three_minutes():
+    made = steady(at_most=100 * MILLISECOND)
+    play(made, MINUTE, 60, 3 * SECOND)
+    assert not made.outlook().unreachable
+    play(made, 2 * MINUTE, 120, 3 * SECOND)
+    assert made.outlook().unreachable
+
+
+def test_a_target_is_not_called_out_of_reach_while_the_cap_reaches_it():
+    made = steady(at_most=2 * SECOND)
+    play(made, MINUTE, 600, 10 * SECOND)
+    told = []
+    for second in range(600):
+        play(made, 11 * MINUTE + second * SECOND, 1, 100 * MILLISECOND, seed=second)
+        told.append(made.outlook())
+    assert told[0].unreachable
+    assert any(one.reached >= 0.95 for one in told)
+    assert not any(one.unreachable and one.reached >= 0.95 for one in told)

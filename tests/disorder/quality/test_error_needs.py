@@ -103,7 +103,7 @@ def test_coverage_counts_what_met_a_closed_window():
     words = np.array([[1, 2, 14, 3, 20, 4, 5], range(7)])
     # Under slack 5 the window up to 10 is closed when the clock has reached 15: the last two are missing.
     behind = np.array([0, 0, 0, 11, 0, 16, 15])
-    losses.absorb(Arrived(np.zeros(7, np.int64), words, behind, behind), slack=5)
+    losses.absorb(Arrived(np.zeros(7, np.int64), words, behind, behind), 5, np.ones(1))
     assert losses.coverage(0) == pytest.approx(3 / 5)
     assert losses.coverage(1) == 1.0
     assert losses.coverage(7) is None
@@ -115,7 +115,7 @@ def test_what_is_kept_does_not_grow_with_the_stream():
     for seed in range(60):
         arrived = arrivals(np.random.default_rng(seed), 1000, 5)
         arrived.words[0] += 1000 * seed
-        losses.absorb(arrived, slack=0)
+        losses.absorb(arrived, 0, np.ones(1))
         sizes.append(len(losses.books.totals.records) + len(losses.books.late.nodes))
     assert max(sizes[30:]) <= max(sizes[:30])
 

@@ -41,7 +41,7 @@ TUPLES, MISSED, FIRST_ARGUMENT = range(3)
 KIND, AMOUNT = range(2)
 SHARE, SUM, MEAN = range(3)
 # Places in `Books.marks`.
-CLOCK, FRONTIER, CHANGED, DEEPEST = range(4)
+CLOCK, FRONTIER, CHANGED, DEEPEST, NEEDED = range(5)
 
 
 class Watch(NamedTuple):
@@ -70,6 +70,7 @@ class Books(NamedTuple):
     is_changed: Words
     """By place in the ring of `late`."""
     marks: Words
+    """NEEDED is the oldest piece of the windows that are not counted yet: none from there on is given up for others."""
 
 
 @inner
@@ -100,7 +101,7 @@ def reach(b: Books, clock: int, slack: int) -> int:
 
 @in_place
 def absorb(w: Watch, b: Books, words: Words, floats: Floats, behind: Words, begin: int, slack: int) -> int:
-    """Note arrivals; returns how many were noted before a table was full."""
+    """Note arrivals; returns how many were noted before a table was full, or a piece in the way that is needed."""
     most = min(w.range, w.retention) // w.slide + 2
     cut = w.range % w.slide
     # Neighbours mostly lie in one slide and one record, so neither is looked for again.
@@ -110,16 +111,16 @@ def absorb(w: Watch, b: Books, words: Words, floats: Floats, behind: Words, begi
         full = b.totals.used[RECORDS] == len(b.totals.records)
         if behind[i] > 0:
             full |= b.late.used[RECORDS] + most > len(b.late.records) or b.late.used[NODES] + most > len(b.late.nodes)
-        if full:
-            return i
         ts = words[TS, i]
+        if not start <= ts < start + w.slide:
+            slide = ts // w.slide
+            start = slide * w.slide
+        if full or 2 * slide + 1 - len(b.totals.lines) >= b.marks[NEEDED]:
+            return i
         b.marks[CLOCK] = max(b.marks[CLOCK], ts)
         group = 0
         for row in w.keys:
             group = mixed(words[row, i], group)
-        if not start <= ts < start + w.slide:
-            slide = ts // w.slide
-            start = slide * w.slide
         into = 2 * slide + (1 if ts - start >= cut else 0)
         if into != piece or group != of_group or r == NONE:
             r = found_or_made(b.totals, into, group)

@@ -1,7 +1,8 @@
 """How many windows of an aggregate were within the bound, by what really was missing from them.
 
 Invariant: `missing` has, by window and group, the tuples that came when the frontier had passed the end of the window.
-A window is counted once, when it is old; what a tuple does to it that comes after that is estimated (`error_beyond`).
+A window is counted once, when it is old, or when time jumps so far that what is known of it must give way; what a
+tuple does to it that comes after that is estimated (`error_beyond`). So every window is counted that had a tuple.
 Younger ones are judged anew each time one asks. A window counts as a whole: the worst of its groups and aggregates
 decides.
 """
@@ -24,13 +25,24 @@ from slackwater.disorder.quality.error_beyond import (
     WITHIN,
     OldWindows,
 )
-from slackwater.disorder.quality.error_losses import CLOCK, TUPLES, Books, Watch, add, is_bad, last_piece, total_of
+from slackwater.disorder.quality.error_losses import (
+    CLOCK,
+    NEEDED,
+    TUPLES,
+    Books,
+    Watch,
+    add,
+    is_bad,
+    last_piece,
+    total_of,
+)
 from slackwater.disorder.quality.keyed_sums import (
     FIRST,
     GROUP,
     NEXT,
     NO_LINE,
     NONE,
+    NUMBER,
     RECORDS,
     Table,
     as_chunks,
@@ -99,6 +111,8 @@ def judged(
         while piece <= end and place_of(b.totals, piece) == NONE:
             piece += 1
         if piece > end:
+            # It may be that one has come too late for it, and is still to be noted.
+            verdicts[VERDICT, n] = EMPTY if place_of(missing, window) == NONE else OFF
             continue
         verdicts[VERDICT, n] = WITHIN
         for own in range(2 * window, 2 * window + 2):
@@ -121,21 +135,26 @@ def judged(
 class WindowTally:
     """Windows within the bound and windows off, since the beginning."""
 
-    def __init__(self, watch: Watch, components: int) -> None:
+    def __init__(self, watch: Watch, components: int, pieces: int) -> None:
         self._missing = table(FIRST_ROOM, 0, 1, components)
         self._total = np.zeros(components)
         self._counted = NO_LINE
         self._frontier = BEFORE_ALL
         self._old = OldWindows()
-        self.keep(watch)
+        self.keep(watch, pieces)
 
-    def keep(self, watch: Watch) -> None:
-        """Windows are counted as late as the retention of this allows."""
+    def keep(self, watch: Watch, pieces: int) -> None:
+        """Windows are counted as late as the retention of this allows, and before so many pieces more have come."""
         self._watch = watch
         self._reach = watch.retention - min(watch.retention // 4, STEP)
         self.interval = (watch.retention - self._reach) // 2
         """How often windows should be counted."""
-        self._missing = tidied(self._missing, FIRST_ROOM, 0, 64 + watch.retention // watch.slide)
+        self._missing = tidied(self._missing, FIRST_ROOM, 0, max(64 + watch.retention // watch.slide, pieces // 2))
+
+    def is_far_ahead(self, run: Run) -> bool:
+        """Whether late tuples of a run would take the place of others, of windows that are not counted yet."""
+        newest = int(run.ts.max(where=run.late, initial=BEFORE_ALL)) // self._watch.slide
+        return newest - len(self._missing.lines) > self._counted
 
     def hear(self, run: Run) -> None:
         """Note what came too late, and how far windows have been let out."""
@@ -165,8 +184,30 @@ class WindowTally:
         clock = int(books.marks[CLOCK])
         if BEFORE_ALL not in (clock, self._frontier):
             last = self._last_ended(min(self._frontier, clock - self._reach))
+            self._count(books, allowed, last)
+
+    def count_before(self, ts: int, books: Books, allowed: Floats) -> bool:
+        """Count the windows in the way of a tuple of this event time, and some more; whether there are any."""
+        pieces = len(books.totals.lines)
+        oldest = 2 * (ts // self._watch.slide) + 2 - pieces
+        if oldest <= books.marks[NEEDED]:
+            return False
+        # Of the years that a jump may leave out nothing is known.
+        newest, missing = (int(one.lines[:, NUMBER].max()) for one in (books.totals, self._missing))
+        for known in sorted((newest // 2 if newest != NO_LINE else NO_LINE, missing)):
+            self._count(books, allowed, min((oldest + pieces // 4) // 2, known))
+        self._skip(books, (oldest + 1) // 2)
+        return True
+
+    def _count(self, books: Books, allowed: Floats, last: int) -> None:
+        if last > self._counted:
             self._old.add(*self._judge(books, allowed, last))
-            self._counted = max(self._counted, last)
+            self._skip(books, last)
+
+    def _skip(self, books: Books, last: int) -> None:
+        """There is nothing left to be counted up to this window."""
+        self._counted = max(self._counted, last)
+        books.marks[NEEDED] = 2 * (self._counted + 1)
 
     def _judge(self, books: Books, allowed: Floats, last: int) -> tuple[int, Words]:
         """Windows that are not counted yet, up to the last, as far as they are still known; and the first of them."""

@@ -70,7 +70,7 @@ class PublishedError:
         self._is_modelled = np.array([a.function not in EXACT for a in watched.aggregates], np.bool_)
 
     def learn(self, arrived: Arrived) -> None:
-        self._losses.absorb(arrived, self.slack)
+        self._losses.absorb(arrived, self.slack, self._allowed)
         self._thresholds.absorb(arrived.words)
         note_needs(self._out_of_order, arrived.behind, self._unit)
 

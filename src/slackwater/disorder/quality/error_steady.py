@@ -51,6 +51,7 @@ from slackwater.disorder.quality.error_threshold import Thresholds
 from slackwater.disorder.quality.error_windows import MOST_WINDOWS, Watched, WindowLosses
 from slackwater.disorder.quality.needed_slack import edge_of
 from slackwater.disorder.run import Run
+from slackwater.model.batch import TS
 from slackwater.model.measured import MeasuredQuality
 from slackwater.model.options import Options
 from slackwater.model.outlook import Outlook
@@ -82,6 +83,8 @@ NEWEST = 3 * SECOND
 """For how long what came out counts then; four choices at least."""
 BLOCK = 10 * SECOND
 """What is forgotten at once; four ranges of a window at least, because a burst spoils more than one."""
+PATIENCE = 3.0
+"""In periods: the cap must have been too little for some two thirds of this before the target is out of reach."""
 NO_WORDS = np.zeros((1, 0), np.int64)
 EXACT = frozenset(("COUNT", "SUM", "AVG"))
 
@@ -140,7 +143,7 @@ class SteadyError:
             ahead=AHEAD,
             calming=max(5 * NEWEST, 8 * max(self._alert, slide)),
             settling=slide + SECOND,
-            patience=5.0 * time,
+            patience=PATIENCE * time,
         )
         self._needs = no_needs(memory, FIRST_MARGIN)
         self._scratch = np.zeros((2, self._losses.components))
@@ -169,7 +172,7 @@ class SteadyError:
             bound=int(marks[BOUND]),
             needed=int(marks[WANTED]) if known else None,
             reached=float(scalars[REACHED]) if known else None,
-            unreachable=bool(scalars[SHORT] > 0.5),
+            unreachable=bool(scalars[SHORT] > 0.5 and scalars[REACHED] < 1.0 - self._judging.delta),
         )
 
     def learn(self, arrived: Arrived) -> None:
@@ -181,11 +184,13 @@ class SteadyError:
     def _catch_up(self) -> None:
         """Note the arrivals that wait for the next choice."""
         if self._pending is not None:
-            self._losses.absorb(self._pending, self.slack)
+            self._losses.absorb(self._pending, self.slack, self._allowed)
             self._pending = None
 
     def hear_of(self, run: Run) -> None:
         """Hear which tuples came too late."""
+        if self._losses.tally.is_far_ahead(run):
+            self._catch_up()
         self._losses.tally.hear(run)
 
     def measured(self) -> MeasuredQuality:
@@ -225,7 +230,7 @@ class SteadyError:
             if chosen > NOT_YET:
                 return chosen
             done = NOT_YET - chosen
-            losses.tidy()
+            losses.make_room(int(words[TS, done]), self._allowed)
 
     def _allow(self, clock: int) -> None:
         """Work out anew what may be missing where the effect on the value is not known."""

@@ -34,13 +34,14 @@ from slackwater.disorder.quality.error_measured import WindowTally
 from slackwater.disorder.quality.keyed_sums import (
     GROUP,
     LINE,
+    NO_LINE,
     RECORDS,
     as_chunks,
     refilled,
     table,
     tidied,
 )
-from slackwater.model.batch import Floats, Words
+from slackwater.model.batch import TS, Floats, Words
 from slackwater.model.measured import MeasuredQuality
 from slackwater.model.time import BEFORE_ALL
 
@@ -96,24 +97,26 @@ class WindowLosses:
         windows = 64 + retention // watched.slide
         pieces = min(MOST_PIECES, 64 + 2 * ((retention + watched.range) // watched.slide + 1))
         late = table(FIRST_ROOM, FIRST_ROOM, windows, self.components)
-        self.tally = WindowTally(self.watch, self.components)
+        self.tally = WindowTally(self.watch, self.components, pieces)
         self.books = Books(
             table(FIRST_ROOM, 0, pieces, self.components), late, np.zeros(len(late.lines), np.int64),
-            np.zeros(len(late.lines), np.int64), np.array([BEFORE_ALL, BEFORE_ALL, 0, 0]),
+            np.zeros(len(late.lines), np.int64), np.array([BEFORE_ALL, BEFORE_ALL, 0, 0, NO_LINE]),
         )  # fmt: skip
 
-    def absorb(self, arrived: Arrived, slack: int) -> None:
+    def absorb(self, arrived: Arrived, slack: int, allowed: Floats) -> None:
         """Note arrivals in their order; `slack` is the one in force while they came."""
         words = np.ascontiguousarray(arrived.words)
         done = 0
         while done < words.shape[1]:
             done = absorb(self.watch, self.books, words, words.view(np.float64), arrived.behind, done, slack)
             if done < words.shape[1]:
-                self.tidy()
+                self.make_room(int(words[TS, done]), allowed)
 
-    def tidy(self) -> None:
-        """Make room in the tables."""
+    def make_room(self, ts: int, allowed: Floats) -> None:
+        """Make room in the tables for a tuple of this event time: count the windows in its way, or tidy up."""
         w, b = self.watch, self.books
+        if self.tally.count_before(ts, b, allowed):
+            return
         most = min(w.range, w.retention) // w.slide + FIRST_ROOM
         self.books = b._replace(totals=tidied(b.totals, FIRST_ROOM, 0), late=tidied(b.late, most, most))
 
@@ -136,7 +139,7 @@ class WindowLosses:
             fresh.changed, fresh.is_changed, old.marks,
         )  # fmt: skip
         self._mark_changed(old.changed[: old.marks[CHANGED]])
-        self.tally.keep(self.watch)
+        self.tally.keep(self.watch, len(fresh.totals.lines))
 
     def _mark_changed(self, windows: Words) -> None:
         self.books.changed[: len(windows)] = windows
@@ -187,7 +190,7 @@ class WindowLosses:
         """Take over what `as_arrays` gave."""
         longer = WindowLosses(self.watched, int(arrays["retention"][0]), self.watch.unit, self.watch.most)
         fresh, self.watch = longer.books, longer.watch
-        self.tally.keep(self.watch)
+        self.tally.keep(self.watch, len(fresh.totals.lines))
         tables = {}
         for name, one in (("totals", fresh.totals), ("late", fresh.late)):
             chunks = [chunk for key, chunk in arrays.items() if key.startswith(f"{name}_")]

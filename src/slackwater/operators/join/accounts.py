@@ -126,9 +126,7 @@ class JoinLedger:
         windows = self._store.windows
         price = np.zeros(len(run))
         if self._meter is not None and len(run):
-            if not self._meter.has_begun:
-                # One row dated 1970 among the first must not be where the periods begin.
-                self._meter.begin(int(words[TS].min(where=~run.late, initial=AFTER_ALL)))
+            self._meter.begin(max(int(words[TS].min()), self._rough.begun))
             self._meter.make_room(int(words[TS].max()), self.factor)
         self._retention.known, status = settle(
             self._condition.addresses[1], self._probes, Arriving(run.stream, words, run.cutoff, run.moment),

@@ -5,8 +5,8 @@ long as the books have the period; it is worked out anew whenever somebody asks.
 of a period its verdict becomes final, and what still falls into it is known as a number only.
 
 Invariant: the true share of periods that met the target lies between `low` and `high`. Periods are whole stretches of
-the books; the first begins with the first tuple in time. One without results is not measured, and one that the books
-lost sight of before it was settled is neither.
+the books; the first begins with the oldest tuple, whenever that came: results that were lost before all others were
+lost too. One without results is not measured, and one that the books lost sight of before it was settled is neither.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.model.batch import Floats, Words
-from slackwater.model.time import AFTER_ALL
 from slackwater.operators.join.ledger import NEVER, Periods
 
 
@@ -64,19 +63,19 @@ class RecallMeter:
         """The stretch before which the first period ends whose verdict is not final."""
         self._settled = NEVER
         """The stretch before which the last period ends that counts."""
+        self._asked = NEVER
+        """Periods that end before this stretch are not asked about."""
         self._final = Tally()
         self._latest = (0.0, 0.0)
         ring.final[1] = self._length
 
-    @property
-    def has_begun(self) -> bool:
-        """Whether there has been a tuple in time."""
-        return self._next != NEVER
-
     def begin(self, first: int) -> None:
-        """The first tuple in time has this event time; AFTER_ALL where there is none yet."""
-        if first != AFTER_ALL:
-            self._next = self._ring.final[2] = first // self._ring.width + self._length
+        """There is a tuple of this event time: periods begin no later. Those already lost sight of have nothing yet."""
+        end = max(first // self._ring.width + self._length, self._asked)
+        if self._next == NEVER or end < self._ring.final[2]:
+            self._ring.final[2] = end
+            if self._ring.final[0] == NEVER:
+                self._next = end
 
     def settle(self, settled: int) -> None:
         """All periods that end up to this event time count."""
@@ -84,7 +83,8 @@ class RecallMeter:
 
     def make_room(self, newest: int, factor: float) -> None:
         """Something is to be noted for this event time: the verdicts on what it drives out become final."""
-        oldest = newest // self._ring.width + self._reach - len(self._ring.number) + 1
+        newest_stretch = max(newest // self._ring.width, int(self._ring.number.max()))
+        oldest = newest_stretch + self._reach - len(self._ring.number) + 1
         first = self._next - self._length
         if self._next == NEVER or oldest <= first:
             return
@@ -122,16 +122,22 @@ class RecallMeter:
     def _between(self, first: int, last: int, factor: float) -> tuple[Tally, tuple[float, float] | None]:
         """The periods that end before these stretches, both included, as the books have them now."""
         ring = self._ring
-        known = ring.number[(ring.number >= first - self._length - self._reach) & (ring.number != NEVER)]
-        if not len(known) or last < first:
-            return Tally(), None
-        # Periods wholly before or after what the books have hold nothing; there may be years of them.
-        ends = np.arange(max(first, int(known.min()) + 1), min(last, int(known.max()) + self._length + self._reach) + 1)
+        # By age, those first whose place is empty.
+        order = np.argsort(ring.number)
+        known = ring.number[order]
+        ends = _ends_after(known[known != NEVER], self._length + self._reach, first, last)
         if not len(ends):
             return Tally(), None
-        made, lost, expected = (self._sums(part, ends, 0) for part in (ring.made, ring.lost, ring.expected))
+
+        def sums(part: Floats, reach: int = 0) -> Floats:
+            """What stands in the books for these periods, and so many stretches before them."""
+            running = np.concatenate((np.zeros(1), np.cumsum(part[order])))
+            begins = np.searchsorted(known, ends - self._length - reach)
+            return np.asarray(running[np.searchsorted(known, ends)] - running[begins])
+
+        made, lost, expected = sums(ring.made), sums(ring.lost), sums(ring.expected)
         lost = np.maximum(lost, 0.0)
-        most = self._sums(ring.most, ends, self._reach)
+        most = sums(ring.most, self._reach)
         likely = np.minimum(np.maximum(expected, 0.0) * factor, most)
         filled, full = made + lost > 0.5, made + lost + most > 0.5
         probable = filled | (likely > 0.5)
@@ -146,30 +152,32 @@ class RecallMeter:
         latest = (float(made[at[-1]]), float(lost[at[-1]])) if len(at) else None
         return Tally(*(*counts, float(spare))), latest
 
-    def _sums(self, part: Floats, ends: Words, reach: int) -> Floats:
-        """What stands in the books for the periods before these stretches, and so many stretches more."""
-        length = self._length + reach
-        oldest = int(ends[0]) - length
-        numbers = np.arange(oldest, int(ends[-1]))
-        place = numbers % len(self._ring.number)
-        there = np.where(self._ring.number[place] == numbers, part[place], 0.0)
-        running = np.concatenate((np.zeros(1), np.cumsum(there)))
-        return np.asarray(running[ends - oldest] - running[ends - length - oldest])
-
     def count_anew(self) -> None:
         """Another share is asked for from now on."""
         self._final = Tally()
-        self._next = max(self._next, self._settled + 1)
+        self._next = self._asked = max(self._next, self._settled + 1)
+        self._ring.final[[0, 2]] = self._next
         self._ring.beyond[:] = 0.0
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All state."""
         final = np.array([*self._final, *self._latest])
-        marks = np.array([self._next, self._settled, self._ring.final[0], self._ring.final[2]])
+        marks = np.array([self._next, self._settled, self._asked, self._ring.final[0], self._ring.final[2]])
         return {"meter": marks, "final": final}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over what `as_arrays` gave."""
-        self._next, self._settled, self._ring.final[0], self._ring.final[2] = arrays["meter"].tolist()
+        self._next, self._settled, self._asked, self._ring.final[0], self._ring.final[2] = arrays["meter"].tolist()
         *final, made, lost = arrays["final"].tolist()
         self._final, self._latest = Tally(*final), (made, lost)
+
+
+def _ends_after(stretches: Words, reach: int, first: int, last: int) -> Words:
+    """Where periods end that have one of these stretches, which rise, rising and each once: there may be years between.
+
+    >>> _ends_after(np.array([3, 4, 90]), 2, 5, 99).tolist()
+    [5, 6, 91, 92]
+    """
+    begins = np.maximum(np.concatenate((stretches[:1], np.maximum(stretches[1:], stretches[:-1] + reach))) + 1, first)
+    counts = np.maximum(np.minimum(stretches + reach, last) - begins + 1, 0)
+    return np.repeat(begins - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
