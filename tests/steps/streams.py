@@ -35,10 +35,10 @@ def seen(step: sw.Step | None, *names: str) -> tuple[int, Counter[tuple[Any, ...
 
 
 class Wall:
-    """A clock that stands until it is moved."""
+    """A clock that stands until it is moved; rows come soon after they happened, as in a live query."""
 
     def __init__(self) -> None:
-        self.seconds = 1_000_000_000.0
+        self.seconds = 3000.0
 
     def __call__(self) -> float:
         return self.seconds

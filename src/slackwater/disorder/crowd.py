@@ -12,7 +12,7 @@ come along:
 
 - *A run*: of the last arrivals not one has stayed behind. In a slow stream five will do; a fast one is asked for what
   it sends in 1.6 seconds, so that one device that uploads what it kept is no run. So a real gap is recognised; and a
-  stream that has become slow, by 24 that cover a minute themselves, or five that cover ten seconds while it is new.
+  stream that has become slow, by 24 that cover a minute themselves. While it is new, five will do.
 - *A share*: 16 of the last 63 samples were as far ahead (a majority where there are few). Samples are taken such that
   they cover some seconds, so that a burst is one voice or two. So the present is recognised beside a backlog.
 
@@ -143,7 +143,7 @@ def has_come_along(c: Crowd, m: int, tolerance: int) -> bool:
     run, new = c.marks[m, RUN], c.marks[m, HEARD] < RING
     if run >= run_asked(c, m, tolerance):
         return True
-    slow, long = (SHORTEST_RUN, NEAR) if new else (SLOW_RUN, MINUTES)
+    slow, long = (SHORTEST_RUN, 0) if new else (SLOW_RUN, MINUTES)
     if run < slow:
         return False
     return c.run[m, (run - 1) & (RING - 1)] - c.run[m, (run - slow) & (RING - 1)] >= long * tolerance
@@ -279,12 +279,18 @@ def begin_clock(c: Crowd, m: int, max_ahead: int, tolerance: int) -> None:
 
 
 @inner
+def is_right(t: int, moment: int, max_ahead: int, tolerance: int) -> bool:
+    """Whether the moment of its arrival vouches for a tuple: it is hardly ahead of that, and not far behind it."""
+    return moment != BEFORE_ALL and moment - max_ahead <= t <= moment + tolerance
+
+
+@inner
 def hear_one(c: Crowd, m: int, t: int, moment: int, max_ahead: int, tolerance: int) -> None:
     """One tuple of a member has come, at a moment where that is known (else BEFORE_ALL)."""
     c.marks[m, HEARD] += 1
     clock = c.marks[m, CLOCK]
     lead = t - clock
-    right = moment != BEFORE_ALL and abs(moment - t) <= max_ahead
+    right = is_right(t, moment, max_ahead, tolerance)
     if clock == BEFORE_ALL:
         there = furthest(c)
         if right or (there != BEFORE_ALL and t <= there + tolerance):
@@ -397,7 +403,7 @@ def hear_epoch(c: Crowd, m: int, times: EventTimes, moment: int, max_ahead: int,
     if moment != BEFORE_ALL:
         for b in range(buckets):
             t = times.latest[scratch, b]
-            if abs(moment - t) <= max_ahead and t > c.marks[m, CLOCK]:
+            if is_right(t, moment, max_ahead, tolerance) and t > c.marks[m, CLOCK]:
                 begin_anew(c, m, t, c.marks[m, STEP])
 
 

@@ -54,7 +54,7 @@ from slackwater.operators.ordering.operator import OrderedOperator
 from slackwater.operators.ordering.tree import OrderedTree
 from slackwater.operators.responding import Responding
 
-STATE_VERSION = 7
+STATE_VERSION = 8
 MOST_TUPLES = 10**12
 """No epoch waits for more."""
 MOST_STRETCHES = 4096

@@ -57,7 +57,7 @@ class OracleCrowd:
             return
         self.run.append(t)
         asked = min(max(8 * self.tolerance // (5 * self.gap), 5), 1000)
-        few, long = (5, 10) if self.heard < 64 else (24, 60)
+        few, long = (5, 0) if self.heard < 64 else (24, 60)
         slow = len(self.run) >= few and self.run[-1] - self.run[-few] >= long * self.tolerance
         share = self._share()
         if len(self.run) >= asked or slow:
