@@ -50,7 +50,7 @@ MEMORY = 10
 """The past fades over so many periods; twice as many are kept."""
 STRETCHES = 20
 """A period has so many stretches, unless slack is chosen more rarely than that."""
-DOUBT, MOST_DOUBT = 0.6, 2.0
+DOUBT, MOST_DOUBT = 0.7, 2.0
 """A past of n periods is trusted by n / (n + doubt). The doubt is DOUBT periods where a twentieth may be lost, and more
 where less may: the fewer late tuples a period may have, the more their number scatters."""
 PRIOR = 0.3
