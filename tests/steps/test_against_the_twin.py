@@ -23,7 +23,8 @@ JOIN = (
     + LIVE
 )
 THREE = """SELECT a.v AS av, b.v AS bv, c.v AS cv FROM a [500 ms], b [300 ms], c [400 ms]
-    WHERE a.k = b.k AND b.k = c.k AND a.v < c.v + 5 AND b.v >= 3 WITH DELAY 200 MS OPTIONS (idle_timeout = 1 DAY, max_ahead = 1 HOUR)"""
+    WHERE a.k = b.k AND b.k = c.k AND a.v < c.v + 5 AND b.v >= 3 WITH DELAY 200 MS
+    OPTIONS (idle_timeout = 1 DAY, max_ahead = 1 HOUR)"""
 GRAPH = THREE.replace(" [500 ms]", "").replace(" [300 ms]", "").replace(" [400 ms]", "").replace(
     "WITH", "WINDOW (a, b) = 300 MS AND (b, c) = 200 MS WITH"
 )  # fmt: skip
@@ -144,7 +145,8 @@ def test_a_reduced_step_is_what_nested_loops_find_without_the_slow_streams(
 def test_a_reduced_step_of_windows_that_follow_rates_is_that_of_the_query_without_the_stream(
     seed: int, match: str, in_rounds: bool
 ) -> None:
-    options = f"WITH NO WAIT OPTIONS (idle_timeout = 1 DAY, max_ahead = 1 HOUR, sampling = '{'rounds' if in_rounds else 'sliding'}')"
+    sampling = "rounds" if in_rounds else "sliding"
+    options = f"WITH NO WAIT OPTIONS (idle_timeout = 1 DAY, max_ahead = 1 HOUR, sampling = '{sampling}')"
     text = (
         f"SELECT a.v AS av, b.v AS bv FROM a [RATE 40 SECONDS], b [RATE 30 SECONDS] {match} WHERE a.k = b.k {options}"
     )
