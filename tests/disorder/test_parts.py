@@ -102,3 +102,18 @@ def test_a_part_with_a_wrong_clock_is_told_by_name_and_its_tuples_are_kept():
     assert sum(counts.values()) >= 4 * 600, "the one behind is late, and all others count"
     late = answer.report["late"]
     assert late <= 600
+
+
+def test_a_first_row_dated_1970_does_not_weigh_in_the_average_slack():
+    times = [0, *(1_700_000_000_000 + 10 * i for i in range(500))]
+    table = pa.table({"ts": times, "v": [1] * len(times)})
+    report = sw.replay("SELECT SUM(v) AS n FROM s [RANGE 1 SECOND] WITH DELAY 300 MS", {"s": table}).report
+    assert report["slack_ms"]["avg"] == 300
+
+
+def test_idle_after_is_refused_tuple_by_tuple():
+    table = pa.table({"ts": [1, 2], "arrival": [0, 1], "v": [1, 1]})
+    query = "SELECT a.v FROM a [1 s], b [1 s] WITH NO WAIT OPTIONS (idle_after = 3)"
+    with pytest.raises(UsageError, match="option idle_after is for epochs"):
+        sw.replay(query, {"a": table, "b": table})
+    assert sw.replay(query, {"a": table, "b": table}, epochs=sw.Epochs(tuples=2)).report["tuples"] == 4

@@ -38,6 +38,18 @@ def controller_for(quality: Quality, options: Options, windows: Sequence[int] = 
     return _for_error(quality, options)
 
 
+def usual_interval(period: int) -> int:
+    """How often slack is chosen for a recall over this period.
+
+    Every second; ten times a period where that is short, and six hundred times where it is long.
+
+    >>> from slackwater.model.time import DAY, MINUTE
+    >>> [usual_interval(period) / SECOND for period in (SECOND, MINUTE, DAY)]
+    [0.1, 1.0, 144.0]
+    """
+    return max(min(SECOND, max(1, period // 10)), period // 600)
+
+
 def learning_key(quality: Quality, options: Options, windows: Sequence[int] = ()) -> str:
     """What two controllers must have in common for one to go on with what the other has learned.
 
@@ -83,7 +95,7 @@ def _for_recall(quality: Recall, options: Options, windows: Sequence[int]) -> Sl
     if options.controller not in (None, *RECALL_CONTROLLERS):
         known = ", ".join(RECALL_CONTROLLERS)
         raise UsageError(f"option controller = '{options.controller}': for a recall target there is {known}")
-    interval = options.adaptation_interval or min(SECOND, max(1, quality.over // 10))
+    interval = options.adaptation_interval or usual_interval(quality.over)
     if interval > quality.over:
         raise UsageError("option adaptation_interval is longer than the period that recall is measured over")
     pace = Pace(interval, options.granularity, options.basic_window)

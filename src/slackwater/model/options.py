@@ -64,7 +64,8 @@ class Options:
     controller: str | None = None
     """Who chooses the slack of a quality target; None: the steady one."""
     adaptation_interval: int | None = _within(None, Range(MILLISECOND, DAY))
-    """How often a controller chooses anew; None: every second, or more often where the period is short."""
+    """How often a controller chooses anew; None: every second, more often where the period is short, and more rarely
+    where it is long."""
     granularity: int = _within(10 * MILLISECOND, Range(1, DAY))
     """How finely delays are told apart and slack is chosen (g)."""
     basic_window: int = _within(10 * MILLISECOND, Range(1, DAY))

@@ -6,6 +6,7 @@ from hashlib import sha256
 
 from slackwater.disorder.chosen import controller_for, learning_key
 from slackwater.expressions.columnar import Coding
+from slackwater.model.errors import UsageError
 from slackwater.model.ordering import SYNC
 from slackwater.model.quality import Recall, RelativeError, uncapped
 from slackwater.operators.aggregate import WindowAggregate
@@ -46,6 +47,11 @@ def kernel_for(plan: PhysicalPlan, epochs: Epochs, codebook: Codebook, max_ahead
     else:
         operator = _joining(plan, spec, epochs, codebook)
     options = plan.options
+    if options.idle_after is not None and epochs.each_tuple:
+        raise UsageError(
+            "option idle_after is for epochs, in which time moves with all streams together: say --epoch '1 s', or"
+            " epochs=slackwater.Epochs(span=1_000_000); tuple by tuple, idle_timeout does it"
+        )
     if isinstance(operator, GraphOperator) and isinstance(spec, OperatorGraph):
         controller = composed_controller(plan.quality, options, operator, spec.streams)
     else:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from slackwater.disorder.chosen import controller_for
+from slackwater.disorder.chosen import controller_for, usual_interval
 from slackwater.disorder.controllers import SlackController
 from slackwater.disorder.quality.steady import Pace
 from slackwater.model.errors import UsageError
 from slackwater.model.options import Options
 from slackwater.model.quality import Quality, Recall, RelativeError
-from slackwater.model.time import MINUTE, SECOND
+from slackwater.model.time import MINUTE
 from slackwater.operators.aggregate import AggregateOperator
 from slackwater.operators.composed.error import ComposedError
 from slackwater.operators.composed.recall import ComposedRecall
@@ -36,7 +36,7 @@ def composed_controller(quality: Quality, options: Options, graph: GraphOperator
     whole = not isinstance(top, AggregateOperator)
     rows = TrueRows(graph, streams, whole, retention_of(options))
     if isinstance(quality, Recall):
-        interval = options.adaptation_interval or min(SECOND, max(1, quality.over // 10))
+        interval = options.adaptation_interval or usual_interval(quality.over)
         pace = Pace(interval, options.granularity, options.basic_window)
         kept, first = retention_of(options), options.initial_slack
         return ComposedRecall(quality, pace, kept, first, options.max_behind, rows, whole)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.kernel import Emission, Observation
-from slackwater.model.batch import ROW
+from slackwater.model.batch import ROW, Batch
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.kernels import kernel_for
@@ -78,8 +78,9 @@ class LocalRun(RecordedRun):
                 if self.interrupted:
                     return
                 begun = self.clock()
-                self._slack.begin(int(batch.ts[0]))
-                self._memory.begin(int(batch.ts[0]))
+                begin = self._begin_of(batch)
+                self._slack.begin(begin)
+                self._memory.begin(begin)
                 self._kernel.absorb(batch)
                 self._done += len(batch)
                 yield from self._advance(begun, end=False)
@@ -88,6 +89,11 @@ class LocalRun(RecordedRun):
                 yield from self._advance(self.clock(), end=True)
         except KeyboardInterrupt:
             self.interrupted = True
+
+    def _begin_of(self, batch: Batch) -> int:
+        """The event time of the first tuple, or of most of the first few where it is far from theirs."""
+        first, most = int(batch.ts[0]), int(np.median(batch.ts[:9]))
+        return first if abs(first - most) <= self.plan.options.max_behind else most
 
     def _advance(self, begun: float, end: bool) -> Iterator[Emission]:
         before = self._seconds
