@@ -47,6 +47,12 @@ def run_query(
     return report
 
 
+MOSTLY_LATE = (
+    "a large part came late although slack was chosen for a target: a clock may have run ahead, or been set back;"
+    " option clock_by names the parts of a stream whose clocks are wrong"
+)
+
+
 def show(report: Report, out: Path, console: Console) -> None:
     """The report as a short table."""
     content = report.as_json()
@@ -65,6 +71,8 @@ def show(report: Report, out: Path, console: Console) -> None:
         table.add_row("", f"idle timeout let the others go on without {stream}: {times:,} times")
     for wrong in report.wrong_clocks:
         table.add_row("", str(wrong))
+    if report.mostly_late:
+        table.add_row("", MOSTLY_LATE)
     table.add_row("slack", f"{slack['avg']:,g} ms on average, at most {slack['max']:,g} ms")
     if latency["avg"] is not None:
         table.add_row("latency", f"{latency['avg']:,g} ms on average, 95 % within {latency['p95']:,g} ms (event time)")

@@ -14,7 +14,7 @@ import numpy as np
 from slackwater.kernel import Emission, Observation
 from slackwater.model.measured import MeasuredQuality
 from slackwater.model.options import Options
-from slackwater.model.quality import Quality
+from slackwater.model.quality import Quality, Recall, RelativeError
 from slackwater.model.time import BEFORE_ALL, MILLISECOND
 from slackwater.model.wrong_clocks import WrongClock
 from slackwater.observe.distribution import Distribution, in_runs
@@ -214,6 +214,11 @@ class Report:
             "wrong_clocks": [one.as_json() for one in self.wrong_clocks],
             "interrupted": self.interrupted,
         }
+
+    @property
+    def mostly_late(self) -> bool:
+        """Whether more is late than any controller would let be, so that something is wrong with the clocks."""
+        return isinstance(self.target, Recall | RelativeError) and 4 * self.observation.late > self.tuples
 
     def waiting_advice(self) -> str | None:
         """What helps where results wait mostly for one stream; None where they do not."""
