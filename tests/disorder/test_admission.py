@@ -5,9 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.disorder.admission import UNGUARDED, Admission, Cutting, HeaderGuard, epochs_by_span
+from slackwater.disorder.admission import UNGUARDED, Admission
 from slackwater.disorder.controllers import FixedSlack
+from slackwater.disorder.cutting import Cutting, epochs_by_span
 from slackwater.disorder.event_times import as_told, of_told
+from slackwater.disorder.header_guard import HeaderGuard
 from slackwater.kernel import NOTHING
 from slackwater.model.batch import ROW, Batch
 from slackwater.model.time import BEFORE_ALL, DAY, HOUR, MILLISECOND, MINUTE, SECOND

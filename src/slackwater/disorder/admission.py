@@ -13,35 +13,15 @@ stays there for a vote or two.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
 from slackwater.compiled import compiled, in_place, inner
-from slackwater.disorder.crowd import (
-    CLOCK,
-    HEARD,
-    MOST,
-    Crowd,
-    crowd,
-    grown,
-    hear_epoch,
-    hear_histogram,
-    hear_one,
-    patience,
-    tolerance_of,
-)
-from slackwater.disorder.event_times import (
-    TUPLES,
-    EventTimes,
-    clear,
-    event_times,
-    first_shift,
-    note,
-    note_buckets,
-    oldest_within,
-)
-from slackwater.disorder.state import NO_PART
+from slackwater.disorder.crowd import CLOCK, RINGS, Crowd, crowd, grown, hear_epoch, hear_one, tolerance_of
+from slackwater.disorder.cutting import Cutting, end_of_epoch
+from slackwater.disorder.event_times import TUPLES, EventTimes, clear, event_times, first_shift, note
+from slackwater.disorder.members import Members
+from slackwater.disorder.verdicts import AGAINST, ALONG, LATER, LET_IN, REJECTED, verdict_on, weigh
 from slackwater.kernel import (
     NOTHING,
     Change,
@@ -58,20 +38,6 @@ from slackwater.model.time import AFTER_ALL, BEFORE_ALL
 
 UNGUARDED = 2**60
 """A `max_ahead` from which on every tuple moves its clock."""
-CLEARLY = 15
-"""Of the epoch in which the input ends, so many times as many must be against a tuple ahead."""
-RINGS = ("leads", "clocks", "run", "lately")
-# Rows of the evidence: of the arrivals since a tuple was set aside, those that came along and those that did not;
-# and whether they were counted in a later epoch than its own.
-ALONG, AGAINST, LATER = range(3)
-
-
-class Cutting(NamedTuple):
-    """Where epochs end: after each tuple, after so many, when the largest clock has come so far, or with each call."""
-
-    each: bool
-    tuples: int
-    span: int
 
 
 @dataclass(frozen=True)
@@ -82,42 +48,6 @@ class Admitted:
     ahead: Batch
     ends: Flags | None = None
     """After which of the tuples let in an epoch ends; None: nobody has cut epochs here."""
-
-
-class Members:
-    """Streams and their parts, numbered; streams come first."""
-
-    def __init__(self, streams: int, part_rows: tuple[int, ...] = ()) -> None:
-        self.streams, self._part_rows = streams, part_rows
-        self._numbers: dict[tuple[int, int], int] = {}
-
-    def __len__(self) -> int:
-        return self.streams + len(self._numbers)
-
-    def number(self, stream: int, name: int | None) -> int:
-        """The number of a part, or of the stream where it has none."""
-        return stream if name is None else self._numbers.setdefault((stream, name), len(self))
-
-    def of(self, batch: Batch) -> Words:
-        """The member that each tuple belongs to."""
-        if not self._part_rows:
-            return batch.stream
-        member = batch.stream.copy()
-        for stream, row in enumerate(self._part_rows):
-            mine = np.flatnonzero(batch.stream == stream)
-            if row != NO_PART and len(mine):
-                names, place = np.unique(batch.words[row, mine], return_inverse=True)
-                member[mine] = np.array([self.number(stream, name) for name in names.tolist()], np.int64)[place]
-        return member
-
-    @property
-    def names(self) -> list[tuple[int, int]]:
-        """Stream and name of every part, in the order of their numbers."""
-        return list(self._numbers)
-
-    def restore(self, names: list[tuple[int, int]]) -> None:
-        """Take over what `names` gave."""
-        self._numbers = {(s, name): self.streams + n for n, (s, name) in enumerate(names)}
 
 
 class Admission:
@@ -236,234 +166,6 @@ class Admission:
             one = self._crowd if of == "crowd" else self._cutter
             array = getattr(one, part)
             array[:] = ring.reshape(array.shape)
-
-
-class HeaderGuard:
-    """The same vote for a shard, which hears of the whole stream by headers and has some of its tuples itself.
-
-    Invariant: clocks and votes come from headers alone, so they are the same in every shard.
-    """
-
-    def __init__(self, streams: int, max_ahead: int, max_behind: int, part_rows: tuple[int, ...] = ()) -> None:
-        self._max_ahead, self._max_behind, self._tolerance = max_ahead, max_behind, tolerance_of(max_ahead)
-        self._members = Members(streams, part_rows)
-        self._crowd = crowd(streams)
-        self._aside: Batch | None = None
-        self._evidence = np.zeros((3, 0), np.int64)
-        self._touched = False
-        self._told: dict[int, list[tuple[int, Words]]] = {}
-
-    @property
-    def aside(self) -> Batch | None:
-        """The tuples that wait for their verdict."""
-        return self._aside
-
-    def hear(self, stream: int, name: int | None, shift: int, buckets: Words) -> None:
-        """A header tells what has come of a part of a stream in this epoch."""
-        if buckets.shape[1]:
-            self._told.setdefault(self._members.number(stream, name), []).append((shift, buckets))
-
-    def oldest(self, stream: int, clock: int) -> int:
-        """The oldest event time told in this epoch that is not further behind than `max_behind`; or BEFORE_ALL."""
-        found = [
-            oldest_within(buckets, clock - self._max_behind)
-            for number in self._of(stream)
-            for _, buckets in self._told.get(number, [])
-        ]
-        return min((one for one in found if one != BEFORE_ALL), default=BEFORE_ALL)
-
-    def _of(self, stream: int) -> list[int]:
-        names = self._members.names
-        return [stream] + [self._members.streams + n for n, (s, _) in enumerate(names) if s == stream]
-
-    def clocks(self, now: int | None) -> list[tuple[int, int | None, int]]:
-        """End the epoch: (stream, part, clock) of all that were told of and have a clock."""
-        if len(self._members) > len(self._crowd.marks):
-            self._crowd = grown(self._crowd, len(self._members))
-        times = event_times(len(self._members))
-        moment = BEFORE_ALL if now is None else now
-        self._counts = np.zeros((2, len(self._members)), np.int64)
-        for m in sorted(self._told):
-            clear_line(times, m, first_shift(self._max_ahead))
-            for shift, buckets in self._told[m]:
-                note_buckets(times, m, buckets, shift)
-            hear_histogram(self._crowd, m, times, moment, self._max_ahead, self._tolerance)
-        for m, all_told in self._told.items():
-            clock = self._crowd.marks[m, CLOCK]
-            for _, buckets in all_told:
-                beyond = clock != BEFORE_ALL and buckets[1] > clock + self._max_ahead
-                self._counts[:, m] += int(buckets[0, beyond].sum()), int(buckets[0, ~beyond].sum())
-        found = []
-        parts: list[tuple[int, int | None]] = [(s, None) for s in range(self._members.streams)]
-        for m, (stream, name) in enumerate([*parts, *self._members.names]):
-            if m in self._told and self._crowd.marks[m, CLOCK] != BEFORE_ALL:
-                found.append((stream, name, int(self._crowd.marks[m, CLOCK])))
-        self._told = {}
-        return found
-
-    def judge(self, batch: Batch | None, end: bool) -> tuple[Batch | None, Batch | None]:
-        """After `clocks`: which of the shard's own tuples, new ones and those aside, are let in, and which rejected."""
-        before = 0 if self._aside is None else len(self._aside)
-        parts = [one for one in (self._aside, batch) if one is not None and len(one)]
-        if not parts:
-            return None, None
-        shown = Batch.concat(parts)
-        evidence = np.zeros((3, len(shown)), np.int64)
-        evidence[:, :before] = self._evidence
-        member = self._members.of(shown)
-        verdict = verdicts(
-            self._crowd, shown.ts, member, before, evidence, self._counts, end, self._max_ahead, self._tolerance
-        )
-        let_in, out, still = (np.flatnonzero(verdict == kind) for kind in (LET_IN, REJECTED, ASIDE))
-        self._touched = self._touched or before > 0 or len(still) > 0
-        self._aside, self._evidence = (shown.take(still) if len(still) else None), evidence[:, still]
-        whole = len(let_in) == len(shown)
-        return shown if whole else shown.take(let_in), None if whole else shown.take(out)
-
-    def changes(self) -> list[Change]:
-        state = {"members": self._members.names, "marks": self._crowd.marks.tolist()}
-        entries = [changed("guard", "state", encode_json(state))]
-        rings = {name: getattr(self._crowd, name).reshape(-1) for name in RINGS}
-        entries += [changed("guard", f"ring_{name}", encode_words({"t": ring})) for name, ring in rings.items()]
-        if self._touched:
-            aside = None
-            if self._aside is not None:
-                along, against, later = self._evidence
-                aside = encode_batch(self._aside, along=along, against=against, later=later)
-            entries.append(changed("guard", "aside", aside))
-            self._touched = False
-        return entries
-
-    def restore(self, entries: list[Change]) -> None:
-        rings: dict[str, Words] = {}
-        for entry in entries:
-            if entry.key == "aside":
-                self._aside, self._evidence = None, np.zeros((3, 0), np.int64)
-                if entry.value is not None:
-                    self._aside, extra = decode_batch(entry.value)
-                    self._evidence = np.stack([extra[name] for name in ("along", "against", "later")])
-            elif entry.value is not None and entry.key == "state":
-                state = decode_json(entry.value)
-                self._members.restore([(s, name) for s, name in state["members"]])
-                self._crowd = grown(self._crowd, len(self._members))
-                self._crowd.marks[:] = state["marks"]
-            elif entry.value is not None:
-                rings[entry.key.removeprefix("ring_")] = decode_words(entry.value)["t"]
-        for name, ring in rings.items():
-            array = getattr(self._crowd, name)
-            array[:] = ring.reshape(array.shape)
-
-
-LET_IN, REJECTED, ASIDE = range(3)
-
-
-@inner
-def verdict_on(c: Crowd, t: int, m: int, evidence: Words, at: int, end: bool, max_ahead: int, tolerance: int) -> int:
-    """What becomes of a tuple that is, or would be, set aside."""
-    clock = c.marks[m, CLOCK]
-    if clock == BEFORE_ALL:
-        return LET_IN if end else ASIDE
-    if t <= clock + max_ahead:
-        return LET_IN
-    if end:
-        # Nothing is spoilt any more; but of the same epoch it is not known what came after it.
-        along = evidence[ALONG, at]
-        many = 0 if evidence[LATER, at] == 1 else 1 if along == 0 else CLEARLY * (1 + along)
-        return REJECTED if evidence[AGAINST, at] > max(many, evidence[ALONG, at]) else LET_IN
-    voted = evidence[LATER, at] == 1 and evidence[AGAINST, at] >= patience(c, m, tolerance)
-    return REJECTED if voted else ASIDE
-
-
-@compiled
-def verdicts(
-    c: Crowd, ts: Words, member: Words, before: int, evidence: Words, counts: Words, end: bool, max_ahead: int,
-    tolerance: int,
-) -> Words:  # fmt: skip
-    """What becomes of each tuple after an epoch; the first `before` were aside already."""
-    found = member.copy()
-    for i in range(len(ts)):
-        m = member[i]
-        weigh(evidence, i, counts[0, m], counts[1, m], i < before)
-        found[i] = verdict_on(c, ts[i], m, evidence, i, end, max_ahead, tolerance)
-    return found
-
-
-@inner
-def weigh(evidence: Words, at: int, along: int, against: int, later: bool) -> None:
-    """Count the arrivals of an epoch for and against a tuple aside; of its own epoch it is one itself."""
-    evidence[ALONG, at] += along if later else max(0, along - 1)
-    evidence[AGAINST, at] += against
-    if later and along + against > 0:
-        evidence[LATER, at] = 1
-
-
-@in_place
-def clear_line(times: EventTimes, line: int, shift: int) -> None:
-    """`clear`, for callers that are not compiled."""
-    clear(times, line, shift)
-
-
-@inner
-def end_of_epoch(
-    cutting: Cutting, cutter: Crowd, begun: Words, stream: Words, ts: Words, heard: Words, begin: int, seen: int,
-    end: bool, max_ahead: int, tolerance: int,
-) -> int:  # fmt: skip
-    """Where the epoch that begins here ends; -1 where it has not ended, beyond all tuples where the input ends in it.
-
-    Tuples before `seen` were shown before.
-    """
-    n = len(ts)
-    if cutting.each:
-        return begin + 1
-    if cutting.tuples > 0:
-        return begin + cutting.tuples if end or begin + cutting.tuples <= n else -1
-    if cutting.span == 0:
-        return n
-    for i in range(max(begin, seen), n):
-        if cut_after(cutter, begun, cutting.span, stream[i], ts[i], heard[i] if len(heard) > 0 else BEFORE_ALL,
-                     max_ahead, tolerance):  # fmt: skip
-            return i + 1
-    return n + 1 if end else -1
-
-
-@inner
-def cut_after(
-    cutter: Crowd, begun: Words, span: int, s: int, t: int, moment: int, max_ahead: int, tolerance: int
-) -> bool:
-    """Whether an epoch ends after this tuple: the largest clock has come a span further since the epoch began."""
-    hear_one(cutter, s, t, moment, max_ahead, tolerance)
-    clock = cutter.marks[s, CLOCK]
-    if begun[0] == BEFORE_ALL and clock != BEFORE_ALL:
-        # The first epoch begins with the oldest of those that have agreed.
-        begun[0] = clock
-        for i in range(min(cutter.marks[s, HEARD], MOST)):
-            if clock - max_ahead <= cutter.run[s, i] < begun[0]:
-                begun[0] = cutter.run[s, i]
-    if clock != BEFORE_ALL and clock - begun[0] >= span:
-        begun[0] = clock
-        return True
-    return False
-
-
-def epochs_by_span(stream: Words, ts: Words, heard: Words, streams: int, span: int, max_ahead: int) -> Words:
-    """The number of the epoch of each arrival, where epochs end as the largest clock moves on."""
-    return numbered_epochs(crowd(streams), stream, ts, heard, span, max_ahead, tolerance_of(max_ahead))
-
-
-@compiled
-def numbered_epochs(
-    cutter: Crowd, stream: Words, ts: Words, heard: Words, span: int, max_ahead: int, tolerance: int
-) -> Words:
-    """`epochs_by_span`, for a cutter that has heard nothing."""
-    begun = np.array([BEFORE_ALL])
-    epoch = np.empty(len(ts), np.int64)
-    current = 0
-    for i in range(len(ts)):
-        epoch[i] = current
-        moment = heard[i] if len(heard) > 0 else BEFORE_ALL
-        if cut_after(cutter, begun, span, stream[i], ts[i], moment, max_ahead, tolerance):
-            current += 1
-    return epoch
 
 
 @compiled

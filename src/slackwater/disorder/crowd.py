@@ -68,6 +68,8 @@ SMALL = 8
 # usual step of the clock; stream time per arrival; how far behind the clock the middle arrival is.
 CLOCK, HEARD, RUN, SAMPLED, STRIDE, STEP, GAP, DELAY = range(8)
 MARKS = 8
+RINGS = ("leads", "clocks", "run", "lately")
+"""What is persisted beside the marks."""
 
 
 class Crowd(NamedTuple):

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from slackwater.disorder.admission import Admission, Cutting
+from slackwater.disorder.admission import Admission
 from slackwater.disorder.controllers import Bookkeeper, Foreseeing, Measuring, SlackController
+from slackwater.disorder.cutting import Cutting
 from slackwater.disorder.early import Events
 from slackwater.disorder.in_force import Watch
 from slackwater.disorder.quality.annotated import AnnotatedProfiler

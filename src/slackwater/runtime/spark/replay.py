@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from slackwater.disorder.admission import epochs_by_span
+from slackwater.disorder.cutting import epochs_by_span
 from slackwater.kernel import NOTHING
 from slackwater.model.batch import TS, Words
 from slackwater.model.nested import column_at

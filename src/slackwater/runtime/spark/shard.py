@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from slackwater.disorder.admission import UNGUARDED, HeaderGuard
+from slackwater.disorder.admission import UNGUARDED
 from slackwater.disorder.event_times import of_told
+from slackwater.disorder.header_guard import HeaderGuard
 from slackwater.disorder.state import NO_PART
 from slackwater.kernel import Change, Emission, changed, decode_json, encode_json
 from slackwater.model.batch import TS, Batch
