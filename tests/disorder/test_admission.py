@@ -309,13 +309,13 @@ def test_one_row_dated_1970_does_not_open_the_door_to_one_ahead(cutting, old, ah
 
 
 @pytest.mark.parametrize("cutting", [EACH, BY_TWENTY, BY_SECOND])
-@pytest.mark.parametrize("size", [8, 30, 100])
-def test_one_burst_of_wrong_rows_moves_nothing(cutting, size):
+@pytest.mark.parametrize(("first", "size"), [(20, 5), (17, 8), (28, 8), (41, 8), (4000, 8), (4000, 30), (4000, 100)])
+def test_one_burst_of_wrong_rows_moves_nothing(cutting, first, size):
     times = np.arange(12000) * 10 * MILLISECOND
-    times[4000 : 4000 + size] += HOUR
+    times[first : first + size] += HOUR
     late, rejected = late_of(times, cutting)
     assert late == 0
-    assert rejected == list(range(4000, 4000 + size))
+    assert rejected == list(range(first, first + size))
 
 
 @pytest.mark.parametrize("size", [8, 20, 30, 200])

@@ -33,11 +33,18 @@ Shards = list[dict[str, Any]]
 
 
 class Overhearing(StreamingQueryListener):
-    """Keeps what listeners are told."""
+    """Keeps what listeners are told, by query: events of the queries of other tests may still be on their way."""
 
     def __init__(self) -> None:
-        self.heard: list[Shards] = []
-        self.over = threading.Event()
+        self._heard: dict[str, list[Shards]] = {}
+        self._over: set[str] = set()
+        self._changed = threading.Condition()
+
+    def of(self, query: StreamingQuery) -> list[Shards]:
+        """All that was told of a query, once it is over."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: str(query.runId) in self._over, timeout=120)
+            return self._heard.get(str(query.runId), [])
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
         pass
@@ -45,13 +52,16 @@ class Overhearing(StreamingQueryListener):
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         told = event.progress.observedMetrics.get("slackwater")
         if told is not None:
-            self.heard.append([json.loads(shard) for shard in told["shards"]])
+            of_query = self._heard.setdefault(str(event.progress.runId), [])
+            of_query.append([json.loads(shard) for shard in told["shards"]])
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         pass
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        self.over.set()
+        with self._changed:
+            self._over.add(str(event.runId))
+            self._changed.notify_all()
 
 
 @pytest.fixture
@@ -86,9 +96,8 @@ def test_progress_and_listeners_tell_what_every_shard_knows(
         [json.loads(shard) for shard in progress["observedMetrics"]["slackwater"]["shards"]]
         for progress in query.recentProgress
     ]
-    assert listener.over.wait(120)
     assert len(told) == 3
-    assert listener.heard == told
+    assert listener.of(query) == told
     assert all(shard.keys() >= TOLD for shards in told for shard in shards)
 
     last = told[-1]
@@ -118,9 +127,8 @@ def test_progress_and_listeners_tell_what_every_shard_knows(
 def test_latency_is_that_of_the_results_of_the_micro_batch(
     spark: SparkSession, streamed: Streamed, listener: Overhearing, tmp_path: Path
 ) -> None:
-    run(sw.sql(spark, JOIN, a=streamed("a", pieces(0, 2)), b=streamed("b", pieces(1, 2))), tmp_path)
-    assert listener.over.wait(120)
-    first, second = listener.heard
+    query = run(sw.sql(spark, JOIN, a=streamed("a", pieces(0, 2)), b=streamed("b", pieces(1, 2))), tmp_path)
+    first, second = listener.of(query)
     earlier = {shard["shard"]: shard["results"] for shard in first}
     weights = [shard["results"] - earlier[shard["shard"]] for shard in second]
     rows = spark.read.parquet(str(tmp_path / "rows")).toArrow()
@@ -136,9 +144,8 @@ def test_latency_is_that_of_the_results_of_the_micro_batch(
 def test_latency_is_unknown_where_nothing_came_out(
     spark: SparkSession, streamed: Streamed, listener: Overhearing, tmp_path: Path
 ) -> None:
-    run(sw.sql(spark, JOIN, a=streamed("a", pieces(0, 1, 50)), b=streamed("b", pieces(1, 1, 50))), tmp_path)
-    assert listener.over.wait(120)
-    (only,) = listener.heard
+    query = run(sw.sql(spark, JOIN, a=streamed("a", pieces(0, 1, 50)), b=streamed("b", pieces(1, 1, 50))), tmp_path)
+    (only,) = listener.of(query)
     assert [shard["results"] for shard in only] == [0, 0]
     assert {value for shard in only for value in shard["latency_ms"].values()} == {None}
 
@@ -147,11 +154,10 @@ def test_a_query_with_a_target_tells_the_quality_it_has_measured(
     spark: SparkSession, streamed: Streamed, listener: Overhearing, tmp_path: Path
 ) -> None:
     a, b = pieces(0, 3), pieces(1, 3)
-    query = JOIN.replace("DELAY 100 MS", "RECALL 0.9 OVER 300 MS OPTIONS (retention = 500 MS)")
-    run(sw.sql(spark, query, a=streamed("a", a), b=streamed("b", b)), tmp_path)
-    assert listener.over.wait(120)
-    local = sw.replay(query, {"a": pa.concat_tables(a), "b": pa.concat_tables(b)}, epochs=sw.Epochs(tuples=2000))
-    last = listener.heard[-1]
+    text = JOIN.replace("DELAY 100 MS", "RECALL 0.9 OVER 300 MS OPTIONS (retention = 500 MS)")
+    query = run(sw.sql(spark, text, a=streamed("a", a), b=streamed("b", b)), tmp_path)
+    local = sw.replay(text, {"a": pa.concat_tables(a), "b": pa.concat_tables(b)}, epochs=sw.Epochs(tuples=2000))
+    last = listener.of(query)[-1]
     told = [shard["quality"] for shard in last]
     assert all((one["of"], one["target"]) == ("results", 0.9) for one in told)
     assert sum(one["good"] for one in told) == sum(shard["results"] for shard in last) > 0
@@ -166,6 +172,5 @@ def test_a_query_with_a_target_tells_the_quality_it_has_measured(
 def test_a_query_without_a_target_tells_no_quality(
     spark: SparkSession, streamed: Streamed, listener: Overhearing, tmp_path: Path
 ) -> None:
-    run(sw.sql(spark, JOIN, a=streamed("a", pieces(0, 1)), b=streamed("b", pieces(1, 1))), tmp_path)
-    assert listener.over.wait(120)
-    assert [shard["quality"] for shard in listener.heard[-1]] == [None, None]
+    query = run(sw.sql(spark, JOIN, a=streamed("a", pieces(0, 1)), b=streamed("b", pieces(1, 1))), tmp_path)
+    assert [shard["quality"] for shard in listener.of(query)[-1]] == [None, None]

@@ -57,8 +57,8 @@ class OracleCrowd:
             return
         self.run.append(t)
         asked = min(max(8 * self.tolerance // (5 * self.gap), 5), 1000)
-        few, long = (5, 0) if self.heard < 64 else (24, 60)
-        slow = len(self.run) >= few and self.run[-1] - self.run[-few] >= long * self.tolerance
+        few = 5 if self.heard < 64 else 24
+        slow = len(self.run) >= few and self.run[-1] - self.run[-few] >= 60 * self.tolerance
         share = self._share()
         if len(self.run) >= asked or slow:
             self._agree(self.run[-63:])
