@@ -256,8 +256,8 @@ def test_in_the_micro_batches_of_spark_too_the_target_is_met_with_far_less_waiti
     assert none.recall < TARGETS[SPARK].target < asked.recall < most.recall
     # The game lasts for three periods, and its first long burst is like nothing before it: some of them miss it.
     assert asked.fulfilment > 0.75
-    assert 0 < asked.slack < most.slack / 3
-    assert none.latency < asked.latency < most.latency / 3
+    assert 0 < asked.slack < most.slack / 2
+    assert none.latency < asked.latency < most.latency / 2
 
 
 @pytest.mark.xdist_group("spark, second half")
