@@ -21,13 +21,13 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from slackwater.disorder.run import Run
+from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.model.batch import FIRST_COLUMN, Words
 from slackwater.model.time import BEFORE_ALL, MILLISECOND, SECOND
 from slackwater.operators.join.adaptive import AdaptiveProbes, cheaper
 from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.probe_stats import DONE
 from slackwater.operators.join.probing import Equality
-from slackwater.operators.join.tally import DONE
 
 STREAMS, TUPLES, AT_ONCE, RUNS = 4, 800_000, 1000, 3
 KEY = FIRST_COLUMN
@@ -119,14 +119,14 @@ def measure(case: Case, way: str, tuples: int) -> Measured:
     return Measured(case.name, way, best, 1e6 * best / tuples, work, results, join.order.switches)
 
 
-def run_of(stream: Words, words: Words) -> Run:
+def run_of(stream: Words, words: Words) -> OrderedBatch:
     """Tuples that are all in time."""
     none = np.zeros(len(stream), np.int64)
-    return Run(stream, words, np.full(len(stream), BEFORE_ALL), none, none, none, int(words[0, -1]), 0, 0)
+    return OrderedBatch(stream, words, np.full(len(stream), BEFORE_ALL), none, none, none, int(words[0, -1]), 0, 0)
 
 
 def main() -> int:
-    """Run and print."""
+    """OrderedBatch and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.probe_order", description="The order of probes.")
     parser.add_argument("--tuples", type=int, default=TUPLES)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")

@@ -31,11 +31,11 @@ def sliding_sum(grouped: bool) -> WindowAggregate:
     return WindowAggregate(SECOND, 100 * MILLISECOND, keys, (AggregateSpec("SUM", V, Kind.FLOAT),), rows=4)
 
 
-def many_way_join(streams: int, counted: bool, window: int = 5 * SECOND) -> WindowJoin:
+def many_way_join(streams: int, count_only: bool, window: int = 5 * SECOND) -> WindowJoin:
     """One key over all streams; the key, and v of the first and the last one come out."""
     equal = tuple(Equality(s, KEY, s + 1, KEY) for s in range(streams - 1))
-    emit = () if counted else ((0, KEY), (0, V), (streams - 1, V))
-    return WindowJoin((window,) * streams, equal, (), (), emit, rows=4, counted=counted)
+    emit = () if count_only else ((0, KEY), (0, V), (streams - 1, V))
+    return WindowJoin((window,) * streams, equal, (), (), emit, rows=4, count_only=count_only)
 
 
 def distance_join() -> WindowJoin:
@@ -51,13 +51,13 @@ def _distance() -> Expr:
 
 def all_pairs() -> WindowJoin:
     """How many pairs `distance_join` must check: the same windows without a condition, counted."""
-    return WindowJoin((5 * SECOND,) * 2, (), (), (), (), rows=4, counted=True)
+    return WindowJoin((5 * SECOND,) * 2, (), (), (), (), rows=4, count_only=True)
 
 
 def three_way_count() -> WindowJoin:
     """D_syn x3: one key over three streams within 5 s, counted."""
     equal = Equality(0, KEY, 1, KEY), Equality(1, KEY, 2, KEY)
-    return WindowJoin((5 * SECOND,) * 3, equal, (), (), (), rows=3, counted=True)
+    return WindowJoin((5 * SECOND,) * 3, equal, (), (), (), rows=3, count_only=True)
 
 
 @dataclass(frozen=True)
@@ -90,22 +90,22 @@ BENCHMARKS = (
     ),
     Benchmark(
         "J2 counted", "equi-join on 1000 keys within 5 s",
-        partial(streams_of_keys, streams=2, keys=1000), many_way_join(2, counted=True),
+        partial(streams_of_keys, streams=2, keys=1000), many_way_join(2, count_only=True),
         1_000_000, 200_000, "tuples", 1e6, flat=True,
     ),
     Benchmark(
         "J2 rows", "the same with its rows",
-        partial(streams_of_keys, streams=2, keys=1000), many_way_join(2, counted=False),
+        partial(streams_of_keys, streams=2, keys=1000), many_way_join(2, count_only=False),
         1_000_000, 200_000, "results", 5e6,
     ),
     Benchmark(
         "J6 counted", "6-way equi-join on 1000 keys within 5 s, 3000 results a tuple",
-        partial(streams_of_keys, streams=6, keys=1000), many_way_join(6, counted=True),
+        partial(streams_of_keys, streams=6, keys=1000), many_way_join(6, count_only=True),
         1_200_000, 300_000, "tuples", 3e5, flat=True,
     ),
     Benchmark(
         "J6 rows", "the same on 5000 keys, with its rows, 1 a tuple",
-        partial(streams_of_keys, streams=6, keys=5000), many_way_join(6, counted=False),
+        partial(streams_of_keys, streams=6, keys=5000), many_way_join(6, count_only=False),
         1_200_000, 300_000, "tuples", 3e5,
     ),
     Benchmark(

@@ -45,7 +45,7 @@ def pipeline_of(spec: Spec) -> Pipeline:
 
 
 def results_of(spec: Spec, given: Input) -> int:
-    """Run a query over all of its input, to the end; returns how many results it let out."""
+    """Run a query over all of its input, to the end; returns how many results it emitted."""
     pipeline = pipeline_of(spec)
     last = len(given.batches) - 1
     for number, batch in enumerate(given.batches):

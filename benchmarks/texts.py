@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 import slackwater as sw
-from slackwater.kernel import Change
+from slackwater.kernel import StateUpdate
 from slackwater.plan.planner import plan
 from slackwater.runtime.spark.packing import Packing, packed
 from slackwater.runtime.spark.shard import Block, Shard
@@ -53,16 +53,16 @@ def resident() -> int:
 
 def measured(million: float, epoch: Callable[[int], None], more: Callable[[], str], each: int = EACH) -> None:
     """Run epochs, and tell now and then what they take: memory, and rows a second of processor time since the last."""
-    spent, since = 0.0, 0
+    report_busy_time, since = 0.0, 0
     for number in range(int(million * 1e6 / each)):
         begun = time.process_time()
         epoch(number)
-        spent += time.process_time() - begun
+        report_busy_time += time.process_time() - begun
         done = (number + 1) * each
         if done / 1e6 in TOLD:
-            rate = (done - since) / spent
+            rate = (done - since) / report_busy_time
             print(f"{done / 1e6:5.1f} M  {resident() / 1e6:6.0f} MB  {rate:9,.0f} rows/s  {more()}", flush=True)
-            spent, since = 0.0, done
+            report_busy_time, since = 0.0, done
 
 
 def live(million: float, query: str, streams: str, texts: int | None = None) -> None:
@@ -95,13 +95,13 @@ def sharded(million: float, texts: int | None = None) -> None:
         nonlocal shard, most, most_texts
         if number % 40 == 39:
             shard = Shard(physical, (packing.text_rows,), "one")
-            shard.restore([Change(*place, value) for place, value in state.items()])
+            shard.restore([StateUpdate(*place, value) for place, value in state.items()])
         lines = packed(packing, rows(number, texts), 0).to_pylist()
         blocks = [Block(row["stream"], row["part"], json.loads(row["header"]), row["block"]) for row in lines]
         for emission in shard.epoch(blocks):
             if len(emission.ts):
                 shard.codebook.decode(emission.columns[2])
-        for change in shard.changes():
+        for change in shard.snapshot_delta():
             if change.value is None:
                 state.pop((change.cell, change.key), None)
             else:
@@ -112,9 +112,9 @@ def sharded(million: float, texts: int | None = None) -> None:
     def more() -> str:
         """The most there was since the last time."""
         nonlocal most, most_texts
-        told = f"{most / 1e6:.1f} MB of state at most, {most_texts / 1e6:.1f} MB of texts"
+        reported = f"{most / 1e6:.1f} MB of state at most, {most_texts / 1e6:.1f} MB of texts"
         most = most_texts = 0
-        return told
+        return reported
 
     measured(million, epoch, more)
 

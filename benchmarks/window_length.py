@@ -65,7 +65,7 @@ def costs(what: str, streams: int) -> list[Cost]:
     found = []
     for window_s in WINDOWS_S:
         keys = RATE * window_s // PARTNERS[what, streams]
-        spec = many_way_join(streams, counted=what == "counted", window=window_s * SECOND)
+        spec = many_way_join(streams, count_only=what == "counted", window=window_s * SECOND)
         timed = max(TIMED, streams * RATE * window_s)
         given = streams_of_keys(streams * RATE * (window_s + 4) + timed, streams, keys)
         found.append(Cost(what, streams, window_s, *measure(spec, given, timed)))

@@ -20,11 +20,11 @@ def test_the_job_of_impressions_and_clicks_runs_from_start_to_flush() -> None:
         [sys.executable, str(EXAMPLES / "clicks.py")], capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    told = done.stdout
-    assert told.count("RECALL 0.95 OVER 1 min") >= 2
-    assert "RECALL 0.99 OVER 1 min" in told
-    assert "the input has ended" in told
-    counts = re.search(r"([\d,]+) pairs, ([\d,]+) late rows, ([\d,]+) rejected rows", told)
+    reported = done.stdout
+    assert reported.count("RECALL 0.95 OVER 1 min") >= 2
+    assert "RECALL 0.99 OVER 1 min" in reported
+    assert "the input has ended" in reported
+    counts = re.search(r"([\d,]+) pairs, ([\d,]+) late rows, ([\d,]+) rejected rows", reported)
     assert counts is not None
     assert [int(count.replace(",", "")) > 0 for count in counts.groups()] == [True, True, True]
     # All that Spark says on its own goes to its log.

@@ -117,7 +117,7 @@ def run(
     functions: Functions = None,
     quiet: Quiet = False,
 ) -> None:
-    """Run a query over recorded streams."""
+    """OrderedBatch a query over recorded streams."""
     from slackwater.commands.prepare import load_functions, prepare
     from slackwater.commands.run import run_query, show
     from slackwater.commands.runtimes import runtime_of
@@ -129,7 +129,7 @@ def run(
     load_functions(functions)
     prepared = prepare(query, stream, time, time_unit, _options(idle_timeout, max_ahead, max_behind, initial_slack))
     if prepared.bound.explain:
-        physical = plan(prepared.bound.query, counted=count, expected=prepared.expected)
+        physical = plan(prepared.bound.query, count_only=count, expected=prepared.expected)
         print(explained(physical, prepared.bound.quality_stated))
         return
     for column in left_out(prepared.bound.query, prepared.sources):
@@ -169,7 +169,7 @@ def verify(
     json_: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run a query and compare it with the truth, computed by DuckDB on the sorted input."""
+    """OrderedBatch a query and compare it with the truth, computed by DuckDB on the sorted input."""
     from slackwater.commands.prepare import load_functions, positive_duration_of, prepare
     from slackwater.commands.runtimes import runtime_of
     from slackwater.commands.verify import show, verify_query
@@ -206,7 +206,7 @@ def explain(
 
     load_functions(functions)
     prepared = prepare(query, stream, time, time_unit, {})
-    physical = plan(prepared.bound.query, counted=count, expected=prepared.expected)
+    physical = plan(prepared.bound.query, count_only=count, expected=prepared.expected)
     print(explained(physical, prepared.bound.quality_stated))
 
 
@@ -261,7 +261,7 @@ def reproduce(
     seed: Seed = 0,
     json_: Json = False,
 ) -> None:
-    """Run an experiment of the papers, and put what was measured beside what they say."""
+    """OrderedBatch an experiment of the papers, and put what was measured beside what they say."""
     from slackwater.commands.reproduce import list_as_json, reproduce_experiment, show, show_list
 
     if list_:

@@ -23,27 +23,27 @@ from slackwater.model.ordering import OrderingSeen
 from slackwater.model.outlook import Outlook
 from slackwater.model.rates import RatesSeen
 from slackwater.model.waiting import NOTHING_IN_FORCE, InForce
-from slackwater.model.wrong_clocks import PartClock
+from slackwater.model.wrong_clocks import PartitionClock
 
 
 @dataclass(frozen=True)
-class Change:
+class StateUpdate:
     """One entry of persisted state: what to write under (cell, key), or to drop where value is None."""
 
-    cell: str
+    namespace: str
     key: str
     value: bytes | None
 
 
 @dataclass(frozen=True)
 class Late:
-    """Tuples that came behind the frontier."""
+    """Tuples that came behind the watermark."""
 
     stream: Words
     row: Words
     ts: Words
     delay: Words
-    frontier: Words
+    watermark: Words
     words: Words
     """The tuples themselves, shape (rows, tuples)."""
 
@@ -54,20 +54,20 @@ NO_LATE = Late(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING)
 
 @dataclass(frozen=True)
 class Emission:
-    """What one `advance` let out, in timestamp order.
+    """What one `advance` emitted, in timestamp order.
 
     `columns` are word arrays in the order the spec names them. `clock` is the largest stream clock when each result was
-    let out. `weight` says how many results a line stands for (1 each, unless results are only counted).
+    emitted. `multiplicity` says how many results a line stands for (1 each, unless results are only counted).
     """
 
     ts: Words
     columns: tuple[Words, ...]
     clock: Words
-    weight: Words | None
+    multiplicity: Words | None
     late: Late
     flushed: bool = False
-    moment: Words | None = None
-    """When each result was let out, by the arrival times of tuples, where these are known."""
+    emit_time: Words | None = None
+    """When each result was emitted, by the arrival times of tuples, where these are known."""
     in_force: InForce = NOTHING_IN_FORCE
     """What they had to wait for."""
 
@@ -78,7 +78,7 @@ class Observation:
 
     clocks: tuple[int, ...]
     slack: int
-    frontier: int
+    watermark: int
     tuples: int
     in_time: int
     late: int
@@ -86,7 +86,7 @@ class Observation:
     ahead: int
     held: int
     """Tuples in slack buffers, synchronizer and admission."""
-    retained: int
+    state_rows: int
     """Tuples in join windows, or partial aggregates in panes."""
     results: int
     epochs: int
@@ -102,7 +102,7 @@ class Observation:
     """What is in force in each join whose windows follow rates."""
     memory: Memory | None = None
     """What stands in the windows and can still be joined, and what it weighs."""
-    parts: tuple[PartClock, ...] = ()
+    parts: tuple[PartitionClock, ...] = ()
     """How far every part has come of the streams that have parts."""
     outlook: Outlook | None = None
     """Whether the target can be met, where slack may not grow for ever."""
@@ -115,12 +115,12 @@ class Kernel(Protocol):
         """Take in tuples, in arrival order."""
 
     def advance(self, end: bool = False) -> Iterable[Emission]:
-        """End the epoch: move clocks, slack and frontier, let results out. With `end`, let everything out."""
+        """End the epoch: move clocks, slack and watermark, emit results. With `end`, emit everything."""
 
-    def changes(self) -> Iterable[Change]:
+    def snapshot_delta(self) -> Iterable[StateUpdate]:
         """What to persist since the last call."""
 
-    def restore(self, entries: Iterable[Change]) -> None:
+    def restore(self, entries: Iterable[StateUpdate]) -> None:
         """Take over the state that an earlier kernel of the same spec persisted.
 
         A fresh kernel is given all entries. One that was up to date once is given those that were written or dropped
@@ -128,16 +128,16 @@ class Kernel(Protocol):
         """
 
     def observe(self) -> Observation:
-        """Clocks, slack, frontier and counts."""
+        """Clocks, slack, watermark and counts."""
 
 
-def changed(cell: str, key: str, value: bytes | None) -> Change:
+def state_update(namespace: str, key: str, value: bytes | None) -> StateUpdate:
     """A state entry to write, or to drop.
 
-    >>> changed("clocks", "all", None).value is None
+    >>> state_update("clocks", "all", None).value is None
     True
     """
-    return Change(cell, key, value)
+    return StateUpdate(namespace, key, value)
 
 
 def encode_json(value: dict[str, Any]) -> bytes:
@@ -175,8 +175,8 @@ def encode_batch(batch: Batch, **extra: Words) -> bytes:
     """A batch, and arrays of the same length that belong to its tuples, as Arrow."""
     columns = {f"w{r}": batch.words[r] for r in range(batch.words.shape[0])}
     columns |= {"stream": batch.stream, "passes": batch.passes.astype(np.int64)}
-    if batch.heard is not None:
-        columns["heard"] = batch.heard
+    if batch.arrival_time is not None:
+        columns["heard"] = batch.arrival_time
     return encode_words(columns | {f"x_{name}": array for name, array in extra.items()})
 
 

@@ -51,9 +51,9 @@ def test_verify_prints_the_verdict_in_words(command: Command, query: Query, two:
 def test_verify_counts_as_it_verifies_rows(command: Command, query: Query, two: list[str]) -> None:
     for waiting in ("NO WAIT", "DELAY 10 SECONDS"):
         rows = json.loads(command("verify", query(JOIN + waiting), *two, "--json").out)
-        counted = json.loads(command("verify", query(JOIN + waiting), *two, "--json", "--count").out)
+        count_only = json.loads(command("verify", query(JOIN + waiting), *two, "--json", "--count").out)
         for name in ("results", "true_results", "missing_late", "missing_unexplained", "spurious", "late"):
-            assert rows[name] == counted[name]
+            assert rows[name] == count_only[name]
 
 
 def test_verify_measures_the_error_of_aggregates(command: Command, query: Query, parquet: Written) -> None:
@@ -84,11 +84,11 @@ def test_explain_expects_of_windows_that_follow_rates_what_the_streams_show(
         times = list(range(at, 60_000, step))
         streams += ["--stream", f"{name}={parquet(name, arrival=times, ts=times, v=times)}"]
     text = "SELECT a.v FROM a [RATE 10 s], b [RATE 10 s], c [RATE 10 s] MATCH TIME WITH NO WAIT"
-    told = command("explain", query(text), *streams)
-    assert told.code == 0, told.err
-    assert "order: (b ⨝ c) ⨝ a, because it is expected to keep least" in told.out
-    assert "(b ⨝ c) ⨝ a: 310 tuples in windows, " in told.out
-    assert "(a ⨝ b) ⨝ c: 460 tuples in windows, " in told.out
+    reported = command("explain", query(text), *streams)
+    assert reported.code == 0, reported.err
+    assert "order: (b ⨝ c) ⨝ a, because it is expected to keep least" in reported.out
+    assert "(b ⨝ c) ⨝ a: 310 tuples in windows, " in reported.out
+    assert "(a ⨝ b) ⨝ c: 460 tuples in windows, " in reported.out
     plain = command("explain", query(text + " OPTIONS (order = 'written')"), *streams)
     assert "order: (a ⨝ b) ⨝ c, because the query says so" in plain.out
     done = command("verify", query(text), *streams)

@@ -15,7 +15,7 @@ from slackwater.commands.demo import DEFAULT_SECONDS, TARGETS, play, query_text,
 from slackwater.commands.demo_race import TUPLE_RELEASE, LocalContender, Moment, race
 from slackwater.commands.demo_spark import micro_batches
 from slackwater.commands.demo_truth import Truth, recent_recall
-from slackwater.commands.demo_view import Outcome, frame, in_words, own_books, percent
+from slackwater.commands.demo_view import Outcome, frame, in_words, own_ledger, percent
 from slackwater.commands.prepare import prepare
 from slackwater.commands.runtimes import LOCAL, SPARK, Local
 from slackwater.commands.verify import verify_query
@@ -48,7 +48,7 @@ def schemas_of(streams):
 
 
 def contenders_of(streams):
-    plans = [plan(bind(query_text(way), schemas_of(streams)).query, counted=True) for way in ways_of(TARGET)]
+    plans = [plan(bind(query_text(way), schemas_of(streams)).query, count_only=True) for way in ways_of(TARGET)]
     contenders = [LocalContender(physical, replay(physical, streams, "ms")) for physical in plans]
     return contenders, sum(table.num_rows for table in streams.values())
 
@@ -90,7 +90,7 @@ def test_the_summary_prints_what_was_measured(telling_game):
         assert f"{one.late:,}" in line
     assert f"{outcomes[0].true_results:,} pairs are true" in text
     assert in_words(*outcomes) in " ".join(text.split())
-    assert own_books(outcomes[1], TARGET.over) in " ".join(text.split())
+    assert own_ledger(outcomes[1], TARGET.over) in " ".join(text.split())
     assert "asked for 95 %, got" in " ".join(text.split())
     assert "WITH DELAY 1 SECOND" in text
     assert "longer game" not in text
@@ -207,7 +207,7 @@ def test_an_interrupt_ends_every_run_of_the_race_at_once(short_game):
 def test_a_contender_that_fails_ends_the_race_with_its_error(short_game, monkeypatch):
     contenders, tuples = contenders_of(short_game)
 
-    def fail(pace):
+    def fail(config):
         raise ValueError("broken")
 
     monkeypatch.setattr(contenders[1], "run", fail)
@@ -243,7 +243,7 @@ def in_micro_batches(streams, seconds):
     """What the demo on Spark comes to, but for delays, which are told there to 10 ms."""
     true = true_pairs(streams, seconds, micro_batches(seconds)).total
     for way in ways_of(TARGETS[SPARK]):
-        physical = plan(bind(query_text(way), schemas_of(streams)).query, counted=True)
+        physical = plan(bind(query_text(way), schemas_of(streams)).query, count_only=True)
         local = LocalRun(physical, replay(physical, streams, "ms"), micro_batches(seconds))
         for _ in local.tables():
             pass
@@ -285,6 +285,6 @@ def test_without_java_the_demo_names_the_remedy_and_ends_with_2(monkeypatch, tmp
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2
-    told = " ".join(capsys.readouterr().err.split())
-    assert "Java 17 or newer is not found" in told
-    assert told.endswith("or play without Spark: slackwater demo --runtime local")
+    reported = " ".join(capsys.readouterr().err.split())
+    assert "Java 17 or newer is not found" in reported
+    assert reported.endswith("or play without Spark: slackwater demo --runtime local")

@@ -82,10 +82,10 @@ def test_an_error_in_a_worker_is_told_as_locally(spark: Any, command: Command, q
     pq.write_table(pa.table({"ts": [0, 1], "v": [2**62, 2**62]}), tmp_path / "s.parquet")
     text = query("SELECT SUM(v) AS w FROM s [1 SEC]")
     stream = ["--stream", f"s={tmp_path}/s.parquet"]
-    told = [command("verify", text, *stream, "--runtime", name) for name in ("local", "spark")]
-    assert told[0] == told[1]
-    assert told[0].code == 3
-    assert "integer overflow" in told[0].err
+    reported = [command("verify", text, *stream, "--runtime", name) for name in ("local", "spark")]
+    assert reported[0] == reported[1]
+    assert reported[0].code == 3
+    assert "integer overflow" in reported[0].err
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_a_process_on_spark_is_silent_stops_on_ctrl_c_and_goes_on(
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + 180
-        while not (checkpoint / "let_out" / "epoch-00000000.arrow").exists() and time.monotonic() < deadline:
+        while not (checkpoint / "drain" / "epoch-00000000.arrow").exists() and time.monotonic() < deadline:
             assert process.poll() is None, process.communicate()
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)

@@ -38,9 +38,9 @@ def epoch(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def verify(tmp_path: Path) -> Verify:
-    def verified(query: str, streams: list[str], epoch: str, counted: bool = False) -> Verified:
+    def verified(query: str, streams: list[str], epoch: str, count_only: bool = False) -> Verified:
         (tmp_path / "query.sql").write_text(query)
         prepared = prepare(tmp_path / "query.sql", streams, "ts", "ms", {})
-        return verify_query(prepared, runtime_of("local", epoch), counted, None, None, SECOND, quiet=True)
+        return verify_query(prepared, runtime_of("local", epoch), count_only, None, None, SECOND, quiet=True)
 
     return verified

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import slackwater as sw
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.disorder.release import Release, ReleaseSpec
-from slackwater.disorder.state import NO_PART
+from slackwater.disorder.state import NO_PARTITION
 from slackwater.model.batch import FIRST_COLUMN, Batch
 from slackwater.model.errors import UsageError
 from slackwater.model.time import BEFORE_ALL
@@ -24,12 +24,12 @@ ARRIVALS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 30), st.integers
 
 @given(arrivals=ARRIVALS, size=st.integers(1, 7), discipline=st.sampled_from(["epoch", "tuple"]))
 def test_a_stream_goes_by_the_smallest_clock_of_its_parts_and_never_back(arrivals, size, discipline):
-    release = Release(ReleaseSpec(2, 3, discipline, part_rows=(PART, NO_PART)), FixedSlack(0))
+    release = Release(ReleaseSpec(2, 3, discipline, partition_slots=(PART, NO_PARTITION)), FixedSlack(0))
     parts: dict[int, int] = {}
     clocks = [BEFORE_ALL, BEFORE_ALL]
     for begin in range(0, len(arrivals), size):
         some = arrivals[begin : begin + size]
-        list(release.let_out(Batch.of(some)))
+        list(release.drain(Batch.of(some)))
         names = [part for stream, _, part in some if stream == 0]
         # A part counts from the batch on in which it is first heard of.
         parts |= {part: BEFORE_ALL for part in names if part not in parts}
@@ -44,20 +44,20 @@ def test_a_stream_goes_by_the_smallest_clock_of_its_parts_and_never_back(arrival
 
 @pytest.mark.parametrize("discipline", ["epoch", "tuple"])
 def test_parts_survive_a_restart(discipline):
-    spec = ReleaseSpec(1, 3, discipline, part_rows=(PART,))
+    spec = ReleaseSpec(1, 3, discipline, partition_slots=(PART,))
     first, second = Release(spec, FixedSlack(0)), Release(spec, FixedSlack(0))
-    list(first.let_out(Batch.of([(0, 10, 7), (0, 2, 8)])))
-    second.restore(first.changes())
+    list(first.drain(Batch.of([(0, 10, 7), (0, 2, 8)])))
+    second.restore(first.snapshot_delta())
     for release in (first, second):
-        list(release.let_out(Batch.of([(0, 5, 8)])))
+        list(release.drain(Batch.of([(0, 5, 8)])))
         assert release.clocks == (5,)
 
 
 def test_a_silent_part_no_longer_holds_its_stream_back():
-    release = Release(ReleaseSpec(1, 3, idle_timeout=10, part_rows=(PART,)), FixedSlack(0))
-    list(release.let_out(replace(Batch.of([(0, 10, 7), (0, 2, 8)]), heard=np.array([0, 0]))))
+    release = Release(ReleaseSpec(1, 3, idle_timeout=10, partition_slots=(PART,)), FixedSlack(0))
+    list(release.drain(replace(Batch.of([(0, 10, 7), (0, 2, 8)]), arrival_time=np.array([0, 0]))))
     assert release.clocks == (2,)
-    list(release.let_out(replace(Batch.of([(0, 30, 7)]), heard=np.array([20]))))
+    list(release.drain(replace(Batch.of([(0, 30, 7)]), arrival_time=np.array([20]))))
     assert release.clocks == (30,)
 
 

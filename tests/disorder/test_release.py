@@ -1,4 +1,4 @@
-"""Release against its line-by-line oracles; frontiers, slack, idle streams."""
+"""Release against its line-by-line oracles; watermarks, slack, idle streams."""
 
 import heapq
 from dataclasses import replace
@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.disorder.chosen import controller_for
 from slackwater.disorder.controllers import FixedSlack, LargestDelay
-from slackwater.disorder.held import pop, push
+from slackwater.disorder.registry import controller_for
 from slackwater.disorder.release import Release, ReleaseSpec
+from slackwater.disorder.slack_heap import pop, push
 from slackwater.disorder.state import buffers
 from slackwater.model.batch import ROW, Batch
 from slackwater.model.errors import UsageError
@@ -26,7 +26,13 @@ TIMES = st.integers(-1000, 1000)
 
 def sequence(runs):
     return [
-        (run.words[ROW, i], run.words[0, i], bool(run.late[i]), max(int(run.cutoff[i]), BEFORE_ALL), run.clock[i])
+        (
+            run.words[ROW, i],
+            run.words[0, i],
+            bool(run.late[i]),
+            max(int(run.watermark_at_arrival[i]), BEFORE_ALL),
+            run.clock[i],
+        )
         for run in runs
         for i in range(len(run))
     ]
@@ -50,8 +56,8 @@ def test_tuple_release_lets_out_what_algorithm_1_lets_out_in_its_order(data, str
     cuts = data.draw(cuttings(len(batch)))
     controller, rule = controllers(slack)
     release = Release(ReleaseSpec(streams, 2, "tuple"), controller)
-    runs = [run for piece in pieces(batch, cuts) for run in release.let_out(piece)]
-    runs += release.let_out(Batch.of([]), end=True)
+    runs = [run for piece in pieces(batch, cuts) for run in release.drain(piece)]
+    runs += release.drain(Batch.of([]), end=True)
     assert sequence(runs) == wanted(oracle_tuple_release(batch, streams, rule))
     assert release.slack == rule.slack
 
@@ -62,8 +68,8 @@ def test_epoch_release_lets_out_each_epoch_sorted_up_to_the_frontier(data, strea
     cuts = data.draw(cuttings(len(batch)))
     controller, rule = controllers(slack)
     release = Release(ReleaseSpec(streams, 2, "epoch"), controller)
-    runs = [run for piece in pieces(batch, cuts) for run in release.let_out(piece)]
-    runs += release.let_out(Batch.of([]), end=True)
+    runs = [run for piece in pieces(batch, cuts) for run in release.drain(piece)]
+    runs += release.drain(Batch.of([]), end=True)
     assert sequence(runs) == wanted(oracle_epoch_release(batch, streams, cuts, rule))
 
 
@@ -74,21 +80,21 @@ def test_unsorted_release_marks_the_same_tuples_late_as_sorted_release(data, sla
     late = []
     for ordered in (True, False):
         release = Release(ReleaseSpec(1, 2, "epoch", sorted=ordered), controllers(slack)[0])
-        runs = [run for piece in pieces(batch, cuts) for run in release.let_out(piece)]
-        runs += release.let_out(Batch.of([]), end=True)
+        runs = [run for piece in pieces(batch, cuts) for run in release.drain(piece)]
+        runs += release.drain(Batch.of([]), end=True)
         late.append(sorted((row, met) for row, _, is_late, met, _ in sequence(runs) if is_late))
     assert late[0] == late[1]
 
 
 @given(st.lists(st.tuples(TIMES, st.integers(0, 50)), min_size=1, max_size=4))
 def test_one_slack_for_all_streams_moves_the_frontier_like_any_choice_of_slacks(streams):
-    # Theorem 4.1 on frontiers, and Proposition 4.1: the skew is what it was.
+    # Theorem 4.1 on watermarks, and Proposition 4.1: the skew is what it was.
     clocks = [clock for clock, _ in streams]
     k = min(clocks) - min(clock - own for clock, own in streams)
     release = Release(ReleaseSpec(len(clocks), 2), FixedSlack(k))
-    list(release.let_out(Batch.of(list(enumerate(clocks)))))
-    assert release.frontier == min(clock - own for clock, own in streams)
-    assert release.frontier == min(clock - k for clock in clocks)
+    list(release.drain(Batch.of(list(enumerate(clocks)))))
+    assert release.watermark == min(clock - own for clock, own in streams)
+    assert release.watermark == min(clock - k for clock in clocks)
     assert list(release.clocks) == clocks
 
 
@@ -107,7 +113,7 @@ def test_the_heap_gives_back_equal_times_in_the_order_they_came(steps):
 
 def test_the_slack_log_tells_every_new_largest_delay_with_the_clock():
     release = Release(ReleaseSpec(1, 2, "tuple"), LargestDelay())
-    list(release.let_out(Batch.of([(0, 10), (0, 8), (0, 20), (0, 19), (0, 13)])))
+    list(release.drain(Batch.of([(0, 10), (0, 8), (0, 20), (0, 19), (0, 13)])))
     assert release.slack_log() == [(10, 2), (20, 7)]
     assert release.slack_log() == []
 
@@ -115,20 +121,20 @@ def test_the_slack_log_tells_every_new_largest_delay_with_the_clock():
 def test_more_changes_of_slack_than_the_log_has_room_for_are_all_told():
     arrivals = [(0, ts) for i in range(600) for ts in (10_000 * i, 10_000 * i - i - 1)]
     release = Release(ReleaseSpec(1, 2, "tuple"), LargestDelay())
-    list(release.let_out(Batch.of(arrivals)))
+    list(release.drain(Batch.of(arrivals)))
     assert release.slack_log() == [(10_000 * i, i + 1) for i in range(600)]
 
 
 def test_a_tuple_that_sets_a_new_largest_delay_is_itself_late():
     release = Release(ReleaseSpec(1, 2, "epoch", epoch_tuples=1), LargestDelay())
-    runs = list(release.let_out(Batch.of([(0, 10), (0, 7), (0, 12), (0, 9)])))
+    runs = list(release.drain(Batch.of([(0, 10), (0, 7), (0, 12), (0, 9)])))
     assert [(ts, late) for _, ts, late, _, _ in sequence(runs)] == [(10, False), (7, True), (9, True)]
-    assert release.frontier == 10
+    assert release.watermark == 10
 
 
 def test_initial_slack_saves_the_first_late_tuple():
     release = Release(ReleaseSpec(1, 2, "epoch", epoch_tuples=1), controller_for(Complete(), Options(initial_slack=3)))
-    runs = list(release.let_out(Batch.of([(0, 10), (0, 7), (0, 12)]), end=True))
+    runs = list(release.drain(Batch.of([(0, 10), (0, 7), (0, 12)]), end=True))
     assert not any(late for _, _, late, _, _ in sequence(runs))
 
 
@@ -151,7 +157,7 @@ def two_streams(discipline, timeout):
     return Release(spec, FixedSlack(0))
 
 
-def heard(arrivals, times):
+def arrival_time(arrivals, times):
     batch = Batch.of(arrivals)
     return Batch(batch.stream, batch.words, batch.passes, np.array(times, np.int64))
 
@@ -159,7 +165,7 @@ def heard(arrivals, times):
 @DISCIPLINES
 def test_without_a_timeout_a_silent_stream_holds_everyone_back_for_ever(discipline):
     release = two_streams(discipline, None)
-    runs = list(release.let_out(Batch.of([(1, 0), *((0, t) for t in range(0, 100, 5))])))
+    runs = list(release.drain(Batch.of([(1, 0), *((0, t) for t in range(0, 100, 5))])))
     assert [ts for _, ts, *_ in sequence(runs)] == [0, 0]
     assert release.idle_timeouts == (0, 0)
 
@@ -167,9 +173,9 @@ def test_without_a_timeout_a_silent_stream_holds_everyone_back_for_ever(discipli
 @DISCIPLINES
 def test_a_stream_silent_for_longer_than_the_timeout_no_longer_holds_the_others(discipline):
     release = two_streams(discipline, 20)
-    runs = list(release.let_out(Batch.of([(1, 0), *((0, t) for t in range(0, 25, 5))])))
+    runs = list(release.drain(Batch.of([(1, 0), *((0, t) for t in range(0, 25, 5))])))
     assert [ts for _, ts, *_ in sequence(runs)] == [0, 0], "20 units of silence are not more than 20"
-    runs = list(release.let_out(Batch.of([(0, 25)])))
+    runs = list(release.drain(Batch.of([(0, 25)])))
     assert [ts for _, ts, *_ in sequence(runs)] == [5, 10, 15, 20, 25]
     assert release.idle_timeouts == (0, 1)
 
@@ -177,11 +183,11 @@ def test_a_stream_silent_for_longer_than_the_timeout_no_longer_holds_the_others(
 @DISCIPLINES
 def test_a_stream_that_speaks_again_is_waited_for_again(discipline):
     release = two_streams(discipline, 20)
-    list(release.let_out(Batch.of([(1, 0), *((0, t) for t in range(0, 30, 5))])))
-    back = list(release.let_out(Batch.of([(1, 10), (1, 26)])))
+    list(release.drain(Batch.of([(1, 0), *((0, t) for t in range(0, 30, 5))])))
+    back = list(release.drain(Batch.of([(1, 10), (1, 26)])))
     assert sequence(back)[0][1:3] == (10, True)
-    assert release.frontier == 25, "it never goes back, and the slower of the two is now at 25"
-    after = list(release.let_out(Batch.of([(0, 30), (0, 40)])))
+    assert release.watermark == 25, "it never goes back, and the slower of the two is now at 25"
+    after = list(release.drain(Batch.of([(0, 30), (0, 40)])))
     assert 40 not in [ts for _, ts, *_ in sequence(after)]
     assert release.idle_timeouts == (0, 1)
 
@@ -189,20 +195,20 @@ def test_a_stream_that_speaks_again_is_waited_for_again(discipline):
 @DISCIPLINES
 def test_silence_is_measured_in_arrival_time_where_it_is_known(discipline):
     release = two_streams(discipline, 20)
-    list(release.let_out(heard([(1, 0), (0, 0), (0, 1000)], [1, 2, 3])))
+    list(release.drain(arrival_time([(1, 0), (0, 0), (0, 1000)], [1, 2, 3])))
     assert release.idle_timeouts == (0, 0)
-    runs = list(release.let_out(heard([(0, 1001)], [22])))
+    runs = list(release.drain(arrival_time([(0, 1001)], [22])))
     assert [ts for _, ts, *_ in sequence(runs)] == [1000, 1001]
     assert release.idle_timeouts == (0, 1)
 
 
 def test_a_silent_epoch_ends_the_waiting_for_streams_that_fell_silent():
     release = Release(ReleaseSpec(streams=2, rows=2, idle_timeout=10), FixedSlack(0))
-    spoken = replace(Batch.of([(0, 2), (1, 5)]), heard=np.array([0, 3]))
-    assert [run.ts.tolist() for run in release.let_out(spoken)] == [[2]]
-    assert release.beat(11).ts.tolist() == [5]
+    spoken = replace(Batch.of([(0, 2), (1, 5)]), arrival_time=np.array([0, 3]))
+    assert [run.ts.tolist() for run in release.drain(spoken)] == [[2]]
+    assert release.on_processing_time(11).ts.tolist() == [5]
     assert release.idle_timeouts == (1, 0)
-    assert release.beat(14).frontier == 5
+    assert release.on_processing_time(14).watermark == 5
 
 
 @pytest.mark.parametrize("discipline", ["tuple", "epoch"])
@@ -210,14 +216,14 @@ def test_a_stream_left_behind_by_many_of_its_usual_gaps_holds_nobody_back(discip
     spec = ReleaseSpec(2, 2, discipline, epoch_tuples=1 if discipline == "epoch" else 0, idle_after=3.0)
     release = Release(spec, FixedSlack(0))
     together = [(s, t) for t in range(0, 1000, 10) for s in (0, 1)]
-    list(release.let_out(Batch.of(together)))
-    alone = [run.ts.tolist() for t in range(1000, 1100, 10) for run in release.let_out(Batch.of([(0, t)]))]
-    let_out = [ts for run in alone for ts in run]
+    list(release.drain(Batch.of(together)))
+    alone = [run.ts.tolist() for t in range(1000, 1100, 10) for run in release.drain(Batch.of([(0, t)]))]
+    drain = [ts for run in alone for ts in run]
     # Its usual gap is 10, so from 30 behind on it is not waited for.
-    assert max(let_out, default=0) == 1090
+    assert max(drain, default=0) == 1090
     assert release.idle_timeouts == (0, 1)
     still = Release(ReleaseSpec(2, 2, discipline, epoch_tuples=spec.epoch_tuples), FixedSlack(0))
-    list(still.let_out(Batch.of(together)))
-    assert [run.ts.tolist() for run in still.let_out(Batch.of([(0, 1050)]))] in ([], [[]])
-    back = list(release.let_out(Batch.of([(1, 1000), (1, 1095), (0, 1100)])))
+    list(still.drain(Batch.of(together)))
+    assert [run.ts.tolist() for run in still.drain(Batch.of([(0, 1050)]))] in ([], [[]])
+    back = list(release.drain(Batch.of([(1, 1000), (1, 1095), (0, 1100)])))
     assert sum(int(run.late.sum()) for run in back) == 1

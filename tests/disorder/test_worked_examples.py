@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from slackwater.disorder.controllers import FixedSlack
+from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release import Release, ReleaseSpec
-from slackwater.disorder.run import Run
 from slackwater.model.batch import FIRST_COLUMN, ROW, Batch
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.algebra import AggregateSpec
@@ -17,17 +17,17 @@ from slackwater.testing.drive import drive, pipeline_of, results_of
 
 def test_k_slack_sorts_as_in_figure_3_and_example_3_2_1():
     release = Release(ReleaseSpec(streams=1, rows=2, discipline="tuple"), FixedSlack(1))
-    let_out, late, delays = [], [], []
+    drain, late, delays = [], [], []
     for ts in (1, 4, 3, 5, 7, 8, 6, 9):
-        runs = list(release.let_out(Batch.of([(0, ts)])))
-        let_out.append([t for run in runs for t in run.ts.tolist()])
+        runs = list(release.drain(Batch.of([(0, ts)])))
+        drain.append([t for run in runs for t in run.ts.tolist()])
         late += [t for run in runs for t in run.ts[run.late].tolist()]
         delays += [d for run in runs for d in run.delay[run.late].tolist()]
-    assert let_out == [[], [1], [], [3, 4], [5], [7], [], [6, 8]]
+    assert drain == [[], [1], [], [3, 4], [5], [7], [], [6, 8]]
     assert late == [6], "e7 appears still out of order in the output"
     assert delays == [2], "its delay on arrival was 8 - 6"
-    assert release.frontier - 6 == 2
-    assert [run.ts.tolist() for run in release.let_out(Batch.of([]), end=True)] == [[9]]
+    assert release.watermark - 6 == 2
+    assert [run.ts.tolist() for run in release.drain(Batch.of([]), end=True)] == [[9]]
 
 
 @pytest.mark.parametrize(("slack", "count"), [(0, 8), (1, 9), (3, 10), (20, 10)])
@@ -62,7 +62,9 @@ def join_of(window):
 def test_without_disorder_handling_both_results_are_lost(window, arrivals, true):
     batch = Batch.of(arrivals)
     met = np.maximum.accumulate(np.concatenate([[0], batch.ts[:-1]]))
-    run = Run(batch.stream, batch.words, met, met, met, np.zeros(len(batch), np.int64), int(batch.ts.max()), 8, 8)
+    run = OrderedBatch(
+        batch.stream, batch.words, met, met, met, np.zeros(len(batch), np.int64), int(batch.ts.max()), 8, 8
+    )
     assert run.late.tolist() == [False, False, False, True, False, True]
     assert list(join_of(window).build().process(run, ordered=True)) == []
 

@@ -147,8 +147,8 @@ def test_a_rise_where_the_paper_sees_a_fall_is_told() -> None:
 def test_a_row_with_series_is_plain_data() -> None:
     rows = measure([replace(recall_trial(SHORT, way, 0.9, 10), series=True) for way in ("steady", CLAIRVOYANT)])
     assert json.loads(json.dumps(rows))[0]["recall_over_time"][0][1] == rows[0]["recall_over_time"][0][1]
-    told = changes.claims([row | {"change": change} for row in rows for change in (*CHANGES, UNCHANGED)])
-    assert {type(claim.holds) for claim in told} <= {bool, type(None)}
+    reported = changes.claims([row | {"change": change} for row in rows for change in (*CHANGES, UNCHANGED)])
+    assert {type(claim.holds) for claim in reported} <= {bool, type(None)}
 
 
 def test_steady_is_held_against_the_constant_and_the_model_of_its_own_release() -> None:
@@ -183,8 +183,8 @@ def test_an_unknown_experiment_is_refused() -> None:
 def test_json_has_no_number_that_json_cannot_say() -> None:
     one = EXPERIMENTS[0]
     rows = [row | {"latency_ms": float("inf")} for row in made_up(one.trials(Scale(quick=True)))]
-    told = Reproduced(one, Scale(), rows, [Claim("a", "b", None)], Path("x.png")).as_json()
-    assert json.loads(json.dumps(told, allow_nan=False))["rows"][0]["latency_ms"] is None
+    reported = Reproduced(one, Scale(), rows, [Claim("a", "b", None)], Path("x.png")).as_json()
+    assert json.loads(json.dumps(reported, allow_nan=False))["rows"][0]["latency_ms"] is None
 
 
 def called(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:

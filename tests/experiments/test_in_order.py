@@ -18,11 +18,11 @@ from slackwater.model.time import SECOND
 
 def test_a_tuple_is_done_after_it_came_and_after_those_before_it() -> None:
     batch = arrivals(0, 0.5, 1.0, 10.0)
-    assert batch.heard is not None
+    assert batch.arrival_time is not None
     by_way = {way: drive(join_by_scanning(10), Ordering(way), batch, 0.002) for way in (SYNC, FILTER)}
     for found in by_way.values():
         done = np.isfinite(found.done)
-        assert (found.done[done] >= batch.heard[done] / SECOND).all()
+        assert (found.done[done] >= batch.arrival_time[done] / SECOND).all()
         # Turns are in event-time order, and here tuples come in it.
         assert (np.diff(found.done[done]) >= -1e-9).all()
     assert [ts for ts, _ in by_way[SYNC].results] == [ts for ts, _ in by_way[FILTER].results]

@@ -45,7 +45,7 @@ def test_the_merge_join_never_sees_a_tuple_ahead_of_the_slowest_stream() -> None
     runs = list(window_join_work._runs(stage, 3, 5000, by_event_time=True))
     ts = [int(t) for run in runs for t in run.ts]
     assert ts == sorted(ts)
-    assert all(run.ts.max() <= run.frontier for run in runs)
+    assert all(run.ts.max() <= run.watermark for run in runs)
     assert 0 < len(ts) < 5000
 
 

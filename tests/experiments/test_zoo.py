@@ -135,11 +135,11 @@ def test_claims_name_the_worst_case_and_compare_with_the_clairvoyants():
     rows = []
     for trial in zoo.trials(Scale(quick=True)):
         late = trial.stage.workload == "zoo/ahead"
-        told = {"phi": 0.96, "phi99": 0.99, "off": 0.02 if late else 0.0, "inside": 1.0}
+        reported = {"phi": 0.96, "phi99": 0.99, "off": 0.02 if late else 0.0, "inside": 1.0}
         rows.append(
             {"workload": trial.stage.workload, "seed": 0, "way": trial.way, "target": trial.target,
              "value": trial.value, "offered": True, "latency_ms": 200.0 if late else 100.0}
-            | ({} if trial.way in (CLAIRVOYANT, SCHEDULE) else told)
+            | ({} if trial.way in (CLAIRVOYANT, SCHEDULE) else reported)
         )  # fmt: skip
     claims = {claim.says: claim for claim in zoo.claims(rows)}
     missed = {says for says, claim in claims.items() if not claim.holds}

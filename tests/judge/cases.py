@@ -25,7 +25,7 @@ UTC = pa.timestamp("us", "UTC")
 
 @dataclass(frozen=True)
 class Row:
-    """One accepted tuple; `met` is the frontier it met if it was late."""
+    """One accepted tuple; `met` is the watermark it met if it was late."""
 
     ts: int
     k: int | None = 0
@@ -40,7 +40,7 @@ def given(rows: Sequence[Row]) -> JudgedInput:
     columns["_row"] = pa.array(range(len(rows)), pa.int64())
     columns["_ts"] = pa.array([row.ts for row in rows], pa.int64())
     columns["_late"] = pa.array([row.met is not None for row in rows], pa.bool_())
-    columns["_frontier"] = pa.array([row.met or 0 for row in rows], pa.int64())
+    columns["_watermark"] = pa.array([row.met or 0 for row in rows], pa.int64())
     return JudgedInput(pa.table(columns))
 
 
@@ -99,7 +99,7 @@ def joined(inputs: Sequence[Sequence[Row]], members: Sequence[tuple[int, ...]], 
     return pa.table(columns)
 
 
-def counted(times: Sequence[int]) -> pa.Table:
+def count_only(times: Sequence[int]) -> pa.Table:
     """What `--count` writes for results at these times."""
     seconds = sorted({time // 1_000_000 for time in times})
     counts = [sum(time // 1_000_000 == second for time in times) for second in seconds]

@@ -123,8 +123,8 @@ def test_a_deviation_is_judged_where_its_square_is_no_float():
     spreads = tuple(Aggregate(name.lower(), name, col(0, "x"), None, Kind.FLOAT) for name in ("VAR", "STDDEV"))
     table = rows_of(windows_of([Row(row.ts, row.k, x=1.0) for row in rows], 10, 10), ())
     for var, sound in (([INF, 2.0**1009], True), ([NAN, 2.0**1009], False)):
-        told = {"var": var, "stddev": [2**0.5 * 1e300, 2.0**504 * 2**0.5]}
-        full = pa.table({name: table[name] for name in table.column_names} | told)
+        reported = {"var": var, "stddev": [2**0.5 * 1e300, 2.0**504 * 2**0.5]}
+        full = pa.table({name: table[name] for name in table.column_names} | reported)
         assert judge(aggregate(10, None, *spreads, keys=[KEY]), [given(rows)], full).sound == sound
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.disorder.chosen import learning_key
+from slackwater.disorder.registry import learning_key
 from slackwater.language.clauses import parse_quality
 from slackwater.model.errors import QueryError, UsageError
 from slackwater.model.options import Options

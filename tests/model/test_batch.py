@@ -16,8 +16,8 @@ def test_a_batch_numbers_its_tuples_and_pads_missing_columns():
 def test_arrival_times_survive_a_concat_only_where_all_parts_know_them():
     part = Batch.of([(0, 1)])
     known = Batch(part.stream, part.words, part.passes, np.array([9]))
-    assert Batch.concat([known, known]).heard.tolist() == [9, 9]
-    assert Batch.concat([known, part]).heard is None
+    assert Batch.concat([known, known]).arrival_time.tolist() == [9, 9]
+    assert Batch.concat([known, part]).arrival_time is None
 
 
 def test_a_batch_comes_back_from_its_bytes():
@@ -25,7 +25,7 @@ def test_a_batch_comes_back_from_its_bytes():
     batch = Batch(part.stream, part.words, np.array([True, False]), np.array([3, 4]))
     back, extra = decode_batch(encode_batch(batch, confirmed=np.array([1, 2])))
     assert back.words.tolist() == batch.words.tolist()
-    assert (back.stream.tolist(), back.passes.tolist(), back.heard.tolist()) == ([0, 1], [True, False], [3, 4])
+    assert (back.stream.tolist(), back.passes.tolist(), back.arrival_time.tolist()) == ([0, 1], [True, False], [3, 4])
     assert extra["confirmed"].tolist() == [1, 2]
 
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import slackwater as sw
 from slackwater.disorder.controllers import FixedSlack
-from slackwater.disorder.in_force import Watch
 from slackwater.disorder.release import Release, ReleaseSpec
+from slackwater.disorder.slack_in_force import Watch
 from slackwater.model.batch import Batch
 from slackwater.model.time import AFTER_ALL
 from slackwater.model.waiting import InForce
@@ -53,7 +53,7 @@ def test_what_several_processes_tell_is_what_one_would_have_counted(runs: list[t
         waits, weights = (np.array(column, np.int64) for column in zip(*pairs, strict=True))
         for causes in (whole, shards[at % 2]):
             causes.note(waits, weights, force)
-    assert averaged([one.told() for one in shards]) == whole.average()
+    assert averaged([one.reported() for one in shards]) == whole.average()
     total = sum(wait * weight for pairs, _ in runs for wait, weight in pairs)
     count = sum(weight for pairs, _ in runs for _, weight in pairs)
     assert sum((whole.average() or {}).values()) == pytest.approx(total / count if count else 0, abs=1e-3)
@@ -72,22 +72,22 @@ def test_a_watch_sees_what_plain_clocks_say(epochs: list[list[tuple[int, int]]])
     clocks: list[int | None] = [None, None]
     before: tuple[int, int] | None = None
     for arrivals in epochs:
-        watch.begin(release.frontier)
-        for _ in release.let_out(Batch.of(arrivals)):
+        watch.begin(release.watermark)
+        for _ in release.drain(Batch.of(arrivals)):
             pass
-        watch.look(release.frontier)
+        watch.look(release.watermark)
         for stream, ts in arrivals:
             known = clocks[stream]
             clocks[stream] = ts if known is None else max(known, ts)
         if None in clocks:
             continue
         largest = max(clock for clock in clocks if clock is not None)
-        frontier = min(clock for clock in clocks if clock is not None) - 50
+        watermark = min(clock for clock in clocks if clock is not None) - 50
         seen = watch.last
-        assert (seen.slack, seen.lag, seen.known) == (50, largest - frontier, True)
+        assert (seen.slack, seen.lag, seen.known) == (50, largest - watermark, True)
         if before is not None:
-            assert (seen.epoch, seen.moved) == (largest - before[0], frontier - before[1])
-        before = largest, frontier
+            assert (seen.epoch, seen.moved) == (largest - before[0], watermark - before[1])
+        before = largest, watermark
 
 
 def lagging(minutes: int, behind: int, gap: int = 100) -> dict[str, pa.Table]:
@@ -126,8 +126,8 @@ def test_the_parts_of_a_report_add_up(waiting: str, epochs: sw.Epochs) -> None:
         order = np.argsort(arrival, kind="stable")
         streams[name] = pa.table({"ts": ts[order], "arrival": arrival[order], "v": ts[order] % 7})
     query = f"SELECT a.v FROM a [1 s], b [1 s] WHERE a.v = b.v WITH {waiting}"
-    for counted in (False, True):
-        report = sw.replay(query, streams, epochs=epochs, count=counted).report
+    for count_only in (False, True):
+        report = sw.replay(query, streams, epochs=epochs, count=count_only).report
         causes = report["latency_by_cause_ms"]
         assert sum(causes.values()) == pytest.approx(report["latency_ms"]["avg"], abs=0.002)
         assert min(causes.values()) >= -0.001
@@ -162,7 +162,7 @@ def test_a_stream_that_stops_is_to_blame_for_what_only_the_end_lets_out() -> Non
     streams = lagging(10, behind=0)
     streams["b"] = streams["b"].slice(0, 300)
     report = sw.replay(BOTH.format("DELAY 1 SECOND"), streams).report
-    assert report["let_out_at_end"] > 5000
+    assert report["emitted_at_end"] > 5000
     assert report["waiting_advice"].startswith(f"{report['let_out_at_end']:,} of 6,300 results left only at the end")
     assert "stream b" in report["waiting_advice"]
 
@@ -184,13 +184,13 @@ def test_the_slowest_is_the_one_that_was_it_for_the_longest_time(looks: list[lis
         use.note(now.tolist())
         if now.max() > now.min():
             time[int(now.argmin())] += int(now.max() - before.max())
-    told = use.told("abc")
+    reported = use.reported("abc")
     if not sum(time.values()):
-        assert told is None
+        assert reported is None
     else:
-        assert told is not None
-        assert time["abc".index(told.stream)] == max(time.values())
-        assert told.share == pytest.approx(max(time.values()) / sum(time.values()))
+        assert reported is not None
+        assert time["abc".index(reported.stream)] == max(time.values())
+        assert reported.share == pytest.approx(max(time.values()) / sum(time.values()))
 
 
 def test_the_parts_have_names() -> None:

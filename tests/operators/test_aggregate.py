@@ -169,5 +169,5 @@ def test_panes_are_dropped_from_the_persisted_state_when_no_window_needs_them():
     for t in range(300):
         feed(pipeline, [Batch.of([(0, t, t)])], Outcome(), end=False)
         stored.write(pipeline)
-    assert len([key for cell, key in stored.entries if cell == "operator/pane"]) <= 7
-    assert len([key for cell, key in stored.entries if cell == "operator/values"]) <= 7
+    assert len([key for namespace, key in stored.entries if namespace == "operator/pane"]) <= 7
+    assert len([key for namespace, key in stored.entries if namespace == "operator/values"]) <= 7

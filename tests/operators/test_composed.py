@@ -1,4 +1,4 @@
-"""The books of queries of several operators, against trying everything: any chain, any disorder, however it is cut."""
+"""The ledger of queries of several operators, against trying everything: any chain, any disorder, however it is cut."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from slackwater.language.bind import bind
 from slackwater.model.options import Options
 from slackwater.model.quality import Recall, RelativeError
-from slackwater.operators.composed.chosen import composed_controller
 from slackwater.operators.composed.error import ComposedError
 from slackwater.operators.composed.recall import ComposedRecall
+from slackwater.operators.composed.registry import composed_controller
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.plan.planner import plan
@@ -50,7 +50,7 @@ def rows(draw: st.DrawFn, depth: int) -> str:
 
 
 def still(quality: Recall | RelativeError, spec: OperatorGraph, slack: int) -> ComposedRecall | ComposedError:
-    """A controller that learns and keeps books, and leaves the slack as it is."""
+    """A controller that learns and keeps a ledger, and leaves the slack as it is."""
     options = Options(retention=KEEP_ALL.retention, granularity=10, initial_slack=slack)
     controller = composed_controller(quality, options, spec.build(), spec.streams)
     assert isinstance(controller, ComposedRecall | ComposedError)
@@ -78,13 +78,13 @@ def test_of_any_rows_what_was_made_and_lost_is_what_is_true_and_needs_say_which(
     spec, batch, cuts = planned(data.draw(rows(2)), data)
     epochs, slack = data.draw(EPOCHS), data.draw(st.sampled_from([0, 1, 2, 4]))
     controller = still(Recall(0.9, 12), spec, slack)
-    needs: list[int] = []
+    required: list[int] = []
     shadow = controller._rows
     take = shadow.take
 
     def noted(arrived, slack):
         found = take(arrived, slack)
-        needs.extend(found.need.tolist())
+        required.extend(found.need.tolist())
         return found
 
     shadow.take = noted
@@ -92,14 +92,14 @@ def test_of_any_rows_what_was_made_and_lost_is_what_is_true_and_needs_say_which(
     made, true = len(outcome.timestamps), len(oracle_graph(spec, batch))
     seen = controller.measured()
     assert (seen.good, seen.good + seen.bad, seen.unknown_late) == (made, true, 0)
-    # What waits for its turn is not taken for lost, nor what is made before its frontier for more than was true.
+    # What waits for its turn is not taken for lost, nor what is made before its watermark for more than was true.
     lost = [o.quality.bad for o in outcome.observed if o.quality is not None]
     assert all(0 <= before <= after for before, after in pairwise(lost))
-    # What lies at the frontier itself is in time or not, as it happens.
-    assert sum(need < slack for need in needs) <= made
+    # What lies at the watermark itself is in time or not, as it happens.
+    assert sum(need < slack for need in required) <= made
     exact = all(len(under) in (1, spec.streams) for under in shadow._under)
     if exact and not epochs.each_tuple:
-        assert made <= sum(need <= slack for need in needs)
+        assert made <= sum(need <= slack for need in required)
 
 
 ABOVE = "SELECT k, COUNT(*) AS c, SUM(n) AS t, AVG(n) AS m FROM ({}) u [{}] GROUP BY k"
@@ -157,7 +157,7 @@ def test_going_on_after_a_restart_is_as_never_stopping(text, quality, epochs):
     first = made()
     begun = feed(first, parts[:7], Outcome(), end=False)
     second = made()
-    second.restore([entry for entry in first.changes() if entry.value is not None])
+    second.restore([entry for entry in first.snapshot_delta() if entry.value is not None])
     outcome = feed(second, parts[7:], begun, end=True)
     assert outcome.timestamps == whole.timestamps
     assert [o.slack for o in outcome.observed] == [o.slack for o in whole.observed]
@@ -173,7 +173,7 @@ def test_rows_that_began_before_anybody_looked_are_left_out():
     before = Pipeline(spec, spec.build(), still(Recall(0.9, 12), spec, 2), Epochs(), NO_GUARD, learning_key="waiting")
     feed(before, parts[:5], Outcome(), end=False)
     after = Pipeline(spec, spec.build(), controller, Epochs(), NO_GUARD, learning_key="recall")
-    after.restore([entry for entry in before.changes() if entry.value is not None])
+    after.restore([entry for entry in before.snapshot_delta() if entry.value is not None])
     begin = controller._rows.known_from
     outcome = feed(after, parts[5:], Outcome(), end=True)
     seen = controller.measured()

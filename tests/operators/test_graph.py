@@ -108,7 +108,7 @@ def test_what_is_kept_does_not_grow_with_the_stream(example, epochs):
     batch = seeded_trace(7, spec.streams, KINDS, tuples=6000, largest_delay=12)
     pipeline = pipeline_of(spec)(FixedSlack(12), epochs)
     outcome = feed(pipeline, pieces(batch, range(50, len(batch) + 1, 50)), Outcome(), end=False)
-    kept = [o.held + o.retained for o in outcome.observed]
+    kept = [o.held + o.state_rows for o in outcome.observed]
     assert max(kept[len(kept) // 4 :]) <= 1.5 * max(kept[: len(kept) // 4])
 
 
@@ -125,6 +125,6 @@ def test_a_join_that_makes_nothing_does_not_hold_the_windows_above_it_back():
     physical = plan(bind(text + "WHERE x.k = y.k) u [10 us]", {"s": SCHEMA}).query)
     rows = physical.operator.rows
     pipeline = pipeline_of(physical.operator)(FixedSlack(0), Epochs(each_tuple=True))
-    apart = Batch.of([(s, ts, s + 1) for ts in range(40) for s in range(3)], rows)
-    outcome = feed(pipeline, [apart], Outcome(), end=False)
+    external_sync = Batch.of([(s, ts, s + 1) for ts in range(40) for s in range(3)], rows)
+    outcome = feed(pipeline, [external_sync], Outcome(), end=False)
     assert results_of(physical.operator, outcome.emissions) == {(start, ()): (10,) for start in (0, 10, 20)}

@@ -23,9 +23,9 @@ ON_K = Equality(0, K, 1, K)
 BY_CALL = Epochs()
 
 
-def join(windows, *equalities, counted=False):
-    emit = () if counted else tuple((s, ROW) for s in range(len(windows)))
-    return WindowJoin(windows, equalities, (), (), emit, L + 1, counted)
+def join(windows, *equalities, count_only=False):
+    emit = () if count_only else tuple((s, ROW) for s in range(len(windows)))
+    return WindowJoin(windows, equalities, (), (), emit, L + 1, count_only)
 
 
 def joined(spec, arrivals, slack=100, epochs=BY_CALL):
@@ -35,7 +35,7 @@ def joined(spec, arrivals, slack=100, epochs=BY_CALL):
 
 def test_a_null_key_never_joins():
     assert joined(join((5, 5), ON_K), [(0, 1, NULL_WORD), (1, 1, NULL_WORD)]) == {}
-    assert joined(join((5, 5), ON_K, counted=True), [(0, 1, NULL_WORD), (1, 1, NULL_WORD)]) == {}
+    assert joined(join((5, 5), ON_K, count_only=True), [(0, 1, NULL_WORD), (1, 1, NULL_WORD)]) == {}
 
 
 def test_both_ends_of_a_window_are_closed():
@@ -61,18 +61,18 @@ def test_a_window_of_zero_survives_a_restore(epochs):
     assert outcome.timestamps == [5]
 
 
-@pytest.mark.parametrize("counted", [False, True])
+@pytest.mark.parametrize("count_only", [False, True])
 @pytest.mark.parametrize("arriving", [0, 1])
-def test_a_column_equal_to_two_columns_of_another_stream_makes_those_equal_too(arriving, counted):
-    spec = join((5, 5), ON_K, Equality(0, L, 1, K), counted=counted)
+def test_a_column_equal_to_two_columns_of_another_stream_makes_those_equal_too(arriving, count_only):
+    spec = join((5, 5), ON_K, Equality(0, L, 1, K), count_only=count_only)
     tuples = [(0, 1, 7, 8), (0, 1, 7, 7), (1, 1, 7, 0)]
     late_one = [t for t in tuples if t[0] != arriving] + [(s, 2, *w) for s, _, *w in tuples if s == arriving]
     assert sum(joined(spec, late_one).values()) == 1
 
 
-@pytest.mark.parametrize("counted", [False, True])
-def test_two_columns_equal_to_one_are_equal_also_where_an_unlinked_stream_arrives_last(counted):
-    spec = join((5, 5, 5), Equality(0, K, 2, K), Equality(0, L, 2, K), counted=counted)
+@pytest.mark.parametrize("count_only", [False, True])
+def test_two_columns_equal_to_one_are_equal_also_where_an_unlinked_stream_arrives_last(count_only):
+    spec = join((5, 5, 5), Equality(0, K, 2, K), Equality(0, L, 2, K), count_only=count_only)
     arrivals = [(0, 1, 7, 8), (0, 1, 7, 7), (2, 1, 7, 0), (1, 2, 0, 0)]
     assert sum(joined(spec, arrivals).values()) == 1
 
@@ -104,26 +104,26 @@ def test_counting_gives_the_number_of_results_per_timestamp():
     words = np.vstack([batch.words, np.arange(90) % 2, np.arange(90) % 3])
     batch = Batch(batch.stream, words, batch.passes)
     spec = join((6, 6, 6), ON_K, Equality(1, K, 2, K))
-    counted = replace(spec, counted=True, emit=())
-    outcome = drive(pipeline_of(counted)(FixedSlack(12), Epochs()), pieces(batch, [30, 60, 90]))
+    count_only = replace(spec, count_only=True, emit=())
+    outcome = drive(pipeline_of(count_only)(FixedSlack(12), Epochs()), pieces(batch, [30, 60, 90]))
     true = oracle_join(spec, batch)
-    assert sum(results_of(counted, outcome.emissions).values()) == sum(true.values()) > 0
+    assert sum(results_of(count_only, outcome.emissions).values()) == sum(true.values()) > 0
     assert outcome.observed[-1].results == sum(true.values())
 
 
 def test_a_count_beyond_64_bits_is_an_error_and_not_a_wrap():
-    spec = join((5,) * 8, *(Equality(0, K, s, K) for s in range(1, 8)), counted=True)
+    spec = join((5,) * 8, *(Equality(0, K, s, K) for s in range(1, 8)), count_only=True)
     arrivals = [(s, 1, 7) for s in range(1, 8) for _ in range(600)] + [(0, 2, 7)]
     with pytest.raises(DataError, match="64 bits"):
         joined(spec, arrivals)
 
 
 def test_a_stream_that_one_class_links_is_a_factor_of_the_count():
-    plan = first_plan(Linkage(3, (ON_K, Equality(1, K, 2, K)), (), counted=True))
+    plan = first_plan(Linkage(3, (ON_K, Equality(1, K, 2, K)), (), count_only=True))
     assert plan.leaves.tolist() == [0, 0, 0]
-    chain = first_plan(Linkage(3, (ON_K, Equality(1, L, 2, L)), (), counted=True))
+    chain = first_plan(Linkage(3, (ON_K, Equality(1, L, 2, L)), (), count_only=True))
     assert chain.leaves.tolist() == [1, 0, 1], "the middle of a chain must be enumerated"
-    assert (2, ANY_KEY) in first_plan(Linkage(3, (ON_K,), (), counted=True)).indexes
+    assert (2, ANY_KEY) in first_plan(Linkage(3, (ON_K,), (), count_only=True)).indexes
 
 
 def test_a_join_that_is_never_persisted_does_not_pile_up_what_it_would_persist():
@@ -142,4 +142,4 @@ def test_persisted_chunks_are_dropped_when_all_their_tuples_have_expired():
     for t in range(0, 200, 2):
         feed(pipeline, [Batch.of([(0, t, 1), (1, t, 2)], L + 1)], Outcome(), end=False)
         stored.write(pipeline)
-    assert len([key for cell, key in stored.entries if cell == "operator/window"]) <= 8
+    assert len([key for namespace, key in stored.entries if namespace == "operator/window"]) <= 8

@@ -22,14 +22,14 @@ LONG = 10**6
 
 
 def settled(spec, batch, cuts, slack, discipline, retention):
-    """Results made and lost, by timestamp, and how many tuples were too late to be priced."""
+    """Results made and lost, by timestamp, and how many tuples were too late to be counted."""
     release = Release(ReleaseSpec(spec.streams, spec.rows, discipline), FixedSlack(slack))
     operator = spec.build()
     ledger = operator.ledger(retention, width=1, stretches=4096)
     made, prices = Counter(), 0.0
     for part in [*pieces(batch, cuts), None]:
         end = part is None
-        for run in release.let_out(batch.take(np.zeros(0, np.int64)) if end else part, end):
+        for run in release.drain(batch.take(np.zeros(0, np.int64)) if end else part, end):
             for output in operator.process(run, True):
                 weights = np.ones(len(output.ts), np.int64) if output.weight is None else output.weight
                 ledger.made(output.ts, output.weight)
@@ -37,10 +37,10 @@ def settled(spec, batch, cuts, slack, discipline, retention):
                     made[ts] += weight
             prices += ledger.take(run).sum()
     moments = range(int(batch.ts.min()), int(batch.ts.max()) + 1) if len(batch) else []
-    books = {ts: tuple(of.item() for of in ledger.between(np.array([ts, ts + 1]))) for ts in moments}
-    assert {ts: n for ts, (n, _) in books.items() if n} == dict(made)
-    assert prices == sum(lost for _, lost in books.values())
-    return books, ledger.unknown
+    ledger = {ts: tuple(of.item() for of in ledger.between(np.array([ts, ts + 1]))) for ts in moments}
+    assert {ts: n for ts, (n, _) in ledger.items() if n} == dict(made)
+    assert prices == sum(lost for _, lost in ledger.values())
+    return ledger, ledger.unknown
 
 
 @pytest.mark.parametrize("example", JOINS, ids=lambda example: example.name)
@@ -52,10 +52,10 @@ def test_results_made_and_results_lost_are_the_true_results(example, data):
     cuts = data.draw(cuttings(len(batch)))
     slack = data.draw(st.sampled_from([0, 2, 6]))
     discipline = data.draw(st.sampled_from(["epoch", "tuple"]))
-    books, unknown = settled(example.spec, batch, cuts, slack, discipline, LONG)
+    ledger, unknown = settled(example.spec, batch, cuts, slack, discipline, LONG)
     true = Counter(ts for ts, _ in oracle_join(example.spec, batch).elements())
     assert unknown == 0
-    assert {ts: made + lost for ts, (made, lost) in books.items() if made + lost} == dict(true)
+    assert {ts: made + lost for ts, (made, lost) in ledger.items() if made + lost} == dict(true)
 
 
 def test_what_came_too_late_for_the_retention_is_priced_by_estimate_unless_it_has_no_partner():
@@ -64,6 +64,6 @@ def test_what_came_too_late_for_the_retention_is_priced_by_estimate_unless_it_ha
     rest = [(0, 100, 1, 0, 0), (1, 100, 1, 0, 0)]
     for tuples, expected in (([early, *rest, late, (0, 97, 1, 0, 0)], 1), ([*rest, late, (0, 97, 1, 0, 0)], 0)):
         cuts = range(1, len(tuples) + 1)
-        books, unknown = settled(example.spec, Batch.of(tuples), cuts, 0, "epoch", retention=5)
+        ledger, unknown = settled(example.spec, Batch.of(tuples), cuts, 0, "epoch", retention=5)
         assert unknown == expected
-        assert sum(lost for _, lost in books.values()) == 1
+        assert sum(lost for _, lost in ledger.values()) == 1

@@ -1,4 +1,4 @@
-"""The recall that the books of a join tell, against the truth by trying all combinations."""
+"""The recall that the ledger of a join tell, against the truth by trying all combinations."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ def drawn(example, data):
 
 
 def kept_books(spec, parts, slack, discipline, retention, stretches=4096, far=(LONG, LONG), prices=None):
-    """The books at the end, results made by timestamp, the runs, and where the provisional part began after each."""
+    """The ledger at the end, results made by timestamp, the runs, and where the provisional part began after each."""
     release = Release(ReleaseSpec(spec.streams, spec.rows, discipline), FixedSlack(slack))
     operator = spec.build()
-    ledger = operator.keep_books(retention, 4, stretches, TARGET)
+    ledger = operator.open_ledger(retention, 4, stretches, TARGET)
     ledger.far = far
     made, runs, provisional = Counter(), [], []
     for part in [*parts, None]:
         nothing = parts[0].take(np.zeros(0, np.int64)) if parts else None
-        for run in release.let_out(nothing if part is None else part, part is None) if parts else ():
+        for run in release.drain(nothing if part is None else part, part is None) if parts else ():
             for output in operator.process(run, True):
                 weights = np.ones(len(output.ts), np.int64) if output.weight is None else output.weight
                 ledger.made(output.ts, output.weight)
@@ -120,7 +120,7 @@ def test_the_true_recall_lies_between_low_and_high_whatever_came_too_late_to_be_
                 assert seen.low <= made.total() / true <= seen.high
 
 
-@pytest.mark.parametrize("example", [one for one in JOINS if not one.spec.counted], ids=lambda one: one.name)
+@pytest.mark.parametrize("example", [one for one in JOINS if not one.spec.count_only], ids=lambda one: one.name)
 @pytest.mark.parametrize("stretches", [32, 4096])
 def test_the_true_share_of_periods_that_met_lies_between_low_and_high(example, stretches):
     """With 32 stretches periods are lost sight of before the last tuple comes that belongs to them."""

@@ -18,12 +18,12 @@ from slackwater.model.memory import Resident
 from slackwater.model.ordering import FILTER, SYNC, Ordering
 from slackwater.model.schema import NULL_WORD, Field, Kind, Schema
 from slackwater.operators.graph import OperatorGraph
-from slackwater.operators.holdings import Holding, Member, OfInput, OfNode, plain_weights, weigh
+from slackwater.operators.join.count_windows import CountWindowJoin
 from slackwater.operators.join.operator import WindowJoin
-from slackwater.operators.join.row_windows import RowJoin
 from slackwater.operators.ordering.join import OrderedJoin
 from slackwater.operators.ordering.operator import OrderedOperator
 from slackwater.operators.pipeline import Epochs, Pipeline
+from slackwater.operators.state_size import Member, NodeSpec, OfInput, WindowContents, plain_weights, state_size
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
 from slackwater.plan.sizes import weights_of
@@ -146,7 +146,7 @@ def test_every_tuple_is_resident_expired_or_waiting(batch):
     pipeline = pipeline_of(spec)(FixedSlack(3), EACH_TUPLE)
     (seen,) = feed(pipeline, [batch], Outcome(), end=False).observed if len(batch) else (pipeline.observe(),)
     resident = seen.memory.query.tuples
-    young = batch.ts >= seen.frontier - np.array(spec.windows)[batch.stream]
+    young = batch.ts >= seen.watermark - np.array(spec.windows)[batch.stream]
     assert resident <= np.count_nonzero(young) <= resident + seen.held
     assert len(batch) - seen.held - resident >= np.count_nonzero(~young) - seen.held
 
@@ -154,7 +154,7 @@ def test_every_tuple_is_resident_expired_or_waiting(batch):
 @given(batch=traces(2, KINDS, most=40))
 @settings(max_examples=20)
 def test_a_window_of_rows_holds_all_in_time_but_those_pushed_out(batch):
-    (spec,) = (e.spec for e in JOINS if type(e.spec) is RowJoin and e.spec.streams == 2 and all(e.spec.last))
+    (spec,) = (e.spec for e in JOINS if type(e.spec) is CountWindowJoin and e.spec.streams == 2 and all(e.spec.last))
     assume(len(batch))
     (seen,) = feed(pipeline_of(spec)(FixedSlack(0), EACH_TUPLE), [batch], Outcome(), end=False).observed
     assert seen.memory.query.tuples <= min(seen.in_time, sum(spec.last))
@@ -169,8 +169,8 @@ def test_an_aggregate_holds_partials_and_a_union_nothing():
         if type(spec).__name__ in ("WindowAggregate", "StreamUnion"):
             pipeline = pipeline_of(spec)(FixedSlack(0), EACH_TUPLE)
             seen = feed(pipeline, [seeded_trace(1, spec.streams, KINDS, 100)], Outcome(), end=False).observed[-1]
-            assert seen.memory.query.tuples == seen.retained
-            assert (seen.memory.query.bytes > 0) == (seen.retained > 0)
+            assert seen.memory.query.tuples == seen.state_rows
+            assert (seen.memory.query.bytes > 0) == (seen.state_rows > 0)
 
 
 def test_sizes_that_are_none_are_the_words_of_the_event():
@@ -198,5 +198,7 @@ def test_only_a_size_that_an_event_can_have_is_believed(is_float, sizes):
     """What is null, negative or beyond all measure counts as the three words that are kept."""
     said = np.array(sizes, np.float64).view(np.int64) if is_float else np.array(sizes)
     words = np.array([np.arange(7), np.arange(7), said])
-    weights = (OfNode("s", (OfInput("s", (Member("s", size=2, is_float=is_float),)),)),)
-    assert weigh([Holding.of_tuples(0, words)], weights).query == Resident(7, 7, 0 + 7 + 2**48 - 1 + 4 * 3 * 8)
+    weights = (NodeSpec("s", (OfInput("s", (Member("s", size=2, is_float=is_float),)),)),)
+    assert state_size([WindowContents.of_tuples(0, words)], weights).query == Resident(
+        7, 7, 0 + 7 + 2**48 - 1 + 4 * 3 * 8
+    )

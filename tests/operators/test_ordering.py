@@ -15,8 +15,8 @@ from slackwater.model.batch import Batch
 from slackwater.model.ordering import FILTER, SYNC, Ordering
 from slackwater.model.quality import Recall
 from slackwater.model.time import SECOND
+from slackwater.operators.join.count_windows import CountWindowJoin
 from slackwater.operators.join.operator import WindowJoin
-from slackwater.operators.join.row_windows import RowJoin
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.join.wjoin.spec import WJoin
 from slackwater.operators.ordering.join import OrderedJoin
@@ -33,7 +33,7 @@ BY_TUPLE = Epochs(each_tuple=True)
 JOINS = [
     example for example in EXAMPLES
     if isinstance(example.spec, WindowJoin | JoinTree)
-    and not isinstance(example.spec, WJoin | RowJoin) and example.spec.streams > 1
+    and not isinstance(example.spec, WJoin | CountWindowJoin) and example.spec.streams > 1
 ]  # fmt: skip
 each_join = pytest.mark.parametrize("example", JOINS, ids=lambda example: example.name)
 MOST = {2: 60, 3: 50, 4: 36}
@@ -78,17 +78,17 @@ def test_whatever_is_switched_when_the_results_are_those_of_sync_filter(example,
         feed(ordered, [part], outcome, end=False)
         stored.write(ordered)
         if number in restarts:
-            told = ordered.observe()
+            reported = ordered.observe()
             ordered = make(FixedSlack(slack), BY_TUPLE)
             ordered.restore(stored.read())
-            assert replace(ordered.observe(), retained=0) == replace(told, retained=0)
+            assert replace(ordered.observe(), state_rows=0) == replace(reported, state_rows=0)
     feed(ordered, [], outcome, end=True)
     wanted = feed(pipeline_of(spec)(FixedSlack(slack), BY_TUPLE), parts, Outcome(), end=True)
     assert clocked_results_of(spec, outcome.emissions) == clocked_results_of(spec, wanted.emissions)
     assert outcome.timestamps == sorted(outcome.timestamps)
     assert outcome.late_rows == wanted.late_rows
     seen, plain = outcome.observed[-1], wanted.observed[-1]
-    assert (seen.in_time, seen.late, seen.held, seen.frontier) == (plain.in_time, plain.late, 0, plain.frontier)
+    assert (seen.in_time, seen.late, seen.held, seen.watermark) == (plain.in_time, plain.late, 0, plain.watermark)
     assert seen.ordering.held_results == 0
 
 
@@ -111,7 +111,9 @@ def test_the_laws_hold_for_tuples_joined_before_their_turn(example, data):
     laws.taking_turns_equals_never_stopping(spec, make, batch, BY_TUPLE, cuts, turns, lambda: FixedSlack(slack))
 
 
-ROWS_OUT = [one for one in JOINS if isinstance(one.spec, WindowJoin) and not one.spec.counted and one.spec.streams < 4]
+ROWS_OUT = [
+    one for one in JOINS if isinstance(one.spec, WindowJoin) and not one.spec.count_only and one.spec.streams < 4
+]
 
 
 @pytest.mark.parametrize("example", ROWS_OUT[::3], ids=lambda example: example.name)
@@ -138,11 +140,11 @@ def test_results_leave_when_the_slow_twin_lets_them_out(example, data):
 
 
 class Watching(FixedSlack):
-    """A fixed slack whose user looks into the books."""
+    """A fixed slack whose user looks into the ledger."""
 
     def __init__(self, slack):
         super().__init__(slack)
-        self.books, self.retention, self.interval, self.memory = None, 1000, 1, 100
+        self.ledger, self.retention, self.interval, self.memory = None, 1000, 1, 100
         self.target = Recall(0.9, 20)
 
 
@@ -150,7 +152,7 @@ class Watching(FixedSlack):
 def test_the_books_are_those_of_sync_filter(seed):
     (spec,) = (one.spec for one in JOINS if one.name == "three-way chain")
     batch = seeded_trace(seed, 3, KINDS, 120, largest_delay=6, longest_step=1, keys=2)
-    told = []
+    reported = []
     for make in (pipeline_of(spec), ordered_by(spec)):
         pipeline, stored = make(Watching(1), BY_TUPLE), laws.Store()
         for number, part in enumerate(pieces(batch, range(20, 121, 20))):
@@ -160,12 +162,12 @@ def test_the_books_are_those_of_sync_filter(seed):
                 pipeline = make(Watching(1), BY_TUPLE)
                 pipeline.restore(stored.read())
         feed(pipeline, [], Outcome(), end=True)
-        told.append(pipeline.observe().quality)
-    assert told[0] == told[1]
-    assert told[0].bad > 0
+        reported.append(pipeline.observe().quality)
+    assert reported[0] == reported[1]
+    assert reported[0].bad > 0
 
 
-def heard(batch, moments):
+def arrival_time(batch, moments):
     return Batch(batch.stream, batch.words, batch.passes, np.asarray(moments))
 
 
@@ -176,20 +178,20 @@ def two_streams():
 def test_adaptive_begins_with_sync_follows_the_load_and_is_plain_again():
     spec, seconds = two_streams(), 200
     pipeline = Pipeline(spec, OrderedOperator(OrderedJoin(spec), Ordering()), FixedSlack(0), BY_TUPLE, NO_GUARD)
-    apart, strategies = [], []
+    external_sync, strategies = [], []
     for second in range(seconds):
         # Work for 80 % of the time in the middle of the run, next to none before and after.
         busy = 0.8 if 40 <= second < 100 else 0.01
         arrivals = Batch.of([(second % 2, second, 1, 1, 0)], spec.rows)
-        pipeline.absorb(heard(arrivals, [second * SECOND]))
+        pipeline.absorb(arrival_time(arrivals, [second * SECOND]))
         list(pipeline.advance())
-        pipeline.spent(busy)
-        apart.append(pipeline._operator.apart)
+        pipeline.report_busy_time(busy)
+        external_sync.append(pipeline._operator.external_sync)
         strategies.append(pipeline.observe().ordering.strategy)
     assert strategies[39] == SYNC
     assert strategies[99] == FILTER
     assert strategies[-1] == SYNC
-    assert apart == [strategy == FILTER for strategy in strategies] or not apart[-1]
+    assert external_sync == [strategy == FILTER for strategy in strategies] or not external_sync[-1]
     seen = pipeline.observe().ordering
     assert seen.switches == 2, "it does not flap"
     assert seen.rates == pytest.approx((0.5, 0.5), abs=0.05)
@@ -202,7 +204,7 @@ def test_without_arrival_times_adaptive_stays_with_sync():
     for ts in range(100):
         pipeline.absorb(Batch.of([(ts % 2, ts * SECOND, 1, 1, 0)], spec.rows))
         list(pipeline.advance())
-        pipeline.spent(10.0)
+        pipeline.report_busy_time(10.0)
     seen = pipeline.observe().ordering
     assert (seen.strategy, seen.load, seen.switches) == (SYNC, None, 0)
 
@@ -222,7 +224,7 @@ def test_waiting_is_told_where_arrival_times_are_known():
     spec = two_streams()
     pipeline = ordered_by(spec, SYNC)(FixedSlack(0), BY_TUPLE)
     batch = Batch.of([(0, 5, 1, 1, 0), (1, 7, 1, 1, 0), (0, 8, 1, 1, 0)], spec.rows)
-    pipeline.absorb(heard(batch, [100, 130, 170]))
+    pipeline.absorb(arrival_time(batch, [100, 130, 170]))
     list(pipeline.advance())
     # The first one waits for 30 and the second for 40; the third has waited for nothing yet.
     assert pipeline.observe().waited == pytest.approx(70 / 3)

@@ -28,8 +28,8 @@ def example(strategy):
     key = FIRST_COLUMN
     spec = WindowJoin((6 * SECOND,) * 2, (Equality(0, key, 1, key),), (), (), ((0, key),), key + 1)
     batch = Batch.of([(stream, ts * SECOND, letter) for stream, ts, letter, _ in ARRIVALS])
-    heard = np.array([moment * SECOND for *_, moment in ARRIVALS])
-    batch = Batch(batch.stream, batch.words, batch.passes, heard)
+    arrival_time = np.array([moment * SECOND for *_, moment in ARRIVALS])
+    batch = Batch(batch.stream, batch.words, batch.passes, arrival_time)
     return drive(spec, Ordering(strategy), batch, c=0.0, per_tuple=TP)
 
 

@@ -25,19 +25,19 @@ from slackwater.testing.laws import Store
 from slackwater.testing.oracle_join import oracle_join
 from slackwater.testing.traces import cuttings, pieces, seeded_trace, traces
 
-# Whether results are rows or counts is nothing that the books see.
-JOINS = [one for one in EXAMPLES if type(one.spec) in (WindowJoin, JoinTree) and not one.spec.counted]
+# Whether results are rows or counts is nothing that the ledger see.
+JOINS = [one for one in EXAMPLES if type(one.spec) in (WindowJoin, JoinTree) and not one.spec.count_only]
 each_join = pytest.mark.parametrize("example", JOINS, ids=lambda example: example.name)
 MOST = {1: 60, 2: 50, 3: 40, 4: 28, 5: 24}
 TARGET, WIDTH = Recall(0.7, 12), 4
 
 
 class Watching(FixedSlack):
-    """A fixed slack whose user looks into the books."""
+    """A fixed slack whose user looks into the ledger."""
 
     def __init__(self, slack, retention):
         super().__init__(slack)
-        self.books, self.retention, self.interval, self.memory = None, retention, WIDTH, 12
+        self.ledger, self.retention, self.interval, self.memory = None, retention, WIDTH, 12
         self.target = TARGET
 
 
@@ -51,7 +51,7 @@ def far_behind(streams):
 
 
 def ran(spec, parts, slack, retention, epochs, stop=None, automatic=False):
-    """What the books say at the end, results made by timestamp, and the event time of the first tuple processed."""
+    """What the ledger say at the end, results made by timestamp, and the event time of the first tuple processed."""
 
     def make():
         watching = Watching(slack, retention)
@@ -68,7 +68,7 @@ def ran(spec, parts, slack, retention, epochs, stop=None, automatic=False):
     made = Counter()
     for emission in outcome.emissions:
         for line, ts in enumerate(emission.ts.tolist()):
-            made[ts] += 1 if emission.weight is None else int(emission.weight[line])
+            made[ts] += 1 if emission.multiplicity is None else int(emission.multiplicity[line])
     return pipeline.observe().quality, made
 
 
@@ -134,8 +134,8 @@ def test_a_restart_changes_nothing_of_what_is_measured(example):
     with pytest.MonkeyPatch.context() as patch:
         few_tuples(patch)
         for automatic in (False, True):
-            told = {ran(spec, parts, 0, 6, Epochs(), stop, automatic)[0] for stop in (None, 2, len(parts) - 2)}
-            assert len(told) == 1
+            reported = {ran(spec, parts, 0, 6, Epochs(), stop, automatic)[0] for stop in (None, 2, len(parts) - 2)}
+            assert len(reported) == 1
 
 
 def test_tuples_that_come_too_late_are_priced_and_cost_results():

@@ -18,8 +18,8 @@ from slackwater.model.batch import ROW, Batch
 from slackwater.operators.join import adaptive, operator
 from slackwater.operators.join.adaptive import AdaptiveProbes
 from slackwater.operators.join.operator import WindowJoin
-from slackwater.operators.join.probing import Equality, Linkage, Route
-from slackwater.operators.join.routes import cheapest_route, cost_of
+from slackwater.operators.join.probe_order import cheapest_probe_order, cost_of
+from slackwater.operators.join.probing import Equality, Linkage, ProbeOrder
 from slackwater.operators.join.selectivity import Selectivities
 from slackwater.operators.join.wjoin.spec import WJoin
 from slackwater.operators.pipeline import Epochs
@@ -44,7 +44,7 @@ def any_route(random, linkage, root, now, known):
     rest = [s for s in range(linkage.streams) if s != root and s not in leaves]
     streams = (*random.sample(rest, len(rest)), *random.sample(leaves, len(leaves)))
     by = tuple(random.randrange(max(1, len(linkage.classes))) for _ in streams)
-    return Route(streams, by, tuple(random.sample(streams, len(streams))))
+    return ProbeOrder(streams, by, tuple(random.sample(streams, len(streams))))
 
 
 class Straying:
@@ -84,7 +84,7 @@ def test_any_route_changed_at_any_tuple_gives_the_true_results_as_rows_and_count
     cuts = data.draw(cuttings(len(batch)))
     slack = data.draw(st.sampled_from([0, 3]))
     released = oracle_tuple_release(batch, spec.streams, SlackRule(slack))
-    for one in (spec, replace(spec, counted=True, emit=())):
+    for one in (spec, replace(spec, count_only=True, emit=())):
         with Straying(data.draw(st.integers(0, 99))):
             laws.any_cutting_gives_the_true_results(one, pipeline_of(one), batch, Epochs(), cuts)
             laws.late_tuples_count_as_published(
@@ -105,25 +105,27 @@ def test_a_restored_join_goes_on_whatever_routes_it_had_taken(data):
         )
 
 
-@pytest.mark.parametrize("counted", [False, True])
-def test_routes_do_change_and_indexes_with_them(counted):
+@pytest.mark.parametrize("count_only", [False, True])
+def test_routes_do_change_and_indexes_with_them(count_only):
     chain = Equality(0, K, 1, K), Equality(1, L, 2, L), Equality(0, L, 2, K)
-    spec = WindowJoin((9, 9, 9), chain, (), (), () if counted else tuple((s, ROW) for s in range(3)), L + 2, counted)
+    spec = WindowJoin(
+        (9, 9, 9), chain, (), (), () if count_only else tuple((s, ROW) for s in range(3)), L + 2, count_only
+    )
     batch = seeded_trace(2, 3, KINDS, tuples=120, longest_step=1, keys=3)
     with Straying(5) as straying:
         outcome = drive(pipeline_of(spec)(FixedSlack(12), Epochs()), pieces(batch, range(5, 121, 5)))
-    true = oracle_join(replace(spec, counted=False, emit=tuple((s, ROW) for s in range(3))), batch)
+    true = oracle_join(replace(spec, count_only=False, emit=tuple((s, ROW) for s in range(3))), batch)
     assert sum(results_of(spec, outcome.emissions).values()) == sum(true.values()) > 0
     assert straying.switches > 10
     assert len(straying.orders[0].indexes) == 6 > len(AdaptiveProbes(*linked(spec)).indexes)
 
 
 def linked(spec):
-    return spec.linkage(spec.counted, True), np.array(spec.windows), spec.most, spec.counted
+    return spec.linkage(spec.count_only, True), np.array(spec.windows), spec.most, spec.count_only
 
 
-def one_class(streams, counted=False, **more):
-    return Linkage(streams, tuple(Equality(s, K, s + 1, K) for s in range(streams - 1)), (), counted, **more)
+def one_class(streams, count_only=False, **more):
+    return Linkage(streams, tuple(Equality(s, K, s + 1, K) for s in range(streams - 1)), (), count_only, **more)
 
 
 def known(streams, shares, live=1000.0, conditions=(), empty=0.1):
@@ -137,22 +139,22 @@ def known(streams, shares, live=1000.0, conditions=(), empty=0.1):
 
 
 def test_the_most_selective_stream_is_bound_first():
-    route, _ = cheapest_route(one_class(4), 0, known(4, [0.01, 0.05, 0.02, 0.0001]))
-    assert route.streams == (3, 2, 1)
+    probe_order, _ = cheapest_probe_order(one_class(4), 0, known(4, [0.01, 0.05, 0.02, 0.0001]))
+    assert probe_order.streams == (3, 2, 1)
 
 
 def test_the_leaf_that_is_most_often_empty_is_asked_first():
-    linkage = one_class(4, counted=True)
+    linkage = one_class(4, count_only=True)
     shares = known(4, [0.01] * 4, empty=[0.1, 0.1, 0.2, 0.9])
-    route, cost = cheapest_route(linkage, 0, shares)
-    assert route.urgent == (3, 2, 1)
-    assert cost < cost_of(linkage, 0, linkage.route(0), shares)
+    probe_order, cost = cheapest_probe_order(linkage, 0, shares)
+    assert probe_order.urgent == (3, 2, 1)
+    assert cost < cost_of(linkage, 0, linkage.probe_order(0), shares)
 
 
 def test_a_stream_that_is_scanned_goes_behind_one_that_is_found_by_its_key():
     linkage = Linkage(3, (Equality(0, K, 2, K),), (frozenset({0, 1}),), False)
-    route, _ = cheapest_route(linkage, 0, known(3, [0.01, 0.01, 0.0001], conditions=[0.5]))
-    assert route.streams == (2, 1)
+    probe_order, _ = cheapest_probe_order(linkage, 0, known(3, [0.01, 0.01, 0.0001], conditions=[0.5]))
+    assert probe_order.streams == (2, 1)
 
 
 @settings(max_examples=30)
@@ -162,15 +164,15 @@ def test_no_order_is_cheaper_than_the_cheapest_one(shares):
     linkage = one_class(4, graph=WindowGraph.of_windows((5,) * 4))
     facts = known(4, shares)
     for root in range(4):
-        route, cost = cheapest_route(linkage, root, facts)
+        probe_order, cost = cheapest_probe_order(linkage, root, facts)
         others = [s for s in range(4) if s != root]
-        least = min(cost_of(linkage, root, Route(order), facts) for order in permutations(others))
-        assert cost == pytest.approx(cost_of(linkage, root, route, facts)) == pytest.approx(least)
+        least = min(cost_of(linkage, root, ProbeOrder(order), facts) for order in permutations(others))
+        assert cost == pytest.approx(cost_of(linkage, root, probe_order, facts)) == pytest.approx(least)
 
 
 def test_what_is_nearly_as_good_is_not_worth_a_change():
     linkage = one_class(4)
-    now = linkage.route(0)
+    now = linkage.probe_order(0)
     assert adaptive.cheaper(linkage, 0, now, known(4, [0.0105, 0.0105, 0.0104, 0.0103])) == now
     assert adaptive.cheaper(linkage, 0, now, known(4, [0.01, 0.05, 0.02, 0.0001])) != now
 
@@ -200,14 +202,14 @@ def one_on_k(streams):
 
 
 def test_with_two_streams_and_one_key_nothing_is_counted():
-    two = WindowJoin((5, 5), one_on_k(2), (), (), (), L + 1, counted=True)
+    two = WindowJoin((5, 5), one_on_k(2), (), (), (), L + 1, count_only=True)
     assert not two.build().order.tally.on
-    assert WindowJoin((5,) * 3, one_on_k(3), (), (), (), L + 1, counted=True).build().order.tally.on
+    assert WindowJoin((5,) * 3, one_on_k(3), (), (), (), L + 1, count_only=True).build().order.tally.on
 
 
 @pytest.mark.parametrize("missing", [1, 7])
 def test_a_product_beyond_64_bits_is_no_error_where_another_factor_is_zero(missing):
-    spec = WindowJoin((5,) * 8, one_on_k(8), (), (), (), L + 1, counted=True)
+    spec = WindowJoin((5,) * 8, one_on_k(8), (), (), (), L + 1, count_only=True)
     arrivals = [(s, 1, 7, 0) for s in range(1, 8) if s != missing for _ in range(1600)] + [(0, 2, 7, 0)]
     outcome = drive(pipeline_of(spec)(FixedSlack(0), Epochs()), [Batch.of(arrivals, spec.rows)])
     assert sum(results_of(spec, outcome.emissions).values()) == 0

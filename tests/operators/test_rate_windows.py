@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.disorder.controllers import FixedSlack
-from slackwater.disorder.run import Run
+from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.kernel import decode_words
 from slackwater.model.batch import ROW, Batch
 from slackwater.model.rates import RatesSeen, Resize
 from slackwater.model.time import BEFORE_ALL, DAY, MAX_TIME, MIN_TIME, MINUTE, SECOND
 from slackwater.operators.join import rate_windows
+from slackwater.operators.join.count_windows import EVER
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.rate_windows import ROUNDS, SLIDING, RateJoin, RateJoinOperator, by_rate
-from slackwater.operators.join.row_windows import EVER
 from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.testing.drive import NO_GUARD, Outcome, feed, pipeline_of, results_of
 from slackwater.testing.laws import going_on_after_restore_equals_never_stopping
@@ -58,7 +58,7 @@ def test_two_seconds_of_a_thousand_and_of_one_a_second_are_2002_events_and_not_4
     spec = by_rate(PAIRS, (2 * SECOND, 2 * SECOND), slices=slices)
     operator, _ = run(spec, in_order(at_rate(0, 1000, 0, 10), at_rate(1, 1, 0, 10)))
     assert abs(sum(operator.seen().sizes) - 2002) <= allowed
-    assert 0 <= operator.retained - sum(operator.seen().sizes) <= 2
+    assert 0 <= operator.state_rows - sum(operator.seen().sizes) <= 2
 
 
 @pytest.mark.parametrize("slices", [SLIDING, ROUNDS])
@@ -89,7 +89,7 @@ def test_streams_slower_than_their_interval_are_sized_too() -> None:
     operator, _ = run(spec, in_order(at_rate(0, 0.2, 0, 300), at_rate(1, 0.1, 0.5, 300)))
     assert operator.seen().sizes == (1, 1)
     assert operator.seen().within == 5 * SECOND
-    assert operator.retained <= 3
+    assert operator.state_rows <= 3
 
 
 def test_a_short_interval_beside_a_long_one_keeps_no_more_than_its_own() -> None:
@@ -106,7 +106,7 @@ def test_intervals_of_arrival_are_mapped_to_the_time_that_event_times_cover_mean
     """Event time runs eight times as fast as the wall clock, so ten seconds of arrival are eighty of event time."""
     batch = in_order(at_rate(0, 25, 0, 400), at_rate(1, 1, 0, 400))
     spec = by_rate(PAIRS, (10 * SECOND, 5 * SECOND), by_arrival=True)
-    _, mapped = run(spec, replace(batch, heard=batch.ts // 8))
+    _, mapped = run(spec, replace(batch, arrival_time=batch.ts // 8))
     _, as_stated = run(by_rate(PAIRS, (80 * SECOND, 40 * SECOND)), batch)
     assert mapped[-1].sizes == pytest.approx(as_stated[-1].sizes, rel=0.06)
     assert as_stated[-1].sizes == pytest.approx((2000, 40), rel=0.06)
@@ -123,7 +123,9 @@ def test_after_they_are_mapped_intervals_of_arrival_are_intervals_of_event_time(
     none = np.full(len(batch), BEFORE_ALL)
     spec = by_rate(PAIRS, intervals, slices=slices, by_arrival=True, first=4)
     operator = spec.build()
-    for _ in operator.process(Run(batch.stream, words, none, none, batch.ts, none, BEFORE_ALL, 0, 0), ordered=True):
+    for _ in operator.process(
+        OrderedBatch(batch.stream, words, none, none, batch.ts, none, BEFORE_ALL, 0, 0), ordered=True
+    ):
         pass
     tuples = tuples_of(Batch(batch.stream, words, batch.passes))
     later = [e for e in tuples if e.ts - tuples[0].ts >= 4 * max(intervals)]
@@ -131,24 +133,26 @@ def test_after_they_are_mapped_intervals_of_arrival_are_intervals_of_event_time(
     assert operator.take_resizes() == resizes_of(as_stated, later)
 
 
-@pytest.mark.parametrize("heard", [[5] * 400, list(range(400, 0, -1))], ids=["stand still", "go back"])
-def test_intervals_of_arrival_wait_to_be_mapped_while_arrival_times_do_not_go_on(heard: list[int]) -> None:
+@pytest.mark.parametrize("arrival_time", [[5] * 400, list(range(400, 0, -1))], ids=["stand still", "go back"])
+def test_intervals_of_arrival_wait_to_be_mapped_while_arrival_times_do_not_go_on(arrival_time: list[int]) -> None:
     batch = in_order(at_rate(0, 25, 0, 8), at_rate(1, 25, 0, 8))
-    operator, resizes = run(by_rate(PAIRS, (SECOND, SECOND), by_arrival=True), replace(batch, heard=np.array(heard)))
+    operator, resizes = run(
+        by_rate(PAIRS, (SECOND, SECOND), by_arrival=True), replace(batch, arrival_time=np.array(arrival_time))
+    )
     assert (resizes, operator.seen()) == ([], RatesSeen((100, 100), 30 * MINUTE, 0))
 
 
 @given(
-    seed=st.integers(0, 10**6), cuts=cuttings(200), stop=st.integers(0, 200), pace=st.sampled_from([0, 1, 3]),
+    seed=st.integers(0, 10**6), cuts=cuttings(200), stop=st.integers(0, 200), config=st.sampled_from([0, 1, 3]),
     epochs=st.sampled_from([Epochs(), Epochs(each_tuple=True)]),
 )  # fmt: skip
 def test_samples_are_restored_in_the_midst_of_a_slice(
-    seed: int, cuts: list[int], stop: int, pace: int, epochs: Epochs
+    seed: int, cuts: list[int], stop: int, config: int, epochs: Epochs
 ) -> None:
     batch = seeded_trace(seed, 2, (), 200, 5)
-    if pace:
-        batch = replace(batch, heard=np.maximum.accumulate(batch.ts) // pace)
-    spec = by_rate(PAIRS, (20, 12), slices=4, by_arrival=pace > 0, first=4)
+    if config:
+        batch = replace(batch, arrival_time=np.maximum.accumulate(batch.ts) // config)
+    spec = by_rate(PAIRS, (20, 12), slices=4, by_arrival=config > 0, first=4)
     going_on_after_restore_equals_never_stopping(
         spec, pipeline_of(spec), batch, epochs, cuts, min(stop, len(cuts)), lambda: FixedSlack(5)
     )
@@ -163,10 +167,10 @@ def test_what_is_persisted_is_what_stands_in_the_windows_and_a_few_chunks_at_mos
     chunks: dict[str, int] = {}
     for part in pieces(batch, [*range(each, len(batch), each), len(batch)]):
         feed(pipeline, [part], Outcome(), end=False)
-        for entry in operator.changes():
-            if entry.cell == "window":
+        for entry in operator.snapshot_delta():
+            if entry.namespace == "window":
                 chunks[entry.key] = 0 if entry.value is None else len(decode_words(entry.value)["w0"])
-        standing = [holding.tuples for holding in operator.holdings(0)]
+        standing = [holding.tuples for holding in operator.window_contents(0)]
         for stream, resident in enumerate(standing):
             mine = [n for key, n in chunks.items() if n and key.startswith(f"{stream}-")]
             assert resident <= sum(mine)

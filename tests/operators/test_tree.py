@@ -1,4 +1,4 @@
-"""Joins as trees of binary joins: the results of the m-way join, the books, and the corners; laws cover the rest."""
+"""Joins as trees of binary joins: the results of the m-way join, the ledger, and the corners; laws cover the rest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.disorder.controllers import FixedSlack
-from slackwater.disorder.state import NO_PART
+from slackwater.disorder.state import NO_PARTITION
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column, Literal
 from slackwater.model.batch import FIRST_COLUMN, ROW, TS, Batch
@@ -63,8 +63,8 @@ def joins(draw):
     conditions = []
     if draw(st.booleans()):
         a, b = draw(two)
-        apart = typed_call("abs", (typed_call("-", (column(a, "v"), column(b, "v"))),))
-        conditions.append(typed_call("<", (apart, Literal(4.0, Kind.FLOAT))))
+        external_sync = typed_call("abs", (typed_call("-", (column(a, "v"), column(b, "v"))),))
+        conditions.append(typed_call("<", (external_sync, Literal(4.0, Kind.FLOAT))))
     if streams > 2 and draw(st.booleans()):
         a, b, c = sorted(draw(st.permutations(range(streams)))[:3])
         total = typed_call("+", (column(a, "l"), column(b, "l")))
@@ -91,11 +91,11 @@ def test_with_enough_slack_a_tree_gives_the_rows_of_the_multiway_join(data):
 
 
 class Watching(FixedSlack):
-    """A fixed slack whose user looks into the books."""
+    """A fixed slack whose user looks into the ledger."""
 
     def __init__(self, slack):
         super().__init__(slack)
-        self.books, self.retention, self.interval, self.memory = None, 1000, 1, 100
+        self.ledger, self.retention, self.interval, self.memory = None, 1000, 1, 100
         self.target = Recall(0.9, 20)
 
 
@@ -121,13 +121,13 @@ def test_results_made_and_results_lost_are_the_true_results(example, data):
     made = Counter()
     for emission in outcome.emissions:
         for line, ts in enumerate(emission.ts.tolist()):
-            made[ts] += 1 if emission.weight is None else int(emission.weight[line])
+            made[ts] += 1 if emission.multiplicity is None else int(emission.multiplicity[line])
     moments = range(int(batch.ts.min()), int(batch.ts.max()) + 1) if len(batch) else []
-    books = {ts: tuple(of.item() for of in watching.books.between(np.array([ts, ts + 1]))) for ts in moments}
-    assert {ts: n for ts, (n, _) in books.items() if n} == dict(made)
-    assert {ts: made + lost for ts, (made, lost) in books.items() if made + lost} == dict(true)
-    told = pipeline.observe().quality
-    assert (told.good, told.bad) == (sum(made.values()), sum(true.values()) - sum(made.values()))
+    ledger = {ts: tuple(of.item() for of in watching.ledger.between(np.array([ts, ts + 1]))) for ts in moments}
+    assert {ts: n for ts, (n, _) in ledger.items() if n} == dict(made)
+    assert {ts: made + lost for ts, (made, lost) in ledger.items() if made + lost} == dict(true)
+    reported = pipeline.observe().quality
+    assert (reported.good, reported.bad) == (sum(made.values()), sum(true.values()) - sum(made.values()))
 
 
 @each_tree
@@ -150,7 +150,7 @@ def test_of_two_streams_a_tree_is_the_multiway_join_whatever_is_late(data):
     (spec,) = (example.spec for example in EXAMPLES if example.name == "equi-join")
     batch = data.draw(any_trace(2))
     cuts, slack = data.draw(cuttings(len(batch))), data.draw(st.sampled_from([0, 2]))
-    parts = data.draw(st.sampled_from([(), (NO_PART, L), (K, L)]))
+    parts = data.draw(st.sampled_from([(), (NO_PARTITION, L), (K, L)]))
     for epochs in (*DISCIPLINES, Epochs(tuples=3)):
         whole, one_node = (
             drive(Pipeline(one, one.build(), FixedSlack(slack), epochs, NO_GUARD, None, parts), pieces(batch, cuts))
@@ -197,7 +197,7 @@ def test_a_join_below_that_makes_nothing_holds_nobody_back(epochs):
     arrivals = [(s, t, s) for t in range(0, 400, 2) for s in range(3)]
     outcome = feed(pipeline, pieces(Batch.of(arrivals, ROWS), range(30, 601, 30)), Outcome(), end=False)
     assert outcome.observed[-1].held < 12
-    assert outcome.observed[-1].frontier >= 390
+    assert outcome.observed[-1].watermark >= 390
 
 
 @each_discipline
@@ -210,7 +210,7 @@ def test_a_silent_stream_holds_the_others_back_until_the_idle_timeout(epochs, si
     for timeout in (None, 10):
         pipeline = Pipeline(spec, spec.build(), FixedSlack(0), epochs, NO_GUARD, timeout)
         outcome = feed(pipeline, pieces(Batch.of(arrivals, ROWS), range(1, len(arrivals) + 1)), Outcome(), end=False)
-        frontiers.append(outcome.observed[-1].frontier)
+        frontiers.append(outcome.observed[-1].watermark)
         made = results_of(spec, outcome.emissions)
         assert (len(made) > 100) == (timeout is not None)
     assert frontiers[0] <= 0
@@ -223,7 +223,7 @@ def test_an_epoch_without_arrivals_lets_out_what_a_silent_stream_held_back():
     batch = Batch.of([(0, 0, 7), (1, 20, 7), (2, 20, 7)], ROWS)
     pipeline.absorb(Batch(batch.stream, batch.words, batch.passes, np.array([100, 100, 100])))
     assert not any(len(emission.ts) for emission in pipeline.advance())
-    assert sum(len(emission.ts) for emission in pipeline.beat(105)) == 0
+    assert sum(len(emission.ts) for emission in pipeline.on_processing_time(105)) == 0
     pipeline.absorb(Batch(batch.stream, batch.words, batch.passes, np.array([112, 112, 112])).take(slice(1, 3)))
     assert sum(len(emission.ts) for emission in pipeline.advance()) == 4
 

@@ -65,7 +65,7 @@ def drawn_trace(spec, data):
 def test_any_graph_gives_the_true_results_as_rows_and_counted(data):
     spec = data.draw(joins())
     batch, cuts = drawn_trace(spec, data)
-    for one in (spec, replace(spec, counted=True, emit=())):
+    for one in (spec, replace(spec, count_only=True, emit=())):
         for epochs in (Epochs(), Epochs(each_tuple=True)):
             laws.any_cutting_gives_the_true_results(one, pipeline_of(one), batch, epochs, cuts)
 
@@ -77,7 +77,7 @@ def test_late_tuples_count_in_any_graph_as_in_the_published_algorithm(data):
     batch, cuts = drawn_trace(spec, data)
     slack = data.draw(st.sampled_from([0, 3]))
     released = oracle_tuple_release(batch, spec.streams, SlackRule(slack))
-    for one in (spec, replace(spec, counted=True, emit=())):
+    for one in (spec, replace(spec, count_only=True, emit=())):
         laws.late_tuples_count_as_published(
             one, pipeline_of(one), batch, Epochs(each_tuple=True), cuts, FixedSlack(slack), released
         )
@@ -89,10 +89,10 @@ def test_results_made_and_lost_are_the_true_results_of_any_graph(data):
     spec = data.draw(joins())
     batch, cuts = drawn_trace(spec, data)
     discipline = data.draw(st.sampled_from(["epoch", "tuple"]))
-    books, unknown = settled(spec, batch, cuts, data.draw(st.sampled_from([0, 2])), discipline, LONG)
+    ledger, unknown = settled(spec, batch, cuts, data.draw(st.sampled_from([0, 2])), discipline, LONG)
     true = Counter(ts for ts, _ in oracle_join(spec, batch).elements())
     assert unknown == 0
-    assert {ts: made + lost for ts, (made, lost) in books.items() if made + lost} == dict(true)
+    assert {ts: made + lost for ts, (made, lost) in ledger.items() if made + lost} == dict(true)
 
 
 @settings(max_examples=25)
@@ -122,7 +122,7 @@ def test_one_window_per_stream_written_as_a_graph_changes_nothing(data):
 def test_streams_bound_only_through_the_arriving_one_are_counted_and_not_enumerated():
     on = Equality(0, K, 1, K), Equality(1, K, 2, K)
     star = WindowGraph(3, ((*within(0, 1, 5), *within(0, 2, 3)),))
-    spec = WindowJoin(star.windows, on, (), (), (), ROWS, counted=True, graph=star)
+    spec = WindowJoin(star.windows, on, (), (), (), ROWS, count_only=True, graph=star)
     # Two leaves of a star are as far apart as their ways to its centre allow; a leaf and the centre are nearer.
     assert spec.probes().leaves.tolist() == [0, 2, 2]
     path = WindowGraph(3, ((*before(0, 1, 5), *before(1, 2, 3)),))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.disorder.run import Run
+from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column
 from slackwater.model.batch import FIRST_COLUMN, ROW, Batch
@@ -40,13 +40,13 @@ def tuples(*rows):
     return [Released(Tuple(s, ts, (ts, i, key)), BEFORE_ALL, 0) for i, (s, ts, key) in enumerate(rows)]
 
 
-def run_of(released, frontier=BEFORE_ALL):
+def run_of(released, watermark=BEFORE_ALL):
     n = len(released)
     words = np.array([step.tuple.words for step in released], np.int64).reshape(n, K + 1).T
     met = np.array([max(step.met, BEFORE_ALL) for step in released], np.int64)
     zeros = np.zeros(n, np.int64)
     stream = np.array([step.tuple.stream for step in released], np.int64)
-    return Run(stream, words, met, zeros, zeros, zeros, frontier, 0, 0)
+    return OrderedBatch(stream, words, met, zeros, zeros, zeros, watermark, 0, 0)
 
 
 def results(operator, run):
@@ -61,9 +61,9 @@ def processed(spec, runs):
     """What operator and slow twin make of the same runs: results and comparisons of both."""
     operator, slow = spec.build(), SlowWJoin(spec)
     found = []
-    for released, frontier in runs:
-        found += results(operator, run_of(released, frontier))
-        slow.take(released, frontier)
+    for released, watermark in runs:
+        found += results(operator, run_of(released, watermark))
+        slow.take(released, watermark)
     return found, operator.comparisons, slow
 
 
@@ -154,7 +154,7 @@ def test_a_tuple_stays_while_one_stream_may_still_join_it():
 def test_only_the_ripple_join_keeps_tuples_that_are_out_of_reach(algorithm, left):
     operator = by_algorithm(equi_join(2, 5), algorithm).build()
     assert results(operator, run_of(tuples((0, 0, 1), (1, 1, 2), (0, 2, 1), (1, 30, 2), (0, 31, 3)))) == []
-    assert operator.retained == left
+    assert operator.state_rows == left
 
 
 @pytest.mark.parametrize(("algorithm", "left"), [("hash", 0), ("xjoin", 40)])
@@ -162,7 +162,7 @@ def test_buckets_that_nobody_probes_are_emptied_by_the_hash_join_alone(algorithm
     operator = by_algorithm(equi_join(2, 50), algorithm, buckets=8).build()
     forgotten, busy = [(0, 0, key) for key in range(40)], [(s, 100 + t, 99) for t in range(9) for s in (1, 0)]
     results(operator, run_of(tuples(*forgotten, *busy)))
-    assert operator.retained - len(busy) == left
+    assert operator.state_rows - len(busy) == left
 
 
 def test_nothing_is_compared_by_merge_while_a_stream_has_nothing_in_the_window():
@@ -194,7 +194,7 @@ def test_buffers_grow_and_forget_over_long_streams(algorithm):
         released = tuples(*rows[begin : begin + 700])
         run = run_of(released, released[-1].tuple.ts)
         assert Counter(results(operator, run)) == Counter(results(engine, run))
-    assert operator.retained < 1500
+    assert operator.state_rows < 1500
 
 
 def test_an_algorithm_is_refused_where_it_does_not_apply():

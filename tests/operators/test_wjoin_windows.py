@@ -42,8 +42,8 @@ def path(*sizes, both_ways=False):
     return WindowGraph(len(sizes) + 1, (there, back) if both_ways else (there,))
 
 
-def joined(graph, algorithm, approach=LCA, **changes):
-    spec = replace(equi_join(graph.streams, 0), windows=graph.windows, graph=graph, **changes)
+def joined(graph, algorithm, approach=LCA, **snapshot_delta):
+    spec = replace(equi_join(graph.streams, 0), windows=graph.windows, graph=graph, **snapshot_delta)
     return by_algorithm(spec, algorithm, approach, buckets=4, clean_every=7)
 
 
@@ -108,8 +108,8 @@ def test_late_tuples_stand_in_their_place_on_a_path(algorithm, approach, both_wa
     assert Counter(found) == Counter(result for result, _ in oracle_join_processing(spec, released))
     assert len(found) > 100
     assert comparisons == slow.comparisons
-    counted = replace(spec, counted=True, emit=()).build()
-    assert sum(output.results for output in counted.process(run_of(released), True)) == len(found)
+    count_only = replace(spec, count_only=True, emit=()).build()
+    assert sum(output.results for output in count_only.process(run_of(released), True)) == len(found)
 
 
 @each_algorithm
@@ -168,9 +168,9 @@ def test_windows_count_as_they_were_stated_and_missing_ones_by_the_shortest_way(
 @pytest.mark.parametrize("algorithm", ["nested_loop", "hash", "merge"])
 def test_with_one_window_for_all_an_approach_changes_nothing(algorithm, approach):
     rows = tuples(*[(t % 3, t // 2, t % 2) for t in range(60)])
-    plain, told = by_algorithm(equi_join(3, 5), algorithm), by_algorithm(equi_join(3, 5), algorithm, approach)
-    assert told.filters.refined == ()
-    found, comparisons, _ = processed(told, [(rows, BEFORE_ALL)])
+    plain, reported = by_algorithm(equi_join(3, 5), algorithm), by_algorithm(equi_join(3, 5), algorithm, approach)
+    assert reported.filters.refined == ()
+    found, comparisons, _ = processed(reported, [(rows, BEFORE_ALL)])
     assert (found, comparisons) == processed(plain, [(rows, BEFORE_ALL)])[:2]
     assert len(found) > 20
 

@@ -92,10 +92,10 @@ def test_event_time_and_identity_have_rows_of_their_own() -> None:
 
 
 def test_counting_makes_no_rows() -> None:
-    physical = planned(JOIN + "a.k = b.k", counted=True)
-    assert (physical.counted, physical.outputs, join_of(physical).emit) == (True, (), ())
+    physical = planned(JOIN + "a.k = b.k", count_only=True)
+    assert (physical.count_only, physical.outputs, join_of(physical).emit) == (True, (), ())
     with pytest.raises(UsageError, match="--count"):
-        planned("SELECT COUNT(*) AS n FROM a [5 SEC]", counted=True)
+        planned("SELECT COUNT(*) AS n FROM a [5 SEC]", count_only=True)
 
 
 def test_a_group_key_that_is_not_selected_is_kept_from_the_output() -> None:
@@ -124,7 +124,7 @@ def test_explain_says_how_each_stream_is_probed_and_what_is_waited_for() -> None
 
 
 @pytest.mark.parametrize(
-    ("query", "counted", "chosen"),
+    ("query", "count_only", "chosen"),
     [
         ("a.k = b.k AND b.k = c.k", False, "by hash, because equalities lead to every stream"),
         ("a.k = b.k AND b.k = c.k", True, "by products of counts, because results are only counted and one key joins"),
@@ -134,9 +134,11 @@ def test_explain_says_how_each_stream_is_probed_and_what_is_waited_for() -> None
         ("a.k > 0", True, "by products of counts, because results are only counted and no condition binds streams"),
     ],
 )
-def test_a_way_to_join_is_chosen_by_the_conditions_and_explain_says_why(query: str, counted: bool, chosen: str) -> None:
+def test_a_way_to_join_is_chosen_by_the_conditions_and_explain_says_why(
+    query: str, count_only: bool, chosen: str
+) -> None:
     text = f"SELECT a.w AS aw FROM a [5 SEC], b [2 SEC], c [1 SEC] WHERE {query}"
-    explained = explain(planned(text, counted=counted)).splitlines()
+    explained = explain(planned(text, count_only=count_only)).splitlines()
     (line,) = [line for line in explained if line.startswith("├─ joined")]
     assert line.startswith(f"├─ joined {chosen}")
 
@@ -215,10 +217,10 @@ def test_a_join_is_a_tree_of_binary_joins_where_that_is_asked_for() -> None:
     tree = planned(f"{THREE} OPTIONS (shape = 'binary')")
     assert isinstance(tree.operator, JoinTree)
     assert tree.operator.whole == planned(f"{THREE} OPTIONS (shape = 'multiway')").operator == planned(THREE).operator
-    assert (tree.joins, tree.counted, tree.windows) == (True, False, planned(THREE).windows)
-    counted = planned(f"{THREE} OPTIONS (shape = 'binary')", counted=True).operator
-    assert isinstance(counted, JoinTree)
-    assert [node.counted for node in counted.nodes] == [False, True]
+    assert (tree.joins, tree.count_only, tree.windows) == (True, False, planned(THREE).windows)
+    count_only = planned(f"{THREE} OPTIONS (shape = 'binary')", count_only=True).operator
+    assert isinstance(count_only, JoinTree)
+    assert [node.count_only for node in count_only.nodes] == [False, True]
 
 
 def test_explain_says_how_a_tree_is_built_and_what_each_node_asks() -> None:
@@ -298,7 +300,7 @@ def test_windows_between_pairs_are_closed_and_explained() -> None:
 
 
 def test_a_path_both_ways_is_explained_as_two() -> None:
-    text = explain(planned(PATH.replace("->", "<->"), counted=True))
+    text = explain(planned(PATH.replace("->", "<->"), count_only=True))
     assert "├─ windows" in text
     assert "├─ or windows" in text
     assert "c before b, at most 3 s" in text

@@ -19,14 +19,14 @@ from slackwater.model.errors import UsageError
 from slackwater.model.schema import Kind
 from slackwater.model.time import MINUTE, SECOND
 from slackwater.operators.graph import OperatorGraph
+from slackwater.operators.join.count_windows import EVER
 from slackwater.operators.join.rate_windows import ROUNDS, SLIDING, RateJoin
-from slackwater.operators.join.row_windows import EVER
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.explain import explain
+from slackwater.plan.partitioning import partitioning_of
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
 from slackwater.plan.rate_model import Expected, OrderCost, RateInput, cost_of
-from slackwater.plan.routes import routes_of
 from slackwater.sources.files import schema_of
 from slackwater.testing import laws
 from slackwater.testing.drive import pipeline_of
@@ -95,9 +95,9 @@ def test_in_turn_is_how_they_are_joined_so_it_may_be_said() -> None:
 
 
 def test_results_of_two_streams_can_be_counted() -> None:
-    assert plan(bind(TWO, SCHEMAS).query, counted=True).counted
+    assert plan(bind(TWO, SCHEMAS).query, count_only=True).count_only
     with pytest.raises(UsageError, match=r"write SELECT COUNT\(\*\)"):
-        plan(bind(THREE, SCHEMAS).query, counted=True)
+        plan(bind(THREE, SCHEMAS).query, count_only=True)
 
 
 def test_several_streams_become_a_chain_of_joins_of_two() -> None:
@@ -140,7 +140,7 @@ def test_names_of_carried_columns_never_collide() -> None:
 def test_windows_that_follow_rates_keep_a_query_in_one_shard_wherever_they_stand() -> None:
     inside = "SELECT a.k AS k FROM a [RATE 1 s], b [RATE 1 s] MATCH TIME WHERE a.k = b.k"
     for query in (inside, f"SELECT k, COUNT(*) AS n FROM ({inside}) j [1 s] GROUP BY k"):
-        assert routes_of(planned(query)) is None
+        assert partitioning_of(planned(query)) is None
         assert "one shard" in explain(planned(query))
 
 
@@ -224,24 +224,26 @@ def test_a_stated_distance_binds_any_two_members() -> None:
 )
 def test_explain_says_what_it_expects_of_every_order(name: str, query: str) -> None:
     schemas = {name: schema_of(name, TABLE, "ts") for name in PRODUCTS}
-    told = explain(plan(bind(query, schemas).query, expected=PRODUCTS))
-    assert told + "\n" == (GOLDEN / f"{name}.txt").read_text()
+    reported = explain(plan(bind(query, schemas).query, expected=PRODUCTS))
+    assert reported + "\n" == (GOLDEN / f"{name}.txt").read_text()
 
 
 def test_explain_says_why_an_order_is_as_written() -> None:
     assert "order: (a ⨝ b) ⨝ c, as written, because the rates of its streams are not known" in explain(planned(THREE))
-    told = explain(planned(THREE + "MATCH TIME OPTIONS (order = 'written')", RATES))
-    assert "order: (a ⨝ b) ⨝ c, because the query says so" in told
-    assert "  <- chosen" in told
+    reported = explain(planned(THREE + "MATCH TIME OPTIONS (order = 'written')", RATES))
+    assert "order: (a ⨝ b) ⨝ c, because the query says so" in reported
+    assert "  <- chosen" in reported
 
 
 def test_of_many_orders_explain_shows_the_best() -> None:
     names = "abcdef"
     schemas = {name: schema_of(name, TABLE, "ts") for name in names}
     query = f"SELECT a.k FROM {', '.join(f'{name} [RATE 1 s]' for name in names)} MATCH TIME"
-    told = explain(plan(bind(query, schemas).query, expected={n: Expected(i + 1.0, 8) for i, n in enumerate(names)}))
-    assert "and 354 orders more that are expected to keep more" in told
-    assert sum("⨝" in line and " tuples in windows, " in line for line in told.splitlines()) == 6
+    reported = explain(
+        plan(bind(query, schemas).query, expected={n: Expected(i + 1.0, 8) for i, n in enumerate(names)})
+    )
+    assert "and 354 orders more that are expected to keep more" in reported
+    assert sum("⨝" in line and " tuples in windows, " in line for line in reported.splitlines()) == 6
 
 
 def test_of_very_many_streams_those_of_rising_rates_are_compared() -> None:

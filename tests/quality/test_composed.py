@@ -96,6 +96,6 @@ def test_explain_says_what_is_measured_and_how_it_is_known():
         f"{RECALLS['below an aggregate']} WITH RECALL 0.9 OVER 1 MINUTE": ["that of the rows that reach the aggregate"],
         f"{RECALLS['through a union']} WITH RECALL 0.9 OVER 1 MINUTE": ["that of the rows of the query"],
     }.items():
-        told = explain(plan(bind_to_tables(text, streams(1), "ts").query))
+        reported = explain(plan(bind_to_tables(text, streams(1), "ts").query))
         for one in wanted:
-            assert one in told
+            assert one in reported

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.disorder.chosen import controller_for
 from slackwater.disorder.quality.published_recall import ModelRecall, PdRecall
-from slackwater.disorder.quality.steady import Pace
+from slackwater.disorder.quality.steady import ControllerConfig
+from slackwater.disorder.registry import controller_for
 from slackwater.model.options import Options
 from slackwater.model.quality import Recall
 from slackwater.model.time import AFTER_ALL, MINUTE, SECOND
@@ -34,7 +34,7 @@ NAMES = [
     "three-way chain, as a tree",
     "four-way star, as a tree, counted",
 ]
-PACE = Pace(interval=5, granularity=2, basic_window=2)
+PACE = ControllerConfig(interval=5, granularity=2, basic_window=2)
 TARGET = Recall(0.9, 20)
 MAKERS = {
     "model": lambda windows: ModelRecall(TARGET, windows, PACE),
@@ -112,14 +112,14 @@ class Recorded:
         query = bind_to_tables(
             f"{self.workload.query.split('WITH')[0]} WITH {waiting}", self.workload.streams, "ts"
         ).query
-        physical = plan(query, counted=True)
+        physical = plan(query, count_only=True)
         run = LocalRun(physical, replay(physical, self.workload.streams, "ms"), Epochs(each_tuple=True))
         controller, slack = run._kernel.release.controller, []
         adapt = controller.adapt
         controller.adapt = lambda measured: (adapt(measured), slack.append(controller.slack))
         seconds = {}
         for emission in run.emissions():
-            for second, count in zip((emission.ts // SECOND).tolist(), emission.weight.tolist(), strict=True):
+            for second, count in zip((emission.ts // SECOND).tolist(), emission.multiplicity.tolist(), strict=True):
                 seconds[second] = seconds.get(second, 0) + count
         return seconds, np.array(slack), run.report().as_json()
 

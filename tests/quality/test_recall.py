@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slackwater as sw
-from slackwater.disorder.quality.steady import Pace, SteadyRecall
+from slackwater.disorder.quality.steady import ControllerConfig, SteadyRecall
 from slackwater.model.errors import UsageError
 from slackwater.model.quality import Recall
 from slackwater.operators.join.operator import WindowJoin
@@ -28,7 +28,7 @@ each_join = pytest.mark.parametrize("example", [*JOINS[::3], *TREES[::4]], ids=l
 
 
 def steady(spec: WindowJoin | JoinTree) -> SteadyRecall:
-    return SteadyRecall(Recall(0.9, 20), spec.windows, Pace(4, 1, 1), retention=30)
+    return SteadyRecall(Recall(0.9, 20), spec.windows, ControllerConfig(4, 1, 1), retention=30)
 
 
 @each_join

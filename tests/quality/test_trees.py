@@ -1,4 +1,4 @@
-"""Recall targets of trees of joins: one slack for all raw streams is enough, and the books know what a tree loses."""
+"""Recall targets of trees of joins: one slack for all raw streams is enough, and the ledger know what a tree loses."""
 
 import numpy as np
 import pytest
@@ -26,14 +26,14 @@ class Recorded:
         """Results by second, and the report."""
         options = f"shape = '{shape}'" + (f", controller = '{controller}'" if "RECALL" in waiting else "")
         text = f"{self.workload.query.split('WITH')[0]} WITH {waiting} OPTIONS ({options})"
-        physical = plan(bind_to_tables(text, self.workload.streams, "ts").query, counted=True)
+        physical = plan(bind_to_tables(text, self.workload.streams, "ts").query, count_only=True)
         run = LocalRun(physical, replay(physical, self.workload.streams, "ms"), epochs)
         by_second = np.zeros(10_000)
         first = None
         for emission in run.emissions():
             second = emission.ts // SECOND
             first = int(second[0]) if first is None else first
-            by_second += np.bincount(second - self.origin(first), emission.weight, len(by_second))
+            by_second += np.bincount(second - self.origin(first), emission.multiplicity, len(by_second))
         return by_second, run.report().as_json()
 
     def origin(self, first):

@@ -49,13 +49,13 @@ class CommandRuntime:
         streams: Mapping[str, pa.Table],
         epoch: str | None = None,
         *,
-        counted: bool = False,
+        count_only: bool = False,
         arrival_time: str | None = None,
         **options: Any,
     ) -> Ran:
         out = self._folder / f"out{next(self._runs)}"
         run_query(
-            self._prepared(query, streams, **options), self._runtime(epoch), out, counted, arrival_time, quiet=True
+            self._prepared(query, streams, **options), self._runtime(epoch), out, count_only, arrival_time, quiet=True
         )
         report = json.loads((out / "report.json").read_text())
         return Ran(_parts(out / "results"), _aside(out / "late"), _aside(out / "rejected"), report)
@@ -66,12 +66,12 @@ class CommandRuntime:
         streams: Mapping[str, pa.Table],
         epoch: str | None = None,
         *,
-        counted: bool = False,
+        count_only: bool = False,
         arrival_time: str | None = None,
         **options: Any,
     ) -> Verdict:
         prepared = self._prepared(query, streams, **options)
-        return verify_query(prepared, self._runtime(epoch), counted, arrival_time, None, SECOND, quiet=True).verdict
+        return verify_query(prepared, self._runtime(epoch), count_only, arrival_time, None, SECOND, quiet=True).verdict
 
     def _prepared(
         self,

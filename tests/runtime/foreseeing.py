@@ -11,7 +11,7 @@ from slackwater.disorder.controllers import FixedSlack
 from slackwater.model.outlook import Outlook
 from slackwater.model.time import DAY, MINUTE
 
-FINE = Outlook(10 * MINUTE, True, choices=50)
+FINISHED = Outlook(10 * MINUTE, True, choices=50)
 BAD = Outlook(10 * MINUTE, True, choices=50, bound=20, needed=9 * DAY, reached=0.9343, unreachable=True)
 SAID = (
     "RECALL 0.95 cannot be met within 10 minutes: it would need a slack of about 9 days; with 10 minutes 0.934 is"
@@ -20,7 +20,7 @@ SAID = (
 AGAIN = "RECALL 0.95 can be met within 10 minutes again"
 
 
-class Told(FixedSlack):
+class Reported(FixedSlack):
     """No slack, and one outlook after the other; the last one stays."""
 
     def __init__(self, outlooks: Sequence[Outlook]) -> None:
@@ -34,7 +34,7 @@ class Told(FixedSlack):
 def foresee(monkeypatch: pytest.MonkeyPatch, *outlooks: Outlook) -> None:
     """Have every kernel that is made from now on foresee this."""
 
-    def controller(*_: Any) -> Told:
-        return Told(outlooks)
+    def controller(*_: Any) -> Reported:
+        return Reported(outlooks)
 
     monkeypatch.setattr("slackwater.runtime.kernels.controller_for", controller)

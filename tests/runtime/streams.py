@@ -41,7 +41,7 @@ class Runtime(Protocol):
         streams: Mapping[str, pa.Table],
         epoch: str | None = None,
         *,
-        counted: bool = False,
+        count_only: bool = False,
         **options: Any,
     ) -> Ran: ...
 
@@ -51,7 +51,7 @@ class Runtime(Protocol):
         streams: Mapping[str, pa.Table],
         epoch: str | None = None,
         *,
-        counted: bool = False,
+        count_only: bool = False,
         **options: Any,
     ) -> Verdict: ...
 

@@ -105,9 +105,11 @@ def test_a_silent_stream_holds_the_others_until_its_timeout(runtime: Runtime, ep
     assert waiting.report["idle_timeouts"] == {}
     assert going_on.report["idle_timeouts"] == {"b": 1}
     assert waiting.rows("av", "bv") == going_on.rows("av", "bv") == [(0, 0), (500, 0), (1000, 0)]
-    told = waiting.report["latency_ms"]["avg"], going_on.report["latency_ms"]["avg"]
-    assert told[1] is not None
-    assert told[0] is None or told[1] > told[0], "what a silent stream holds leaves only with the final flush"
+    reported = waiting.report["latency_ms"]["avg"], going_on.report["latency_ms"]["avg"]
+    assert reported[1] is not None
+    assert reported[0] is None or reported[1] > reported[0], (
+        "what a silent stream holds leaves only with the final flush"
+    )
 
 
 @pytest.mark.local_only("Spark is not told arrival times")

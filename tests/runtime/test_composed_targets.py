@@ -73,7 +73,7 @@ def test_measured_recall_is_that_of_the_judge(runtime: Runtime, name: str, seed:
         verdict = runtime.verify(query, streams, epoch)
         assert verdict.sound
         assert seen["good"] + seen["bad"] == verdict.true_results
-        # Below an aggregate the judge takes a row for lost whose member met the frontier at its very time.
+        # Below an aggregate the judge takes a row for lost whose member met the watermark at its very time.
         unsure = 0.01 * verdict.true_results if "aggregate" in name or " j [" in query or "DISTINCT" in query else 0
         assert 0 <= seen["good"] - verdict.results <= unsure
         assert seen["low"] == seen["measured"] == seen["high"] < 1

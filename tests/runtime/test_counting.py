@@ -20,7 +20,7 @@ def test_billions_of_results_are_counted(runtime: Runtime) -> None:
     }
     froms = ", ".join(f"{name} [1 HOUR]" for name in "abcd")
     query = f"SELECT a.k AS k FROM {froms} WHERE a.k = b.k AND b.k = c.k AND c.k = d.k"
-    ran = runtime.run(query, streams, "1000", counted=True)
+    ran = runtime.run(query, streams, "1000", count_only=True)
     assert ran.report["results"] == n**4
     assert ran.rows("second", "count") == [(at(0), 1000**4), (at(1000), n**4 - 1000**4)]
 

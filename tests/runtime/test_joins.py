@@ -55,7 +55,7 @@ def test_a_late_tuple_triggers_nothing_but_is_met_by_later_ones(runtime: Runtime
         {"stream": "a", "delay": 1000.0, "ts": 3000, "v": 3}
     ]
     assert ran.late["b"].column("delay").to_pylist() == [500.0]
-    assert ran.late["a"].column("frontier").to_pylist() == [at(4000)]
+    assert ran.late["a"].column("watermark").to_pylist() == [at(4000)]
     pairs = {(av, bv) for av, bv in ran.rows("av", "bv")}
     assert (3, 6) in pairs, "a tuple in time meets the late one in its window"
     assert (3, 1) not in pairs, "the late tuple itself triggers nothing"
@@ -113,9 +113,9 @@ def test_a_join_takes_one_to_many_streams(runtime: Runtime, ways: int) -> None:
     assert (verdict.missing, verdict.spurious, verdict.out_of_order) == (0, 0, 0)
     ran = runtime.run(query, streams, "2")
     assert ran.report["results"] == verdict.true_results > 0
-    counted = runtime.run(query, streams, "2", counted=True)
-    assert counted.report["results"] == ran.report["results"]
-    assert sum(n for (n,) in counted.rows("count")) == ran.report["results"]
+    count_only = runtime.run(query, streams, "2", count_only=True)
+    assert count_only.report["results"] == ran.report["results"]
+    assert sum(n for (n,) in count_only.rows("count")) == ran.report["results"]
 
 
 @pytest.mark.parametrize(

@@ -133,11 +133,11 @@ def test_the_average_is_over_event_time_and_the_peak_of_every_number_its_own() -
     use.begin(0)
     use.note(Memory(Resident(10, 10, 10), windows={"a": Resident(9, 9, 9)}), clock=30, arrivals=5)
     use.note(Memory(Resident(2, 2, 99), windows={"a": Resident(1, 1, 1)}), clock=40, arrivals=6)
-    told = use.as_json(Memory(Resident(1, 1, 1)))
-    assert told["average"]["query"] == {"tuples": 8, "events": 8, "bytes": 32}
-    assert told["average"]["windows"]["a"] == {"tuples": 7, "events": 7, "bytes": 7}
-    assert told["peak"]["query"] == {"tuples": 10, "events": 10, "bytes": 99}
-    assert (told["now"]["query"]["events"], told["samples"]) == (1, 2)
+    reported = use.as_json(Memory(Resident(1, 1, 1)))
+    assert reported["average"]["query"] == {"tuples": 8, "events": 8, "bytes": 32}
+    assert reported["average"]["windows"]["a"] == {"tuples": 7, "events": 7, "bytes": 7}
+    assert reported["peak"]["query"] == {"tuples": 10, "events": 10, "bytes": 99}
+    assert (reported["now"]["query"]["events"], reported["samples"]) == (1, 2)
 
 
 def test_a_run_that_was_over_at_once_still_has_a_report() -> None:
@@ -168,8 +168,8 @@ def test_streams_without_the_column_are_weighed_by_words_and_explain_says_so() -
     seen = before_the_end(query, tables)
     assert seen.windows["a"] == Resident(3, 3, 3000)
     assert seen.windows["b"].bytes == 3 * 8 * seen.windows["b"].events
-    told = explain(plan(bind_to_tables(query, tables, "ts").query))
-    assert "memory is counted by size, the bytes of an event; of b by the words kept" in told
+    reported = explain(plan(bind_to_tables(query, tables, "ts").query))
+    assert "memory is counted by size, the bytes of an event; of b by the words kept" in reported
 
 
 def test_results_are_the_same_whether_sizes_are_told_or_not() -> None:

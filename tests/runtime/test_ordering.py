@@ -65,9 +65,14 @@ def test_filter_gives_the_answer_of_sync_and_holds_results_for_their_turn(sync: 
     order = [("_ts", "ascending"), ("av", "ascending"), ("bv", "ascending")]
     assert rows.sort_by(order).equals(sync[0].sort_by(order))
     assert rows["_ts"].to_pylist() == sync[0]["_ts"].to_pylist()
-    told = report["ordering"]
-    assert (told["asked"], told["strategy"], told["switches"], told["held_results"]) == ("filter", "filter", 0, 0)
-    assert told["most_held_results"] > 10
+    reported = report["ordering"]
+    assert (reported["asked"], reported["strategy"], reported["switches"], reported["held_results"]) == (
+        "filter",
+        "filter",
+        0,
+        0,
+    )
+    assert reported["most_held_results"] > 10
     assert (report["late"], report["in_time"]) == (sync[1]["late"], sync[1]["in_time"])
 
 

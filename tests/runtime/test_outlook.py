@@ -20,7 +20,7 @@ from slackwater.model.outlook import Outlook
 from slackwater.model.quality import Recall, RelativeError
 from slackwater.model.time import DAY, HOUR, MINUTE
 from slackwater.observe.foreseen import Foretelling, unreachable
-from tests.runtime.foreseeing import AGAIN, BAD, FINE, SAID, foresee
+from tests.runtime.foreseeing import AGAIN, BAD, FINISHED, SAID, foresee
 
 QUERY = "SELECT a.v FROM a [5 s], b [5 s] WHERE a.v = b.v WITH RECALL 0.95 OVER 6 HOURS AT MOST 10 MINUTES"
 ROWS = pa.table({"ts": [1000, 2000, 3000, 9000], "arrival": [0, 1, 2, 3], "v": [1, 2, 3, 4]})
@@ -36,8 +36,8 @@ def said(call: Callable[[], object]) -> list[str]:
 def test_a_report_says_that_a_target_cannot_be_met_and_how_often_the_cap_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     foresee(monkeypatch, BAD)
     answers: list[sw.Answer] = []
-    told = said(lambda: answers.append(sw.replay(QUERY, {"a": ROWS, "b": ROWS})))
-    assert told == [SAID]
+    reported = said(lambda: answers.append(sw.replay(QUERY, {"a": ROWS, "b": ROWS})))
+    assert reported == [SAID]
     assert answers[0].report["outlook"] == {
         "cap_ms": 600_000.0,
         "stated": True,
@@ -52,7 +52,7 @@ def test_a_report_says_that_a_target_cannot_be_met_and_how_often_the_cap_bound(m
 
 
 def test_nothing_is_said_of_a_target_that_can_be_met(monkeypatch: pytest.MonkeyPatch) -> None:
-    foresee(monkeypatch, FINE)
+    foresee(monkeypatch, FINISHED)
     assert said(lambda: sw.replay(QUERY, {"a": ROWS, "b": ROWS})) == []
 
 
@@ -61,10 +61,10 @@ def test_where_no_target_is_there_is_no_outlook() -> None:
 
 
 def test_a_running_query_says_it_once_per_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    foresee(monkeypatch, FINE, BAD, BAD, FINE, FINE, BAD)
+    foresee(monkeypatch, FINISHED, BAD, BAD, FINISHED, FINISHED, BAD)
     live = sw.open(QUERY, {"a": ROWS.schema, "b": ROWS.schema})
-    told = [said(lambda: live.push("a", ROWS)) for _ in range(7)]
-    assert told == [[], [SAID], [], [AGAIN], [], [SAID], []]
+    reported = [said(lambda: live.push("a", ROWS)) for _ in range(7)]
+    assert reported == [[], [SAID], [], [AGAIN], [], [SAID], []]
     assert live.report()["outlook"]["said"] == SAID
 
 

@@ -69,8 +69,8 @@ def test_windows_that_change_are_the_same_however_the_input_is_cut(runtime: Runt
 def test_a_join_of_two_can_be_verified(runtime: Runtime) -> None:
     streams = {name: table for name, table in three_streams().items() if name != "c"}
     query = "SELECT a.v, b.v AS w FROM a [RATE 1 s], b [RATE 1 s] MATCH TIME WITH DELAY 1 SECOND"
-    for counted in (False, True):
-        verdict = runtime.verify(query, streams, "5", counted=counted)
+    for count_only in (False, True):
+        verdict = runtime.verify(query, streams, "5", count_only=count_only)
         assert (verdict.sound, verdict.recall_overall) == (True, 1.0)
         assert verdict.true_results > 10
 

@@ -94,7 +94,7 @@ def test_a_codebook_in_state_is_what_one_in_memory_is(swept: None) -> None:
         kept = hosted.epoch(kept, piece)
         again, _ = hosted.restarted()
         assert len(again.codebook) == len(kept[0].codebook) < 60
-        assert sum(cell == "texts" for cell, _ in hosted.state) <= 3
+        assert sum(namespace == "texts" for namespace, _ in hosted.state) <= 3
 
 
 def test_two_texts_of_one_code_are_refused() -> None:

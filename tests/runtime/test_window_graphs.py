@@ -76,9 +76,9 @@ def test_a_path_that_may_be_walked_both_ways_gives_what_satisfies_both_once(runt
 
 
 @pytest.mark.parametrize("name", ["path", "path_either_way"])
-@pytest.mark.parametrize("counted", [False, True], ids=["rows", "counted"])
-def test_the_judge_agrees_on_paths_as_rows_and_counted(runtime: Runtime, name: str, counted: bool) -> None:
-    verdict = runtime.verify(report(name), cameras(*SEEN, streams=4), counted=counted)
+@pytest.mark.parametrize("count_only", [False, True], ids=["rows", "counted"])
+def test_the_judge_agrees_on_paths_as_rows_and_counted(runtime: Runtime, name: str, count_only: bool) -> None:
+    verdict = runtime.verify(report(name), cameras(*SEEN, streams=4), count_only=count_only)
     assert (verdict.missing, verdict.spurious, verdict.out_of_order) == (0, 0, 0)
     assert verdict.true_results == (3 if "either" in name else 2)
 

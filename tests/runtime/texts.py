@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slackwater.kernel import Change, Emission
+from slackwater.kernel import Emission, StateUpdate
 from slackwater.model.batch import Batch
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import PhysicalPlan
@@ -56,7 +56,7 @@ def pieces(seed: int, epochs: int, each: int = 12) -> list[Piece]:
     return made
 
 
-def _told(rows: RowMaker, physical: PhysicalPlan, book: Codebook, emissions: Iterator[Emission]) -> Iterator[Rows]:
+def _reported(rows: RowMaker, physical: PhysicalPlan, book: Codebook, emissions: Iterator[Emission]) -> Iterator[Rows]:
     for emission in emissions:
         if len(emission.ts):
             yield [tuple(row.values()) for row in rows.table(emission).to_pylist()]
@@ -79,7 +79,7 @@ def locally(query: str, parts: Sequence[Piece], sweeping: bool, each_tuple: bool
             words = np.zeros((physical.operator.rows, table.num_rows), np.int64)
             words[: len(taken.words)] = taken.words
             kernel.absorb(Batch(np.full(table.num_rows, position), words, taken.passes))
-        for some in _told(rows, physical, book, iter(kernel.advance(end=piece is None))):
+        for some in _reported(rows, physical, book, iter(kernel.advance(end=piece is None))):
             found.update(some)
         if sweeping:
             book.sweep(words_held(kernel))
@@ -104,7 +104,7 @@ class Sharded:
         """A shard that has read all state, and how many epochs that is."""
         shard = self.fresh()
         if self.log:
-            shard.restore([Change(*place, value) for place, value in self.state.items()])
+            shard.restore([StateUpdate(*place, value) for place, value in self.state.items()])
         return shard, len(self.log)
 
     def epoch(self, kept: tuple[Shard, int], piece: Piece | None) -> tuple[Shard, int]:
@@ -112,7 +112,7 @@ class Sharded:
         shard, then = kept
         if then < len(self.log):
             touched = dict.fromkeys(place for places in self.log[then:] for place in places)
-            shard.restore([Change(*place, self.state.get(place)) for place in touched])
+            shard.restore([StateUpdate(*place, self.state.get(place)) for place in touched])
         blocks = []
         for packing in self.packings:
             table = COLUMNS.empty_table() if piece is None else piece[packing.plan.stream.source]
@@ -120,11 +120,11 @@ class Sharded:
                 header = json.loads(row["header"]) | {"end": piece is None}
                 blocks.append(Block(row["stream"], row["part"], header, row["block"]))
         rows = RowMaker(self.plan, shard.codebook)
-        for some in _told(rows, self.plan, shard.codebook, shard.epoch(blocks)):
+        for some in _reported(rows, self.plan, shard.codebook, shard.epoch(blocks)):
             self.found.update(some)
         places = []
         for change in shard.changes():
-            places.append((change.cell, change.key))
+            places.append((change.namespace, change.key))
             if change.value is None:
                 self.state.pop(places[-1], None)
             else:

@@ -79,7 +79,7 @@ def test_arrival_is_never_a_time_and_one_file_needs_none() -> None:
     table = pa.table({"arrival": [30, 20, 10], "ts": [1, 2, 3]})
     (batch,) = arrivals("SELECT ts FROM s", {"s": table}).batches(10)
     assert batch.ts.tolist() == [1000, 2000, 3000]
-    assert batch.heard is None
+    assert batch.arrival_time is None
 
 
 def test_a_tuple_of_a_self_join_arrives_at_both_aliases() -> None:

@@ -102,7 +102,7 @@ def test_a_decimal_beyond_64_bits_is_an_error_and_no_wrong_number():
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "reported"),
     [
         ("SELECT w FROM s", "column 'w' of stream s holds decimal(38, 10); at most 18 digits can be read; cast it to"),
         ("SELECT AVG(v) AS m FROM s [1 s]", "v is decimal(18, 9), and an exact average of it has more than 18 digits"),
@@ -114,7 +114,7 @@ def test_a_decimal_beyond_64_bits_is_an_error_and_no_wrong_number():
         ("SELECT b FROM s", "column 'b' of stream s holds binary, which a query cannot read"),
     ],
 )
-def test_what_cannot_be_exact_is_refused_by_name(query, told):
+def test_what_cannot_be_exact_is_refused_by_name(query, reported):
     columns = {
         "v": pa.array([Decimal(1)], pa.decimal128(18, 9)),
         "u": pa.array([Decimal(1)], pa.decimal128(9, 2)),
@@ -123,7 +123,7 @@ def test_what_cannot_be_exact_is_refused_by_name(query, told):
     }
     with pytest.raises(QueryError) as error:
         answered(query, **columns)
-    assert told in str(error.value)
+    assert reported in str(error.value)
 
 
 def test_decimals_of_different_scale_are_joined_and_dates_compared():

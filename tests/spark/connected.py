@@ -13,7 +13,7 @@ import slackwater as sw
 
 
 def main(folder: str) -> None:
-    """Run a join over the files in a folder."""
+    """OrderedBatch a join over the files in a folder."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from pyspark.sql import SparkSession
@@ -38,8 +38,8 @@ def main(folder: str) -> None:
     plain = spark.read.parquet(f"{folder}/pairs").count()
     counts = sw.progress(query).latest
     batch = sw.sql(spark, text, shards=2, **{name: spark.read.schema(schema).json(f"{folder}/{name}") for name in "ab"})
-    told = {"plain": plain, "results": counts and counts.results, "batch": batch.count()}
-    sys.stdout.write(json.dumps(told) + "\n")
+    reported = {"plain": plain, "results": counts and counts.results, "batch": batch.count()}
+    sys.stdout.write(json.dumps(reported) + "\n")
     spark.stop()
 
 

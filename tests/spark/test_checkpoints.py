@@ -13,7 +13,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 import slackwater as sw
-from slackwater.kernel import Change, decode_json, encode_json
+from slackwater.kernel import StateUpdate, decode_json, encode_json
 from slackwater.operators.pipeline import STATE_VERSION, Epochs
 from slackwater.plan.planner import plan
 from slackwater.runtime.kernels import kernel_for
@@ -50,7 +50,7 @@ def shard_of_sums() -> Shard:
 
 
 @pytest.fixture
-def state() -> list[Change]:
+def state() -> list[StateUpdate]:
     """What a shard has in the store after a micro-batch."""
     (packed,) = packer(PACKING)(pieces(0, 1)[0].to_batches())
     rows = packed.select(["stream", "part", "header", "block"]).to_pylist()
@@ -59,14 +59,14 @@ def state() -> list[Change]:
     return [entry for entry in shard.changes() if entry.value is not None]
 
 
-def test_state_of_this_version_is_taken_over(state: list[Change]) -> None:
+def test_state_of_this_version_is_taken_over(state: list[StateUpdate]) -> None:
     shard = shard_of_sums()
     shard.restore(state)
     assert shard.metrics()["in_time"] == 1000
 
 
 @pytest.mark.parametrize("version", [STATE_VERSION - 1, STATE_VERSION + 1])
-def test_state_of_another_version_is_refused(state: list[Change], version: int) -> None:
+def test_state_of_another_version_is_refused(state: list[StateUpdate], version: int) -> None:
     of_another_version = [
         replace(entry, value=encode_json(decode_json(entry.value or b"") | {"version": version}))
         if entry.key == "version"
@@ -92,9 +92,9 @@ def test_rows_that_come_after_the_end_are_rejected_and_not_lost(restarted: bool)
         shard = shard_of_sums()
         shard.restore(state)
     assert list(shard.epoch(blocks(1))) == []
-    told = shard.metrics()
-    assert told["rejected_by"] == {"s": {"after_end": 1000}}
-    assert told["in_time"] + told["late"] == 1000
+    reported = shard.metrics()
+    assert reported["rejected_by"] == {"s": {"after_end": 1000}}
+    assert reported["in_time"] + reported["late"] == 1000
     ((reason, batch),) = shard.take_rejects()
     assert (reason, len(batch)) == ("after_end", 1000)
 

@@ -27,20 +27,20 @@ def outcome(member: str, folder: Path, runtime: str, shards: int | None) -> dict
     prepared = prepare(folder / "query.sql", given, "ts", "ms", {})
     chosen = runtime_of(runtime, "5 s", shards) if shards else runtime_of(runtime, "5 s")
     run_query(prepared, chosen, folder / "out", False, None, quiet=True)
-    told: dict[str, Any] = {}
+    reported: dict[str, Any] = {}
     for what in ("late", "rejected"):
         rows = [
             row
             for part in sorted((folder / "out" / what).glob("*/*.parquet"))
             for row in pq.read_table(part).to_pylist()
         ]
-        told[what] = sorted((row["stream"], row["arrival"], row.get("frontier")) for row in rows)
+        reported[what] = sorted((row["stream"], row["arrival"], row.get("watermark")) for row in rows)
     results = [
         row
         for part in sorted((folder / "out" / "results").glob("*.parquet"))
         for row in pq.read_table(part).to_pylist()
     ]
-    return told | {"results": sorted((row["_ts"], row["one"], row["other"]) for row in results)}
+    return reported | {"results": sorted((row["_ts"], row["one"], row["other"]) for row in results)}
 
 
 @pytest.mark.parametrize(("member", "counts"), [("jumps", (1, 2, 4)), ("ahead", (2,)), ("behind", (2,))])

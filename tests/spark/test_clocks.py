@@ -42,7 +42,7 @@ def test_results_come_out_although_nothing_arrives_any_more(spark, streamed, tmp
     finally:
         query.stop()
     assert query.exception() is None
-    # The frontier of the two clocks is 1 s: six pairs stay behind it until both streams are told silent.
+    # The watermark of the two clocks is 1 s: six pairs stay behind it until both streams are told silent.
     assert found == 8
 
 

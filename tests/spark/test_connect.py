@@ -23,6 +23,6 @@ def test_streams_and_batches_are_answered_over_connect(tmp_path: Path) -> None:
     command = [sys.executable, str(PROGRAM), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    told = json.loads(done.stdout.strip().splitlines()[-1])
+    reported = json.loads(done.stdout.strip().splitlines()[-1])
     # Pairs of one key that are at most two seconds apart.
-    assert told == {"plain": 8, "results": 8, "batch": 8}
+    assert reported == {"plain": 8, "results": 8, "batch": 8}

@@ -1,4 +1,4 @@
-"""Shards may be at different frontiers; what a run hands out is in timestamp order all the same."""
+"""Shards may be at different watermarks; what a run hands out is in timestamp order all the same."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slackwater.runtime.spark.merging import Merged
 
 END = 100
 Shard = tuple[list[int], list[int]]
-"""The times of its results, and how far its frontier moves in each micro-batch."""
+"""The times of its results, and how far its watermark moves in each micro-batch."""
 
 shards = st.lists(
     st.tuples(st.lists(st.integers(1, END)).map(sorted), st.lists(st.integers(0, 40), min_size=4, max_size=4)),
@@ -27,10 +27,10 @@ def times(table: pa.Table | None) -> list[int]:
 
 
 def micro_batches(work: list[Shard]) -> list[tuple[list[int], list[int]]]:
-    """In each micro-batch: the results that the shards let out, one shard after the other, and their frontiers."""
+    """In each micro-batch: the results that the shards emitted, one shard after the other, and their watermarks."""
     made, before = [], [0] * len(work)
     for step in range(len(work[0][1])):
-        now = [frontier + moves[step] for frontier, (_, moves) in zip(before, work, strict=True)]
+        now = [watermark + moves[step] for watermark, (_, moves) in zip(before, work, strict=True)]
         out = [t for (all_, _), low, high in zip(work, before, now, strict=True) for t in all_ if low < t <= high]
         made.append((out, now))
         before = now

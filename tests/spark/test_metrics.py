@@ -28,7 +28,7 @@ from tests.spark.streams import pieces
 pytestmark = pytest.mark.xdist_group("spark, second half")
 
 JOIN = "SELECT a.key, a.v AS av, b.v AS bv FROM a [RANGE 50 MS], b [RANGE 50 MS] WHERE a.key = b.key WITH DELAY 100 MS"
-TOLD = {"shard", "slack", "frontier", "clocks", "late", "rejected", "results", "held", "latency_ms"}
+TOLD = {"shard", "slack", "watermark", "clocks", "late", "rejected", "results", "held", "latency_ms"}
 Shards = list[dict[str, Any]]
 
 
@@ -50,10 +50,10 @@ class Overhearing(StreamingQueryListener):
         pass
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        told = event.progress.observedMetrics.get("slackwater")
-        if told is not None:
+        reported = event.progress.observedMetrics.get("slackwater")
+        if reported is not None:
             of_query = self._heard.setdefault(str(event.progress.runId), [])
-            of_query.append([json.loads(shard) for shard in told["shards"]])
+            of_query.append([json.loads(shard) for shard in reported["shards"]])
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         pass
@@ -92,21 +92,21 @@ def test_progress_and_listeners_tell_what_every_shard_knows(
     timeless = pa.table({name: pa.nulls(1, a[0].schema.field(name).type) for name in a[0].column_names})
     one = streamed("a", [a[0], pa.concat_tables([a[1], timeless]), a[2]])
     query = run(sw.sql(spark, JOIN, a=one, b=streamed("b", b)), tmp_path)
-    told: list[Shards] = [
+    reported: list[Shards] = [
         [json.loads(shard) for shard in progress["observedMetrics"]["slackwater"]["shards"]]
         for progress in query.recentProgress
     ]
-    assert len(told) == 3
-    assert listener.of(query) == told
-    assert all(shard.keys() >= TOLD for shards in told for shard in shards)
+    assert len(reported) == 3
+    assert listener.of(query) == reported
+    assert all(shard.keys() >= TOLD for shards in reported for shard in shards)
 
-    last = told[-1]
+    last = reported[-1]
     assert len({shard["shard"] for shard in last}) == 2
     assert [shard["epochs"] for shard in last] == [3, 3]
     clocks = [max(table.column("ts").to_pylist()) * 1000 for table in (a[2], b[2])]
     assert [shard["clocks"] for shard in last] == [clocks, clocks]
     assert [shard["slack"] for shard in last] == [100_000] * 2
-    assert [shard["frontier"] for shard in last] == [min(clocks) - 100_000] * 2
+    assert [shard["watermark"] for shard in last] == [min(clocks) - 100_000] * 2
 
     total = {name: sum(shard[name] for shard in last) for name in ("results", "late", "rejected", "in_time", "held")}
     local = sw.replay(JOIN, {"a": pa.concat_tables(a), "b": pa.concat_tables(b)}, epochs=sw.Epochs(tuples=2000))
@@ -117,7 +117,7 @@ def test_progress_and_listeners_tell_what_every_shard_knows(
     assert total["in_time"] + total["late"] + total["rejected"] + total["held"] == 6001
 
     memory = together([Memory.of_json(shard["memory"]) for shard in last])
-    since, until = last[0]["frontier"] - 50_000, last[0]["frontier"]
+    since, until = last[0]["watermark"] - 50_000, last[0]["watermark"]
     for alias, tables in (("a", a), ("b", b)):
         inside = sum(since <= 1000 * ts <= until for table in tables for ts in table.column("ts").to_pylist())
         assert memory.windows[alias] == Resident(inside, inside, 8 * 4 * inside)
@@ -132,13 +132,13 @@ def test_latency_is_that_of_the_results_of_the_micro_batch(
     earlier = {shard["shard"]: shard["results"] for shard in first}
     weights = [shard["results"] - earlier[shard["shard"]] for shard in second]
     rows = spark.read.parquet(str(tmp_path / "rows")).toArrow()
-    times = [moment for moment in rows.column("_ts").cast(pa.int64()).to_pylist() if moment > first[0]["frontier"]]
+    times = [moment for moment in rows.column("_ts").cast(pa.int64()).to_pylist() if moment > first[0]["watermark"]]
     assert sum(weights) == len(times) > 0
     clock = max(second[0]["clocks"])
-    told = [shard["latency_ms"] for shard in second]
-    mean = sum(entry["avg"] * weight for entry, weight in zip(told, weights, strict=True)) / sum(weights)
+    reported = [shard["latency_ms"] for shard in second]
+    mean = sum(entry["avg"] * weight for entry, weight in zip(reported, weights, strict=True)) / sum(weights)
     assert mean == pytest.approx(sum(clock - moment for moment in times) / len(times) / 1000, abs=0.01)
-    assert all(100 <= entry["p50"] <= entry["p95"] <= (clock - min(times)) / 1000 for entry in told)
+    assert all(100 <= entry["p50"] <= entry["p95"] <= (clock - min(times)) / 1000 for entry in reported)
 
 
 def test_latency_is_unknown_where_nothing_came_out(
@@ -158,13 +158,13 @@ def test_a_query_with_a_target_tells_the_quality_it_has_measured(
     query = run(sw.sql(spark, text, a=streamed("a", a), b=streamed("b", b)), tmp_path)
     local = sw.replay(text, {"a": pa.concat_tables(a), "b": pa.concat_tables(b)}, epochs=sw.Epochs(tuples=2000))
     last = listener.of(query)[-1]
-    told = [shard["quality"] for shard in last]
-    assert all((one["of"], one["target"]) == ("results", 0.9) for one in told)
-    assert sum(one["good"] for one in told) == sum(shard["results"] for shard in last) > 0
+    reported = [shard["quality"] for shard in last]
+    assert all((one["of"], one["target"]) == ("results", 0.9) for one in reported)
+    assert sum(one["good"] for one in reported) == sum(shard["results"] for shard in last) > 0
     # A live query is never flushed: its newest results are still to come, and so may be their late tuples.
-    assert sum(one["good"] for one in told) <= local.report["measured_quality"]["good"]
-    for shard, one in zip(last, told, strict=True):
-        assert one["provisional_from"] == shard["frontier"] - 500_000
+    assert sum(one["good"] for one in reported) <= local.report["measured_quality"]["good"]
+    for shard, one in zip(last, reported, strict=True):
+        assert one["provisional_from"] == shard["watermark"] - 500_000
         assert one["measured"] == one["good"] / (one["good"] + one["bad"])
         assert one["low"] <= one["measured"] == one["high"]
 

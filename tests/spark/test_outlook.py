@@ -17,7 +17,7 @@ from slackwater.runtime.spark.progress.value import Progress, progress_of
 from slackwater.runtime.spark.rejections import Warner
 from slackwater.runtime.spark.shard import Shard
 from slackwater.sources.files import schema_of
-from tests.runtime.foreseeing import AGAIN, BAD, FINE, SAID, foresee
+from tests.runtime.foreseeing import AGAIN, BAD, FINISHED, SAID, foresee
 
 QUERY = "SELECT a.v FROM a [5 s], b [5 s] WHERE a.v = b.v WITH RECALL 0.95 OVER 6 HOURS AT MOST 10 MINUTES"
 SECOND = 1_000_000
@@ -31,13 +31,13 @@ def shard(monkeypatch: pytest.MonkeyPatch, outlook: Outlook) -> dict[str, Any]:
     return Shard(plan(query), ((), ()), "").metrics() | {"examples": {}}
 
 
-def told(monkeypatch: pytest.MonkeyPatch, *outlooks: Outlook, **facts: Any) -> Progress:
+def reported(monkeypatch: pytest.MonkeyPatch, *outlooks: Outlook, **facts: Any) -> Progress:
     shards = [shard(monkeypatch, outlook) | facts for outlook in outlooks]
     return progress_of(shards, ["a", "b"], {"name": "q"})
 
 
 def test_the_outlook_of_a_query_is_the_worst_of_its_shards(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = told(monkeypatch, FINE, BAD).outlook
+    seen = reported(monkeypatch, FINISHED, BAD).outlook
     assert seen is not None
     assert (seen.cap, seen.stated, seen.needed) == (timedelta(minutes=10), True, timedelta(days=9))
     assert (seen.bound, seen.reached, seen.unreachable, seen.said) == (0.2, 0.9343, True, SAID)
@@ -45,19 +45,19 @@ def test_the_outlook_of_a_query_is_the_worst_of_its_shards(monkeypatch: pytest.M
 
 
 def test_progress_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    history = History((told(monkeypatch, BAD),))
+    history = History((reported(monkeypatch, BAD),))
     for shown in (" ".join(str(history).split()), history._repr_html_()):
         assert SAID in shown
         assert "the cap bound in 40 % of the choices" in shown
-    assert "cannot be met" not in str(History((told(monkeypatch, FINE),)))
+    assert "cannot be met" not in str(History((reported(monkeypatch, FINISHED),)))
 
 
 def test_a_session_warns_of_it_once_per_change(monkeypatch: pytest.MonkeyPatch) -> None:
     warner, said = Warner(), []
-    for outlook in (FINE, BAD, BAD, FINE, FINE, BAD):
+    for outlook in (FINISHED, BAD, BAD, FINISHED, FINISHED, BAD):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            warner(told(monkeypatch, outlook))
+            warner(reported(monkeypatch, outlook))
         said.append([str(one.message) for one in caught])
     assert said == [[], [SAID], [], [AGAIN], [], [SAID]]
 
@@ -77,13 +77,13 @@ def test_waiting_is_told_apart_by_cause_over_all_shards(monkeypatch: pytest.Monk
         "emitted": 3,
         "clocks": [100 * SECOND, 40 * SECOND],
     }
-    wait = told(monkeypatch, FINE, FINE, **facts).latency
+    wait = reported(monkeypatch, FINISHED, FINISHED, **facts).latency
     assert wait is not None
     seconds = [wait.average, wait.p95, wait.slack, wait.slowest_stream, wait.micro_batch]
     assert [one.total_seconds() for one in seconds] == [26, 30, 2, 20, 4]
     assert wait.stream == "b"
     assert wait.advice is not None
     assert wait.advice.startswith("results wait mostly for stream b, 1 minute behind the others")
-    shown = str(History((told(monkeypatch, FINE, **facts),)))
+    shown = str(History((reported(monkeypatch, FINISHED, **facts),)))
     assert "2 s slack, 20 s slowest stream (b), 4 s micro-batch" in " ".join(shown.split())
-    assert told(monkeypatch, FINE).latency is None
+    assert reported(monkeypatch, FINISHED).latency is None

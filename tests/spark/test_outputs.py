@@ -19,7 +19,7 @@ import slackwater as sw
 from slackwater.model.errors import UsageError
 from slackwater.runtime.spark.sinks import sink
 from tests.spark.conftest import Streamed
-from tests.spark.streams import START, counted, pieces
+from tests.spark.streams import START, count_only, pieces
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -59,9 +59,9 @@ def test_one_run_gives_results_late_and_rejected_rows_as_many_as_it_counts(
     assert rows["results"].count() == done.results > 0
     assert done.in_time + done.late + done.filtered + done.held + 2 == sum(one.rows for one in done.streams.values())
     late = rows["late"].toArrow()
-    told = [(row["ts"], row["key"]) for row in map(json.loads, late.column("row").to_pylist())]
+    reported = [(row["ts"], row["key"]) for row in map(json.loads, late.column("row").to_pylist())]
     found = [(row["ts"], row["key"]) for alias in "ab" for row in local.late[alias].to_pylist()]
-    assert sorted(key for _, key in told) == sorted(key for _, key in found)
+    assert sorted(key for _, key in reported) == sorted(key for _, key in found)
     assert set(late.column_names) == {"stream", "ts", "delay_ms", "watermark", "row", "batch"}
     assert all(
         ts < mark for ts, mark in zip(*(late.column(name).to_pylist() for name in ("ts", "watermark")), strict=False)
@@ -110,12 +110,12 @@ def test_progress_is_typed_and_the_same_from_a_listener(
     spark: SparkSession, streamed: Streamed, tmp_path: Path
 ) -> None:
     a, b = pieces(0, 3), pieces(1, 3)
-    heard: list[sw.Progress] = []
+    arrival_time: list[sw.Progress] = []
     three = threading.Event()
 
     def hear(progress: sw.Progress) -> None:
-        heard.append(progress)
-        if len(heard) == 3:
+        arrival_time.append(progress)
+        if len(arrival_time) == 3:
             three.set()
 
     listener = sw.Listener(hear)
@@ -127,7 +127,7 @@ def test_progress_is_typed_and_the_same_from_a_listener(
     assert three.wait(60)
     spark.streams.removeListener(listener)
     history = sw.progress(query)
-    assert list(history) == heard
+    assert list(history) == arrival_time
     assert len(history) == 3
     last = history[-1]
     assert last.query == "typed"
@@ -165,11 +165,11 @@ def test_a_stream_that_is_mostly_rejected_is_said_aloud(
     frame.writeStream.format("noop").trigger(availableNow=True).start().awaitTermination()
     assert done.wait(60)
     spark.streams.removeListener(listener)
-    told = [str(one.message) for one in recwarn if "rejected" in str(one.message)]
-    assert len(told) == 1
-    assert "40 of 40 rows of stream s were rejected" in told[0]
-    assert "null_time" in told[0]
-    assert '"key"' in told[0]
+    reported = [str(one.message) for one in recwarn if "rejected" in str(one.message)]
+    assert len(reported) == 1
+    assert "40 of 40 rows of stream s were rejected" in reported[0]
+    assert "null_time" in reported[0]
+    assert '"key"' in reported[0]
 
 
 class Growing:
@@ -277,7 +277,7 @@ def test_a_batch_dataframe_gives_the_whole_answer(spark: SparkSession) -> None:
     frames = {name: spark.createDataFrame(table.to_pandas()) for name, table in tables.items()}
     truth = sw.replay(JOIN + " WITH DELAY 10 SECONDS", tables).results
     answer = sw.sql(spark, JOIN + " WITH NO WAIT", **frames).toArrow()
-    assert counted(answer, "key", "av", "bv") == counted(truth, "key", "av", "bv")
+    assert count_only(answer, "key", "av", "bv") == count_only(truth, "key", "av", "bv")
     sums = sw.sql(spark, SUMS, s=frames["a"]).toArrow()
     whole = sw.replay(SUMS.replace("NO WAIT", "DELAY 10 SECONDS"), {"s": tables["a"]}).results
     assert sums.num_rows == whole.num_rows > 0

@@ -16,7 +16,7 @@ from pyspark.sql import functions as fn
 
 import slackwater as sw
 from tests.spark.conftest import Streamed
-from tests.spark.streams import counted, pieces
+from tests.spark.streams import count_only, pieces
 
 pytestmark = pytest.mark.xdist_group("spark, second half")
 
@@ -28,16 +28,16 @@ BATCHES, EACH = 4, 3000
 
 def last_metrics(finished: Finished) -> list[dict[str, Any]]:
     """What the shards told at the end of the last micro-batch that had data."""
-    told = [progress["observedMetrics"].get("slackwater") for progress in finished.progress]  # type: ignore[attr-defined]
-    return [json.loads(shard) for shard in [entry for entry in told if entry and entry["shards"]][-1]["shards"]]
+    reported = [progress["observedMetrics"].get("slackwater") for progress in finished.progress]  # type: ignore[attr-defined]
+    return [json.loads(shard) for shard in [entry for entry in reported if entry and entry["shards"]][-1]["shards"]]
 
 
 def frontier_of(finished: Finished) -> datetime:
-    """Up to where everything has been let out, by shards that agree on it and found nothing late."""
+    """Up to where everything has been emitted, by shards that agree on it and found nothing late."""
     shards = last_metrics(finished)
     assert [shard["late"] + shard["rejected"] for shard in shards] == [0] * len(shards)
-    (frontier,) = {shard["frontier"] for shard in shards}
-    return datetime.fromtimestamp(frontier // 1_000_000, UTC).replace(microsecond=frontier % 1_000_000)
+    (watermark,) = {shard["watermark"] for shard in shards}
+    return datetime.fromtimestamp(watermark // 1_000_000, UTC).replace(microsecond=watermark % 1_000_000)
 
 
 def timed(frame: DataFrame, prefix: str = "") -> DataFrame:
@@ -58,7 +58,7 @@ def test_a_join_equals_the_native_stream_stream_join(streamed: Streamed, finishe
             select="a.key AS key, a.v AS av, b.v AS bv", quality=sw.delay(LARGEST_DELAY),
         )
     )  # fmt: skip
-    frontier = frontier_of(finished)
+    watermark = frontier_of(finished)
     a, b = (timed(frame, name) for name, frame in frames.items())
     near = fn.expr("amoment BETWEEN bmoment - INTERVAL 50 MILLISECONDS AND bmoment + INTERVAL 50 MILLISECONDS")
     joined = a.join(b, (fn.col("akey") == fn.col("bkey")) & near).select(
@@ -66,11 +66,11 @@ def test_a_join_equals_the_native_stream_stream_join(streamed: Streamed, finishe
         fn.abs(fn.unix_millis("amoment") - fn.unix_millis("bmoment")).alias("apart"),
     )  # fmt: skip
     native = finished(joined, "native")
-    released = up_to(native, "_ts", frontier)
+    released = up_to(native, "_ts", watermark)
     assert released.num_rows > 0.9 * native.num_rows > 9000
     assert max(released.column("apart").to_pylist()) == 50, "both ends of a window belong to it"
     names = ("key", "av", "bv", "_ts")
-    assert counted(ours, *names) == counted(released, *names)
+    assert count_only(ours, *names) == count_only(released, *names)
 
 
 @pytest.mark.parametrize("by", [["key"], []], ids=["by key", "over all"])
@@ -85,7 +85,7 @@ def test_an_aggregate_equals_the_native_one(
             quality=sw.delay(LARGEST_DELAY),
         )
     )  # fmt: skip
-    frontier = frontier_of(finished)
+    watermark = frontier_of(finished)
 
     def aggregated(stream: DataFrame) -> DataFrame:
         windows = stream.groupBy(fn.window("moment", "400 milliseconds", "100 milliseconds"), *by).agg(
@@ -96,11 +96,11 @@ def test_an_aggregate_equals_the_native_one(
             *by, "total", "n", "most", "mean",
         )  # fmt: skip
 
-    native = up_to(finished(aggregated(timed(frame)), "native"), "window_end", frontier)
+    native = up_to(finished(aggregated(timed(frame)), "native"), "window_end", watermark)
     everything = aggregated(timed(frame.sparkSession.read.parquet(str(tmp_path / "s")))).count()
     assert native.num_rows > 0.9 * everything > 90
     places = ("window_start", "window_end", *by)
-    assert counted(ours, *places) == counted(native, *places)
+    assert count_only(ours, *places) == count_only(native, *places)
     for name in ("total", "n", "most", "mean"):
         assert by_place(ours, places, name) == pytest.approx(by_place(native, places, name), rel=1e-9)
 

@@ -12,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 
 import slackwater as sw
 from slackwater.runtime.spark.session import complaints, have_rocksdb
-from tests.spark.streams import START, counted, pieces
+from tests.spark.streams import START, count_only, pieces
 
 # One worker: a session for each would fight for the same cores.
 pytestmark = pytest.mark.xdist_group("spark")
@@ -27,10 +27,10 @@ def test_a_join_gives_what_the_local_runtime_gives_epoch_by_epoch(spark, streame
     got = finished(sw.sql(spark, query, **frames))
     late = finished(sw.sql(spark, query, give="aside", **frames), "late")
     local = sw.replay(query, {"a": pa.concat_tables(a), "b": pa.concat_tables(b)}, epochs=sw.Epochs(tuples=2000))
-    frontier = max(got.column("_ts").to_pylist())
-    released = [ts <= frontier for ts in local.results.column("_ts").to_pylist()]
+    watermark = max(got.column("_ts").to_pylist())
+    released = [ts <= watermark for ts in local.results.column("_ts").to_pylist()]
     names = ("key", "av", "bv", "_ts")
-    assert counted(got, *names) == counted(local.results.filter(pa.array(released)), *names)
+    assert count_only(got, *names) == count_only(local.results.filter(pa.array(released)), *names)
     assert late.num_rows == local.report["late"] > 0
     assert json.loads(late.column("row")[0].as_py())["key"].startswith("k")
 
@@ -43,7 +43,7 @@ def test_a_restart_goes_on_where_the_query_stopped(spark, streamed, finished):
     straight = finished(sw.sql(spark, query, a=streamed("c", a), b=streamed("d", b)), "straight")
     names = ("key", "av", "bv", "_ts")
     assert straight.num_rows > 1000
-    assert counted(resumed, *names) == counted(straight, *names)
+    assert count_only(resumed, *names) == count_only(straight, *names)
 
 
 def test_another_query_on_an_old_checkpoint_is_refused(spark, streamed, finished):
@@ -63,8 +63,8 @@ def test_bad_and_poisoned_rows_come_out_as_rows_and_move_no_clock(spark, streame
     assert sorted(rows.column("v").to_pylist()) == [0, 0, 1, 1, 4, 5]
     progress = finished.progress[-1]["observedMetrics"]["slackwater"]["shards"]
     assert [json.loads(shard)["clocks"] for shard in progress] == [[(START + 501) * 1000]]
-    aside = finished(sw.sql(spark, query, s=frame, give="aside"), "aside")
-    assert aside.column("reason").to_pylist() == ["null_time"]
+    pending = finished(sw.sql(spark, query, s=frame, give="aside"), "aside")
+    assert pending.column("reason").to_pylist() == ["null_time"]
 
 
 def test_a_session_without_a_state_store_for_python_is_given_one_with_a_word(spark):

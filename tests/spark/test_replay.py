@@ -63,13 +63,13 @@ def streams_of(n: int = 1500) -> dict[str, pa.Table]:
 def replayed(
     query: str, streams: dict[str, pa.Table], epochs: sw.Epochs, shards: int = 2, count: bool = False, **place: Any
 ) -> sw.Answer:
-    physical = plan(bind_to_tables(query, streams, "ts").query, counted=count)
+    physical = plan(bind_to_tables(query, streams, "ts").query, count_only=count)
     where = SparkPlace(epochs, shards, "local[2]", **place)
     with where.begin(physical, replay(physical, streams, "ms"), streams, "ms") as run:
         tables = list(run.tables())
     aliases = [one.stream.alias for one in physical.inputs]
-    late = {alias: run.fates.late_rows(i) for i, alias in enumerate(aliases)}
-    rejected = {alias: run.fates.rejected_rows(i) for i, alias in enumerate(aliases)}
+    late = {alias: run.side_outputs.late_rows(i) for i, alias in enumerate(aliases)}
+    rejected = {alias: run.side_outputs.rejected_rows(i) for i, alias in enumerate(aliases)}
     return sw.Answer(pa.concat_tables(tables), late, rejected, run.report().as_json())
 
 
@@ -113,11 +113,11 @@ def test_a_run_on_spark_gives_all_that_a_local_one_gives(
 def test_latency_leaves_out_what_the_end_lets_out(spark: SparkSession) -> None:
     times = [0, 1000, 2000, 3000, 9000]
     ran = replayed("SELECT ts FROM s WITH DELAY 2 SECONDS", {"s": pa.table({"ts": times})}, sw.Epochs(tuples=4))
-    # The first micro-batch lets out 0 and 1000 at clock 3000, the second 2000 and 3000 at clock 9000; 9000 is flushed.
+    # The first micro-batch emits 0 and 1000 at clock 3000, the second 2000 and 3000 at clock 9000; 9000 is flushed.
     assert ran.report["results"] == 5
     assert ran.report["latency_ms"] == {"avg": 4500.0, "p50": 3000.0, "p95": 7000.0, "p99": 7000.0}
     assert ran.report["latency_by_cause_ms"] == {"slack": 2000.0, "slowest_stream": 0.0, "epoch": 2500.0}
-    assert ran.report["let_out_at_end"] == 1
+    assert ran.report["emitted_at_end"] == 1
 
 
 def test_counts_are_summed_over_shards_and_micro_batches(spark: SparkSession) -> None:

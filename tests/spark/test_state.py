@@ -12,8 +12,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 
+from slackwater.plan.partitioning import partitioning_of
 from slackwater.plan.planner import plan
-from slackwater.plan.routes import routes_of
 from slackwater.runtime.spark.hosting import Hosted, current
 from slackwater.runtime.spark.packing import Packing, packed
 from slackwater.runtime.spark.shard import Block, Shard
@@ -86,7 +86,7 @@ def traffic(text: str, epochs: int, workers: int) -> tuple[float, float]:
     """Bytes read and written an epoch, at the end of so many of them; `workers` take turns at random."""
     streams = {name: second_of(0, 0) for name in ("a", "b") if f"FROM {name}" in text or f", {name} [" in text}
     physical = plan(bind_to_tables(text, streams, "ts").query)
-    routes = routes_of(physical)
+    routes = partitioning_of(physical)
     packings = [Packing(one, routes[i], (0,), "ms", 10**12) for i, one in enumerate(physical.inputs)]
     store, hosted = ShardStore(Handle()), Hosted(physical, ((),) * len(packings), "query", ())
     kept: dict[int, tuple[Mark, Shard]] = {}
@@ -104,8 +104,8 @@ def traffic(text: str, epochs: int, workers: int) -> tuple[float, float]:
         for _ in shard.epoch(blocks):
             pass
         kept[turns[epoch]] = (store.write(now, shard.changes()), shard)
-        told = store.traffic()
-        seen.append((told["state_read"], told["state_written"]))
+        reported = store.traffic()
+        seen.append((reported["state_read"], reported["state_written"]))
     read, written = np.array(seen[-20:]).mean(axis=0)
     return float(read), float(written)
 

@@ -25,13 +25,13 @@ def test_steps_are_whole_then_reduced_then_whole_again(spark: SparkSession, stre
         streamed("radar", [rows((8000, 1), (8000, 2), (9000, 1))])
         step = live.next(after=at(1000), timeout=120)
         assert step is not None
-        assert (step.reduced, step.missing) == (True, ("metar",))
+        assert (step.degraded, step.missing) == (True, ("metar",))
         assert seen(step, "k", "rv", "mv") == (8000, {(1, 8.0, None): 1, (2, 8.0, None): 1})
-        # Both go on, so that the frontier passes what they have in common.
+        # Both go on, so that the watermark passes what they have in common.
         streamed("metar", [rows((8500, 2), (9000, 1), (9500, 1))])
         step = live.next(after=at(8000), timeout=120)
         assert step is not None
-        assert (step.time, step.reduced, step.missing) == (at(8500), False, ())
+        assert (step.time, step.degraded, step.missing) == (at(8500), False, ())
         assert seen(step, "k", "rv", "mv") == (8500, {(2, 8.0, 8.5): 1})
         assert live.take_aside().column("reason").to_pylist() == ["null_time"]
     assert live.next() is step

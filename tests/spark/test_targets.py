@@ -57,5 +57,5 @@ def test_a_recall_that_needs_slack_is_reached_in_two_shards_with_less_waiting_th
     learned = [recall for _, recall in verdict.measurements][len(verdict.measurements) // 2 :]
     assert len(learned) > 10
     assert min(learned) >= TARGET < verdict.recall_overall
-    # Shards keep their own books; together they are the books of the whole query.
+    # Shards keep their own ledger; together they are the ledger of the whole query.
     assert report["measured_quality"]["measured"] == pytest.approx(verdict.recall_overall, abs=1e-9)

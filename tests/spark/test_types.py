@@ -144,8 +144,8 @@ def test_a_type_is_carried_as_payload_or_left_out_with_a_word(payload, world, on
     frame, said = payload
     if not one.readable:
         assert one.column not in frame.columns
-        told = one.name.replace(",", ", ") if one.name.startswith("decimal") else one.name
-        assert f"s.{one.column} ({told}) is left out; a query cannot read it" in said
+        reported = one.name.replace(",", ", ") if one.name.startswith("decimal") else one.name
+        assert f"s.{one.column} ({reported}) is left out; a query cannot read it" in said
         return
     assert dict(frame.dtypes)[one.column] == dict(world.still.dtypes)[one.column]
     given, wanted = values_of(frame, one.column), values_of(world.still, one.column)
@@ -239,11 +239,11 @@ def timed(spark: SparkSession, world: World) -> dict[str, dict[int, datetime]]:
 @by_name
 def test_a_type_is_an_event_time_or_refused_by_name(spark, timed, world, one):
     if not one.clock:
-        told = "string" if "char" in one.name else one.name
-        if told != "string":
+        reported = "string" if "char" in one.name else one.name
+        if reported != "string":
             with pytest.raises(QueryError, match=r"column 'at' of type .* cannot be an event time") as error:
                 sw.sql(spark, "SELECT id FROM s", time="at", s=world.stream.withColumnRenamed(one.column, "at"))
-            assert {"boolean": "bool"}.get(told, told) in str(error.value)
+            assert {"boolean": "bool"}.get(reported, reported) in str(error.value)
         return
     step = timedelta(days=1) if one.name == "date" else timedelta(seconds=1)
     assert timed[one.name] == {number: EPOCH + number * step for number in timed[one.name]}
@@ -273,7 +273,7 @@ def test_fields_of_nested_columns_are_read_by_their_path(payload, grouped):
 
 
 @pytest.mark.parametrize(
-    ("named", "told"),
+    ("named", "reported"),
     [
         ("event", "column 'event' of stream s holds struct<user: struct<id: int64, tags: array<int>>>"),
         ("event.user.tags", "column 'event.user.tags' of stream s holds array<int>, which a query cannot read"),
@@ -282,10 +282,10 @@ def test_fields_of_nested_columns_are_read_by_their_path(payload, grouped):
         ("c_decimal_38_10_", "at most 18 digits can be read; cast it to decimal(18, 10) or double"),
     ],
 )
-def test_what_cannot_be_read_is_refused_before_anything_starts(spark, world, named, told):
+def test_what_cannot_be_read_is_refused_before_anything_starts(spark, world, named, reported):
     with pytest.raises(QueryError) as error:
         sw.sql(spark, f"SELECT {named} FROM s", s=world.stream)
-    assert told in str(error.value)
+    assert reported in str(error.value)
 
 
 def test_late_rows_tell_decimals_and_dates_exactly(spark, world):

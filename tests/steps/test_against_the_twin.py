@@ -61,21 +61,21 @@ def test_a_whole_step_is_the_freshest_of_a_replay_of_what_came_so_far(seed: int)
         live.push(name, rows(*pushed))
         came[name] += [(2 * number + place, *row) for place, row in enumerate(pushed)]
         step = live.next()
-        frontier = min(max((ts for _, ts, _, _ in kept), default=-(2**40)) for kept in came.values()) - SLACK
+        watermark = min(max((ts for _, ts, _, _ in kept), default=-(2**40)) for kept in came.values()) - SLACK
         if number % 8 == 7:
-            assert seen(step, "av", "bv") == replayed(came, frontier)
+            assert seen(step, "av", "bv") == replayed(came, watermark)
         assert last is None or (step is not None and step.time >= last.time)
         last = step
 
 
-def replayed(came: dict[str, list[tuple[int, int, int, int]]], frontier: int) -> tuple[int, Counter[Any]] | None:
-    """The rows of a replay with the same epochs, at their freshest time before the frontier."""
+def replayed(came: dict[str, list[tuple[int, int, int, int]]], watermark: int) -> tuple[int, Counter[Any]] | None:
+    """The rows of a replay with the same epochs, at their freshest time before the watermark."""
     tables = {
         name: rows(*(row[1:] for row in kept)).append_column("arrival", pa.array([row[0] for row in kept], pa.int64()))
         for name, kept in came.items()
     }
     answer = sw.replay(JOIN, tables, epochs=sw.Epochs(tuples=2))
-    results = [row for row in answer.results.to_pylist() if row["_ts"] < at(frontier)] if frontier > 0 else []
+    results = [row for row in answer.results.to_pylist() if row["_ts"] < at(watermark)] if watermark > 0 else []
     if not results:
         return None
     newest = max(row["_ts"] for row in results)
@@ -130,7 +130,7 @@ def test_a_reduced_step_is_what_nested_loops_find_without_the_slow_streams(
         there = {one: kept for one, kept in came.items() if one not in slow}
         bound = min(max((other["ts"] for other in kept), default=-(2**40)) for kept in there.values()) - SLACK
         truth = freshest(there, windows, lambda c: true_of(c) and (not by_pairs or near(c)), bound)
-        if step is not None and step.reduced:
+        if step is not None and step.degraded:
             assert step.missing == tuple(slow)
             assert truth is not None
             found = Counter(tuple(float(c[n]["v"]) if n in c else None for n in NAMES) for c in truth[1])

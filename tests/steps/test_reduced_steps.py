@@ -18,11 +18,11 @@ def test_a_stream_far_behind_is_done_without_until_it_catches_up() -> None:
     live.push("radar", rows((5000,), (6000,), (7000,)))
     step = live.next()
     assert step is not None
-    assert not step.reduced
+    assert not step.degraded
     live.push("radar", rows((7500, 1, 7), (7500, 2, 8), (8000,)))
     step = live.next(after=step.time)
     assert step is not None
-    assert step.reduced
+    assert step.degraded
     assert step.missing == ("metar",)
     assert seen(step, "rv", "mv") == (7500, {(7.0, None): 1, (8.0, None): 1})
     assert step.rows.schema == live.close().results.schema
@@ -31,16 +31,16 @@ def test_a_stream_far_behind_is_done_without_until_it_catches_up() -> None:
 def test_steps_are_whole_again_when_the_stream_returns_and_never_go_back() -> None:
     live = fed(f"{JOIN} WITH NO WAIT", ("metar", rows((1000,))), patience="3 seconds")
     live.push("radar", rows(*((ms,) for ms in range(1000, 9000, 500))))
-    reduced = live.next()
-    assert seen(reduced, "mv") == (8000, {(None,): 1})
+    degraded = live.next()
+    assert seen(degraded, "mv") == (8000, {(None,): 1})
     # It is back, but what is whole is older than what was given.
     live.push("metar", rows((6500,), (6600,)))
     assert live.next(after=at(8000)) is None
-    assert live.next() is reduced
+    assert live.next() is degraded
     live.push("metar", rows((8100,), (8300,)))
     step = live.next(after=at(8000))
     assert step is not None
-    assert (step.time, step.reduced, step.missing) == (at(8100), False, ())
+    assert (step.time, step.degraded, step.missing) == (at(8100), False, ())
     assert live.steps["given"] == 2
     assert live.steps["reduced"] == 1
 
@@ -50,11 +50,11 @@ def test_a_whole_step_comes_in_place_of_a_reduced_one_of_the_same_time() -> None
     live.push("radar", rows((500,), (4000,), (5000,)))
     step = live.next()
     assert step is not None
-    assert (step.time, step.reduced) == (at(4000), True)
+    assert (step.time, step.degraded) == (at(4000), True)
     live.push("metar", rows((3500,), (4500,)))
     step = live.next()
     assert step is not None
-    assert (step.time, step.reduced) == (at(4000), False)
+    assert (step.time, step.degraded) == (at(4000), False)
 
 
 def test_a_silent_stream_is_done_without_by_the_clock_on_the_wall() -> None:
@@ -150,7 +150,7 @@ def test_steps_of_joins_whose_windows_follow_rates(count: int) -> None:
     windows = ", ".join(f"{name} [RATE 5 SECONDS]" for name in names)
     text = f"SELECT {items} FROM {windows} MATCH TIME WHERE {' AND '.join(f'a.k = {n}.k' for n in names[1:])}"
     live = sw.open(f"{text} WITH NO WAIT", dict.fromkeys(names, COLUMNS), clock=Wall(), patience="10 seconds")
-    whole = reduced = 0
+    whole = degraded = 0
     last = None
     for second in range(1, 90):
         for place, name in enumerate(names):
@@ -161,16 +161,16 @@ def test_steps_of_joins_whose_windows_follow_rates(count: int) -> None:
             continue
         last = step.time
         row = step.rows.to_pylist()[-1]
-        if step.reduced:
-            reduced += 1
+        if step.degraded:
+            degraded += 1
             assert step.missing == (names[-1],)
             assert row.pop(f"{names[-1]}v") is None
-        whole += not step.reduced
+        whole += not step.degraded
         # At first, and after the gap, the rates say that members may lie further apart.
         if 20 < second < 60 or second > 75:
             times = {row[f"{n}v"] for n in names if f"{n}v" in row}
             assert len(times) == 1, (second, row)
-    assert reduced >= 18
+    assert degraded >= 18
     assert whole >= 30
 
 

@@ -66,9 +66,9 @@ def test_a_poisoned_row_is_in_no_step_and_frees_nothing() -> None:
 def test_late_and_rejected_rows_are_counted_and_can_be_had() -> None:
     live = fed(f"{JOIN} WITH NO WAIT", ("radar", rows((1000,), (5000,))), ("metar", rows((4000,))))
     live.push("radar", pa.table([[None, 2000], [1, 1], [0.0, 7.0]], schema=COLUMNS))
-    aside = live.take_aside()
-    assert aside.column("reason").to_pylist() == ["null_time", "late"]
-    assert '"v": 7.0' in aside.column("row")[1].as_py()
+    pending = live.take_aside()
+    assert pending.column("reason").to_pylist() == ["null_time", "late"]
+    assert '"v": 7.0' in pending.column("row")[1].as_py()
     assert live.take_aside().num_rows == 0
     live.push("metar", rows((3000,)))
     answer = live.close()

@@ -29,9 +29,9 @@ def test_a_slide_has_at_most_two_panes(grid, ts):
 
 
 @given(GRID, TS)
-def test_the_first_open_window_is_the_oldest_that_ends_after_the_frontier(grid, frontier):
-    k = first_open(grid, frontier)
-    assert window_end(grid, k - 1) <= frontier < window_end(grid, k)
+def test_the_first_open_window_is_the_oldest_that_ends_after_the_frontier(grid, watermark):
+    k = first_open(grid, watermark)
+    assert window_end(grid, k - 1) <= watermark < window_end(grid, k)
 
 
 @given(GRID, TS)

@@ -261,9 +261,9 @@ def test_drift():
 
 def test_duplicates():
     table = disorder.zoo("duplicates").streams["a"]
-    told = np.unique(np.column_stack((table["ts"].to_numpy(), table["v"].to_numpy())), axis=0)
-    assert len(told) == 54_000
-    assert 0.045 < len(table) / len(told) - 1 < 0.055
+    reported = np.unique(np.column_stack((table["ts"].to_numpy(), table["v"].to_numpy())), axis=0)
+    assert len(reported) == 54_000
+    assert 0.045 < len(table) / len(reported) - 1 < 0.055
 
 
 def test_stop():

@@ -101,8 +101,8 @@ def test_no_player_outruns_a_sprinter(game):
 
 def test_players_of_two_teams_meet_now_and_then():
     grid = play(np.random.default_rng(3), 23 * 60_000).grid
-    apart = np.linalg.norm(grid[:8, None] - grid[None, 8:], axis=-1)
-    assert 0.005 < (apart < 5).mean() < 0.1
+    external_sync = np.linalg.norm(grid[:8, None] - grid[None, 8:], axis=-1)
+    assert 0.005 < (external_sync < 5).mean() < 0.1
 
 
 def test_the_two_teams_share_one_arrival_order(game):

@@ -24,7 +24,7 @@ from slackwater.commands.demo_view import (
     frame,
     in_words,
     outcome_table,
-    own_books,
+    own_ledger,
     paragraph,
     percent,
     seconds_of,
@@ -183,7 +183,7 @@ def true_pairs(streams: Mapping[str, pa.Table], seconds: int, epochs: Epochs = T
 def _prepared(waiting: str, streams: Mapping[str, pa.Table]) -> tuple[PhysicalPlan, Replay]:
     schemas = {name: schema_of(name, table, "ts") for name, table in streams.items()}
     # Rows would be thrown away here; counting pairs is the same join without making them.
-    physical = plan(bind(query_text(waiting), schemas).query, counted=True)
+    physical = plan(bind(query_text(waiting), schemas).query, count_only=True)
     return physical, replay(physical, streams, "ms")
 
 
@@ -213,7 +213,7 @@ def _conclude(outcomes: tuple[Outcome, ...], seconds: int, target: Recall, conso
     )
     console.print()
     _say(in_words(none, asked, most), console, style="bold")
-    _say(own_books(asked, target.over), console)
+    _say(own_ledger(asked, target.over), console)
     if seconds < TELLING_SECONDS:
         _say(f"The largest delays need a longer game to show: --seconds {TELLING_SECONDS} or more.", console)
     console.print("\nThe last line of a query says how long to wait:", highlight=False)

@@ -33,7 +33,7 @@ def draw(contenders: Sequence[Contender], truth: Truth, begin: int, target: Reca
 
     race = []
     for contender in contenders:
-        # The last moment is the end of the input, where everything is let out.
+        # The last moment is the end of the input, where everything is emitted.
         moments = [moment for moment in contender.moments[:-1] if moment.clock is not None]
         race.append(
             Seen(

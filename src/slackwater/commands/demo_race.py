@@ -41,15 +41,15 @@ class Moment:
     """How far answers are behind the newest tuple; None before the first answer can be given, and after the end."""
     late: int
     held: int
-    frontier: int
-    """Up to where results have been let out."""
+    watermark: int
+    """Up to where results have been emitted."""
     measured: float | None = None
     """The quality that the run has itself measured so far, where it has a target."""
 
     @classmethod
-    def at(cls, frontier: int = BEFORE_ALL, results: int = 0) -> Moment:
+    def at(cls, watermark: int = BEFORE_ALL, results: int = 0) -> Moment:
         """A moment of which little is known."""
-        return cls(None, 0, results, 0, None, 0, 0, frontier)
+        return cls(None, 0, results, 0, None, 0, 0, watermark)
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class GatedReplay(Replay):
             yield batch
 
 
-class Pace:
+class ControllerConfig:
     """When the next tuples are due, for all contenders alike; stopping it interrupts their runs."""
 
     def __init__(self, tuples: int, seconds: float) -> None:
@@ -103,23 +103,23 @@ class Contender(ABC):
         self._run = run
 
     @abstractmethod
-    def run(self, pace: Pace) -> Report:
-        """Run to the end of the game, or until the pace is stopped."""
+    def run(self, config: ControllerConfig) -> Report:
+        """OrderedBatch to the end of the game, or until the pace is stopped."""
 
     def _note(self) -> None:
         seen = self._run.observe()
         clock = max(seen.clocks)
-        moving = BEFORE_ALL < seen.frontier < AFTER_ALL
+        moving = BEFORE_ALL < seen.watermark < AFTER_ALL
         self.moments.append(
             Moment(
                 None if clock == BEFORE_ALL else clock,
                 seen.tuples,
                 seen.results,
                 seen.slack,
-                max(0, clock - seen.frontier) if moving else None,
+                max(0, clock - seen.watermark) if moving else None,
                 seen.late,
                 seen.held,
-                seen.frontier,
+                seen.watermark,
                 None if seen.quality is None else seen.quality.share,
             )
         )
@@ -130,19 +130,19 @@ class LocalContender(Contender):
 
     def __init__(self, plan: PhysicalPlan, replay: Replay) -> None:
         super().__init__(LocalRun(plan, GatedReplay.of(replay, self._at_gate), TUPLE_RELEASE))
-        self._pace: Pace | None = None
+        self._config: ControllerConfig | None = None
 
-    def run(self, pace: Pace) -> Report:
-        self._pace = pace
+    def run(self, config: ControllerConfig) -> Report:
+        self._config = config
         for _ in self._run.tables():
             pass
         self._note()
         return self._run.report()
 
     def _at_gate(self, tuples: int) -> None:
-        assert self._pace is not None, "a contender runs at a pace"
+        assert self._config is not None, "a contender runs at a pace"
         self._note()
-        if not self._pace.await_turn(tuples):
+        if not self._config.await_turn(tuples):
             self._run.interrupt()
 
 
@@ -150,16 +150,16 @@ def race(
     contenders: Sequence[Contender], tuples: int, seconds: float, show: Callable[[], None] = lambda: None
 ) -> list[Report]:
     """Run all contenders at once, over at least so many seconds, and call `show` a few times a second meanwhile."""
-    pace = Pace(tuples, seconds)
+    config = ControllerConfig(tuples, seconds)
     with ThreadPoolExecutor(len(contenders)) as pool:
         try:
-            runs = [pool.submit(contender.run, pace) for contender in contenders]
+            runs = [pool.submit(contender.run, config) for contender in contenders]
             while True:
                 done, running = wait(runs, FRAME, FIRST_EXCEPTION)
                 show()
                 if not running or any(run.exception() for run in done):
                     break
-            pace.stop()
+            config.stop()
             return [run.result() for run in runs]
         finally:
-            pace.stop()
+            config.stop()

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from slackwater.commands.demo_race import Contender, Pace
+from slackwater.commands.demo_race import Contender, ControllerConfig
 from slackwater.commands.runtimes import ANYWHERE
 from slackwater.model.time import SECOND
 from slackwater.observe.report import Report
@@ -42,9 +42,9 @@ class SparkContender(Contender):
         super().__init__(run)
         self._noted = 0
 
-    def run(self, pace: Pace) -> Report:
+    def run(self, config: ControllerConfig) -> Report:
         def tick() -> None:
-            if pace.stopped:
+            if config.stopped:
                 self._run.interrupt()
             if self._run.done > self._noted:
                 self._noted = self._run.done

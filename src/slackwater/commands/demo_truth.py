@@ -1,7 +1,7 @@
 """What a contender of the demo has found of the truth, over time.
 
-Invariant: results leave in timestamp order, so at any moment those let out are to be compared with the true ones up to
-the frontier, and over a period with those between two frontiers.
+Invariant: results leave in timestamp order, so at any moment those emitted are to be compared with the true ones up to
+the watermark, and over a period with those between two watermarks.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class Truth:
     @classmethod
     def of(cls, emissions: Iterable[Emission]) -> Truth:
         """The results of a run that lost none."""
-        parts = [(one.ts, np.ones_like(one.ts) if one.weight is None else one.weight) for one in emissions]
+        parts = [(one.ts, np.ones_like(one.ts) if one.multiplicity is None else one.multiplicity) for one in emissions]
         nothing = np.zeros(0, np.int64)
         times = np.concatenate([nothing, *(ts for ts, _ in parts)])
-        weights = np.concatenate([nothing, *(weight for _, weight in parts)])
+        weights = np.concatenate([nothing, *(multiplicity for _, multiplicity in parts)])
         order = np.argsort(times, kind="stable")
         return cls(times[order], np.cumsum(weights[order]))
 
@@ -53,24 +53,24 @@ def recent_recall(moments: Sequence[Moment], truth: Truth, period: int) -> list[
     """At every moment the recall of the results of the last period, or since the beginning; None before there is any.
 
     >>> truth = Truth(np.array([0, 10, 20, 30]), np.array([1, 2, 3, 4]))
-    >>> moments = [Moment.at(frontier=f, results=r) for f, r in ((BEFORE_ALL, 0), (10, 1), (20, 1), (30, 2))]
+    >>> moments = [Moment.at(watermark=f, results=r) for f, r in ((BEFORE_ALL, 0), (10, 1), (20, 1), (30, 2))]
     >>> recent_recall(moments, truth, period=20)
     [None, 0.5, 0.3333333333333333, 0.5]
     """
     found: list[float | None] = []
     before = 0
     for i, moment in enumerate(moments):
-        if moment.frontier == BEFORE_ALL:
+        if moment.watermark == BEFORE_ALL:
             found.append(None)
             continue
-        frontier = moment.frontier
-        if frontier == AFTER_ALL and len(truth.times):
-            # Once everything is let out the period ends with the last result.
-            frontier = int(truth.times[-1])
-        while before + 1 < i and moments[before + 1].frontier <= frontier - period:
+        watermark = moment.watermark
+        if watermark == AFTER_ALL and len(truth.times):
+            # Once everything is emitted the period ends with the last result.
+            watermark = int(truth.times[-1])
+        while before + 1 < i and moments[before + 1].watermark <= watermark - period:
             before += 1
-        since = moments[before] if moments[before].frontier <= frontier - period else None
-        true = truth.up_to(frontier) - (0 if since is None else truth.up_to(since.frontier))
+        since = moments[before] if moments[before].watermark <= watermark - period else None
+        true = truth.up_to(watermark) - (0 if since is None else truth.up_to(since.watermark))
         made = moment.results - (0 if since is None else since.results)
         found.append(min(1.0, made / true) if true else None)
     return found

@@ -213,12 +213,12 @@ def in_words(none: Outcome, asked: Outcome, most: Outcome) -> str:
     )
 
 
-def own_books(asked: Outcome, period: int) -> str:
+def own_ledger(asked: Outcome, period: int) -> str:
     """What a run with a target knows of itself.
 
     >>> asked = Outcome("RECALL 0.95 OVER 20 s", 97, 100, 113.0, 300.0, 276.0, 2, 0.95, 0.97, 1.0)
-    >>> print(own_books(asked, 20_000_000))
-    By its own books, which know no truth, it has 97.0 %, and 100 % of all spans of 20 s met the target.
+    >>> print(own_ledger(asked, 20_000_000))
+    By its own ledger, which knows no truth, it has 97.0 %, and 100 % of all spans of 20 s met the target.
     """
     if asked.measured is None:
         return "The game was too short for its own books."

@@ -15,9 +15,9 @@ def own_measure(seen: MeasuredQuality) -> str:
     >>> print(own_measure(MeasuredQuality("results", 0.95, good=961.0, bad=39.0, periods=50, met=48)))
     asked for 0.95, measured 0.961; 48 of 50 periods met the target
     >>> print(own_measure(MeasuredQuality("windows", 0.9, good=95.0, bad=5.0, unknown_late=2, unsure=2.0)))
-    asked for 0.9, measured 0.95 (0.93 to 0.97: 2 late tuples are of unknown price)
+    asked for 0.9, measured 0.95 (0.93 to 0.97: 2 late tuples are beyond the retention horizon)
     >>> print(own_measure(MeasuredQuality("results", 0.9, good=90.0, unknown_late=1, unsure=30.0, estimated=10.0)))
-    asked for 0.9, measured 0.9 (0.75 to 1: 1 late tuple is priced by estimate)
+    asked for 0.9, measured 0.9 (0.75 to 1: 1 late tuple is counted by estimate)
     """
     if seen.share is None or seen.low is None or seen.high is None:
         return f"asked for {seen.target:g}, nothing measured yet"

@@ -43,7 +43,7 @@ class Reproduced:
     pictures: Sequence[Path] = ()
 
     def as_json(self) -> dict[str, Any]:
-        told: dict[str, Any] = {
+        reported: dict[str, Any] = {
             "id": self.experiment.id,
             "also": list(self.experiment.also),
             "title": self.experiment.title,
@@ -55,7 +55,7 @@ class Reproduced:
             "figure": str(self.figure),
             "pictures": [str(path) for path in self.pictures],
         }
-        return {key: _plain(value) for key, value in told.items()}
+        return {key: _plain(value) for key, value in reported.items()}
 
 
 def reproduce_experiment(name: str, quick: bool, seed: int, out: Path | None, quiet: bool) -> Reproduced:
@@ -64,11 +64,11 @@ def reproduce_experiment(name: str, quick: bool, seed: int, out: Path | None, qu
     scale = Scale(quick, seed)
     with Console(stderr=True).status(f"{experiment.id}: ...") as status:
 
-        def told(done: int, of: int) -> None:
+        def reported(done: int, of: int) -> None:
             if not quiet:
                 status.update(f"{experiment.id}: {done} of {of} trials done")
 
-        rows = experiment.completed(run_all(experiment.trials(scale), PROCESSES, told))
+        rows = experiment.completed(run_all(experiment.trials(scale), PROCESSES, reported))
     folder = Path("reproduced", experiment.id) if out is None else out
     figure = write_figure(experiment, rows, folder)
     pictures = write_pictures(experiment, rows, folder)

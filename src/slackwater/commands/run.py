@@ -21,10 +21,10 @@ from slackwater.sources.replay import replay
 
 
 def run_query(
-    prepared: Prepared, runtime: Runtime, out: Path, counted: bool, arrival_time: str | None, quiet: bool
+    prepared: Prepared, runtime: Runtime, out: Path, count_only: bool, arrival_time: str | None, quiet: bool
 ) -> Report:
-    """Run a query and write what it lets out; returns the report that was written."""
-    physical = plan(prepared.bound.query, counted=counted, expected=prepared.expected)
+    """Run a query and write what it emits; returns the report that was written."""
+    physical = plan(prepared.bound.query, count_only=count_only, expected=prepared.expected)
     arrivals = replay(physical, prepared.sources, prepared.time_unit, arrival_time, prepared.places)
     first = warn_at_first(physical, arrivals)
     with runtime.begin(physical, arrivals, prepared.sources, prepared.time_unit) as run:
@@ -36,8 +36,8 @@ def run_query(
         folder.results.close()
         for position, one in enumerate(physical.inputs):
             for what, rows in (
-                ("late", run.fates.late_rows(position)),
-                ("rejected", run.fates.rejected_rows(position)),
+                ("late", run.side_outputs.late_rows(position)),
+                ("rejected", run.side_outputs.rejected_rows(position)),
             ):
                 if rows.num_rows:
                     folder.aside(what, one.stream.alias, rows)

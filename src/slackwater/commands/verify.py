@@ -78,13 +78,13 @@ class Verified:
 
 
 def verify_query(
-    prepared: Prepared, runtime: Runtime, counted: bool, arrival_time: str | None,
+    prepared: Prepared, runtime: Runtime, count_only: bool, arrival_time: str | None,
     period: int | None, interval: int, quiet: bool,
 ) -> Verified:  # fmt: skip
-    """Run a query and judge it."""
+    """OrderedBatch a query and judge it."""
     query = prepared.bound.query
     check_rates_judged(query)
-    physical = plan(query, counted=counted, identities=True, expected=prepared.expected)
+    physical = plan(query, count_only=count_only, identities=True, expected=prepared.expected)
     arrivals = replay(physical, prepared.sources, prepared.time_unit, arrival_time, prepared.places)
     first = warn_at_first(physical, arrivals)
     with runtime.begin(physical, arrivals, prepared.sources, prepared.time_unit) as run:
@@ -101,17 +101,19 @@ def verify_query(
     if isinstance(quality, RelativeError):
         target = quality.bound
     inputs = [_judged(run, position) for position in range(len(physical.inputs))]
-    verdict = judge(query, inputs, rows, counted=counted, period=period, interval=interval, resizes=_in_force(run))
+    verdict = judge(
+        query, inputs, rows, count_only=count_only, period=period, interval=interval, resizes=_in_force(run)
+    )
     return Verified(run.report(), verdict, target, period, interval)
 
 
 def _in_force(run: RecordedRun) -> list[Resize]:
     """Where windows follow rates: what was in force, from the beginning on."""
     known = [one for _, one in run.resizes]
-    counted = sum(seen.resized + 1 for seen in run.observe().rates)
-    if len(known) != counted:
+    count_only = sum(seen.resized + 1 for seen in run.observe().rates)
+    if len(known) != count_only:
         raise UsageError(
-            f"of {counted:,} changes of windows {counted - len(known):,} are not known any more, nor is the true"
+            f"of {count_only:,} changes of windows {count_only - len(known):,} are not known any more, nor is the true"
             " answer; verify in shorter epochs"
         )
     return known
@@ -122,12 +124,12 @@ def _judged(run: RecordedRun, position: int) -> JudgedInput:
     table = run.replay.tables[position]
     words = run.replay.inputs[position].words
     late = np.zeros(table.num_rows, np.bool_)
-    frontier = np.zeros(table.num_rows, np.int64)
-    row, met = run.fates.frontiers(position)
-    late[row], frontier[row] = True, met
+    watermark = np.zeros(table.num_rows, np.int64)
+    row, met = run.side_outputs.frontiers(position)
+    late[row], watermark[row] = True, met
     keep = np.ones(table.num_rows, np.bool_)
-    keep[run.fates.rejected(position)] = False
-    own = {"_row": words[ROW], "_ts": words[TS], "_late": late, "_frontier": frontier}
+    keep[run.side_outputs.rejected(position)] = False
+    own = {"_row": words[ROW], "_ts": words[TS], "_late": late, "_watermark": watermark}
     taken = [name for name in own if name in table.column_names]
     read = {name for name, _, _ in run.plan.inputs[position].columns}
     for name in taken:

@@ -6,24 +6,24 @@ from rich.console import Console
 
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.recorded import RecordedRun
-from slackwater.runtime.rejections import turned_away, turned_away_at_first
+from slackwater.runtime.rejections import rejected_at_first, rejected_rows
 from slackwater.sources.replay import Replay
 
 
 def warn_at_first(plan: PhysicalPlan, arrivals: Replay) -> bool:
-    """Say what is odd about streams before they are run; whether rows are turned away for it."""
-    rejected = turned_away_at_first(plan, arrivals)
+    """Say what is odd about streams before they are run; whether rows are rejected for it."""
+    rejected = rejected_at_first(plan, arrivals)
     for sentence in (*arrivals.notes, *rejected):
         warn(sentence)
     return bool(rejected)
 
 
-def warn_at_last(run: RecordedRun, told: bool) -> None:
-    """Say what was not said yet, and that most rows of a stream were turned away, unless that was told at first."""
+def warn_at_last(run: RecordedRun, reported: bool) -> None:
+    """Say what was not said yet, and that most rows of a stream were rejected, unless that was told at first."""
     for sentence in run.take_news():
         warn(sentence)
-    if not told:
-        for sentence in turned_away(run.plan, run.replay, run.fates):
+    if not reported:
+        for sentence in rejected_rows(run.plan, run.replay, run.side_outputs):
             warn(sentence)
 
 

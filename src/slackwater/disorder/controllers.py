@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy.typing as npt
 
-from slackwater.disorder.run import Run
+from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.model.batch import Floats, Words
 from slackwater.model.measured import MeasuredQuality
 from slackwater.model.outlook import Outlook
@@ -31,7 +31,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Arrived:
+class DelayObservations:
     """Tuples that passed their filters, in arrival order."""
 
     stream: Words
@@ -55,7 +55,7 @@ class SlackController(Protocol):
     learns: bool
     """Whether it wants to be shown every arrival."""
 
-    def learn(self, arrived: Arrived) -> None:
+    def learn(self, arrived: DelayObservations) -> None:
         """Note arrivals."""
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -71,7 +71,7 @@ class SlackController(Protocol):
         """One line for EXPLAIN and the report."""
 
 
-class Books(Protocol):
+class Ledger(Protocol):
     """Results made and results lost, by their timestamps."""
 
     def between(self, edges: Words) -> tuple[Floats, Floats]:
@@ -86,16 +86,16 @@ class Books(Protocol):
 class Measuring(Protocol):
     """A controller that can itself tell how good the answers were, given every run that the operator processes."""
 
-    def hear_of(self, run: Run) -> None: ...
+    def observe_batch(self, run: OrderedBatch) -> None: ...
     def measured(self) -> MeasuredQuality: ...
 
 
 @runtime_checkable
-class Bookkeeper(Protocol):
-    """A controller for a recall target: books are kept beside it, whether it looks into them or not."""
+class LedgerReader(Protocol):
+    """A controller for a recall target: a ledger is kept beside it, whether it looks into them or not."""
 
     target: Recall
-    books: Books | None
+    ledger: Ledger | None
     retention: int
     interval: int
     memory: int
@@ -109,12 +109,12 @@ class Foreseeing(Protocol):
     def outlook(self) -> Outlook: ...
 
 
-class Unlearning:
+class StaticController:
     """What controllers have in common that look at no tuple."""
 
     learns = False
 
-    def learn(self, arrived: Arrived) -> None:
+    def learn(self, arrived: DelayObservations) -> None:
         """Nothing to note."""
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -124,7 +124,7 @@ class Unlearning:
         """Nothing was learned."""
 
 
-class FixedSlack(Unlearning):
+class FixedSlack(StaticController):
     """K never changes. With 0 this is No-K-slack: only the slowest stream is waited for.
 
     >>> FixedSlack(2_000_000).describe()
@@ -146,7 +146,7 @@ class FixedSlack(Unlearning):
         return f"fixed slack of {format_duration(self.slack)}"
 
 
-class LargestDelay(Unlearning):
+class LargestDelay(StaticController):
     """K is the largest delay seen so far (Max-K-slack).
 
     A tuple that sets a new largest delay is itself late: its delay is only known once it is here.

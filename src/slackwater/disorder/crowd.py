@@ -66,7 +66,7 @@ SMALL = 8
 """A step of less than one so many-th of the tolerance leads nobody away."""
 # Places in `Crowd.marks`: the clock; arrivals; the length of the run; samples; every how many-th arrival is one; the
 # usual step of the clock; stream time per arrival; how far behind the clock the middle arrival is.
-CLOCK, HEARD, RUN, SAMPLED, STRIDE, STEP, GAP, DELAY = range(8)
+CLOCK, ARRIVALS, RUN, SAMPLED, STRIDE, STEP, GAP, DELAY = range(8)
 MARKS = 8
 RINGS = ("leads", "clocks", "run", "lately")
 """What is persisted beside the marks."""
@@ -112,9 +112,9 @@ def tolerance_of(max_ahead: int) -> int:
 @inner
 def allowed(c: Crowd, m: int, max_ahead: int, tolerance: int) -> int:
     """How far ahead of its clock a tuple of a member may be and still move it."""
-    if c.marks[m, HEARD] < FIRST:
+    if c.marks[m, ARRIVALS] < FIRST:
         return max_ahead
-    if c.marks[m, HEARD] < EARLY:
+    if c.marks[m, ARRIVALS] < EARLY:
         return max(NEAR * tolerance, EARLY_STEPS * c.marks[m, STEP])
     stall = min(STALL * c.marks[m, GAP], COVERED * tolerance)
     return max(tolerance, max(stall, max(STEPS * c.marks[m, STEP], 2 * c.marks[m, DELAY])))
@@ -142,7 +142,7 @@ def run_asked(c: Crowd, m: int, tolerance: int) -> int:
 @inner
 def has_come_along(c: Crowd, m: int, tolerance: int) -> bool:
     """Whether the run is long enough: by its number, or, where a stream has become slow, by the time it covers."""
-    run, new = c.marks[m, RUN], c.marks[m, HEARD] < RING
+    run, new = c.marks[m, RUN], c.marks[m, ARRIVALS] < RING
     if run >= run_asked(c, m, tolerance):
         return True
     slow = SHORTEST_RUN if new else SLOW_RUN
@@ -225,9 +225,9 @@ def agree(c: Crowd, m: int, n: int, max_ahead: int, tolerance: int) -> bool:
     """Let the clock begin, or jump, where most of the last n arrivals of the run are; False where they disagree."""
     sorted_into(c, c.run[m], c.marks[m, RUN], n)
     middle, near = c.scratch[n // 2], 0
-    apart = NEAR * tolerance if n == 2 else max_ahead
+    external_sync = NEAR * tolerance if n == 2 else max_ahead
     for i in range(n):
-        near += 1 if abs(c.scratch[i] - middle) <= apart else 0
+        near += 1 if abs(c.scratch[i] - middle) <= external_sync else 0
     if c.marks[m, CLOCK] == BEFORE_ALL and n < UNDECIDED and 2 * near <= n:
         return False
     # Wrong ones stand at the ends, so the step is that of the quarter before the middle or behind it, the less.
@@ -237,7 +237,7 @@ def agree(c: Crowd, m: int, n: int, max_ahead: int, tolerance: int) -> bool:
     if c.marks[m, CLOCK] == BEFORE_ALL and n < EARLY:
         # Of so few it is not known what is usual: the longest step that most are no further apart than.
         for i in range(1, n):
-            if max(abs(c.scratch[i] - middle), abs(c.scratch[i - 1] - middle)) <= apart:
+            if max(abs(c.scratch[i] - middle), abs(c.scratch[i - 1] - middle)) <= external_sync:
                 step = max(step, c.scratch[i] - c.scratch[i - 1])
     last = middle
     for i in range(n // 2, n):
@@ -281,18 +281,18 @@ def begin_clock(c: Crowd, m: int, max_ahead: int, tolerance: int) -> None:
 
 
 @inner
-def is_right(t: int, moment: int, max_ahead: int, tolerance: int) -> bool:
+def is_right(t: int, arrival_time: int, max_ahead: int, tolerance: int) -> bool:
     """Whether the moment of its arrival vouches for a tuple: it is hardly ahead of that, and not far behind it."""
-    return moment != BEFORE_ALL and moment - max_ahead <= t <= moment + tolerance
+    return arrival_time != BEFORE_ALL and arrival_time - max_ahead <= t <= arrival_time + tolerance
 
 
 @inner
-def hear_one(c: Crowd, m: int, t: int, moment: int, max_ahead: int, tolerance: int) -> None:
+def advance_by_tuple(c: Crowd, m: int, t: int, arrival_time: int, max_ahead: int, tolerance: int) -> None:
     """One tuple of a member has come, at a moment where that is known (else BEFORE_ALL)."""
-    c.marks[m, HEARD] += 1
+    c.marks[m, ARRIVALS] += 1
     clock = c.marks[m, CLOCK]
     lead = t - clock
-    right = is_right(t, moment, max_ahead, tolerance)
+    right = is_right(t, arrival_time, max_ahead, tolerance)
     if clock == BEFORE_ALL:
         there = furthest(c)
         if right or (there != BEFORE_ALL and t <= there + tolerance):
@@ -301,21 +301,21 @@ def hear_one(c: Crowd, m: int, t: int, moment: int, max_ahead: int, tolerance: i
             join_run(c, m, t)
             begin_clock(c, m, max_ahead, tolerance)
         return
-    if c.marks[m, HEARD] & (c.marks[m, STRIDE] - 1) == 0:
+    if c.marks[m, ARRIVALS] & (c.marks[m, STRIDE] - 1) == 0:
         sample(c, m, lead, max_ahead, tolerance)
     at_once = lead * SMALL <= tolerance
     if not at_once:
         # Only a fast stream has enough wrong tuples to lead it away.
-        fast = c.marks[m, HEARD] >= EARLY and c.marks[m, GAP] * LATELY * SMALL < tolerance
+        fast = c.marks[m, ARRIVALS] >= EARLY and c.marks[m, GAP] * LATELY * SMALL < tolerance
         at_once = lead <= (left_of_allowed(c, m, max_ahead, tolerance) if fast else allowed(c, m, max_ahead, tolerance))
         # Where another stream is already, within `max_ahead`, nobody is too early.
         right = right or (lead <= max_ahead and t <= furthest(c))
-    c.lately[m, c.marks[m, HEARD] & (LATELY - 1)] = lead
+    c.lately[m, c.marks[m, ARRIVALS] & (LATELY - 1)] = lead
     if lead <= 0:
         c.marks[m, RUN] = 0
     elif right or at_once:
         c.marks[m, CLOCK], c.marks[m, RUN] = t, 0
-        if at_once and c.marks[m, HEARD] < EARLY:
+        if at_once and c.marks[m, ARRIVALS] < EARLY:
             c.marks[m, STEP] = max(c.marks[m, STEP], lead)
     else:
         join_run(c, m, t)
@@ -326,7 +326,7 @@ def hear_one(c: Crowd, m: int, t: int, moment: int, max_ahead: int, tolerance: i
 
 
 @inner
-def climb(c: Crowd, m: int, times: EventTimes, buckets: int, max_ahead: int, tolerance: int) -> int:
+def advance_through(c: Crowd, m: int, times: EventTimes, buckets: int, max_ahead: int, tolerance: int) -> int:
     """Move the clock up through the sorted buckets of an epoch; returns how many of them it has reached."""
     scratch, clock = len(times.used) - 1, c.marks[m, CLOCK]
     step = allowed(c, m, max_ahead, tolerance)
@@ -342,7 +342,7 @@ def climb(c: Crowd, m: int, times: EventTimes, buckets: int, max_ahead: int, tol
         known = t <= there and t - c.marks[m, CLOCK] <= max_ahead
         if not known and (t - c.marks[m, CLOCK] > step or (t - clock > step and inside < usual)):
             break
-        if c.marks[m, HEARD] < EARLY:
+        if c.marks[m, ARRIVALS] < EARLY:
             c.marks[m, STEP] = max(c.marks[m, STEP], t - c.marks[m, CLOCK])
         c.marks[m, CLOCK] = max(c.marks[m, CLOCK], t)
         reached = b + 1
@@ -362,11 +362,11 @@ def run_from(c: Crowd, m: int, times: EventTimes, buckets: int, n: int) -> None:
 
 
 @inner
-def hear_epoch(c: Crowd, m: int, times: EventTimes, moment: int, max_ahead: int, tolerance: int) -> None:
+def advance_by_epoch(c: Crowd, m: int, times: EventTimes, arrival_time: int, max_ahead: int, tolerance: int) -> None:
     """The arrivals of a member in an epoch have come, as a histogram."""
-    n, before = times.used[m, TUPLES], c.marks[m, HEARD]
+    n, before = times.used[m, TUPLES], c.marks[m, ARRIVALS]
     scratch, buckets = len(times.used) - 1, sort_buckets(times, m)
-    c.marks[m, HEARD] += n
+    c.marks[m, ARRIVALS] += n
     if c.marks[m, CLOCK] == BEFORE_ALL:
         there = furthest(c)
         for b in range(buckets):
@@ -377,17 +377,17 @@ def hear_epoch(c: Crowd, m: int, times: EventTimes, moment: int, max_ahead: int,
             run_from(c, m, times, buckets, n)
             begin_clock(c, m, max_ahead, tolerance)
         if c.marks[m, CLOCK] != BEFORE_ALL:
-            climb(c, m, times, buckets, max_ahead, tolerance)
+            advance_through(c, m, times, buckets, max_ahead, tolerance)
     else:
         was = c.marks[m, CLOCK]
-        reached = climb(c, m, times, buckets, max_ahead, tolerance)
+        reached = advance_through(c, m, times, buckets, max_ahead, tolerance)
         inside = 0
         for b in range(reached):
             inside += times.size[scratch, b]
         # What the clock has reached in this epoch were even steps.
         step = (c.marks[m, CLOCK] - was) // max(1, inside)
         stride = c.marks[m, STRIDE]
-        samples = min(c.marks[m, HEARD] // stride - before // stride, MOST)
+        samples = min(c.marks[m, ARRIVALS] // stride - before // stride, MOST)
         upto, j = 0, 0
         for b in range(buckets):
             upto += times.size[scratch, b]
@@ -402,10 +402,10 @@ def hear_epoch(c: Crowd, m: int, times: EventTimes, moment: int, max_ahead: int,
             c.marks[m, RUN] = 0
         if reached < buckets:
             vote_ahead(c, m, times, buckets, reached, max_ahead, tolerance)
-    if moment != BEFORE_ALL:
+    if arrival_time != BEFORE_ALL:
         for b in range(buckets):
             t = times.latest[scratch, b]
-            if is_right(t, moment, max_ahead, tolerance) and t > c.marks[m, CLOCK]:
+            if is_right(t, arrival_time, max_ahead, tolerance) and t > c.marks[m, CLOCK]:
                 begin_anew(c, m, t, c.marks[m, STEP])
 
 
@@ -420,7 +420,7 @@ def vote_ahead(c: Crowd, m: int, times: EventTimes, buckets: int, reached: int, 
         c.marks[m, RUN] += max(0, above - MOST)
         if has_come_along(c, m, tolerance):
             agree(c, m, min(c.marks[m, RUN], MOST), max_ahead, tolerance)
-            climb(c, m, times, buckets, max_ahead, tolerance)
+            advance_through(c, m, times, buckets, max_ahead, tolerance)
             return
     lead = share_lead(c, m)
     if lead > allowed(c, m, max_ahead, tolerance):
@@ -428,11 +428,13 @@ def vote_ahead(c: Crowd, m: int, times: EventTimes, buckets: int, reached: int, 
             t = times.latest[scratch, b]
             if t - c.marks[m, CLOCK] <= lead:
                 begin_anew(c, m, t, c.marks[m, STEP])
-                climb(c, m, times, buckets, max_ahead, tolerance)
+                advance_through(c, m, times, buckets, max_ahead, tolerance)
                 break
 
 
 @in_place
-def hear_histogram(c: Crowd, m: int, times: EventTimes, moment: int, max_ahead: int, tolerance: int) -> None:
-    """`hear_epoch`, for callers that are not compiled."""
-    hear_epoch(c, m, times, moment, max_ahead, tolerance)
+def advance_by_histogram(
+    c: Crowd, m: int, times: EventTimes, arrival_time: int, max_ahead: int, tolerance: int
+) -> None:
+    """`advance_by_epoch`, for callers that are not compiled."""
+    advance_by_epoch(c, m, times, arrival_time, max_ahead, tolerance)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slackwater.compiled import compiled, inner
-from slackwater.disorder.crowd import CLOCK, HEARD, MOST, Crowd, crowd, hear_one, tolerance_of
+from slackwater.disorder.crowd import ARRIVALS, CLOCK, MOST, Crowd, advance_by_tuple, crowd, tolerance_of
 from slackwater.model.batch import Words
 from slackwater.model.time import BEFORE_ALL
 
@@ -26,7 +26,7 @@ class Cutting(NamedTuple):
 
 @inner
 def end_of_epoch(
-    cutting: Cutting, cutter: Crowd, begun: Words, stream: Words, ts: Words, heard: Words, begin: int, seen: int,
+    cutting: Cutting, cutter: Crowd, begun: Words, stream: Words, ts: Words, arrival_time: Words, begin: int, seen: int,
     end: bool, max_ahead: int, tolerance: int,
 ) -> int:  # fmt: skip
     """Where the epoch that begins here ends; -1 where it has not ended, beyond all tuples where the input ends in it.
@@ -41,7 +41,8 @@ def end_of_epoch(
     if cutting.span == 0:
         return n
     for i in range(max(begin, seen), n):
-        if cut_after(cutter, begun, cutting.span, stream[i], ts[i], heard[i] if len(heard) > 0 else BEFORE_ALL,
+        if cut_after(cutter, begun, cutting.span, stream[i], ts[i],
+        arrival_time[i] if len(arrival_time) > 0 else BEFORE_ALL,
                      max_ahead, tolerance):  # fmt: skip
             return i + 1
     return n + 1 if end else -1
@@ -49,15 +50,15 @@ def end_of_epoch(
 
 @inner
 def cut_after(
-    cutter: Crowd, begun: Words, span: int, s: int, t: int, moment: int, max_ahead: int, tolerance: int
+    cutter: Crowd, begun: Words, span: int, s: int, t: int, arrived_at: int, max_ahead: int, tolerance: int
 ) -> bool:
     """Whether an epoch ends after this tuple: the largest clock has come a span further since the epoch began."""
-    hear_one(cutter, s, t, moment, max_ahead, tolerance)
+    advance_by_tuple(cutter, s, t, arrived_at, max_ahead, tolerance)
     clock = cutter.marks[s, CLOCK]
     if begun[0] == BEFORE_ALL and clock != BEFORE_ALL:
         # The first epoch begins with the oldest of those that have agreed.
         begun[0] = clock
-        for i in range(min(cutter.marks[s, HEARD], MOST)):
+        for i in range(min(cutter.marks[s, ARRIVALS], MOST)):
             if clock - max_ahead <= cutter.run[s, i] < begun[0]:
                 begun[0] = cutter.run[s, i]
     if clock != BEFORE_ALL and clock - begun[0] >= span:
@@ -66,14 +67,14 @@ def cut_after(
     return False
 
 
-def epochs_by_span(stream: Words, ts: Words, heard: Words, streams: int, span: int, max_ahead: int) -> Words:
+def epochs_by_span(stream: Words, ts: Words, arrival_time: Words, streams: int, span: int, max_ahead: int) -> Words:
     """The number of the epoch of each arrival, where epochs end as the largest clock moves on."""
-    return numbered_epochs(crowd(streams), stream, ts, heard, span, max_ahead, tolerance_of(max_ahead))
+    return numbered_epochs(crowd(streams), stream, ts, arrival_time, span, max_ahead, tolerance_of(max_ahead))
 
 
 @compiled
 def numbered_epochs(
-    cutter: Crowd, stream: Words, ts: Words, heard: Words, span: int, max_ahead: int, tolerance: int
+    cutter: Crowd, stream: Words, ts: Words, arrival_time: Words, span: int, max_ahead: int, tolerance: int
 ) -> Words:
     """`epochs_by_span`, for a cutter that has heard nothing."""
     begun = np.array([BEFORE_ALL])
@@ -81,7 +82,7 @@ def numbered_epochs(
     current = 0
     for i in range(len(ts)):
         epoch[i] = current
-        moment = heard[i] if len(heard) > 0 else BEFORE_ALL
-        if cut_after(cutter, begun, span, stream[i], ts[i], moment, max_ahead, tolerance):
+        arrived_at = arrival_time[i] if len(arrival_time) > 0 else BEFORE_ALL
+        if cut_after(cutter, begun, span, stream[i], ts[i], arrived_at, max_ahead, tolerance):
             current += 1
     return epoch

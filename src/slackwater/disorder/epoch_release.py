@@ -1,31 +1,38 @@
-"""Epoch release: take in a whole epoch, move the frontier once, let out everything up to it, sorted.
+"""Epoch release: take in a whole epoch, move the watermark once, emit everything up to it, sorted.
 
-Invariant: after an epoch every tuple taken in with `ts <= frontier` has been let out, and the frontier is
+Invariant: after an epoch every tuple taken in with `ts <= watermark` has been emitted, and the watermark is
 `min(clocks) - K` or where it was before. What arrives inside one epoch is put in order for free. With a K that covers
 every delay the results are those of tuple release.
 
-References: the frontier is T-sync of 004 Alg. 3.1 under the Same-K policy (004 Theorem 4.1).
+References: the watermark is T-sync of 004 Alg. 3.1 under the Same-K policy (004 Theorem 4.1).
 """
 
 from __future__ import annotations
 
 from slackwater.compiled import in_place, inner
-from slackwater.disorder.clocks import follow_largest_delay, hear, mark_idle, moment_of, must_pause, slowest
-from slackwater.disorder.held import hold, let_out, pop, promise
+from slackwater.disorder.clocks import (
+    advance_clock,
+    arrival_time_of,
+    follow_largest_delay,
+    mark_idle,
+    min_clock,
+    must_pause,
+)
+from slackwater.disorder.slack_heap import emit, emit_watermark, hold, pop
 from slackwater.disorder.state import (
     EPOCH_CLOCK,
     EPOCH_TUPLES,
     EPOCHS,
-    FRONTIER,
-    LARGEST,
+    MAX_TS,
     NOW,
     SLACK,
+    WATERMARK,
     Arrivals,
     Buffers,
     Clockwork,
     Incoming,
+    OutputBuffer,
     Policy,
-    Room,
 )
 from slackwater.model.batch import TS
 from slackwater.model.time import BEFORE_ALL
@@ -33,91 +40,92 @@ from slackwater.model.time import BEFORE_ALL
 
 @in_place
 def release_sorted(
-    new: Arrivals, begin: int, policy: Policy, clock: Clockwork, held: Buffers, out: Room, n_out: int
+    new: Arrivals, begin: int, policy: Policy, clock: Clockwork, held: Buffers, out: OutputBuffer, n_out: int
 ) -> tuple[int, int]:
     """Arrivals in, a run out; stops early after the epoch in which the largest clock reached `policy.pause_at`.
 
-    Returns (arrivals consumed, tuples let out).
+    Returns (arrivals consumed, tuples emitted).
     """
     n = new.words.shape[1]
     for i in range(begin, n):
         t = new.words[TS, i]
-        now = moment_of(clock, new, i)
-        delay = hear(clock, new, i, now, False)
+        now = arrival_time_of(clock, new, i)
+        delay = advance_clock(clock, new, i, now, False)
         if new.passes[i]:
-            if t < clock.scalars[FRONTIER]:
+            if t < clock.scalars[WATERMARK]:
                 n_out = pass_on(clock, new, i, delay, out, n_out)
             else:
                 hold(clock, held, 0, new, i, delay)
         if epoch_is_full(clock, policy, new, i):
-            cutoff = clock.scalars[FRONTIER]
+            watermark_at_arrival = clock.scalars[WATERMARK]
             end_epoch(clock, now, policy)
-            n_out = let_out_up_to(clock, clock.scalars[FRONTIER], cutoff, held, out, n_out)
+            n_out = release_up_to(clock, clock.scalars[WATERMARK], watermark_at_arrival, held, out, n_out)
             if must_pause(clock, policy):
                 return i + 1, n_out
     return n, n_out
 
 
 @in_place
-def release_unsorted(new: Arrivals, begin: int, policy: Policy, clock: Clockwork, out: Room) -> int:
-    """As `release_sorted` for operators that need no order: tuples pass at once, marked with the frontier they met."""
+def release_unsorted(new: Arrivals, begin: int, policy: Policy, clock: Clockwork, out: OutputBuffer) -> int:
+    """As `release_sorted` for operators that need no order: tuples pass at once, marked with the watermark they met."""
     n = new.words.shape[1]
     closed, closed_at = clock.scalars[EPOCH_CLOCK], clock.scalars[NOW]
     for i in range(begin, n):
-        now = moment_of(clock, new, i)
-        out.delay[i] = hear(clock, new, i, now, False)
-        out.cutoff[i] = clock.scalars[FRONTIER]
-        out.clock[i], out.moment[i] = closed, closed_at
+        now = arrival_time_of(clock, new, i)
+        out.delay[i] = advance_clock(clock, new, i, now, False)
+        out.watermark_at_arrival[i] = clock.scalars[WATERMARK]
+        out.clock[i], out.emit_time[i] = closed, closed_at
         if epoch_is_full(clock, policy, new, i):
             end_epoch(clock, now, policy)
-            closed, closed_at = clock.scalars[LARGEST], now
+            closed, closed_at = clock.scalars[MAX_TS], now
             if must_pause(clock, policy):
                 return i + 1
     return n
 
 
 @in_place
-def release_apart(
-    new: Arrivals, begin: int, policy: Policy, clock: Clockwork, held: Buffers, out: Room, n_out: int
+def release_for_external_sync(
+    new: Arrivals, begin: int, policy: Policy, clock: Clockwork, held: Buffers, out: OutputBuffer, n_out: int
 ) -> tuple[int, int]:
-    """As `release_sorted` where somebody else synchronizes: tuples pass at once, promises follow when an epoch ends."""
+    """As `release_sorted` where somebody else synchronizes: tuples pass at once, watermarks follow when an epoch
+    ends."""
     n = new.words.shape[1]
     for i in range(begin, n):
-        now = moment_of(clock, new, i)
-        delay = hear(clock, new, i, now, False)
+        now = arrival_time_of(clock, new, i)
+        delay = advance_clock(clock, new, i, now, False)
         if new.passes[i]:
             n_out = pass_on(clock, new, i, delay, out, n_out)
         if epoch_is_full(clock, policy, new, i):
             end_epoch(clock, now, policy)
-            n_out = promise_all(clock, out, n_out)
+            n_out = emit_watermarks(clock, out, n_out)
             if must_pause(clock, policy):
                 return i + 1, n_out
     return n, n_out
 
 
 @inner
-def promise_all(clock: Clockwork, out: Room, n_out: int) -> int:
+def emit_watermarks(clock: Clockwork, out: OutputBuffer, n_out: int) -> int:
     """After an epoch: every stream has nothing left that is older than its clock, less the slack.
 
-    In the order of the streams, and also where nothing has moved: whoever hears the promise knows that the epoch ends.
+    In the order of the streams, and also where nothing has moved: whoever gets the watermark knows that the epoch ends.
     """
-    slow = slowest(clock.clocks, clock.idle)
+    slow = min_clock(clock.clocks, clock.idle)
     for k in range(len(clock.clocks)):
         bound = slow if clock.idle[k] == 1 else clock.clocks[k]
         if bound != BEFORE_ALL:
-            n_out = promise(clock, k, bound - clock.scalars[SLACK], out, n_out)
+            n_out = emit_watermark(clock, k, bound - clock.scalars[SLACK], out, n_out)
     return n_out
 
 
 @in_place
-def end_silent_epoch(now: int, policy: Policy, clock: Clockwork, held: Buffers, out: Room) -> int:
-    """An epoch in which nothing arrived ends at the moment `now`; returns how many tuples are let out."""
+def end_silent_epoch(now: int, policy: Policy, clock: Clockwork, held: Buffers, out: OutputBuffer) -> int:
+    """An epoch in which nothing arrived ends at the moment `now`; returns how many tuples are emitted."""
     clock.scalars[NOW] = now
-    cutoff = clock.scalars[FRONTIER]
+    watermark_at_arrival = clock.scalars[WATERMARK]
     end_epoch(clock, now, policy)
-    if policy.apart:
-        return promise_all(clock, out, 0)
-    return let_out_up_to(clock, clock.scalars[FRONTIER], cutoff, held, out, 0)
+    if policy.external_sync:
+        return emit_watermarks(clock, out, 0)
+    return release_up_to(clock, clock.scalars[WATERMARK], watermark_at_arrival, held, out, 0)
 
 
 @inner
@@ -129,39 +137,41 @@ def epoch_is_full(clock: Clockwork, policy: Policy, new: Arrivals, i: int) -> bo
         return True
     if policy.epoch_tuples > 0 and clock.scalars[EPOCH_TUPLES] >= policy.epoch_tuples:
         return True
-    return policy.epoch_span > 0 and clock.scalars[LARGEST] - clock.scalars[EPOCH_CLOCK] >= policy.epoch_span
+    return policy.epoch_span > 0 and clock.scalars[MAX_TS] - clock.scalars[EPOCH_CLOCK] >= policy.epoch_span
 
 
 @inner
 def end_epoch(clock: Clockwork, now: int, policy: Policy) -> None:
-    """Choose K, move the frontier, begin the next epoch."""
+    """Choose K, move the watermark, begin the next epoch."""
     if policy.follow:
         follow_largest_delay(clock)
     mark_idle(clock, now, policy)
-    slow = slowest(clock.clocks, clock.idle)
+    slow = min_clock(clock.clocks, clock.idle)
     if slow != BEFORE_ALL:
-        clock.scalars[FRONTIER] = max(clock.scalars[FRONTIER], slow - clock.scalars[SLACK])
+        clock.scalars[WATERMARK] = max(clock.scalars[WATERMARK], slow - clock.scalars[SLACK])
     for s in range(len(clock.clocks)):
         clock.before[s] = clock.clocks[s]
     clock.scalars[EPOCH_TUPLES] = 0
-    clock.scalars[EPOCH_CLOCK] = clock.scalars[LARGEST]
+    clock.scalars[EPOCH_CLOCK] = clock.scalars[MAX_TS]
     clock.scalars[EPOCHS] += 1
 
 
 @inner
-def pass_on(clock: Clockwork, new: Arrivals | Incoming, i: int, delay: int, out: Room, n_out: int) -> int:
+def pass_on(clock: Clockwork, new: Arrivals | Incoming, i: int, delay: int, out: OutputBuffer, n_out: int) -> int:
     """A tuple goes into the run where it arrived; returns the run's new length."""
     for r in range(new.words.shape[0]):
         out.words[r, n_out] = new.words[r, i]
     out.stream[n_out], out.delay[n_out] = new.stream[i], delay
-    out.cutoff[n_out], out.clock[n_out] = clock.scalars[FRONTIER], clock.scalars[LARGEST]
-    out.moment[n_out] = clock.scalars[NOW]
+    out.watermark_at_arrival[n_out], out.clock[n_out] = clock.scalars[WATERMARK], clock.scalars[MAX_TS]
+    out.emit_time[n_out] = clock.scalars[NOW]
     return n_out + 1
 
 
 @in_place
-def let_out_up_to(clock: Clockwork, bound: int, cutoff: int, held: Buffers, out: Room, n_out: int) -> int:
+def release_up_to(
+    clock: Clockwork, bound: int, watermark_at_arrival: int, held: Buffers, out: OutputBuffer, n_out: int
+) -> int:
     """Move every held tuple with `ts <= bound` into the run, sorted."""
     while held.sizes[0] > 0 and held.ts[0, 0] <= bound:
-        n_out = let_out(clock, held, pop(held, 0), cutoff, out, n_out)
+        n_out = emit(clock, held, pop(held, 0), watermark_at_arrival, out, n_out)
     return n_out

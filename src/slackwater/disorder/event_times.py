@@ -55,51 +55,54 @@ def event_times(lines: int) -> EventTimes:
 @inner
 def clear(times: EventTimes, line: int, shift: int) -> None:
     """Forget what a line holds."""
-    for place in range(PLACES):
-        times.size[line, place] = 0
+    for sequence in range(PLACES):
+        times.size[line, sequence] = 0
     times.used[line, SHIFT], times.used[line, FILLED], times.used[line, TUPLES] = shift, 0, 0
 
 
 @inner
 def place_of(times: EventTimes, line: int, number: int) -> int:
     """Where a bucket stands, or would: neighbours in time stand side by side."""
-    place = number & (PLACES - 1)
-    while times.size[line, place] > 0 and times.number[line, place] != number:
-        place = (place + 1) & (PLACES - 1)
-    return place
+    sequence = number & (PLACES - 1)
+    while times.size[line, sequence] > 0 and times.number[line, sequence] != number:
+        sequence = (sequence + 1) & (PLACES - 1)
+    return sequence
 
 
 @inner
 def put(times: EventTimes, line: int, number: int, count: int, latest: int, oldest: int) -> None:
     """Add tuples to a bucket of a line that has room for it."""
-    place = place_of(times, line, number)
-    if times.size[line, place] == 0:
-        times.number[line, place] = number
-        times.latest[line, place], times.oldest[line, place] = latest, oldest
+    sequence = place_of(times, line, number)
+    if times.size[line, sequence] == 0:
+        times.number[line, sequence] = number
+        times.latest[line, sequence], times.oldest[line, sequence] = latest, oldest
         times.used[line, FILLED] += 1
-    times.size[line, place] += count
-    times.latest[line, place] = max(times.latest[line, place], latest)
-    times.oldest[line, place] = min(times.oldest[line, place], oldest)
+    times.size[line, sequence] += count
+    times.latest[line, sequence] = max(times.latest[line, sequence], latest)
+    times.oldest[line, sequence] = min(times.oldest[line, sequence], oldest)
 
 
 @inner
 def coarsen(times: EventTimes, line: int) -> None:
     """Make every two buckets one."""
     scratch = len(times.used) - 1
-    for place in range(PLACES):
-        times.number[scratch, place], times.size[scratch, place] = times.number[line, place], times.size[line, place]
-        times.latest[scratch, place], times.oldest[scratch, place] = (
-            times.latest[line, place],
-            times.oldest[line, place],
+    for sequence in range(PLACES):
+        times.number[scratch, sequence], times.size[scratch, sequence] = (
+            times.number[line, sequence],
+            times.size[line, sequence],
         )
-        times.size[line, place] = 0
+        times.latest[scratch, sequence], times.oldest[scratch, sequence] = (
+            times.latest[line, sequence],
+            times.oldest[line, sequence],
+        )
+        times.size[line, sequence] = 0
     times.used[line, SHIFT] += 1
     times.used[line, FILLED] = 0
-    for place in range(PLACES):
-        if times.size[scratch, place] > 0:
+    for sequence in range(PLACES):
+        if times.size[scratch, sequence] > 0:
             put(
-                times, line, times.number[scratch, place] >> 1, times.size[scratch, place],
-                times.latest[scratch, place], times.oldest[scratch, place],
+                times, line, times.number[scratch, sequence] >> 1, times.size[scratch, sequence],
+                times.latest[scratch, sequence], times.oldest[scratch, sequence],
             )  # fmt: skip
 
 
@@ -119,19 +122,19 @@ def sort_buckets(times: EventTimes, line: int) -> int:
     """Write latest times and counts of a line into scratch, oldest first; returns how many buckets there are."""
     scratch, n = len(times.used) - 1, 0
     oldest, first = AFTER_ALL, 0
-    for place in range(PLACES):
-        if times.size[line, place] > 0 and times.latest[line, place] < oldest:
-            oldest, first = times.latest[line, place], place
+    for sequence in range(PLACES):
+        if times.size[line, sequence] > 0 and times.latest[line, sequence] < oldest:
+            oldest, first = times.latest[line, sequence], sequence
     # From there on they mostly stand in order, so that inserting one after the other moves little.
     for step in range(PLACES):
-        place = (first + step) & (PLACES - 1)
-        if times.size[line, place] > 0:
-            latest, at = times.latest[line, place], n
+        sequence = (first + step) & (PLACES - 1)
+        if times.size[line, sequence] > 0:
+            latest, at = times.latest[line, sequence], n
             while at > 0 and times.latest[scratch, at - 1] > latest:
                 times.latest[scratch, at] = times.latest[scratch, at - 1]
                 times.size[scratch, at] = times.size[scratch, at - 1]
                 at -= 1
-            times.latest[scratch, at], times.size[scratch, at] = latest, times.size[line, place]
+            times.latest[scratch, at], times.size[scratch, at] = latest, times.size[line, sequence]
             n += 1
     return n
 
@@ -145,16 +148,16 @@ def note_all(times: EventTimes, ts: Words, kept: Words, shift: int) -> None:
 
 
 @in_place
-def note_buckets(times: EventTimes, line: int, told: Words, shift: int) -> None:
+def note_buckets(times: EventTimes, line: int, reported: Words, shift: int) -> None:
     """Add buckets of another histogram: columns of counts, latest and oldest times."""
-    for i in range(told.shape[1]):
-        note(times, line, told[0, i], told[1, i], told[2, i], shift)
+    for i in range(reported.shape[1]):
+        note(times, line, reported[0, i], reported[1, i], reported[2, i], shift)
 
 
-def as_told(ts: Words, kept: Words, max_ahead: int) -> list[Any]:
+def as_reported(ts: Words, kept: Words, max_ahead: int) -> list[Any]:
     """The histogram of some tuples as plain data: its width, and per bucket (count, latest, oldest or None).
 
-    >>> as_told(np.array([5, 7, 10**9]), np.array([1, 1, 0]), max_ahead=10)
+    >>> as_reported(np.array([5, 7, 10**9]), np.array([1, 1, 0]), max_ahead=10)
     [0, [[1, 5, 5], [1, 7, 7], [1, 1000000000, None]]]
     """
     times = event_times(1)
@@ -167,18 +170,18 @@ def as_told(ts: Words, kept: Words, max_ahead: int) -> list[Any]:
     ]
 
 
-def of_told(buckets: Iterable[list[Any]]) -> Words:
-    """Buckets of `as_told` as columns."""
+def of_sampled(buckets: Iterable[list[Any]]) -> Words:
+    """Buckets of `as_reported` as columns."""
     lines = [(n, t, AFTER_ALL if o is None else o) for n, t, o in buckets]
     return np.array(lines, np.int64).reshape(-1, 3).T.copy()
 
 
-def oldest_within(told: Words, earliest: int) -> int:
+def oldest_within(reported: Words, earliest: int) -> int:
     """The oldest time not before `earliest`; BEFORE_ALL where there is none.
 
     A bucket that lies across counts by its latest time: what is before `earliest` in it is not known apart.
     """
-    kept = told[:, told[2] != AFTER_ALL]
+    kept = reported[:, reported[2] != AFTER_ALL]
     found = np.where(kept[2] >= earliest, kept[2], kept[1])
     found = found[found >= earliest]
     return int(found.min()) if len(found) else BEFORE_ALL

@@ -3,7 +3,7 @@
 A release that synchronizes its streams itself is faster than two stages; where a strategy wants to see tuples as they
 leave their slack, the synchronizer must stand apart.
 
-Invariant: what is held is held in exactly one place, before and after; T-sync and the frontier go along. Tuple release
+Invariant: what is held is held in exactly one place, before and after; T-sync and the watermark go along. Tuple release
 alone: there heaps 0 to m-1 are slack buffers, and m to 2m-1 the synchronizer's.
 """
 
@@ -18,18 +18,18 @@ from slackwater.disorder.release import Release
 from slackwater.disorder.synchronizer import Synchronizer
 from slackwater.model.time import BEFORE_ALL
 
-ALONG = [st.T_SYNC, st.FRONTIER, st.SEQUENCE, st.LARGEST, st.NOW]
+ALONG = [st.T_SYNC, st.WATERMARK, st.SEQUENCE, st.MAX_TS, st.NOW]
 
 
-def part(release: Release, synchronizer: Synchronizer) -> None:
+def separate(release: Release, synchronizer: Synchronizer) -> None:
     """From now on the release keeps its streams apart, and the synchronizer goes on where it stood."""
     held = release._held_columns()
     behind = held["heap"] >= release.spec.streams
     synchronizer._hold_again({name: column[behind] for name, column in held.items()})
     release._hold_again({name: column[~behind] for name, column in held.items()})
     synchronizer._clock.scalars[ALONG] = release._clock.scalars[ALONG]
-    synchronizer._clock.promised[:] = BEFORE_ALL
-    release.spec = replace(release.spec, apart=True)
+    synchronizer._clock.promised_watermark[:] = BEFORE_ALL
+    release.spec = replace(release.spec, external_sync=True)
 
 
 def unite(release: Release, synchronizer: Synchronizer) -> None:
@@ -39,6 +39,6 @@ def unite(release: Release, synchronizer: Synchronizer) -> None:
     synchronizer._hold_again({name: column[:0] for name, column in waiting.items()})
     along = np.maximum(synchronizer._clock.scalars[ALONG], release._clock.scalars[ALONG])
     release._clock.scalars[ALONG] = along
-    # Only an idle stream has promised anything, and the release knows for itself which ones are idle.
-    release._clock.promised[:] = BEFORE_ALL
-    release.spec = replace(release.spec, apart=False)
+    # Only an idle stream has sent a watermark, and the release knows for itself which ones are idle.
+    release._clock.promised_watermark[:] = BEFORE_ALL
+    release.spec = replace(release.spec, external_sync=False)

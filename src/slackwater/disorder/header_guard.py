@@ -1,7 +1,7 @@
 """The vote about clocks in a shard, which hears of the whole stream by headers and has some of its tuples itself.
 
 Invariant: clocks and votes come from headers alone, so they are the same in every shard, and those of an epoch that
-`admission` has seen whole.
+`clock_guard` has seen whole.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ from __future__ import annotations
 import numpy as np
 
 from slackwater.compiled import in_place
-from slackwater.disorder.crowd import CLOCK, RINGS, crowd, grown, hear_histogram, tolerance_of
+from slackwater.disorder.clock_members import Members
+from slackwater.disorder.clock_verdicts import ADMITTED, PENDING, REJECTED, verdicts
+from slackwater.disorder.crowd import CLOCK, RINGS, advance_by_histogram, crowd, grown, tolerance_of
 from slackwater.disorder.event_times import EventTimes, clear, event_times, first_shift, note_buckets, oldest_within
-from slackwater.disorder.members import Members
-from slackwater.disorder.verdicts import ASIDE, LET_IN, REJECTED, verdicts
 from slackwater.kernel import (
-    Change,
-    changed,
+    StateUpdate,
     decode_batch,
     decode_json,
     decode_words,
     encode_batch,
     encode_json,
     encode_words,
+    state_update,
 )
 from slackwater.model.batch import Batch, Words
 from slackwater.model.time import BEFORE_ALL
@@ -33,31 +33,31 @@ class HeaderGuard:
     Invariant: clocks and votes come from headers alone, so they are the same in every shard.
     """
 
-    def __init__(self, streams: int, max_ahead: int, max_behind: int, part_rows: tuple[int, ...] = ()) -> None:
+    def __init__(self, streams: int, max_ahead: int, max_behind: int, partition_slots: tuple[int, ...] = ()) -> None:
         self._max_ahead, self._max_behind, self._tolerance = max_ahead, max_behind, tolerance_of(max_ahead)
-        self._members = Members(streams, part_rows)
+        self._members = Members(streams, partition_slots)
         self._crowd = crowd(streams)
-        self._aside: Batch | None = None
+        self._pending: Batch | None = None
         self._evidence = np.zeros((3, 0), np.int64)
         self._touched = False
-        self._told: dict[int, list[tuple[int, Words]]] = {}
+        self._reported: dict[int, list[tuple[int, Words]]] = {}
 
     @property
-    def aside(self) -> Batch | None:
+    def pending(self) -> Batch | None:
         """The tuples that wait for their verdict."""
-        return self._aside
+        return self._pending
 
-    def hear(self, stream: int, name: int | None, shift: int, buckets: Words) -> None:
+    def note(self, stream: int, name: int | None, shift: int, buckets: Words) -> None:
         """A header tells what has come of a part of a stream in this epoch."""
         if buckets.shape[1]:
-            self._told.setdefault(self._members.number(stream, name), []).append((shift, buckets))
+            self._reported.setdefault(self._members.number(stream, name), []).append((shift, buckets))
 
     def oldest(self, stream: int, clock: int) -> int:
         """The oldest event time told in this epoch that is not further behind than `max_behind`; or BEFORE_ALL."""
         found = [
             oldest_within(buckets, clock - self._max_behind)
             for number in self._of(stream)
-            for _, buckets in self._told.get(number, [])
+            for _, buckets in self._reported.get(number, [])
         ]
         return min((one for one in found if one != BEFORE_ALL), default=BEFORE_ALL)
 
@@ -70,66 +70,67 @@ class HeaderGuard:
         if len(self._members) > len(self._crowd.marks):
             self._crowd = grown(self._crowd, len(self._members))
         times = event_times(len(self._members))
-        moment = BEFORE_ALL if now is None else now
+        arrived_at = BEFORE_ALL if now is None else now
         self._counts = np.zeros((2, len(self._members)), np.int64)
-        for m in sorted(self._told):
+        for m in sorted(self._reported):
             clear_line(times, m, first_shift(self._max_ahead))
-            for shift, buckets in self._told[m]:
+            for shift, buckets in self._reported[m]:
                 note_buckets(times, m, buckets, shift)
-            hear_histogram(self._crowd, m, times, moment, self._max_ahead, self._tolerance)
-        for m, all_told in self._told.items():
+            advance_by_histogram(self._crowd, m, times, arrived_at, self._max_ahead, self._tolerance)
+        for m, all_reported in self._reported.items():
             clock = self._crowd.marks[m, CLOCK]
-            for _, buckets in all_told:
+            for _, buckets in all_reported:
                 beyond = clock != BEFORE_ALL and buckets[1] > clock + self._max_ahead
                 self._counts[:, m] += int(buckets[0, beyond].sum()), int(buckets[0, ~beyond].sum())
         found = []
-        parts: list[tuple[int, int | None]] = [(s, None) for s in range(self._members.streams)]
-        for m, (stream, name) in enumerate([*parts, *self._members.names]):
-            if m in self._told and self._crowd.marks[m, CLOCK] != BEFORE_ALL:
+        partitions: list[tuple[int, int | None]] = [(s, None) for s in range(self._members.streams)]
+        for m, (stream, name) in enumerate([*partitions, *self._members.names]):
+            if m in self._reported and self._crowd.marks[m, CLOCK] != BEFORE_ALL:
                 found.append((stream, name, int(self._crowd.marks[m, CLOCK])))
-        self._told = {}
+        self._reported = {}
         return found
 
     def judge(self, batch: Batch | None, end: bool) -> tuple[Batch | None, Batch | None]:
-        """After `clocks`: which of the shard's own tuples, new ones and those aside, are let in, and which rejected."""
-        before = 0 if self._aside is None else len(self._aside)
-        parts = [one for one in (self._aside, batch) if one is not None and len(one)]
-        if not parts:
+        """After `clocks`: which of the shard's own tuples, new ones and those pending, are admitted, and which
+        rejected."""
+        before = 0 if self._pending is None else len(self._pending)
+        partitions = [one for one in (self._pending, batch) if one is not None and len(one)]
+        if not partitions:
             return None, None
-        shown = Batch.concat(parts)
+        shown = Batch.concat(partitions)
         evidence = np.zeros((3, len(shown)), np.int64)
         evidence[:, :before] = self._evidence
         member = self._members.of(shown)
         verdict = verdicts(
             self._crowd, shown.ts, member, before, evidence, self._counts, end, self._max_ahead, self._tolerance
         )
-        let_in, out, still = (np.flatnonzero(verdict == kind) for kind in (LET_IN, REJECTED, ASIDE))
+        admit, out, still = (np.flatnonzero(verdict == kind) for kind in (ADMITTED, REJECTED, PENDING))
         self._touched = self._touched or before > 0 or len(still) > 0
-        self._aside, self._evidence = (shown.take(still) if len(still) else None), evidence[:, still]
-        whole = len(let_in) == len(shown)
-        return shown if whole else shown.take(let_in), None if whole else shown.take(out)
+        self._pending, self._evidence = (shown.take(still) if len(still) else None), evidence[:, still]
+        whole = len(admit) == len(shown)
+        return shown if whole else shown.take(admit), None if whole else shown.take(out)
 
-    def changes(self) -> list[Change]:
+    def snapshot_delta(self) -> list[StateUpdate]:
         state = {"members": self._members.names, "marks": self._crowd.marks.tolist()}
-        entries = [changed("guard", "state", encode_json(state))]
+        entries = [state_update("guard", "state", encode_json(state))]
         rings = {name: getattr(self._crowd, name).reshape(-1) for name in RINGS}
-        entries += [changed("guard", f"ring_{name}", encode_words({"t": ring})) for name, ring in rings.items()]
+        entries += [state_update("guard", f"ring_{name}", encode_words({"t": ring})) for name, ring in rings.items()]
         if self._touched:
-            aside = None
-            if self._aside is not None:
+            pending = None
+            if self._pending is not None:
                 along, against, later = self._evidence
-                aside = encode_batch(self._aside, along=along, against=against, later=later)
-            entries.append(changed("guard", "aside", aside))
+                pending = encode_batch(self._pending, along=along, against=against, later=later)
+            entries.append(state_update("guard", "aside", pending))
             self._touched = False
         return entries
 
-    def restore(self, entries: list[Change]) -> None:
+    def restore(self, entries: list[StateUpdate]) -> None:
         rings: dict[str, Words] = {}
         for entry in entries:
             if entry.key == "aside":
-                self._aside, self._evidence = None, np.zeros((3, 0), np.int64)
+                self._pending, self._evidence = None, np.zeros((3, 0), np.int64)
                 if entry.value is not None:
-                    self._aside, extra = decode_batch(entry.value)
+                    self._pending, extra = decode_batch(entry.value)
                     self._evidence = np.stack([extra[name] for name in ("along", "against", "later")])
             elif entry.value is not None and entry.key == "state":
                 state = decode_json(entry.value)

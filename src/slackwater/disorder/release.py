@@ -12,21 +12,21 @@ from typing import Literal
 import numpy as np
 
 from slackwater.disorder import state as st
-from slackwater.disorder.clocks import slowest_now
-from slackwater.disorder.controllers import Arrived, Measured, SlackController
+from slackwater.disorder.clocks import min_clock_now
+from slackwater.disorder.controllers import DelayObservations, Measured, SlackController
 from slackwater.disorder.epoch_release import (
     end_silent_epoch,
-    let_out_up_to,
-    release_apart,
+    release_for_external_sync,
     release_sorted,
     release_unsorted,
+    release_up_to,
 )
-from slackwater.disorder.run import Run
+from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.tuple_release import drain_all, release_each
-from slackwater.kernel import NOTHING, Change, changed, decode_json, decode_words, encode_json, encode_words
+from slackwater.kernel import NOTHING, StateUpdate, decode_json, decode_words, encode_json, encode_words, state_update
 from slackwater.model.batch import Batch, Flags, Words
 from slackwater.model.time import AFTER_ALL, BEFORE_ALL, LONGEST
-from slackwater.model.wrong_clocks import PartClock
+from slackwater.model.wrong_clocks import PartitionClock
 
 WHOLE = "held"
 """The key under which all held tuples are persisted at once."""
@@ -34,7 +34,7 @@ WHOLE = "held"
 
 @dataclass(frozen=True)
 class ReleaseSpec:
-    """How tuples are let out.
+    """How tuples are emitted.
 
     `epoch_tuples` or `epoch_span` (microseconds of the largest clock) cut epochs; with neither, each call ends one.
     """
@@ -43,18 +43,18 @@ class ReleaseSpec:
     rows: int
     discipline: Literal["tuple", "epoch"] = "epoch"
     sorted: bool = True
-    """False: the operator commutes, so epoch release may hand tuples over as they come, marked with the frontier."""
+    """False: the operator commutes, so epoch release may hand tuples over as they come, marked with the watermark."""
     epoch_tuples: int = 0
     epoch_span: int = 0
     idle_timeout: int | None = None
     idle_after: float | None = None
     """A stream that the others have left behind by more than so many of its usual gaps holds nobody back."""
-    part_rows: tuple[int, ...] = ()
+    partition_slots: tuple[int, ...] = ()
     """Per stream, the row that tells its parts apart, or NO_PART; empty: no stream has parts."""
     max_behind: int = LONGEST
     """A tuple further behind its stream's clock teaches nothing about delays."""
-    apart: bool = False
-    """True: only slack is dealt with here. Runs hold tuples as they leave their stream's slack, and promises (see
+    external_sync: bool = False
+    """True: only slack is dealt with here. Runs hold tuples as they leave their stream's slack, and watermarks (see
     `state.Incoming`), for synchronizers that stand elsewhere to make an order of."""
 
 
@@ -64,7 +64,7 @@ class Release:
     >>> from slackwater.disorder.controllers import FixedSlack
     >>> release = Release(ReleaseSpec(streams=1, rows=2, discipline="tuple"), FixedSlack(1))
     >>> arrivals = Batch.of([(0, t) for t in (1, 4, 3, 5, 7, 8, 6, 9)])
-    >>> [run.ts.tolist() for run in release.let_out(arrivals)]
+    >>> [run.ts.tolist() for run in release.drain(arrivals)]
     [[1, 3, 4, 5, 7, 6, 8]]
     """
 
@@ -78,7 +78,7 @@ class Release:
         self._ended = False
         self.taught = False
         """True: the controller learns from what `teach` is told of the whole stream, not from the tuples that come."""
-        self._part_numbers: dict[tuple[int, int], int] = {}
+        self._partition_numbers: dict[tuple[int, int], int] = {}
         self._chunks: dict[str, int] = {}
         self._persisted = 0
 
@@ -86,7 +86,7 @@ class Release:
     def _unsorted(self) -> bool:
         return self.spec.discipline == "epoch" and not self.spec.sorted
 
-    def let_out(self, batch: Batch, end: bool = False, ends: Flags | None = None) -> Iterator[Run]:
+    def drain(self, batch: Batch, end: bool = False, ends: Flags | None = None) -> Iterator[OrderedBatch]:
         """Take in arrivals; yield what may be processed now. With `end`, everything.
 
         `ends` says after which tuples an epoch ends; without it, the spec does.
@@ -108,32 +108,34 @@ class Release:
 
     def _parts_of(self, batch: Batch) -> Words:
         """The number of the part that each arrival belongs to; parts not heard of before get one."""
-        if not self.spec.part_rows:
+        if not self.spec.partition_slots:
             return NOTHING
-        part = np.full(len(batch), st.NO_PART, np.int64)
-        for stream, row in enumerate(self.spec.part_rows):
+        partition = np.full(len(batch), st.NO_PARTITION, np.int64)
+        for stream, row in enumerate(self.spec.partition_slots):
             mine = np.flatnonzero(batch.stream == stream)
-            if row != st.NO_PART:
-                names, place = np.unique(batch.words[row, mine], return_inverse=True)
-                part[mine] = np.array([self._part(stream, name) for name in names.tolist()], np.int64)[place]
-        return part
+            if row != st.NO_PARTITION:
+                names, sequence = np.unique(batch.words[row, mine], return_inverse=True)
+                partition[mine] = np.array([self._partition(stream, name) for name in names.tolist()], np.int64)[
+                    sequence
+                ]
+        return partition
 
-    def _part(self, stream: int, name: int) -> int:
-        number = self._part_numbers.setdefault((stream, name), len(self._part_numbers))
-        if number == self._clock.parts.shape[1]:
+    def _partition(self, stream: int, name: int) -> int:
+        number = self._partition_numbers.setdefault((stream, name), len(self._partition_numbers))
+        if number == self._clock.partitions.shape[1]:
             fresh = np.array([[stream], [BEFORE_ALL], [BEFORE_ALL], [0]])
-            self._clock = self._clock._replace(parts=np.hstack([self._clock.parts, fresh]))
+            self._clock = self._clock._replace(partitions=np.hstack([self._clock.partitions, fresh]))
         return number
 
-    def beat(self, now: int) -> Run:
+    def on_processing_time(self, now: int) -> OrderedBatch:
         """End an epoch in which nothing arrived, at a moment by the clock of the arrival times."""
-        out = st.room(self.held + self.spec.streams, self.spec.rows)
+        out = st.output_buffer(self.held + self.spec.streams, self.spec.rows)
         n = end_silent_epoch(now, self._policy(), self._clock, self._held, out)
         return self._run(out, n)
 
-    def nothing(self) -> Run:
+    def nothing(self) -> OrderedBatch:
         """A run without tuples, which says where time stands."""
-        return self._run(st.room(0, self.spec.rows), 0)
+        return self._run(st.output_buffer(0, self.spec.rows), 0)
 
     def _policy(self) -> st.Policy:
         spec, controller = self.spec, self.controller
@@ -143,44 +145,45 @@ class Release:
         explicit = spec.epoch_tuples == 0 and spec.epoch_span == 0
         return st.Policy(
             spec.epoch_tuples, spec.epoch_span, explicit, controller.follows_largest_delay, idle, after,
-            controller.next_adaptation, spec.apart,
+            controller.next_adaptation, spec.external_sync,
         )  # fmt: skip
 
-    def _stretch(self, batch: Batch, new: st.Arrivals, begin: int) -> tuple[int, Run]:
+    def _stretch(self, batch: Batch, new: st.Arrivals, begin: int) -> tuple[int, OrderedBatch]:
         """Arrivals up to the controller's next adaptation."""
         clock, spec, policy = self._clock, self.spec, self._policy()
         count = len(batch) - begin
         if self._unsorted:
-            out = st.room(len(batch), 0)
+            out = st.output_buffer(len(batch), 0)
             stop = release_unsorted(new, begin, policy, clock, out)
             return stop, self._passing(batch, begin, stop, out)
-        self._make_room(count)
-        promises = (
+        self._reserve(count)
+        watermarks = (
             spec.streams * (1 if policy.ends_here and policy.idle_timeout < 0 and policy.idle_after == 0 else count)
-            if spec.apart
+            if spec.external_sync
             else 0
         )
-        out = st.room(self.held + count + promises, spec.rows)
-        in_epochs = release_apart if spec.apart else release_sorted
+        out = st.output_buffer(self.held + count + watermarks, spec.rows)
+        in_epochs = release_for_external_sync if spec.external_sync else release_sorted
         loop = release_each if spec.discipline == "tuple" else in_epochs
         stop, n = loop(new, begin, policy, clock, self._held, out, 0)
         return stop, self._run(out, n)
 
-    def _make_room(self, count: int) -> None:
-        """Room for so many more tuples to be held."""
+    def _reserve(self, count: int) -> None:
+        """OutputBuffer for so many more tuples to be held."""
         if self._clock.scalars[st.FREE] < count:
             capacity = self._held.pool.shape[1]
             self._held = st.grown(self._held, max(2 * capacity, capacity + count), self._clock)
 
-    def _run(self, out: st.Room, n: int, ended: bool = False) -> Run:
+    def _run(self, out: st.OutputBuffer, n: int, ended: bool = False) -> OrderedBatch:
         scalars = self._clock.scalars
-        frontier = AFTER_ALL if ended else int(scalars[st.FRONTIER])
-        return Run(
-            out.stream[:n], out.words[:, :n], out.cutoff[:n], out.clock[:n], out.moment[:n], out.delay[:n],
-            frontier, int(scalars[st.LARGEST]), int(scalars[st.NOW]), ended,
+        watermark = AFTER_ALL if ended else int(scalars[st.WATERMARK])
+        return OrderedBatch(
+            out.stream[:n], out.words[:, :n], out.watermark_at_arrival[:n], out.clock[:n], out.emit_time[:n],
+            out.delay[:n],
+            watermark, int(scalars[st.MAX_TS]), int(scalars[st.NOW]), ended,
         )  # fmt: skip
 
-    def _passing(self, batch: Batch, begin: int, stop: int, out: st.Room) -> Run:
+    def _passing(self, batch: Batch, begin: int, stop: int, out: st.OutputBuffer) -> OrderedBatch:
         scalars = self._clock.scalars
         index: slice | Words = slice(begin, stop)
         passes = batch.passes[begin:stop]
@@ -188,38 +191,39 @@ class Release:
             # Those that only move clocks often come last; then the others need not be copied.
             first = int(passes.argmin())
             index = slice(begin, begin + first) if not passes[first:].any() else begin + np.flatnonzero(passes)
-        return Run(
-            batch.stream[index], batch.words[:, index], out.cutoff[index], out.clock[index], out.moment[index],
-            out.delay[index], int(scalars[st.FRONTIER]), int(scalars[st.LARGEST]), int(scalars[st.NOW]),
+        return OrderedBatch(
+            batch.stream[index], batch.words[:, index], out.watermark_at_arrival[index], out.clock[index],
+            out.emit_time[index],
+            out.delay[index], int(scalars[st.WATERMARK]), int(scalars[st.MAX_TS]), int(scalars[st.NOW]),
         )  # fmt: skip
 
     def _consult_controller(self) -> None:
         scalars = self._clock.scalars
-        largest, slack = int(scalars[st.LARGEST]), int(scalars[st.SLACK])
-        changes = int(scalars[st.SLACK_CHANGES])
-        self._slack_log += [(int(c), int(k)) for c, k in self._clock.slack_log[:, :changes].T]
+        max_ts, slack = int(scalars[st.MAX_TS]), int(scalars[st.SLACK])
+        snapshot_delta = int(scalars[st.SLACK_CHANGES])
+        self._slack_log += [(int(c), int(k)) for c, k in self._clock.slack_log[:, :snapshot_delta].T]
         scalars[st.SLACK_CHANGES] = 0
         if self.controller.follows_largest_delay:
             self.controller.slack = slack
-        if largest >= self.controller.next_adaptation:
+        if max_ts >= self.controller.next_adaptation:
             self.controller.adapt(Measured(self.clocks, int(scalars[st.LARGEST_DELAY]), slack))
             if self.controller.slack != slack:
-                self._slack_log.append((largest, self.controller.slack))
+                self._slack_log.append((max_ts, self.controller.slack))
 
-    def _flush(self) -> Run:
+    def _flush(self) -> OrderedBatch:
         self._ended = True
-        out = st.room(self.held, self.spec.rows)
+        out = st.output_buffer(self.held, self.spec.rows)
         if self.spec.discipline == "tuple":
-            n = drain_all(self._clock, self.spec.apart, self._held, out, 0)
+            n = drain_all(self._clock, self.spec.external_sync, self._held, out, 0)
         else:
-            n = let_out_up_to(self._clock, AFTER_ALL, int(self._clock.scalars[st.FRONTIER]), self._held, out, 0)
+            n = release_up_to(self._clock, AFTER_ALL, int(self._clock.scalars[st.WATERMARK]), self._held, out, 0)
         return self._run(out, n, ended=True)
 
     def clock_before(self, stream: int) -> int:
         """The clock of a stream when the epoch began."""
         return int(self._clock.before[stream])
 
-    def hear_of(self, stream: int, oldest: int) -> None:
+    def note_oldest(self, stream: int, oldest: int) -> None:
         """Another part of the stream has seen a tuple this old in the epoch that is about to end."""
         before = int(self._clock.before[stream])
         if before != BEFORE_ALL:
@@ -228,13 +232,13 @@ class Release:
 
     def teach(self, stream: int, ts: Words, counts: Words) -> None:
         """So many tuples of the whole stream, of which this is a part, have come in the epoch that is about to end."""
-        own, all_of_them = int(self._clock.before[stream]), slowest_now(self._clock.before, self._clock.idle)
+        own, all_of_them = int(self._clock.before[stream]), min_clock_now(self._clock.before, self._clock.idle)
         if own != BEFORE_ALL:
             teaches = own - ts <= self.spec.max_behind
             ts, counts = ts[teaches], counts[teaches]
         behind, needed = (np.repeat(_behind(clock, ts), counts) for clock in (own, all_of_them))
         words = np.repeat(ts, counts)[np.newaxis]
-        self.controller.learn(Arrived(np.full(words.shape[1], stream), words, behind, needed))
+        self.controller.learn(DelayObservations(np.full(words.shape[1], stream), words, behind, needed))
 
     @property
     def held(self) -> int:
@@ -250,8 +254,8 @@ class Release:
         return int(self._clock.scalars[st.SLACK])
 
     @property
-    def frontier(self) -> int:
-        return AFTER_ALL if self._ended else int(self._clock.scalars[st.FRONTIER])
+    def watermark(self) -> int:
+        return AFTER_ALL if self._ended else int(self._clock.scalars[st.WATERMARK])
 
     @property
     def epochs(self) -> int:
@@ -268,77 +272,82 @@ class Release:
         return tuple(self._clock.timeouts.tolist())
 
     @property
-    def part_clocks(self) -> tuple[PartClock, ...]:
+    def partition_clocks(self) -> tuple[PartitionClock, ...]:
         """How far every part of every stream has come."""
-        clocks = self._clock.parts[st.PART_CLOCK].tolist()
-        return tuple(PartClock(s, name, clocks[n]) for (s, name), n in self._part_numbers.items())
+        clocks = self._clock.partitions[st.PARTITION_CLOCK].tolist()
+        return tuple(PartitionClock(s, name, clocks[n]) for (s, name), n in self._partition_numbers.items())
 
     def slack_log(self) -> list[tuple[int, int]]:
         """Changes of K since the last call, as (largest clock, K from there on)."""
         log, self._slack_log = self._slack_log, []
         return log
 
-    def changes(self) -> list[Change]:
+    def snapshot_delta(self) -> list[StateUpdate]:
         """The clocks, and the tuples held since the last call as a chunk of their own."""
         clock = {name: array.tolist() for name, array in self._clock._asdict().items() if name != "slack_log"}
-        own = {"slack": self.controller.slack, "part_names": list(self._part_numbers)}
-        entries = [changed("release", "clock", encode_json(clock | own))]
+        own = {"slack": self.controller.slack, "part_names": list(self._partition_numbers)}
+        entries = [state_update("release", "clock", encode_json(clock | own))]
         if not self._chunked:
-            return [*entries, changed("release", WHOLE, encode_words(self._held_columns()))]
-        for key in [key for key, newest in self._chunks.items() if newest <= self.frontier]:
+            return [*entries, state_update("release", WHOLE, encode_words(self._held_columns()))]
+        for key in [key for key, newest in self._chunks.items() if newest <= self.watermark]:
             del self._chunks[key]
-            entries.append(changed("release", key, None))
+            entries.append(state_update("release", key, None))
         held = self._held_columns()
         fresh = held["seq"] >= self._persisted
         if fresh.any():
             key = str(self._persisted)
             self._chunks[key] = int(held["ts"][fresh].max())
-            entries.append(changed("release", key, encode_words({n: column[fresh] for n, column in held.items()})))
+            entries.append(state_update("release", key, encode_words({n: column[fresh] for n, column in held.items()})))
         self._persisted = int(self._clock.scalars[st.SEQUENCE])
         return entries
 
     @property
     def _chunked(self) -> bool:
-        """Where every call ends an epoch, what is held lies before the frontier and can be persisted piece by piece."""
+        """Where every call ends an epoch, what is held lies before the watermark and can be persisted piece by
+        piece."""
         return self.spec.discipline == "epoch" and self.spec.epoch_tuples == 0 and self.spec.epoch_span == 0
 
     def _held_columns(self) -> dict[str, Words]:
         held = self._held
-        parts: dict[str, list[Words]] = {"heap": [], "ts": [], "seq": [], "slot": []}
+        partitions: dict[str, list[Words]] = {"heap": [], "ts": [], "seq": [], "slot": []}
         for h, size in enumerate(held.sizes):
-            parts["heap"].append(np.full(size, h, np.int64))
-            parts["ts"].append(held.ts[h, :size])
-            parts["seq"].append(held.seq[h, :size])
-            parts["slot"].append(held.slot[h, :size])
-        joined = {name: np.concatenate(arrays) for name, arrays in parts.items()}
+            partitions["heap"].append(np.full(size, h, np.int64))
+            partitions["ts"].append(held.ts[h, :size])
+            partitions["seq"].append(held.seq[h, :size])
+            partitions["slot"].append(held.slot[h, :size])
+        joined = {name: np.concatenate(arrays) for name, arrays in partitions.items()}
         slot = joined.pop("slot")
         joined |= {"stream": held.stream[slot], "delay": held.delay[slot]}
         return joined | {f"w{r}": held.pool[r, slot] for r in range(self.spec.rows)}
 
-    def restore(self, entries: list[Change]) -> None:
-        parts = [self._held_columns()] if self._chunked else []
+    def restore(self, entries: list[StateUpdate]) -> None:
+        partitions = [self._held_columns()] if self._chunked else []
         for entry in entries:
             if entry.value is None:
                 self._chunks.pop(entry.key, None)
             elif entry.key == "clock":
                 saved = decode_json(entry.value)
                 self.controller.slack = saved["slack"]
-                self._part_numbers = {(s, name): number for number, (s, name) in enumerate(saved["part_names"])}
-                self._clock = self._clock._replace(parts=np.zeros((st.PART_ROWS, len(self._part_numbers)), np.int64))
+                self._partition_numbers = {(s, name): number for number, (s, name) in enumerate(saved["part_names"])}
+                self._clock = self._clock._replace(
+                    partitions=np.zeros((st.PARTITION_ROWS, len(self._partition_numbers)), np.int64)
+                )
                 for name, array in self._clock._asdict().items():
                     if name in saved:
                         array[:] = saved[name]
             else:
-                parts.append(decode_words(entry.value))
+                partitions.append(decode_words(entry.value))
                 if self._chunked:
-                    self._chunks[entry.key] = int(parts[-1]["ts"].max())
+                    self._chunks[entry.key] = int(partitions[-1]["ts"].max())
         self._persisted = int(self._clock.scalars[st.SEQUENCE])
-        self._hold_again({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+        self._hold_again(
+            {name: np.concatenate([partition[name] for partition in partitions]) for name in partitions[0]}
+        )
 
     def _hold_again(self, saved: dict[str, Words]) -> None:
-        """Fill the heaps with these tuples alone, without those that have been let out since they were persisted."""
+        """Fill the heaps with these tuples alone, without those that have been emitted since they were persisted."""
         if self._chunked:
-            left = saved["ts"] > self._clock.scalars[st.FRONTIER]
+            left = saved["ts"] > self._clock.scalars[st.WATERMARK]
             saved = {name: column[left] for name, column in saved.items()}
         count = len(saved["ts"])
         # Sorted by event time they are a heap as they stand.
@@ -363,9 +372,9 @@ def _behind(clock: int, ts: Words) -> Words:
     return np.maximum(0, clock - ts) if clock != BEFORE_ALL else np.zeros(len(ts), np.int64)
 
 
-def _arrived(batch: Batch, new: st.Arrivals, begin: int, end: int) -> Arrived:
+def _arrived(batch: Batch, new: st.Arrivals, begin: int, end: int) -> DelayObservations:
     passing: slice | Words = slice(begin, end)
     teaching = batch.passes[begin:end] & (new.behind[begin:end] != st.UNTAUGHT)
     if not teaching.all():
         passing = begin + np.flatnonzero(teaching)
-    return Arrived(batch.stream[passing], batch.words[:, passing], new.behind[passing], new.needed[passing])
+    return DelayObservations(batch.stream[passing], batch.words[:, passing], new.behind[passing], new.needed[passing])

@@ -11,9 +11,9 @@ from slackwater.model.time import BEFORE_ALL, LONGEST
 
 # Places in `Clockwork.scalars`.
 SLACK = 0
-FRONTIER = 1
+WATERMARK = 1
 """Epoch release: min(clock) - K, never going back. Tuple release: T-join."""
-LARGEST = 2
+MAX_TS = 2
 """The largest stream clock."""
 LARGEST_DELAY = 3
 SEQUENCE = 4
@@ -43,7 +43,7 @@ class Clockwork(NamedTuple):
     clocks: Words
     before: Words
     """Each stream's clock when the epoch began; the delay that matters is against this one."""
-    last_heard: Words
+    last_arrival: Words
     idle: Words
     timeouts: Words
     """How often a stream was taken out because it was idle."""
@@ -52,16 +52,16 @@ class Clockwork(NamedTuple):
     scalars: Words
     slack_log: Words
     """Columns (largest clock, K from there on)."""
-    parts: Words
+    partitions: Words
     """A column per part of a stream, where streams have parts: see the rows below."""
-    promised: Words
-    """Up to where each stream has said that nothing older will come; BEFORE_ALL where it makes no promises."""
+    promised_watermark: Words
+    """Up to where each stream has said that nothing older will come; BEFORE_ALL where it sends no watermarks."""
 
 
-# Rows of `Clockwork.parts`.
-PART_STREAM, PART_CLOCK, PART_HEARD, PART_IDLE = range(4)
-PART_ROWS = 4
-NO_PART = -1
+# Rows of `Clockwork.partitions`.
+PARTITION_STREAM, PARTITION_CLOCK, PARTITION_LAST_ARRIVAL, PARTITION_IDLE = range(4)
+PARTITION_ROWS = 4
+NO_PARTITION = -1
 UNTAUGHT = -1
 """In place of how far behind a tuple was."""
 
@@ -69,17 +69,17 @@ UNTAUGHT = -1
 class Arrivals(NamedTuple):
     """A batch as compiled code sees it.
 
-    `heard` is empty where arrival times are not known, `part` where streams have no parts. `behind` is written: how far
-    each tuple was behind its stream's clock at the beginning of the epoch, and so is `needed`: how far it was behind
-    the slowest one; both are empty where nobody asks, and UNTAUGHT for a tuple that teaches nothing. `reading` is empty
-    where every tuple moves its clock, `ends` where the loop itself says when an epoch ends.
+    `arrival_time` is empty where arrival times are not known, `partition` where streams have no parts. `behind` is
+    written: how far each tuple was behind its stream's clock at the beginning of the epoch, and so is `needed`: how far
+    it was behind the slowest one; both are empty where nobody asks, and UNTAUGHT for a tuple that teaches nothing.
+    `reading` is empty where every tuple moves its clock, `ends` where the loop itself says when an epoch ends.
     """
 
     stream: Words
     words: Words
     passes: Flags
-    heard: Words
-    part: Words
+    arrival_time: Words
+    partition: Words
     behind: Words
     needed: Words
     reading: Words
@@ -97,21 +97,21 @@ class Policy(NamedTuple):
     idle_after: int
     """In 64ths of a stream's usual gap; 0: never."""
     pause_at: int
-    apart: bool
-    """Streams leave their slack buffers each for itself, with promises; somebody else synchronizes them."""
+    external_sync: bool
+    """Streams leave their slack buffers each for itself, with watermarks; somebody else synchronizes them."""
 
 
 class Incoming(NamedTuple):
     """What comes from slack buffers and from nodes below, in the order in which it came.
 
-    A negative stream is a promise: stream `~s` has nothing older than this event time any more.
+    A negative stream is a watermark: stream `~s` has nothing older than this event time any more.
     """
 
     stream: Words
     words: Words
     delay: Words
     clock: Words
-    moment: Words
+    emit_time: Words
 
 
 class Buffers(NamedTuple):
@@ -127,14 +127,14 @@ class Buffers(NamedTuple):
     free: Words
 
 
-class Room(NamedTuple):
+class OutputBuffer(NamedTuple):
     """Where a run is written."""
 
     words: Words
     stream: Words
-    cutoff: Words
+    watermark_at_arrival: Words
     clock: Words
-    moment: Words
+    emit_time: Words
     delay: Words
 
 
@@ -142,13 +142,22 @@ def clockwork(streams: int, slack: int, max_behind: int = LONGEST) -> Clockwork:
     """Time before anything was heard."""
     scalars = np.zeros(_SCALARS, np.int64)
     scalars[SLACK], scalars[MAX_BEHIND] = slack, max_behind
-    scalars[[FRONTIER, LARGEST, EPOCH_CLOCK, T_SYNC, NOW]] = BEFORE_ALL
+    scalars[[WATERMARK, MAX_TS, EPOCH_CLOCK, T_SYNC, NOW]] = BEFORE_ALL
     unheard = np.full(streams, BEFORE_ALL, np.int64)
     none = np.zeros(streams, np.int64)
     log = np.zeros((2, SLACK_LOG), np.int64)
-    parts = np.zeros((PART_ROWS, 0), np.int64)
+    partitions = np.zeros((PARTITION_ROWS, 0), np.int64)
     return Clockwork(
-        unheard, unheard.copy(), unheard.copy(), none, none.copy(), none.copy(), scalars, log, parts, unheard.copy()
+        unheard,
+        unheard.copy(),
+        unheard.copy(),
+        none,
+        none.copy(),
+        none.copy(),
+        scalars,
+        log,
+        partitions,
+        unheard.copy(),
     )
 
 
@@ -184,18 +193,18 @@ def grown(old: Buffers, capacity: int, clock: Clockwork) -> Buffers:
     return new
 
 
-def arrivals(batch: Batch, part: Words, asked: bool, ends: Flags | None = None) -> Arrivals:
+def arrivals(batch: Batch, partition: Words, asked: bool, ends: Flags | None = None) -> Arrivals:
     """A batch for compiled code; `asked` says that somebody wants to know how far tuples were behind."""
     behind, needed = np.zeros((2, len(batch) if asked else 0), np.int64)
-    heard = np.empty(0, np.int64) if batch.heard is None else batch.heard
+    arrival_time = np.empty(0, np.int64) if batch.arrival_time is None else batch.arrival_time
     reading = np.empty(0, np.int64) if batch.reading is None else batch.reading
     return Arrivals(
-        batch.stream, np.ascontiguousarray(batch.words), batch.passes, heard, part, behind, needed, reading,
+        batch.stream, np.ascontiguousarray(batch.words), batch.passes, arrival_time, partition, behind, needed, reading,
         np.empty(0, np.bool_) if ends is None else ends,
     )  # fmt: skip
 
 
-def room(tuples: int, rows: int) -> Room:
+def output_buffer(tuples: int, rows: int) -> OutputBuffer:
     """Space for a run of up to this many tuples."""
     line = np.empty((5, tuples), np.int64)
-    return Room(np.empty((rows, tuples), np.int64), line[0], line[1], line[2], line[3], line[4])
+    return OutputBuffer(np.empty((rows, tuples), np.int64), line[0], line[1], line[2], line[3], line[4])

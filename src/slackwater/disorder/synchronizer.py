@@ -12,25 +12,25 @@ import numpy as np
 
 from slackwater.disorder import state as st
 from slackwater.disorder.controllers import FixedSlack
+from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release import Release, ReleaseSpec
-from slackwater.disorder.run import Run
-from slackwater.disorder.synchronizing import Last, hold_for_promises, synchronize_each
+from slackwater.disorder.synchronizing import Last, hold_for_watermarks, synchronize_each
 from slackwater.model.batch import Words
 
 
 @dataclass(frozen=True)
 class Inflow:
-    """What reaches a node, in order of arrival; `place` numbers it for the whole query.
+    """What reaches a node, in order of arrival; `sequence` numbers it for the whole query.
 
-    A negative stream is a promise, as in `state.Incoming`.
+    A negative stream is a watermark, as in `state.Incoming`.
     """
 
     stream: Words
     words: Words
     delay: Words
     clock: Words
-    moment: Words
-    place: Words
+    emit_time: Words
+    sequence: Words
     last: Last
 
     def as_input(self, number: int) -> Inflow:
@@ -40,8 +40,8 @@ class Inflow:
     def take(self, index: Words) -> Inflow:
         """Those at these positions, in this order."""
         return Inflow(
-            self.stream[index], self.words[:, index], self.delay[index], self.clock[index], self.moment[index],
-            self.place[index], self.last,
+            self.stream[index], self.words[:, index], self.delay[index], self.clock[index], self.emit_time[index],
+            self.sequence[index], self.last,
         )  # fmt: skip
 
 
@@ -49,11 +49,11 @@ class Inflow:
 class Synchronized:
     """A run, and what a node above is told of it."""
 
-    run: Run
-    place: Words
-    """Of what let each tuple of the run out."""
+    run: OrderedBatch
+    sequence: Words
+    """Of what emitted each tuple of the run."""
     progress: Inflow
-    """Promises of the node's own output: where the frontier moved to, or in epochs stayed."""
+    """Watermarks of the node's own output: where the watermark moved to, or in epochs stayed."""
 
 
 class Synchronizer(Release):
@@ -64,7 +64,7 @@ class Synchronizer(Release):
     >>> none = np.zeros(4, np.int64)
     >>> came = Inflow(stream, np.stack([ts, none]), none, ts, none, np.arange(4), Last(4, 9, 0, False))
     >>> synchronized = node.take(came)
-    >>> synchronized.run.ts.tolist(), synchronized.place.tolist(), synchronized.progress.words.tolist()
+    >>> synchronized.run.ts.tolist(), synchronized.sequence.tolist(), synchronized.progress.words.tolist()
     ([1, 3, 4], [1, 3, 3], [[1, 4]])
     """
 
@@ -74,22 +74,22 @@ class Synchronizer(Release):
     def take(self, came: Inflow) -> Synchronized:
         """Let out what may be processed now; everything, where the input is ending."""
         count = len(came.stream)
-        self._make_room(count)
-        out = st.room(self.held + count, self.spec.rows)
-        let_out, reached = np.empty((2, count), np.int64)
-        new = st.Incoming(came.stream, np.ascontiguousarray(came.words), came.delay, came.clock, came.moment)
-        loop = synchronize_each if self.spec.discipline == "tuple" else hold_for_promises
-        before = int(self._clock.scalars[st.FRONTIER])
-        n = loop(new, came.last, self._clock, self._held, out, let_out, reached)
+        self._reserve(count)
+        out = st.output_buffer(self.held + count, self.spec.rows)
+        drain, reached = np.empty((2, count), np.int64)
+        new = st.Incoming(came.stream, np.ascontiguousarray(came.words), came.delay, came.clock, came.emit_time)
+        loop = synchronize_each if self.spec.discipline == "tuple" else hold_for_watermarks
+        before = int(self._clock.scalars[st.WATERMARK])
+        n = loop(new, came.last, self._clock, self._held, out, drain, reached)
         self._ended = self._ended or came.last.ending
-        each = np.diff(let_out, prepend=0)
-        place = np.append(np.repeat(came.place, each), np.full(n - int(each.sum()), came.last.place))
+        each = np.diff(drain, prepend=0)
+        sequence = np.append(np.repeat(came.sequence, each), np.full(n - int(each.sum()), came.last.sequence))
         tells = np.diff(reached, prepend=before) != 0
         if self.spec.discipline == "epoch":
-            # Also where nothing has moved: what lies at the frontier is held until somebody says that the epoch ends.
+            # Also where nothing has moved: what lies at the watermark is held until somebody says that the epoch ends.
             tells |= came.stream < 0
         moved = np.flatnonzero(tells)
-        return Synchronized(self._run(out, n, came.last.ending), place, promised(came, moved, reached))
+        return Synchronized(self._run(out, n, came.last.ending), sequence, promised_watermark(came, moved, reached))
 
     def held_of(self, streams: Words) -> int:
         """Tuples of these inputs that are held."""
@@ -107,18 +107,18 @@ def merged(first: Inflow, second: Inflow) -> Inflow:
         np.concatenate([with_rows(first.words, rows), with_rows(second.words, rows)], axis=1),
         np.concatenate([first.delay, second.delay]),
         np.concatenate([first.clock, second.clock]),
-        np.concatenate([first.moment, second.moment]),
-        np.concatenate([first.place, second.place]),
+        np.concatenate([first.emit_time, second.emit_time]),
+        np.concatenate([first.sequence, second.sequence]),
         second.last,
     )
-    return both.take(np.argsort(both.place, kind="stable"))
+    return both.take(np.argsort(both.sequence, kind="stable"))
 
 
-def promised(came: Inflow, moved: Words, reached: Words) -> Inflow:
-    """The frontier as promises, at these places."""
+def promised_watermark(came: Inflow, moved: Words, reached: Words) -> Inflow:
+    """The watermark as events, at these places."""
     nothing = np.zeros(len(moved), np.int64)
     return Inflow(
-        ~nothing, reached[np.newaxis, moved], nothing, came.clock[moved], came.moment[moved], came.place[moved],
+        ~nothing, reached[np.newaxis, moved], nothing, came.clock[moved], came.emit_time[moved], came.sequence[moved],
         came.last,
     )  # fmt: skip
 

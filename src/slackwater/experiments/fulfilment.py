@@ -1,7 +1,7 @@
 """How well an answer met its target: recall per period for joins, relative error per window for aggregates.
 
 Invariant: both are told against the truth. A period without true results is skipped, as is the first one; a window
-that was never let out has an infinite error, because fulfilment divides by the number of true results.
+that was never emitted has an infinite error, because fulfilment divides by the number of true results.
 
 References: 004 §4.3.1, Eq. 4.10 and 4.11.
 """

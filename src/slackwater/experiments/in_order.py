@@ -66,9 +66,9 @@ class OrderTrial(Trial):
         """The row of this trial."""
         stage, setting = self.stage, self.setting
         batch = arrivals(stage.seed, stage.minutes or MINUTES, setting.slow, FAST)
-        assert batch.heard is not None
+        assert batch.arrival_time is not None
         found = drive(join_by_scanning(WINDOW), Ordering(self.way), batch, setting.c)
-        response = found.done - batch.heard / SECOND
+        response = found.done - batch.arrival_time / SECOND
         assert found.seen is not None
         return {
             "workload": stage.workload, "seed": stage.seed, "minutes": stage.minutes, "window_s": WINDOW, "change": "",
@@ -151,16 +151,16 @@ def order_claims(rows: Sequence[Row]) -> list[Claim]:
     return [*claims, _memory(rows)]
 
 
-def _bounded(says: str, found: float | None, holds: Any, told: str) -> Claim:
-    return Claim(says, "not measured", None) if found is None else Claim(says, told.format(found), holds(found))
+def _bounded(says: str, found: float | None, holds: Any, reported: str) -> Claim:
+    return Claim(says, "not measured", None) if found is None else Claim(says, reported.format(found), holds(found))
 
 
 def _memory(rows: Sequence[Row]) -> Claim:
     """What Filter-Order keeps beside what Sync-Filter keeps."""
     sync, early = ({r["value"]: r["memory"] for r in over_seeds(pick(rows, way=way))} for way in (SYNC, FILTER))
     more = [early[value] / sync[value] - 1 for value in sync if value in early]
-    told = f"{min(more):+.1%} to {max(more):+.1%} on average" if more else "not measured"
-    return Claim("Filter-Order keeps more tuples and results than Sync-Filter", told, min(more, default=0.0) > 0)
+    reported = f"{min(more):+.1%} to {max(more):+.1%} on average" if more else "not measured"
+    return Claim("Filter-Order keeps more tuples and results than Sync-Filter", reported, min(more, default=0.0) > 0)
 
 
 def draw_order(parameter: str, figure: Figure, rows: Sequence[Row]) -> None:

@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 
 from slackwater.compiled import jit
 from slackwater.disorder.controllers import FixedSlack
-from slackwater.disorder.early import ENTERS
+from slackwater.disorder.eager import ENTERS
 from slackwater.experiments.experiment import Claim, Experiment, Scale, over_seeds, pick
 from slackwater.experiments.figures import finish
 from slackwater.experiments.in_order import STYLES, TITLES, WAYS, arrivals, join_by_scanning
@@ -83,8 +83,8 @@ class LiveTrial(Trial):
         batch = arrivals(self.stage.seed, self.value / 60, LIVE.slow, LIVE.fast, VALUES)
         _go(spec, SYNC, batch.take(slice(0, 3)))  # loads the machine code
         done, busy, operator = _go(spec, self.way, batch)
-        assert batch.heard is not None
-        since = batch.heard / SECOND
+        assert batch.arrival_time is not None
+        since = batch.arrival_time / SECOND
         response = (done - since)[since >= WARM]
         seen = operator.seen()
         return {
@@ -100,10 +100,10 @@ def _go(spec: WindowJoin, way: str, batch: Batch) -> tuple[Floats, float, Counti
     """When every tuple was done, how long the kernel worked, and the operator."""
     operator = CountingOperator(spec, Ordering(way, ALPHA))
     kernel = Pipeline(spec, operator, FixedSlack(0), Epochs(each_tuple=True), NO_GUARD)
-    assert batch.heard is not None
+    assert batch.arrival_time is not None
     done, busy = np.full(len(batch), np.nan), 0.0
     origin = time.perf_counter()
-    for i, due in enumerate((batch.heard / SECOND).tolist()):
+    for i, due in enumerate((batch.arrival_time / SECOND).tolist()):
         while (early := due - (time.perf_counter() - origin)) > 0:
             time.sleep(early)
         begun = time.perf_counter() - origin
@@ -111,7 +111,7 @@ def _go(spec: WindowJoin, way: str, batch: Batch) -> tuple[Floats, float, Counti
         for _ in kernel.advance():
             pass
         took = time.perf_counter() - origin - begun
-        kernel.spent(took)
+        kernel.report_busy_time(took)
         busy += took
         compared = np.concatenate([one.compared for one in operator.done] or [NOTHING])
         finished = begun + took * np.cumsum(compared) / max(1.0, float(compared.sum()))
@@ -132,11 +132,11 @@ def live_claims(rows: Sequence[Row]) -> list[Claim]:
     """Work that overlaps with waiting is not waited for."""
     response = {row["way"]: row["response_s"] for row in over_seeds(rows)}
     saved = 1 - response[FILTER] / response[SYNC]
-    told = f"{response[SYNC]:.3f} s by Sync-Filter, {response[FILTER]:.3f} s by Filter-Order: {saved:.0%} less"
+    reported = f"{response[SYNC]:.3f} s by Sync-Filter, {response[FILTER]:.3f} s by Filter-Order: {saved:.0%} less"
     wanted = improvement_at(LIVE.load)
     switched = all(row["switches"] > 0 for row in pick(rows, way=ADAPTIVE))
     return [
-        Claim(f"Filter-Order saves in real time what the analysis says, {wanted:.0%} or more", told, saved >= wanted),
+        Claim(f"Filter-Order saves in real time what the analysis says, {wanted:.0%} or more", reported, saved >= wanted),
         Claim("Adaptive, which measures the load itself, switches (α = 0.1)",
               f"{response[ADAPTIVE]:.3f} s" + ("" if switched else "; it did not always switch"), switched),
     ]  # fmt: skip

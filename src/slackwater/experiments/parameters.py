@@ -84,16 +84,16 @@ def error_trials(
 
 def _growth(rows: Sequence[Row], says: str, cases: Sequence[str], way: str = "model") -> Claim:
     """Whether latency is higher at the largest value than at the smallest, for every named set."""
-    told, holds = [], True
+    reported, holds = [], True
     for name in cases:
         mine = sorted(over_seeds(pick(rows, workload=name, way=way)), key=lambda row: row["value"])
         for target in sorted({row["target"] for row in mine}):
             line_ = [row for row in mine if row["target"] == target]
             if len(line_) > 1:
                 first, last = line_[0]["latency_ms"], line_[-1]["latency_ms"]
-                told.append(f"{NAMES[name]} {target:g}: {first:.0f} -> {last:.0f} ms")
+                reported.append(f"{NAMES[name]} {target:g}: {first:.0f} -> {last:.0f} ms")
                 holds = holds and last > first
-    return Claim(says, "; ".join(told) or "not offered", holds if told else None)
+    return Claim(says, "; ".join(reported) or "not offered", holds if reported else None)
 
 
 def claims_of_g_on_joins(rows: Sequence[Row]) -> list[Claim]:
@@ -122,16 +122,20 @@ def claims_of_g_on_sums(rows: Sequence[Row]) -> list[Claim]:
 
 def claims_of_retrospect(rows: Sequence[Row]) -> list[Claim]:
     """004 §4.3.4: q = .99 is best on both streams."""
-    told, holds = [], True
+    reported, holds = [], True
     for name in VELOCITIES:
         mine = over_seeds(pick(rows, workload=name, way="pd"))
         if mine:
             best = max(row["phi"] for row in mine)
             ours = next(row["phi"] for row in mine if row["value"] == RETROSPECTS[0])
-            told.append(f"{NAMES[name]}: {ours:.3f}, best {best:.3f}")
+            reported.append(f"{NAMES[name]}: {ours:.3f}, best {best:.3f}")
             holds = holds and ours >= best - 0.005
     return [
-        Claim("pd: q = .99 fulfils best on both streams", "; ".join(told) or "not offered", holds if told else None)
+        Claim(
+            "pd: q = .99 fulfils best on both streams",
+            "; ".join(reported) or "not offered",
+            holds if reported else None,
+        )
     ]
 
 

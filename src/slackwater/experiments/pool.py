@@ -15,18 +15,20 @@ from slackwater.experiments.sweep import Row, Trial, measure
 
 PROCESSES = 2
 TOGETHER = 4
-Told = Callable[[int, int], None]
+Reported = Callable[[int, int], None]
 
 
-def run_all(trials: Sequence[Trial], processes: int = PROCESSES, told: Told = lambda done, of: None) -> list[Row]:
-    """The rows of all trials; `told` hears how many are done."""
+def run_all(
+    trials: Sequence[Trial], processes: int = PROCESSES, reported: Reported = lambda done, of: None
+) -> list[Row]:
+    """The rows of all trials; `reported` hears how many are done."""
     parts = parts_of(trials)
     rows: dict[int, Row] = {}
-    told(0, len(trials))
+    reported(0, len(trials))
     if processes < 2:
         for part in parts:
             rows |= dict(zip(part, measure([trials[i] for i in part]), strict=True))
-            told(len(rows), len(trials))
+            reported(len(rows), len(trials))
     else:
         # Spawned, not forked: the parent may hold threads and compiled code that do not survive a fork.
         with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
@@ -34,7 +36,7 @@ def run_all(trials: Sequence[Trial], processes: int = PROCESSES, told: Told = la
             try:
                 for done in as_completed(waiting):
                     rows |= dict(zip(waiting[done], done.result(), strict=True))
-                    told(len(rows), len(trials))
+                    reported(len(rows), len(trials))
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise

@@ -30,7 +30,7 @@ class Seen:
     recall: Floats
     """Over the last period."""
     measured: Floats
-    """By its own books, since the beginning."""
+    """By its own ledger, since the beginning."""
     slack: Floats
     latency: Floats
 

@@ -78,7 +78,7 @@ def trials(scale: Scale) -> list[Trial]:
             found += [
                 RateTrial(
                     Stage(name, seed, minutes), way, case.wait, BY_ROUNDS * (way == ROUNDS), query=name,
-                    text=case.text(way), every_s=60.0 if recorded else 5.0, counted=True,
+                    text=case.text(way), every_s=60.0 if recorded else 5.0, count_only=True,
                 )
                 for way in WAYS
             ]  # fmt: skip
@@ -94,11 +94,13 @@ def claims(rows: Sequence[Row]) -> list[Claim]:
             found.append(Claim(f"{name}", "recorded streams are absent", None))
             continue
         least = mine[LEAST]
-        told = []
+        reported = []
         for way in WAYS:
             row = mine[way]
-            told.append(f"{way} {row['results'] / max(1.0, least['results']):.1%} with {row['resident']:.0f} events")
-        found.append(Claim(f"{name}: matches found, and events held", "; ".join(told), None))
+            reported.append(
+                f"{way} {row['results'] / max(1.0, least['results']):.1%} with {row['resident']:.0f} events"
+            )
+        found.append(Claim(f"{name}: matches found, and events held", "; ".join(reported), None))
         says = f"{name}: where the distance is known, windows of time of that length find all with the fewest events"
         fewest = all(least["resident"] <= row["resident"] or row["results"] < least["results"] for row in mine.values())
         found.append(Claim(says, f"{least['resident']:.0f} events", fewest))

@@ -17,10 +17,10 @@ import numpy as np
 from slackwater.compiled import in_place
 from slackwater.model.batch import FIRST_COLUMN, Batch, Words
 from slackwater.model.time import MAX_TIME
+from slackwater.operators.join.count_windows import evict
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
 from slackwater.operators.join.rates import LOGGED, NOW, Sampling, look, no_log, receive, sampling
-from slackwater.operators.join.row_windows import push_out
 from slackwater.operators.join.store import WindowStore
 
 RUNS = 5
@@ -97,7 +97,7 @@ def _letting_go(tuples: int = 100_000) -> float:
         store = WindowStore(2, len(words), plan.indexes)
         store.put_back(0, words, nothing)
         begun = time.perf_counter()
-        push_out(store.windows, 0, 1)
+        evict(store.windows, 0, 1)
         return time.perf_counter() - begun, 0
 
     return 1e6 * _best(once)[0] / tuples

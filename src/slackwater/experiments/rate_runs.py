@@ -61,9 +61,9 @@ class Watched:
     """What the kernel takes for all of the input in large batches, with nobody watching."""
 
 
-def watch(text: str, streams: Mapping[str, pa.Table], every_s: float, counted: bool = False) -> Watched:
-    """Run a query over recorded streams, and look at it every so many seconds of event time."""
-    physical = plan(bind_to_tables(text, streams, "ts").query, counted=counted)
+def watch(text: str, streams: Mapping[str, pa.Table], every_s: float, count_only: bool = False) -> Watched:
+    """OrderedBatch a query over recorded streams, and look at it every so many seconds of event time."""
+    physical = plan(bind_to_tables(text, streams, "ts").query, count_only=count_only)
     arrivals = replay(physical, streams, "ms")
     batch = Batch.concat(list(arrivals.batches(EVERYTHING)))
     for part in (slice(0, WARM_UP), slice(0, 0)):
@@ -127,7 +127,7 @@ class RateTrial(Trial):
     """A further query of the workload, by name; or where `text` is given, what it is called."""
     text: str = ""
     every_s: float = 1.0
-    counted: bool = False
+    count_only: bool = False
 
     def streams(self) -> Workload:
         return streams_of(self.stage.workload, self.stage.seed, self.stage.minutes)
@@ -142,7 +142,7 @@ class RateTrial(Trial):
         return all("size" in table.column_names for table in self.streams().streams.values())
 
     def watched(self) -> Watched:
-        return watch(self.asked(), self.streams().streams, self.every_s, self.counted)
+        return watch(self.asked(), self.streams().streams, self.every_s, self.count_only)
 
     def head(self) -> Row:
         """What rows of one experiment have in common."""

@@ -45,7 +45,7 @@ class Served:
     d: Words
     r: Words
     out: Words
-    """When each was let out."""
+    """When each was emitted."""
     seconds_per_tuple: float
     overhead: Overhead
 
@@ -80,7 +80,7 @@ class ServiceTrial(RateTrial):
         }
 
     def served(self) -> Served:
-        """Run the query, one arrival at a time as far as it can tell."""
+        """OrderedBatch the query, one arrival at a time as far as it can tell."""
         streams = {name: self.streams().streams[name] for name in ("d", "r")}
         text = f"{MATCHES} WITH COMPLETE" + (f" OPTIONS ({self.options})" if self.options else "")
         physical = plan(bind_to_tables(text, streams, "ts").query)

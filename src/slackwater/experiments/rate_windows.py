@@ -38,7 +38,7 @@ def example_trials(scale: Scale) -> list[Trial]:
         trials += [RateTrial(Stage("rates", seed, short), SLIDING)]
         trials += [RateTrial(Stage("rates", seed, short), ROUNDS, options=BY_ROUNDS)]
         # It takes the slow stream 2000 seconds to fill its count.
-        trials += [RateTrial(Stage("rates", seed, full), FIXED, text=fixed, counted=True, every_s=10.0)]
+        trials += [RateTrial(Stage("rates", seed, full), FIXED, text=fixed, count_only=True, every_s=10.0)]
     return trials
 
 

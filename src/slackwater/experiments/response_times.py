@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from slackwater.disorder.controllers import FixedSlack
-from slackwater.disorder.early import ENTERS, LEAVES, Events
-from slackwater.disorder.run import Run
+from slackwater.disorder.eager import ENTERS, LEAVES, Events
+from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.model.batch import ROW, Batch, Floats, Words
 from slackwater.model.ordering import Ordering, OrderingSeen
 from slackwater.model.time import SECOND
@@ -47,7 +47,7 @@ class CountingJoin(OrderedJoin):
 class Done:
     """What was done at one go, event by event."""
 
-    events: Run
+    events: OrderedBatch
     kind: Words
     compared: Words
     results: tuple[Output, ...]
@@ -60,7 +60,7 @@ class CountingOperator(OrderedOperator):
         super().__init__(CountingJoin(spec), ordering, always_apart=True)
         self.done: list[Done] = []
 
-    def process(self, run: Run, ordered: bool) -> Iterator[Output]:
+    def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
         made = tuple(super().process(run, ordered))
         kind = run.kind if isinstance(run, Events) and run.kind is not None else np.zeros(len(run), np.int64)
         self.done.append(Done(run, kind, self.join.compared, made))
@@ -69,7 +69,7 @@ class CountingOperator(OrderedOperator):
     @property
     def memory(self) -> int:
         """Tuples in synchronizer and windows, and results in the hold buffer."""
-        return self.held + self.retained + self.join.hold.held
+        return self.held + self.state_rows + self.join.hold.held
 
 
 @dataclass
@@ -88,16 +88,16 @@ class Measured:
 
 
 def drive(spec: WindowJoin, ordering: Ordering, batch: Batch, c: float, per_tuple: float = 0.0) -> Measured:
-    """Arrivals one by one; `batch.heard` has when they come, row i of it is tuple i.
+    """Arrivals one by one; `batch.arrival_time` has when they come, row i of it is tuple i.
 
     A comparison takes c seconds; where `per_tuple` is given, joining a tuple takes so much more.
     """
     operator = CountingOperator(spec, ordering)
     kernel = Pipeline(spec, operator, FixedSlack(0), Epochs(each_tuple=True), NO_GUARD)
-    assert batch.heard is not None, "response times need arrival times"
+    assert batch.arrival_time is not None, "response times need arrival times"
     measured = Measured(np.full(len(batch), np.nan))
     free = 0.0
-    for i, moment in enumerate((batch.heard / SECOND).tolist()):
+    for i, moment in enumerate((batch.arrival_time / SECOND).tolist()):
         begun = max(free, moment)
         kernel.absorb(batch.take(slice(i, i + 1)))
         for _ in kernel.advance():
@@ -113,6 +113,6 @@ def drive(spec: WindowJoin, ordering: Ordering, batch: Batch, c: float, per_tupl
         operator.done.clear()
         measured.memory.append(operator.memory)
         measured.filters.append(operator.strategy.filters)
-        kernel.spent(free - begun)
+        kernel.report_busy_time(free - begun)
     measured.seen = operator.seen()
     return measured

@@ -1,4 +1,4 @@
-"""What a trial runs over: a seeded workload or a recording, its query without a target, and how it is let out.
+"""What a trial runs over: a seeded workload or a recording, its query without a target, and how it is emitted.
 
 Invariant: a stage is plain data, so that it travels to a worker process, and the same stage gives the same streams
 there. Streams and truth are made once in a process and kept for the next trial.

@@ -1,6 +1,6 @@
 """Steady on joins, tuple by tuple and in epochs, on made and recorded streams, beside the best constant and the model.
 
-Invariant: a controller is held against a constant and a model that let results out the same way. Epochs put what
+Invariant: a controller is held against a constant and a model that emitted results the same way. Epochs put what
 arrives together in order for free and make results wait for their end; both are no merit of a controller.
 """
 
@@ -86,8 +86,8 @@ def _worst(says: str, numbers: Sequence[tuple[float, Row]], bound: float, most: 
     worst, row = (max if most else min)(numbers, key=lambda one: one[0])
     where = f"{NAMES[row['workload']]}, Γ = {row['target']:g}"
     held = sum((number <= bound) if most else (number >= bound) for number, _ in numbers)
-    told = f"{worst:.2f} of the bound" if most else f"at least {worst:.3f}"
-    return Claim(says, f"{told} ({where}); {held} of {len(numbers)} cases", held == len(numbers))
+    reported = f"{worst:.2f} of the bound" if most else f"at least {worst:.3f}"
+    return Claim(says, f"{reported} ({where}); {held} of {len(numbers)} cases", held == len(numbers))
 
 
 def draw(figure: Figure, rows: Sequence[Row]) -> None:
@@ -101,8 +101,8 @@ def draw(figure: Figure, rows: Sequence[Row]) -> None:
             axes = grid[number][column]
             for epoch_ms, style in LINES.items():
                 for way in WAYS:
-                    told = f"{way}, {f'{epoch_ms} ms' if epoch_ms else 'tuple'}"
-                    line(axes, pick(mine, value=epoch_ms), "place", key, way, told, linestyle=style)
+                    reported = f"{way}, {f'{epoch_ms} ms' if epoch_ms else 'tuple'}"
+                    line(axes, pick(mine, value=epoch_ms), "place", key, way, reported, linestyle=style)
             if key == "latency_ms":
                 logarithmic(axes)
             else:

@@ -49,12 +49,12 @@ class Trial:
         return self.way == CLAIRVOYANT
 
     def measured(self) -> Row:
-        """Run the trial."""
+        """OrderedBatch the trial."""
         return _row(self)
 
 
 def measure(trials: Sequence[Trial]) -> list[Row]:
-    """Run trials one after the other."""
+    """OrderedBatch trials one after the other."""
     return [trial.measured() for trial in trials]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.disorder.controllers import Arrived, Measured
+from slackwater.disorder.controllers import DelayObservations, Measured
 from slackwater.experiments.stages import Stage
 from slackwater.model.time import MILLISECOND, SECOND
 from slackwater.operators.pipeline import Epochs
@@ -68,7 +68,7 @@ class WatchedRun(LocalRun):
             since = max(measured.clocks) / SECOND - EPOCH_MS / 1000
             self.slack_over_time.append((round(since, 3), controller.slack / MILLISECOND))
 
-        def timed_learning(arrived: Arrived) -> None:
+        def timed_learning(arrived: DelayObservations) -> None:
             begun = time.perf_counter()
             learn(arrived)
             self.learning_ms += 1000 * (time.perf_counter() - begun)
@@ -82,14 +82,14 @@ def answer(stage: Stage, clause: str, options: str = "") -> Answer:
     """Run the query of a stage with a target; refusals of the target come as they are."""
     streams = stage.streams.streams
     text = f"{stage.query} WITH {clause}" + (f" OPTIONS ({options})" if options else "")
-    physical = plan(bind_to_tables(text, streams, "ts").query, counted=stage.joins)
+    physical = plan(bind_to_tables(text, streams, "ts").query, count_only=stage.joins)
     run = WatchedRun(physical, replay(physical, streams, "ms"), stage.epochs)
     by_time = _counts(run) if stage.joins else _values(run)
     return Answer(by_time, run.report().as_json(), run.slack_over_time, run.adaptation_ms, run.learning_ms)
 
 
 def truth(stage: Stage) -> dict[int, float]:
-    """What the query answers when it waits for everything, however it is let out."""
+    """What the query answers when it waits for everything, however it is emitted."""
     return _truth(replace(stage, epoch_ms=0))
 
 
@@ -102,7 +102,7 @@ def _counts(run: LocalRun) -> dict[int, float]:
     found: dict[int, float] = {}
     for emission in run.emissions():
         seconds, place = np.unique(emission.ts // SECOND, return_inverse=True)
-        for second, count in zip(seconds.tolist(), np.bincount(place, emission.weight).tolist(), strict=True):
+        for second, count in zip(seconds.tolist(), np.bincount(place, emission.multiplicity).tolist(), strict=True):
             found[second] = found.get(second, 0.0) + count
     return found
 

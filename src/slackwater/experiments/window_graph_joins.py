@@ -131,8 +131,8 @@ def _for_all_legs(says: str, rows: Sequence[Row], slow: str, fast: str, key: str
     judged = [claim.holds for claim in claims]
     if None in judged:
         return Claim(claims[0].says, "not offered", None)
-    told = [claim.measured.removesuffix(TIMES_LESS) for claim in claims]
-    by_leg = ", ".join(f"{times} ({leg / 1000:g} s)" for leg, times in zip(LEGS_MS, told, strict=True))
+    reported = [claim.measured.removesuffix(TIMES_LESS) for claim in claims]
+    by_leg = ", ".join(f"{times} ({leg / 1000:g} s)" for leg, times in zip(LEGS_MS, reported, strict=True))
     return Claim(claims[0].says, by_leg + TIMES_LESS, all(judged))
 
 

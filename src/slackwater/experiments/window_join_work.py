@@ -22,7 +22,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from slackwater.disorder.run import Run
+from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.experiments.stages import Stage
 from slackwater.experiments.sweep import Row, Trial
 from slackwater.model.batch import FIRST_COLUMN, Words
@@ -76,9 +76,9 @@ class WorkTrial(Trial):
         size = 3600 * SECOND if self.stage.workload == STORES else SECOND
         equalities = tuple(Equality(s, KEY, s + 1, KEY) for s in range(streams - 1))
         windows = (size,) * streams if self.graph is None else self.graph.windows
-        counted = not self.way.endswith(ROWS)
-        emit = () if counted else tuple((s, KEY) for s in range(streams))
-        spec = WindowJoin(windows, equalities, (), (), emit, KEY + 1, counted, self.graph)
+        count_only = not self.way.endswith(ROWS)
+        emit = () if count_only else tuple((s, KEY) for s in range(streams))
+        spec = WindowJoin(windows, equalities, (), (), emit, KEY + 1, count_only, self.graph)
         way = self.way.removesuffix(ROWS)
         return spec if way == CHOSEN else by_algorithm(spec, *way.split())
 
@@ -126,7 +126,7 @@ def _operator(join: WindowJoin) -> JoinOperator:
     return join.build()
 
 
-def _runs(stage: Stage, streams: int, tuples: int, by_event_time: bool) -> Iterator[Run]:
+def _runs(stage: Stage, streams: int, tuples: int, by_event_time: bool) -> Iterator[OrderedBatch]:
     """The arrivals in stretches; by event time, a stretch has what the slowest stream has reached."""
     stream, ts, value = _arrivals(stage, streams, tuples)
     reached = np.full(streams, BEFORE_ALL)
@@ -145,10 +145,10 @@ def _runs(stage: Stage, streams: int, tuples: int, by_event_time: bool) -> Itera
             yield _run(stream[ready], ts[ready], value[ready], int(reached.min()))
 
 
-def _run(stream: Words, ts: Words, value: Words, frontier: int) -> Run:
+def _run(stream: Words, ts: Words, value: Words, watermark: int) -> OrderedBatch:
     words = np.stack([ts, np.arange(len(ts)), value])
     none = np.zeros(len(ts), np.int64)
-    return Run(stream, words, np.full(len(ts), BEFORE_ALL), none, none, none, frontier, 0, 0)
+    return OrderedBatch(stream, words, np.full(len(ts), BEFORE_ALL), none, none, none, watermark, 0, 0)
 
 
 @lru_cache(maxsize=2)

@@ -1,6 +1,6 @@
 """Ours: every kind of disorder in the zoo, every controller, recall and error, tuple by tuple and in epochs.
 
-Invariant: a controller is held against a constant and a schedule that know the future and let results out the same way.
+Invariant: a controller is held against a constant and a schedule that know the future and emit results the same way.
 What is not judged is the first minute and, where delays change, the first event of its kind (`zoo_runs.judged_from`).
 
 An ERROR target has no recall: there, Φ is the share of windows within the bound, and what was promised is its
@@ -135,8 +135,8 @@ def _claim(says: str, held: Sequence[Held], worst: Callable[..., Held]) -> Claim
     # Of those that miss the worst; where none does, the one that is nearest to it.
     missed = [one for one in held if not one.holds]
     named = worst(missed or held, key=lambda one: one.number)
-    told = f"{named.number:.3f} ({_member(named.row)}, {named.row['target']:g}, seed {named.row['seed']})"
-    return Claim(says, f"{told}; {len(held) - len(missed)} of {len(held)} cases", not missed)
+    reported = f"{named.number:.3f} ({_member(named.row)}, {named.row['target']:g}, seed {named.row['seed']})"
+    return Claim(says, f"{reported}; {len(held) - len(missed)} of {len(held)} cases", not missed)
 
 
 def _numbers(rows: Sequence[Row], key: str, holds: Callable[[float], bool]) -> list[Held]:

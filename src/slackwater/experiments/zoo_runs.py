@@ -53,7 +53,7 @@ class Answer:
     """Results by second (joins), or sums by the end of their window (µs)."""
     others: dict[int, float] = field(default_factory=dict)
     """The same without what a wrong clock takes part in."""
-    let_out: dict[int, float] = field(default_factory=dict)
+    drain: dict[int, float] = field(default_factory=dict)
     waited_ms: dict[int, float] = field(default_factory=dict)
     """By minute of result time: how many of the others' results came before the end, and how long all of them took."""
     report: dict[str, Any] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Answer:
 
     @property
     def latency_ms(self) -> float:
-        return sum(self.waited_ms.values()) / max(sum(self.let_out.values()), 1.0)
+        return sum(self.waited_ms.values()) / max(sum(self.drain.values()), 1.0)
 
 
 def member_of(stage: Stage) -> Member:
@@ -79,7 +79,7 @@ def run(stage: Stage, clause: str, options: str = "", without_wrong: bool = Fals
     if told_apart:
         question = f"SELECT a.wrong AS one, b.wrong AS other {question[question.index('FROM') :]}"
     text = f"{question} WITH {clause}" + (f" OPTIONS ({options})" if options else "")
-    physical = plan(bind_to_tables(text, streams, "ts").query, counted=stage.joins and not told_apart)
+    physical = plan(bind_to_tables(text, streams, "ts").query, count_only=stage.joins and not told_apart)
     watched = WatchedRun(physical, replay(physical, streams, "ms"), stage.epochs)
     answer = Answer()
     rows = None if stage.joins else RowMaker(physical, watched.replay.codebook)
@@ -91,12 +91,12 @@ def run(stage: Stage, clause: str, options: str = "", without_wrong: bool = Fals
     answer.report = watched.report().as_json()
     answer.slack_over_time = watched.slack_over_time
     names = [one.stream.source for one in physical.inputs]
-    answer.rejected = {name: np.unique(watched.fates.rejected(i)) for i, name in enumerate(names)}
+    answer.rejected = {name: np.unique(watched.side_outputs.rejected(i)) for i, name in enumerate(names)}
     return answer
 
 
 def _note_results(answer: Answer, emission: Emission, told_apart: bool, stage: Stage) -> None:
-    weight = np.ones(len(emission.ts)) if emission.weight is None else emission.weight.astype(np.float64)
+    weight = np.ones(len(emission.ts)) if emission.multiplicity is None else emission.multiplicity.astype(np.float64)
     _add(answer.everything, emission.ts // SECOND, weight)
     if told_apart:
         weight = weight * np.all([column == 0 for column in emission.columns], axis=0)
@@ -117,7 +117,7 @@ def _note_waiting(answer: Answer, emission: Emission, ts: Any, weight: Floats, s
         return
     minute = (ts - START) // (60 * SECOND)
     present = (ts >= START) & (minute < _minutes(stage))
-    _add(answer.let_out, minute[present], weight[present])
+    _add(answer.drain, minute[present], weight[present])
     _add(answer.waited_ms, minute[present], (weight * (emission.clock - ts) / MILLISECOND)[present])
 
 
@@ -242,7 +242,7 @@ def best_schedule(stage: Stage, target: float) -> tuple[list[int], float]:
         slack = _least(partial(_meets, stage, mine, target))
         answer = constant(stage, slack)
         slacks.append(slack)
-        results += answer.let_out.get(minute, 0.0)
+        results += answer.drain.get(minute, 0.0)
         waited += answer.waited_ms.get(minute, 0.0)
     return slacks, waited / max(results, 1.0)
 
@@ -291,7 +291,7 @@ class ZooTrial(Trial):
             answer = self._searched() if self.searched else run(stage, self.clause, self.options)
         except (UsageError, QueryError) as error:
             return row | {"offered": False, "refused": str(error).split("\n")[0]}
-        return row | self._told(answer)
+        return row | self._as_reported(answer)
 
     def _searched(self) -> Answer:
         stage, target = self.stage, self.target
@@ -302,7 +302,7 @@ class ZooTrial(Trial):
             raise UsageError("no constant slack of two minutes or less is enough")
         return constant(stage, least)
 
-    def _told(self, answer: Answer) -> Row:
+    def _as_reported(self, answer: Answer) -> Row:
         stage, target, report = self.stage, self.target, answer.report
         assert target is not None
         phi, phi99 = fulfilment(stage, answer, target, judged_from(stage))
@@ -315,8 +315,8 @@ class ZooTrial(Trial):
         if self.series:
             ends, found = judged(stage, answer)
             thin = slice(None, None, 1 if stage.joins else 4)
-            told = zip(ends[thin].round(2).tolist(), found[thin].round(5).tolist(), strict=True)
-            row["quality_over_time"] = list(told)
+            reported = zip(ends[thin].round(2).tolist(), found[thin].round(5).tolist(), strict=True)
+            row["quality_over_time"] = list(reported)
             row["slack_over_time"] = _thinned(answer.slack_over_time)
         return row
 
@@ -328,14 +328,14 @@ class ZooTrial(Trial):
             share = sum(answer.everything.values()) / max(sum(true.values()), 1.0)
         else:
             share = share_at_most(errors(answer.everything, true), self.target)
-        told = answer.report["measured_quality"]
+        reported = answer.report["measured_quality"]
         row: Row = {"true": share}
-        if told is None or told["measured"] is None:
+        if reported is None or reported["measured"] is None:
             return row
-        inside = told["low"] - 1e-9 <= share <= told["high"] + 1e-9
+        inside = reported["low"] - 1e-9 <= share <= reported["high"] + 1e-9
         return row | {
-            "reported": told["measured"], "low": told["low"], "high": told["high"],
-            "off": abs(told["measured"] - share), "inside": float(inside),
+            "reported": reported["measured"], "low": reported["low"], "high": reported["high"],
+            "off": abs(reported["measured"] - share), "inside": float(inside),
         }  # fmt: skip
 
 

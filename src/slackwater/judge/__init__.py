@@ -37,7 +37,7 @@ def judge(
     inputs: Sequence[JudgedInput],
     produced: Iterable[pa.Table] | pa.Table,
     *,
-    counted: bool = False,
+    count_only: bool = False,
     period: int = 60 * SECOND,
     interval: int = SECOND,
     resizes: Sequence[Resize] = (),
@@ -45,8 +45,8 @@ def judge(
     """Compare what a run produced with the truth. `inputs` has one entry for each stream that is read, in the order of
     the text.
 
-    A join's rows have the SELECT list, `_ts` and `_row_<alias>` of every stream; with `counted` they have `second` and
-    `count`. An aggregate's have window_start, window_end, every GROUP BY key (selected or not) and the aggregates.
+    A join's rows have the SELECT list, `_ts` and `_row_<alias>` of every stream; with `count_only` they have `second`
+    and `count`. An aggregate's have window_start, window_end, every GROUP BY key (selected or not) and the aggregates.
     Recall is measured over `period`, every `interval`, both in microseconds. Where windows follow rates, `resizes` says
     what was in force since when, from the beginning on.
     """
@@ -72,11 +72,11 @@ def judge(
         assert isinstance(query, JoinQuery), "a union is a chain"
         span = _span(inputs)
         if counts_rows(query):
-            judge_counts = judge_counted_row_join if counted else judge_row_join
+            judge_counts = judge_counted_row_join if count_only else judge_row_join
             return judge_counts(
                 connection, query, render, produced, span=span, period=period, interval=interval, resizes=resizes
             )
-        judge_rows = judge_counted_join if counted else judge_join
+        judge_rows = judge_counted_join if count_only else judge_join
         return judge_rows(connection, query, render, produced, span=span, period=period, interval=interval)
 
 

@@ -1,7 +1,7 @@
 """The true aggregates of every window and group, and those a run could give with its late rows, in one pass of SQL.
 
 Invariant: a row belongs to the windows [s, s + range) with s a multiple of the slide and s <= ts < s + range. The
-truth has all of a window's rows; the expected answer those that were in time or met a frontier before the window's
+truth has all of a window's rows; the expected answer those that were in time or met a watermark before the window's
 end.
 
 Each aggregate `n` gives four columns: `t<n>` (truth), `e<n>` (expected) and the rounding `a<n>` and `b<n>` that any

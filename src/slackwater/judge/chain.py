@@ -4,8 +4,8 @@ What a late row costs depends on the order in which equal event times are proces
 there are two answers that bound what a run could give: `sure` leaves out what a late row may have lost, `maybe` what it
 must have lost.
 
-Invariant: a result of a join is lost for sure iff a member met a frontier behind its time, and perhaps iff it met its
-very time; a late row is in the windows that end after the frontier it met, and in no selection.
+Invariant: a result of a join is lost for sure iff a member met a watermark behind its time, and perhaps iff it met its
+very time; a late row is in the windows that end after the watermark it met, and in no selection.
 """
 
 # ruff: noqa: S608 (every name and number put into the SQL is made in this package)

@@ -100,7 +100,7 @@ def _with_recall(
     """The verdict on the rows that should have reached an aggregate, where recall is asked for.
 
     Which of them did is told by what its late tuples leave, and checked by the windows: these must be what such rows
-    make of them. A row whose member met a frontier at its very time counts as lost.
+    make of them. A row whose member met a watermark at its very time counts as lost.
     """
     variants: tuple[Variant, ...] = ("true", "sure")
     sides = {side: levels.rows_into(query, side) for side in variants}

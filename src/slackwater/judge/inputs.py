@@ -35,7 +35,7 @@ class JudgedInput:
     """The accepted rows of one entry of FROM, in the order they came in.
 
     Beside the stream's own columns: `_row` (int64, unique), `_ts` (int64 microseconds), `_late` (bool) and
-    `_frontier` (int64 microseconds: the frontier a late row met when it arrived; anything for a row in time).
+    `_watermark` (int64 microseconds: the watermark a late row met when it arrived; anything for a row in time).
     """
 
     table: pa.Table
@@ -69,14 +69,14 @@ def load(
 ) -> None:
     """Make table `s<position>` of the rows that pass the stream's filters, with the columns some expression reads.
 
-    Beside `v<position>_<k>` it has `row_<position>`, `ts_<position>`, `met_<position>`: the frontier a late row met,
+    Beside `v<position>_<k>` it has `row_<position>`, `ts_<position>`, `met_<position>`: the watermark a late row met,
     BEFORE_ALL for a row in time; and `place_<position>`: its place among those that came. An integer event-time column
     is also kept as it came, as `raw_<position>`.
     """
     table, schema = given.table, stream.schema
     wanted = sorted(name for at, name in {pair for expr in exprs for pair in columns_of(expr)} if at == position)
     times = words(column_of(table, "_ts"), Kind.INT)
-    met = pc.if_else(column_of(table, "_late"), words(column_of(table, "_frontier"), Kind.INT), BEFORE_ALL)
+    met = pc.if_else(column_of(table, "_late"), words(column_of(table, "_watermark"), Kind.INT), BEFORE_ALL)
     columns = {f"row_{position}": words(column_of(table, "_row"), Kind.INT), f"ts_{position}": times}
     columns[f"met_{position}"] = met
     columns[f"place_{position}"] = pa.array(np.arange(table.num_rows))

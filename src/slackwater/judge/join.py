@@ -4,8 +4,8 @@ Invariant: a produced row is right iff its members form a true combination, its 
 every item of SELECT has the true value (floats within 1e-9 of it, relatively; a NaN is a null). A right row counts
 once: every further copy, and every row that is not right, is spurious.
 
-A true result without a right row is explained iff a member of it was late and met a frontier that had reached the
-result's time: whatever could have triggered it had been let out by then. In a tree of joins this is so at the member's
+A true result without a right row is explained iff a member of it was late and met a watermark that had reached the
+result's time: whatever could have triggered it had been emitted by then. In a tree of joins this is so at the member's
 own node, for the part of the result that is known there.
 """
 

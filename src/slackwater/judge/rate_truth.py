@@ -70,11 +70,11 @@ class RateEnumeration:
             "size_1": [one.sizes[1] for one in self.resizes],
             "within": [one.within for one in self.resizes],
         }
-        self.connection.register("told", pa.table(columns, pa.schema([(name, pa.int64()) for name in columns])))
+        self.connection.register("reported", pa.table(columns, pa.schema([(name, pa.int64()) for name in columns])))
         # Of several that came into force at once the last one stays.
-        told = "SELECT * FROM told QUALIFY nth = max(nth) OVER (PARTITION BY since)"
+        reported = "SELECT * FROM told QUALIFY nth = max(nth) OVER (PARTITION BY since)"
         times = "SELECT r.at FROM reached_0 r UNION SELECT r.at FROM reached_1 r"
-        step = f"SELECT t.at AS time, f.* FROM ({times}) t ASOF JOIN ({told}) f ON t.at >= f.since"
+        step = f"SELECT t.at AS time, f.* FROM ({times}) t ASOF JOIN ({reported}) f ON t.at >= f.since"
         for j in (0, 1):
             step = _reaching(f"before_{j}", step, "time", ">", j)
             # The first tuple that stays, and how many there are before its time.

@@ -13,10 +13,10 @@ from slackwater.expressions.tree import Expr, Literal
 from slackwater.language.aggregate_names import aggregate_function
 from slackwater.language.bound import Aggregate
 from slackwater.language.derived import leaves_as
-from slackwater.language.names import Scope
 from slackwater.language.scalars import Scalars
+from slackwater.language.scope import Scope
 from slackwater.language.syntax import place_of
-from slackwater.model.schema import AVERAGE_DIGITS, DIGITS, Kind, told_type
+from slackwater.model.schema import AVERAGE_DIGITS, DIGITS, Kind, type_name
 
 _OF_FLOATS = frozenset(("VAR", "STDDEV", "MEDIAN", "QUANTILE"))
 
@@ -72,7 +72,7 @@ def _check_average(argument: Expr, node: exp.Expr, scope: Scope) -> None:
     if arrow.precision + AVERAGE_DIGITS > DIGITS:
         written = scope.text[slice(*place_of(node))]
         raise scope.fail(
-            f"{written} is {told_type(arrow)}, and an exact average of it has more than {DIGITS} digits; write"
+            f"{written} is {type_name(arrow)}, and an exact average of it has more than {DIGITS} digits; write"
             f" AVG(to_float({written}))",
             node,
         )

@@ -12,20 +12,20 @@ from slackwater.expressions.tree import Call, Expr, Literal, streams_of
 from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, StreamRef, is_chain, raw_streams
 from slackwater.language.clauses import Window
 from slackwater.language.composed import why_no_target
+from slackwater.language.ctes import MOST_INPUTS
 from slackwater.language.derived import result_schema
 from slackwater.language.grouping import bind_aggregation, is_aggregation
-from slackwater.language.lifting import lifted, window_above
-from slackwater.language.named import MOST_INPUTS
-from slackwater.language.names import Scope, did_you_mean, matching
 from slackwater.language.option_checks import check_options
 from slackwater.language.other_windows import check_chain, check_other_windows, with_window
 from slackwater.language.parsed import ParsedQuery, ParsedStream
 from slackwater.language.rates import bind_match, check_rates
+from slackwater.language.rewrite import lifted, window_above
 from slackwater.language.scalars import Scalars
+from slackwater.language.scope import Scope, did_you_mean, matching
 from slackwater.language.selection import bind_outputs
 from slackwater.language.statement import parse, sources_of
 from slackwater.language.union import bind_union, check_united
-from slackwater.language.ways_out import check_way_out
+from slackwater.language.ways_out import check_relation_to_stream
 from slackwater.language.window_bounds import bind_bounds
 from slackwater.language.window_clauses import WindowForAll
 from slackwater.model.errors import QueryError
@@ -90,7 +90,9 @@ def _bind(parsed: ParsedQuery, schemas: Mapping[str, Schema]) -> BoundQuery:
     check_other_windows(parsed, aggregation)
     # A target is for the whole query, and only its own place in the text knows one.
     asked, options = parsed.quality or Complete(), parsed.options
-    check_way_out(parsed.out, parsed.out_place, streams, aggregation, bool(parsed.windows), asked, parsed.text)
+    check_relation_to_stream(
+        parsed.out, parsed.out_place, streams, aggregation, bool(parsed.windows), asked, parsed.text
+    )
     scope = Scope(parsed.text, streams)
     filters, conditions = _split(_conjuncts(parsed, scope), len(streams))
     streams = tuple(replace(stream, filters=filters[at]) for at, stream in enumerate(streams))

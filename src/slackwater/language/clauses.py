@@ -11,9 +11,9 @@ from typing import Any, get_args, get_type_hints
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from slackwater.language import refusals
+from slackwater.language import unsupported
 from slackwater.language.landmarks import Landmarks, begins_landmarks, read_condition
-from slackwater.language.names import did_you_mean, matching
+from slackwater.language.scope import did_you_mean, matching
 from slackwater.language.tokens import Cursor, is_name
 from slackwater.model.errors import QueryError
 from slackwater.model.options import Options, out_of_range
@@ -60,7 +60,7 @@ def read_window(cursor: Cursor) -> Window | Landmarks | Rate | None:
     opening = cursor.peek()
     if opening is None or not cursor.accept("["):
         return None
-    refusal = refusals.window(cursor.word())
+    refusal = unsupported.window(cursor.word())
     if refusal is not None:
         cursor.fail(refusal)
     if begins_landmarks(cursor):
@@ -77,7 +77,7 @@ def read_window(cursor: Cursor) -> Window | Landmarks | Rate | None:
     if cursor.accept("SLIDE"):
         slide = read(cursor, "the slide of the window")
     slide_stop = cursor.tokens[cursor.index - 1].end + 1
-    refusal = refusals.window(cursor.word())
+    refusal = unsupported.window(cursor.word())
     if refusal is not None:
         cursor.fail(refusal)
     closing = cursor.peek()

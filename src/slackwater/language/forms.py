@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from slackwater.expressions.text_rules import PARTS, TARGETS
-from slackwater.language.names import Scope
+from slackwater.language.scope import Scope
 from slackwater.model.time import parse_duration
 
 LONGEST = 800_000

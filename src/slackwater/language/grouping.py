@@ -14,10 +14,10 @@ from slackwater.expressions.tree import Expr
 from slackwater.language.aggregate_names import aggregate_function, first_aggregate
 from slackwater.language.aggregates import bind_aggregate
 from slackwater.language.bound import WINDOW_COLUMNS, AggregateQuery, Output, StreamRef
-from slackwater.language.names import Scope
-from slackwater.language.naming import Wish, name_columns, spelled
+from slackwater.language.output_names import Wish, name_columns, spelled
 from slackwater.language.parsed import ParsedItem, ParsedQuery
 from slackwater.language.scalars import Scalars
+from slackwater.language.scope import Scope
 from slackwater.language.selection import wish_for
 from slackwater.language.syntax import place_of
 from slackwater.model.errors import QueryError

@@ -12,8 +12,8 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from slackwater.language.bound import LandmarkWindow, StreamRef
-from slackwater.language.names import Scope
 from slackwater.language.scalars import Scalars
+from slackwater.language.scope import Scope
 from slackwater.language.syntax import read_expression
 from slackwater.language.tokens import Cursor, word
 

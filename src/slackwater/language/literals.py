@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from sqlglot import exp
 
 from slackwater.expressions.tree import Literal, Written
-from slackwater.language.names import Scope
+from slackwater.language.scope import Scope
 from slackwater.model.schema import Kind
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -15,11 +15,11 @@ from sqlglot import exp
 from slackwater.expressions.functions import ExpressionTypeError, function_names, typed_call
 from slackwater.expressions.text_calls import is_text_call
 from slackwater.expressions.tree import Call, Column, Expr, Literal, streams_of
-from slackwater.language import refusals
+from slackwater.language import unsupported
 from slackwater.language.aggregate_names import AGGREGATES, aggregate_function
 from slackwater.language.forms import Span, cast_operator, extracted_part, flattened, shifted, span, unwrapped
 from slackwater.language.literals import number, timestamp_literal
-from slackwater.language.names import Scope
+from slackwater.language.scope import Scope
 from slackwater.language.syntax import name_place
 from slackwater.language.unknown import unknown_function
 from slackwater.model.errors import QueryError
@@ -127,10 +127,10 @@ class Scalars:
 
     def _not_offered(self, node: exp.Expr) -> str:
         if isinstance(node, (exp.Subquery, exp.Select)):
-            return refusals.inside_expression("SELECT") or ""
+            return unsupported.inside_expression("SELECT") or ""
         if isinstance(node, exp.Star):
             return f"'*' cannot stand in {self.clause}"
-        return refusals.inside_expression(_REFUSED.get(type(node), "")) or "this is not offered in an expression"
+        return unsupported.inside_expression(_REFUSED.get(type(node), "")) or "this is not offered in an expression"
 
     def _call(self, op: str, nodes: Sequence[exp.Expr], whole: exp.Expr) -> Expr:
         return self._typed(op, [self.bind(node) for node in nodes], nodes, whole)
@@ -275,7 +275,7 @@ class Scalars:
             raise self._at_name(f"{name.upper()} is an aggregate and cannot stand in {self.clause}", node)
         names = function_names()
         if name not in names:
-            raise self._at_name(refusals.function(name) or unknown_function(node.name, (*names, *AGGREGATES)), node)
+            raise self._at_name(unsupported.function(name) or unknown_function(node.name, (*names, *AGGREGATES)), node)
         return self._call(name, node.expressions, node)
 
     def _at_name(self, message: str, node: exp.Expr) -> QueryError:

@@ -6,10 +6,10 @@ from sqlglot import exp
 
 from slackwater.expressions.tree import Column, Expr
 from slackwater.language.bound import RESULT_TIME, Output
-from slackwater.language.names import Scope
-from slackwater.language.naming import Wish, name_columns, spelled
+from slackwater.language.output_names import Wish, name_columns, spelled
 from slackwater.language.parsed import ParsedItem
 from slackwater.language.scalars import Scalars
+from slackwater.language.scope import Scope
 
 
 def bind_outputs(items: tuple[ParsedItem, ...], scope: Scope) -> tuple[Output, ...]:

@@ -13,14 +13,14 @@ from typing import NoReturn
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from slackwater.language import refusals
+from slackwater.language import unsupported
 from slackwater.language.clauses import read_options, read_quality, read_window
+from slackwater.language.ctes import MOST_NESTED, check_named, named_query, read_named
 from slackwater.language.matching import MatchTime, begins_match, read_match
-from slackwater.language.named import MOST_NESTED, check_named, named_query, read_named
 from slackwater.language.parsed import ParsedItem, ParsedQuery, ParsedStream
 from slackwater.language.syntax import read_expression
 from slackwater.language.tokens import Cursor, is_name, split_at_commas, word
-from slackwater.language.ways_out import read_way_out
+from slackwater.language.ways_out import read_relation_to_stream
 from slackwater.language.window_clauses import (
     WINDOW_WORDS,
     WindowClause,
@@ -32,7 +32,7 @@ from slackwater.model.options import Options
 from slackwater.model.quality import Quality
 
 _HARD = frozenset(("FROM", "WHERE", "WITH", "GROUP BY", "ORDER BY"))
-_SOFT = refusals.CLAUSE_WORDS | WINDOW_WORDS | {"OPTIONS", "MATCH"}
+_SOFT = unsupported.CLAUSE_WORDS | WINDOW_WORDS | {"OPTIONS", "MATCH"}
 _JOINS = frozenset(("JOIN", "INNER", "CROSS"))
 _TARGETS = frozenset(("COMPLETE", "NO", "DELAY", "RECALL", "ERROR"))
 _WINDOW_WORDS = frozenset(("RANGE", "SLIDE", "ROWS"))
@@ -89,7 +89,7 @@ def _query(cursor: Cursor) -> ParsedQuery:
     united = []
     while cursor.word() == "UNION":
         if not cursor.accept("UNION", "ALL"):
-            cursor.fail(refusals.clause("UNION") or "")
+            cursor.fail(unsupported.clause("UNION") or "")
         united.append(_select(cursor))
     return replace(first, united=tuple(united))
 
@@ -97,7 +97,7 @@ def _query(cursor: Cursor) -> ParsedQuery:
 def _select(cursor: Cursor) -> ParsedQuery:
     start = cursor.peek()
     _begin(cursor)
-    out, out_place = read_way_out(cursor)
+    out, out_place = read_relation_to_stream(cursor)
     items = _items(cursor)
     if not cursor.accept("FROM"):
         cursor.fail("expected FROM and the streams to read here")
@@ -131,9 +131,9 @@ def _begin(cursor: Cursor) -> None:
     if cursor.word() == "WITH":
         cursor.fail("a query begins with SELECT; WITH name AS (SELECT ...) stands once, before the whole query")
     if not cursor.accept("SELECT"):
-        cursor.fail(refusals.clause(cursor.word()) or "a query begins with SELECT, or with EXPLAIN SELECT")
+        cursor.fail(unsupported.clause(cursor.word()) or "a query begins with SELECT, or with EXPLAIN SELECT")
     if cursor.word() == "DISTINCT":
-        cursor.fail(refusals.clause("DISTINCT") or "")
+        cursor.fail(unsupported.clause("DISTINCT") or "")
 
 
 def _items(cursor: Cursor) -> tuple[ParsedItem, ...]:
@@ -174,7 +174,7 @@ def _from(cursor: Cursor) -> tuple[list[ParsedStream], list[exp.Expr]]:
         elif cursor.accept("JOIN") or cursor.accept("INNER", "JOIN"):
             streams.append(_stream(cursor))
             if not cursor.accept("ON"):
-                cursor.fail(refusals.clause(cursor.word()) or "JOIN needs a condition: ON, as in ON a.key = b.key")
+                cursor.fail(unsupported.clause(cursor.word()) or "JOIN needs a condition: ON, as in ON a.key = b.key")
             conditions.append(_condition(cursor, "ON", commas=True))
         else:
             return streams, conditions
@@ -184,12 +184,12 @@ def _stream(cursor: Cursor) -> ParsedStream:
     if cursor.word() == "(":
         return _subquery(cursor)
     if cursor.word() in ("LATERAL", "UNNEST") and is_name(cursor.peek(1)) | (cursor.word(1) == "("):
-        cursor.fail(refusals.clause("LATERAL") or "")
+        cursor.fail(unsupported.clause("LATERAL") or "")
     token = cursor.name("the name of a stream")
     if cursor.word() == ".":
         cursor.fail("a stream's name has one part; put it in quotes if it has a dot in it")
     if cursor.word() == "(":
-        cursor.fail(refusals.function("window") or "")
+        cursor.fail(unsupported.function("window") or "")
     query = named_query(cursor, token.text)
     alias = _alias(cursor)
     window = read_window(cursor)
@@ -275,7 +275,7 @@ def _end(cursor: Cursor) -> None:
 
 def _refuse_rest(cursor: Cursor, otherwise: str | None = None) -> NoReturn:
     """Refuse what stands behind a query, with what is wrong about it."""
-    known = refusals.clause(cursor.word())
+    known = unsupported.clause(cursor.word())
     if cursor.word() == "UNION" and cursor.word(1) == "ALL":
         known = "UNION ALL stands before WITH and OPTIONS, which are for the whole query"
     if cursor.word() in _TARGETS:

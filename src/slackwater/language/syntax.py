@@ -15,7 +15,7 @@ from sqlglot.errors import ParseError
 from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from slackwater.language import refusals
+from slackwater.language import unsupported
 from slackwater.language.tokens import word
 from slackwater.model.errors import QueryError
 
@@ -147,7 +147,7 @@ def _explain(stumble: _StumbleError, tokens: list[Token], text: str) -> QueryErr
         return QueryError(f"the expression ends too early{wanted}", text, end, end + 1)
     position = next((at for at, other in enumerate(tokens) if other is token), 0)
     for suspect in (token, tokens[max(position - 1, 0)]):
-        refusal = refusals.inside_expression(word(suspect))
+        refusal = unsupported.inside_expression(word(suspect))
         if refusal is not None:
             return QueryError(refusal, text, suspect.start, suspect.end + 1)
     wanted = f"; {_wanted(stumble)}" if _wanted(stumble) else ""

@@ -13,7 +13,7 @@ from slackwater.language.derived import columns_of_result, result_schema
 from slackwater.language.parsed import ParsedQuery
 from slackwater.model.errors import QueryError
 from slackwater.model.quality import Complete
-from slackwater.model.schema import told_type
+from slackwater.model.schema import type_name
 
 MOST_UNITED = 8
 
@@ -48,8 +48,8 @@ def bind_union(parsed: ParsedQuery, queries: Sequence[BoundQuery]) -> UnionQuery
                 raise QueryError(message, parsed.text, *own.place)
             if one.scale != other.scale:
                 message = (
-                    f"column '{other.name}' is {told_type(other.arrow)} here, and '{one.name}' of the first query is"
-                    f" {told_type(one.arrow)}; make them the same, as in to_float(x)"
+                    f"column '{other.name}' is {type_name(other.arrow)} here, and '{one.name}' of the first query is"
+                    f" {type_name(one.arrow)}; make them the same, as in to_float(x)"
                 )
                 raise QueryError(message, parsed.text, *own.place)
     outputs = tuple(Output(field.name, Column(0, field.name, field.kind, field.scale)) for field in first)

@@ -18,12 +18,12 @@ WORDS = (ISTREAM, DSTREAM, RSTREAM)
 Place = tuple[int, int]
 
 
-def read_way_out(cursor: Cursor) -> tuple[Out, Place]:
+def read_relation_to_stream(cursor: Cursor) -> tuple[Out, Place]:
     """The way out, if one is named behind SELECT, and where it stands.
 
-    >>> read_way_out(Cursor("RSTREAM EVERY 1 SECOND a.v FROM a"))[0]
+    >>> read_relation_to_stream(Cursor("RSTREAM EVERY 1 SECOND a.v FROM a"))[0]
     Out(kind='RSTREAM', every=1000000)
-    >>> read_way_out(Cursor("istream FROM a"))[0].kind
+    >>> read_relation_to_stream(Cursor("istream FROM a"))[0].kind
     'ISTREAM'
     """
     token, after = cursor.peek(), cursor.peek(1)
@@ -47,7 +47,7 @@ def _is_constant(token: Token | None) -> bool:
     return token is not None and token.token_type in (TokenType.NUMBER, TokenType.STRING)
 
 
-def check_way_out(
+def check_relation_to_stream(
     out: Out, place: Place, streams: tuple[StreamRef, ...], aggregation: bool, paired: bool, quality: Quality, text: str
 ) -> None:
     """Refuse a way out that the windows or the target of a query do not go with."""

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from itertools import chain, pairwise, product
 
 from slackwater.language.bound import StreamRef
-from slackwater.language.names import did_you_mean, matching
 from slackwater.language.parsed import ParsedQuery
+from slackwater.language.scope import did_you_mean, matching
 from slackwater.language.window_clauses import StreamName, WindowForAll, WindowPath
 from slackwater.model.bounds import Bounds, before, window_of, within
 from slackwater.model.errors import QueryError

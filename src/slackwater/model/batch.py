@@ -35,7 +35,7 @@ class Batch:
     """Shape (rows, tuples)."""
     passes: Flags
     """False for a tuple that its stream's filter drops; it still moves the stream's clock."""
-    heard: Words | None = None
+    arrival_time: Words | None = None
     """When each tuple arrived, in microseconds, where arrival times are known; else None."""
     reading: Words | None = None
     """What the clock of its stream, or part, reads after each tuple, or BEFORE_ALL where the tuple says nothing about
@@ -61,22 +61,22 @@ class Batch:
 
     def take(self, index: npt.NDArray[np.int64] | slice) -> Batch:
         """The tuples at these positions, in this order."""
-        heard = None if self.heard is None else self.heard[index]
+        arrival_time = None if self.arrival_time is None else self.arrival_time[index]
         words = np.ascontiguousarray(self.words[:, index])
         reading = None if self.reading is None else self.reading[index]
-        return Batch(self.stream[index], words, self.passes[index], heard, reading)
+        return Batch(self.stream[index], words, self.passes[index], arrival_time, reading)
 
     @staticmethod
     def concat(parts: list[Batch]) -> Batch:
         """The tuples of several batches, one after the other."""
         if len(parts) == 1:
             return parts[0]
-        known = all(part.heard is not None for part in parts)
+        known = all(part.arrival_time is not None for part in parts)
         read = any(part.reading is not None for part in parts)
         return Batch(
             np.concatenate([part.stream for part in parts]),
             np.concatenate([part.words for part in parts], axis=1),
             np.concatenate([part.passes for part in parts]),
-            np.concatenate([part.heard for part in parts if part.heard is not None]) if known else None,
+            np.concatenate([part.arrival_time for part in parts if part.arrival_time is not None]) if known else None,
             np.concatenate([part.ts if part.reading is None else part.reading for part in parts]) if read else None,
         )

@@ -1,6 +1,6 @@
 """What a query with a target knows of its own quality, as counts that can be added up.
 
-Invariant: `good` and `bad` are exact for everything whose price is known. What came too late for that is counted in
+Invariant: `good` and `bad` are exact for everything whose losses are known. What came too late for that is counted in
 `unknown_late`; it has probably cost `estimated` beyond `bad`, and `unsure` at most. So `share` is the best estimate,
 and the truth lies between `low` and `high` whatever it may be. From `provisional_from` on, late tuples that the counts
 do not have yet may still come.
@@ -36,8 +36,8 @@ class MeasuredQuality:
     bad: float = 0.0
     """Results lost, or windows further off."""
     unknown_late: int = 0
-    """Late tuples whose price is not known, or not in full, because they came later than the retention reaches: they
-    are priced by estimate."""
+    """Late tuples whose losses are not known, or not in full, because they came later than the retention reaches: they
+    are counted by estimate."""
     unsure: float = 0.0
     """The most that these can have cost beyond `bad`."""
     periods: int = 0
@@ -52,7 +52,7 @@ class MeasuredQuality:
     provisional_from: int | None = None
     """Event time from which on late tuples may still be expected; None once nothing can come any more."""
     estimated: float = 0.0
-    """What the tuples of unknown price have probably cost beyond `bad`."""
+    """What the tuples beyond the retention horizon have probably cost beyond `bad`."""
     surely_met: int = 0
     most_periods: int = 0
     """Periods that met the target even if these have cost all they can, of all that have results then."""
@@ -60,7 +60,7 @@ class MeasuredQuality:
     fewest_periods: int = 0
     """Periods that met it if these have cost nothing, of those that have results then."""
     retention: int | None = None
-    """How far back late tuples are priced exactly now; None where nothing has been forgotten."""
+    """How far back late tuples are counted exactly now; None where nothing has been forgotten."""
     retained_by: str = ""
     """Why it is not longer: 'stated'; 'delays', nearly no late tuple has needed more; 'memory'; 'all': it is all."""
 
@@ -71,7 +71,7 @@ class MeasuredQuality:
 
     @property
     def low(self) -> float | None:
-        """What the share is at least, however much the tuples of unknown price have cost."""
+        """What the share is at least, however much the tuples beyond the retention horizon have cost."""
         if self.of == RESULTS:
             return _share(self.good, self.good + self.bad + self.unsure)
         return _share(max(0.0, self.good - self.unsure), self.good + self.bad)
@@ -95,7 +95,7 @@ class MeasuredQuality:
 
     @property
     def least_fulfilment(self) -> float | None:
-        """What `fulfilment` is at least, however much the tuples of unknown price have cost."""
+        """What `fulfilment` is at least, however much the tuples beyond the retention horizon have cost."""
         return _share(self.surely_met, self.most_periods)
 
     @property
@@ -106,7 +106,7 @@ class MeasuredQuality:
 
     def as_shares(self) -> dict[str, Any]:
         """What users are told; `provisional_from` stays in microseconds."""
-        told: dict[str, Any] = {
+        reported: dict[str, Any] = {
             "of": self.of,
             "target": self.target,
             "measured": self.share,
@@ -117,13 +117,13 @@ class MeasuredQuality:
             "unknown_late": self.unknown_late,
         }
         if self.of == RESULTS:
-            told |= {"estimated": self.estimated, "latest": self.latest, "phi": self.fulfilment}
-            told |= {"phi_low": self.least_fulfilment, "phi_high": self.most_fulfilment, "periods": self.periods}
-            told |= {"retention_ms": None if self.retention is None else self.retention / MILLISECOND}
-            told |= {"retained_by": self.retained_by}
+            reported |= {"estimated": self.estimated, "latest": self.latest, "phi": self.fulfilment}
+            reported |= {"phi_low": self.least_fulfilment, "phi_high": self.most_fulfilment, "periods": self.periods}
+            reported |= {"retention_ms": None if self.retention is None else self.retention / MILLISECOND}
+            reported |= {"retained_by": self.retained_by}
         else:
-            told |= {"by": "value" if self.exact else "coverage"}
-        return told | {"provisional_from": self.provisional_from}
+            reported |= {"by": "value" if self.exact else "coverage"}
+        return reported | {"provisional_from": self.provisional_from}
 
     def as_counts(self) -> dict[str, Any]:
         """All counts as plain data, for `of_counts` in another process."""

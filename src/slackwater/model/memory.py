@@ -51,10 +51,10 @@ class Memory:
         return {"query": self.query.as_json(), **named}
 
     @classmethod
-    def of_json(cls, told: Mapping[str, Any]) -> Memory:
+    def of_json(cls, reported: Mapping[str, Any]) -> Memory:
         """The inverse of `as_json`."""
-        named = {group: {name: Resident(**one) for name, one in told[group].items()} for group in _GROUPS}
-        return cls(Resident(**told["query"]), **named)
+        named = {group: {name: Resident(**one) for name, one in reported[group].items()} for group in _GROUPS}
+        return cls(Resident(**reported["query"]), **named)
 
 
 _GROUPS = (STREAMS, NODES, WINDOWS)

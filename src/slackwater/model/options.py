@@ -76,8 +76,8 @@ class Options:
     retrospect: float = _within(0.99, _INNER_SHARE)
     """How far back the published controllers for aggregates measure: this quantile of the delays (q)."""
     retention: int | None = _within(None, Range(0, LONGEST))
-    """How long after a window has passed late tuples can still be priced exactly. None: joins follow the period and the
-    delays seen, as far as memory goes; aggregates keep to a minute."""
+    """How long after a window has passed late tuples can still be counted exactly. None: joins follow the period and
+    the delays seen, as far as memory goes; aggregates keep to a minute."""
     clock_by: str | None = None
     """A column that tells the parts of a stream apart, such as the partition it was read from: the stream's clock is
     then the smallest of its parts', so that a part which lags behind is waited for."""

@@ -41,7 +41,7 @@ class OrderingSeen:
 
     def as_json(self) -> dict[str, Any]:
         """For the report."""
-        told = asdict(self)
+        reported = asdict(self)
         for name, digits in (("load", 4), ("seconds_per_tuple", 9)):
-            told[name] = None if told[name] is None else round(told[name], digits)
-        return told | {"rates": [round(rate, 3) for rate in self.rates]}
+            reported[name] = None if reported[name] is None else round(reported[name], digits)
+        return reported | {"rates": [round(rate, 3) for rate in self.rates]}

@@ -12,7 +12,7 @@ from slackwater.model.time import MINUTE, format_duration
 
 @dataclass(frozen=True)
 class Complete:
-    """Never let out early: slack is the largest delay seen so far (Max-K-slack)."""
+    """Never emitted early: slack is the largest delay seen so far (Max-K-slack)."""
 
     def __str__(self) -> str:
         return "COMPLETE"

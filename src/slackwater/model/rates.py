@@ -31,7 +31,7 @@ class RatesSeen:
         return {"sizes": list(self.sizes), "within_ms": within, "resized": self.resized}
 
     @staticmethod
-    def of_json(told: dict[str, Any]) -> RatesSeen:
+    def of_json(reported: dict[str, Any]) -> RatesSeen:
         """What `as_json` has told.
 
         >>> RatesSeen.of_json(RatesSeen((250, 10), 500_000, 3).as_json())
@@ -39,5 +39,5 @@ class RatesSeen:
         >>> RatesSeen((1, 1), MAX_TIME, 0).as_json()["within_ms"] is None
         True
         """
-        within = MAX_TIME if told["within_ms"] is None else round(told["within_ms"] * 1000)
-        return RatesSeen(tuple(told["sizes"]), within, told["resized"])
+        within = MAX_TIME if reported["within_ms"] is None else round(reported["within_ms"] * 1000)
+        return RatesSeen(tuple(reported["sizes"]), within, reported["resized"])

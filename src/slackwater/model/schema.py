@@ -137,14 +137,14 @@ def moment_type(arrow: pa.DataType) -> pa.DataType:
     return NO_ZONE if pa.types.is_timestamp(arrow) and arrow.tz is None else UTC
 
 
-def told_type(arrow: pa.DataType) -> str:
+def type_name(arrow: pa.DataType) -> str:
     """A type as a user writes it.
 
-    >>> told_type(pa.decimal128(38, 10)), told_type(pa.list_(pa.int8()))
+    >>> type_name(pa.decimal128(38, 10)), type_name(pa.list_(pa.int8()))
     ('decimal(38, 10)', 'list<item: int8>')
     """
     if isinstance(arrow, pa.OpaqueType):
         return str(arrow.type_name)
     if pa.types.is_struct(arrow):
-        return f"struct<{', '.join(f'{field.name}: {told_type(field.type)}' for field in arrow)}>"
+        return f"struct<{', '.join(f'{field.name}: {type_name(field.type)}' for field in arrow)}>"
     return f"decimal({arrow.precision}, {arrow.scale})" if pa.types.is_decimal(arrow) else str(arrow)

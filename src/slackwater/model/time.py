@@ -21,9 +21,9 @@ MIN_TIME = -MAX_TIME
 LONGEST = 1_000_000 * DAY
 """The longest duration that can be stated: windows, slacks and times still add up within 64 bits."""
 BEFORE_ALL = -(2**62)
-"""A clock or frontier that has not moved yet."""
+"""A clock or watermark that has not moved yet."""
 AFTER_ALL = 2**62
-"""The frontier once the input has ended."""
+"""The watermark once the input has ended."""
 
 _UNITS: dict[str, int] = {
     name: size

@@ -1,4 +1,4 @@
-"""What was in force when results were let out: enough to say afterwards what each of them has waited for.
+"""What was in force when results were emitted: enough to say afterwards what each of them has waited for.
 
 Invariant: these are facts about the release, not about results; whoever hosts a kernel reads them from its emissions.
 """
@@ -14,13 +14,13 @@ class InForce:
 
     slack: int
     lag: int
-    """How far the frontier was behind the largest clock when the last epoch ended."""
+    """How far the watermark was behind the largest clock when the last epoch ended."""
     epoch: int = 0
-    """How far the largest clock came in an epoch; 0 where every tuple is let out by itself."""
+    """How far the largest clock came in an epoch; 0 where every tuple is emitted by itself."""
     moved: int = 0
-    """How far the frontier came in an epoch."""
+    """How far the watermark came in an epoch."""
     known: bool = True
-    """Whether this holds of every epoch that let results out, and not of several on average."""
+    """Whether this holds of every epoch that emitted results, and not of several on average."""
 
 
 NOTHING_IN_FORCE = InForce(0, 0)

@@ -16,7 +16,7 @@ FEWEST = 3
 
 
 @dataclass(frozen=True)
-class PartClock:
+class PartitionClock:
     """How far a part of a stream has come; its name is the word of the column that tells parts apart."""
 
     stream: int
@@ -46,10 +46,10 @@ class WrongClock:
         return {"stream": self.stream, "part": self.part, "ahead_ms": self.ahead / 1000}
 
 
-def wrong_clocks(parts: Iterable[PartClock], max_ahead: int, max_behind: int) -> list[tuple[PartClock, int]]:
+def wrong_clocks(parts: Iterable[PartitionClock], max_ahead: int, max_behind: int) -> list[tuple[PartitionClock, int]]:
     """The parts that are more than `max_ahead` ahead of the middle one of their stream, or `max_behind` behind it.
 
-    >>> parts = [PartClock(0, name, clock) for name, clock in enumerate((10, 11, 12, 5000, -5000))]
+    >>> parts = [PartitionClock(0, name, clock) for name, clock in enumerate((10, 11, 12, 5000, -5000))]
     >>> [(part.name, ahead) for part, ahead in wrong_clocks(parts, max_ahead=100, max_behind=100)]
     [(3, 4989), (4, -5011)]
     """

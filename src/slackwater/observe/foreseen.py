@@ -77,7 +77,7 @@ def how_often(outlook: Outlook) -> str:
     return f"{text}; the cap bound in {100 * outlook.bound / outlook.choices:.2g} % of the choices"
 
 
-def as_told(target: Quality | None, outlook: Outlook | None) -> dict[str, Any] | None:
+def as_reported(target: Quality | None, outlook: Outlook | None) -> dict[str, Any] | None:
     """What a report holds of it."""
     if outlook is None:
         return None

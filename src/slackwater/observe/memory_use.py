@@ -1,7 +1,7 @@
 """Memory over a run: what stands in the windows, looked at now and then.
 
 Invariant: where windows are large, four tuples come for every one that is looked at, so to know what it holds costs a
-run little. The last look is before the end of the input, which lets everything out.
+run little. The last look is before the end of the input, which emits everything.
 """
 
 from __future__ import annotations
@@ -59,5 +59,5 @@ class MemoryUse:
     def as_json(self, now: Memory | None) -> dict[str, Any]:
         """What stands there now, the average and the largest of each number by itself, and how often it was looked."""
         average = combined([self._sum], lambda only: round(only[0] / self._weight)) if self._weight else self._last
-        told = {"now": now or Memory(), "average": average, "peak": self._peak}
-        return {"samples": self._samples, **{name: one.as_json() for name, one in told.items()}}
+        reported = {"now": now or Memory(), "average": average, "peak": self._peak}
+        return {"samples": self._samples, **{name: one.as_json() for name, one in reported.items()}}

@@ -1,4 +1,4 @@
-"""When most rows of a stream are turned away: one sentence that says so, why, and what to look at.
+"""When most rows of a stream are rejected: one sentence that says so, why, and what to look at.
 
 Invariant: every runtime says it in these words, and says nothing where rejections are the exception they are meant to
 be.

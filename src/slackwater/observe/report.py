@@ -18,7 +18,7 @@ from slackwater.model.quality import Quality, Recall, RelativeError
 from slackwater.model.time import BEFORE_ALL, MILLISECOND
 from slackwater.model.wrong_clocks import WrongClock
 from slackwater.observe.distribution import Distribution, in_runs
-from slackwater.observe.foreseen import as_told
+from slackwater.observe.foreseen import as_reported
 from slackwater.observe.memory_use import MemoryUse
 from slackwater.observe.waiting import FAR_MORE, Causes, SlowestUse, advice, mostly_for_a_stream
 
@@ -36,9 +36,9 @@ class SlackUse:
         if self._since == BEFORE_ALL:
             self._since = clock
 
-    def note(self, changes: Sequence[tuple[int, int]], clock: int) -> None:
+    def note(self, snapshot_delta: Sequence[tuple[int, int]], clock: int) -> None:
         """Changes of slack as (largest clock, slack from there on), and where the largest clock stands now."""
-        for at, slack in changes:
+        for at, slack in snapshot_delta:
             self._until(at)
             self._slack = slack
             self.largest = max(self.largest, slack)
@@ -63,7 +63,7 @@ class SlackUse:
 
 
 class LatencyUse:
-    """Waiting per result, in event time, and for what; what the final flush lets out does not count."""
+    """Waiting per result, in event time, and for what; what the final flush emits does not count."""
 
     def __init__(self) -> None:
         self._waits = Distribution()
@@ -72,26 +72,26 @@ class LatencyUse:
 
     def note(self, emission: Emission) -> None:
         if emission.flushed:
-            results = len(emission.ts) if emission.weight is None else int(emission.weight.sum())
+            results = len(emission.ts) if emission.multiplicity is None else int(emission.multiplicity.sum())
             self.causes.end(results, emission.in_force)
             return
         if not len(emission.ts):
             return
         # Results of one tuple share one value, so there are far fewer runs of equal values than results.
-        waits, weights = in_runs(emission.clock - emission.ts, emission.weight)
+        waits, weights = in_runs(emission.clock - emission.ts, emission.multiplicity)
         self._waits.add(waits, weights)
         self.causes.note(waits, weights, emission.in_force)
-        if emission.moment is not None:
-            self._wall.add(emission.moment - emission.ts, emission.weight)
+        if emission.emit_time is not None:
+            self._wall.add(emission.emit_time - emission.ts, emission.multiplicity)
 
-    def told(self) -> dict[str, Any]:
-        """The waiting as plain data, for another process to `hear`."""
-        return self._waits.as_json() | {"causes": self.causes.told()}
+    def reported(self) -> dict[str, Any]:
+        """The waiting as plain data, for another process to `add`."""
+        return self._waits.as_json() | {"causes": self.causes.reported()}
 
-    def hear(self, told: dict[str, Any]) -> None:
+    def add(self, reported: dict[str, Any]) -> None:
         """Count the waiting that another process has told of."""
-        self._waits.merge(told)
-        self.causes.hear(told["causes"])
+        self._waits.merge(reported)
+        self.causes.add(reported["causes"])
 
     @property
     def results(self) -> int:
@@ -99,7 +99,7 @@ class LatencyUse:
         return self._waits.weight
 
     def as_ms(self) -> dict[str, float | None]:
-        """avg, p50, p95 and p99, in milliseconds; None where nothing was let out before the end."""
+        """avg, p50, p95 and p99, in milliseconds; None where nothing was emitted before the end."""
         return _quantiles(self._waits)
 
     def causes_as_ms(self) -> dict[str, float] | None:
@@ -111,7 +111,7 @@ class LatencyUse:
         return {"slack": slack, "slowest_stream": round(whole - slack - epoch, 3), "epoch": epoch}
 
     def wall_as_ms(self) -> dict[str, float | None] | None:
-        """The same from event time to the moment of arrival that let a result out; None without arrival times."""
+        """The same from event time to the moment of arrival that emitted a result; None without arrival times."""
         return _quantiles(self._wall) if self._wall.weight else None
 
 
@@ -121,9 +121,9 @@ def _quantiles(waits: Distribution) -> dict[str, float | None]:
 
 
 def _measured(quality: MeasuredQuality) -> dict[str, Any]:
-    told = quality.as_shares()
+    reported = quality.as_shares()
     since = quality.provisional_from
-    return told | {"provisional_from": None if since is None else moment(since)}
+    return reported | {"provisional_from": None if since is None else moment(since)}
 
 
 def moment(ts: int) -> str:
@@ -148,7 +148,7 @@ class Report:
     runtime: str
     observation: Observation
     unreadable: dict[str, int]
-    """Rows turned away before they could move a clock, by reason."""
+    """Rows rejected before they could move a clock, by reason."""
     slack: SlackUse
     latency: LatencyUse
     seconds: float
@@ -163,7 +163,7 @@ class Report:
     wrong_clocks: tuple[WrongClock, ...] = ()
     """Parts of streams whose clocks are wrong."""
     in_epochs: bool = True
-    """Whether several tuples are let out at once."""
+    """Whether several tuples are emitted at once."""
 
     @property
     def tuples(self) -> int:
@@ -192,8 +192,8 @@ class Report:
             "slack_ms": self.slack.as_ms(),
             "latency_ms": self.latency.as_ms(),
             "latency_by_cause_ms": self.latency.causes_as_ms(),
-            "slowest_stream": None if (slowest := self.slowest.told(self.aliases)) is None else slowest.as_json(),
-            "let_out_at_end": self.latency.causes.at_end,
+            "slowest_stream": None if (slowest := self.slowest.reported(self.aliases)) is None else slowest.as_json(),
+            "emitted_at_end": self.latency.causes.at_end,
             "waiting_advice": self.waiting_advice(),
             "wall_latency_ms": self.latency.wall_as_ms(),
             "response_ms": self._response(),
@@ -207,7 +207,7 @@ class Report:
             "epochs": seen.epochs,
             "quality": self.quality,
             "measured_quality": None if seen.quality is None else _measured(seen.quality),
-            "outlook": as_told(self.target, seen.outlook),
+            "outlook": as_reported(self.target, seen.outlook),
             "controller": self.controller,
             "memory": self.memory.as_json(seen.memory),
             "idle_timeouts": idle,
@@ -223,7 +223,7 @@ class Report:
     def waiting_advice(self) -> str | None:
         """What helps where results wait mostly for one stream; None where they do not."""
         causes, average = self.latency.causes, self.latency.causes.average()
-        slowest = self.slowest.told(self.aliases)
+        slowest = self.slowest.reported(self.aliases)
         # A query that runs has the clock on the wall; a recording is told by its columns.
         recorded = self.runtime == "local" and self.observation.waited is None
         helps = advice(slowest, self.options, self.in_epochs, arrival_times=not recorded)

@@ -1,14 +1,14 @@
 """Where waiting comes from: slack, the slowest stream, the epoch. One definition for every runtime.
 
-A result with timestamp t is let out when the largest clock stands at C, so it has waited C - t. Of that
+A result with timestamp t is emitted when the largest clock stands at C, so it has waited C - t. Of that
 
 - **slack** is the slack in force, K, or all of it where that is less: until the largest clock was at t + K;
 - **slowest stream** is the time from there on until the clock of the slowest stream was at t + K as well, which takes
   its next tuple;
-- **epoch** is the rest, until the epoch ended; nothing where every tuple is let out by itself.
+- **epoch** is the rest, until the epoch ended; nothing where every tuple is emitted by itself.
 
 Inside of an epoch nobody looks at clocks. They are taken to move evenly: a result that lies half way between where the
-frontier was before and where it is now was ready half an epoch before its end. Of several epochs at once only averages
+watermark was before and where it is now was ready half an epoch before its end. Of several epochs at once only averages
 are known, and a result is taken to have been ready half an epoch before.
 
 Invariant: the three add up to C - t for every result, so their averages add up to the average latency.
@@ -67,12 +67,12 @@ class Causes:
         self._sums = dict.fromkeys(PARTS, 0)
         self._results = 0
         self.at_end = 0
-        """Results that only the end of the input has let out."""
+        """Results that only the end of the input has emitted."""
         self.stuck = 0
-        """How far the frontier was then behind where slack alone would have had it."""
+        """How far the watermark was then behind where slack alone would have had it."""
 
     def note(self, waits: Words, weights: Words, force: InForce) -> None:
-        """Results have been let out after these waits, so many each."""
+        """Results have been emitted after these waits, so many each."""
         if not len(waits):
             return
         for name, part in zip(PARTS, parts_of(waits, force), strict=True):
@@ -81,32 +81,32 @@ class Causes:
         self._results += weight
 
     def end(self, results: int, force: InForce) -> None:
-        """The end of the input has let results out."""
+        """The end of the input has emitted results ."""
         self.at_end += results
         self.stuck = max(0, force.lag - force.slack)
 
     def average(self) -> dict[str, float] | None:
-        """Microseconds of waiting by cause, on average; None where nothing was let out before the end."""
+        """Microseconds of waiting by cause, on average; None where nothing was emitted before the end."""
         return {name: total / self._results for name, total in self._sums.items()} if self._results else None
 
-    def told(self) -> dict[str, int]:
-        """As plain data, for another process to `hear`."""
+    def reported(self) -> dict[str, int]:
+        """As plain data, for another process to `add`."""
         return {**self._sums, "results": self._results, "at_end": self.at_end, "stuck": self.stuck}
 
-    def hear(self, told: Mapping[str, int]) -> None:
+    def add(self, reported: Mapping[str, int]) -> None:
         """Add what another process has told."""
         for name in PARTS:
-            self._sums[name] += told[name]
-        self._results += told["results"]
-        self.at_end += told["at_end"]
-        self.stuck = max(self.stuck, told["stuck"])
+            self._sums[name] += reported[name]
+        self._results += reported["results"]
+        self.at_end += reported["at_end"]
+        self.stuck = max(self.stuck, reported["stuck"])
 
 
-def averaged(told: Sequence[Mapping[str, int]]) -> dict[str, float] | None:
+def averaged(reported: Sequence[Mapping[str, int]]) -> dict[str, float] | None:
     """The waiting by cause that several processes tell of, on average."""
     causes = Causes()
-    for one in told:
-        causes.hear(one)
+    for one in reported:
+        causes.add(one)
     return causes.average()
 
 
@@ -130,7 +130,7 @@ class SlowestUse:
 
     >>> use = SlowestUse()
     >>> use.note([0, 0]); use.note([60, 10]); use.note([90, 95])
-    >>> use.told(["a", "b"])
+    >>> use.reported(["a", "b"])
     Slowest(stream='b', share=0.631578947368421, behind=50.0)
     """
 
@@ -158,7 +158,7 @@ class SlowestUse:
             self._silent.discard(at)
             self._behind[at] = self._behind.get(at, 0) + passed * (largest - slowest)
 
-    def told(self, aliases: Sequence[str]) -> Slowest | None:
+    def reported(self, aliases: Sequence[str]) -> Slowest | None:
         """The one that was it for the longest time; None where no stream was behind another."""
         if not self._time or len(aliases) < 2:
             return None

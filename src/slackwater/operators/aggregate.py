@@ -1,6 +1,6 @@
 """The window aggregate operator: sliding and tumbling, with and without groups, incremental.
 
-Invariant: a window `[start, end)` is emitted once per group that has tuples in it, when the frontier reaches `end`; a
+Invariant: a window `[start, end)` is emitted once per group that has tuples in it, when the watermark reaches `end`; a
 late tuple counts in every window that was still open when it came, and in no other.
 
 References: 004 §2.1.2, §3.1 (Example 3.1.1), §4.1.
@@ -14,32 +14,32 @@ from functools import cached_property
 
 import numpy as np
 
+from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.quality.error_windows import Asked, Watched
-from slackwater.disorder.run import Run
 from slackwater.expressions.text_table import TextTable
-from slackwater.kernel import Change, changed, decode_json, decode_words, encode_json, encode_words
+from slackwater.kernel import StateUpdate, decode_json, decode_words, encode_json, encode_words, state_update
 from slackwater.model.batch import Words
 from slackwater.model.schema import Kind
 from slackwater.model.time import BEFORE_ALL
 from slackwater.operators import aggregate_state as st
 from slackwater.operators.algebra import AggregateSpec, Layout, lower
-from slackwater.operators.closing import (
+from slackwater.operators.output import Output, joined
+from slackwater.operators.partials import program_for
+from slackwater.operators.records import NONE
+from slackwater.operators.restore_panes import put_back
+from slackwater.operators.sorted_window import SortedWindow
+from slackwater.operators.state_size import WindowContents
+from slackwater.operators.tables import GrowingTables
+from slackwater.operators.window_loop import (
     CLOSED_ALL,
     CLOSED_ONE,
-    LET_OUT_BY,
+    EMITTED_BY,
     OF_GROUP,
     OF_KEY,
     WINDOW,
     admit_panes,
     consume,
 )
-from slackwater.operators.holdings import Holding
-from slackwater.operators.output import Output, joined
-from slackwater.operators.partials import program_for
-from slackwater.operators.records import NONE
-from slackwater.operators.reentry import put_back
-from slackwater.operators.sorted_window import SortedWindow
-from slackwater.operators.tables import GrowingTables
 from slackwater.windows.panes import Panes, first_open, last_pane, panes
 
 MOST_LINES = 1 << 17
@@ -109,23 +109,23 @@ class AggregateOperator:
         scalars[st.NEXT] = first_open(spec.grid, BEFORE_ALL)
         scalars[st.ENTERED] = scalars[st.FLIP] = last_pane(spec.grid, int(scalars[st.NEXT]) - 1)
 
-    def process(self, run: Run, ordered: bool) -> Iterator[Output]:
+    def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
         """Take in a run; yield the windows it closes."""
         t = self._tables
-        t.make_room(len(run))
+        t.reserve(len(run))
         words = np.ascontiguousarray(run.words)
-        new = st.Taken(words, words.view(np.float64), run.cutoff, self._key_rows, self._value_rows)
-        begin, status, room, lines = 0, -1, 1024, 0
+        new = st.Taken(words, words.view(np.float64), run.watermark_at_arrival, self._key_rows, self._value_rows)
+        begin, status, output_buffer, lines = 0, -1, 1024, 0
         waiting: list[Output] = []
         while status != CLOSED_ALL:
-            most = max(room, int(t.scalars[st.GROUPS]) + (len(run) - begin if t.keys else 1))
+            most = max(output_buffer, int(t.scalars[st.GROUPS]) + (len(run) - begin if t.keys else 1))
             state = np.empty((most, t.width), np.int64)
             closed = st.Closed(np.empty((most, OF_KEY + t.keys), np.int64), state, state.view(np.float64))
-            begin, n, status = consume(t.now, self.spec.grid, new, begin, ordered, run.frontier, closed)
+            begin, n, status = consume(t.now, self.spec.grid, new, begin, ordered, run.watermark, closed)
             if status == CLOSED_ONE:
                 self._slide_values()
             else:
-                room = min(4 * room, MOST_LINES)
+                output_buffer = min(4 * output_buffer, MOST_LINES)
             if n:
                 waiting.append(self._lowered(closed.lines[:n], state[:n]))
                 lines += n
@@ -136,11 +136,11 @@ class AggregateOperator:
 
     def _slide_values(self) -> None:
         t = self._tables
-        moved, came, went = t.now.moved, int(t.scalars[st.CAME]), int(t.scalars[st.WENT])
+        moved, came, went = t.now.moved, int(t.scalars[st.ADDED]), int(t.scalars[st.REMOVED])
         half = len(moved) // 2
         for window in self._sorted.values():
             window.slide(moved[:came], moved[half : half + went])
-        t.scalars[[st.CAME, st.WENT]] = 0
+        t.scalars[[st.ADDED, st.REMOVED]] = 0
 
     def _lowered(self, lines: Words, state: Words) -> Output:
         spec = self.spec
@@ -154,49 +154,49 @@ class AggregateOperator:
         return Output(
             start + spec.range,
             (start, start + spec.range, *keys, *lowered),
-            lines[:, LET_OUT_BY].copy(),
+            lines[:, EMITTED_BY].copy(),
             None,
             len(lines),
-            at_frontier=True,
+            at_watermark=True,
         )
 
     @property
-    def retained(self) -> int:
+    def state_rows(self) -> int:
         """Partial aggregates, and values of holistic ones."""
         return int(self._tables.scalars[st.PARTIALS] + self._tables.scalars[st.VALUES_KEPT])
 
-    def holdings(self, frontier: int) -> Iterator[Holding]:
+    def window_contents(self, watermark: int) -> Iterator[WindowContents]:
         """Partial aggregates, and values of holistic ones; what they were made of is not kept."""
         t = self._tables
         partials, values = int(t.scalars[st.PARTIALS]), int(t.scalars[st.VALUES_KEPT])
         words = partials * t.now.partials.shape[1] + values * t.now.values.shape[1]
-        yield Holding(0, partials + values, words)
+        yield WindowContents(0, partials + values, words)
 
-    def changes(self) -> list[Change]:
+    def snapshot_delta(self) -> list[StateUpdate]:
         table = self._tables.now.partials
         live = np.flatnonzero(table[:, st.PANE] != st.NO_PANE)
         pane_of = table[live, st.PANE]
         touched = set(np.unique(pane_of[table[live, st.DIRTY] == 1]).tolist())
         present = set(np.unique(pane_of).tolist())
-        entries = [changed("aggregate", "next", encode_json({"next": int(self._tables.scalars[st.NEXT])}))]
+        entries = [state_update("aggregate", "next", encode_json({"next": int(self._tables.scalars[st.NEXT])}))]
         for pane in sorted(touched):
             members = live[pane_of == pane]
-            entries.append(changed("pane", str(pane), self._encode_partials(members)))
+            entries.append(state_update("pane", str(pane), self._encode_partials(members)))
             if self._sorted:
-                entries.append(changed("values", str(pane), self._encode_values(members)))
+                entries.append(state_update("values", str(pane), self._encode_values(members)))
         gone = {place for place in self._persisted if int(place[1]) not in present}
-        entries += [changed(*place, None) for place in sorted(gone)]
+        entries += [state_update(*place, None) for place in sorted(gone)]
         table[:, st.DIRTY] = 0
         self._note(entries[1:])
         return entries
 
-    def _note(self, entries: list[Change]) -> None:
+    def _note(self, entries: list[StateUpdate]) -> None:
         """Panes as they were persisted: a kernel that has fallen behind is given only those that changed."""
         for entry in entries:
             if entry.value is None:
-                self._persisted.pop((entry.cell, entry.key), None)
+                self._persisted.pop((entry.namespace, entry.key), None)
             else:
-                self._persisted[entry.cell, entry.key] = entry.value
+                self._persisted[entry.namespace, entry.key] = entry.value
 
     def _encode_partials(self, members: Words) -> bytes:
         keys, width, t = self._tables.keys, self._tables.width, self._tables.now
@@ -216,12 +216,12 @@ class AggregateOperator:
         columns = {"owner": np.array(owner, np.int64)}
         return encode_words(columns | {f"v{h}": t.values[kept, st.WORD + h] for h in range(self._tables.arguments)})
 
-    def restore(self, entries: list[Change]) -> None:
+    def restore(self, entries: list[StateUpdate]) -> None:
         """Rebuild the panes; those that had entered the window enter it again."""
         (following,) = (decode_json(e.value)["next"] for e in entries if e.key == "next" and e.value is not None)
         self._note([entry for entry in entries if entry.key != "next"])
         self._begin()
-        for pane in sorted(int(key) for cell, key in self._persisted if cell == "pane"):
+        for pane in sorted(int(key) for namespace, key in self._persisted if namespace == "pane"):
             partials = decode_words(self._persisted["pane", str(pane)])
             kept = decode_words(self._persisted["values", str(pane)]) if self._sorted else {}
             self._restore_pane(pane, partials, kept)
@@ -235,7 +235,7 @@ class AggregateOperator:
         t = self._tables
         count = len(partials["s0"])
         owners = kept.get("owner", np.zeros(0, np.int64))
-        t.make_room(max(count, len(owners)))
+        t.reserve(max(count, len(owners)))
         keys = np.array([partials[f"k{c}"] for c in range(t.keys)], np.int64).reshape(t.keys, count)
         state = np.stack([partials[f"s{c}"] for c in range(t.width)], axis=1)
         held = np.array([kept[f"v{h}"] for h in range(t.arguments)], np.int64).reshape(t.arguments, len(owners))

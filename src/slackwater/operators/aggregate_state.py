@@ -52,7 +52,7 @@ WAITING, INSIDE_BEGIN, INSIDE_COUNT = 10, 11, 12
 """Panes in the heap; where the ring begins, and panes in it."""
 WIDTH, KEYS = 13, 14
 """Words of a partial's state; key columns."""
-FREE_VALUE, VALUES_KEPT, CAME, WENT = 15, 16, 17, 18
+FREE_VALUE, VALUES_KEPT, ADDED, REMOVED = 15, 16, 17, 18
 """Values of holistic aggregates: the first free one, how many are kept, how many entered and left the window."""
 SCALARS = 19
 
@@ -74,11 +74,11 @@ class Tables(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """Tuples as the loop takes them in: their words, the frontier each met, the rows of group keys and of values."""
+    """Tuples as the loop takes them in: their words, the watermark each met, the rows of group keys and of values."""
 
     words: Words
     floats: Floats
-    cutoff: Words
+    watermark_at_arrival: Words
     key_rows: Words
     value_rows: Words
 

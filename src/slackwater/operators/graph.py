@@ -1,8 +1,8 @@
 """A query of several operators: nodes fed by raw streams and by nodes below, the last of which makes the results.
 
-Slack is dealt with once, in front of all nodes. What a node makes is in order and promised, so the one above never
-finds it late; a result of a join stands at the event time of its newest member, a row of an aggregate at the last
-instant of its window, a row of a union at its own.
+Slack is dealt with once, in front of all nodes. What a node makes is in order and behind its watermark, so the one
+above never finds it late; a result of a join stands at the event time of its newest member, a row of an aggregate at
+the last instant of its window, a row of a union at its own.
 
 Invariant: every raw stream and every node but the last is read by exactly one node.
 
@@ -17,20 +17,20 @@ from dataclasses import dataclass
 from slackwater.expressions.text_table import TextTable
 from slackwater.operators.aggregate import AggregateOperator, WindowAggregate
 from slackwater.operators.graph_operator import GraphOperator, Vertex
-from slackwater.operators.inlet import Inlet
 from slackwater.operators.join.operator import JoinOperator, WindowJoin
+from slackwater.operators.projection import Projection
 from slackwater.operators.union import StreamUnion, UnionOperator
 
-OfNode = WindowJoin | WindowAggregate | StreamUnion
+NodeSpec = WindowJoin | WindowAggregate | StreamUnion
 
 
 @dataclass(frozen=True)
 class GraphNode:
     """One operator. `inputs` are raw streams, or nodes: node n, counted from 0, is written ~n."""
 
-    operator: OfNode
+    operator: NodeSpec
     inputs: tuple[int, ...]
-    outlet: Inlet | None = None
+    outlet: Projection | None = None
     """How its results become tuples of the node that reads them; None for the last node."""
 
 
@@ -50,12 +50,12 @@ class OperatorGraph:
         assert sorted(read) == sorted(wanted), "every stream and every node is read once"
 
     @property
-    def top(self) -> OfNode:
+    def top(self) -> NodeSpec:
         """The operator that makes the results."""
         return self.nodes[-1].operator
 
     @property
-    def counted(self) -> bool:
+    def count_only(self) -> bool:
         return False
 
     @property
@@ -78,7 +78,7 @@ class OperatorGraph:
 
 
 def build_operator(
-    spec: OfNode, encode_text: Callable[[str], int], texts: TextTable | None = None
+    spec: NodeSpec, encode_text: Callable[[str], int], texts: TextTable | None = None
 ) -> JoinOperator | AggregateOperator | UnionOperator:
     """The mutable half of one operator; conditions on text need to know its codes, MIN and MAX their texts."""
     if isinstance(spec, WindowJoin):

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release import ReleaseSpec
-from slackwater.disorder.run import Run
 from slackwater.disorder.synchronizer import Inflow, Synchronized
-from slackwater.kernel import Change
-from slackwater.operators.holdings import Holding
-from slackwater.operators.inlet import InletMaker
-from slackwater.operators.node import BELOW, Node, NodeOperator, let_out_at, together
+from slackwater.kernel import StateUpdate
+from slackwater.operators.node import BELOW, Node, NodeOperator, emit_position, together
 from slackwater.operators.output import Output
+from slackwater.operators.projection import ProjectionMaker
+from slackwater.operators.state_size import WindowContents
 
 PIECE = 2048
 """Tuples that climb together: enough that the way costs little, few enough that combinations do not pile up."""
@@ -28,7 +28,7 @@ class Vertex:
 
     operator: NodeOperator
     inputs: tuple[int, ...]
-    outlet: InletMaker | None = None
+    outlet: ProjectionMaker | None = None
 
     @property
     def raw(self) -> tuple[int, ...]:
@@ -41,47 +41,47 @@ class Vertex:
 
 
 class GraphOperator:
-    """The mutable half of `OperatorGraph`. `stand_behind` says how tuples are released before anything is processed."""
+    """The mutable half of `OperatorGraph`. `attach` says how tuples are released before anything is processed."""
 
     def __init__(self, vertices: Iterable[Vertex]) -> None:
         self._vertices = tuple(vertices)
         self._nodes: list[Node] = []
         self._top: Synchronized | None = None
 
-    def stand_behind(self, raw: ReleaseSpec) -> None:
+    def attach(self, raw: ReleaseSpec) -> None:
         """Give every node its synchronizer, to follow the release of the raw streams."""
         self._nodes = [
             Node(vertex.operator, vertex.raw, max(raw.rows, vertex.operator.spec.rows), raw, vertex.outlet)
             for vertex in self._vertices
         ]
 
-    def climb(self, run: Run) -> Iterator[tuple[Run, Run]]:
+    def run_stage(self, run: OrderedBatch) -> Iterator[tuple[OrderedBatch, OrderedBatch]]:
         """Pieces of a run whose streams are apart, as the last node is to process them; and for each the raw tuples
-        whose fate is known with it, with the frontier they met at their own nodes."""
+        whose fate is known with it, with the watermark they met at their own nodes."""
         size = max(1, len(run)) if run.ended else PIECE
         for begin in range(0, max(1, len(run)), size):
-            yield self._climb(run, begin, min(begin + size, len(run)))
+            yield self._run_stage(run, begin, min(begin + size, len(run)))
 
-    def _climb(self, run: Run, begin: int, end: int) -> tuple[Run, Run]:
+    def _run_stage(self, run: OrderedBatch, begin: int, end: int) -> tuple[OrderedBatch, OrderedBatch]:
         made: list[Inflow] = []
-        fates = []
+        decided = []
         for vertex, node in zip(self._vertices, self._nodes, strict=True):
             below = [made[n].as_input(at) for at, n in vertex.below()]
-            synchronized = node.let_in(run, begin, end, below)
-            fates.append(node.raw_part(synchronized.run))
+            synchronized = node.admit(run, begin, end, below)
+            decided.append(node.raw_part(synchronized.run))
             if node is not self._nodes[-1]:
                 made.append(node.made_of(synchronized))
-        top = replace(synchronized.run, largest=run.largest, now=run.now)
+        top = replace(synchronized.run, max_ts=run.max_ts, now=run.now)
         self._top = replace(synchronized, run=top)
-        return top, replace(together(fates), largest=run.largest, now=run.now)
+        return top, replace(together(decided), max_ts=run.max_ts, now=run.now)
 
-    def process(self, run: Run, ordered: bool) -> Iterator[Output]:
+    def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
         """What the last node makes of a run that has just climbed up to it."""
         assert self._top is not None, "nothing has climbed up"
         for output in self._vertices[-1].operator.process(run, ordered):
-            if output.at_frontier:
-                _, clock, moment = let_out_at(self._top, output)
-                output = replace(output, clock=clock, moment=moment)
+            if output.at_watermark:
+                _, clock, emit_time = emit_position(self._top, output)
+                output = replace(output, clock=clock, emit_time=emit_time)
             yield output
 
     @property
@@ -95,9 +95,9 @@ class GraphOperator:
         return [vertex.operator for vertex in self._vertices]
 
     @property
-    def frontier(self) -> int:
+    def watermark(self) -> int:
         """Where the last node stands."""
-        return self._nodes[-1].synchronizer.frontier
+        return self._nodes[-1].synchronizer.watermark
 
     @property
     def held(self) -> int:
@@ -105,32 +105,32 @@ class GraphOperator:
         return sum(node.held for node in self._nodes)
 
     @property
-    def retained(self) -> int:
+    def state_rows(self) -> int:
         """What the operators of all nodes keep."""
-        return sum(vertex.operator.retained for vertex in self._vertices)
+        return sum(vertex.operator.state_rows for vertex in self._vertices)
 
     @property
     def inputs(self) -> list[tuple[int, ...]]:
         """What every node reads: raw streams, and node n as ~n."""
         return [vertex.inputs for vertex in self._vertices]
 
-    def holdings(self, frontier: int) -> Iterator[Holding]:
-        """What stands in the windows of every node, by its own frontier."""
+    def window_contents(self, watermark: int) -> Iterator[WindowContents]:
+        """What stands in the windows of every node, by its own watermark."""
         for number, node in enumerate(self._nodes):
-            for one in node.operator.holdings(node.synchronizer.frontier):
+            for one in node.operator.window_contents(node.synchronizer.watermark):
                 yield replace(one, node=number)
 
-    def changes(self) -> list[Change]:
+    def snapshot_delta(self) -> list[StateUpdate]:
         """The changes of every node, under its number."""
         return [
-            replace(entry, cell=f"{n}/{entry.cell}")
+            replace(entry, namespace=f"{n}/{entry.namespace}")
             for n, node in enumerate(self._nodes, 1)
-            for entry in node.changes()
+            for entry in node.snapshot_delta()
         ]
 
-    def restore(self, entries: list[Change]) -> None:
+    def restore(self, entries: list[StateUpdate]) -> None:
         """Take over persisted state."""
         for n, node in enumerate(self._nodes, 1):
-            mine = [entry for entry in entries if entry.cell.partition("/")[0] == str(n)]
+            mine = [entry for entry in entries if entry.namespace.partition("/")[0] == str(n)]
             if mine:
-                node.restore([replace(entry, cell=entry.cell.partition("/")[2]) for entry in mine])
+                node.restore([replace(entry, namespace=entry.namespace.partition("/")[2]) for entry in mine])

@@ -1,7 +1,7 @@
 """Aggregates over landmark windows: from a tuple that satisfies one predicate to one that satisfies another.
 
 Invariant: a window opens with the first tuple in time that satisfies START while none is open, and holds it and all
-that follow, up to and including the one that satisfies END; a tuple may do both. It is let out with that tuple, or at
+that follow, up to and including the one that satisfies END; a tuple may do both. It is emitted with that tuple, or at
 the end of the input. Its bounds are the event times of its first and its last tuple. Late tuples are in no window, and
 neither open nor close one.
 
@@ -18,11 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from slackwater.compiled import in_place
-from slackwater.disorder.run import Run
+from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.text_table import TextTable
-from slackwater.kernel import Change, changed, decode_json, encode_json
+from slackwater.kernel import StateUpdate, decode_json, encode_json, state_update
 from slackwater.model.batch import Words
-from slackwater.operators.numbered import Numbered, NumberedOperator, NumberedWindows
+from slackwater.operators.count_windows import CountWindowOperator, CountWindows, Numbered
 
 OWN = "own landmarks"
 NEVER = -1
@@ -35,7 +35,7 @@ OPENED, OPEN, BEGIN, NEWEST, ANSWERS = range(5)
 
 
 @dataclass(frozen=True)
-class LandmarkAggregate(NumberedWindows):
+class LandmarkAggregate(CountWindows):
     """Spec: the rows that hold the truth of START and END; without END, how often to answer. `range` has no meaning."""
 
     start: int = NEVER
@@ -46,7 +46,7 @@ class LandmarkAggregate(NumberedWindows):
     def in_numbers(self) -> tuple[int, int | None]:
         return (RUNNING, 1) if self.end == NEVER else (1, None)
 
-    def build(self, texts: TextTable | None = None) -> NumberedOperator:  # type: ignore[override]
+    def build(self, texts: TextTable | None = None) -> CountWindowOperator:  # type: ignore[override]
         return RunningOperator(self, texts) if self.end == NEVER else LandmarkOperator(self, texts)
 
 
@@ -72,7 +72,7 @@ def follow(start: Words, end: Words, ts: Words, known: Words, number: Words, don
                 known[OPEN] = 0
 
 
-class _Landmarks(NumberedOperator):
+class _Landmarks(CountWindowOperator):
     """What both kinds of landmark windows know between runs."""
 
     def __init__(self, spec: LandmarkAggregate, texts: TextTable | None = None) -> None:
@@ -80,10 +80,10 @@ class _Landmarks(NumberedOperator):
         self.spec = spec
         self._known = np.zeros(5, np.int64)
 
-    def _own_changes(self) -> list[Change]:
-        return [changed(OWN, "", encode_json({"known": self._known.tolist()}))]
+    def _own_updates(self) -> list[StateUpdate]:
+        return [state_update(OWN, "", encode_json({"known": self._known.tolist()}))]
 
-    def _restore_own(self, entries: list[Change]) -> None:
+    def _restore_own(self, entries: list[StateUpdate]) -> None:
         for entry in entries:
             if entry.value is not None:
                 self._known = np.array(decode_json(entry.value)["known"], np.int64)
@@ -92,11 +92,11 @@ class _Landmarks(NumberedOperator):
 class LandmarkOperator(_Landmarks):
     """Windows that close."""
 
-    def _number(self, run: Run) -> Numbered:
+    def _number(self, run: OrderedBatch) -> Numbered:
         place = np.flatnonzero(~run.late)
         ts, known = run.ts[place], self._known
         self._before = int(known[OPENED] - known[OPEN])
-        # A window that is still open at the end of the input is let out by that end, with the newest tuple as its last.
+        # A window that is still open at the end of the input is emitted by that end, with the newest tuple as its last.
         self._bounds = np.full((2, len(place) + 1), len(place), np.int64)
         self._bounds[0, 0] = known[BEGIN]
         number, done = np.empty((2, len(place)), np.int64)
@@ -110,7 +110,7 @@ class LandmarkOperator(_Landmarks):
         complete = int(known[OPENED] - (0 if run.ended else known[OPEN]))
         return Numbered(place[inside], number[inside], done[inside], complete)
 
-    def _timed(self, run: Run, first: Words) -> tuple[Words, Words, Words]:
+    def _timed(self, run: OrderedBatch, first: Words) -> tuple[Words, Words, Words]:
         begin, last = self._bounds[:, first - self._before]
         return begin, self._times[last], self._place[last]
 
@@ -121,7 +121,7 @@ class RunningOperator(_Landmarks):
     All its tuples have the one number that lies in every window of numbers; each answer closes one of these.
     """
 
-    def _number(self, run: Run) -> Numbered:
+    def _number(self, run: OrderedBatch) -> Numbered:
         place = np.flatnonzero(~run.late)
         known, every = self._known, self.spec.every
         if not known[OPENED]:
@@ -135,7 +135,7 @@ class RunningOperator(_Landmarks):
         # OPEN says whether a tuple has come since the last answer; the newest one says when the next is due.
         due_at = (np.concatenate([known[NEWEST : NEWEST + 1], ts]) // every + 1) * every
         waits = np.concatenate([known[OPEN : OPEN + 1] == 1, np.ones(len(ts), np.bool_)])
-        reached = np.append(ts, due_at[-1] if run.ended else run.frontier)
+        reached = np.append(ts, due_at[-1] if run.ended else run.watermark)
         due = waits & (due_at <= reached)
         answered = known[ANSWERS] + np.cumsum(due)
         self._due_at, self._by = due_at[due], np.append(place, len(run))[due]
@@ -144,6 +144,6 @@ class RunningOperator(_Landmarks):
         number = np.full(len(place), RUNNING - 1, np.int64)
         return Numbered(place, number, answered[:-1] + RUNNING - 1, int(answered[-1]) + RUNNING - 1)
 
-    def _timed(self, run: Run, first: Words) -> tuple[Words, Words, Words]:
+    def _timed(self, run: OrderedBatch, first: Words) -> tuple[Words, Words, Words]:
         nth = first - self._first_answer
         return np.full(len(first), self._known[BEGIN]), self._due_at[nth], self._by[nth]

@@ -1,4 +1,4 @@
-"""What an operator lets out for one run: words in columns, in timestamp order."""
+"""What an operator emits for one run: words in columns, in timestamp order."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from slackwater.model.batch import Words
 class Output:
     """Results: `ts` per line and one array per output column.
 
-    `by` is the place in the run of the tuple that let each line out; the length of the run stands for its end.
-    `weight` is None where every line is one result; `results` counts what the lines stand for.
+    `by` is the place in the run of the tuple that emitted each line; the length of the run stands for its end.
+    `multiplicity` is None where every line is one result; `results` counts what the lines stand for.
     """
 
     ts: Words
     columns: tuple[Words, ...]
     by: Words
-    weight: Words | None
+    multiplicity: Words | None
     results: int
-    at_frontier: bool = False
-    """Whether a line leaves when the frontier reaches its event time, by whatever moved it there, as windows do."""
+    at_watermark: bool = False
+    """Whether a line leaves when the watermark reaches its event time, by whatever moved it there, as windows do."""
     clock: Words | None = None
-    """The largest clock when each line was let out, where `by` does not tell it."""
-    moment: Words | None = None
+    """The largest clock when each line was emitted, where `by` does not tell it."""
+    emit_time: Words | None = None
 
 
 def joined(outputs: Sequence[Output]) -> Output:
@@ -41,5 +41,5 @@ def joined(outputs: Sequence[Output]) -> Output:
         np.concatenate([output.by for output in outputs]),
         None,
         sum(output.results for output in outputs),
-        outputs[0].at_frontier,
+        outputs[0].at_watermark,
     )

@@ -13,26 +13,26 @@ from typing import Any
 
 import numpy as np
 
-from slackwater.disorder.admission import Admission
-from slackwater.disorder.controllers import Bookkeeper, Foreseeing, Measuring, SlackController
+from slackwater.disorder.clock_guard import ClockGuard
+from slackwater.disorder.controllers import Foreseeing, LedgerReader, Measuring, SlackController
 from slackwater.disorder.cutting import Cutting
-from slackwater.disorder.early import Events
-from slackwater.disorder.in_force import Watch
-from slackwater.disorder.quality.annotated import AnnotatedProfiler
+from slackwater.disorder.eager import Events
+from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.quality.error_windows import WindowWatcher
 from slackwater.disorder.quality.published_recall import Profiled
+from slackwater.disorder.quality.tree_productivity import TreeProductivity
 from slackwater.disorder.release import Release, ReleaseSpec
-from slackwater.disorder.run import Run
+from slackwater.disorder.slack_in_force import Watch
 from slackwater.kernel import (
     NO_LATE,
     NOTHING,
-    Change,
     Emission,
     Late,
     Observation,
-    changed,
+    StateUpdate,
     decode_json,
     encode_json,
+    state_update,
 )
 from slackwater.model.batch import ROW, TS, Batch, Words
 from slackwater.model.errors import UsageError
@@ -42,24 +42,24 @@ from slackwater.model.outlook import Outlook
 from slackwater.model.rates import Resize
 from slackwater.model.time import LONGEST, format_duration
 from slackwater.operators.aggregate import AggregateOperator
-from slackwater.operators.composed.follower import RowFollower
+from slackwater.operators.array_checkpoint import ArrayCheckpoint
+from slackwater.operators.composed.row_following import RowFollower
 from slackwater.operators.contract import Operator, OperatorSpec
 from slackwater.operators.graph_operator import GraphOperator
-from slackwater.operators.holdings import Weights, plain_weights, weigh
-from slackwater.operators.join.accounts import JoinLedger
+from slackwater.operators.join.join_ledger import JoinLedger
 from slackwater.operators.join.operator import JoinOperator
 from slackwater.operators.join.rate_windows import RateJoinOperator
 from slackwater.operators.join.tree_operator import TreeOperator
-from slackwater.operators.kept_arrays import KeptArrays
 from slackwater.operators.ordering.operator import OrderedOperator
 from slackwater.operators.ordering.tree import OrderedTree
-from slackwater.operators.responding import Responding
+from slackwater.operators.response_time import Responding
+from slackwater.operators.state_size import Weights, plain_weights, state_size
 
 STATE_VERSION = 8
 MOST_TUPLES = 10**12
 """No epoch waits for more."""
-MOST_STRETCHES = 4096
-"""The books of a join tell about so many stretches of time apart."""
+MOST_BUCKETS = 4096
+"""The ledger of a join tell about so many stretches of time apart."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Pipeline:
         epochs: Epochs,
         max_ahead: int,
         idle_timeout: int | None = None,
-        part_rows: tuple[int, ...] = (),
+        partition_slots: tuple[int, ...] = (),
         weights: Weights | None = None,
         target: str = "",
         learning_key: str = "",
@@ -122,26 +122,26 @@ class Pipeline:
             epochs.span,
             idle_timeout,
             idle_after,
-            part_rows,
+            partition_slots,
             max_behind,
-            apart=self._graph is not None,
+            external_sync=self._graph is not None,
         )
         if self._graph is not None:
-            self._graph.stand_behind(discipline)
+            self._graph.attach(discipline)
         self._ordered = epochs.each_tuple or spec.needs_order
         self._ledger: JoinLedger | None = None
-        if isinstance(controller, Bookkeeper) and isinstance(operator, JoinOperator | TreeOperator | OrderedOperator):
+        if isinstance(controller, LedgerReader) and isinstance(operator, JoinOperator | TreeOperator | OrderedOperator):
             span = controller.memory + 2 * controller.retention + 2 * max(operator.spec.windows)
-            width = max(controller.interval, span // MOST_STRETCHES)
-            stretches = max(MOST_STRETCHES, 1 << (span // width + 64).bit_length())
-            self._ledger = operator.keep_books(
-                controller.retention, width, stretches, controller.target, automatic_retention
+            width = max(controller.interval, span // MOST_BUCKETS)
+            buckets = max(MOST_BUCKETS, 1 << (span // width + 64).bit_length())
+            self._ledger = operator.open_ledger(
+                controller.retention, width, buckets, controller.target, automatic_retention
             )
-            controller.books = self._ledger
+            controller.ledger = self._ledger
             if isinstance(controller, Foreseeing):
                 self._ledger.far = (controller.outlook().cap, max_behind)
         if isinstance(controller, Profiled) and self._graph is not None:
-            controller.profiler = AnnotatedProfiler.in_place_of(controller.profiler)
+            controller.profiler = TreeProductivity.in_place_of(controller.profiler)
         self._profiler = controller.profiler if isinstance(controller, Profiled) else None
         if isinstance(controller, WindowWatcher) and isinstance(operator, AggregateOperator):
             controller.watch(operator.spec.watched)
@@ -153,14 +153,14 @@ class Pipeline:
         self._follower = controller if isinstance(controller, RowFollower) else None
         self._foresees = controller if isinstance(controller, Foreseeing) else None
         cutting = Cutting(epochs.each_tuple, epochs.tuples, epochs.span)
-        self._admission = Admission(spec.streams, max_ahead, cutting, part_rows)
+        self._clock_guard = ClockGuard(spec.streams, max_ahead, cutting, partition_slots)
         self.release = Release(discipline, controller)
         self._watch = Watch(self.release)
         if isinstance(operator, OrderedOperator):
             operator.follow(self.release)
-        self._learned, self._booked = KeptArrays("controller"), KeptArrays("ledger")
+        self._learned, self._ledger_checkpoint = ArrayCheckpoint("controller"), ArrayCheckpoint("ledger")
         self._waiting: list[Batch] = []
-        self._heard = False
+        self._has_arrival_times = False
         self._responding = Responding()
         self._ahead: list[Batch] = []
         self._counts = {"tuples": 0, "in_time": 0, "late": 0, "filtered": 0, "ahead": 0, "results": 0}
@@ -168,95 +168,96 @@ class Pipeline:
     def absorb(self, batch: Batch) -> None:
         if len(batch):
             self._counts["tuples"] += len(batch)
-            self._heard = batch.heard is not None
+            self._has_arrival_times = batch.arrival_time is not None
             self._waiting.append(batch)
 
     def advance(self, end: bool = False) -> Iterator[Emission]:
         batch = Batch.concat(self._waiting) if self._waiting else Batch.of([], self._spec.rows)
         self._waiting = []
-        admitted = self._admission.admit(batch, end)
+        admitted = self._clock_guard.admit(batch, end)
         if len(admitted.ahead):
             self._ahead.append(admitted.ahead)
             self._counts["ahead"] += len(admitted.ahead)
         passes = admitted.batch.passes
         self._counts["filtered"] += int(len(admitted.batch) - np.count_nonzero(passes))
-        if admitted.batch.heard is not None:
-            self._responding.arrived(admitted.batch.heard[passes])
+        if admitted.batch.arrival_time is not None:
+            self._responding.arrived(admitted.batch.arrival_time[passes])
         if self._ordering is not None:
-            self._ordering.strategy.heard(admitted.batch)
+            self._ordering.strategy.arrival_time(admitted.batch)
             if self._ordering.decide():
                 yield from self._process(self.release.nothing())
-        self._watch.begin(self.frontier)
-        for run in self.release.let_out(admitted.batch, end, admitted.ends):
+        self._watch.begin(self.watermark)
+        for run in self.release.drain(admitted.batch, end, admitted.ends):
             yield from self._process(run)
 
-    def spent(self, seconds: float) -> None:
+    def report_busy_time(self, seconds: float) -> None:
         """Whoever hosts this kernel has measured what its work took since the last time."""
         if self._ordering is not None:
-            self._ordering.strategy.load.spent(seconds)
+            self._ordering.strategy.load.report_busy_time(seconds)
 
-    def beat(self, now: int) -> Iterator[Emission]:
+    def on_processing_time(self, now: int) -> Iterator[Emission]:
         """End an epoch in which nothing arrived: at this moment streams may have been silent for too long."""
-        self._watch.begin(self.frontier)
-        yield from self._process(self.release.beat(now))
+        self._watch.begin(self.watermark)
+        yield from self._process(self.release.on_processing_time(now))
 
-    def _process(self, run: Run) -> Iterator[Emission]:
+    def _process(self, run: OrderedBatch) -> Iterator[Emission]:
         behind = self._graph or self._ordering
         if behind is None:
-            self._watch.look(self.release.frontier)
+            self._watch.look(self.release.watermark)
             yield from self._make(run, run)
         else:
-            for top, fates in behind.climb(run):
-                self._watch.look(behind.frontier)
-                yield from self._make(top, fates)
+            for top, decided in behind.run_stage(run):
+                self._watch.look(behind.watermark)
+                yield from self._make(top, decided)
 
-    def _make(self, run: Run, fates: Run) -> Iterator[Emission]:
-        """Have the operator process a run; `fates` has the raw tuples whose fate is known now, which may be others."""
-        if self._heard:
-            self._responding.left(fates.moment)
-        is_late = fates.late
+    def _make(self, run: OrderedBatch, decided: OrderedBatch) -> Iterator[Emission]:
+        """Have the operator process a run; `decided` has the raw tuples whose fate is known now, which may be
+        others."""
+        if self._has_arrival_times:
+            self._responding.left(decided.emit_time)
+        is_late = decided.late
         n_late = int(np.count_nonzero(is_late))
         self._counts["late"] += n_late
-        self._counts["in_time"] += len(fates) - n_late
-        late = _late_of(fates, np.flatnonzero(is_late)) if n_late else NO_LATE
-        told = False
+        self._counts["in_time"] += len(decided) - n_late
+        late = _late_of(decided, np.flatnonzero(is_late)) if n_late else NO_LATE
+        reported = False
         made = None if self._profiler is None else np.zeros(len(run) + 1)
         for output in self._operator.process(run, self._ordered):
             self._counts["results"] += output.results
             if self._ledger is not None:
-                self._ledger.made(output.ts, output.weight)
+                self._ledger.made(output.ts, output.multiplicity)
             if self._follower is not None:
                 self._follower.made(output.ts)
             if made is not None:
-                made += np.bincount(output.by, output.weight, len(run) + 1)
-            clock, moment = output.clock, output.moment
+                made += np.bincount(output.by, output.multiplicity, len(run) + 1)
+            clock, emit_time = output.clock, output.emit_time
             if clock is None:
-                clock = np.append(run.clock, run.largest)[output.by]
-                moment = np.append(run.moment, run.now)[output.by]
+                clock = np.append(run.clock, run.max_ts)[output.by]
+                emit_time = np.append(run.emit_time, run.now)[output.by]
             yield Emission(
-                output.ts, output.columns, clock, output.weight, NO_LATE if told else late, run.ended,
-                moment if self._heard else None, self._watch.last,
+                output.ts, output.columns, clock, output.multiplicity, NO_LATE if reported else late, run.ended,
+                emit_time if self._has_arrival_times else None, self._watch.last,
             )  # fmt: skip
-            told = True
-        if not told and n_late:
+            reported = True
+        if not reported and n_late:
             yield Emission(NOTHING, (), NOTHING, None, late, run.ended)
         if self._ledger is not None:
-            self._ledger.take(fates)
+            self._ledger.take(decided)
         if self._measuring is not None:
-            self._measuring.hear_of(fates)
+            self._measuring.observe_batch(decided)
         if self._follower is not None:
             self._follower.reached_top(run)
         if self._profiler is not None and made is not None:
             if isinstance(run, Events):
-                self._profiler.note(run.take(run.turn), made[run.turn], fates)
+                self._profiler.note(run.take(run.turn), made[run.turn], decided)
             else:
-                self._profiler.note(run, made[:-1], fates)
+                self._profiler.note(run, made[:-1], decided)
 
     @property
-    def frontier(self) -> int:
-        """Where the frontier stands, without all else that `observe` asks for."""
+    def watermark(self) -> int:
+        """Where the watermark stands, without all else that `observe` asks for."""
         behind = self._graph or self._ordering
-        return self.release.frontier if behind is None else behind.frontier
+        return self.release.watermark if behind is None else behind.watermark
 
     def take_ahead(self) -> list[Batch]:
         """The tuples rejected since the last call."""
@@ -267,24 +268,26 @@ class Pipeline:
         """The resizes of windows that follow rates since the last call, each with the number of its node."""
         return [(n, one) for n, join in self._following_rates for one in join.take_resizes()]
 
-    def changes(self) -> Iterable[Change]:
+    def snapshot_delta(self) -> Iterable[StateUpdate]:
         own = {"version": STATE_VERSION, "target": self._target, "learning_key": self._learning_key}
-        yield changed("kernel", "version", encode_json(own))
-        yield changed("kernel", "counts", encode_json(self._counts))
-        yield changed("kernel", "responding", encode_json(self._responding.as_json()))
-        yield from self._admission.changes()
-        yield from self.release.changes()
-        yield from self._learned.changes(self.release.controller.as_arrays())
-        yield from self._booked.changes({} if self._ledger is None else self._ledger.as_arrays())
-        yield from (replace(entry, cell=f"operator/{entry.cell}") for entry in self._operator.changes())
+        yield state_update("kernel", "version", encode_json(own))
+        yield state_update("kernel", "counts", encode_json(self._counts))
+        yield state_update("kernel", "responding", encode_json(self._responding.as_json()))
+        yield from self._clock_guard.snapshot_delta()
+        yield from self.release.snapshot_delta()
+        yield from self._learned.snapshot_delta(self.release.controller.as_arrays())
+        yield from self._ledger_checkpoint.snapshot_delta({} if self._ledger is None else self._ledger.as_arrays())
+        yield from (
+            replace(entry, namespace=f"operator/{entry.namespace}") for entry in self._operator.snapshot_delta()
+        )
 
-    def restore(self, entries: Iterable[Change]) -> None:
-        parts: dict[str, list[Change]] = {
+    def restore(self, entries: Iterable[StateUpdate]) -> None:
+        parts: dict[str, list[StateUpdate]] = {
             name: [] for name in ("kernel", "admission", "release", "operator", "controller", "ledger")
         }
         for entry in entries:
-            part, _, cell = entry.cell.partition("/")
-            parts[part].append(replace(entry, cell=cell or part))
+            part, _, namespace = entry.namespace.partition("/")
+            parts[part].append(replace(entry, namespace=namespace or part))
         before: dict[str, Any] = {"target": self._target, "learning_key": self._learning_key}
         for entry in parts["kernel"]:
             if entry.key == "version" and entry.value is not None:
@@ -296,10 +299,10 @@ class Pipeline:
                 self._responding.restore(decode_json(entry.value))
             elif entry.value is not None:
                 self._counts = decode_json(entry.value)
-        self._admission.restore(parts["admission"])
+        self._clock_guard.restore(parts["admission"])
         stated = self.release.controller.slack
         self.release.restore(parts["release"])
-        learned, booked = self._learned.restore(parts["controller"]), self._booked.restore(parts["ledger"])
+        learned, booked = self._learned.restore(parts["controller"]), self._ledger_checkpoint.restore(parts["ledger"])
         if before["learning_key"] == self._learning_key:
             if parts["controller"]:
                 self.release.controller.restore(learned)
@@ -311,7 +314,7 @@ class Pipeline:
             if not (self.release.controller.learns or self.release.controller.follows_largest_delay):
                 self.release.controller.slack = stated
             if self._ledger is not None:
-                self._ledger.begin_at(self.release.frontier)
+                self._ledger.begin_at(self.release.watermark)
             if self._follower is not None:
                 self._follower.begin_at(max(self.release.clocks))
         self._operator.restore(parts["operator"])
@@ -321,15 +324,15 @@ class Pipeline:
         return Observation(
             clocks=self.release.clocks,
             slack=self.release.slack,
-            frontier=self.frontier,
+            watermark=self.watermark,
             held=self.release.held
             + (0 if behind is None else behind.held)
-            + self._admission.aside
+            + self._clock_guard.pending
             + sum(map(len, self._waiting)),
-            retained=self._operator.retained,
+            state_rows=self._operator.state_rows,
             epochs=self.release.epochs,
             idle=self.release.idle_timeouts,
-            parts=self.release.part_clocks,
+            parts=self.release.partition_clocks,
             quality=self._measured(),
             ordering=None if self._ordering is None else self._ordering.seen(),
             waited=self._responding.average,
@@ -345,7 +348,7 @@ class Pipeline:
 
     def memory(self) -> Memory:
         """What stands in the windows now, and what it weighs; costs as much as there is."""
-        return weigh(self._operator.holdings(self.frontier), self._weights)
+        return state_size(self._operator.window_contents(self.watermark), self._weights)
 
     def _measured(self) -> MeasuredQuality | None:
         if self._ledger is not None:
@@ -355,6 +358,6 @@ class Pipeline:
         return None if self._measuring is None else self._measuring.measured()
 
 
-def _late_of(run: Run, index: Words) -> Late:
+def _late_of(run: OrderedBatch, index: Words) -> Late:
     words = run.words[:, index]
-    return Late(run.stream[index], words[ROW], words[TS], run.delay[index], run.cutoff[index], words)
+    return Late(run.stream[index], words[ROW], words[TS], run.delay[index], run.watermark_at_arrival[index], words)

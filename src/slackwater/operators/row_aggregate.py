@@ -1,7 +1,7 @@
 """Aggregates over windows that count tuples: tumbling and sliding, groups formed inside of a window.
 
 Invariant: tuples in time are numbered in processing order, from 0 on. Window k holds the numbers from `k * slide` up to
-`k * slide + range`, that one excluded, and is let out with the tuple that completes it; at the end of the input every
+`k * slide + range`, that one excluded, and is emitted with the tuple that completes it; at the end of the input every
 window that has begun is. Its bounds are the event times of its first and its last tuple, both included. A late tuple
 has no number and enters no window: it would change what every later one holds.
 
@@ -14,18 +14,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slackwater.disorder.run import Run
+from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.text_table import TextTable
-from slackwater.kernel import Change, changed, decode_json, decode_words, encode_json, encode_words
+from slackwater.kernel import StateUpdate, decode_json, decode_words, encode_json, encode_words, state_update
 from slackwater.model.batch import Words
 from slackwater.model.time import BEFORE_ALL
-from slackwater.operators.numbered import Numbered, NumberedOperator, NumberedWindows
+from slackwater.operators.count_windows import CountWindowOperator, CountWindows, Numbered
 
 COUNT, STARTS = "own count", "own starts"
 
 
 @dataclass(frozen=True)
-class RowAggregate(NumberedWindows):
+class RowAggregate(CountWindows):
     """Spec: `range` and `slide` are numbers of tuples."""
 
     @property
@@ -37,7 +37,7 @@ class RowAggregate(NumberedWindows):
         return RowAggregateOperator(self, texts)
 
 
-class RowAggregateOperator(NumberedOperator):
+class RowAggregateOperator(CountWindowOperator):
     """The mutable half of `RowAggregate`."""
 
     def __init__(self, spec: RowAggregate, texts: TextTable | None = None) -> None:
@@ -49,7 +49,7 @@ class RowAggregateOperator(NumberedOperator):
         """Event times of the first tuples of windows, by the number of the first window of each chunk."""
         self._written: set[int] = set()
 
-    def _number(self, run: Run) -> Numbered:
+    def _number(self, run: OrderedBatch) -> Numbered:
         place = np.flatnonzero(~run.late)
         before = self._taken
         self._taken += len(place)
@@ -60,7 +60,7 @@ class RowAggregateOperator(NumberedOperator):
         number = np.arange(before, self._taken, dtype=np.int64)
         return Numbered(place, number, number, self._taken + self.spec.range if run.ended else self._taken)
 
-    def _timed(self, run: Run, first: Words) -> tuple[Words, Words, Words]:
+    def _timed(self, run: OrderedBatch, first: Words) -> tuple[Words, Words, Words]:
         oldest, starts = self._open_starts()
         before = self._taken - len(self._place)
         # A window that only the end of the input completes ends with the newest tuple, which may be of an earlier run.
@@ -84,22 +84,22 @@ class RowAggregateOperator(NumberedOperator):
             if key + len(times) <= following:
                 del self._starts[key]
 
-    def _own_changes(self) -> list[Change]:
-        entries = [changed(COUNT, "", encode_json({"taken": self._taken, "newest": self._newest}))]
-        entries += [changed(STARTS, str(key), None) for key in sorted(self._written - self._starts.keys())]
+    def _own_updates(self) -> list[StateUpdate]:
+        entries = [state_update(COUNT, "", encode_json({"taken": self._taken, "newest": self._newest}))]
+        entries += [state_update(STARTS, str(key), None) for key in sorted(self._written - self._starts.keys())]
         fresh = sorted(self._starts.keys() - self._written)
-        entries += [changed(STARTS, str(key), encode_words({"ts": self._starts[key]})) for key in fresh]
+        entries += [state_update(STARTS, str(key), encode_words({"ts": self._starts[key]})) for key in fresh]
         self._written = set(self._starts)
         return entries
 
-    def _restore_own(self, entries: list[Change]) -> None:
+    def _restore_own(self, entries: list[StateUpdate]) -> None:
         for entry in entries:
-            if entry.cell == COUNT and entry.value is not None:
+            if entry.namespace == COUNT and entry.value is not None:
                 count = decode_json(entry.value)
                 self._taken, self._newest = count["taken"], count["newest"]
-            elif entry.cell == STARTS and entry.value is None:
+            elif entry.namespace == STARTS and entry.value is None:
                 self._starts.pop(int(entry.key), None)
                 self._written.discard(int(entry.key))
-            elif entry.cell == STARTS and entry.value is not None:
+            elif entry.namespace == STARTS and entry.value is not None:
                 self._starts[int(entry.key)] = decode_words(entry.value)["ts"]
                 self._written.add(int(entry.key))

@@ -10,10 +10,10 @@ import numpy as np
 from slackwater.compiled import in_place
 from slackwater.model.batch import Words
 from slackwater.operators import aggregate_state as st
+from slackwater.operators.holistic_values import value_tables
 from slackwater.operators.pane_queue import pane_bucket
 from slackwater.operators.records import NONE, grown, hang, table
 from slackwater.operators.sliding import group_bucket, partial_bucket
-from slackwater.operators.values import value_tables
 
 SMALLEST = 256
 
@@ -42,8 +42,8 @@ class GrowingTables:
             scalars=self.scalars,
         )
 
-    def make_room(self, tuples: int) -> None:
-        """Room for this many more tuples, each of which may need a partial, a pane, a group and a value."""
+    def reserve(self, tuples: int) -> None:
+        """OutputBuffer for this many more tuples, each of which may need a partial, a pane, a group and a value."""
         if wanted := self._too_small(self.now.partials, st.PARTIALS, tuples):
             self._grow_partials(wanted)
         if wanted := self._too_small(self.now.panes, st.PANES, tuples):
@@ -108,7 +108,7 @@ class GrowingTables:
         values, moved = value_tables(self.arguments, capacity)
         values[:size] = old
         values[-1, st.LINK] = self.scalars[st.FREE_VALUE]
-        came, went = int(self.scalars[st.CAME]), int(self.scalars[st.WENT])
+        came, went = int(self.scalars[st.ADDED]), int(self.scalars[st.REMOVED])
         moved[:came] = before[:came]
         moved[capacity : capacity + went] = before[half : half + went]
         self.scalars[st.FREE_VALUE] = size

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slackwater.disorder.run import Run
-from slackwater.kernel import Change
+from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.kernel import StateUpdate
 from slackwater.model.batch import FIRST_COLUMN
-from slackwater.operators.holdings import Holding
 from slackwater.operators.output import Output
+from slackwater.operators.state_size import WindowContents
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class UnionOperator:
     def __init__(self, spec: StreamUnion) -> None:
         self.spec = spec
 
-    def process(self, run: Run, ordered: bool) -> Iterator[Output]:
+    def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
         """Let the tuples in time pass."""
         passing = np.flatnonzero(~run.late)
         if len(passing):
@@ -52,16 +52,16 @@ class UnionOperator:
             yield Output(run.ts[passing], columns, passing, None, len(passing))
 
     @property
-    def retained(self) -> int:
+    def state_rows(self) -> int:
         return 0
 
-    def holdings(self, frontier: int) -> Iterator[Holding]:
+    def window_contents(self, watermark: int) -> Iterator[WindowContents]:
         """Nothing is kept."""
         yield from ()
 
-    def changes(self) -> list[Change]:
+    def snapshot_delta(self) -> list[StateUpdate]:
         """Nothing to persist."""
         return []
 
-    def restore(self, entries: list[Change]) -> None:
+    def restore(self, entries: list[StateUpdate]) -> None:
         """Nothing to take over."""

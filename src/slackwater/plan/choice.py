@@ -38,13 +38,13 @@ def choice_of(join: WindowJoin, aliases: Sequence[str]) -> Choice:
     >>> on_key = Equality(0, 2, 1, 2), Equality(1, 2, 2, 2)
     >>> print(choice_of(WindowJoin((5, 5, 5), on_key, (), (), (), 3), "abc"))
     by hash, because equalities lead to every stream
-    >>> print(choice_of(WindowJoin((5, 5, 5), on_key, (), (), (), 3, counted=True), "abc"))
+    >>> print(choice_of(WindowJoin((5, 5, 5), on_key, (), (), (), 3, count_only=True), "abc"))
     by products of counts, because results are only counted and one key joins all streams
     """
     if isinstance(join, WJoin):
         return Choice(f"by '{join.algorithm}' of the W-join report", "the query asks for it")
     probes = join.probes()
-    if join.counted and not probes.leaves.any():
+    if join.count_only and not probes.leaves.any():
         one_key = (probes.steps[:, :, INDEX] != SCAN).all() and join.equalities
         reason = "one key joins all streams" if one_key else "no condition binds streams to each other"
         return Choice("by products of counts", f"results are only counted and {reason}")

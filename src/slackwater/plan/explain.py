@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from slackwater.disorder.chosen import controller_for
+from slackwater.disorder.registry import controller_for
 from slackwater.expressions.render import render
 from slackwater.language.bound import JoinQuery
 from slackwater.model.errors import UsageError
@@ -33,11 +33,11 @@ from slackwater.plan.explain_rates import explain_match, explain_order
 from slackwater.plan.explain_waiting import explain_cap, explain_clocks, explain_idle
 from slackwater.plan.explain_windows import aggregated_by, explain_windows, window_of
 from slackwater.plan.explain_wjoin import explain_wjoin
-from slackwater.plan.one_shard import one_shard
+from slackwater.plan.one_shard_reasons import one_shard
+from slackwater.plan.partitioning import partitioning_of
 from slackwater.plan.physical import InputPlan, PhysicalPlan
-from slackwater.plan.routes import routes_of
+from slackwater.plan.relation_to_stream import explain_relation_to_stream
 from slackwater.plan.sizes import explain_sizes
-from slackwater.plan.ways_out import explain_way_out
 
 
 @dataclass
@@ -74,7 +74,7 @@ def explain(plan: PhysicalPlan, quality_stated: bool = True) -> str:
     if order is not None:
         head.under.insert(0, Line(order[0], [Line(text) for text in order[1]]))
     orders = [Line(text, [Line(more) for more in under]) for text, under in map(explain_order, plan.orders)]
-    head.under = [waiting, *orders, *map(Line, explain_way_out(plan)), *head.under]
+    head.under = [waiting, *orders, *map(Line, explain_relation_to_stream(plan)), *head.under]
     if graph is None:
         head.under += [_input(one) for one in plan.inputs]
     else:
@@ -105,7 +105,7 @@ def _fed(plan: PhysicalPlan, graph: OperatorGraph, number: int) -> Line:
 
 
 def _sharded(plan: PhysicalPlan) -> str:
-    routes = routes_of(plan)
+    routes = partitioning_of(plan)
     single = [why for node in plan.nodes for why in one_shard(node.operator)]
     if single:
         return f"on Spark: in one shard, because {single[0].split(', so ')[0]}"
@@ -214,7 +214,7 @@ def _node(plan: PhysicalPlan, tree: JoinTree, number: int) -> list[str]:
     if number > 0:
         own = "its own window of the newest" if tree.whole.graph is None else "the windows between it and the newest"
         lines.append(f"every member inside {own}")
-    if tree.nodes[number].counted:
+    if tree.nodes[number].count_only:
         lines.append("results are counted")
     return lines
 
@@ -228,7 +228,7 @@ def _windows(plan: PhysicalPlan) -> list[Line]:
 
 def _joined(plan: PhysicalPlan) -> Line:
     names = [column.name for column in plan.outputs]
-    return Line("output: counted by second" if plan.counted else f"output: {', '.join([*names, '_ts'])}")
+    return Line("output: counted by second" if plan.count_only else f"output: {', '.join([*names, '_ts'])}")
 
 
 def _step(plan: PhysicalPlan, operator: WindowJoin, probes: ProbePlan, root: int, d: int) -> str:
@@ -250,7 +250,7 @@ def _step(plan: PhysicalPlan, operator: WindowJoin, probes: ProbePlan, root: int
     ]
     if conditions:
         how += ", where " + " and ".join(conditions)
-    if d >= probes.leaves[root] and operator.counted:
+    if d >= probes.leaves[root] and operator.count_only:
         how += ", as a factor of the count"
     return how
 

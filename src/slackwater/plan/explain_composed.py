@@ -5,7 +5,7 @@ from __future__ import annotations
 from slackwater.language.bound import AggregateQuery
 from slackwater.model.quality import Recall, RelativeError
 from slackwater.model.time import format_duration
-from slackwater.operators.composed.chosen import retention_of
+from slackwater.operators.composed.registry import retention_of
 from slackwater.plan.physical import PhysicalPlan
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from slackwater.disorder.state import NO_PART
+from slackwater.disorder.state import NO_PARTITION
 from slackwater.expressions.computed import Computed
 from slackwater.expressions.render import is_infix, render
 from slackwater.expressions.tree import Column, Expr, columns_of
 from slackwater.language.bound import BoundQuery, JoinQuery, StreamRef
 from slackwater.model.batch import FIRST_COLUMN, ROW, TS
 from slackwater.model.schema import Kind
-from slackwater.operators.holdings import Member
+from slackwater.operators.state_size import Member
 from slackwater.plan.physical import IDENTITY, InputPlan
 
 
@@ -63,9 +63,9 @@ class InputLayout:
         `clock_by` names the column that tells the parts of a stream apart, where the stream has it; `size_by` the one
         with the bytes of its events.
         """
-        part_row = NO_PART
+        partition_slot = NO_PARTITION
         if clock_by is not None and self._stream.query is None and clock_by in self._stream.schema:
-            part_row = self.column(clock_by)
+            partition_slot = self.column(clock_by)
         members = tuple(self._member(one) for one in _members(self._stream, size_by))
         shipped = self._next
         for expr in (*self._stream.filters, *(expr for expr, _ in self._computed)):
@@ -79,7 +79,7 @@ class InputLayout:
             tuple(Computed(expr, row, role) for (expr, role), row in self._computed.items()),
             shipped,
             self._next,
-            part_row,
+            partition_slot,
             members,
         )
 

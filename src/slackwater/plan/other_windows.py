@@ -8,9 +8,9 @@ from slackwater.model.errors import UsageError
 from slackwater.model.options import Options
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.algebra import AggregateSpec
+from slackwater.operators.join.count_windows import BY_TIME, EVER, by_rows
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.rate_windows import ROUNDS, SLIDING, RateJoin, by_rate
-from slackwater.operators.join.row_windows import BY_TIME, EVER, by_rows
 from slackwater.operators.landmark import NEVER, LandmarkAggregate
 from slackwater.operators.row_aggregate import RowAggregate
 

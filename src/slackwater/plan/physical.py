@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from slackwater.disorder.state import NO_PART
+from slackwater.disorder.state import NO_PARTITION
 from slackwater.expressions.computed import Computed
 from slackwater.expressions.tree import Expr
 from slackwater.language.bound import BoundQuery, StreamRef
@@ -19,9 +19,9 @@ from slackwater.model.quality import Quality
 from slackwater.model.schema import Kind
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.graph import OperatorGraph
-from slackwater.operators.holdings import Member
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import JoinTree
+from slackwater.operators.state_size import Member
 from slackwater.operators.union import StreamUnion
 from slackwater.plan.rate_order import JoinOrder
 
@@ -42,7 +42,7 @@ class InputPlan:
     """Rows shipped to the kernel."""
     all_rows: int
     """Rows including those that only filters read."""
-    part_row: int = NO_PART
+    partition_slot: int = NO_PARTITION
     """The row that tells the parts of the stream apart, where it has parts."""
     members: tuple[Member, ...] = ()
     """The events that a tuple is made of, where they are known: one of a raw stream, those that a join below has put
@@ -83,14 +83,14 @@ class PhysicalPlan:
         return self.operator.windows if isinstance(self.operator, WindowJoin | JoinTree) else ()
 
     @property
-    def part_rows(self) -> tuple[int, ...]:
+    def partition_slots(self) -> tuple[int, ...]:
         """Per input, the row of its parts; empty where no input has any."""
-        rows = tuple(one.part_row for one in self.inputs)
-        return rows if any(row != NO_PART for row in rows) else ()
+        rows = tuple(one.partition_slot for one in self.inputs)
+        return rows if any(row != NO_PARTITION for row in rows) else ()
 
     @property
-    def counted(self) -> bool:
-        return isinstance(self.operator, WindowJoin | JoinTree) and self.operator.counted
+    def count_only(self) -> bool:
+        return isinstance(self.operator, WindowJoin | JoinTree) and self.operator.count_only
 
     @property
     def joins(self) -> bool:

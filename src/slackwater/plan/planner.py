@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from slackwater.disorder.state import NO_PART
+from slackwater.disorder.state import NO_PARTITION
 from slackwater.expressions.text_calls import text_of_one
 from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_of
 from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, is_chain
@@ -23,15 +23,15 @@ from slackwater.operators.join.probing import Equality
 from slackwater.operators.join.tree import JoinTree, left_deep
 from slackwater.operators.join.wjoin.approaches import LCA
 from slackwater.operators.join.wjoin.spec import OFFERED, by_algorithm
-from slackwater.plan.chain import plan_chain
+from slackwater.plan.graph_builder import plan_chain
 from slackwater.plan.layout import InputLayout
 from slackwater.plan.ordering import in_turn, ordering_of
 from slackwater.plan.other_windows import aggregate_over, counting, landmarks_of
 from slackwater.plan.physical import IDENTITY, InputPlan, OutputColumn, PhysicalPlan
 from slackwater.plan.rate_model import Expected
 from slackwater.plan.rate_order import in_order
+from slackwater.plan.relation_to_stream import check_relation_to_stream
 from slackwater.plan.sizes import check_sizes, kept_places
-from slackwater.plan.ways_out import check_way_out
 from slackwater.windows.graph import WindowGraph
 
 MULTIWAY, BINARY = "multiway", "binary"
@@ -43,7 +43,7 @@ OF_ONE_JOIN = ("shape", "join", "windows", "ordering", "alpha")
 def plan(
     query: BoundQuery,
     *,
-    counted: bool = False,
+    count_only: bool = False,
     identities: bool = False,
     expected: Mapping[str, Expected] | None = None,
 ) -> PhysicalPlan:
@@ -53,18 +53,18 @@ def plan(
     `expected` says what is known of streams beforehand, by alias or by source.
     """
     ordered, orders = in_order(query, expected or {})
-    return replace(_plan(ordered, counted, identities), orders=orders)
+    return replace(_plan(ordered, count_only, identities), orders=orders)
 
 
-def _plan(query: BoundQuery, counted: bool, identities: bool) -> PhysicalPlan:
+def _plan(query: BoundQuery, count_only: bool, identities: bool) -> PhysicalPlan:
     if is_chain(query):
-        return _plan_chain(query, counted, identities)
-    check_way_out(query, counted)
+        return _plan_chain(query, count_only, identities)
+    check_relation_to_stream(query, count_only)
     if isinstance(query, JoinQuery):
-        physical = _plan_join(_with_identities(query) if identities else query, counted)
+        physical = _plan_join(_with_identities(query) if identities else query, count_only)
     else:
         assert isinstance(query, AggregateQuery), "a union of nothing"
-        if counted:
+        if count_only:
             raise UsageError("--count counts the results of a join; an aggregate already counts, with COUNT(*)")
         physical = _plan_aggregate(query, identities)
     _check_parts(query, physical.inputs)
@@ -72,9 +72,9 @@ def _plan(query: BoundQuery, counted: bool, identities: bool) -> PhysicalPlan:
     return physical
 
 
-def _plan_chain(query: BoundQuery, counted: bool, identities: bool) -> PhysicalPlan:
+def _plan_chain(query: BoundQuery, count_only: bool, identities: bool) -> PhysicalPlan:
     """A query of several operators. Its results have no members that could be told apart."""
-    if counted:
+    if count_only:
         raise UsageError("--count counts the results of one join; around this query write SELECT COUNT(*)")
     _check_unset(query.options, "one join of streams, not for a query of several operators")
     physical = plan_chain(
@@ -92,7 +92,7 @@ def _with_identities(query: JoinQuery) -> JoinQuery:
     return replace(query, outputs=query.outputs + members)
 
 
-def _plan_join(query: JoinQuery, counted: bool) -> PhysicalPlan:
+def _plan_join(query: JoinQuery, count_only: bool) -> PhysicalPlan:
     layouts = [InputLayout(stream, i) for i, stream in enumerate(query.streams)]
     equalities, conditions = [], []
     for condition in query.conditions:
@@ -106,14 +106,14 @@ def _plan_join(query: JoinQuery, counted: bool) -> PhysicalPlan:
     conditions = [text_of_one(condition, lambda part: _taken_in(part, layouts)) for condition in conditions]
     read = sorted({pair for condition in conditions for pair in columns_of(condition)})
     columns = tuple((stream, name, layouts[stream].column(name)) for stream, name in read)
-    selected = () if counted else query.outputs
+    selected = () if count_only else query.outputs
     emitted = tuple(dict.fromkeys(pair for item in selected for pair in sorted(columns_of(item.expr))))
     emit = tuple((stream, layouts[stream].column(name)) for stream, name in emitted)
     inputs = tuple(layout.finish(query.options.clock_by, query.options.size_by) for layout in layouts)
     ordering_of(query.options, len(query.streams), in_turn(query))
     windows, graph = _windows(query)
     rows = max(one.rows for one in inputs)
-    operator = WindowJoin(windows, tuple(equalities), tuple(conditions), columns, emit, rows, counted, graph)
+    operator = WindowJoin(windows, tuple(equalities), tuple(conditions), columns, emit, rows, count_only, graph)
     outputs = tuple(_join_output(query, item, emitted) for item in selected)
     return PhysicalPlan(
         query,
@@ -177,7 +177,7 @@ def _check_unset(options: Options, wanted: str) -> None:
 
 def _check_parts(query: BoundQuery, inputs: tuple[InputPlan, ...]) -> None:
     column = query.options.clock_by
-    if column is not None and all(one.part_row == NO_PART for one in inputs):
+    if column is not None and all(one.partition_slot == NO_PARTITION for one in inputs):
         names = ", ".join(one.stream.alias for one in inputs)
         raise UsageError(f"option clock_by = '{column}': there is no column of that name in {names}")
 

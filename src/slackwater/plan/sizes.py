@@ -13,10 +13,10 @@ from slackwater.model.batch import FIRST_COLUMN
 from slackwater.model.errors import UsageError
 from slackwater.model.schema import Kind
 from slackwater.operators.graph import OperatorGraph
-from slackwater.operators.holdings import Member, OfInput, OfNode, Weights
-from slackwater.operators.inlet import Carried
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import JoinTree
+from slackwater.operators.projection import Carried
+from slackwater.operators.state_size import Member, NodeSpec, OfInput, Weights
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 
 
@@ -42,8 +42,8 @@ def explain_sizes(plan: PhysicalPlan) -> str:
     """In words; the option is set."""
     column = plan.options.size_by
     without = [s.alias for s in raw_streams(plan.query) if column not in s.schema]
-    told = f"memory is counted by {column}, the bytes of an event"
-    return f"{told}; of {', '.join(without)} by the words kept" if without else told
+    reported = f"memory is counted by {column}, the bytes of an event"
+    return f"{reported}; of {', '.join(without)} by the words kept" if without else reported
 
 
 def kept_places(inputs: tuple[InputPlan, ...]) -> tuple[tuple[int, int], ...]:
@@ -71,7 +71,7 @@ def weights_of(plan: PhysicalPlan) -> Weights:
         return _of_graph(plan, operator)
     if isinstance(operator, JoinTree):
         return _of_tree(plan, operator)
-    return (OfNode(_joined(plan), tuple(OfInput(one.stream.alias, _raw(one), one.rows) for one in plan.inputs)),)
+    return (NodeSpec(_joined(plan), tuple(OfInput(one.stream.alias, _raw(one), one.rows) for one in plan.inputs)),)
 
 
 def _raw(one: InputPlan) -> tuple[Member, ...]:
@@ -89,7 +89,7 @@ def _of_graph(plan: PhysicalPlan, graph: OperatorGraph) -> Weights:
         for one, read in zip(plan.nodes[number].inputs, graph.nodes[number].inputs, strict=True):
             if read < 0:
                 paths[~read] = (*paths[number], one.stream.alias)
-    weights: list[OfNode] = []
+    weights: list[NodeSpec] = []
     for number, node in enumerate(plan.nodes):
         inputs = []
         for one, read in zip(node.inputs, graph.nodes[number].inputs, strict=True):
@@ -98,7 +98,7 @@ def _of_graph(plan: PhysicalPlan, graph: OperatorGraph) -> Weights:
                 below = [member for given in weights[~read].inputs for member in given.members]
                 members = tuple(replace(m, words=b.words) for m, b in zip(one.members, below, strict=False))
             inputs.append(OfInput(".".join((*paths[number], one.stream.alias)), members, one.rows))
-        weights.append(OfNode(".".join(paths[number]) or _joined(node), tuple(inputs)))
+        weights.append(NodeSpec(".".join(paths[number]) or _joined(node), tuple(inputs)))
     return tuple(weights)
 
 
@@ -113,7 +113,7 @@ def _of_tree(plan: PhysicalPlan, tree: JoinTree) -> Weights:
         right = aliases[number + 1]
         inputs = (left, raw[number + 1])
         shown = f"{shown} ⨝ {right}" if number == 0 else f"({shown}) ⨝ {right}"
-        nodes.append(OfNode(shown, inputs))
+        nodes.append(NodeSpec(shown, inputs))
     return tuple(nodes)
 
 

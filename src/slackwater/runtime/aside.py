@@ -1,7 +1,7 @@
 """Tuples that made no result, as rows: late ones and rejected ones, in one table.
 
 Invariant: a row says which stream it came from and why it stands here; `row` is the tuple as JSON, as far as the query
-reads it (a row turned away for its time: all of it).
+reads it (a row rejected for its time: all of it).
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ SCHEMA = pa.schema(
         ("reason", pa.string()),
         ("ts", UTC),
         ("delay", pa.float64()),
-        ("frontier", UTC),
+        ("watermark", UTC),
         ("identity", pa.int64()),
         ("row", pa.string()),
     ]
 )
 
 
-def aside_table(
+def side_output_table(
     streams: Sequence[str],
     reasons: Sequence[str],
     *,
     rows: Sequence[str],
     ts: Words | None = None,
     delay: Words | None = None,
-    frontier: Words | None = None,
+    watermark: Words | None = None,
     identity: Words | None = None,
 ) -> pa.Table:
-    """Rows that stand aside; what is not known of them is null."""
+    """Rows that belong to a side output; what is not known of them is null."""
     n = len(streams)
     known = {
         "stream": pa.array(streams, pa.string()),
         "reason": pa.array(reasons, pa.string()),
         "ts": None if ts is None else pa.array(ts).cast(UTC),
         "delay": None if delay is None else pa.array(delay / 1000.0),
-        "frontier": None if frontier is None else pa.array(frontier).cast(UTC),
+        "watermark": None if watermark is None else pa.array(watermark).cast(UTC),
         "identity": None if identity is None else pa.array(identity),
         "row": pa.array(rows, pa.string()),
     }
@@ -60,12 +60,12 @@ def aside_table(
 
 
 def late_table(plan: PhysicalPlan, late: Late, codebook: Codebook) -> pa.Table:
-    """Late tuples with their delay in milliseconds and the frontier they met."""
+    """Late tuples with their delay in milliseconds and the watermark they met."""
     aliases = [plan.inputs[s].stream.alias for s in late.stream.tolist()]
     rows = _rows(plan, late.stream, late.words, codebook)
-    return aside_table(
+    return side_output_table(
         aliases, [LATE] * len(aliases), rows=rows,
-        ts=late.ts, delay=late.delay, frontier=late.frontier, identity=late.row,
+        ts=late.ts, delay=late.delay, watermark=late.watermark, identity=late.row,
     )  # fmt: skip
 
 
@@ -73,16 +73,16 @@ def rejected_table(plan: PhysicalPlan, batch: Batch, codebook: Codebook, reason:
     """Tuples that were taken in and are rejected: ahead of all evidence, unless another reason is given."""
     aliases = [plan.inputs[s].stream.alias for s in batch.stream.tolist()]
     rows = _rows(plan, batch.stream, batch.words, codebook)
-    return aside_table(aliases, [reason] * len(aliases), rows=rows, ts=batch.words[TS], identity=batch.words[ROW])
+    return side_output_table(aliases, [reason] * len(aliases), rows=rows, ts=batch.words[TS], identity=batch.words[ROW])
 
 
-def turned_away_table(alias: str, table: pa.Table, reasons: Reasons) -> pa.Table:
+def rejected_input_table(alias: str, table: pa.Table, reasons: Reasons) -> pa.Table:
     """The rows of a table that can move no clock, with their reason."""
     bad = np.flatnonzero(reasons != GOOD)
     taken = table.take(pa.array(bad))
     columns = {name: _written(taken.column(name)) for name in taken.column_names}
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return aside_table(
+    return side_output_table(
         [alias] * len(bad),
         [REASONS[code] for code in reasons[bad].tolist()],
         rows=[json.dumps(row, default=str) for row in rows],
@@ -101,15 +101,15 @@ def _written(column: pa.ChunkedArray) -> list[Any]:
     ['1970-01-01 00:00:00', 4611686018427387904]
     """
     if not pa.types.is_timestamp(column.type):
-        return _told(column)
+        return _reported(column)
     raw = column.cast(pa.int64()).to_pylist()
     moments, why = encode_time(column, "us")
-    known = iter(_told(pa.chunked_array([pa.array(moments[why == GOOD]).cast(UTC)])))
-    told = [next(known) if code == GOOD else None for code in why.tolist()]
-    return [str(one.replace(tzinfo=None)) if isinstance(one, datetime) else raw[i] for i, one in enumerate(told)]
+    known = iter(_reported(pa.chunked_array([pa.array(moments[why == GOOD]).cast(UTC)])))
+    reported = [next(known) if code == GOOD else None for code in why.tolist()]
+    return [str(one.replace(tzinfo=None)) if isinstance(one, datetime) else raw[i] for i, one in enumerate(reported)]
 
 
-def _told(column: pa.ChunkedArray) -> list[Any]:
+def _reported(column: pa.ChunkedArray) -> list[Any]:
     """The values of a column; of a moment that no calendar has, the number it is."""
     try:
         values: list[Any] = column.to_pylist()
@@ -130,7 +130,7 @@ def _rows(plan: PhysicalPlan, stream: Words, words: Words, codebook: Codebook) -
     for position, one in enumerate(plan.inputs):
         mine = np.flatnonzero(stream == position)
         table = _decoded(one, words[:, mine], codebook)
-        columns = [_told(column) for column in table.columns]
+        columns = [_reported(column) for column in table.columns]
         for place, row in zip(mine.tolist(), zip(*columns, strict=True), strict=True):
             rows[place] = json.dumps(dict(zip(table.column_names, row, strict=True)), default=str)
     return rows

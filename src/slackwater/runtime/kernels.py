@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from slackwater.disorder.chosen import controller_for, learning_key
+from slackwater.disorder.registry import controller_for, learning_key
 from slackwater.expressions.columnar import Coding
 from slackwater.model.errors import UsageError
 from slackwater.model.ordering import SYNC
 from slackwater.model.quality import Recall, RelativeError, uncapped
 from slackwater.operators.aggregate import WindowAggregate
-from slackwater.operators.composed.chosen import composed_controller
+from slackwater.operators.composed.registry import composed_controller
 from slackwater.operators.contract import Operator
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.graph_operator import GraphOperator
@@ -23,8 +23,8 @@ from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.operators.union import StreamUnion
 from slackwater.plan.ordering import in_turn, ordering_of
 from slackwater.plan.physical import PhysicalPlan
+from slackwater.plan.relation_to_stream import relation_to_stream
 from slackwater.plan.sizes import weights_of
-from slackwater.plan.ways_out import way_out
 from slackwater.sources.codebook import Codebook
 
 
@@ -34,7 +34,7 @@ def kernel_for(plan: PhysicalPlan, epochs: Epochs, codebook: Codebook, max_ahead
     `max_ahead` replaces the plan's where the runtime judges poisoned clocks itself.
     """
     spec = plan.operator
-    outgoing = way_out(plan)
+    outgoing = relation_to_stream(plan)
     operator: Operator
     if outgoing is not None:
         operator = outgoing.build(codebook.code, codebook.table)
@@ -65,7 +65,7 @@ def kernel_for(plan: PhysicalPlan, epochs: Epochs, codebook: Codebook, max_ahead
         # Rows are followed through all operators, so all of them must be what they were.
         key += sha256(repr(spec).encode()).hexdigest()
     return Pipeline(
-        spec, operator, controller, epochs, ahead, options.idle_timeout, plan.part_rows, weights_of(plan),
+        spec, operator, controller, epochs, ahead, options.idle_timeout, plan.partition_slots, weights_of(plan),
         str(uncapped(plan.quality)), key, options.max_behind, options.idle_after, options.retention is None,
     )  # fmt: skip
 

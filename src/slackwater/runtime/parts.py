@@ -22,7 +22,7 @@ def named_wrong_clocks(plan: PhysicalPlan, codebook: Codebook, seen: Observation
 
 def _name(plan: PhysicalPlan, codebook: Codebook, stream: int, word: int) -> Any:
     one = plan.inputs[stream]
-    kinds = [kind for _, kind, row in one.columns if row == one.part_row]
+    kinds = [kind for _, kind, row in one.columns if row == one.partition_slot]
     if Kind.TEXT in kinds:
         return codebook.decode(np.array([word])).to_pylist()[0]
     return word

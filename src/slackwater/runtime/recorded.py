@@ -1,6 +1,6 @@
 """A run over recorded streams, as commands see it on any runtime.
 
-Invariant: every row of the sources that made no result of its own can be named: late rows with the frontier they met,
+Invariant: every row of the sources that made no result of its own can be named: late rows with the watermark they met,
 rejected rows with their reason. What is told at the end covers exactly the tables that were handed out.
 """
 
@@ -22,8 +22,8 @@ from slackwater.observe.foreseen import Foretelling
 from slackwater.observe.memory_use import MemoryUse
 from slackwater.observe.report import LatencyUse, Report, SlackUse
 from slackwater.observe.waiting import SlowestUse
+from slackwater.plan.partitioning import rates_at_first
 from slackwater.plan.physical import PhysicalPlan
-from slackwater.plan.routes import rates_at_first
 from slackwater.runtime.parts import named_wrong_clocks
 from slackwater.sources.encode import AHEAD, GOOD, REASONS, UTC, Reasons
 from slackwater.sources.replay import Replay
@@ -44,7 +44,7 @@ class RecordedRun(ABC):
 
     def __init__(self, plan: PhysicalPlan, replay: Replay, controller: SlackController) -> None:
         self.plan, self.replay = plan, replay
-        self.fates = Fates(plan, replay)
+        self.side_outputs = SideOutputs(plan, replay)
         self.interrupted = False
         self._controller = controller
         self._slack = SlackUse(controller.slack)
@@ -82,7 +82,7 @@ class RecordedRun(ABC):
     def observe(self) -> Observation:
         """Clocks, slack and counts as they are now."""
 
-    def _hear_of(self, outlook: Outlook | None) -> None:
+    def _note_outlook(self, outlook: Outlook | None) -> None:
         """Whether the target can be met, as it looks now."""
         news = self._foretelling.news(self.plan.quality, outlook)
         if news is not None:
@@ -104,7 +104,7 @@ class RecordedRun(ABC):
             controller=self._controller.describe(),
             runtime=self.runtime,
             observation=self.observe(),
-            unreadable=self.fates.unreadable(),
+            unreadable=self.side_outputs.unreadable(),
             slack=self._slack,
             latency=self._latency,
             seconds=self._seconds,
@@ -120,7 +120,7 @@ class RecordedRun(ABC):
         )
 
 
-class Fates:
+class SideOutputs:
     """The source rows that came late or were rejected."""
 
     def __init__(self, plan: PhysicalPlan, replay: Replay) -> None:
@@ -128,37 +128,41 @@ class Fates:
         self._late: list[tuple[Words, Words, Words, Words]] = []
         self._rejected: list[tuple[Words, Words, int]] = []
 
-    def came_late(self, stream: Words, row: Words, delay: Words, frontier: Words) -> None:
-        """Rows of these inputs met the frontier behind which they were; times are microseconds."""
-        self._late.append((stream, row, delay, frontier))
+    def came_late(self, stream: Words, row: Words, delay: Words, watermark: Words) -> None:
+        """Rows of these inputs met the watermark behind which they were; times are microseconds."""
+        self._late.append((stream, row, delay, watermark))
 
     def were_rejected(self, stream: Words, row: Words, reason: int) -> None:
-        """Rows of these inputs were turned away for a reason, a place in REASONS."""
+        """Rows of these inputs were rejected for a reason, a place in REASONS."""
         self._rejected.append((stream, row, reason))
 
     def late_rows(self, position: int) -> pa.Table:
-        """Late rows of one input: stream, delay (milliseconds), the frontier they met, and the row."""
-        row, frontier = self.frontiers(position)
+        """Late rows of one input: stream, delay (milliseconds), the watermark they met, and the row."""
+        row, watermark = self.frontiers(position)
         delay = _joined([delay[stream == position] for stream, _, delay, _ in self._late])
-        return self._aside(position, row, {"delay": pa.array(delay / 1000.0), "frontier": pa.array(frontier).cast(UTC)})
+        return self._side_output(
+            position, row, {"delay": pa.array(delay / 1000.0), "watermark": pa.array(watermark).cast(UTC)}
+        )
 
     def rejected_rows(self, position: int) -> pa.Table:
         """Rejected rows of one input: stream, reason, and the row."""
         reasons = self.reasons(position)
         row = np.flatnonzero(reasons != GOOD)
-        return self._aside(position, row, {"reason": pa.array([REASONS[code] for code in reasons[row]], pa.string())})
+        return self._side_output(
+            position, row, {"reason": pa.array([REASONS[code] for code in reasons[row]], pa.string())}
+        )
 
     def frontiers(self, position: int) -> tuple[Words, Words]:
-        """The late rows of one input and the frontier that each of them met."""
-        mine = [(row[stream == position], frontier[stream == position]) for stream, row, _, frontier in self._late]
-        return _joined([row for row, _ in mine]), _joined([frontier for _, frontier in mine])
+        """The late rows of one input and the watermark that each of them met."""
+        mine = [(row[stream == position], watermark[stream == position]) for stream, row, _, watermark in self._late]
+        return _joined([row for row, _ in mine]), _joined([watermark for _, watermark in mine])
 
     def rejected(self, position: int) -> Words:
         """Which rows of one input were rejected, for any reason."""
         return np.flatnonzero(self.reasons(position) != GOOD)
 
     def unreadable(self) -> dict[str, int]:
-        """How many rows were turned away before they could move a clock, by reason."""
+        """How many rows were rejected before they could move a clock, by reason."""
         counts: dict[str, int] = {}
         for _, row, reason in self._rejected:
             if reason != AHEAD:
@@ -176,7 +180,7 @@ class Fates:
             reasons[row[stream == position]] = reason
         return reasons
 
-    def _aside(self, position: int, row: Words, columns: dict[str, pa.Array]) -> pa.Table:
+    def _side_output(self, position: int, row: Words, columns: dict[str, pa.Array]) -> pa.Table:
         alias = self._plan.inputs[position].stream.alias
         source = self._replay.tables[position].take(pa.array(row))
         taken = {"stream": pa.array([alias] * len(row), pa.string()), **columns}

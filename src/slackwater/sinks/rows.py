@@ -71,13 +71,13 @@ class SecondCounts:
         self._counts: dict[int, int] = {}
 
     def note(self, emission: Emission) -> None:
-        assert emission.weight is not None
+        assert emission.multiplicity is not None
         seconds = emission.ts // SECOND
         edges = np.concatenate([[0], np.flatnonzero(np.diff(seconds)) + 1]) if len(seconds) else np.zeros(0, np.int64)
         ends = np.append(edges[1:], len(seconds))
         for begin, end in zip(edges.tolist(), ends.tolist(), strict=True):
             # Python integers do not overflow where a second has more results than a word can count.
-            total = sum(emission.weight[begin:end].tolist())
+            total = sum(emission.multiplicity[begin:end].tolist())
             second = int(seconds[begin])
             self._counts[second] = self._counts.get(second, 0) + total
 
@@ -93,7 +93,7 @@ class SecondCounts:
 
 def result_tables(plan: PhysicalPlan, codebook: Codebook, emissions: Iterable[Emission]) -> Iterator[pa.Table]:
     """The results in output order: a table per emission, or the counts alone at the end. There is always a table."""
-    if plan.counted:
+    if plan.count_only:
         counts = SecondCounts()
         for emission in emissions:
             counts.note(emission)

@@ -16,7 +16,7 @@ from slackwater.language.bind import Bound, bind
 from slackwater.language.bound import BoundQuery, JoinQuery, streams_read
 from slackwater.model.errors import QueryError
 from slackwater.model.nested import leaves, nested
-from slackwater.model.schema import DIGITS, kind_of, told_type
+from slackwater.model.schema import DIGITS, kind_of, type_name
 from slackwater.sources.files import schema_of
 
 
@@ -40,7 +40,7 @@ def left_out(query: BoundQuery, tables: Mapping[str, pa.Table]) -> list[str]:
         return inside
     given = {(item.expr.stream, item.expr.name) for item in query.outputs if isinstance(item.expr, Column)}
     return inside + [
-        f"{stream.alias}.{name} ({told_type(leaf.type)})"
+        f"{stream.alias}.{name} ({type_name(leaf.type)})"
         for position, stream in enumerate(query.streams)
         if stream.query is None and all((position, name) in given for name in stream.schema.names)
         for name, leaf in leaves(tables[stream.source].schema).items()
@@ -57,7 +57,7 @@ def _unreadable_column(error: QueryError, tables: Mapping[str, pa.Table]) -> Que
         for column, type_ in _unreadable(table.schema).items():
             # The place of the error may be the last part of a name; what stands before it may be an alias.
             if named == column.lower() or named.endswith("." + column.lower()):
-                message = f"column '{column}' of stream {name} holds {told_type(type_)}{_remedy(column, type_)}"
+                message = f"column '{column}' of stream {name} holds {type_name(type_)}{_remedy(column, type_)}"
                 return QueryError(message, error.text, error.start, error.stop)
     return None
 

@@ -2,8 +2,8 @@
 
 Invariant: equal strings have equal codes in all streams, literals and processes, so text is compared as integers; that
 two different strings had one code would be an error, never an answer. Literals are kept for ever, texts of the data for
-as long as somebody holds their codes: `sweep` lets go of the others. What `changes` has given so far, applied in order,
-is exactly the texts of the data that are kept.
+as long as somebody holds their codes: `sweep` lets go of the others. What `snapshot_delta` has given so far, applied in
+order, is exactly the texts of the data that are kept.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from slackwater.expressions.text_table import TextTable
 from slackwater.expressions.texts import Numbers
-from slackwater.kernel import Change, changed
+from slackwater.kernel import StateUpdate, state_update
 from slackwater.model.batch import Flags, Words
 from slackwater.model.errors import DataError
 from slackwater.model.schema import NULL_WORD
@@ -27,7 +27,7 @@ FEW = 1 << 16
 FEW_BYTES = 1 << 24
 MOST_CHUNKS = 64
 """Chunks of persisted texts at which they are written anew as one."""
-CELL = "texts"
+NAMESPACE = "texts"
 
 
 class Codebook:
@@ -129,7 +129,7 @@ class Codebook:
         self._gone += self._chunks
         self._chunks, self._saved = [], 0
 
-    def changes(self) -> Iterator[Change]:
+    def snapshot_delta(self) -> Iterator[StateUpdate]:
         """What to persist since the last call: new texts as one chunk, after a sweep all that are left."""
         count = len(self.table)
         if count > self._saved and len(self._chunks) >= MOST_CHUNKS:
@@ -138,12 +138,12 @@ class Codebook:
             texts = self._strings(np.arange(self._saved, count, dtype=np.int32))
             self._chunks.append(f"{self._next:012d}")
             self._next += 1
-            yield changed(CELL, self._chunks[-1], write_texts(texts))
+            yield state_update(NAMESPACE, self._chunks[-1], write_texts(texts))
         for key in self._gone:
-            yield changed(CELL, key, None)
+            yield state_update(NAMESPACE, key, None)
         self._gone, self._saved = [], count
 
-    def restore(self, entries: Iterable[Change]) -> None:
+    def restore(self, entries: Iterable[StateUpdate]) -> None:
         """Take over all chunks, or those that were written or dropped since this codebook was up to date."""
         entries = sorted(entries, key=lambda entry: entry.key)
         # Chunks are dropped all together, so whatever is left of them was written later, and is given here.

@@ -34,7 +34,7 @@ REASONS = (
     "ahead",
     "after_end",
 )
-"""Why a row was turned away before it could move a clock; a row carries the position of its reason, 0 for none."""
+"""Why a row was rejected before it could move a clock; a row carries the position of its reason, 0 for none."""
 GOOD, NULL_TIME, NAN_TIME, UNPARSABLE_TIME, TIME_OUT_OF_RANGE, VALUE_OUT_OF_RANGE, AHEAD, AFTER_END = range(
     len(REASONS)
 )

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from slackwater.model.batch import Words
 from slackwater.model.errors import QueryError, UsageError
 from slackwater.model.nested import leaves
-from slackwater.model.schema import Field, Kind, Schema, kind_of, moment_type, told_type
+from slackwater.model.schema import Field, Kind, Schema, kind_of, moment_type, type_name
 from slackwater.sources.plain import plain
 from slackwater.sources.reading import read_path
 
@@ -119,5 +119,5 @@ def schema_of(name: str, table: pa.Table, time: str) -> Schema:
             fields.append(Field(column, kind, leaf.type.value_type if coded else leaf.type))
     if all(field.name != time for field in fields):
         given = found[time].type if time in found else table.schema.field(time).type
-        raise QueryError(f"stream {name}: column '{time}' of type {told_type(given)} cannot be an event time")
+        raise QueryError(f"stream {name}: column '{time}' of type {type_name(given)} cannot be an event time")
     return Schema(tuple(fields), time)

@@ -39,7 +39,7 @@ def ingest(plan: InputPlan, table: pa.Table, codebook: Codebook, time_unit: str,
         words[row], bad = encode_column(column_at(table, name), kind, codebook)
         reasons[bad & (reasons == GOOD)] = VALUE_OUT_OF_RANGE
     places = {name: row for name, _, row in plan.columns} | {plan.stream.schema.time: TS}
-    # A row that is turned away, or that the filter drops, must not fail a query by what is computed from it.
+    # A row that is rejected, or that the filter drops, must not fail a query by what is computed from it.
     taking = Taking(plan.stream.filters, plan.computed, lambda stream, column: places[column], Coding(codebook))
     passes = taking.take(words, reasons == GOOD)
     return Ingested(words[: plan.rows], passes, reasons)

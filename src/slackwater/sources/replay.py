@@ -33,7 +33,7 @@ class Replay:
     rows: int
     stream: Words
     row: Words
-    heard: Words | None
+    arrival_time: Words | None
     notes: tuple[str, ...]
     """What is odd about the order of arrival."""
 
@@ -44,21 +44,21 @@ class Replay:
         """The good rows in arrival order, `size` at a time."""
         for begin in range(0, len(self), size):
             stream, row = self.stream[begin : begin + size], self.row[begin : begin + size]
-            heard = None if self.heard is None else self.heard[begin : begin + size]
-            yield self._gathered(stream, row, heard)
+            arrival_time = None if self.arrival_time is None else self.arrival_time[begin : begin + size]
+            yield self._gathered(stream, row, arrival_time)
 
-    def _gathered(self, stream: Words, row: Words, heard: Words | None) -> Batch:
+    def _gathered(self, stream: Words, row: Words, arrival_time: Words | None) -> Batch:
         words = np.zeros((self.rows, len(stream)), np.int64)
         passes = np.ones(len(stream), np.bool_)
         for s, one in enumerate(self.inputs):
             if len(self.inputs) == 1:
                 gapless = row[-1] - row[0] + 1 == len(row)
                 where = slice(row[0], row[-1] + 1) if gapless else row
-                return Batch(stream, np.ascontiguousarray(one.words[:, where]), one.passes[where], heard)
+                return Batch(stream, np.ascontiguousarray(one.words[:, where]), one.passes[where], arrival_time)
             mine = np.flatnonzero(stream == s)
             words[: len(one.words), mine] = one.words[:, row[mine]]
             passes[mine] = one.passes[row[mine]]
-        return Batch(stream, words, passes, heard)
+        return Batch(stream, words, passes, arrival_time)
 
 
 def replay(
@@ -87,16 +87,16 @@ def replay(
             mine = stream == position
             good[mine] = one.reasons[row[mine]] == GOOD
         stream, row = stream[good], row[good]
-    heard = None
+    arrival_time = None
     if arrival_time is not None:
         column, _, unit = arrival_time.rpartition(":")
         if unit not in TIME_UNITS:
             column, unit = arrival_time, time_unit
-        heard = np.empty(len(row), np.int64)
+        arrival_time = np.empty(len(row), np.int64)
         for position, (entry, table) in enumerate(zip(plan.inputs, tables, strict=True)):
             mine = stream == position
-            heard[mine] = _moments(entry.stream.source, table, column, unit)[row[mine]]
-    return Replay(inputs, tables, codebook, plan.operator.rows, stream, row, heard, notes)
+            arrival_time[mine] = _moments(entry.stream.source, table, column, unit)[row[mine]]
+    return Replay(inputs, tables, codebook, plan.operator.rows, stream, row, arrival_time, notes)
 
 
 def _interleaved(

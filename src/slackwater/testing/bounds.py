@@ -2,18 +2,18 @@
 
 Invariant: the bound grows with slack, skew, windows and epoch only, never with the length of the trace:
 
-- disorder stage: tuples after the frontier (slack and skew);
-- join: tuples at or after `frontier - window` when an epoch begins, and those of the epoch. Room is doubled when it
+- disorder stage: tuples after the watermark (slack and skew);
+- join: tuples at or after `watermark - window` when an epoch begins, and those of the epoch. Room is doubled when it
   is used up and expired tuples are dropped only then, so up to four times as many may stand in a window, and never
   fewer than the room it began with;
-- a window that counts n tuples: n, the tuples at or after the frontier when an epoch begins, and room as above; where
+- a window that counts n tuples: n, the tuples at or after the watermark when an epoch begins, and room as above; where
   n follows the rate, it is at most what a sample of so many tuples within one instant would ask for;
 - tree of joins: the same for every node, where what a node reads from below is at most all combinations of tuples near
   enough to each other;
 - union: nothing;
-- aggregate: tuples after `frontier - range - slide` (a partial each at most, and a value each where values are kept);
-  where a window counts tuples, as many as it has and slides by, and those at or after the frontier;
-  landmark windows: a partial for each group, and tuples at or after the frontier;
+- aggregate: tuples after `watermark - range - slide` (a partial each at most, and a value each where values are kept);
+  where a window counts tuples, as many as it has and slides by, and those at or after the watermark;
+  landmark windows: a partial for each group, and tuples at or after the watermark;
 - DSTREAM and RSTREAM: also the results in force, at most all combinations of tuples near enough to each other, or the
   rows of two windows.
 """
@@ -25,41 +25,41 @@ from bisect import bisect_left, bisect_right, insort
 
 from slackwater.model.batch import Batch
 from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.join.count_windows import CountWindowJoin
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.rate_windows import RateJoin
-from slackwater.operators.join.row_windows import RowJoin
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.landmark import LandmarkAggregate
+from slackwater.operators.relation_to_stream import RelationToStream
 from slackwater.operators.row_aggregate import RowAggregate
 from slackwater.operators.union import StreamUnion
-from slackwater.operators.ways_out import WayOut
 
-FIRST_ROOM = 256
+FIRST_CAPACITY = 256
 ROOM = 4
 
 
 class Bound:
     """Follows a trace, and says after each epoch what may be retained and held."""
 
-    def __init__(self, spec: WindowAggregate | WindowJoin | JoinTree | StreamUnion | WayOut) -> None:
-        self._spec = spec.made_by if isinstance(spec, WayOut) else spec
-        self._out = isinstance(spec, WayOut)
+    def __init__(self, spec: WindowAggregate | WindowJoin | JoinTree | StreamUnion | RelationToStream) -> None:
+        self._spec = spec.made_by if isinstance(spec, RelationToStream) else spec
+        self._out = isinstance(spec, RelationToStream)
         self._ts: list[list[int]] = [[] for _ in range(spec.streams)]
         self._peak = [0] * spec.streams
         self._combined = [0] * spec.streams
         self._groups: set[tuple[int, ...]] = set()
 
-    def after(self, epoch: Batch, frontier_before: int) -> int:
+    def after(self, epoch: Batch, watermark_before: int) -> int:
         """What the operator may retain after this epoch, results in force included where they are held."""
-        kept = self._kept_after(epoch, frontier_before)
+        kept = self._kept_after(epoch, watermark_before)
         spec = self._spec
         if not self._out or isinstance(spec, StreamUnion):
             return kept
         if isinstance(spec, WindowAggregate):
-            return kept + 2 * self._since(0, frontier_before - spec.range - 2 * spec.grid.slide)
-        return kept + self._combinations(spec, spec.streams, frontier_before)
+            return kept + 2 * self._since(0, watermark_before - spec.range - 2 * spec.grid.slide)
+        return kept + self._combinations(spec, spec.streams, watermark_before)
 
-    def _kept_after(self, epoch: Batch, frontier_before: int) -> int:
+    def _kept_after(self, epoch: Batch, watermark_before: int) -> int:
         for stream, ts in zip(epoch.stream.tolist(), epoch.ts.tolist(), strict=True):
             insort(self._ts[stream], ts)
         spec = self._spec
@@ -70,22 +70,22 @@ class Bound:
             holistic = any(aggregate.holistic for aggregate in spec.aggregates)
             if isinstance(spec, LandmarkAggregate):
                 self._groups.update(map(tuple, epoch.words[list(spec.keys)].T.tolist()))
-                return len(self._groups) + self._since(0, frontier_before)
+                return len(self._groups) + self._since(0, watermark_before)
             if isinstance(spec, RowAggregate):
-                return (2 if holistic else 1) * (spec.range + slide + self._since(0, frontier_before))
-            return (2 if holistic else 1) * self._since(0, frontier_before - spec.range - slide)
-        last = spec.last if isinstance(spec, RowJoin) else (0,) * spec.streams
+                return (2 if holistic else 1) * (spec.range + slide + self._since(0, watermark_before))
+            return (2 if holistic else 1) * self._since(0, watermark_before - spec.range - slide)
+        last = spec.last if isinstance(spec, CountWindowJoin) else (0,) * spec.streams
         if isinstance(spec, RateJoin):
             last = tuple(max(spec.last[i], self._most_asked(spec, i)) for i in range(spec.streams))
         for stream, window in enumerate(spec.windows):
-            kept = frontier_before if last[stream] else frontier_before - window
+            kept = watermark_before if last[stream] else watermark_before - window
             self._peak[stream] = max(self._peak[stream], last[stream] + self._since(stream, kept))
-        raw = sum(max(FIRST_ROOM, ROOM * peak) for peak in self._peak)
+        raw = sum(max(FIRST_CAPACITY, ROOM * peak) for peak in self._peak)
         if not isinstance(spec, JoinTree):
             return raw
         for n in range(2, spec.streams):
-            self._combined[n] = max(self._combined[n], self._combinations(spec, n, frontier_before))
-        return raw + sum(max(FIRST_ROOM, ROOM * combined) for combined in self._combined[2:])
+            self._combined[n] = max(self._combined[n], self._combinations(spec, n, watermark_before))
+        return raw + sum(max(FIRST_CAPACITY, ROOM * combined) for combined in self._combined[2:])
 
     def _most_asked(self, spec: RateJoin, stream: int) -> int:
         """The most tuples of a stream that one sample may hold, as if they were all of one instant."""
@@ -93,9 +93,9 @@ class Bound:
         most = max((self._between(stream, ts, ts + sample) for ts in self._ts[stream]), default=0)
         return most * spec.intervals[stream]
 
-    def _combinations(self, spec: JoinTree | WindowJoin, n: int, frontier: int) -> int:
+    def _combinations(self, spec: JoinTree | WindowJoin, n: int, watermark: int) -> int:
         """At most so many combinations of the first n streams are at or after the horizon of their window."""
-        horizon = frontier - max(spec.windows[:n])
+        horizon = watermark - max(spec.windows[:n])
         total = 0
         for newest in range(n):
             for ts in self._ts[newest][bisect_left(self._ts[newest], horizon) :]:
@@ -103,9 +103,9 @@ class Bound:
                 total += math.prod(others)
         return total
 
-    def held(self, frontier: int) -> int:
-        """What slack buffers and synchronizer may hold once the frontier stands there."""
-        return sum(self._since(stream, frontier) for stream in range(len(self._ts)))
+    def held(self, watermark: int) -> int:
+        """What slack buffers and synchronizer may hold once the watermark stands there."""
+        return sum(self._since(stream, watermark) for stream in range(len(self._ts)))
 
     def _between(self, stream: int, oldest: int, newest: int) -> int:
         return bisect_right(self._ts[stream], newest) - bisect_left(self._ts[stream], oldest)

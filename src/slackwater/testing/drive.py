@@ -1,6 +1,6 @@
 """Driving a pipeline over a trace, and its results in a form that can be compared.
 
-Invariant: two outcomes are the same iff they hold the same results, whatever epochs they were let out in; results of
+Invariant: two outcomes are the same iff they hold the same results, whatever epochs they were emitted in; results of
 equal timestamps have no order among them.
 """
 
@@ -16,15 +16,15 @@ from slackwater.kernel import Emission, Observation
 from slackwater.model.batch import Batch
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.contract import OperatorSpec
+from slackwater.operators.count_windows import CountWindows
 from slackwater.operators.graph import GraphNode, OperatorGraph
+from slackwater.operators.join.count_windows import CountWindowJoin
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.rate_windows import RateJoin
-from slackwater.operators.join.row_windows import RowJoin
 from slackwater.operators.join.tree import JoinTree
-from slackwater.operators.numbered import NumberedWindows
 from slackwater.operators.pipeline import Epochs, Pipeline
+from slackwater.operators.relation_to_stream import RelationToStream
 from slackwater.operators.union import StreamUnion
-from slackwater.operators.ways_out import WayOut
 from slackwater.testing.oracle_aggregate import (
     Answer,
     WindowKey,
@@ -32,15 +32,15 @@ from slackwater.testing.oracle_aggregate import (
     oracle_aggregate_processing,
     result_kind,
 )
-from slackwater.testing.oracle_inlet import Made
+from slackwater.testing.oracle_count_windows import oracle_count_window_processing, oracle_count_windows
 from slackwater.testing.oracle_join import Result, oracle_join, oracle_join_processing
 from slackwater.testing.oracle_levels import oracle_graph, united_row
-from slackwater.testing.oracle_numbered import oracle_numbered, oracle_numbered_processing
+from slackwater.testing.oracle_projection import Made
 from slackwater.testing.oracle_rate_join import oracle_rate_join
+from slackwater.testing.oracle_relation_to_stream import oracle_relation_to_stream
 from slackwater.testing.oracle_release import Released, Tuple, tuples_of
 from slackwater.testing.oracle_row_join import oracle_row_join
 from slackwater.testing.oracle_tree import TreeOutcome
-from slackwater.testing.oracle_ways_out import oracle_ways_out
 from slackwater.testing.words import decode, same_value
 
 NO_GUARD = 2**62
@@ -75,7 +75,7 @@ class Outcome:
 
 
 def feed(pipeline: Pipeline, batches: Iterable[Batch], outcome: Outcome, end: bool) -> Outcome:
-    """One epoch per batch; with `end`, everything is let out after the last one."""
+    """One epoch per batch; with `end`, everything is emitted after the last one."""
     for batch in batches:
         pipeline.absorb(batch)
         outcome.emissions += list(pipeline.advance())
@@ -93,7 +93,7 @@ def drive(pipeline: Pipeline, batches: Iterable[Batch]) -> Outcome:
 
 def results_of(spec: OperatorSpec, emissions: Iterable[Emission]) -> Results:
     """The results in comparable form; an aggregate that answers twice for one window and key raises."""
-    if isinstance(spec, WayOut):
+    if isinstance(spec, RelationToStream):
         made_by = spec.made_by
         if isinstance(made_by, WindowAggregate):
             return _windows(made_by, emissions, later=made_by.grid.slide)
@@ -108,7 +108,7 @@ def results_of(spec: OperatorSpec, emissions: Iterable[Emission]) -> Results:
 
 
 def clocked_results_of(spec: WindowJoin | JoinTree | OperatorGraph, emissions: Iterable[Emission]) -> Counter[Any]:
-    """As `results_of`, with the largest clock when each result was let out."""
+    """As `results_of`, with the largest clock when each result was emitted."""
     return _joined(spec, emissions)
 
 
@@ -118,8 +118,8 @@ def _joined(spec: Any, emissions: Iterable[Emission]) -> Counter[Any]:
         clock = emission.clock.tolist()
         for line, ts in enumerate(emission.ts.tolist()):
             if getattr(spec, "counted", False):
-                assert emission.weight is not None
-                found[ts, clock[line]] += int(emission.weight[line])
+                assert emission.multiplicity is not None
+                found[ts, clock[line]] += int(emission.multiplicity[line])
             else:
                 found[(ts, tuple(int(column[line]) for column in emission.columns)), clock[line]] += 1
     return found
@@ -134,7 +134,7 @@ def _windows(spec: WindowAggregate, emissions: Iterable[Emission], later: int = 
         for line, end in enumerate(emission.ts.tolist()):
             start, stop, *rest = (int(column[line]) for column in emission.columns)
             window: WindowKey = (start, tuple(rest[:keys]))
-            if isinstance(spec, NumberedWindows):
+            if isinstance(spec, CountWindows):
                 assert stop == end, "a window's bounds disagree"
                 seen[start, stop, *rest[:keys]] += 1
                 window = (start, (stop, seen[start, stop, *rest[:keys]] - 1, *rest[:keys]))
@@ -148,11 +148,11 @@ def _windows(spec: WindowAggregate, emissions: Iterable[Emission], later: int = 
 
 def truth(spec: OperatorSpec, batch: Batch) -> Results:
     """What the slow oracle makes of all tuples."""
-    if isinstance(spec, WayOut):
+    if isinstance(spec, RelationToStream):
         made_by = spec.made_by
         if isinstance(made_by, WindowAggregate):
             return truth(made_by, batch)
-        return oracle_ways_out(spec, oracle_join(made_by, batch).elements(), _times(tuples_of(batch)))
+        return oracle_relation_to_stream(spec, oracle_join(made_by, batch).elements(), _times(tuples_of(batch)))
     if isinstance(spec, WindowAggregate):
         return oracle_aggregate(spec, batch)
     if isinstance(spec, JoinTree):
@@ -162,7 +162,7 @@ def truth(spec: OperatorSpec, batch: Batch) -> Results:
     if isinstance(spec, StreamUnion):
         return truth(_as_graph(spec), batch)
     if isinstance(spec, WindowJoin):
-        return _counted(spec, oracle_join(spec, batch).elements())
+        return _count_only(spec, oracle_join(spec, batch).elements())
     raise TypeError(f"there is no oracle for {type(spec).__name__}; write one in slackwater.testing")
 
 
@@ -171,33 +171,33 @@ def bounds_of_truth(spec: OperatorSpec, batch: Batch, absent: Collection[int] = 
 
     `absent` names the tuples that came late or were rejected; windows that count tuples are true without them.
     """
-    if isinstance(spec, NumberedWindows):
-        answer = oracle_numbered(spec, batch, absent)
+    if isinstance(spec, CountWindows):
+        answer = oracle_count_windows(spec, batch, absent)
         return answer, answer
-    if not isinstance(spec, RowJoin):
+    if not isinstance(spec, CountWindowJoin):
         return truth(spec, batch), truth(spec, batch)
     if isinstance(spec, RateJoin):
-        made = _counted(spec, oracle_rate_join(spec, batch, absent).elements())
+        made = _count_only(spec, oracle_rate_join(spec, batch, absent).elements())
         return made, made
     certain, possible = oracle_row_join(spec, batch, absent)
-    return _counted(spec, certain), _counted(spec, possible)
+    return _count_only(spec, certain), _count_only(spec, possible)
 
 
 def expected(spec: OperatorSpec, released: Iterable[Released]) -> Results:
     """What the slow oracle makes of a release sequence, late tuples included."""
-    if isinstance(spec, WayOut):
+    if isinstance(spec, RelationToStream):
         made_by = spec.made_by
         if isinstance(made_by, WindowAggregate):
             return expected(made_by, released)
         steps = list(released)
         made = (result for result, _ in oracle_join_processing(made_by, steps))
-        return oracle_ways_out(spec, made, _times(step.tuple for step in steps))
-    if isinstance(spec, NumberedWindows):
-        return oracle_numbered_processing(spec, released)
+        return oracle_relation_to_stream(spec, made, _times(step.tuple for step in steps))
+    if isinstance(spec, CountWindows):
+        return oracle_count_window_processing(spec, released)
     if isinstance(spec, WindowAggregate):
         return oracle_aggregate_processing(spec, released)
     if isinstance(spec, WindowJoin):
-        return _counted(spec, (result for result, _ in oracle_join_processing(spec, released)))
+        return _count_only(spec, (result for result, _ in oracle_join_processing(spec, released)))
     if isinstance(spec, StreamUnion):
         in_time = (step.tuple for step in released if not step.late)
         return results_of_graph(_as_graph(spec), [united_row(spec, e) for e in in_time])
@@ -227,11 +227,11 @@ def _as_graph(spec: StreamUnion) -> OperatorGraph:
 
 def expected_of_tree(spec: JoinTree, outcome: TreeOutcome) -> Results:
     """What the slow oracle of trees has made, late tuples included."""
-    return _counted(spec, (result for result, _ in outcome.results))
+    return _count_only(spec, (result for result, _ in outcome.results))
 
 
-def _counted(spec: WindowJoin | JoinTree, results: Iterable[Result]) -> Counter[Any]:
-    return Counter(result[0] for result in results) if spec.counted else Counter(results)
+def _count_only(spec: WindowJoin | JoinTree, results: Iterable[Result]) -> Counter[Any]:
+    return Counter(result[0] for result in results) if spec.count_only else Counter(results)
 
 
 def assert_same(found: Results, wanted: Results) -> None:

@@ -23,20 +23,20 @@ from slackwater.model.schema import Kind
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.algebra import AggregateSpec
 from slackwater.operators.contract import OperatorSpec
+from slackwater.operators.count_windows import CountWindows
 from slackwater.operators.graph import GraphNode, OperatorGraph
-from slackwater.operators.inlet import Carried, Inlet
+from slackwater.operators.join.count_windows import BY_TIME, EVER, CountWindowJoin, by_rows
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
 from slackwater.operators.join.rate_windows import ROUNDS, by_rate
-from slackwater.operators.join.row_windows import BY_TIME, EVER, RowJoin, by_rows
 from slackwater.operators.join.tree import left_deep
 from slackwater.operators.join.wjoin.approaches import GCA, LCA, PAIRWISE
 from slackwater.operators.join.wjoin.spec import ALGORITHMS, by_algorithm
 from slackwater.operators.landmark import LandmarkAggregate
-from slackwater.operators.numbered import NumberedWindows
+from slackwater.operators.projection import Carried, Projection
+from slackwater.operators.relation_to_stream import RelationToStream
 from slackwater.operators.row_aggregate import RowAggregate
 from slackwater.operators.union import StreamUnion
-from slackwater.operators.ways_out import WayOut
 from slackwater.windows.graph import WindowGraph
 
 K, L, V = FIRST_COLUMN, FIRST_COLUMN + 1, FIRST_COLUMN + 2
@@ -154,15 +154,15 @@ def _joins() -> Iterator[Example]:
     }
     for name, spec in joins.items():
         yield Example(name, spec)
-        yield Example(f"{name}, counted", replace(spec, counted=True, emit=()))
+        yield Example(f"{name}, counted", replace(spec, count_only=True, emit=()))
         if spec.streams > 1 and name in IN_TREES:
             yield Example(f"{name}, as a tree", left_deep(spec))
     yield from _by_algorithms(joins["equi-join"], joins["three-way, one class"], _join((4, 4), conditions=(near,)))
     yield from _counting(joins)
-    yield Example("equi-join, as it ends", WayOut(joins["equi-join, own window per stream"]))
-    yield Example("theta join, every third instant", WayOut(joins["theta join"], every=3))
+    yield Example("equi-join, as it ends", RelationToStream(joins["equi-join, own window per stream"]))
+    yield Example("theta join, every third instant", RelationToStream(joins["theta join"], every=3))
     for name in ("three-way chain", "four-way star"):
-        yield Example(f"{name}, as a tree, counted", left_deep(replace(joins[name], counted=True, emit=())))
+        yield Example(f"{name}, as a tree, counted", left_deep(replace(joins[name], count_only=True, emit=())))
 
 
 def _by_algorithms(two: WindowJoin, three: WindowJoin, theta: WindowJoin) -> Iterator[Example]:
@@ -170,8 +170,8 @@ def _by_algorithms(two: WindowJoin, three: WindowJoin, theta: WindowJoin) -> Ite
     for algorithm in ALGORITHMS:
         yield Example(f"three-way, by {algorithm}", by_algorithm(three, algorithm, buckets=4, clean_every=40))
     yield Example("equi-join, by hash", by_algorithm(two, "hash", buckets=2))
-    counted = replace(two, counted=True, emit=())
-    yield Example("equi-join, by merge, counted", by_algorithm(counted, "merge"))
+    count_only = replace(two, count_only=True, emit=())
+    yield Example("equi-join, by merge, counted", by_algorithm(count_only, "merge"))
     for algorithm in ("nested_loop", "merge"):
         yield Example(f"theta join, by {algorithm}", by_algorithm(theta, algorithm))
     graphs = _graphs()
@@ -194,13 +194,13 @@ def _counting(joins: dict[str, WindowJoin]) -> Iterator[Example]:
     }
     for name, counts in last.items():
         yield Example(f"{name}, by rows", by_rows(joins[name], counts))
-    three = replace(joins["three-way, one class"], counted=True, emit=())
+    three = replace(joins["three-way, one class"], count_only=True, emit=())
     yield Example("three-way, by rows, counted", by_rows(three, (2, BY_TIME, 3)))
     equi, theta = joins["equi-join"], joins["theta join"]
     yield Example("equi-join, by rate", by_rate(equi, (12, 8), slices=4, first=3))
     yield Example("theta join, by rate in rounds", by_rate(theta, (5, 9), 4, ROUNDS, first=2))
-    counted = replace(equi, counted=True, emit=())
-    yield Example("equi-join, by rate, whenever, counted", by_rate(counted, (6, 6), EVER, slices=3, first=2))
+    count_only = replace(equi, count_only=True, emit=())
+    yield Example("equi-join, by rate, whenever, counted", by_rate(count_only, (6, 6), EVER, slices=3, first=2))
 
 
 OPERATORS: tuple[Example, ...] = (
@@ -217,7 +217,9 @@ OPERATORS: tuple[Example, ...] = (
     _by_rows("the last tuples, tumbling", 7, None, (), AggregateSpec("COUNT"), AggregateSpec("MAX", TS, Kind.TIME)),
     _by_rows("the last tuples by key, sliding", 8, 3, (K,), *_every(V, Kind.FLOAT)),
     *_landmarks(),
-    Example("a sliding sum, as it ends", WayOut(WindowAggregate(9, 3, (K,), (AggregateSpec("SUM", L),), ROWS))),
+    Example(
+        "a sliding sum, as it ends", RelationToStream(WindowAggregate(9, 3, (K,), (AggregateSpec("SUM", L),), ROWS))
+    ),
     *_joins(),
 )
 """One operator each, or a tree of joins."""
@@ -228,7 +230,7 @@ def _graphs_of_operators() -> Iterator[Example]:
     pair = replace(_join((5, 5), Equality(0, K, 1, K)), emit=((0, K), (1, L)))
     k, n = Column(0, "k", Kind.INT), Column(0, "n", Kind.INT)
     made_by_pair = (Carried("k", K, 0), Carried("n", L, 1))
-    as_they_are = Inlet(((0, "k"), (1, "l")), "_ts", made_by_pair, (), (), ROWS, ROWS)
+    as_they_are = Projection(((0, "k"), (1, "l")), "_ts", made_by_pair, (), (), ROWS, ROWS)
     yield Example(
         "aggregate above a join",
         OperatorGraph(
@@ -242,25 +244,25 @@ def _graphs_of_operators() -> Iterator[Example]:
     counts = WindowAggregate(6, 3, (K,), (AggregateSpec("COUNT"), AggregateSpec("MAX", L)), ROWS)
     several = typed_call(">", (n, Literal(1, Kind.INT)))
     twice = Computed(typed_call("+", (k, k)), L, "join key")
-    busy = Inlet((), "_ts", (Carried("k", K, 2), Carried("n", V, 3)), (several,), (twice,), ROWS, ROWS)
+    busy = Projection((), "_ts", (Carried("k", K, 2), Carried("n", V, 3)), (several,), (twice,), ROWS, ROWS)
     with_counts = replace(_join((7, 4), Equality(0, L, 1, K)), emit=((0, V), (0, K), (1, ROW)))
     yield Example(
         "join of an aggregate and a stream",
         OperatorGraph((GraphNode(counts, (1,), busy), GraphNode(with_counts, (~0, 0))), 2, ROWS),
     )
-    by_window = Inlet((), "_ts", (Carried("start", K, 0), Carried("n", L, 3)), (), (), ROWS, ROWS)
+    by_window = Projection((), "_ts", (Carried("start", K, 0), Carried("n", L, 3)), (), (), ROWS, ROWS)
     of_counts = WindowAggregate(12, None, (), (AggregateSpec("MAX", L), AggregateSpec("COUNT_DISTINCT", K)), ROWS)
     yield Example(
         "aggregate of aggregates",
         OperatorGraph((GraphNode(counts, (0,), by_window), GraphNode(of_counts, (~0,))), 1, ROWS),
     )
     total = typed_call("+", (Column(0, "k", Kind.INT), Column(1, "l", Kind.INT)))
-    computed = Inlet(
+    computed = Projection(
         ((0, "k"), (1, "l")), "_ts", (Carried("k", K, 0), Carried("n", L, None, total)), (), (), ROWS, ROWS
     )
     selected = replace(_join((0,)), emit=((0, K), (0, L)))
-    own = Inlet(((0, "k"), (0, "l")), "_ts", made_by_pair, (), (), ROWS, ROWS)
-    united = Inlet(((0, "k"), (0, "n")), "_ts", made_by_pair, (), (), ROWS, ROWS)
+    own = Projection(((0, "k"), (0, "l")), "_ts", made_by_pair, (), (), ROWS, ROWS)
+    united = Projection(((0, "k"), (0, "n")), "_ts", made_by_pair, (), (), ROWS, ROWS)
     yield Example(
         "join of a union and a stream",
         OperatorGraph(
@@ -279,7 +281,9 @@ EXAMPLES: tuple[Example, ...] = (*OPERATORS, *_graphs_of_operators())
 
 
 WITH_TARGETS: tuple[Example, ...] = tuple(
-    example for example in OPERATORS if not isinstance(example.spec, RowJoin | NumberedWindows | WayOut | StreamUnion)
+    example
+    for example in OPERATORS
+    if not isinstance(example.spec, CountWindowJoin | CountWindows | RelationToStream | StreamUnion)
 )
 """Those that a quality target may be stated for: windows of time, and results that leave as they are made."""
 

@@ -15,18 +15,18 @@ from itertools import pairwise
 from typing import cast
 
 from slackwater.disorder.controllers import FixedSlack, SlackController
-from slackwater.kernel import Change
+from slackwater.kernel import StateUpdate
 from slackwater.model.batch import ROW, Batch
 from slackwater.model.time import BEFORE_ALL
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.contract import OperatorSpec
+from slackwater.operators.count_windows import CountWindows
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import JoinTree
-from slackwater.operators.numbered import NumberedWindows
 from slackwater.operators.pipeline import Epochs, Pipeline
+from slackwater.operators.relation_to_stream import RelationToStream
 from slackwater.operators.union import StreamUnion
-from slackwater.operators.ways_out import WayOut
 from slackwater.testing.bounds import Bound
 from slackwater.testing.drive import (
     Make,
@@ -78,7 +78,7 @@ def going_on_after_restore_equals_never_stopping(
     second.restore(stored.read())
     before, after = first.observe(), second.observe()
     # How many expired tuples still stand in a window is free: the first drops them singly, the second by chunk.
-    assert replace(after, retained=0) == replace(before, retained=0), "a restored pipeline contradicts the first"
+    assert replace(after, state_rows=0) == replace(before, state_rows=0), "a restored pipeline contradicts the first"
     for part in parts[stop:]:
         feed(second, [part], outcome, end=False)
         stored.write(second)
@@ -120,7 +120,7 @@ def taking_turns_equals_never_stopping(
         seen[turn] = number + 1
     assert_same(results_of(spec, outcome.emissions), results_of(spec, unbroken.emissions))
     assert outcome.late_rows == unbroken.late_rows
-    assert replace(outcome.observed[-1], retained=0) == replace(unbroken.observed[-1], retained=0)
+    assert replace(outcome.observed[-1], state_rows=0) == replace(unbroken.observed[-1], state_rows=0)
 
 
 class Store:
@@ -133,38 +133,40 @@ class Store:
     def write(self, pipeline: Pipeline) -> None:
         """Take over what changed; None drops an entry."""
         self._touched.append([])
-        for change in pipeline.changes():
-            self._touched[-1].append((change.cell, change.key))
+        for change in pipeline.snapshot_delta():
+            self._touched[-1].append((change.namespace, change.key))
             if change.value is None:
-                self.entries.pop((change.cell, change.key), None)
+                self.entries.pop((change.namespace, change.key), None)
             else:
-                self.entries[change.cell, change.key] = change.value
+                self.entries[change.namespace, change.key] = change.value
 
-    def read(self) -> list[Change]:
+    def read(self) -> list[StateUpdate]:
         """All entries, in no particular order."""
-        return [Change(cell, key, value) for (cell, key), value in sorted(self.entries.items(), reverse=True)]
+        return [
+            StateUpdate(namespace, key, value) for (namespace, key), value in sorted(self.entries.items(), reverse=True)
+        ]
 
-    def since(self, epoch: int) -> list[Change]:
+    def since(self, epoch: int) -> list[StateUpdate]:
         """What was written or dropped from this epoch on, as it is now."""
         touched = {place for places in self._touched[epoch:] for place in places}
-        return [Change(*place, self.entries.get(place)) for place in sorted(touched, reverse=True)]
+        return [StateUpdate(*place, self.entries.get(place)) for place in sorted(touched, reverse=True)]
 
 
 def output_is_ordered_and_true(
     spec: OperatorSpec, make: Make, batch: Batch, epochs: Epochs, cuts: Cuts, controller: SlackController
 ) -> None:
-    """Law 3: timestamp order, nothing behind the frontier, no inventions, no duplicates; with any slack."""
+    """Law 3: timestamp order, nothing behind the watermark, no inventions, no duplicates; with any slack."""
     pipeline = make(controller, epochs)
     outcome = Outcome()
     parts = pieces(batch, cuts)
     for part in [*parts, None]:
-        frontier, before = pipeline.observe().frontier, len(outcome.emissions)
+        watermark, before = pipeline.observe().watermark, len(outcome.emissions)
         feed(pipeline, [] if part is None else [part], outcome, end=part is None)
         emitted = [ts for emission in outcome.emissions[before:] for ts in emission.ts.tolist()]
-        # A window that only the end of the input completes ends with its last tuple, wherever the frontier is.
-        cut_short = part is None and isinstance(spec, NumberedWindows)
-        if emitted and frontier != BEFORE_ALL and not cut_short:
-            assert min(emitted) >= frontier, "a result was let out behind the frontier"
+        # A window that only the end of the input completes ends with its last tuple, wherever the watermark is.
+        cut_short = part is None and isinstance(spec, CountWindows)
+        if emitted and watermark != BEFORE_ALL and not cut_short:
+            assert min(emitted) >= watermark, "a result was emitted behind the watermark"
     assert all(a <= b for a, b in pairwise(outcome.timestamps)), "results are not in timestamp order"
     if not _only_loses(spec):
         return
@@ -212,16 +214,16 @@ def _adds_up(pipeline: Pipeline) -> None:
 def state_is_bounded(spec: OperatorSpec, make: Make, batch: Batch, epochs: Epochs, cuts: Cuts, slack: int) -> int:
     """Law 5: what is held and retained stays within `Bound`; returns the largest bound that was needed."""
     pipeline = make(FixedSlack(slack), epochs)
-    bound = Bound(cast("WindowAggregate | WindowJoin | JoinTree | StreamUnion | WayOut", spec))
-    largest = 0
+    bound = Bound(cast("WindowAggregate | WindowJoin | JoinTree | StreamUnion | RelationToStream", spec))
+    max_ts = 0
     for part in pieces(batch, cuts):
-        allowed = bound.after(part, frontier_before=pipeline.observe().frontier)
+        allowed = bound.after(part, watermark_before=pipeline.observe().watermark)
         feed(pipeline, [part], Outcome(), end=False)
         o = pipeline.observe()
-        allowed += bound.held(o.frontier)
-        assert o.held + o.retained <= allowed, f"{o.held} held and {o.retained} retained; {allowed} would do"
-        largest = max(largest, allowed)
-    return largest
+        allowed += bound.held(o.watermark)
+        assert o.held + o.state_rows <= allowed, f"{o.held} held and {o.state_rows} retained; {allowed} would do"
+        max_ts = max(max_ts, allowed)
+    return max_ts
 
 
 def late_tuples_count_as_published(
@@ -237,7 +239,7 @@ def late_tuples_count_as_published(
     outcome = drive(make(controller, epochs), pieces(batch, cuts))
     assert sorted(outcome.late_rows) == sorted(step.tuple.row for step in released if step.late)
     assert_same(results_of(spec, outcome.emissions), expected(spec, released))
-    if isinstance(spec, WindowJoin) and not spec.counted:
+    if isinstance(spec, WindowJoin) and not spec.count_only:
         assert_same(clocked_results_of(spec, outcome.emissions), Counter(oracle_join_processing(spec, released)))
 
 
@@ -252,7 +254,7 @@ def late_tuples_count_as_in_the_graph(
 ) -> None:
     """With any slack: exactly the results, the clocks and the late tuples of the slow oracle of graphs."""
     outcome = drive(make(controller, epochs), pieces(batch, cuts))
-    assert sorted(outcome.late_rows) == sorted(step.tuple.row for step in wanted.fates if step.late)
+    assert sorted(outcome.late_rows) == sorted(step.tuple.row for step in wanted.decided if step.late)
     assert_same(results_of(spec, outcome.emissions), results_of_graph(spec, (made for made, _ in wanted.results)))
     found = Counter((ts, clock) for (ts, _), clock in clocked_results_of(spec, outcome.emissions).elements())
     assert found == Counter((ts, clock) for (ts, _), clock in wanted.results), "results left at other moments"
@@ -269,7 +271,7 @@ def late_tuples_count_as_in_the_tree(
 ) -> None:
     """With any slack: exactly the results and the late tuples of the slow oracle of trees."""
     outcome = drive(make(controller, epochs), pieces(batch, cuts))
-    assert sorted(outcome.late_rows) == sorted(step.tuple.row for step in wanted.fates if step.late)
+    assert sorted(outcome.late_rows) == sorted(step.tuple.row for step in wanted.decided if step.late)
     assert_same(results_of(spec, outcome.emissions), expected_of_tree(spec, wanted))
-    if not spec.counted:
+    if not spec.count_only:
         assert_same(clocked_results_of(spec, outcome.emissions), Counter(wanted.results))

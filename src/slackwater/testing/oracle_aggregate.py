@@ -44,7 +44,7 @@ def oracle_aggregate(spec: WindowAggregate, batch: Batch) -> Answer:
 
 
 def oracle_aggregate_processing(spec: WindowAggregate, released: Iterable[Released]) -> Answer:
-    """The answer given what was late: a tuple enters every window that ends after the frontier it met.
+    """The answer given what was late: a tuple enters every window that ends after the watermark it met.
 
     >>> spec = WindowAggregate(10, None, (), (AggregateSpec("COUNT"),), 2)
     >>> late = Released(Tuple(0, 3, (3, 1)), met=10, clock=12)

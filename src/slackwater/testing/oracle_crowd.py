@@ -13,7 +13,7 @@ class OracleCrowd:
     def __init__(self, max_ahead: int) -> None:
         self.max_ahead, self.tolerance = max_ahead, min(SECOND, max_ahead)
         self.clock: int | None = None
-        self.heard = 0
+        self.arrivals = 0
         self.run: list[int] = []
         self._begin_anew(None, 0)
 
@@ -27,37 +27,37 @@ class OracleCrowd:
 
     @property
     def allowed(self) -> int:
-        if self.heard < 4:
+        if self.arrivals < 4:
             return self.max_ahead
-        if self.heard < 16:
+        if self.arrivals < 16:
             return max(10 * self.tolerance, 32 * self.step)
         return max(self.tolerance, 8 * self.step, 2 * self.delay, min(20 * self.gap, 5 * self.tolerance))
 
-    def hear(self, t: int) -> None:
+    def advance_clock(self, t: int) -> None:
         """A tuple has come."""
-        self.heard += 1
+        self.arrivals += 1
         if self.clock is None:
             self.run.append(t)
             if len(self.run) >= 2:
                 self._agree(self.run[-63:])
             return
         lead = t - self.clock
-        if self.heard % self.stride == 0:
+        if self.arrivals % self.stride == 0:
             self.samples.append((lead, self.clock))
             self._learn()
         behind = sorted(self.lately)[-2]
-        fast = self.heard >= 16 and self.gap * 64 < self.tolerance
+        fast = self.arrivals >= 16 and self.gap * 64 < self.tolerance
         at_once = lead * 8 <= self.tolerance or lead <= self.allowed + (min(0, behind) if fast else 0)
         self.lately = [*self.lately[1:], lead]
         if at_once:
             self.run = []
             self.clock = max(self.clock, t)
-            if self.heard < 16:
+            if self.arrivals < 16:
                 self.step = max(self.step, lead)
             return
         self.run.append(t)
         asked = min(max(8 * self.tolerance // (5 * self.gap), 5), 1000)
-        few = 5 if self.heard < 64 else 24
+        few = 5 if self.arrivals < 64 else 24
         slow = len(self.run) >= few and self.run[-1] - self.run[-few] >= 60 * self.tolerance
         share = self._share()
         if len(self.run) >= asked or slow:
@@ -69,15 +69,17 @@ class OracleCrowd:
         times = sorted(times)
         n = len(times)
         middle = times[n // 2]
-        apart = 10 * self.tolerance if n == 2 else self.max_ahead
-        if self.clock is None and n < 9 and 2 * sum(abs(t - middle) <= apart for t in times) <= n:
+        external_sync = 10 * self.tolerance if n == 2 else self.max_ahead
+        if self.clock is None and n < 9 and 2 * sum(abs(t - middle) <= external_sync for t in times) <= n:
             return
         low, high = n // 4, min(n - 1, n // 2 + max(1, n // 4))
         step = (middle - times[low]) // max(1, n // 2 - low)
         if n > 2:
             step = min(step, (times[high] - middle) // max(1, high - n // 2))
         if self.clock is None and n < 16:
-            near = [(a, b) for a, b in itertools.pairwise(times) if max(abs(a - middle), abs(b - middle)) <= apart]
+            near = [
+                (a, b) for a, b in itertools.pairwise(times) if max(abs(a - middle), abs(b - middle)) <= external_sync
+            ]
             step = max([step, *(b - a for a, b in near)])
         last = middle
         for t in times[n // 2 :]:

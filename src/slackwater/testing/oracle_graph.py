@@ -16,9 +16,9 @@ from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.graph import GraphNode, OperatorGraph
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.union import StreamUnion
-from slackwater.testing.oracle_inlet import Made
 from slackwater.testing.oracle_join import SlowWindows
 from slackwater.testing.oracle_levels import OpenWindows, above, joined_result, united_row
+from slackwater.testing.oracle_projection import Made
 from slackwater.testing.oracle_release import NEVER, Released, SlackRule, Tuple, tuples_of
 
 
@@ -28,7 +28,7 @@ class GraphOutcome:
     known."""
 
     results: list[tuple[Made, int]] = field(default_factory=list)
-    fates: list[Released] = field(default_factory=list)
+    decided: list[Released] = field(default_factory=list)
 
 
 class _Node:
@@ -37,8 +37,8 @@ class _Node:
     def __init__(self, node: GraphNode, outcome: GraphOutcome) -> None:
         self.node, self.spec, self.outcome = node, node.operator, outcome
         self.above: tuple[_Node, int] | None = None
-        self.clock = self.frontier = self.t_sync = NEVER
-        self.promised = [NEVER for _ in node.inputs]
+        self.clock = self.watermark = self.t_sync = NEVER
+        self.watermarks = [NEVER for _ in node.inputs]
         self.waiting: list[list[Tuple]] = [[] for _ in node.inputs]
         self.windows = SlowWindows(node.operator) if isinstance(node.operator, WindowJoin) else None
         self.open = OpenWindows(node.operator) if isinstance(node.operator, WindowAggregate) else None
@@ -46,7 +46,7 @@ class _Node:
     def process(self, e: Tuple, met: int) -> None:
         raw = self.node.inputs[e.stream]
         if raw >= 0:
-            self.outcome.fates.append(Released(Tuple(raw, e.ts, e.words), met, self.clock))
+            self.outcome.decided.append(Released(Tuple(raw, e.ts, e.words), met, self.clock))
         assert raw >= 0 or e.ts >= met, "what comes from below was late"
         if self.open is not None:
             self.open.add(e, met)
@@ -61,10 +61,10 @@ class _Node:
                     self.make(joined_result(self.spec, members))
             self.windows.enter(e, met)
 
-    def close(self, frontier: int | None) -> None:
-        """Let out the windows that the frontier has passed."""
+    def close(self, watermark: int | None) -> None:
+        """Let out the windows that the watermark has passed."""
         if self.open is not None:
-            for made in self.open.up_to(frontier):
+            for made in self.open.up_to(watermark):
                 self.make(made)
 
     def make(self, made: Made) -> None:
@@ -77,21 +77,21 @@ class _Node:
             node.take(e)
 
     def tell(self) -> None:
-        """Promise the node above that nothing before the frontier will come."""
+        """Promise the node above that nothing before the watermark will come."""
         if self.above is not None:
             node, number = self.above
             node.clock = self.clock
-            node.promise(number, self.frontier)
+            node.advance_watermark(number, self.watermark)
 
     def take(self, e: Tuple) -> None:
         raise NotImplementedError
 
-    def promise(self, number: int, ts: int) -> None:
+    def advance_watermark(self, number: int, ts: int) -> None:
         raise NotImplementedError
 
 
 class _TupleNode(_Node):
-    """Alg. 3.1; an input that has nothing here, but has promised nothing older, is not waited for."""
+    """Alg. 3.1; an input that has nothing here, but has a watermark behind which nothing comes, is not waited for."""
 
     ending = False
 
@@ -100,16 +100,16 @@ class _TupleNode(_Node):
             self.waiting[e.stream].append(e)
             self.synchronize()
         else:
-            self.hand_on(e)
+            self.emit_to_synchronizer(e)
 
-    def promise(self, number: int, ts: int) -> None:
-        self.promised[number] = max(self.promised[number], ts)
+    def advance_watermark(self, number: int, ts: int) -> None:
+        self.watermarks[number] = max(self.watermarks[number], ts)
         self.synchronize()
 
     def synchronize(self) -> None:
         while any(self.waiting) and not self.ending:
             first = min(e.ts for mine in self.waiting for e in mine)
-            if any(not mine and self.promised[i] < first for i, mine in enumerate(self.waiting)):
+            if any(not mine and self.watermarks[i] < first for i, mine in enumerate(self.waiting)):
                 return
             self.emit(first)
 
@@ -118,12 +118,12 @@ class _TupleNode(_Node):
         for mine in self.waiting:
             for e in [e for e in mine if e.ts == ts]:
                 mine.remove(e)
-                self.hand_on(e)
+                self.emit_to_synchronizer(e)
 
-    def hand_on(self, e: Tuple) -> None:
-        met, self.frontier = self.frontier, max(self.frontier, e.ts)
+    def emit_to_synchronizer(self, e: Tuple) -> None:
+        met, self.watermark = self.watermark, max(self.watermark, e.ts)
         self.process(e, met)
-        self.close(self.frontier)
+        self.close(self.watermark)
         if not self.ending:
             self.tell()
 
@@ -134,29 +134,29 @@ class _TupleNode(_Node):
 
 
 class _EpochNode(_Node):
-    """The frontier is the smallest promise of the inputs."""
+    """The watermark is the smallest watermark of the inputs."""
 
     def take(self, e: Tuple) -> None:
-        if e.ts < self.frontier:
-            self.process(e, self.frontier)
+        if e.ts < self.watermark:
+            self.process(e, self.watermark)
         else:
             self.waiting[e.stream].append(e)
 
-    def promise(self, number: int, ts: int) -> None:
-        self.promised[number] = max(self.promised[number], ts)
-        met, self.frontier = self.frontier, max(self.frontier, min(self.promised))
-        self.let_out(self.frontier, met)
-        self.close(self.frontier)
+    def advance_watermark(self, number: int, ts: int) -> None:
+        self.watermarks[number] = max(self.watermarks[number], ts)
+        met, self.watermark = self.watermark, max(self.watermark, min(self.watermarks))
+        self.emit(self.watermark, met)
+        self.close(self.watermark)
         self.tell()
 
-    def let_out(self, bound: int, met: int) -> None:
+    def emit(self, bound: int, met: int) -> None:
         ready = [e for mine in self.waiting for e in mine if e.ts <= bound]
         for e in sorted(ready, key=lambda e: e.ts):
             self.waiting[e.stream].remove(e)
             self.process(e, met)
 
     def drain(self) -> None:
-        self.let_out(-NEVER, self.frontier)
+        self.emit(-NEVER, self.watermark)
         self.close(None)
 
 
@@ -217,13 +217,14 @@ def windows_of_graph(graph: OperatorGraph, batch: Batch, rule: SlackRule) -> lis
     nodes, doors = _nodes(graph, _TupleNode, GraphOutcome())
     _taken_in(doors, batch, rule)
     return [
-        [[] for _ in node.node.inputs] if node.windows is None else node.windows.standing(node.frontier)
+        [[] for _ in node.node.inputs] if node.windows is None else node.windows.standing(node.watermark)
         for node in nodes
     ]
 
 
 def oracle_graph_by_epoch(graph: OperatorGraph, batch: Batch, cuts: Sequence[int], rule: SlackRule) -> GraphOutcome:
-    """Epochs end at the positions in `cuts`: then every raw stream promises its clock, less K, to its node."""
+    """Epochs end at the positions in `cuts`: then every raw stream sends its clock, less K, to its node as a
+    watermark."""
     outcome = GraphOutcome()
     nodes, doors = _nodes(graph, _EpochNode, outcome)
     clocks = [NEVER for _ in doors]
@@ -241,7 +242,7 @@ def oracle_graph_by_epoch(graph: OperatorGraph, batch: Batch, cuts: Sequence[int
             for (node, number), clock in zip(doors, clocks, strict=True):
                 if clock != NEVER:
                     node.clock = max(clocks)
-                    node.promise(number, clock - rule.slack)
+                    node.advance_watermark(number, clock - rule.slack)
     for one in nodes:
         assert isinstance(one, _EpochNode)
         one.clock = max(clocks)

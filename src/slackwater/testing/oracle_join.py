@@ -15,9 +15,9 @@ from itertools import permutations, product
 from slackwater.expressions.tree import Column, streams_of, walk
 from slackwater.model.batch import Batch
 from slackwater.model.schema import NULL_WORD
+from slackwater.operators.join.count_windows import CountWindowJoin
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.rate_windows import RateJoin
-from slackwater.operators.join.row_windows import RowJoin
 from slackwater.testing.evaluate import evaluate
 from slackwater.testing.oracle_rates import SlowRates
 from slackwater.testing.oracle_release import Released, Tuple, tuples_of
@@ -48,7 +48,7 @@ def near_so_far(spec: WindowJoin, members: Members) -> bool:
 
 def last_of(spec: WindowJoin) -> tuple[int, ...]:
     """Per stream, how many tuples its window holds, where it counts them; else 0."""
-    return spec.last if isinstance(spec, RowJoin) else (0,) * spec.streams
+    return spec.last if isinstance(spec, CountWindowJoin) else (0,) * spec.streams
 
 
 def joins(spec: WindowJoin, members: Members) -> bool:
@@ -104,10 +104,11 @@ class SlowWindows:
         self._rates = SlowRates(spec) if isinstance(spec, RateJoin) else None
         self._last = last_of(spec)
 
-    def standing(self, frontier: int) -> list[list[Tuple]]:
-        """What can still be joined where the frontier stands here; where tuples are counted, what is not pushed out."""
+    def standing(self, watermark: int) -> list[list[Tuple]]:
+        """What can still be joined where the watermark stands here; where tuples are counted, what is not pushed
+        out."""
         return [
-            mine if n else [e for e in mine if e.ts >= frontier - size]
+            mine if n else [e for e in mine if e.ts >= watermark - size]
             for mine, n, size in zip(self._windows, self._last, self.spec.windows, strict=True)
         ]
 
@@ -125,11 +126,11 @@ class SlowWindows:
         if e.ts >= met or (e.ts >= met - self.spec.windows[e.stream] and not self._last[e.stream]):
             self._windows[e.stream].append(e)
             if self._rates is None:
-                self._push_out()
+                self._evict()
             else:
                 self._rates.after(e)
 
-    def _push_out(self) -> None:
+    def _evict(self) -> None:
         self._windows = [mine[-n:] if n else mine for mine, n in zip(self._windows, self._last, strict=True)]
 
 

@@ -14,8 +14,8 @@ from slackwater.operators.graph import GraphNode, OperatorGraph
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.union import StreamUnion
 from slackwater.testing.oracle_aggregate import aggregate_of, result_kind, windows_of
-from slackwater.testing.oracle_inlet import Made, taken
 from slackwater.testing.oracle_join import joins, near_enough
+from slackwater.testing.oracle_projection import Made, taken
 from slackwater.testing.oracle_release import NEVER, Tuple, tuples_of
 from slackwater.testing.words import encode
 
@@ -70,7 +70,7 @@ def united_row(spec: StreamUnion, e: Tuple) -> Made:
 
 
 class OpenWindows:
-    """The tuples of every window and group that has not been let out."""
+    """The tuples of every window and group that has not been emitted."""
 
     def __init__(self, spec: WindowAggregate, tuples: Sequence[Tuple] = ()) -> None:
         self.spec = spec
@@ -79,17 +79,17 @@ class OpenWindows:
             self.add(e, NEVER)
 
     def add(self, e: Tuple, met: int) -> None:
-        """A tuple that met this frontier enters the windows behind it."""
+        """A tuple that met this watermark enters the windows behind it."""
         for start in windows_of(self.spec, e.ts):
             if start + self.spec.range > met:
                 key = tuple(e.words[row] for row in self.spec.keys)
                 self.members.setdefault((start, key), []).append(e)
 
-    def up_to(self, frontier: int | None) -> Iterator[Made]:
+    def up_to(self, watermark: int | None) -> Iterator[Made]:
         """Let out the windows that end by then, or all."""
         for start, key in sorted(self.members):
             end = start + self.spec.range
-            if frontier is None or end <= frontier:
+            if watermark is None or end <= watermark:
                 inside = self.members.pop((start, key))
                 values = [encode(aggregate_of(a, inside), result_kind(a)) for a in self.spec.aggregates]
                 yield end, (start, end, *key, *values)

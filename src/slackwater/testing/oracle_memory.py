@@ -1,6 +1,6 @@
 """What stands in windows and what it weighs, slow and obvious: lists of tuples, and a dictionary of events.
 
-Invariant: shares no code with the kernels, nor with `operators/holdings.py`, of whose weights it is told.
+Invariant: shares no code with the kernels, nor with `operators/window_contents.py`, of whose weights it is told.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections import deque
 from slackwater.model.batch import Batch
 from slackwater.model.memory import Memory, Resident
 from slackwater.model.schema import Kind
-from slackwater.operators.holdings import OfInput, Weights
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.rate_windows import RateJoin
+from slackwater.operators.state_size import OfInput, Weights
 from slackwater.testing.oracle_join import SlowWindows
 from slackwater.testing.oracle_release import SlackRule, Tuple, TupleStages, oracle_tuple_release
 from slackwater.testing.words import decode

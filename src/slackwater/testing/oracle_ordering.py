@@ -21,14 +21,14 @@ class _Ordered(TupleStages):
     def __init__(self, spec: WindowJoin, early: Callable[[int], bool]) -> None:
         super().__init__(spec.streams)
         self.spec, self.early = spec, early
-        self.joins_early = early(0)
+        self.joins_eagerly = early(0)
         self.joined: list[Tuple] = []
         self.hold: list[Result] = []
         self.results: list[tuple[Result, int]] = []
 
-    def hear(self, number: int) -> None:
-        self.joins_early = self.early(number)
-        if self.joins_early:
+    def advance_clock(self, number: int) -> None:
+        self.joins_eagerly = self.early(number)
+        if self.joins_eagerly:
             self.join_waiting()
 
     def join_waiting(self) -> None:
@@ -37,7 +37,7 @@ class _Ordered(TupleStages):
 
     def synchronize(self, e: Tuple, ending: bool = False) -> None:
         super().synchronize(e, ending)
-        if self.joins_early:
+        if self.joins_eagerly:
             self.join_waiting()
 
     def emit(self, e: Tuple) -> None:
@@ -63,7 +63,7 @@ class _Ordered(TupleStages):
 def oracle_filter_order(
     spec: WindowJoin, batch: Batch, rule: SlackRule, early: Callable[[int], bool] = lambda number: True
 ) -> list[tuple[Result, int]]:
-    """The results in the order in which they are let out, each with the largest clock then.
+    """The results in the order in which they are emitted, each with the largest clock then.
 
     `early` says of every arrival, by its number, whether from there on tuples are joined before their turn.
 

@@ -1,7 +1,7 @@
 """Release, slow and obvious: the published pseudo-code line by line, with Python lists and `heapq`.
 
 Invariant: shares no code with the release kernels. What comes out is a sequence of tuples in processing order, each
-with the frontier it met; a tuple is late iff its event time lies before that frontier.
+with the watermark it met; a tuple is late iff its event time lies before that watermark.
 
 References: 003 §III-A (K-slack), Alg. 1; semantics.md (epoch release).
 """
@@ -35,7 +35,7 @@ class Tuple:
 
 @dataclass(frozen=True)
 class Released:
-    """A tuple at the operator's door: the frontier it met, and the largest stream clock at that moment."""
+    """A tuple at the operator's door: the watermark it met, and the largest stream clock at that moment."""
 
     tuple: Tuple
     met: int
@@ -75,9 +75,9 @@ def tuples_of(batch: Batch) -> list[Tuple]:
 def oracle_tuple_release(
     batch: Batch, streams: int, rule: SlackRule, stages: TupleStages | None = None
 ) -> list[Released]:
-    """K-slack per stream, then the synchronizer of Alg. 1, then T-join of Alg. 2; everything is let out at the end.
+    """K-slack per stream, then the synchronizer of Alg. 1, then T-join of Alg. 2; everything is emitted at the end.
 
-    `stages` are given by who wants to do more than note what is let out.
+    `stages` are given by who wants to do more than note what is emitted.
 
     >>> arrivals = Batch.of([(0, t) for t in (1, 4, 3, 5, 7, 8, 6, 9)])
     >>> [r.tuple.ts for r in oracle_tuple_release(arrivals, 1, SlackRule(1))]
@@ -87,7 +87,7 @@ def oracle_tuple_release(
     slack_buffers: list[list[tuple[int, int, Tuple]]] = [[] for _ in range(streams)]
     clocks = [NEVER] * streams
     for number, e in enumerate(tuples_of(batch)):
-        stages.hear(number)
+        stages.advance_clock(number)
         updated = e.ts > clocks[e.stream]
         clocks[e.stream] = max(clocks[e.stream], e.ts)
         stages.clock = max(clocks)
@@ -112,11 +112,11 @@ class TupleStages:
         self.sync_buf: list[list[Tuple]] = [[] for _ in range(streams)]
         self.out: list[Released] = []
 
-    def hear(self, number: int) -> None:
+    def advance_clock(self, number: int) -> None:
         """Arrival `number` is about to come."""
 
     def synchronize(self, e: Tuple, ending: bool = False) -> None:
-        """Alg. 1, lines 4-10. While the input is ending, all streams are first brought here, and nothing is let out."""
+        """Alg. 1, lines 4-10. While the input is ending, all streams are first brought here, and nothing is emitted."""
         if e.ts > self.t_sync:
             self.sync_buf[e.stream].append(e)
             while all(self.sync_buf) and not ending:
@@ -141,14 +141,14 @@ class TupleStages:
 
 
 def oracle_epoch_release(batch: Batch, streams: int, cuts: Sequence[int], rule: SlackRule) -> list[Released]:
-    """Epochs end at the positions in `cuts`; what lies behind the last one is taken in, and let out at the end.
+    """Epochs end at the positions in `cuts`; what lies behind the last one is taken in, and emitted at the end.
 
     >>> arrivals = Batch.of([(0, t) for t in (1, 4, 3, 5, 2)])
     >>> [(r.tuple.ts, r.late) for r in oracle_epoch_release(arrivals, 1, [2, 4], SlackRule(0))]
     [(1, False), (4, False), (3, True), (5, False), (2, True)]
     """
     clocks = [NEVER] * streams
-    frontier = NEVER
+    watermark = NEVER
     held: list[Tuple] = []
     out: list[Released] = []
     tuples = tuples_of(batch)
@@ -159,19 +159,19 @@ def oracle_epoch_release(batch: Batch, streams: int, cuts: Sequence[int], rule: 
             if not e.passes:
                 continue
             rule.saw(before[e.stream] - e.ts)
-            if e.ts < frontier:
-                out.append(Released(e, frontier, max(clocks)))
+            if e.ts < watermark:
+                out.append(Released(e, watermark, max(clocks)))
             else:
                 held.append(e)
         if end not in cuts:
             break
-        met = frontier
+        met = watermark
         if NEVER not in clocks:
-            frontier = max(frontier, min(clocks) - rule.slack)
-        ready = [e for e in held if e.ts <= frontier]
-        held = [e for e in held if e.ts > frontier]
+            watermark = max(watermark, min(clocks) - rule.slack)
+        ready = [e for e in held if e.ts <= watermark]
+        held = [e for e in held if e.ts > watermark]
         out += [Released(e, met, max(clocks)) for e in sorted(ready, key=lambda e: e.ts)]
-    return out + [Released(e, frontier, max(clocks)) for e in sorted(held, key=lambda e: e.ts)]
+    return out + [Released(e, watermark, max(clocks)) for e in sorted(held, key=lambda e: e.ts)]
 
 
 def cuts_by_count(batch: Batch, tuples: int) -> list[int]:
@@ -182,11 +182,11 @@ def cuts_by_count(batch: Batch, tuples: int) -> list[int]:
 def cuts_by_span(batch: Batch, span: int) -> list[int]:
     """Where epochs end that last until the largest clock has come so far."""
     cuts: list[int] = []
-    began = largest = None
+    began = max_ts = None
     for position, ts in enumerate(batch.ts.tolist()):
         began = ts if began is None else began
-        largest = ts if largest is None else max(largest, ts)
-        if largest - began >= span:
+        max_ts = ts if max_ts is None else max(max_ts, ts)
+        if max_ts - began >= span:
             cuts.append(position + 1)
-            began = largest
+            began = max_ts
     return cuts

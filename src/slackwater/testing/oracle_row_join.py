@@ -12,18 +12,18 @@ from collections.abc import Collection
 from itertools import product
 
 from slackwater.model.batch import Batch
-from slackwater.operators.join.row_windows import RowJoin
+from slackwater.operators.join.count_windows import CountWindowJoin
 from slackwater.testing.oracle_join import Members, Result, joins, near_enough
 from slackwater.testing.oracle_release import Tuple, tuples_of
 
 
 def oracle_row_join(
-    spec: RowJoin, batch: Batch, absent: Collection[int] = ()
+    spec: CountWindowJoin, batch: Batch, absent: Collection[int] = ()
 ) -> tuple[Counter[Result], Counter[Result]]:
     """The results that every order of equal timestamps gives, and those that some may give.
 
     >>> from slackwater.operators.join.operator import WindowJoin
-    >>> from slackwater.operators.join.row_windows import by_rows
+    >>> from slackwater.operators.join.count_windows import by_rows
     >>> spec = by_rows(WindowJoin((2, 2), (), (), (), (), 2), (1, 1))
     >>> oracle_row_join(spec, Batch.of([(0, 1), (0, 2), (1, 3)]))[0]
     Counter({(3, (1, 2)): 1})
@@ -45,7 +45,9 @@ def oracle_row_join(
     return +certain, +possible
 
 
-def _counts(spec: RowJoin, streams: list[list[Tuple]], places: tuple[int, ...], members: Members, ties: bool) -> bool:
+def _counts(
+    spec: CountWindowJoin, streams: list[list[Tuple]], places: tuple[int, ...], members: Members, ties: bool
+) -> bool:
     """Whether every member is among the last of its stream; with `ties`, when all of the newest's time have come.
 
     A member that alone is the newest is the last to be processed, whatever comes after it.

@@ -27,7 +27,7 @@ class TreeOutcome:
     """Results in the order in which they were made, and raw tuples in the order in which their fate was known."""
 
     results: list[tuple[Result, int]] = field(default_factory=list)
-    fates: list[Released] = field(default_factory=list)
+    decided: list[Released] = field(default_factory=list)
 
 
 def newest(combination: Combination) -> int:
@@ -41,16 +41,16 @@ class _Node:
     def __init__(self, spec: WindowJoin, n: int, outcome: TreeOutcome, above: _Node | None) -> None:
         self.spec, self.n, self.outcome, self.above = spec, n, outcome, above
         self.window: list[list[Combination]] = [[], []]
-        self.clock = self.frontier = self.t_sync = NEVER
-        self.promised = [NEVER, NEVER]
+        self.clock = self.watermark = self.t_sync = NEVER
+        self.watermarks = [NEVER, NEVER]
         self.waiting: list[list[Combination]] = [[], []]
 
     def process(self, side: int, e: Combination, met: int) -> None:
-        """Alg. 4.6 for one tuple that met this frontier: T-join, or the frontier of an epoch."""
+        """Alg. 4.6 for one tuple that met this watermark: T-join, or the watermark of an epoch."""
         raw = side == 1 or self.n == 1
         ts = newest(e)
         if raw:
-            self.outcome.fates.append(Released(e[0], met, self.clock))
+            self.outcome.decided.append(Released(e[0], met, self.clock))
         assert raw or ts >= met, "a combination from below was late"
         if ts >= met:
             for other in self.window[1 - side]:
@@ -72,12 +72,12 @@ class _Node:
     def take(self, side: int, e: Combination) -> None:
         raise NotImplementedError
 
-    def promise(self, side: int, ts: int) -> None:
+    def advance_watermark(self, side: int, ts: int) -> None:
         raise NotImplementedError
 
 
 class _TupleNode(_Node):
-    """Alg. 3.1; a side that has nothing here, but has promised nothing older, is not waited for."""
+    """Alg. 3.1; a side that has nothing here, but has a watermark behind which nothing comes, is not waited for."""
 
     ending = False
 
@@ -86,16 +86,16 @@ class _TupleNode(_Node):
             self.waiting[side].append(e)
             self.synchronize()
         else:
-            self.hand_on(side, e)
+            self.emit_to_synchronizer(side, e)
 
-    def promise(self, side: int, ts: int) -> None:
-        self.promised[side] = max(self.promised[side], ts)
+    def advance_watermark(self, side: int, ts: int) -> None:
+        self.watermarks[side] = max(self.watermarks[side], ts)
         self.synchronize()
 
     def synchronize(self) -> None:
         while any(self.waiting):
             first = min(newest(e) for mine in self.waiting for e in mine)
-            unsure = [side for side in (0, 1) if not self.waiting[side] and self.promised[side] < first]
+            unsure = [side for side in (0, 1) if not self.waiting[side] and self.watermarks[side] < first]
             if self.ending or unsure:
                 return
             self.emit(first)
@@ -105,14 +105,14 @@ class _TupleNode(_Node):
         for side in (0, 1):
             for e in [e for e in self.waiting[side] if newest(e) == ts]:
                 self.waiting[side].remove(e)
-                self.hand_on(side, e)
+                self.emit_to_synchronizer(side, e)
 
-    def hand_on(self, side: int, e: Combination) -> None:
-        met, self.frontier = self.frontier, max(self.frontier, newest(e))
+    def emit_to_synchronizer(self, side: int, e: Combination) -> None:
+        met, self.watermark = self.watermark, max(self.watermark, newest(e))
         self.process(side, e, met)
         if self.above is not None and not self.ending:
             self.above.clock = self.clock
-            self.above.promise(0, self.frontier)
+            self.above.advance_watermark(0, self.watermark)
 
     def drain(self) -> None:
         while any(self.waiting):
@@ -120,23 +120,23 @@ class _TupleNode(_Node):
 
 
 class _EpochNode(_Node):
-    """The frontier is the smaller promise of the two sides."""
+    """The watermark is the smaller watermark of the two sides."""
 
     def take(self, side: int, e: Combination) -> None:
-        if newest(e) < self.frontier:
-            self.process(side, e, self.frontier)
+        if newest(e) < self.watermark:
+            self.process(side, e, self.watermark)
         else:
             self.waiting[side].append(e)
 
-    def promise(self, side: int, ts: int) -> None:
-        self.promised[side] = max(self.promised[side], ts)
-        met, self.frontier = self.frontier, max(self.frontier, min(self.promised))
-        self.let_out(self.frontier, met)
+    def advance_watermark(self, side: int, ts: int) -> None:
+        self.watermarks[side] = max(self.watermarks[side], ts)
+        met, self.watermark = self.watermark, max(self.watermark, min(self.watermarks))
+        self.emit(self.watermark, met)
         if self.above is not None:
             self.above.clock = self.clock
-            self.above.promise(0, self.frontier)
+            self.above.advance_watermark(0, self.watermark)
 
-    def let_out(self, bound: int, met: int) -> None:
+    def emit(self, bound: int, met: int) -> None:
         ready = [(newest(e), side, e) for side in (0, 1) for e in self.waiting[side] if newest(e) <= bound]
         for _, side, e in sorted(ready, key=lambda entry: entry[0]):
             self.waiting[side].remove(e)
@@ -198,7 +198,8 @@ def oracle_tree_by_tuple(spec: WindowJoin, batch: Batch, rule: SlackRule) -> Tre
 
 
 def oracle_tree_by_epoch(spec: WindowJoin, batch: Batch, cuts: Sequence[int], rule: SlackRule) -> TreeOutcome:
-    """Epochs end at the positions in `cuts`: then every raw stream promises its clock, less K, to its node."""
+    """Epochs end at the positions in `cuts`: then every raw stream sends its clock, less K, to its node as a
+    watermark."""
     spec = closed(spec)
     outcome = TreeOutcome()
     nodes: list[_EpochNode] = []
@@ -220,8 +221,8 @@ def oracle_tree_by_epoch(spec: WindowJoin, batch: Batch, cuts: Sequence[int], ru
                 if clock != NEVER:
                     node, side = _side(stream)
                     nodes[node].clock = max(clocks)
-                    nodes[node].promise(side, clock - rule.slack)
+                    nodes[node].advance_watermark(side, clock - rule.slack)
     for one in nodes:
         one.clock = max(clocks)
-        one.let_out(-NEVER, one.frontier)
+        one.emit(-NEVER, one.watermark)
     return outcome

@@ -86,8 +86,8 @@ class SlowWJoin:
         self.hand = self.since_cleaning = 0
         self.agreeing = closed(self.spec)
 
-    def take(self, run: Sequence[Released], frontier: int) -> None:
-        """A run, after which nothing in time is older than the frontier."""
+    def take(self, run: Sequence[Released], watermark: int) -> None:
+        """A run, after which nothing in time is older than the watermark."""
         for step in run:
             e, s = step.tuple, step.tuple.stream
             if e.ts < step.met - self.earlier[s]:
@@ -102,7 +102,7 @@ class SlowWJoin:
             buffer.append(e)
             buffer.sort(key=lambda tuple_: tuple_.ts)
             self.clean_up(e.ts)
-        self.vector = [max(latest, frontier) for latest in self.vector]
+        self.vector = [max(latest, watermark) for latest in self.vector]
 
     def bucket(self, e: Tuple) -> int:
         if not self.hashed:

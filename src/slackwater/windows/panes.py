@@ -70,9 +70,9 @@ def window_end(grid: Panes, k: int) -> int:
 
 
 @in_place
-def first_open(grid: Panes, frontier: int) -> int:
-    """The oldest window that ends after the frontier."""
-    return (frontier - grid.range) // grid.slide + 1
+def first_open(grid: Panes, watermark: int) -> int:
+    """The oldest window that ends after the watermark."""
+    return (watermark - grid.range) // grid.slide + 1
 
 
 @inner

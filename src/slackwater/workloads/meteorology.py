@@ -194,16 +194,16 @@ def _events(
     count reaches a sum of numbers around 1.
     """
     edges = np.array(sorted({0, length, *(edge for storm in storms for edge in storm)}), np.int64)
-    pace = np.array(product.per_hour)[within(edges[:-1], storms).astype(np.int64)] * speed / HOUR_MS
-    counted = np.concatenate(([0.0], np.cumsum(pace * np.diff(edges))))
-    many = int(counted[-1] / (1 - JITTER)) + 2
+    config = np.array(product.per_hour)[within(edges[:-1], storms).astype(np.int64)] * speed / HOUR_MS
+    count_only = np.concatenate(([0.0], np.cumsum(config * np.diff(edges))))
+    many = int(count_only[-1] / (1 - JITTER)) + 2
     due, source = [], []
     for one in range(product.sources):
         rng = generator(seed, number, _GAP, one)
         phase = rng.random()
         gaps = rng.uniform(1 - JITTER, 1 + JITTER, many)
         reached = np.cumsum(gaps) - phase * gaps[0]
-        due.append(np.interp(reached[reached < counted[-1]], counted, edges))
+        due.append(np.interp(reached[reached < count_only[-1]], count_only, edges))
         source.append(np.full(len(due[-1]), one, np.int64))
     moments = np.concatenate(due)
     order = np.argsort(moments, kind="stable")

@@ -47,8 +47,8 @@ def values(request):
 
 
 def moments(values):
-    apart = values - values.mean()
-    return values.mean(), values.var(), (apart**4).mean() / values.var() ** 2
+    external_sync = values - values.mean()
+    return values.mean(), values.var(), (external_sync**4).mean() / values.var() ** 2
 
 
 def total(values):

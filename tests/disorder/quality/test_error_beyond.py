@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slackwater.disorder.chosen import learning_key
-from slackwater.disorder.controllers import Arrived, Foreseeing, Measured
+from slackwater.disorder.controllers import DelayObservations, Foreseeing, Measured
 from slackwater.disorder.quality.error_beyond import BITS, MOST_BUCKETS, OFF, WITHIN, OldWindows
 from slackwater.disorder.quality.error_steady import SteadyError
 from slackwater.disorder.quality.error_windows import Asked, Watched
+from slackwater.disorder.registry import learning_key
 from slackwater.model.options import Options
 from slackwater.model.quality import RelativeError
 from slackwater.model.time import MILLISECOND, MINUTE, SECOND
@@ -37,7 +37,7 @@ def arriving(seed, seconds, share, longest):
 
 
 def true_share(ts, v, given, bound):
-    """The slow twin: every window with tuples, by what was let out of it."""
+    """The slow twin: every window with tuples, by what was emitted of it."""
     good = windows = 0
     for start in range((int(ts.min()) - 1000) // 250 * 250 + 250, int(ts.max()) + 1, 250):
         truth = v[(ts >= start) & (ts < start + 1000)].sum()
@@ -58,11 +58,11 @@ def test_the_truth_lies_within_what_is_measured_however_late_tuples_come(share, 
     given = {}
     for emission in run.emissions():
         given |= dict(zip(emission.ts.tolist(), emission.columns[-1].view(np.float64).tolist(), strict=True))
-    told = run.report().as_json()["measured_quality"]
+    reported = run.report().as_json()["measured_quality"]
     truth = true_share(ts, v, given, bound)
-    assert told["low"] - 1e-9 <= truth <= told["high"] + 1e-9
-    assert told["measured"] == pytest.approx(truth, abs=0.05)
-    assert share == 0.0 or told["unknown_late"] > 0
+    assert reported["low"] - 1e-9 <= truth <= reported["high"] + 1e-9
+    assert reported["measured"] == pytest.approx(truth, abs=0.05)
+    assert share == 0.0 or reported["unknown_late"] > 0
 
 
 def test_a_window_that_gets_its_first_tuple_after_it_was_counted_was_never_let_out():
@@ -103,7 +103,7 @@ def play(made, begin, seconds, delay, share=0.3, seed=0):
         clock = begin + second * SECOND + np.arange(RATE) * SECOND // RATE
         behind = np.where(rng.random(RATE) < share, delay, 0)
         words = np.array([clock - behind, np.arange(RATE)])
-        made.learn(Arrived(np.zeros(RATE, np.int64), words, behind, behind))
+        made.learn(DelayObservations(np.zeros(RATE, np.int64), words, behind, behind))
         made.adapt(Measured((int(clock[-1]),), delay, made.slack))
         slacks.append(made.slack)
     return slacks
@@ -115,12 +115,12 @@ def test_a_cap_is_never_exceeded_and_a_target_out_of_reach_is_said_and_unsaid():
     assert max(play(made, MINUTE, 120, 500 * MILLISECOND)) <= 2 * SECOND
     assert not made.outlook().unreachable
     assert max(play(made, 3 * MINUTE, 600, 10 * SECOND)) <= 2 * SECOND
-    told = made.outlook()
-    assert told.unreachable
-    assert told.stated
-    assert 8 * SECOND < told.needed < 15 * SECOND
-    assert told.reached < 0.5
-    assert 0 < told.bound <= told.choices
+    reported = made.outlook()
+    assert reported.unreachable
+    assert reported.stated
+    assert 8 * SECOND < reported.needed < 15 * SECOND
+    assert reported.reached < 0.5
+    assert 0 < reported.bound <= reported.choices
     play(made, 13 * MINUTE, 600, 500 * MILLISECOND)
     assert not made.outlook().unreachable
 
@@ -200,15 +200,15 @@ def test_windows_are_counted_before_a_jump_of_time_drives_them_out(epochs):
 
 def test_every_window_of_a_sparse_stream_is_counted():
     text = "SELECT SUM(v) AS a FROM s [RANGE 2 SECONDS SLIDE 10 MS] WITH ERROR 5%"
-    told = replayed(text, 1_700_000_000_000 + np.arange(50) * 3_600_000, Epochs(each_tuple=True))
-    assert (told["good"], told["bad"], told["low"]) == (50 * 200, 0, 1.0)
+    reported = replayed(text, 1_700_000_000_000 + np.arange(50) * 3_600_000, Epochs(each_tuple=True))
+    assert (reported["good"], reported["bad"], reported["low"]) == (50 * 200, 0, 1.0)
 
 
 @pytest.mark.parametrize("epochs", [Epochs(tuples=100), Epochs(tuples=1000)], ids=["100", "1000"])
 def test_every_window_is_counted_where_an_epoch_has_many(epochs):
     text = "SELECT SUM(v) AS a FROM s [RANGE 1 DAY] WITH ERROR 5%"
-    told = replayed(text, 20_000 * 86_400_000 + np.arange(1000) * 43_200_000, epochs)
-    assert (told["good"], told["bad"], told["low"]) == (500, 0, 1.0)
+    reported = replayed(text, 20_000 * 86_400_000 + np.arange(1000) * 43_200_000, epochs)
+    assert (reported["good"], reported["bad"], reported["low"]) == (500, 0, 1.0)
 
 
 def test_a_target_out_of_reach_from_the_beginning_is_said_within_three_minutes():
@@ -222,10 +222,10 @@ def test_a_target_out_of_reach_from_the_beginning_is_said_within_three_minutes()
 def test_a_target_is_not_called_out_of_reach_while_the_cap_reaches_it():
     made = steady(at_most=2 * SECOND)
     play(made, MINUTE, 600, 10 * SECOND)
-    told = []
+    reported = []
     for second in range(600):
         play(made, 11 * MINUTE + second * SECOND, 1, 100 * MILLISECOND, seed=second)
-        told.append(made.outlook())
-    assert told[0].unreachable
-    assert any(one.reached >= 0.95 for one in told)
-    assert not any(one.unreachable and one.reached >= 0.95 for one in told)
+        reported.append(made.outlook())
+    assert reported[0].unreachable
+    assert any(one.reached >= 0.95 for one in reported)
+    assert not any(one.unreachable and one.reached >= 0.95 for one in reported)

@@ -5,16 +5,16 @@ import time
 import numpy as np
 import pytest
 
-from slackwater.disorder.chosen import controller_for
-from slackwater.disorder.controllers import Arrived, Measured
+from slackwater.disorder.controllers import DelayObservations, Measured
 from slackwater.disorder.quality.error_published import WARM_UP
 from slackwater.disorder.quality.error_windows import Asked, Watched
+from slackwater.disorder.registry import controller_for
 from slackwater.model.errors import UsageError
 from slackwater.model.options import Options
 from slackwater.model.quality import RelativeError
 from slackwater.model.time import MILLISECOND, MINUTE, SECOND
 from slackwater.operators.aggregate import WindowAggregate
-from slackwater.operators.kept_arrays import KeptArrays
+from slackwater.operators.array_checkpoint import ArrayCheckpoint
 from slackwater.operators.pipeline import Epochs
 from slackwater.testing.drive import pipeline_of
 from slackwater.testing.examples import KINDS, WITH_TARGETS
@@ -49,7 +49,7 @@ def play(made, begin, held, batch=20):
         part = slice(first, first + batch)
         words = np.array([ts[part], np.arange(first, first + len(ts[part])), np.full(len(ts[part]), 5)])
         behind = clock[part] - ts[part]
-        made.learn(Arrived(np.zeros(words.shape[1], np.int64), words, behind, behind))
+        made.learn(DelayObservations(np.zeros(words.shape[1], np.int64), words, behind, behind))
         made.adapt(Measured((int(clock[part][-1]),), int((clock - ts)[: first + batch].max()), made.slack))
         trail.append((int(clock[part][-1]), made.slack))
     return np.array(trail)
@@ -136,17 +136,17 @@ def test_an_adaptation_takes_less_than_half_a_millisecond():
     made = controller(bound=0.001, watched=Watched(5 * SECOND, 100 * MILLISECOND, (), (Asked("SUM", 2),)))
     rng = np.random.default_rng(6)
     play(made, MINUTE, delays(rng, 60, 2 * SECOND))
-    spent = []
+    report_busy_time = []
     adapt = made.adapt
 
     def timed(measured):
         begun = time.perf_counter()
         adapt(measured)
-        spent.append(time.perf_counter() - begun)
+        report_busy_time.append(time.perf_counter() - begun)
 
     made.adapt = timed
     play(made, 2 * MINUTE, delays(rng, 60, 2 * SECOND))
-    assert np.median(spent) < 0.0005
+    assert np.median(report_busy_time) < 0.0005
 
 
 def test_an_unknown_controller_is_refused():
@@ -161,7 +161,7 @@ def test_what_is_measured_is_a_window_that_was_closed_long_enough_ago_for_its_la
     for who in ("model", "pd"):
         seen = []
         made = controller(who, bound=0.001, initial_slack=500 * MILLISECOND)
-        made._choose = lambda window, coverage, frontier, measured, seen=seen: seen.append(coverage)
+        made._choose = lambda window, coverage, watermark, measured, seen=seen: seen.append(coverage)
         turn = np.arange(30 * RATE)
         held = np.where(turn % 250 == 9, 700, np.where(turn % 2 == 0, 450, 0)) * MILLISECOND
         play(made, MINUTE, held)
@@ -170,13 +170,13 @@ def test_what_is_measured_is_a_window_that_was_closed_long_enough_ago_for_its_la
 
 
 def test_an_epoch_writes_what_it_changed_and_not_all_that_is_known():
-    made, kept = controller(bound=0.001), KeptArrays("controller")
+    made, kept = controller(bound=0.001), ArrayCheckpoint("controller")
     rng = np.random.default_rng(8)
     written, known = [], []
     for second in range(90):
         play(made, MINUTE + second * SECOND, delays(rng, 1, 50 * MILLISECOND))
         arrays = made.as_arrays()
-        written.append(sum(len(entry.value or b"") for entry in kept.changes(arrays)))
+        written.append(sum(len(entry.value or b"") for entry in kept.snapshot_delta(arrays)))
         known.append(sum(array.nbytes for array in arrays.values()))
     assert max(written[20:]) < 40_000
     assert max(known[80:]) < 1.3 * max(known[60:70])

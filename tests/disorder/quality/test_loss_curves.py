@@ -91,11 +91,11 @@ def test_the_curve_is_what_a_join_really_loses():
     for s in range(2):
         count_needed(slacks_of(10), np.full(n, s), needed[s], counts)
     found = curve(counts, [window] * 2, 10)
-    apart = ts[0][:, np.newaxis] - ts[1][np.newaxis, :]
-    joins = np.abs(apart) <= window
+    external_sync = ts[0][:, np.newaxis] - ts[1][np.newaxis, :]
+    joins = np.abs(external_sync) <= window
     for k in (0, 20, 40, 60):
         slack = int(slacks_of(10)[k])
-        # A tuple is processed when the frontier is at its time, or when it comes if that is later.
+        # A tuple is processed when the watermark is at its time, or when it comes if that is later.
         late = [np.maximum(needed[s] - slack, 0) for s in range(2)]
         processed = [ts[s] + late[s] for s in range(2)]
         last_is_first = processed[0][:, np.newaxis] > processed[1][np.newaxis, :]

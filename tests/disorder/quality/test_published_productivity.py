@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.quality.productivity import MOST_BINS, ProductivityProfiler
-from slackwater.disorder.run import Run
 from slackwater.model.time import BEFORE_ALL
 
 G = 10
@@ -16,14 +16,16 @@ STEPS = st.lists(
     st.tuples(st.integers(0, 2), st.integers(0, 6), st.integers(0, 30), st.integers(0, 40), st.integers(0, 9)),
     max_size=60,
 )
-"""Tuples in processing order: stream, how far the frontier moves, how late, the delay, the results it makes."""
+"""Tuples in processing order: stream, how far the watermark moves, how late, the delay, the results it makes."""
 
 
 def run_of(tuples):
-    """A run of (stream, ts, cutoff, delay)."""
-    stream, ts, cutoff, delay = np.array(tuples, np.int64).reshape(-1, 4).T.copy()
+    """A run of (stream, ts, watermark at arrival, delay)."""
+    stream, ts, watermark_at_arrival, delay = np.array(tuples, np.int64).reshape(-1, 4).T.copy()
     none = np.zeros(len(ts), np.int64)
-    return Run(stream, np.stack([ts, none]), cutoff, none, none, delay, BEFORE_ALL, BEFORE_ALL, 0)
+    return OrderedBatch(
+        stream, np.stack([ts, none]), watermark_at_arrival, none, none, delay, BEFORE_ALL, BEFORE_ALL, 0
+    )
 
 
 def noted(profiler, tuples, made):
@@ -35,14 +37,14 @@ def by_hand(windows, tuples, made):
     """Algorithm 4.6 with windows as plain lists: M-cross and M-join by delay bin."""
     inside = [[] for _ in windows]
     in_time, late = [], []
-    for (s, ts, cutoff, delay), n in zip(tuples, made, strict=True):
+    for (s, ts, watermark_at_arrival, delay), n in zip(tuples, made, strict=True):
         into = -(-delay // G)
-        if ts >= cutoff:
+        if ts >= watermark_at_arrival:
             sizes = [sum(t >= ts - w for t in other) for other, w in zip(inside, windows, strict=True)]
             in_time.append((into, prod(size for j, size in enumerate(sizes) if j != s), n))
         else:
             late.append(into)
-        if ts >= cutoff - windows[s]:
+        if ts >= watermark_at_arrival - windows[s]:
             inside[s].append(ts)
     most_cross, most_join = (max((line[k] for line in in_time), default=0) for k in (1, 2))
     lines = in_time + [(into, most_cross, most_join) for into in late]
@@ -55,11 +57,11 @@ def by_hand(windows, tuples, made):
 
 @given(steps=STEPS, windows=st.lists(st.integers(0, 20), min_size=3, max_size=3), cut=st.integers(0, 60))
 def test_the_maps_are_those_of_algorithm_4_6_however_runs_are_cut(steps, windows, cut):
-    tuples, made, frontier = [], [], 0
+    tuples, made, watermark = [], [], 0
     for s, step, behind, delay, n in steps:
-        frontier += step
+        watermark += step
         late = behind > 20
-        tuples.append((s, frontier - behind if late else frontier, frontier, delay))
+        tuples.append((s, watermark - behind if late else watermark, watermark, delay))
         made.append(0 if late else n)
     profiler = ProductivityProfiler(windows, G)
     noted(profiler, tuples[:cut], made[:cut])

@@ -3,23 +3,23 @@
 import numpy as np
 import pytest
 
-from slackwater.disorder.chosen import controller_for
-from slackwater.disorder.controllers import Arrived, Measured
+from slackwater.disorder.controllers import DelayObservations, Measured
 from slackwater.disorder.quality.productivity import Profile
 from slackwater.disorder.quality.published_recall import ModelRecall, PdRecall
-from slackwater.disorder.quality.steady import Pace
+from slackwater.disorder.quality.steady import ControllerConfig
+from slackwater.disorder.registry import controller_for
 from slackwater.model.errors import UsageError
 from slackwater.model.options import Options
 from slackwater.model.quality import Recall
 from slackwater.model.time import MILLISECOND, MINUTE, SECOND
 
-PACE = Pace(interval=SECOND, granularity=10 * MILLISECOND, basic_window=10 * MILLISECOND)
+PACE = ControllerConfig(interval=SECOND, granularity=10 * MILLISECOND, basic_window=10 * MILLISECOND)
 WINDOWS = (5 * SECOND, 5 * SECOND)
 TARGET = Recall(0.9, 10 * SECOND)
 LARGEST = 400 * MILLISECOND
 
 
-class Told:
+class Reported:
     """A profiler that says what it was told to say."""
 
     def __init__(self, *profiles):
@@ -36,7 +36,7 @@ def interval(made, true):
 
 def adapted(controller, *profiles):
     """The slack after each of these intervals."""
-    controller.profiler = Told(*profiles)
+    controller.profiler = Reported(*profiles)
     chosen = []
     for number in range(len(profiles)):
         now = (number + 1) * SECOND
@@ -50,7 +50,7 @@ def model(selectivity="noneqsel", target=TARGET):
     controller = ModelRecall(target, WINDOWS, PACE, selectivity)
     delay = np.tile([0] * 79 + [200 * MILLISECOND] * 20 + [LARGEST], 6)
     ts = np.arange(len(delay)) * MILLISECOND
-    controller.learn(Arrived(np.arange(len(delay)) % 2, np.stack([ts, ts]), delay, delay))
+    controller.learn(DelayObservations(np.arange(len(delay)) % 2, np.stack([ts, ts]), delay, delay))
     return controller
 
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.disorder.chosen import controller_for, learning_key
-from slackwater.disorder.controllers import Arrived, Foreseeing, Measured
-from slackwater.disorder.quality.steady import Pace, SteadyRecall
+from slackwater.disorder.controllers import DelayObservations, Foreseeing, Measured
+from slackwater.disorder.quality.steady import ControllerConfig, SteadyRecall
+from slackwater.disorder.registry import controller_for, learning_key
 from slackwater.model.options import Options
 from slackwater.model.quality import Recall, RelativeError, default_cap
 from slackwater.model.time import DAY, MILLISECOND, MINUTE, SECOND
@@ -25,7 +25,9 @@ Delays = Callable[[np.random.Generator, int], np.ndarray]
 
 def controller(target: float = 0.95, at_most: int | None = None, slack: int = 0) -> SteadyRecall:
     windows = (2 * SECOND, 2 * SECOND)
-    return SteadyRecall(Recall(target, MINUTE, at_most), windows, Pace(SECOND, 10_000, 10_000), MINUTE, slack)
+    return SteadyRecall(
+        Recall(target, MINUTE, at_most), windows, ControllerConfig(SECOND, 10_000, 10_000), MINUTE, slack
+    )
 
 
 def seconds(delays: Delays, begin: int, end: int, seed: int = 0) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
@@ -38,12 +40,12 @@ def seconds(delays: Delays, begin: int, end: int, seed: int = 0) -> Iterator[tup
 def run(steady: SteadyRecall, delays: Delays, begin: int, end: int) -> tuple[list[int], list[float]]:
     """Slack in ms after every second, and the share of that second's tuples that were too late."""
     slacks, late = [], []
-    frontier = -(2**60)
+    watermark = -(2**60)
     for second, stream, needed in seconds(delays, begin, end):
         clock = (second + 1) * SECOND
-        frontier = max(frontier, clock - SECOND - steady.slack)
-        late.append(float((needed > clock - SECOND - frontier).mean()))
-        steady.learn(Arrived(stream, stream, needed, needed))
+        watermark = max(watermark, clock - SECOND - steady.slack)
+        late.append(float((needed > clock - SECOND - watermark).mean()))
+        steady.learn(DelayObservations(stream, stream, needed, needed))
         steady.adapt(Measured((clock, clock), 0, steady.slack))
         slacks.append(steady.slack // MILLISECOND)
     return slacks, late
@@ -129,7 +131,7 @@ def test_the_cap_is_never_exceeded(trace, first, cap, target):
         clock += passed * SECOND
         needed = np.arange(tuples) * scale * MILLISECOND
         stream = np.arange(tuples) % 2
-        steady.learn(Arrived(stream, stream, needed, needed))
+        steady.learn(DelayObservations(stream, stream, needed, needed))
         steady.adapt(Measured((clock, clock), 0, steady.slack))
         assert 0 <= steady.slack <= cap
     again = controller(target, cap // 2)
@@ -183,8 +185,8 @@ def test_a_target_is_not_out_of_reach_where_the_cap_reaches_it_with_little_to_sp
 
 
 @dataclass
-class Priced:
-    """Books in which a tuple beyond the cap costs so many times what others do."""
+class LostWindows:
+    """Ledger in which a tuple beyond the cap costs so many times what others do."""
 
     worth: float
     asked: int = 0
@@ -202,7 +204,7 @@ def test_tuples_beyond_the_cap_count_with_what_they_really_cost():
     slacks = {}
     for worth in (0.0, 1.0, 2.0):
         steady = controller()
-        steady.books = Priced(worth)
+        steady.ledger = LostWindows(worth)
         slacks[worth], _ = run(steady, behind, 0, 600)
         outlook = steady.outlook()
         assert outlook.reached == pytest.approx(1 - min(worth, 1.0) * (1 - 0.976**2), abs=0.003)
@@ -236,9 +238,9 @@ def test_a_restart_on_the_way_chooses_the_same_slacks(stop):
 def test_it_does_not_matter_how_what_came_is_cut(cuts):
     whole, parts = controller(0.99), controller(0.99)
     for second, stream, needed in seconds(jumping, 0, 130):
-        whole.learn(Arrived(stream, stream, needed, needed))
+        whole.learn(DelayObservations(stream, stream, needed, needed))
         for part in np.split(np.arange(RATE), sorted(cuts)):
-            parts.learn(Arrived(stream[part], stream[part], needed[part], needed[part]))
+            parts.learn(DelayObservations(stream[part], stream[part], needed[part], needed[part]))
         for one in (whole, parts):
             one.adapt(Measured(((second + 1) * SECOND,) * 2, 0, one.slack))
         assert whole.slack == parts.slack

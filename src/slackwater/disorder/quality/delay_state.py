@@ -20,7 +20,7 @@ from slackwater.model.time import BEFORE_ALL
 Bins = npt.NDArray[np.int32]
 
 MARK = 32
-FIRST_ROOM = 1024
+FIRST_CAPACITY = 1024
 FIRST_BINS = 64
 
 
@@ -45,8 +45,8 @@ def delays(streams: int) -> Delays:
     none = np.zeros(streams, np.int64)
     return Delays(
         np.zeros((streams, FIRST_BINS), np.int64),
-        np.zeros((streams, FIRST_ROOM), np.int32),
-        np.zeros((streams, 2 * FIRST_ROOM // MARK), np.int64),
+        np.zeros((streams, FIRST_CAPACITY), np.int32),
+        np.zeros((streams, 2 * FIRST_CAPACITY // MARK), np.int64),
         none,
         np.full(streams, BEFORE_ALL, np.int64),
         none.copy(),
@@ -64,17 +64,17 @@ def with_bins(d: Delays, largest: int) -> Delays:
     return d._replace(counts=counts)
 
 
-def with_room(d: Delays, width: Words, places: int) -> Delays:
+def with_capacity(d: Delays, width: Words, places: int) -> Delays:
     """The same with a ring for at least so many values a stream."""
     streams, before = d.ring.shape
     if places <= before:
         return d
-    room = 1 << (places - 1).bit_length()
-    ring = np.zeros((streams, room), np.int32)
-    marks = np.zeros((streams, 2 * room // MARK), np.int64)
+    output_buffer = 1 << (places - 1).bit_length()
+    ring = np.zeros((streams, output_buffer), np.int32)
+    marks = np.zeros((streams, 2 * output_buffer // MARK), np.int64)
     for s in range(streams):
         inside, marked = kept(d, width, s)
-        ring[s, inside % room] = d.ring[s, inside % before]
+        ring[s, inside % output_buffer] = d.ring[s, inside % before]
         marks[s, marked % marks.shape[1]] = d.marks[s, marked % d.marks.shape[1]]
     return d._replace(ring=ring, marks=marks)
 

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.disorder.quality.adwin import DELTA, Adwins
-from slackwater.disorder.quality.delay_state import MARK, absorb, fresh, kept, with_bins, with_room
+from slackwater.disorder.quality.delay_state import MARK, absorb, fresh, kept, with_bins, with_capacity
 from slackwater.model.batch import Floats, Words
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -65,7 +65,7 @@ class DelayHistogram:
         largest = min(int(delay.max()) // self.granularity + 1, len(self._scores) - 1)
         self._delays = with_bins(self._delays, max(0, largest))
         places = min(int(self._adwins.width.max()) + len(stream), self._most + 1)
-        self._delays = with_room(self._delays, self._adwins.width, places)
+        self._delays = with_capacity(self._delays, self._adwins.width, places)
         absorb(self._delays, self._adwins, stream, ts, delay, self.granularity, self._scores, self._delta, self._most)
 
     def note_skews(self, skews: Words) -> None:
@@ -135,7 +135,7 @@ class DelayHistogram:
         width = arrays["adwin_width"]
         d, _ = fresh(len(width))
         d = with_bins(d, int(arrays["window"].max(initial=0)))
-        d = with_room(d, np.zeros_like(width), int(width.max()))
+        d = with_capacity(d, np.zeros_like(width), int(width.max()))
         for mine, name in ((d.arrived, "arrived"), (d.clock, "clock"), (d.largest, "largest")):
             mine[:] = arrays[name]
         values = marks = notes = 0

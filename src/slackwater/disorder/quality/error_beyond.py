@@ -1,7 +1,7 @@
 """Windows that are counted already, in few words, and what tuples cost that come for them nevertheless.
 
 A bucket has 64 windows, a bit each: which of them had tuples, which were off, and for which something came later still.
-A window that had no tuples and gets one was never let out: that is certain. Whether one that was within the bound is
+A window that had no tuples and gets one was never emitted: that is certain. Whether one that was within the bound is
 off now depends on how many tuples it is missing and how many it had; both are known by bucket, on average.
 
 Invariant: what is estimated lies between none and all of the windows that something came for, so the truth lies within
@@ -33,13 +33,13 @@ FILLED, SPOILED, TOUCHED, TUPLES, GROUPS, MET = range(6)
 ALL = (1 << BITS) - 1
 
 
-class Priced(NamedTuple):
+class LostWindows(NamedTuple):
     """What late tuples have done to counted windows, as far as can be told."""
 
     spoiled: float
     """Windows that were within the bound and are off."""
     never: float
-    """Windows that were never let out."""
+    """Windows that were never emitted."""
     unsure: float
     """How far from that the truth may be, in windows."""
 
@@ -56,7 +56,7 @@ class OldWindows:
         self._lost = 0
         """How often a tuple met a window of a forgotten bucket."""
         self._settled = [0.0, 0.0, 0.0, 0.0]
-        """Of forgotten buckets: spoiled, never let out, how many fewer and how many more could be good."""
+        """Of forgotten buckets: spoiled, never emitted, how many fewer and how many more could be good."""
 
     def add(self, first: int, verdicts: Words) -> None:
         """Windows from a number on are counted."""
@@ -101,13 +101,13 @@ class OldWindows:
 
     def _forget(self, number: int) -> None:
         self._oldest = number + 1
-        for place, cost in enumerate(_cost(self._buckets.pop(number), *self._price)):
-            self._settled[place] += cost
+        for sequence, cost in enumerate(_cost(self._buckets.pop(number), *self._price)):
+            self._settled[sequence] += cost
 
     _price = (1.0, 1.0)
     """The share that may be missing and the slides in a range, as last asked for."""
 
-    def priced(self, allowed: float, overlap: float) -> Priced:
+    def lost_windows(self, allowed: float, overlap: float) -> LostWindows:
         """What late tuples have cost, where a share of a window may be missing."""
         self._price = (allowed, overlap)
         spoiled, never, fewer, more = self._settled
@@ -120,7 +120,7 @@ class OldWindows:
             by_experience = min(float(self._lost), self._lost * spoiled / met if met else 0.5 * self._lost)
             spoiled, fewer = spoiled + by_experience, fewer + self._lost
             more += self._lost
-        return Priced(spoiled, never, max(fewer - spoiled, spoiled + more) if self.late else 0)
+        return LostWindows(spoiled, never, max(fewer - spoiled, spoiled + more) if self.late else 0)
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All state, buckets by chunks of neighbours."""
@@ -153,7 +153,7 @@ def _as_bits(flags: Flags) -> int:
 
 
 def _cost(bucket: list[int], allowed: float, overlap: float) -> tuple[float, int, int, int]:
-    """Spoiled (estimated) and never let out; how many could be spoiled at most, and how many could have become good."""
+    """Spoiled (estimated) and never emitted; how many could be spoiled at most, and how many could have become good."""
     filled, touched = bucket[FILLED], bucket[TOUCHED]
     never = (touched & ~filled).bit_count()
     open_to = (touched & filled & ~bucket[SPOILED]).bit_count()

@@ -25,15 +25,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.disorder.controllers import Arrived, Measured
+from slackwater.disorder.controllers import DelayObservations, Measured
+from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.quality.coverage_model import Calibration, coverages, smallest_slack
 from slackwater.disorder.quality.error_steady import EXACT, under
 from slackwater.disorder.quality.error_threshold import Thresholds
 from slackwater.disorder.quality.error_windows import Watched, WindowLosses
-from slackwater.disorder.quality.needed_slack import edge_of, least_bin, no_weights, note_needs
 from slackwater.disorder.quality.pd import FOR_AGGREGATES, PdController
 from slackwater.disorder.quality.published_delays import DelaysAsShares
-from slackwater.disorder.run import Run
+from slackwater.disorder.quality.required_slack import edge_of, least_bin, no_weights, note_required_slack
 from slackwater.model.batch import TS, Floats
 from slackwater.model.measured import MeasuredQuality
 from slackwater.model.options import Options
@@ -41,7 +41,7 @@ from slackwater.model.quality import RelativeError
 from slackwater.model.time import BEFORE_ALL, SECOND
 
 WARM_UP = SECOND
-"""L_warmup; the documents leave its length open. What is let out meanwhile is let out without slack."""
+"""L_warmup; the documents leave its length open. What is emit out meanwhile is let without slack."""
 
 
 MOST_DELAYS = 2**17
@@ -69,14 +69,14 @@ class PublishedError:
         self._thresholds = Thresholds(self.target, watched.aggregates)
         self._is_modelled = np.array([a.function not in EXACT for a in watched.aggregates], np.bool_)
 
-    def learn(self, arrived: Arrived) -> None:
+    def learn(self, arrived: DelayObservations) -> None:
         self._losses.absorb(arrived, self.slack, self._allowed)
         self._thresholds.absorb(arrived.words)
-        note_needs(self._out_of_order, arrived.behind, self._unit)
+        note_required_slack(self._out_of_order, arrived.behind, self._unit)
 
-    def hear_of(self, run: Run) -> None:
+    def observe_batch(self, run: OrderedBatch) -> None:
         """Hear which tuples came too late."""
-        self._losses.tally.hear(run)
+        self._losses.tally.observe_batch(run)
 
     def measured(self) -> MeasuredQuality:
         """The windows so far that were within the bound."""
@@ -98,20 +98,20 @@ class PublishedError:
         if clock == BEFORE_ALL:
             self.next_adaptation = BEFORE_ALL
             return
-        frontier = losses.reach(clock, measured.slack)
+        watermark = losses.reach(clock, measured.slack)
         self._begun = clock if self._begun == BEFORE_ALL else self._begun
         if clock - self._begun < WARM_UP:
             return
         if self._thresholds.is_due(clock):
             self._thresholds.recalculate(clock, losses.tuples())
-        window = losses.last_ended(frontier - self._retrospect())
-        self._choose(window, losses.coverage(window), frontier, measured)
+        window = losses.last_ended(watermark - self._retrospect())
+        self._choose(window, losses.coverage(window), watermark, measured)
 
     def _retrospect(self) -> int:
         """M of Alg. 4.3."""
         return edge_of(least_bin(self._out_of_order, 1.0 - self._options.retrospect), self._unit)
 
-    def _choose(self, window: int, coverage: float | None, frontier: int, measured: Measured) -> None:
+    def _choose(self, window: int, coverage: float | None, watermark: int, measured: Measured) -> None:
         raise NotImplementedError
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -139,11 +139,11 @@ class ModelError(PublishedError):
         self._estimated: deque[tuple[int, float]] = deque()
         """From which window on, and which coverage the model expected, uncorrected."""
 
-    def learn(self, arrived: Arrived) -> None:
+    def learn(self, arrived: DelayObservations) -> None:
         super().learn(arrived)
         self._delays.absorb(arrived.stream, arrived.words[TS], arrived.behind)
 
-    def _choose(self, window: int, coverage: float | None, frontier: int, measured: Measured) -> None:
+    def _choose(self, window: int, coverage: float | None, watermark: int, measured: Measured) -> None:
         options = self._options
         while len(self._estimated) > 1 and self._estimated[1][0] <= window:
             self._estimated.popleft()
@@ -156,7 +156,7 @@ class ModelError(PublishedError):
         corrected = np.minimum(modelled, self._calibration.apply(modelled))
         self.slack = smallest_slack(corrected, self._thresholds.strictest, options.granularity)
         chosen = float(modelled[min(self.slack // options.granularity, len(modelled) - 1)])
-        self._estimated.append((self._losses.last_ended(frontier) + 1, chosen))
+        self._estimated.append((self._losses.last_ended(watermark) + 1, chosen))
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         found = super().as_arrays()
@@ -185,7 +185,7 @@ class PdError(PublishedError):
         super().__init__(target, options)
         self._controller = PdController(FOR_AGGREGATES)
 
-    def _choose(self, window: int, coverage: float | None, frontier: int, measured: Measured) -> None:
+    def _choose(self, window: int, coverage: float | None, watermark: int, measured: Measured) -> None:
         if coverage is not None:
             self._controller.step(self._thresholds.strictest, coverage)
         self.slack = self._controller.slack(measured.largest_delay)

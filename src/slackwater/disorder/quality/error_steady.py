@@ -28,8 +28,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.disorder.controllers import Arrived, Measured
-from slackwater.disorder.quality.error_needs import (
+from slackwater.disorder.controllers import DelayObservations, Measured
+from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.disorder.quality.error_required_slack import (
     BOUND,
     CHOICES,
     INTO,
@@ -43,14 +44,13 @@ from slackwater.disorder.quality.error_needs import (
     WANTED,
     Judging,
     learn_and_choose,
-    needs_as_arrays,
-    needs_of,
-    no_needs,
+    no_required_slack,
+    required_as_arrays,
+    required_slack_of,
 )
 from slackwater.disorder.quality.error_threshold import Thresholds
 from slackwater.disorder.quality.error_windows import MOST_WINDOWS, Watched, WindowLosses
-from slackwater.disorder.quality.needed_slack import edge_of
-from slackwater.disorder.run import Run
+from slackwater.disorder.quality.required_slack import edge_of
 from slackwater.model.batch import TS
 from slackwater.model.measured import MeasuredQuality
 from slackwater.model.options import Options
@@ -99,7 +99,7 @@ class SteadyError:
         self.target, self._options = target, options
         self.slack = options.initial_slack if target.at_most is None else min(options.initial_slack, target.at_most)
         self.next_adaptation = self._count_due = BEFORE_ALL
-        self._pending: Arrived | None = None
+        self._pending: DelayObservations | None = None
         """Arrivals that are not noted yet: that is cheaper together with the next choice."""
 
     def watch(self, watched: Watched) -> None:
@@ -145,25 +145,25 @@ class SteadyError:
             settling=slide + SECOND,
             patience=PATIENCE * time,
         )
-        self._needs = no_needs(memory, FIRST_MARGIN)
+        self._required = no_required_slack(memory, FIRST_MARGIN)
         self._scratch = np.zeros((2, self._losses.components))
 
     @property
     def margin(self) -> float:
         """m, by which less than delta is aimed at."""
-        return float(self._needs.scalars[MARGIN])
+        return float(self._required.scalars[MARGIN])
 
     def needed(self, end: int) -> int | None:
         """The slack that the window with this end needed, as far as is known; None if nothing is known of it."""
         self._catch_up()
         window = self._losses.last_ended(end)
-        ring = self._needs.ring
+        ring = self._required.ring
         at = window % ring.shape[1]
         return edge_of(int(ring[INTO, at]), self._unit) if ring[NUMBER, at] == window else None
 
     def outlook(self) -> Outlook:
         """What the cap does for the target, by the windows that are remembered."""
-        marks, scalars = self._needs.marks, self._needs.scalars
+        marks, scalars = self._required.marks, self._required.scalars
         known = bool(marks[KNOWN])
         return Outlook(
             cap=self._cap,
@@ -175,7 +175,7 @@ class SteadyError:
             unreachable=bool(scalars[SHORT] > 0.5 and scalars[REACHED] < 1.0 - self._judging.delta),
         )
 
-    def learn(self, arrived: Arrived) -> None:
+    def learn(self, arrived: DelayObservations) -> None:
         self._catch_up()
         self._pending = arrived
         if self._models:
@@ -187,11 +187,11 @@ class SteadyError:
             self._losses.absorb(self._pending, self.slack, self._allowed)
             self._pending = None
 
-    def hear_of(self, run: Run) -> None:
+    def observe_batch(self, run: OrderedBatch) -> None:
         """Hear which tuples came too late."""
         if self._losses.tally.is_far_ahead(run):
             self._catch_up()
-        self._losses.tally.hear(run)
+        self._losses.tally.observe_batch(run)
 
     def measured(self) -> MeasuredQuality:
         """The windows so far that were within the bound."""
@@ -203,7 +203,7 @@ class SteadyError:
         self.next_adaptation = clock + self._interval
         if clock == BEFORE_ALL:
             return
-        losses, needs = self._losses, self._needs
+        losses, required = self._losses, self._required
         if clock >= self._count_due:
             self._catch_up()
             losses.count(self._allowed)
@@ -213,7 +213,7 @@ class SteadyError:
             self._catch_up()
             self._allow(clock)
         self.slack = self._choice(clock, measured.slack)
-        if needs.marks[SPENT] > self._judging.alarm:
+        if required.marks[SPENT] > self._judging.alarm:
             self.next_adaptation = clock + self._alert
 
     def _choice(self, clock: int, slack: int) -> int:
@@ -224,13 +224,13 @@ class SteadyError:
         done = 0
         while True:
             chosen = learn_and_choose(
-                losses.watch, losses.books, self._needs, self._judging, self._allowed, self._scratch, words,
+                losses.watch, losses.ledger, self._required, self._judging, self._allowed, self._scratch, words,
                 words.view(np.float64), behind, done, clock, slack, self._cap,
             )  # fmt: skip
             if chosen > NOT_YET:
                 return chosen
             done = NOT_YET - chosen
-            losses.make_room(int(words[TS, done]), self._allowed)
+            losses.reserve(int(words[TS, done]), self._allowed)
 
     def _allow(self, clock: int) -> None:
         """Work out anew what may be missing where the effect on the value is not known."""
@@ -240,7 +240,7 @@ class SteadyError:
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         self._catch_up()
         found: dict[str, npt.NDArray[Any]] = {"times": np.array([self.slack, self.next_adaptation, self._count_due])}
-        found |= {f"needs_{name}": array for name, array in needs_as_arrays(self._needs).items()}
+        found |= {f"needs_{name}": array for name, array in required_as_arrays(self._required).items()}
         found |= {f"losses_{name}": array for name, array in self._losses.as_arrays().items()}
         found |= {f"modelled_{name}": array for name, array in self._modelled.as_arrays().items()}
         return found | {"allowed": self._allowed.copy()}
@@ -248,7 +248,7 @@ class SteadyError:
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         slack, self.next_adaptation, self._count_due = arrays["times"].tolist()
         self.slack = min(slack, self._cap)
-        self._needs = needs_of(self._needs.ring.shape[1], self._judging.lately, under("needs_", arrays))
+        self._required = required_slack_of(self._required.ring.shape[1], self._judging.lately, under("needs_", arrays))
         self._losses.restore(under("losses_", arrays))
         self._modelled.restore(under("modelled_", arrays))
         self._allowed = np.array(arrays["allowed"])

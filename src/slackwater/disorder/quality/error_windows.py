@@ -15,22 +15,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.disorder.controllers import Arrived
-from slackwater.disorder.quality.error_losses import (
-    CHANGED,
-    DEEPEST,
-    FIRST_ARGUMENT,
-    MEAN,
-    SHARE,
-    SUM,
-    TUPLES,
-    Books,
-    Watch,
-    absorb,
-    coverage_of,
-    reach,
-)
-from slackwater.disorder.quality.error_measured import WindowTally
+from slackwater.disorder.controllers import DelayObservations
+from slackwater.disorder.quality.error_meter import WindowTally
 from slackwater.disorder.quality.keyed_sums import (
     GROUP,
     LINE,
@@ -41,6 +27,20 @@ from slackwater.disorder.quality.keyed_sums import (
     table,
     tidied,
 )
+from slackwater.disorder.quality.window_losses import (
+    CHANGED,
+    DEEPEST,
+    FIRST_ARGUMENT,
+    MEAN,
+    SHARE,
+    SUM,
+    TUPLES,
+    Ledger,
+    Watch,
+    absorb,
+    coverage_of,
+    reach,
+)
 from slackwater.model.batch import TS, Floats, Words
 from slackwater.model.measured import MeasuredQuality
 from slackwater.model.time import BEFORE_ALL
@@ -50,7 +50,7 @@ MOST_WINDOWS = 1 << 15
 MOST_PIECES = 1 << 19
 MOST_RECORDS = 1 << 18
 """With more records than this (windows times groups) retention does not grow any more."""
-FIRST_ROOM = 256
+FIRST_CAPACITY = 256
 
 
 @dataclass(frozen=True)
@@ -88,71 +88,71 @@ class WindowLosses:
         longest = (MOST_WINDOWS - 64) * watched.slide
         retention, most = min(retention, longest), min(most, longest)
         rows = list(dict.fromkeys((a.row, int(a.is_float)) for a in watched.aggregates if a.row >= 0))
-        needs = [(_kind(a), _component(a, rows)) for a in watched.aggregates]
+        required = [(_kind(a), _component(a, rows)) for a in watched.aggregates]
         self.watch = Watch(
             watched.range, watched.slide, retention, most, unit, np.array(watched.keys, np.int64),
-            np.array(rows, np.int64).reshape(-1, 2), np.array(needs, np.int64).reshape(-1, 2),
+            np.array(rows, np.int64).reshape(-1, 2), np.array(required, np.int64).reshape(-1, 2),
         )  # fmt: skip
         self.components = FIRST_ARGUMENT + 2 * len(rows)
         windows = 64 + retention // watched.slide
         pieces = min(MOST_PIECES, 64 + 2 * ((retention + watched.range) // watched.slide + 1))
-        late = table(FIRST_ROOM, FIRST_ROOM, windows, self.components)
+        late = table(FIRST_CAPACITY, FIRST_CAPACITY, windows, self.components)
         self.tally = WindowTally(self.watch, self.components, pieces)
-        self.books = Books(
-            table(FIRST_ROOM, 0, pieces, self.components), late, np.zeros(len(late.lines), np.int64),
+        self.ledger = Ledger(
+            table(FIRST_CAPACITY, 0, pieces, self.components), late, np.zeros(len(late.lines), np.int64),
             np.zeros(len(late.lines), np.int64), np.array([BEFORE_ALL, BEFORE_ALL, 0, 0, NO_LINE]),
         )  # fmt: skip
 
-    def absorb(self, arrived: Arrived, slack: int, allowed: Floats) -> None:
+    def absorb(self, arrived: DelayObservations, slack: int, allowed: Floats) -> None:
         """Note arrivals in their order; `slack` is the one in force while they came."""
         words = np.ascontiguousarray(arrived.words)
         done = 0
         while done < words.shape[1]:
-            done = absorb(self.watch, self.books, words, words.view(np.float64), arrived.behind, done, slack)
+            done = absorb(self.watch, self.ledger, words, words.view(np.float64), arrived.behind, done, slack)
             if done < words.shape[1]:
-                self.make_room(int(words[TS, done]), allowed)
+                self.reserve(int(words[TS, done]), allowed)
 
-    def make_room(self, ts: int, allowed: Floats) -> None:
+    def reserve(self, ts: int, allowed: Floats) -> None:
         """Make room in the tables for a tuple of this event time: count the windows in its way, or tidy up."""
-        w, b = self.watch, self.books
+        w, b = self.watch, self.ledger
         if self.tally.count_before(ts, b, allowed):
             return
-        most = min(w.range, w.retention) // w.slide + FIRST_ROOM
-        self.books = b._replace(totals=tidied(b.totals, FIRST_ROOM, 0), late=tidied(b.late, most, most))
+        most = min(w.range, w.retention) // w.slide + FIRST_CAPACITY
+        self.ledger = b._replace(totals=tidied(b.totals, FIRST_CAPACITY, 0), late=tidied(b.late, most, most))
 
     def follow_delays(self) -> None:
         """Keep more of the past if tuples come from further back, and the past is not too much already."""
-        deepest = int(self.books.marks[DEEPEST])
-        if 5 * deepest > 4 * self.watch.retention and self.books.totals.used[RECORDS] < MOST_RECORDS:
+        deepest = int(self.ledger.marks[DEEPEST])
+        if 5 * deepest > 4 * self.watch.retention and self.ledger.totals.used[RECORDS] < MOST_RECORDS:
             self._keep(min(self.watch.most, 2 * deepest))
 
     def _keep(self, retention: int) -> None:
         if retention <= self.watch.retention:
             return
-        old = self.books
+        old = self.ledger
         longer = WindowLosses(self.watched, retention, self.watch.unit, self.watch.most)
-        fresh = longer.books
+        fresh = longer.ledger
         self.watch = longer.watch
-        self.books = Books(
-            tidied(old.totals, FIRST_ROOM, 0, len(fresh.totals.lines)),
-            tidied(old.late, FIRST_ROOM, FIRST_ROOM, len(fresh.late.lines)),
-            fresh.changed, fresh.is_changed, old.marks,
+        self.ledger = Ledger(
+            tidied(old.totals, FIRST_CAPACITY, 0, len(fresh.totals.lines)),
+            tidied(old.late, FIRST_CAPACITY, FIRST_CAPACITY, len(fresh.late.lines)),
+            fresh.state_update, fresh.is_changed, old.marks,
         )  # fmt: skip
-        self._mark_changed(old.changed[: old.marks[CHANGED]])
+        self._mark_changed(old.state_update[: old.marks[CHANGED]])
         self.tally.keep(self.watch, len(fresh.totals.lines))
 
     def _mark_changed(self, windows: Words) -> None:
-        self.books.changed[: len(windows)] = windows
-        self.books.is_changed[windows & (len(self.books.late.lines) - 1)] = 1
+        self.ledger.state_update[: len(windows)] = windows
+        self.ledger.is_changed[windows & (len(self.ledger.late.lines) - 1)] = 1
 
     def coverage(self, window: int) -> float | None:
         """The measured coverage of a window so far; None where no tuple of it has come."""
-        found = coverage_of(self.watch, self.books, window)
+        found = coverage_of(self.watch, self.ledger, window)
         return None if found < 0 else found
 
     def tuples(self) -> float:
         """How many tuples a window of one group has, on average over what is kept (N of Eq. 4.1)."""
-        t = self.books.totals
+        t = self.ledger.totals
         records = t.records[: t.used[RECORDS]]
         if len(records) == 0:
             return 0.0
@@ -166,21 +166,21 @@ class WindowLosses:
         return (time - self.watch.range) // self.watch.slide
 
     def reach(self, clock: int, slack: int) -> int:
-        """Where the frontier stands at a clock, with the slack that was in force until now."""
-        return reach(self.books, clock, slack)
+        """Where the watermark stands at a clock, with the slack that was in force until now."""
+        return reach(self.ledger, clock, slack)
 
     def count(self, allowed: Floats) -> None:
         """Count the windows that are old enough, as within the bound or off."""
-        self.tally.count(self.books, allowed)
+        self.tally.count(self.ledger, allowed)
 
     def measured(self, target: float, exact: bool, allowed: Floats) -> MeasuredQuality:
         """How many windows were within the bound."""
-        return self.tally.measured(target, exact, self.books, allowed)
+        return self.tally.measured(target, exact, self.ledger, allowed)
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All state, the tables by chunks of lines; what has been displaced is left out."""
-        b = self.books
-        found = {"marks": b.marks.copy(), "changed": b.changed[: b.marks[CHANGED]].copy()}
+        b = self.ledger
+        found = {"marks": b.marks.copy(), "changed": b.state_update[: b.marks[CHANGED]].copy()}
         found["retention"] = np.array([self.watch.retention])
         for name, one in (("totals", b.totals), ("late", b.late)):
             found |= {f"{name}_{number}": chunk for number, chunk in as_chunks(one).items()}
@@ -189,14 +189,14 @@ class WindowLosses:
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over what `as_arrays` gave."""
         longer = WindowLosses(self.watched, int(arrays["retention"][0]), self.watch.unit, self.watch.most)
-        fresh, self.watch = longer.books, longer.watch
+        fresh, self.watch = longer.ledger, longer.watch
         self.tally.keep(self.watch, len(fresh.totals.lines))
         tables = {}
         for name, one in (("totals", fresh.totals), ("late", fresh.late)):
             chunks = [chunk for key, chunk in arrays.items() if key.startswith(f"{name}_")]
-            tables[name] = refilled(len(one.lines), FIRST_ROOM, self.components, chunks)
-        self.books = fresh._replace(totals=tables["totals"], late=tables["late"])
-        self.books.marks[:] = arrays["marks"]
+            tables[name] = refilled(len(one.lines), FIRST_CAPACITY, self.components, chunks)
+        self.ledger = fresh._replace(totals=tables["totals"], late=tables["late"])
+        self.ledger.marks[:] = arrays["marks"]
         self.tally.restore({n.removeprefix("tally_"): a for n, a in arrays.items() if n.startswith("tally_")})
         self._mark_changed(arrays["changed"])
 

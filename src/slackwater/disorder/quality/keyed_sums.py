@@ -82,7 +82,7 @@ def find(t: Table, line: int, group: int) -> int:
 
 @inner
 def place_of(t: Table, line: int) -> int:
-    """The place of a line in the ring, or NONE where it is not on the books."""
+    """The place of a line in the ring, or NONE where it is not in the ledger."""
     at = line & (len(t.lines) - 1)
     return at if t.lines[at, NUMBER] == line else NONE
 
@@ -135,7 +135,7 @@ def node_of(t: Table, r: int, into: int) -> int:
 
 @in_place
 def move(old: Table, new: Table) -> None:
-    """Take over what is on the books."""
+    """Take over what is in the ledger."""
     for r in range(old.used[RECORDS]):
         line = old.records[r, LINE]
         if place_of(old, line) == NONE:
@@ -153,7 +153,7 @@ def move(old: Table, new: Table) -> None:
 
 @in_place
 def live(t: Table) -> tuple[int, int]:
-    """How many records and nodes are on the books."""
+    """How many records and nodes are in the ledger."""
     records, nodes = 0, 0
     for r in range(t.used[RECORDS]):
         if place_of(t, t.records[r, LINE]) != NONE:
@@ -166,7 +166,7 @@ def live(t: Table) -> tuple[int, int]:
 
 
 def tidied(old: Table, records: int, nodes: int, lines: int = 0) -> Table:
-    """The same books with room for so many more, and for as many again as there are, to put off the next tidying.
+    """The same ledger with room for so many more, and for as many again as there are, to put off the next tidying.
 
     The ring gets so many lines if these are more than it has.
     """
@@ -210,18 +210,18 @@ def _refill(t: Table, keys: Words, sums: Floats, owner: Words, bins: Words, node
 
 
 def as_chunks(t: Table) -> dict[int, Words]:
-    """What is on the books, packed by chunks of neighbouring lines: records, and their nodes by the record's place."""
+    """What is in the ledger, packed by chunks of neighbouring lines: records, and their nodes by the record's place."""
     records, nodes = live(t)
     components = t.sums.shape[1]
     keys, sums = np.zeros((records, 2), np.int64), np.zeros((records, components))
     owner, bins, node_sums = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64), np.zeros((nodes, components))
     _list(t, keys, sums, owner, bins, node_sums)
     order = np.argsort(keys[:, 0] // LINES_A_CHUNK, kind="stable")
-    place = np.empty(records, np.int64)
-    place[order] = np.arange(records)
+    sequence = np.empty(records, np.int64)
+    sequence[order] = np.arange(records)
     keys, sums = keys[order], sums[order]
-    node_order = np.argsort(place[owner], kind="stable")
-    owner, bins, node_sums = place[owner][node_order], bins[node_order], node_sums[node_order]
+    node_order = np.argsort(sequence[owner], kind="stable")
+    owner, bins, node_sums = sequence[owner][node_order], bins[node_order], node_sums[node_order]
     numbers, first = np.unique(keys[:, 0] // LINES_A_CHUNK, return_index=True)
     found = {}
     for number, begin, end in zip(numbers.tolist(), first, np.append(first, records)[1:], strict=True):
@@ -231,8 +231,8 @@ def as_chunks(t: Table) -> dict[int, Words]:
 
 
 def _packed(keys: Words, sums: Floats, owner: Words, bins: Words, node_sums: Floats) -> Words:
-    parts = (np.array([len(keys), len(bins)]), keys, sums.view(np.int64), owner, bins, node_sums.view(np.int64))
-    return np.concatenate([part.ravel() for part in parts])
+    partitions = (np.array([len(keys), len(bins)]), keys, sums.view(np.int64), owner, bins, node_sums.view(np.int64))
+    return np.concatenate([partition.ravel() for partition in partitions])
 
 
 def _unpacked(chunk: Words, components: int) -> tuple[Words, Floats, Words, Words, Floats]:
@@ -245,11 +245,14 @@ def _unpacked(chunk: Words, components: int) -> tuple[Words, Floats, Words, Word
     )  # fmt: skip
 
 
-def refilled(lines: int, room: int, components: int, chunks: Iterable[Words]) -> Table:
-    """A table with a ring of so many lines, with what `as_chunks` gave on its books."""
-    parts = [_unpacked(np.array(chunk), components) for chunk in chunks]
-    records, nodes = sum(len(part[0]) for part in parts), sum(len(part[3]) for part in parts)
-    t = table(2 * records + room, 2 * nodes + room, lines, components)
-    for part in parts:
-        _refill(t, *part)
+def refilled(lines: int, output_buffer: int, components: int, chunks: Iterable[Words]) -> Table:
+    """A table with a ring of so many lines, with what `as_chunks` gave on its ledger."""
+    partitions = [_unpacked(np.array(chunk), components) for chunk in chunks]
+    records, nodes = (
+        sum(len(partition[0]) for partition in partitions),
+        sum(len(partition[3]) for partition in partitions),
+    )
+    t = table(2 * records + output_buffer, 2 * nodes + output_buffer, lines, components)
+    for partition in partitions:
+        _refill(t, *partition)
     return t

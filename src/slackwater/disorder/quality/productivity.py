@@ -23,11 +23,11 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.compiled import in_place, inner
-from slackwater.disorder.run import Run
+from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.model.batch import Floats, Words
 
 CROSS, JOIN = 0, 1
-FIRST_ROOM = 1024
+FIRST_CAPACITY = 1024
 FIRST_BINS = 64
 MOST_BINS = 2**16
 
@@ -69,7 +69,7 @@ class Profiler(Protocol):
     windows: Words
     granularity: int
 
-    def note(self, run: Run, made: Floats, fates: Run | None = None) -> None:
+    def note(self, run: OrderedBatch, made: Floats, decided: OrderedBatch | None = None) -> None:
         """A run, how many results each of its tuples has made, and raw tuples with their fates, where these are
         others."""
 
@@ -85,14 +85,21 @@ class Profiler(Protocol):
 
 @in_place
 def note(
-    w: Inside, maps: Maps, stream: Words, ts: Words, cutoff: Words, bins: Words, made: Floats, windows: Words
+    w: Inside,
+    maps: Maps,
+    stream: Words,
+    ts: Words,
+    watermark_at_arrival: Words,
+    bins: Words,
+    made: Floats,
+    windows: Words,
 ) -> None:
     """Take tuples in processing order; `made` says how many results each has made."""
     for i in range(len(ts)):
         s, t = stream[i], ts[i]
-        if t < cutoff[i]:
+        if t < watermark_at_arrival[i]:
             maps.late[bins[i]] += 1
-            if t >= cutoff[i] - windows[s]:
+            if t >= watermark_at_arrival[i] - windows[s]:
                 enter(w, s, t)
             continue
         cross = 1.0
@@ -141,19 +148,19 @@ class ProductivityProfiler:
     def __init__(self, windows: Sequence[int], granularity: int) -> None:
         streams = len(windows)
         self.windows, self.granularity = np.array(windows, np.int64), granularity
-        self._inside = Inside(np.zeros((streams, FIRST_ROOM), np.int64), np.zeros(streams, np.int64))
+        self._inside = Inside(np.zeros((streams, FIRST_CAPACITY), np.int64), np.zeros(streams, np.int64))
         self._maps = _no_maps(FIRST_BINS)
 
-    def note(self, run: Run, made: Floats, fates: Run | None = None) -> None:
+    def note(self, run: OrderedBatch, made: Floats, decided: OrderedBatch | None = None) -> None:
         """A run that the join has processed, and how many results each of its tuples has made."""
         if len(run) == 0:
             return
         bins = bins_of(run.delay, self.granularity)
-        self._make_room(int(np.bincount(run.stream).max()), int(bins.max()))
+        self._reserve(int(np.bincount(run.stream).max()), int(bins.max()))
         ts = np.ascontiguousarray(run.ts)
-        note(self._inside, self._maps, run.stream, ts, run.cutoff, bins, made, self.windows)
+        note(self._inside, self._maps, run.stream, ts, run.watermark_at_arrival, bins, made, self.windows)
 
-    def _make_room(self, arriving: int, largest_bin: int) -> None:
+    def _reserve(self, arriving: int, largest_bin: int) -> None:
         w, maps = self._inside, self._maps
         needed = int(w.size.max()) + arriving
         if needed > w.ts.shape[1]:
@@ -182,7 +189,7 @@ class ProductivityProfiler:
         """Take over what `as_arrays` of another one, made with the same arguments, gave."""
         self._maps = Maps(*(np.array(arrays[name]) for name in Maps._fields))
         size = np.array(arrays["size"])
-        ts = widened(np.zeros((len(size), FIRST_ROOM), np.int64), int(size.max()))
+        ts = widened(np.zeros((len(size), FIRST_CAPACITY), np.int64), int(size.max()))
         for s, inside in enumerate(np.split(arrays["inside"], np.cumsum(size)[:-1])):
             ts[s, : len(inside)] = inside
         self._inside = Inside(ts, size)

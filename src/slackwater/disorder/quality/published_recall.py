@@ -36,13 +36,13 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.disorder.controllers import Arrived, Books, Measured
+from slackwater.disorder.controllers import DelayObservations, Ledger, Measured
 from slackwater.disorder.quality.coverage_model import smallest_slack
 from slackwater.disorder.quality.pd import FOR_JOINS, PdController
 from slackwater.disorder.quality.productivity import ProductivityProfiler, Profile, Profiler
 from slackwater.disorder.quality.published_delays import DelaysAsShares
 from slackwater.disorder.quality.recall_model import instant_requirement, recalls, selectivity_ratio
-from slackwater.disorder.quality.steady import Pace
+from slackwater.disorder.quality.steady import ControllerConfig
 from slackwater.model.batch import TS, Floats
 from slackwater.model.quality import Recall
 from slackwater.model.time import BEFORE_ALL, MINUTE, format_duration
@@ -99,29 +99,29 @@ class ModelRecall:
         self,
         target: Recall,
         windows: Sequence[int],
-        pace: Pace,
+        config: ControllerConfig,
         selectivity: Selectivity = "noneqsel",
         slack: int = 0,
         retention: int = MINUTE,
     ) -> None:
-        self.target, self._windows, self._pace, self.selectivity = target, tuple(windows), pace, selectivity
-        self.retention, self.interval, self.memory = retention, pace.interval, target.over
-        self.books: Books | None = None
+        self.target, self._windows, self._config, self.selectivity = target, tuple(windows), config, selectivity
+        self.retention, self.interval, self.memory = retention, config.interval, target.over
+        self.ledger: Ledger | None = None
         """For the report alone: as published, it knows recall by estimate only."""
         self.slack = slack
         self.next_adaptation = BEFORE_ALL
-        self.profiler: Profiler = ProductivityProfiler(windows, pace.granularity)
+        self.profiler: Profiler = ProductivityProfiler(windows, config.granularity)
         self.requirement = target.target
         """The recall that the present interval must have."""
-        self._sizes = ResultSizes(round((target.over - pace.interval) / pace.interval))
-        self._delays = DelaysAsShares(pace.granularity, max(1, len(windows)), most_values=MOST_DELAYS)
+        self._sizes = ResultSizes(round((target.over - config.interval) / config.interval))
+        self._delays = DelaysAsShares(config.granularity, max(1, len(windows)), most_values=MOST_DELAYS)
 
-    def learn(self, arrived: Arrived) -> None:
+    def learn(self, arrived: DelayObservations) -> None:
         self._delays.absorb(arrived.stream, arrived.words[TS], arrived.behind)
 
     def adapt(self, measured: Measured) -> None:
         clocks = np.array(measured.clocks)
-        self.next_adaptation = int(clocks.max()) + self._pace.interval
+        self.next_adaptation = int(clocks.max()) + self._config.interval
         if clocks.min() == BEFORE_ALL:
             return
         self._delays.note_skews(clocks - clocks.min())
@@ -130,10 +130,10 @@ class ModelRecall:
         self.requirement = instant_requirement(self.target.target, self._sizes.made, self._sizes.true, last.true)
         ratio = self._selectivity_ratio(last) if self.selectivity == "noneqsel" else None
         gamma = recalls(
-            self._delays.histograms(), self._windows, self._delays.skews(), self._pace.basic_window,
-            self._pace.granularity, ratio,
+            self._delays.histograms(), self._windows, self._delays.skews(), self._config.basic_window,
+            self._config.granularity, ratio,
         )  # fmt: skip
-        self.slack = smallest_slack(gamma, self.requirement, self._pace.granularity)
+        self.slack = smallest_slack(gamma, self.requirement, self._config.granularity)
 
     def _selectivity_ratio(self, last: Profile) -> Floats:
         # Beyond 1 it would promise a recall above 1, and so anything that is asked for, with slack that loses tuples.
@@ -168,23 +168,23 @@ class PdRecall:
     learns = False
 
     def __init__(
-        self, target: Recall, windows: Sequence[int], pace: Pace, slack: int = 0, retention: int = MINUTE
+        self, target: Recall, windows: Sequence[int], config: ControllerConfig, slack: int = 0, retention: int = MINUTE
     ) -> None:
-        self.target, self._pace = target, pace
-        self.retention, self.interval, self.memory = retention, pace.interval, target.over
-        self.books: Books | None = None
+        self.target, self._config = target, config
+        self.retention, self.interval, self.memory = retention, config.interval, target.over
+        self.ledger: Ledger | None = None
         """For the report alone."""
         self.slack = slack
         self.next_adaptation = BEFORE_ALL
-        self.profiler: Profiler = ProductivityProfiler(windows, pace.granularity)
-        self._sizes = ResultSizes(round(target.over / pace.interval))
+        self.profiler: Profiler = ProductivityProfiler(windows, config.granularity)
+        self._sizes = ResultSizes(round(target.over / config.interval))
         self._control = PdController(FOR_JOINS)
 
-    def learn(self, arrived: Arrived) -> None:
+    def learn(self, arrived: DelayObservations) -> None:
         """Delays are of no interest but for the largest, which it is told."""
 
     def adapt(self, measured: Measured) -> None:
-        self.next_adaptation = max(measured.clocks) + self._pace.interval
+        self.next_adaptation = max(measured.clocks) + self._config.interval
         if min(measured.clocks) == BEFORE_ALL:
             return
         self._sizes.note(self.profiler.take())

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from slackwater.compiled import in_place, inner
 from slackwater.disorder.quality.loss_curves import JoinShape, bin_of, curve_of, top_of
-from slackwater.disorder.quality.past_losses import Past, PastLosses
+from slackwater.disorder.quality.loss_history import LossHistory, Past
 from slackwater.model.batch import Floats, Words
 
 CONFIDENT = 2.0
@@ -34,7 +34,7 @@ CONFIDENT = 2.0
 LEAST_RATE = 0.3
 """What may be lost in a period that is spoilt already, as a share of what is allowed."""
 AHEAD = 3
-"""Intervals for which growth is reckoned with: to choose is one, to let out what was held another."""
+"""Intervals for which growth is reckoned with: to choose is one, to emit what was held another."""
 GROWN = 5
 """Intervals over which growth is looked for."""
 
@@ -61,7 +61,7 @@ class Running(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room to reckon in."""
+    """OutputBuffer to reckon in."""
 
     shares: Floats
     integrals: Floats
@@ -71,7 +71,7 @@ class Scratch(NamedTuple):
 @inner
 def note(
     shape: JoinShape, counts: Words, work: Scratch, past: Past, newest: int, running: Running, at: int,
-    in_force: int, cap: int, worth: float, allowed: float, fading: float,
+    in_force: int, cap: int, worth: float, allowed: float, decayed_histogram: float,
 ) -> None:  # fmt: skip
     """Put an interval into the past and into the running period.
 
@@ -86,7 +86,7 @@ def note(
     running.tuples[at] = n
     for k in range(len(running.run)):
         running.recent[k] *= 0.5
-        running.faded[k] *= fading
+        running.faded[k] *= decayed_histogram
     running.recent[-1] *= 0.5
     running.recent[-1] += n
     if n == 0:
@@ -181,7 +181,7 @@ def growth(levels: Words) -> int:
 @in_place
 def take_in(
     counts: Words, newest: int, at: int, seen: int, in_force: int, first: int, cap: int, worth: float, allowed: float,
-    fading: float, *arrays: Any,
+    decayed_histogram: float, *arrays: Any,
 ) -> int:  # fmt: skip
     """Put an interval that has ended into the past and into the running period, and begin another one.
 
@@ -191,7 +191,7 @@ def take_in(
     """
     shape, work = JoinShape(*arrays[:3]), Scratch(*arrays[3:6])
     past, running = Past(*arrays[6:10]), Running(*arrays[10:])
-    note(shape, counts, work, past, newest, running, at, in_force, cap, worth, allowed, fading)
+    note(shape, counts, work, past, newest, running, at, in_force, cap, worth, allowed, decayed_histogram)
     return least_for_now(shape, running, at, seen, first, allowed)
 
 
@@ -228,10 +228,10 @@ class RunningPeriod:
             np.zeros(GROWN, np.int64), np.zeros(1),
         )  # fmt: skip
         self._seen = 0
-        self._fading = exp(-1 / (memory * size))
+        self._decayed_histogram = exp(-1 / (memory * size))
 
     def take_in(
-        self, counts: Words, past: PastLosses, in_force: int, first: int, allowed: float, passed: int = 1
+        self, counts: Words, past: LossHistory, in_force: int, first: int, allowed: float, passed: int = 1
     ) -> tuple[float, float, int]:
         """Put the tuples of an interval, by the slack that they needed, into the past and into the running period.
 
@@ -245,7 +245,8 @@ class RunningPeriod:
         self._seen += 1
         at = self._seen % size
         least = take_in(
-            counts, past.place, at, self._seen, in_force, first, self._cap, self.worth, allowed, self._fading,
+            counts, past.sequence, at, self._seen, in_force, first, self._cap, self.worth, allowed,
+            self._decayed_histogram,
             *self._shape, *self._work, *past.ring, *self._state,
         )  # fmt: skip
         return float(self._state.lost[at]), float(self._state.tuples[at]), least

@@ -3,7 +3,7 @@
 Every interval the tuples that came are turned into a curve: the share of results that each slack would have lost of
 them (`loss_curves`). Three rules make a slack of the curves.
 
-1. *The promise, asked of the past* (`past_losses`): the least slack that would have kept c loss(k) <= 1 - target in
+1. *The promise, asked of the past* (`loss_history`): the least slack that would have kept c loss(k) <= 1 - target in
    97 % of the recent periods. How much losses scatter, and whether they come evenly or in bursts, is in the periods;
    nothing is assumed about it. A regime that is over no longer counts.
 2. *What is left to the running period* (`running_period`): if what is going on lasted as long again, would the period
@@ -13,7 +13,7 @@ them (`loss_curves`). Three rules make a slack of the curves.
 
 Tuples beyond the cap cost the same under every slack; but what they cost is not what others do. A device whose clock is
 hours behind joins with next to nothing, and what a phone uploads an hour late joins as anything else. The ledger knows
-what they really cost, and with that they count: as their price over what the curves say they cost.
+what they really cost, and with that they count: as their losses over what the curves say they cost.
 
 c is what was really lost, by the ledger, over what the curves say of the slack that was in force. Only results count
 that are old enough for their late tuples to have come, and a prior holds c near 1.
@@ -35,9 +35,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.disorder.controllers import Arrived, Books, Measured
+from slackwater.disorder.controllers import DelayObservations, Ledger, Measured
 from slackwater.disorder.quality.loss_curves import count_needed, place_of, shape_of
-from slackwater.disorder.quality.past_losses import PastLosses
+from slackwater.disorder.quality.loss_history import LossHistory
 from slackwater.disorder.quality.running_period import RunningPeriod
 from slackwater.model.batch import Words
 from slackwater.model.outlook import Outlook
@@ -48,8 +48,8 @@ TOLERATED = 0.03
 """The share of past periods that a slack may have failed: less than may fail, because the next is not one of them."""
 MEMORY = 10
 """The past fades over so many periods; twice as many are kept."""
-STRETCHES = 20
-"""A period has so many stretches, unless slack is chosen more rarely than that."""
+BUCKETS = 20
+"""A period has so many buckets, unless slack is chosen more rarely than that."""
 DOUBT, MOST_DOUBT = 0.7, 2.0
 """A past of n periods is trusted by n / (n + doubt). The doubt is DOUBT periods where a twentieth may be lost, and more
 where less may: the fewer late tuples a period may have, the more their number scatters."""
@@ -62,7 +62,7 @@ SETTLED = 0.999
 ACCOUNTED = 3
 """Periods over which the ledger is compared with the model."""
 SETTLE_EVERY = 5
-"""Stretches from one look into the ledger to the next."""
+"""Buckets from one look into the ledger to the next."""
 FAR_PRIOR = 10.0
 """Tuples beyond the cap that are taken to have cost nothing, before the ledger knows better. Where the curves were
 believed at first, a clock that is behind was remembered for ten periods as a burst of losses."""
@@ -76,7 +76,7 @@ BINDING = 3
 
 
 @dataclass(frozen=True)
-class Pace:
+class ControllerConfig:
     """How often a controller adapts, and how finely. Microseconds."""
 
     interval: int
@@ -91,40 +91,46 @@ class SteadyRecall:
     learns = True
 
     def __init__(
-        self, target: Recall, windows: Sequence[int], pace: Pace, retention: int, slack: int = 0, max_behind: int = DAY
+        self,
+        target: Recall,
+        windows: Sequence[int],
+        config: ControllerConfig,
+        retention: int,
+        slack: int = 0,
+        max_behind: int = DAY,
     ) -> None:
-        self.target, self._pace = target, pace
-        self.retention, self.interval, self.memory = retention, pace.interval, ACCOUNTED * target.over
+        self.target, self._config = target, config
+        self.retention, self.interval, self.memory = retention, config.interval, ACCOUNTED * target.over
         self.cap = default_cap(target.over, max_behind) if target.at_most is None else target.at_most
         self.slack = min(slack, self.cap)
         self.next_adaptation = BEFORE_ALL
-        self.books: Books | None = None
+        self.ledger: Ledger | None = None
         self.correction = 1.0
         self.recall: float | None = None
         """Measured over the latest settled period; None before there is one."""
-        self._shape = shape_of(windows or (0,), pace.granularity)
+        self._shape = shape_of(windows or (0,), config.granularity)
         self._slacks = self._shape.slacks
         bins = len(self._slacks)
         self._counts: Words = np.zeros((max(1, len(windows)), bins), np.int64)
         """Tuples of the interval at hand, by the slack that they needed."""
         self._doubt = min(DOUBT * (0.05 / max(1 - target.target, 1e-9)) ** (1 / 3), MOST_DOUBT)
-        self._stretch = max(pace.interval, target.over // STRETCHES)
-        span = -(-target.over // self._stretch)
-        self._past = PastLosses(2 * MEMORY * span, span, MEMORY * span, bins)
+        self._bucket = max(config.interval, target.over // BUCKETS)
+        span = -(-target.over // self._bucket)
+        self._past = LossHistory(2 * MEMORY * span, span, MEMORY * span, bins)
         self._at_cap = place_of(self._slacks, self.cap)
-        self._running = RunningPeriod(self._shape, -(-target.over // pace.interval), MEMORY, self._at_cap)
+        self._running = RunningPeriod(self._shape, -(-target.over // config.interval), MEMORY, self._at_cap)
         self._far = np.zeros(4)
         """Tuples; what the cap lost of them by the curves; results; those lost to tuples beyond the cap. What is older
         counts less."""
         self._booked = np.zeros(2)
         """The last two of these since the beginning, when they were looked up last."""
-        self._adapted_at = self._stretch_end = BEFORE_ALL
-        self._stretches = 0
-        self._frontier = BEFORE_ALL
+        self._adapted_at = self._bucket_end = BEFORE_ALL
+        self._buckets = 0
+        self._watermark = BEFORE_ALL
         self._begins: list[int] = []
         self._expected: list[float] = []
         self._came: list[float] = []
-        """Frontiers at the end of past intervals; what the slack in force loses there, in tuples; and the tuples."""
+        """Watermarks at the end of past intervals; what the slack in force loses there, in tuples; and the tuples."""
         self._by_past = 0
         """The place of the slack that the past asks for, whatever the cap."""
         self._enough = 0
@@ -142,42 +148,42 @@ class SteadyRecall:
     def slack(self, slack: int) -> None:
         self._slack = min(slack, self.cap)
 
-    def learn(self, arrived: Arrived) -> None:
+    def learn(self, arrived: DelayObservations) -> None:
         count_needed(self._slacks, arrived.stream, arrived.needed, self._counts)
 
     def adapt(self, measured: Measured) -> None:
-        largest, slowest = max(measured.clocks), min(measured.clocks)
-        passed = 1 if self._adapted_at == BEFORE_ALL else max(1, (largest - self._adapted_at) // self._pace.interval)
-        self._adapted_at, self.next_adaptation = largest, largest + self._pace.interval
-        if slowest == BEFORE_ALL:
+        largest, min_clock = max(measured.clocks), min(measured.clocks)
+        passed = 1 if self._adapted_at == BEFORE_ALL else max(1, (largest - self._adapted_at) // self._config.interval)
+        self._adapted_at, self.next_adaptation = largest, largest + self._config.interval
+        if min_clock == BEFORE_ALL:
             return
-        # Where slack has grown, the frontier stands still until the clocks have caught up with it.
-        self._frontier = max(self._frontier, slowest - measured.slack)
+        # Where slack has grown, the watermark stands still until the clocks have caught up with it.
+        self._watermark = max(self._watermark, min_clock - measured.slack)
         allowed = (1 - self.target.target) / self.correction
-        in_force = slowest - self._frontier
-        self._price_far(passed)
+        in_force = min_clock - self._watermark
+        self._count_far(passed)
         lost, came, wanted = self._running.take_in(self._counts, self._past, in_force, self._enough, allowed, passed)
-        self._begins.append(self._frontier)
+        self._begins.append(self._watermark)
         self._expected.append(lost)
         self._came.append(came)
-        ended = largest >= self._stretch_end
+        ended = largest >= self._bucket_end
         if ended or self._past.periods < 1:
             self._ask_the_past(allowed)
             wanted = self._running.least(self._enough, allowed)
         if ended:
-            self._next_stretch(largest)
+            self._next_bucket(largest)
         self._choose(wanted, passed)
 
-    def _price_far(self, passed: int) -> None:
+    def _count_far(self, passed: int) -> None:
         """Find out what tuples beyond the cap are worth: what those cost that came lately, whenever they are dated."""
-        told = None if self.books is None else self.books.lost_to_far()
-        if told is None:
+        reported = None if self.ledger is None else self.ledger.lost_to_far()
+        if reported is None:
             return
-        self._far *= exp(-passed * self._pace.interval / (MEMORY * self.target.over))
-        # Books that were begun anew have less in them than before.
-        since = self._booked if told[0] >= self._booked[0] else told
-        self._far += (self._came[-1] if self._came else 0.0, self._running.far, *np.subtract(told, since))
-        self._booked[:] = told
+        self._far *= exp(-passed * self._config.interval / (MEMORY * self.target.over))
+        # ledger that were begun anew have less in them than before.
+        since = self._booked if reported[0] >= self._booked[0] else reported
+        self._far += (self._came[-1] if self._came else 0.0, self._running.far, *np.subtract(reported, since))
+        self._booked[:] = reported
         tuples, by_curves, results, lost = self._far.tolist()
         worth = lost * tuples / max(results, 1.0) / (by_curves + FAR_PRIOR)
         self._running.worth = min(max(worth, 0.0), 1.0)
@@ -188,12 +194,12 @@ class SteadyRecall:
         within = self._by_past <= self._at_cap
         self._enough = self._by_past if within else self._past.least_like(self._at_cap, NEARLY * allowed)
 
-    def _next_stretch(self, largest: int) -> None:
-        passed = 1 if self._stretch_end == BEFORE_ALL else 1 + (largest - self._stretch_end) // self._stretch
-        self._past.next_stretch(passed)
-        self._stretch_end = largest + self._stretch
-        self._stretches += 1
-        if self._stretches % SETTLE_EVERY == 0:
+    def _next_bucket(self, largest: int) -> None:
+        passed = 1 if self._bucket_end == BEFORE_ALL else 1 + (largest - self._bucket_end) // self._bucket
+        self._past.next_bucket(passed)
+        self._bucket_end = largest + self._bucket
+        self._buckets += 1
+        if self._buckets % SETTLE_EVERY == 0:
             self._settle()
 
     def _choose(self, now: int, passed: int) -> None:
@@ -203,21 +209,21 @@ class SteadyRecall:
         bound |= now > self.cap
         self._choices += 1
         self._bound += bound
-        kept = exp(-passed * self._pace.interval / (BINDING * self.target.over))
+        kept = exp(-passed * self._config.interval / (BINDING * self.target.over))
         self._binding = kept * self._binding + (1 - kept) * bound
 
     def _settle(self) -> None:
         """Compare what the model says about the slack of the past with the ledger, as far back as it is settled."""
-        settled = self._frontier - self._settling()
+        settled = self._watermark - self._settling()
         begins = np.array(self._begins, np.int64)
         first = max(0, int(np.searchsorted(begins, settled - self.memory)) - 1)
         self._begins, self._expected, self._came = self._begins[first:], self._expected[first:], self._came[first:]
         begins = begins[first:]
         past = int(np.searchsorted(begins, settled))
-        if self.books is None or past == 0:
+        if self.ledger is None or past == 0:
             return
         edges = np.append(begins[:past], settled)
-        made, lost = self.books.between(edges)
+        made, lost = self.ledger.between(edges)
         results, came = made + lost, sum(self._came[:past])
         if results.sum() > 0 and came > 0:
             # Shares of all that came: what was stuck comes all at once, and an interval is not like another then.
@@ -230,9 +236,9 @@ class SteadyRecall:
             self.recall = float(made[latest:].sum()) / true if true else self.recall
 
     def _settling(self) -> int:
-        """How long after the frontier has passed most late tuples have come."""
+        """How long after the watermark has passed most late tuples have come."""
         late = max(0, self._running.quantile(SETTLED) - self.slack)
-        return min(late, self.retention) + self._pace.interval
+        return min(late, self.retention) + self._config.interval
 
     def outlook(self) -> Outlook:
         known = self._choices > 0 and self._past.periods >= 1
@@ -270,8 +276,8 @@ class SteadyRecall:
         self._far[:], self._booked[:] = np.split(arrays["far"], [4])
         self._counts[:] = 0
         self._counts[:, : arrays["counts"].shape[1]] = arrays["counts"]
-        self._running.restore(_part(arrays, "running_"))
-        self._past.restore(_part(arrays, "past_"))
+        self._running.restore(_partition(arrays, "running_"))
+        self._past.restore(_partition(arrays, "past_"))
 
     def describe(self) -> str:
         return (
@@ -284,9 +290,9 @@ _WORDS = (
     "slack",
     "next_adaptation",
     "_adapted_at",
-    "_stretch_end",
+    "_bucket_end",
     "_stretches",
-    "_frontier",
+    "_watermark",
     "_by_past",
     "_enough",
     "_choices",
@@ -295,5 +301,5 @@ _WORDS = (
 """Attributes that are whole numbers, as they are persisted."""
 
 
-def _part(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
+def _partition(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.disorder.controllers import Arrived, Measured
-from slackwater.disorder.quality.error_needs import ENTERED
+from slackwater.disorder.controllers import DelayObservations, Measured
+from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.disorder.quality.error_required_slack import ENTERED
 from slackwater.disorder.quality.error_steady import SteadyError
 from slackwater.disorder.quality.error_windows import Watched
 from slackwater.disorder.quality.keyed_sums import tidied
-from slackwater.disorder.run import Run
 from slackwater.model.batch import Words
 from slackwater.model.measured import MeasuredQuality
 from slackwater.model.options import Options
@@ -46,45 +46,47 @@ class ComposedError(SteadyError):
         self._rows = rows
         self.watch(watched)
         losses = self._losses
-        self._tally = RowTally(losses.watch, losses.components, len(losses.books.totals.lines), retention, coarse)
+        self._tally = RowTally(losses.watch, losses.components, len(losses.ledger.totals.lines), retention, coarse)
 
-    def learn(self, arrived: Arrived) -> None:
+    def learn(self, arrived: DelayObservations) -> None:
         rows = self._rows.take(arrived, self.slack)
         words = np.ascontiguousarray(rows.words)
         self._tally.took(rows.ts)
         losses, done = self._losses, 0
         while done < len(rows):
             done = absorb_rows(
-                losses.watch, losses.books, words, words.view(np.float64), rows.need, done, self._entered
+                losses.watch, losses.ledger, words, words.view(np.float64), rows.need, done, self._entered
             )
             if done < len(rows):
-                self._make_room()
+                self._reserve()
 
-    def _make_room(self) -> None:
-        """Room for more rows, each in all its windows."""
-        watch, books = self._losses.watch, self._losses.books
+    def _reserve(self) -> None:
+        """OutputBuffer for more rows, each in all its windows."""
+        watch, ledger = self._losses.watch, self._losses.ledger
         most = watch.range // watch.slide + ROOM
-        self._losses.books = books._replace(totals=tidied(books.totals, ROOM, 0), late=tidied(books.late, most, most))
+        self._losses.ledger = ledger._replace(
+            totals=tidied(ledger.totals, ROOM, 0), late=tidied(ledger.late, most, most)
+        )
 
     @property
     def _entered(self) -> int:
         """The newest window that has ended, as far as was looked."""
-        return int(self._needs.marks[ENTERED])
+        return int(self._required.marks[ENTERED])
 
     def adapt(self, measured: Measured) -> None:
-        self._tally.count(self._losses.books, self._allowed)
-        mark_ended(self._losses.books, self._entered + 1, self._losses.last_ended(max(measured.clocks)))
+        self._tally.count(self._losses.ledger, self._allowed)
+        mark_ended(self._losses.ledger, self._entered + 1, self._losses.last_ended(max(measured.clocks)))
         super().adapt(measured)
 
     def made(self, ts: Words) -> None:
         """The top has made results: nothing to note, for windows are judged by their rows."""
 
-    def reached_top(self, run: Run) -> None:
+    def reached_top(self, run: OrderedBatch) -> None:
         """What the top has been given, and how far it has come."""
-        self._tally.hear(run)
+        self._tally.observe_batch(run)
 
     def measured(self) -> MeasuredQuality:
-        return self._tally.measured(self.target.confidence, self._losses.books, self._allowed, self._rows.unknown)
+        return self._tally.measured(self.target.confidence, self._losses.ledger, self._allowed, self._rows.unknown)
 
     def begin_at(self, clock: int) -> None:
         """Begin in the middle of a run, in which nobody has looked so far."""

@@ -1,7 +1,7 @@
 """What missing rows cost the windows of the top aggregate: the loops.
 
 A row that came too late for its node is missing from every window it belongs to, also from those that are open still.
-So it stands in the books of each of its windows with its own need, where a tuple of a lone aggregate stands with how
+So it stands in the ledger of each of its windows with its own need, where a tuple of a lone aggregate stands with how
 far each window had ended. Only what windows need that have ended is asked for.
 
 Invariant: `totals` has the true rows, `made` those that reached the top, both by piece of event time; what is missing
@@ -11,18 +11,6 @@ from a window and group is the difference.
 from __future__ import annotations
 
 from slackwater.compiled import in_place, inner
-from slackwater.disorder.quality.error_losses import (
-    CHANGED,
-    CLOCK,
-    FIRST_ARGUMENT,
-    TUPLES,
-    Books,
-    Watch,
-    add,
-    is_bad,
-    last_piece,
-    total_of,
-)
 from slackwater.disorder.quality.keyed_sums import (
     FIRST,
     GROUP,
@@ -37,7 +25,19 @@ from slackwater.disorder.quality.keyed_sums import (
     node_of,
     place_of,
 )
-from slackwater.disorder.quality.needed_slack import bin_of
+from slackwater.disorder.quality.required_slack import bin_of
+from slackwater.disorder.quality.window_losses import (
+    CHANGED,
+    CLOCK,
+    FIRST_ARGUMENT,
+    TUPLES,
+    Ledger,
+    Watch,
+    add,
+    is_bad,
+    last_piece,
+    total_of,
+)
 from slackwater.model.batch import TS, Floats, Words
 
 
@@ -58,7 +58,7 @@ def group_of(w: Watch, words: Words, i: int) -> int:
 
 
 @in_place
-def absorb_rows(w: Watch, b: Books, words: Words, floats: Floats, need: Words, begin: int, entered: int) -> int:
+def absorb_rows(w: Watch, b: Ledger, words: Words, floats: Floats, need: Words, begin: int, entered: int) -> int:
     """Note true rows; returns how many were noted before a table was full. Windows up to `entered` have ended."""
     most = w.range // w.slide + 2
     for i in range(begin, words.shape[1]):
@@ -88,17 +88,17 @@ def absorb_rows(w: Watch, b: Books, words: Words, floats: Floats, need: Words, b
 
 
 @inner
-def mark(b: Books, window: int) -> None:
+def mark(b: Ledger, window: int) -> None:
     """What a window needs is to be looked at again."""
     at = place_of(b.late, window)
     if at != NONE and b.is_changed[at] == 0:
         b.is_changed[at] = 1
-        b.changed[b.marks[CHANGED]] = window
+        b.state_update[b.marks[CHANGED]] = window
         b.marks[CHANGED] += 1
 
 
 @in_place
-def mark_ended(b: Books, first: int, last: int) -> None:
+def mark_ended(b: Ledger, first: int, last: int) -> None:
     """These windows have ended: whatever is known to be missing from them counts from now on."""
     for window in range(max(first, last - len(b.late.lines) + 1), last + 1):
         mark(b, window)

@@ -19,13 +19,13 @@ from slackwater.compiled import in_place
 from slackwater.expressions.compile import Condition, refine_listed_at
 from slackwater.model.batch import TS, Words
 from slackwater.model.time import BEFORE_ALL
-from slackwater.operators.join.any_order import Reach, combinations, reach_of
-from slackwater.operators.join.enumerate import FINE, NO_ROOM, OVERFLOW
 from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.probe import BUFFER_FULL, FINISHED, OVERFLOW
 from slackwater.operators.join.probing import first_plan
 from slackwater.operators.join.search import Probes, Search, probes_of, search_space
 from slackwater.operators.join.store import BEGIN, END, Windows, WindowStore, insert, place
-from slackwater.operators.ordering.enter import FULL, LEAST, Lines, N, lines, note_line
+from slackwater.operators.join.unordered_probe import Reach, combinations, reach_of
+from slackwater.operators.ordering.eager_probe import FULL, LEAST, Lines, N, lines, note_line
 
 ROOM = 1 << 14
 """Results that are made before they are handed on; one tuple's are never split."""
@@ -54,11 +54,11 @@ def meet(
             return i, OVERFLOW
         if state[FULL] == 1:
             state[FULL], state[N] = 0, before
-            return i, NO_ROOM
+            return i, BUFFER_FULL
         for k in range(before, state[N]):
             found.by[k] = i
         insert(w, s)
-    return words.shape[1], FINE
+    return words.shape[1], FINISHED
 
 
 class Meeting:
@@ -67,8 +67,8 @@ class Meeting:
     def __init__(self, spec: WindowJoin, condition: Condition) -> None:
         self.spec, self._condition = spec, condition
         self._windows = np.array(spec.windows, np.int64)
-        plan = first_plan(spec.linkage(counted=False, in_order=False))
-        self._probes = probes_of(plan, self._windows, spec.most, counted=False)
+        plan = first_plan(spec.linkage(count_only=False, in_order=False))
+        self._probes = probes_of(plan, self._windows, spec.most, count_only=False)
         self._store = WindowStore(spec.streams, spec.rows + 1, plan.indexes)
         self._reach = reach_of(spec.streams)
 
@@ -79,13 +79,13 @@ class Meeting:
         """
         spec, store = self.spec, self._store
         horizon = np.maximum(since, BEFORE_ALL) - self._windows
-        store.make_room(np.bincount(stream, minlength=spec.streams), horizon)
+        store.reserve(np.bincount(stream, minlength=spec.streams), horizon)
         words = np.ascontiguousarray(words)
         windows = store.windows
         search = search_space(spec.streams, windows.words.shape[1])
-        parts, begin, room = [], 0, ROOM
+        parts, begin, output_buffer = [], 0, ROOM
         while begin < words.shape[1]:
-            found = lines(room, spec.streams, 0)
+            found = lines(output_buffer, spec.streams, 0)
             found.state[LEAST] = BEFORE_ALL
             begin_at = begin
             begin, status = meet(
@@ -94,8 +94,8 @@ class Meeting:
             )  # fmt: skip
             if status == OVERFLOW:
                 raise self._condition.failure()
-            if status == NO_ROOM and begin == begin_at:
-                room *= 4
+            if status == BUFFER_FULL and begin == begin_at:
+                output_buffer *= 4
             n = int(found.state[N])
             parts.append((found.ts[:n], found.by[:n], found.slots[:, :n]))
         if not parts:
@@ -109,7 +109,7 @@ class Meeting:
         return np.asarray(self._store.words[row, slots[input_]])
 
     def as_arrays(self, since: int) -> dict[str, npt.NDArray[Any]]:
-        """The tuples that are kept, by input and stretch of event time."""
+        """The tuples that are kept, by input and bucket of event time."""
         found: dict[str, npt.NDArray[Any]] = {}
         for s in range(self.spec.streams):
             begin, end = self._store.regions[s, [BEGIN, END]]
@@ -118,7 +118,7 @@ class Meeting:
             if words.shape[1] == 0:
                 continue
             span = int(words[TS].max() - words[TS].min()) + 1
-            # A power of two, so that stretches have the same borders the next time.
+            # A power of two, so that buckets have the same borders the next time.
             number = words[TS] >> max(1, (span // CHUNKS).bit_length())
             for one in np.unique(number).tolist():
                 found[f"{s}_{one}"] = words[:, number == one].copy()

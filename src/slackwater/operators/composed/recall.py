@@ -4,7 +4,7 @@ A row is to the top what a tuple is to a selection: it has an event time and a s
 much was waited. So the controller of a join is given one stream, of true rows, with a window of nothing; the model's
 loss under slack k is then the share of rows that need more, as counted.
 
-Invariant: the books beside it have what was really made; nothing of the needs goes into them.
+Invariant: the ledger beside it have what was really made; nothing of the needs goes into them.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.disorder.controllers import Arrived
-from slackwater.disorder.quality.steady import Pace, SteadyRecall
-from slackwater.disorder.run import Run
+from slackwater.disorder.controllers import DelayObservations
+from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.disorder.quality.steady import ControllerConfig, SteadyRecall
 from slackwater.model.batch import Words
 from slackwater.model.measured import MeasuredQuality
 from slackwater.model.quality import Recall
-from slackwater.operators.composed.row_books import RowBooks
+from slackwater.operators.composed.row_ledger import RowLedger
 from slackwater.operators.composed.true_rows import TrueRows
 
 
@@ -29,33 +29,40 @@ class ComposedRecall(SteadyRecall):
     """Slack for the recall of the rows that reach the top; `whole`: of those that the top itself makes."""
 
     def __init__(
-        self, target: Recall, pace: Pace, retention: int, slack: int, max_behind: int, rows: TrueRows, whole: bool
+        self,
+        target: Recall,
+        config: ControllerConfig,
+        retention: int,
+        slack: int,
+        max_behind: int,
+        rows: TrueRows,
+        whole: bool,
     ) -> None:
-        super().__init__(target, (0,), pace, retention, slack, max_behind)
+        super().__init__(target, (0,), config, retention, slack, max_behind)
         self._rows, self._whole = rows, whole
-        self._row_books = RowBooks(target, pace.interval, self.memory, retention, rows.reach)
-        self.books = self._row_books
+        self._row_ledger = RowLedger(target, config.interval, self.memory, retention, rows.reach)
+        self.ledger = self._row_ledger
 
-    def learn(self, arrived: Arrived) -> None:
+    def learn(self, arrived: DelayObservations) -> None:
         rows = self._rows.take(arrived, self.slack)
         if len(rows):
-            self._row_books.take(rows.ts)
-            super().learn(Arrived(np.zeros(len(rows), np.int64), rows.words, rows.need, rows.need))
+            self._row_ledger.take(rows.ts)
+            super().learn(DelayObservations(np.zeros(len(rows), np.int64), rows.words, rows.need, rows.need))
 
     def made(self, ts: Words) -> None:
         """The top has made results."""
         if self._whole:
-            self._row_books.made(ts[ts >= self._rows.known_from])
+            self._row_ledger.made(ts[ts >= self._rows.known_from])
 
-    def reached_top(self, run: Run) -> None:
+    def reached_top(self, run: OrderedBatch) -> None:
         """What the top has been given, and how far it has come."""
         if not self._whole:
-            self._row_books.made(run.ts[run.ts >= self._rows.known_from])
-        self._row_books.settle(run.frontier, run.largest)
+            self._row_ledger.made(run.ts[run.ts >= self._rows.known_from])
+        self._row_ledger.settle(run.watermark, run.max_ts)
 
     def measured(self) -> MeasuredQuality:
         """The recall of all rows so far."""
-        return self._row_books.measured(self._rows.unknown, self._rows.most)
+        return self._row_ledger.measured(self._rows.unknown, self._rows.most)
 
     def begin_at(self, clock: int) -> None:
         """Begin in the middle of a run, in which nobody has looked so far."""
@@ -63,12 +70,12 @@ class ComposedRecall(SteadyRecall):
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         found = super().as_arrays()
-        found |= {f"books_{name}": array for name, array in self._row_books.as_arrays().items()}
+        found |= {f"books_{name}": array for name, array in self._row_ledger.as_arrays().items()}
         return found | {f"rows_{name}": array for name, array in self._rows.as_arrays().items()}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         super().restore(arrays)
-        self._row_books.restore({n.removeprefix("books_"): a for n, a in arrays.items() if n.startswith("books_")})
+        self._row_ledger.restore({n.removeprefix("books_"): a for n, a in arrays.items() if n.startswith("books_")})
         self._rows.restore({n.removeprefix("rows_"): a for n, a in arrays.items() if n.startswith("rows_")})
 
     def describe(self) -> str:

@@ -1,7 +1,8 @@
 """How many windows of the top aggregate were within the bound, by the true rows and those that reached it.
 
-Invariant: a window is counted once, when it is old; a true row that becomes known after that is of unknown price.
-Younger windows are judged anew each time one asks. A window counts as a whole: the worst of its groups decides.
+Invariant: a window is counted once, when it is old; a true row that becomes known after that is beyond the retention
+horizon. Younger windows are judged anew each time one asks. A window counts as a whole: the worst of its groups
+decides.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.disorder.quality.error_losses import CLOCK, Books, Watch
+from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.quality.keyed_sums import NO_LINE, Table, as_chunks, refilled, table, tidied
-from slackwater.disorder.run import Run
+from slackwater.disorder.quality.window_losses import CLOCK, Ledger, Watch
 from slackwater.model.batch import TS, Floats, Words
 from slackwater.model.measured import WINDOWS, MeasuredQuality
 from slackwater.model.time import AFTER_ALL, BEFORE_ALL, SECOND
 from slackwater.operators.composed.error_rows import judge_rows, note_made
 
-FIRST_ROOM = 256
+FIRST_CAPACITY = 256
 STEP = 2 * SECOND
 """How far the clock may go between two counts without a window being lost sight of."""
 
@@ -31,59 +32,59 @@ class RowTally:
     def __init__(self, watch: Watch, components: int, lines: int, retention: int, coarse: bool) -> None:
         self._watch, self._coarse = watch, coarse
         self._reach = retention - min(retention // 4, STEP)
-        self._made: Table = table(FIRST_ROOM, 0, lines, components)
+        self._made: Table = table(FIRST_CAPACITY, 0, lines, components)
         self._scratch = np.zeros((3, components))
-        self._windows, self._off, self._counted = 0, 0, NO_LINE
+        self._windows, self._off, self._count_only = 0, 0, NO_LINE
         self._unknown = np.zeros(2, np.int64)
         """True rows of windows that were counted already, and how many windows they may have spoiled."""
-        self._frontier = BEFORE_ALL
+        self._watermark = BEFORE_ALL
         self.known_from = BEFORE_ALL
         """Windows that begin before are not judged."""
 
     def took(self, ts: Words) -> None:
         """True rows have become known."""
-        if self._counted != NO_LINE:
+        if self._count_only != NO_LINE:
             first = (ts - self._watch.range) // self._watch.slide + 1
-            spoilt = np.minimum(ts // self._watch.slide, self._counted) - first + 1
+            spoilt = np.minimum(ts // self._watch.slide, self._count_only) - first + 1
             self._unknown += np.array([np.count_nonzero(spoilt > 0), spoilt[spoilt > 0].sum()])
 
-    def hear(self, run: Run) -> None:
+    def observe_batch(self, run: OrderedBatch) -> None:
         """What the top has been given, and how far it has come."""
         words = np.ascontiguousarray(run.words[:, run.words[TS] >= self.known_from])
         done = 0
         while done < words.shape[1]:
             done = note_made(self._watch, self._made, words, words.view(np.float64), done)
             if done < words.shape[1]:
-                self._made = tidied(self._made, FIRST_ROOM, 0)
-        self._frontier = max(self._frontier, run.frontier)
+                self._made = tidied(self._made, FIRST_CAPACITY, 0)
+        self._watermark = max(self._watermark, run.watermark)
 
     def _last_ended(self, time: int) -> int:
         return (time - self._watch.range) // self._watch.slide
 
-    def count(self, books: Books, allowed: Floats) -> None:
+    def count(self, ledger: Ledger, allowed: Floats) -> None:
         """Count the windows for good that have become old enough."""
-        clock = int(books.marks[CLOCK])
-        if BEFORE_ALL not in (clock, self._frontier):
-            last = self._last_ended(min(self._frontier, clock - self._reach))
-            windows, off = self._judge(books, allowed, last)
+        clock = int(ledger.marks[CLOCK])
+        if BEFORE_ALL not in (clock, self._watermark):
+            last = self._last_ended(min(self._watermark, clock - self._reach))
+            windows, off = self._judge(ledger, allowed, last)
             self._windows, self._off = self._windows + windows, self._off + off
-            self._counted = max(self._counted, last)
+            self._count_only = max(self._count_only, last)
 
-    def _judge(self, books: Books, allowed: Floats, last: int) -> tuple[int, int]:
+    def _judge(self, ledger: Ledger, allowed: Floats, last: int) -> tuple[int, int]:
         """Windows that are not counted yet, up to the last, as far as they are still known."""
-        first = max(self._counted + 1, last - len(books.totals.lines), -(-self.known_from // self._watch.slide))
+        first = max(self._count_only + 1, last - len(ledger.totals.lines), -(-self.known_from // self._watch.slide))
         return judge_rows(
-            self._watch, books.totals, self._made, allowed, self._scratch, self._coarse, first, last
+            self._watch, ledger.totals, self._made, allowed, self._scratch, self._coarse, first, last
         )  # fmt: skip
 
-    def measured(self, target: float, books: Books, allowed: Floats, unknown: int) -> MeasuredQuality:
-        """All windows that have been let out, by what is known now; so many raw tuples came too late to be priced."""
-        clock = int(books.marks[CLOCK])
-        if BEFORE_ALL in (clock, self._frontier):
+    def measured(self, target: float, ledger: Ledger, allowed: Floats, unknown: int) -> MeasuredQuality:
+        """All windows that have been emitted, by what is known now; so many raw tuples came too late to be counted."""
+        clock = int(ledger.marks[CLOCK])
+        if BEFORE_ALL in (clock, self._watermark):
             return MeasuredQuality(WINDOWS, target)
-        ended = self._frontier == AFTER_ALL
-        last = clock // self._watch.slide if ended else self._last_ended(self._frontier)
-        windows, off = self._judge(books, allowed, last)
+        ended = self._watermark == AFTER_ALL
+        last = clock // self._watch.slide if ended else self._last_ended(self._watermark)
+        windows, off = self._judge(ledger, allowed, last)
         off += self._off
         rows, unsure = self._unknown.tolist()
         each = self._watch.range // self._watch.slide + 1
@@ -94,13 +95,13 @@ class RowTally:
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All state."""
-        counts = [self._windows, self._off, self._counted, self._frontier, self.known_from]
+        counts = [self._windows, self._off, self._count_only, self._watermark, self.known_from]
         made = {f"made_{number}": chunk for number, chunk in as_chunks(self._made).items()}
         return {"counts": np.array(counts), "unknown": self._unknown.copy()} | made
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over what `as_arrays` gave."""
-        self._windows, self._off, self._counted, self._frontier, self.known_from = arrays["counts"].tolist()
+        self._windows, self._off, self._count_only, self._watermark, self.known_from = arrays["counts"].tolist()
         self._unknown[:] = arrays["unknown"]
         chunks = [chunk for name, chunk in arrays.items() if name.startswith("made_")]
-        self._made = refilled(len(self._made.lines), FIRST_ROOM, self._scratch.shape[1], chunks)
+        self._made = refilled(len(self._made.lines), FIRST_CAPACITY, self._scratch.shape[1], chunks)

@@ -7,7 +7,7 @@ slack it *needs*: the least K with which the query itself makes it.
                                                       smallest clock of all raw streams under the node
     a result of a join, with event time T             C - T for each raw member, C as that one arrived; and what every
                                                       member needs that comes from a node below
-    a tuple's share in a window of an inner aggregate C - (end - 1): it counts until the frontier is at the end
+    a tuple's share in a window of an inner aggregate C - (end - 1): it counts until the watermark is at the end
 
 and never less than 0. A late member of a join still enters its window, so it costs a result only if it comes behind the
 result's own time; a row that a node below did not make is missing whatever comes later.
@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.disorder.controllers import Arrived
+from slackwater.disorder.controllers import DelayObservations
 from slackwater.disorder.synchronizer import with_rows
 from slackwater.model.batch import TS, Words
 from slackwater.model.schema import NULL_FLOAT, NULL_WORD, Kind
@@ -97,7 +97,7 @@ class TrueRows:
         """Begin in the middle of a run: what has arrived so far is not known."""
         self.known_from = clock + self.reach + 1
 
-    def take(self, arrived: Arrived, slack: int) -> Rows:
+    def take(self, arrived: DelayObservations, slack: int) -> Rows:
         """Raw tuples in the order in which they arrived, under this slack; the rows that they complete."""
         clocks = self._clocks_before(arrived)
         self._slack = slack
@@ -130,19 +130,19 @@ class TrueRows:
                 rows = Rows(rows.words[:, known], rows.need[known], rows.place[known])
         return rows
 
-    def _clocks_before(self, arrived: Arrived) -> Words:
+    def _clocks_before(self, arrived: DelayObservations) -> Words:
         """A line per raw stream: its clock as each tuple arrived, as far as it can be told; moves the clocks on."""
-        heard = arrived.words[TS] + arrived.behind
-        lines = np.empty((len(self.clocks), len(heard)), np.int64)
+        arrival_time = arrived.words[TS] + arrived.behind
+        lines = np.empty((len(self.clocks), len(arrival_time)), np.int64)
         for stream in range(len(self.clocks)):
-            lines[stream] = np.where(arrived.stream == stream, heard, BEFORE_ALL)
+            lines[stream] = np.where(arrived.stream == stream, arrival_time, BEFORE_ALL)
         if lines.shape[1]:
             lines[:, 0] = np.maximum(lines[:, 0], self.clocks)
             np.maximum.accumulate(lines, axis=1, out=lines)
             self.clocks = lines[:, -1].copy()
         return lines
 
-    def _node_clock(self, arrived: Arrived, under: tuple[int, ...], clocks: Words) -> Words:
+    def _node_clock(self, arrived: DelayObservations, under: tuple[int, ...], clocks: Words) -> Words:
         """The smallest clock of the streams under a node as each tuple arrived."""
         ts = arrived.words[TS]
         if len(under) == 1:

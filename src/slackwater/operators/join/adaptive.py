@@ -14,11 +14,11 @@ from collections.abc import Callable
 import numpy as np
 
 from slackwater.model.batch import Floats, Words
-from slackwater.operators.join.probing import Linkage, ProbePlan, Route, plan_routes
-from slackwater.operators.join.routes import cheapest_route, cost_of
+from slackwater.operators.join.probe_order import cheapest_probe_order, cost_of
+from slackwater.operators.join.probe_stats import probe_stats_of
+from slackwater.operators.join.probing import Linkage, ProbeOrder, ProbePlan, plan_probes
 from slackwater.operators.join.search import Probes, probes_of
 from slackwater.operators.join.selectivity import Learned, Selectivities
-from slackwater.operators.join.tally import tally_of
 
 EARLY, MORE = 1 << 10, 4
 """Work counted before the first choice, and how much more there is to be before each further one."""
@@ -28,12 +28,12 @@ at all of these, which takes about a hundredth of the time that so much work doe
 DEAD_BAND = 0.8
 """A route is left only for one that costs less than this part of it."""
 
-Choose = Callable[[Linkage, int, Route, Selectivities], Route]
+Choose = Callable[[Linkage, int, ProbeOrder, Selectivities], ProbeOrder]
 
 
-def cheaper(linkage: Linkage, root: int, now: Route, known: Selectivities) -> Route:
+def cheaper(linkage: Linkage, root: int, now: ProbeOrder, known: Selectivities) -> ProbeOrder:
     """The cheapest route, where it is worth leaving the present one."""
-    best, cost = cheapest_route(linkage, root, known)
+    best, cost = cheapest_probe_order(linkage, root, known)
     return best if cost < DEAD_BAND * cost_of(linkage, root, now, known) else now
 
 
@@ -45,14 +45,20 @@ class AdaptiveProbes:
         linkage: Linkage,
         windows: Words,
         most: Words | None,
-        counted: bool,
+        count_only: bool,
         in_time_only: bool = False,
         choose: Choose = cheaper,
         early: int = EARLY,
     ) -> None:
-        self._linkage, self._windows, self._most, self._counted, self._choose = linkage, windows, most, counted, choose
+        self._linkage, self._windows, self._most, self._count_only, self._choose = (
+            linkage,
+            windows,
+            most,
+            count_only,
+            choose,
+        )
         self._in_time_only = in_time_only
-        self.routes = [linkage.route(root) for root in range(linkage.streams)]
+        self.probe_orders = [linkage.probe_order(root) for root in range(linkage.streams)]
         self._learned = Learned(linkage)
         # With two streams there is one way to go; only where several classes link them is there something to choose.
         self._wait = early if linkage.streams > 2 or len(linkage.classes) > 1 else 0
@@ -61,9 +67,9 @@ class AdaptiveProbes:
         self._plan = self._planned()
 
     def _planned(self, indexes: tuple[tuple[int, int], ...] = ()) -> ProbePlan:
-        plan = plan_routes(self._linkage, self.routes, indexes)
-        self.probes: Probes = probes_of(plan, self._windows, self._most, self._counted, self._in_time_only)
-        self.tally = tally_of(plan, self._wait)
+        plan = plan_probes(self._linkage, self.probe_orders, indexes)
+        self.probes: Probes = probes_of(plan, self._windows, self._most, self._count_only, self._in_time_only)
+        self.probe_stats = probe_stats_of(plan, self._wait)
         return plan
 
     @property
@@ -74,15 +80,15 @@ class AdaptiveProbes:
     def choose(self, live: Words) -> bool:
         """Learn from what was found, and take better routes; tells whether the windows must be indexed anew."""
         there: Floats = live.astype(np.float64)
-        self._learned.learn(self._plan, self.tally, there)
+        self._learned.learn(self._plan, self.probe_stats, there)
         known = self._learned.selectivities(there)
-        before, indexes = self.routes, self.indexes
-        self.routes = [self._choose(self._linkage, root, now, known) for root, now in enumerate(before)]
-        self.switches += sum(new != old for new, old in zip(self.routes, before, strict=True))
+        before, indexes = self.probe_orders, self.indexes
+        self.probe_orders = [self._choose(self._linkage, root, now, known) for root, now in enumerate(before)]
+        self.switches += sum(new != old for new, old in zip(self.probe_orders, before, strict=True))
         streams = self._linkage.streams
         self._wait = min(MORE * self._wait, max(self._wait, LATE * streams << streams))
-        if self.routes != before:
+        if self.probe_orders != before:
             self._plan = self._planned(indexes)
         else:
-            self.tally = tally_of(self._plan, self._wait)
+            self.probe_stats = probe_stats_of(self._plan, self._wait)
         return self.indexes != indexes

@@ -1,12 +1,12 @@
-"""Recall as the books have it, period by period.
+"""Recall as the ledger has it, period by period.
 
 A period counts once all of it is settled. Tuples may come later still, and what they cost changes the verdict for as
-long as the books have the period; it is worked out anew whenever somebody asks. When the books are about to lose sight
+long as the ledger has the period; it is worked out anew whenever somebody asks. When the ledger are about to lose sight
 of a period its verdict becomes final, and what still falls into it is known as a number only.
 
-Invariant: the true share of periods that met the target lies between `low` and `high`. Periods are whole stretches of
-the books; the first begins with the oldest tuple, whenever that came: results that were lost before all others were
-lost too. One without results is not measured, and one that the books lost sight of before it was settled is neither.
+Invariant: the true share of periods that met the target lies between `low` and `high`. Periods are whole buckets of
+the ledger; the first begins with the oldest tuple, whenever that came: results that were lost before all others were
+lost too. One without results is not measured, and one that the ledger lost sight of before it was settled is neither.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.model.batch import Floats, Words
-from slackwater.operators.join.ledger import NEVER, Periods
+from slackwater.operators.join.ledger_loops import NEVER, Periods
 
 
-class Tally(NamedTuple):
+class ProbeStats(NamedTuple):
     """Periods measured, and how many of them met the target: probably, surely, and at most."""
 
     periods: float = 0.0
     met: float = 0.0
     most_periods: float = 0.0
-    """Those that have results if every tuple of unknown price has cost as much as it can."""
+    """Those that have results if every tuple beyond the retention horizon has cost as much as it can."""
     surely_met: float = 0.0
     fewest_periods: float = 0.0
     """Those that have results for sure."""
@@ -35,22 +35,22 @@ class Tally(NamedTuple):
     to_spare: float = 0.0
     """How many more results the periods that met could have lost, added up."""
 
-    def plus(self, other: Tally) -> Tally:
+    def plus(self, other: ProbeStats) -> ProbeStats:
         """The periods of both."""
-        return Tally(*(a + b for a, b in zip(self, other, strict=True)))
+        return ProbeStats(*(a + b for a, b in zip(self, other, strict=True)))
 
 
 class RecallMeter:
     """Counts the periods that meet a target.
 
-    >>> from slackwater.operators.join.ledger import ring_of
+    >>> from slackwater.operators.join.ledger_loops import ring_of
     >>> ring = ring_of(8, 10)
     >>> ring.number[:], ring.made[:], ring.lost[:] = np.arange(8), [9, 9, 9, 5, 9, 9, 0, 0], [1, 1, 1, 5, 1, 1, 0, 0]
     >>> meter = RecallMeter(0.8, 20, ring, longest_window=0)
     >>> meter.begin(0)
     >>> meter.settle(65)
-    >>> tally, latest = meter.tally(factor=1.0)
-    >>> tally.periods, tally.met, latest
+    >>> probe_stats, latest = meter.probe_stats(factor=1.0)
+    >>> probe_stats.periods, probe_stats.met, latest
     (5.0, 3.0, (18.0, 2.0))
     """
 
@@ -58,14 +58,14 @@ class RecallMeter:
         self._target, self._ring = target, ring
         self._length = max(1, round(over / ring.width))
         self._reach = longest_window // ring.width + 1 if longest_window else 0
-        """By how many stretches a result may be later than a member of it."""
+        """By how many buckets a result may be later than a member of it."""
         self._next = NEVER
-        """The stretch before which the first period ends whose verdict is not final."""
+        """The bucket before which the first period ends whose verdict is not final."""
         self._settled = NEVER
-        """The stretch before which the last period ends that counts."""
+        """The bucket before which the last period ends that counts."""
         self._asked = NEVER
-        """Periods that end before this stretch are not asked about."""
-        self._final = Tally()
+        """Periods that end before this bucket are not asked about."""
+        self._final = ProbeStats()
         self._latest = (0.0, 0.0)
         ring.final[1] = self._length
 
@@ -81,56 +81,58 @@ class RecallMeter:
         """All periods that end up to this event time count."""
         self._settled = max(self._settled, settled // self._ring.width)
 
-    def make_room(self, newest: int, factor: float) -> None:
+    def reserve(self, newest: int, factor: float) -> None:
         """Something is to be noted for this event time: the verdicts on what it drives out become final."""
-        newest_stretch = max(newest // self._ring.width, int(self._ring.number.max()))
-        oldest = newest_stretch + self._reach - len(self._ring.number) + 1
+        newest_bucket = max(newest // self._ring.width, int(self._ring.number.max()))
+        oldest = newest_bucket + self._reach - len(self._ring.number) + 1
         first = self._next - self._length
         if self._next == NEVER or oldest <= first:
             return
         # A good part of the ring at once, so that this is rarely due; what is not settled stays while it can.
         ahead = max(0, min(oldest + len(self._ring.number) // 8, self._settled - self._length + 1) - oldest)
         up_to = oldest + ahead + self._length
-        tally, latest = self._between(self._next, min(up_to - 1, self._settled), factor)
-        self._final = self._final.plus(tally)
+        probe_stats, latest = self._between(self._next, min(up_to - 1, self._settled), factor)
+        self._final = self._final.plus(probe_stats)
         self._latest = latest or self._latest
         self._next = self._ring.final[0] = up_to
 
-    def tally(self, factor: float) -> tuple[Tally, tuple[float, float]]:
+    def probe_stats(self, factor: float) -> tuple[ProbeStats, tuple[float, float]]:
         """All that was measured, and what was made and lost in the latest period with results.
 
         `factor` makes results of what the synopsis expects.
         """
         if self._next == NEVER:
-            return Tally(), self._latest
-        tally, latest = self._between(self._next, self._settled, factor)
-        tally, latest = self._final.plus(tally), latest or self._latest
-        return self._after_the_fact(tally, factor), latest
+            return ProbeStats(), self._latest
+        probe_stats, latest = self._between(self._next, self._settled, factor)
+        probe_stats, latest = self._final.plus(probe_stats), latest or self._latest
+        return self._after_the_fact(probe_stats, factor), latest
 
-    def _after_the_fact(self, tally: Tally, factor: float) -> Tally:
+    def _after_the_fact(self, probe_stats: ProbeStats, factor: float) -> ProbeStats:
         """With what fell into periods whose verdict is final. That it goes evenly against what they had to spare is a
         guess; that it has spoiled no more of them than it fell into is not."""
         times, results, expected = self._ring.beyond.tolist()
         if not times:
-            return tally
-        surely = max(0.0, tally.surely_met - times)
+            return probe_stats
+        surely = max(0.0, probe_stats.surely_met - times)
         gone = min(1.0, (results + factor * expected) / self._final.to_spare) if self._final.to_spare else 0.0
-        met = max(surely, tally.met - gone * self._final.met)
+        met = max(surely, probe_stats.met - gone * self._final.met)
         # One that had no results so far may have been missed: at the least, all of them.
-        return tally._replace(met=met, surely_met=surely, most_periods=tally.most_periods + (0 if surely else times))
+        return probe_stats._replace(
+            met=met, surely_met=surely, most_periods=probe_stats.most_periods + (0 if surely else times)
+        )
 
-    def _between(self, first: int, last: int, factor: float) -> tuple[Tally, tuple[float, float] | None]:
-        """The periods that end before these stretches, both included, as the books have them now."""
+    def _between(self, first: int, last: int, factor: float) -> tuple[ProbeStats, tuple[float, float] | None]:
+        """The periods that end before these buckets, both included, as the ledger has them now."""
         ring = self._ring
         # By age, those first whose place is empty.
         order = np.argsort(ring.number)
         known = ring.number[order]
         ends = _ends_after(known[known != NEVER], self._length + self._reach, first, last)
         if not len(ends):
-            return Tally(), None
+            return ProbeStats(), None
 
         def sums(part: Floats, reach: int = 0) -> Floats:
-            """What stands in the books for these periods, and so many stretches before them."""
+            """What stands in the ledger for these periods, and so many buckets before them."""
             running = np.concatenate((np.zeros(1), np.cumsum(part[order])))
             begins = np.searchsorted(known, ends - self._length - reach)
             return np.asarray(running[np.searchsorted(known, ends)] - running[begins])
@@ -150,11 +152,11 @@ class RecallMeter:
         counts = (float(np.count_nonzero(one)) for one in (probable, met, full, surely, filled, perhaps))
         at = np.flatnonzero(filled)
         latest = (float(made[at[-1]]), float(lost[at[-1]])) if len(at) else None
-        return Tally(*(*counts, float(spare))), latest
+        return ProbeStats(*(*counts, float(spare))), latest
 
     def count_anew(self) -> None:
         """Another share is asked for from now on."""
-        self._final = Tally()
+        self._final = ProbeStats()
         self._next = self._asked = max(self._next, self._settled + 1)
         self._ring.final[[0, 2]] = self._next
         self._ring.beyond[:] = 0.0
@@ -169,15 +171,15 @@ class RecallMeter:
         """Take over what `as_arrays` gave."""
         self._next, self._settled, self._asked, self._ring.final[0], self._ring.final[2] = arrays["meter"].tolist()
         *final, made, lost = arrays["final"].tolist()
-        self._final, self._latest = Tally(*final), (made, lost)
+        self._final, self._latest = ProbeStats(*final), (made, lost)
 
 
-def _ends_after(stretches: Words, reach: int, first: int, last: int) -> Words:
-    """Where periods end that have one of these stretches, which rise, rising and each once: there may be years between.
+def _ends_after(buckets: Words, reach: int, first: int, last: int) -> Words:
+    """Where periods end that have one of these buckets, which rise, rising and each once: there may be years between.
 
     >>> _ends_after(np.array([3, 4, 90]), 2, 5, 99).tolist()
     [5, 6, 91, 92]
     """
-    begins = np.maximum(np.concatenate((stretches[:1], np.maximum(stretches[1:], stretches[:-1] + reach))) + 1, first)
-    counts = np.maximum(np.minimum(stretches + reach, last) - begins + 1, 0)
+    begins = np.maximum(np.concatenate((buckets[:1], np.maximum(buckets[1:], buckets[:-1] + reach))) + 1, first)
+    counts = np.maximum(np.minimum(buckets + reach, last) - begins + 1, 0)
     return np.repeat(begins - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())

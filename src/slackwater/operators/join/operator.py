@@ -15,23 +15,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slackwater.disorder.run import Run
+from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.compile import Condition, compile_condition, no_condition
 from slackwater.expressions.tree import Expr, streams_of
-from slackwater.kernel import Change, changed, decode_words, encode_words
+from slackwater.kernel import StateUpdate, decode_words, encode_words, state_update
 from slackwater.model.batch import TS, Flags, Words
 from slackwater.model.errors import DataError
 from slackwater.model.quality import Recall
 from slackwater.model.time import BEFORE_ALL
-from slackwater.operators.holdings import Holding
-from slackwater.operators.join.accounts import JoinLedger, Remembered
 from slackwater.operators.join.adaptive import AdaptiveProbes
 from slackwater.operators.join.between_times import TIME, one_alternative
-from slackwater.operators.join.enumerate import NO_ROOM, OVERFLOW, PAUSE, TOO_MANY, join_run
+from slackwater.operators.join.join_ledger import JoinLedger, Remembered
+from slackwater.operators.join.probe import BUFFER_FULL, OVERFLOW, PAUSED, TOO_MANY, join_run
 from slackwater.operators.join.probing import Equality, Linkage, ProbePlan, first_plan
 from slackwater.operators.join.search import Arriving, Search, search_space
 from slackwater.operators.join.store import BEGIN, END, WindowStore
 from slackwater.operators.output import Output
+from slackwater.operators.state_size import WindowContents
 from slackwater.windows.graph import WindowGraph
 
 ENOUGH = 1 << 17
@@ -53,7 +53,7 @@ class WindowJoin:
     """(stream, column, row) for every column that a condition reads."""
     emit: tuple[tuple[int, int], ...]
     rows: int
-    counted: bool = False
+    count_only: bool = False
     graph: WindowGraph | None = None
     """Bounds between pairs of streams, where `windows`, which are its own then, do not say it all."""
 
@@ -85,14 +85,14 @@ class WindowJoin:
         """Whether no late tuple enters a window."""
         return False
 
-    def linkage(self, counted: bool, in_order: bool) -> Linkage:
+    def linkage(self, count_only: bool, in_order: bool) -> Linkage:
         """What links the streams; which of them are leaves hangs on both arguments."""
         reads = tuple(streams_of(condition) for condition in self.residuals)
-        return Linkage(self.streams, self.equalities, reads, counted, self.graph, in_order)
+        return Linkage(self.streams, self.equalities, reads, count_only, self.graph, in_order)
 
     def probes(self) -> ProbePlan:
         """How every arriving stream probes the others, as long as nothing has been found."""
-        return first_plan(self.linkage(self.counted, in_order=True))
+        return first_plan(self.linkage(self.count_only, in_order=True))
 
     def build(self, encode_text: Callable[[str], int] = lambda text: 0) -> JoinOperator:
         return JoinOperator(self, encode_text)
@@ -105,10 +105,10 @@ class JoinOperator:
         self.spec = spec
         self._condition = self._compiled(encode_text)
         self._windows = np.array(spec.windows, np.int64)
-        linkage = spec.linkage(spec.counted, in_order=True)
-        self.order = AdaptiveProbes(linkage, self._windows, spec.most, spec.counted, spec.in_time_only)
+        linkage = spec.linkage(spec.count_only, in_order=True)
+        self.order = AdaptiveProbes(linkage, self._windows, spec.most, spec.count_only, spec.in_time_only)
         self._store = WindowStore(spec.streams, spec.rows, self.order.indexes)
-        self._frontier = BEFORE_ALL
+        self._watermark = BEFORE_ALL
         self._epoch = 0
         self._chunks: dict[str, tuple[int, int]] = {}
         self._fresh: deque[tuple[int, Words, Words]] = deque()
@@ -130,25 +130,25 @@ class JoinOperator:
         return compile_condition(conditions, lambda stream, name: places[stream, name], encode_text)
 
     def ledger(
-        self, retention: int, width: int, stretches: int, price_all: bool = False, target: Recall | None = None,
+        self, retention: int, width: int, buckets: int, count_all_results: bool = False, target: Recall | None = None,
         automatic: bool = False,
     ) -> JoinLedger:  # fmt: skip
-        """Empty books for this join: stretches of event time of this width, late tuples priced within the retention.
+        """An empty ledger for this join: buckets of event time of this width, late tuples counted within the retention.
 
-        `price_all` says that the results are made by others, so that every tuple is to be priced; `automatic`, that the
-        retention is not stated and may be longer.
+        `count_all_results` says that the results are made by others, so that every tuple is to be counted; `automatic`,
+        that the retention is not stated and may be longer.
         """
         spec = self.spec
         return JoinLedger(
-            first_plan(spec.linkage(counted=True, in_order=False)), spec.equalities, self._windows, spec.most,
-            spec.rows, self._condition, retention, width, stretches, price_all, target, automatic,
+            first_plan(spec.linkage(count_only=True, in_order=False)), spec.equalities, self._windows, spec.most,
+            spec.rows, self._condition, retention, width, buckets, count_all_results, target, automatic,
         )  # fmt: skip
 
-    def keep_books(
-        self, retention: int, width: int, stretches: int, target: Recall, automatic: bool = False
+    def open_ledger(
+        self, retention: int, width: int, buckets: int, target: Recall, automatic: bool = False
     ) -> JoinLedger:
         """A ledger whose tuples are persisted with the windows; who asked for it feeds it."""
-        ledger = self.ledger(retention, width, stretches, target=target, automatic=automatic)
+        ledger = self.ledger(retention, width, buckets, target=target, automatic=automatic)
         self.remember_for(ledger)
         return ledger
 
@@ -156,15 +156,15 @@ class JoinOperator:
         """Persist tuples for as long as somebody else needs them, and give them back after a restart."""
         self._remembered = remembered
 
-    def process(self, run: Run, ordered: bool) -> Iterator[Output]:
+    def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
         """Take in a run; yield its results."""
         store, spec = self._store, self.spec
         arriving = np.bincount(run.stream, minlength=spec.streams)
-        store.make_room(arriving, self._horizons())
+        store.reserve(arriving, self._horizons())
         counts = np.zeros(len(run), np.int64)
         words = np.ascontiguousarray(run.words)
-        new = Arriving(run.stream, words, run.cutoff, run.moment)
-        begin, out = 0, self._room_for_results()
+        new = Arriving(run.stream, words, run.watermark_at_arrival, run.emit_time)
+        begin, out = 0, self._capacity_for_results()
         while begin < len(run):
             begin_at = begin
             begin, n, status = self._join(new, begin, out, counts)
@@ -172,12 +172,12 @@ class JoinOperator:
                 raise self._condition.failure()
             if status == TOO_MANY:
                 raise DataError("one tuple has more results than 64 bits can count")
-            if status == NO_ROOM and n == 0:
+            if status == BUFFER_FULL and n == 0:
                 out = np.empty((spec.streams, 4 * out.shape[1]), np.int64)
             made = np.flatnonzero(counts[begin_at:begin]) + begin_at
             if len(made):
                 yield self._output(run, made, counts[made], out[:, :n])
-            if status == PAUSE:
+            if status == PAUSED:
                 self._choose_order(run, begin)
         self._took_in(run, words)
 
@@ -185,7 +185,7 @@ class JoinOperator:
         """The loop over a run, from a tuple on; what comes back is that of `join_run`."""
         return join_run(
             self._condition.addresses, self.order.probes, new, begin, self._store.windows, self._search(),
-            self.order.tally, out, counts,
+            self.order.probe_stats, out, counts,
         )  # fmt: skip
 
     def _search(self) -> Search:
@@ -194,23 +194,23 @@ class JoinOperator:
             self._space = search_space(self.spec.streams, self._store.words.shape[1])
         return self._space
 
-    def _room_for_results(self) -> Words:
-        """Room for as many results as go out at once, kept for the same reason."""
+    def _capacity_for_results(self) -> Words:
+        """OutputBuffer for as many results as go out at once, kept for the same reason."""
         if self._out is None:
-            self._out = np.empty((self.spec.streams, 1 if self.spec.counted else ENOUGH), np.int64)
+            self._out = np.empty((self.spec.streams, 1 if self.spec.count_only else ENOUGH), np.int64)
         return self._out
 
-    def _choose_order(self, run: Run, begin: int) -> None:
+    def _choose_order(self, run: OrderedBatch, begin: int) -> None:
         """Let the order of probes be chosen anew, before tuple `begin` of a run."""
-        reached = int(run.ts[begin - 1]) if begin else self._frontier
-        live = self._store.live(np.maximum(max(reached, self._frontier), BEFORE_ALL) - self._windows)
+        reached = int(run.ts[begin - 1]) if begin else self._watermark
+        live = self._store.live(np.maximum(max(reached, self._watermark), BEFORE_ALL) - self._windows)
         if self.order.choose(live):
             arriving = np.bincount(run.stream[begin:], minlength=self.spec.streams)
             self._store.index_by(self.order.indexes, arriving, self._horizons())
 
-    def _took_in(self, run: Run, words: Words) -> None:
+    def _took_in(self, run: OrderedBatch, words: Words) -> None:
         """A run has been processed: its tuples are to be persisted."""
-        self._frontier = max(self._frontier, run.frontier)
+        self._watermark = max(self._watermark, run.watermark)
         if len(run):
             self._fresh.append((int(run.ts.max()), run.stream, words))
         # Where nothing is ever persisted, what waits to be persisted must not pile up.
@@ -218,9 +218,9 @@ class JoinOperator:
         while self._fresh and self._fresh[0][0] < expired:
             self._fresh.popleft()
 
-    def _output(self, run: Run, made: Words, counts: Words, slots: Words) -> Output:
+    def _output(self, run: OrderedBatch, made: Words, counts: Words, slots: Words) -> Output:
         ts = run.ts[made]
-        if self.spec.counted:
+        if self.spec.count_only:
             return Output(ts, (), made, counts, int(counts.sum()))
         columns = tuple(self._words[row, slots[stream]] for stream, row in self.spec.emit)
         return Output(np.repeat(ts, counts), columns, np.repeat(made, counts), None, slots.shape[1])
@@ -234,7 +234,7 @@ class JoinOperator:
 
     def _horizons(self) -> Words:
         """What lies before its stream's horizon cannot be joined any more."""
-        return np.maximum(self._frontier, BEFORE_ALL) - self._windows
+        return np.maximum(self._watermark, BEFORE_ALL) - self._windows
 
     def _kept_since(self) -> Words:
         """What lies before is not persisted any more."""
@@ -242,23 +242,23 @@ class JoinOperator:
         return horizons if self._remembered is None else np.minimum(horizons, self._remembered.kept_since)
 
     @property
-    def retained(self) -> int:
+    def state_rows(self) -> int:
         """Tuples in the windows."""
         return self._store.held
 
-    def holdings(self, frontier: int) -> Iterator[Holding]:
-        """The tuples in the windows that may still be joined where the frontier stands here; a window at a time.
+    def window_contents(self, watermark: int) -> Iterator[WindowContents]:
+        """The tuples in the windows that may still be joined where the watermark stands here; a window at a time.
 
         Others may stand there too, until room is made.
         """
-        since = self._in_force_since(max(frontier, self._frontier))
+        since = self._in_force_since(max(watermark, self._watermark))
         for stream in range(self.spec.streams):
             words = self._standing(stream)
-            yield Holding.of_tuples(stream, words, np.flatnonzero(words[TS] >= since[stream]))
+            yield WindowContents.of_tuples(stream, words, np.flatnonzero(words[TS] >= since[stream]))
 
-    def _in_force_since(self, frontier: int) -> Words:
+    def _in_force_since(self, watermark: int) -> Words:
         """What lies before is in no window any more."""
-        return max(frontier, BEFORE_ALL) - self._windows
+        return max(watermark, BEFORE_ALL) - self._windows
 
     def _standing(self, stream: int) -> Words:
         """All tuples of a stream that are kept, not all of them still in its window."""
@@ -268,14 +268,14 @@ class JoinOperator:
         begin, end = store.regions[stream, [BEGIN, END]]
         return store.words[:, begin:end]
 
-    def changes(self) -> list[Change]:
+    def snapshot_delta(self) -> list[StateUpdate]:
         """New tuples as one chunk per stream; chunks whose tuples have all expired are dropped."""
         entries = []
         horizons = self._kept_since()
         for key, (stream, newest) in list(self._chunks.items()):
             if self._is_over(stream, newest, horizons):
                 del self._chunks[key]
-                entries.append(changed("window", key, None))
+                entries.append(state_update("window", key, None))
         if self._fresh:
             streams = np.concatenate([stream for _, stream, _ in self._fresh])
             words = np.concatenate([words for _, _, words in self._fresh], axis=1)
@@ -284,7 +284,9 @@ class JoinOperator:
                 if mine.shape[1]:
                     key = f"{stream}-{self._epoch}"
                     self._chunks[key] = (stream, self._newest_of(stream, mine))
-                    entries.append(changed("window", key, encode_words({f"w{r}": row for r, row in enumerate(mine)})))
+                    entries.append(
+                        state_update("window", key, encode_words({f"w{r}": row for r, row in enumerate(mine)}))
+                    )
         self._fresh.clear()
         self._epoch += 1
         return entries
@@ -300,7 +302,7 @@ class JoinOperator:
     def _is_over(self, stream: int, newest: int, horizons: Words) -> bool:
         return bool(newest < horizons[stream])
 
-    def restore(self, entries: list[Change]) -> None:
+    def restore(self, entries: list[StateUpdate]) -> None:
         """Tuples go back into their windows, oldest chunk first, without making results."""
         for entry in entries:
             if entry.value is None:

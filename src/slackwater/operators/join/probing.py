@@ -67,7 +67,7 @@ class ProbePlan:
     their number."""
 
 
-class Route(NamedTuple):
+class ProbeOrder(NamedTuple):
     """A way from an arriving tuple through the other streams: those that are enumerated, then the leaves."""
 
     streams: tuple[int, ...]
@@ -86,22 +86,24 @@ def classes_of(equalities: tuple[Equality, ...]) -> list[set[tuple[int, int]]]:
     classes: list[set[tuple[int, int]]] = []
     for eq in equalities:
         merged = {(eq.left, eq.left_row), (eq.right, eq.right_row)}
-        apart = []
+        external_sync = []
         for known in classes:
             if known & merged:
                 merged |= known
             else:
-                apart.append(known)
-        classes = [*apart, merged]
+                external_sync.append(known)
+        classes = [*external_sync, merged]
     return classes
 
 
 def first_plan(linkage: Linkage) -> ProbePlan:
     """The steps of every arriving stream where nothing is known about what will be found."""
-    return plan_routes(linkage, [linkage.route(root) for root in range(linkage.streams)])
+    return plan_probes(linkage, [linkage.probe_order(root) for root in range(linkage.streams)])
 
 
-def plan_routes(linkage: Linkage, routes: Sequence[Route], indexes: Collection[tuple[int, int]] = ()) -> ProbePlan:
+def plan_probes(
+    linkage: Linkage, probe_orders: Sequence[ProbeOrder], indexes: Collection[tuple[int, int]] = ()
+) -> ProbePlan:
     """The steps of given routes, one per arriving stream; `indexes` that are there already keep their numbers."""
     streams = linkage.streams
     compiling = _Compiling(linkage, indexes)
@@ -109,12 +111,12 @@ def plan_routes(linkage: Linkage, routes: Sequence[Route], indexes: Collection[t
     agenda = np.zeros((streams, max(0, streams - 1)), np.int64)
     due = np.zeros((streams, streams + 1), np.int64)
     leaves = np.zeros(streams, np.int64)
-    for root, route in enumerate(routes):
+    for root, probe_order in enumerate(probe_orders):
         leaves[root] = streams - 1 - len(linkage.leaves(root))
-        lines = compiling.steps_from(root, route)
+        lines = compiling.steps_from(root, probe_order)
         if lines:
             steps[root] = lines
-        urgent = {s: place for place, s in enumerate(route.urgent)}
+        urgent = {s: place for place, s in enumerate(probe_order.urgent)}
         agenda[root] = sorted(
             range(streams - 1),
             key=lambda d: (lines[d][READY], d < leaves[root], urgent.get(lines[d][STREAM], streams), d),
@@ -144,26 +146,26 @@ class Linkage:
         streams: int,
         equalities: tuple[Equality, ...],
         conditions: tuple[frozenset[int], ...],
-        counted: bool,
+        count_only: bool,
         graph: WindowGraph | None = None,
         in_order: bool = True,
     ) -> None:
         self.streams, self.classes, self.conditions = streams, classes_of(equalities), conditions
         self.graph, self.in_order = graph, in_order
         self._joined = [frozenset(s for s, _ in members) for members in self.classes]
-        self._leaves = [self._find_leaves(root) if counted else [] for root in range(streams)]
+        self._leaves = [self._find_leaves(root) if count_only else [] for root in range(streams)]
 
     def leaves(self, root: int) -> list[int]:
         """Streams that no condition reads and that one class, or none, links to streams that are enumerated."""
         return self._leaves[root]
 
-    def route(self, root: int) -> Route:
+    def probe_order(self, root: int) -> ProbeOrder:
         """The way to go where nothing is known about what will be found."""
         bound, leaves = [root], self.leaves(root)
         while len(bound) < self.streams - len(leaves):
             rest = [s for s in range(self.streams) if s not in bound and s not in leaves]
             bound.append(min(rest, key=lambda s: self._rank(s, bound)))
-        return Route((*bound[1:], *leaves))
+        return ProbeOrder((*bound[1:], *leaves))
 
     def links(self, c: int, stream: int, bound: Sequence[int]) -> list[tuple[int, int, int]]:
         """(row of the stream, bound stream, its row) for all that class c asks of the stream."""
@@ -239,7 +241,7 @@ class Linkage:
 
 
 class _Compiling:
-    """Routes on their way to steps."""
+    """Partitioning on their way to steps."""
 
     def __init__(self, linkage: Linkage, indexes: Collection[tuple[int, int]]) -> None:
         self.linkage = linkage
@@ -247,10 +249,10 @@ class _Compiling:
         self.checks: list[tuple[int, int, int]] = []
         self.order: list[int] = []
 
-    def steps_from(self, root: int, route: Route) -> list[list[int]]:
+    def steps_from(self, root: int, probe_order: ProbeOrder) -> list[list[int]]:
         """The steps when a tuple of `root` arrives; leaves, which come last, are bound to nothing."""
         leaves, bound, lines = self.linkage.leaves(root), [root], []
-        for stream, by in zip(route.streams, route.by or (0,) * len(route.streams), strict=True):
+        for stream, by in zip(probe_order.streams, probe_order.by or (0,) * len(probe_order.streams), strict=True):
             lines.append(self._step(stream, bound, by, stream in leaves))
             if stream not in leaves:
                 bound.append(stream)

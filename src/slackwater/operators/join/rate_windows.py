@@ -7,7 +7,7 @@ further apart than epsilon, which is stated or found at run time.
 Invariant: when time moves on, a window is left with the newest tuples in time of its stream, none missing between them,
 as many as are in force, and those of the same time as the oldest of these; so tuples of one time come and go together,
 and their order is free. A resize drops only what is beyond the new size; what has left does not come back when a window
-grows. A late tuple enters no window and triggers nothing, as for all windows that count (`row_windows.py`).
+grows. A late tuple enters no window and triggers nothing, as for all windows that count (`count_windows.py`).
 
 References: 001 §2.2, §2.3.
 """
@@ -20,11 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from slackwater.disorder.run import Run
-from slackwater.kernel import Change
+from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.kernel import StateUpdate
 from slackwater.model.batch import Words
 from slackwater.model.rates import RatesSeen, Resize
 from slackwater.model.time import BEFORE_ALL
+from slackwater.operators.array_checkpoint import ArrayCheckpoint
+from slackwater.operators.join.count_windows import EVER, CountWindowJoin, CountWindowJoinOperator, evict
 from slackwater.operators.join.operator import JoinOperator, WindowJoin
 from slackwater.operators.join.rates import (
     DISTANCE,
@@ -38,8 +40,6 @@ from slackwater.operators.join.rates import (
     no_log,
     sampling,
 )
-from slackwater.operators.join.row_windows import EVER, RowJoin, RowJoinOperator, push_out
-from slackwater.operators.kept_arrays import KeptArrays
 from slackwater.operators.output import Output
 
 SLIDING, ROUNDS = 20, 1
@@ -49,7 +49,7 @@ REMEMBERED = 4096
 
 
 @dataclass(frozen=True)
-class RateJoin(RowJoin):
+class RateJoin(CountWindowJoin):
     """Spec of such a join; `last` has the sizes it starts from."""
 
     intervals: tuple[int, ...] = ()
@@ -100,30 +100,30 @@ def by_rate(
     return RateJoin(**same, intervals=intervals, within=within, slices=slices, by_arrival=by_arrival)
 
 
-class RateJoinOperator(RowJoinOperator):
+class RateJoinOperator(CountWindowJoinOperator):
     """The mutable half of `RateJoin`."""
 
     spec: RateJoin
 
     def __init__(self, spec: RateJoin, encode_text: Callable[[str], int]) -> None:
         super().__init__(spec, encode_text)
-        self._kept = KeptArrays("rates")
+        self._kept = ArrayCheckpoint("rates")
         self._resizes: list[Resize] = []
         self._resized = 0
 
-    def _sampling(self, spec: RowJoin) -> Sampling:
+    def _sampling(self, spec: CountWindowJoin) -> Sampling:
         assert isinstance(spec, RateJoin), "made by `RateJoin.build`"
         return sampling(spec.intervals, spec.within, spec.slices, spec.by_arrival, spec.last[0])
 
-    def process(self, run: Run, ordered: bool) -> Iterator[Output]:
+    def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
         """Take in a run; yield its results."""
         self._rates = self._rates._replace(log=no_log(self.spec.streams, len(run)))
         self._rates.state[LOGGED] = 0
         yield from super().process(run, ordered)
-        changes = self._rates.log[: self._rates.state[LOGGED]].tolist()
-        self._resized += len(changes)
+        snapshot_delta = self._rates.log[: self._rates.state[LOGGED]].tolist()
+        self._resized += len(snapshot_delta)
         del self._resizes[:-REMEMBERED]
-        self._resizes += [Resize(line[SINCE], tuple(line[SIZES:]), line[DISTANCE]) for line in changes]
+        self._resizes += [Resize(line[SINCE], tuple(line[SIZES:]), line[DISTANCE]) for line in snapshot_delta]
 
     def take_resizes(self) -> list[Resize]:
         """The resizes since the last call, oldest first."""
@@ -142,12 +142,12 @@ class RateJoinOperator(RowJoinOperator):
             "streams": taken.streams.ravel(), "resident": np.array(resident), "resized": np.array([self._resized]),
         }  # fmt: skip
 
-    def changes(self) -> list[Change]:
-        return [*super().changes(), *self._kept.changes(self._arrays())]
+    def snapshot_delta(self) -> list[StateUpdate]:
+        return [*super().snapshot_delta(), *self._kept.snapshot_delta(self._arrays())]
 
-    def restore(self, entries: list[Change]) -> None:
+    def restore(self, entries: list[StateUpdate]) -> None:
         """Samples and sizes are taken over before the tuples, and what windows had already let go leaves them again."""
-        arrays = self._kept.restore([entry for entry in entries if entry.cell == "rates"])
+        arrays = self._kept.restore([entry for entry in entries if entry.namespace == "rates"])
         if arrays:
             taken = self._rates
             taken.sizes[:], taken.kept[:], taken.state[:] = arrays["sizes"], arrays["kept"], arrays["state"]
@@ -156,10 +156,10 @@ class RateJoinOperator(RowJoinOperator):
             self._resized = int(arrays["resized"][0])
             most = self.order.probes.most
             most[0, 1] = most[1, 0] = taken.state[WITHIN]
-        super().restore([entry for entry in entries if entry.cell != "rates"])
+        super().restore([entry for entry in entries if entry.namespace != "rates"])
         if arrays:
             for stream, resident in enumerate(arrays["resident"].tolist()):
-                push_out(self._store.windows, stream, resident)
+                evict(self._store.windows, stream, resident)
 
     def _put_back(self, stream: int, words: Words) -> None:
         # How many tuples a window holds is not its size where it has just grown; `restore` knows the number.

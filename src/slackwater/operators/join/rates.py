@@ -107,15 +107,15 @@ def no_sampling(sizes: Words) -> Sampling:
 
 
 def no_log(streams: int, lines: int = 1) -> Words:
-    """Room for so many changes."""
+    """OutputBuffer for so many changes."""
     return np.zeros((lines, SIZES + streams), np.int64)
 
 
 @inner
-def look(taken: Sampling, ts: int, moment: int) -> bool:
+def look(taken: Sampling, ts: int, emit_time: int) -> bool:
     """Time has moved on to that of a tuple about to be processed; tells whether something else is in force from it."""
     state = taken.state
-    if not state[MAPPED] and not map_intervals(taken, ts, moment):
+    if not state[MAPPED] and not map_intervals(taken, ts, emit_time):
         return False
     n = taken.slices.shape[1]
     left, right, within = taken.sizes[0], taken.sizes[1], state[WITHIN]
@@ -138,10 +138,10 @@ def look(taken: Sampling, ts: int, moment: int) -> bool:
         new_distance(taken, peeked - state[FIRST_TS])
     if n > 1:
         grow(taken, ts)
-    changed = left != taken.sizes[0] or right != taken.sizes[1] or within != state[WITHIN]
-    if changed:
+    state_update = left != taken.sizes[0] or right != taken.sizes[1] or within != state[WITHIN]
+    if state_update:
         write_down(taken, ts)
-    return changed
+    return state_update
 
 
 @inner
@@ -194,7 +194,7 @@ def resize(taken: Sampling) -> None:
     elapsed = in_sample(taken) * taken.state[SLICE]
     span, anything = 0, False
     for s in range(len(taken.sizes)):
-        received, first, last = heard(taken, s)
+        received, first, last = arrival_time(taken, s)
         if received > 0:
             span, anything = max(span, last - first), True
     if taken.slices.shape[1] > 1:
@@ -202,7 +202,7 @@ def resize(taken: Sampling) -> None:
     if span == 0:
         return
     for s in range(len(taken.sizes)):
-        received, _, _ = heard(taken, s)
+        received, _, _ = arrival_time(taken, s)
         # A round whose tuples lie side by side may ask for more than can be counted.
         wanted = max(1, int(np.ceil(min(received * (taken.kept[s] / span), ALL))))
         if abs(wanted - taken.sizes[s]) > taken.sizes[s] // BAND:
@@ -215,7 +215,7 @@ def new_distance(taken: Sampling, elapsed: int) -> None:
     """Half the longest mean interval between tuples of a stream, where it is to be found and differs enough."""
     longest = 0
     for s in range(len(taken.sizes)):
-        received, first, last = heard(taken, s)
+        received, first, last = arrival_time(taken, s)
         interval = taken.streams[s, INTERVAL]
         if received > 1:
             interval = (last - first) // (received - 1)
@@ -236,7 +236,7 @@ def in_sample(taken: Sampling) -> int:
 
 
 @inner
-def heard(taken: Sampling, s: int) -> tuple[int, int, int]:
+def arrival_time(taken: Sampling, s: int) -> tuple[int, int, int]:
     """Of a stream in the sample: how many tuples, and the first and last event time."""
     received, first, last = 0, 0, 0
     n, at, sample = taken.slices.shape[1], taken.state[AT], in_sample(taken)
@@ -262,23 +262,23 @@ def write_down(taken: Sampling, since: int) -> None:
 
 
 @inner
-def map_intervals(taken: Sampling, ts: int, moment: int) -> bool:
+def map_intervals(taken: Sampling, ts: int, emit_time: int) -> bool:
     """Map intervals of arrival to event time: what the event times cover while the longest one passes.
 
     References: 001 §2.3 (the user states wall-clock time, the first sample maps it).
     """
     state, longest = taken.state, 0
     if not state[BEGUN]:
-        state[BEGUN], state[FIRST_MOMENT], state[FIRST_TS] = 1, moment, ts
+        state[BEGUN], state[FIRST_MOMENT], state[FIRST_TS] = 1, emit_time, ts
         return False
     for s in range(len(taken.asked)):
         longest = max(longest, taken.asked[s])
-    passed = moment - state[FIRST_MOMENT]
+    passed = emit_time - state[FIRST_MOMENT]
     if passed < longest or ts == state[FIRST_TS]:
         return False
-    pace = (ts - state[FIRST_TS]) / passed
+    config = (ts - state[FIRST_TS]) / passed
     for s in range(len(taken.asked)):
-        taken.kept[s] = max(1, int(taken.asked[s] * pace))
-    state[SLICE] = max(1, int(np.ceil(longest * pace / taken.slices.shape[1])))
+        taken.kept[s] = max(1, int(taken.asked[s] * config))
+    state[SLICE] = max(1, int(np.ceil(longest * config / taken.slices.shape[1])))
     state[MAPPED], state[BEGUN] = 1, 0
     return True

@@ -1,4 +1,4 @@
-"""How long a join's tuples are kept to price late ones with.
+"""How long a join's tuples are kept to count what late ones have lost.
 
 A stated retention is kept to. Else it follows what is seen: at least a minute and the period of the target, as long as
 nearly all late tuples have turned out to need, and everything while there are few tuples; at most as long as a bounded
@@ -44,7 +44,7 @@ class Retention:
         self.least, self.automatic = least, automatic
         self.known = BEFORE_ALL
         self.lateness = np.zeros(256, np.int64)
-        """How far late tuples were behind the frontier, by powers of two in quarters."""
+        """How far late tuples were behind the watermark, by powers of two in quarters."""
         self.why = ALL if automatic else STATED
         self._few, self._most = (FEW_SCANNED, MOST_SCANNED) if scanning else (FEW, MOST)
         self._look_at = self._few
@@ -52,7 +52,7 @@ class Retention:
 
     @property
     def while_running(self) -> int:
-        """How far behind the frontier tuples are forgotten within a run; -1 where that is looked at between runs."""
+        """How far behind the watermark tuples are forgotten within a run; -1 where that is looked at between runs."""
         return -1 if self.automatic else self.least
 
     @property
@@ -67,23 +67,23 @@ class Retention:
             return self.least
         return None if self.why == ALL else max(0, self._reached - self.known)
 
-    def move(self, store: WindowStore, frontier: int, windows: Words) -> None:
-        """The frontier has come so far: forget what may be forgotten."""
-        if frontier in (BEFORE_ALL, AFTER_ALL):
+    def move(self, store: WindowStore, watermark: int, windows: Words) -> None:
+        """The watermark has come so far: forget what may be forgotten."""
+        if watermark in (BEFORE_ALL, AFTER_ALL):
             return
-        self._reached = max(self._reached, frontier)
+        self._reached = max(self._reached, watermark)
         if not self.automatic:
-            self.known = max(self.known, frontier - self.least)
+            self.known = max(self.known, watermark - self.least)
         elif store.held > self._look_at:
-            self._forget(store, frontier, windows)
+            self._forget(store, watermark, windows)
 
-    def _forget(self, store: WindowStore, frontier: int, windows: Words) -> None:
+    def _forget(self, store: WindowStore, watermark: int, windows: Words) -> None:
         needed = np.concatenate([ts + window for ts, window in zip(store.times(), windows.tolist(), strict=True)])
-        since = min(frontier - max(self.least, self.longest_delay()), _newest(needed, self._few // 2))
+        since = min(watermark - max(self.least, self.longest_delay()), _newest(needed, self._few // 2))
         why = DELAYS
         if np.count_nonzero(needed >= since) > self._most:
             # Some air, so that the next look is not due at once.
-            since = max(since, min(_newest(needed, self._most * 3 // 4), frontier - MINUTE))
+            since = max(since, min(_newest(needed, self._most * 3 // 4), watermark - MINUTE))
             why = MEMORY
         if since > self.known:
             self.known, self.why = since, why
@@ -119,7 +119,7 @@ def _newest(times: Words, count: int) -> int:
 
 @inner
 def note_lateness(lateness: Words, late_by: int) -> None:
-    """A tuple was so far behind the frontier."""
+    """A tuple was so far behind the watermark."""
     power = 0
     while late_by >= 8:
         late_by >>= 1

@@ -33,13 +33,15 @@ class Probes(NamedTuple):
     checks: Words
     conditions: Words
     sizes: Words
-    counted: bool
+    count_only: bool
     most: Words
     paired: bool
     sorted: bool
 
 
-def probes_of(plan: ProbePlan, windows: Words, most: Words | None, counted: bool, in_time_only: bool = False) -> Probes:
+def probes_of(
+    plan: ProbePlan, windows: Words, most: Words | None, count_only: bool, in_time_only: bool = False
+) -> Probes:
     """A plan as the loops read it; `most` has the bounds between pairs, where the windows do not say it all.
 
     `in_time_only`: no late tuple stands in a window, so the tuples of each are sorted by event time.
@@ -48,7 +50,7 @@ def probes_of(plan: ProbePlan, windows: Words, most: Words | None, counted: bool
     bounds = np.zeros((1, 1), np.int64) if most is None else most
     return Probes(
         plan.steps, plan.agenda, plan.due, plan.leaves, plan.unasked, plan.checks, plan.conditions,
-        windows, counted, bounds, paired, in_time_only,
+        windows, count_only, bounds, paired, in_time_only,
     )  # fmt: skip
 
 
@@ -57,8 +59,8 @@ class Arriving(NamedTuple):
 
     stream: Words
     words: Words
-    cutoff: Words
-    moment: Words
+    watermark_at_arrival: Words
+    emit_time: Words
 
 
 class Search(NamedTuple):
@@ -69,14 +71,14 @@ class Search(NamedTuple):
     at: Words
     slots: Words
     """The tuple bound for each stream."""
-    ways: Words
+    multiplicity: Words
     """The product of the factors known before each step."""
 
 
 def search_space(streams: int, slots: int) -> Search:
-    """Room for a search in windows that have so many slots in all."""
-    found, at, bound, ways = np.zeros((4, MAX_STREAMS), np.int64)
-    return Search(np.empty((max(1, streams - 1), slots), np.int64), found, at, bound, ways)
+    """OutputBuffer for a search in windows that have so many slots in all."""
+    found, at, bound, multiplicity = np.zeros((4, MAX_STREAMS), np.int64)
+    return Search(np.empty((max(1, streams - 1), slots), np.int64), found, at, bound, multiplicity)
 
 
 @inner

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slackwater.model.batch import Floats, Words
+from slackwater.operators.join.probe_stats import ASKED, EMPTY, MET, PASSED, TESTED, ProbeStats
 from slackwater.operators.join.probing import (
     ANY_KEY,
     CHECK_BEGIN,
@@ -28,7 +29,6 @@ from slackwater.operators.join.probing import (
     Linkage,
     ProbePlan,
 )
-from slackwater.operators.join.tally import ASKED, EMPTY, MET, PASSED, TESTED, Tally
 
 ENOUGH = 16.0
 """So often something must have been asked before the answer counts."""
@@ -61,23 +61,23 @@ class Learned:
         self._empty = np.zeros((2, streams, streams))
         self._class_of = {place: c for c, members in enumerate(linkage.classes) for place in members}
 
-    def learn(self, plan: ProbePlan, tally: Tally, live: Floats) -> None:
+    def learn(self, plan: ProbePlan, probe_stats: ProbeStats, live: Floats) -> None:
         """Take over what was counted while windows had about so many tuples."""
         for root in range(self._linkage.streams):
             bound = [root]
             for d, step in enumerate(plan.steps[root].tolist()):
-                asked, met, empty = (int(tally.steps[root, d, field]) for field in (ASKED, MET, EMPTY))
+                asked, met, empty = (int(probe_stats.steps[root, d, field]) for field in (ASKED, MET, EMPTY))
                 stream = step[STREAM]
                 if asked:
                     self._learn_step(plan, root, step, bound, asked, met, live)
                     _note(self._empty, (root, stream), asked, empty / asked)
                 for c in range(step[CHECK_BEGIN], step[CHECK_END]):
-                    if tally.checks[c, TESTED]:
+                    if probe_stats.checks[c, TESTED]:
                         place = root, self._class_of[stream, int(plan.checks[c, 0])], stream
-                        _note(self._classes, place, *_share(tally.checks[c]))
+                        _note(self._classes, place, *_share(probe_stats.checks[c]))
                 for c in range(step[COND_BEGIN], step[COND_END]):
-                    if tally.conditions[c, TESTED]:
-                        _note(self._conditions, (root, int(plan.conditions[c])), *_share(tally.conditions[c]))
+                    if probe_stats.conditions[c, TESTED]:
+                        _note(self._conditions, (root, int(plan.conditions[c])), *_share(probe_stats.conditions[c]))
                 if d < plan.leaves[root]:
                     bound.append(stream)
 
@@ -106,11 +106,11 @@ def _share(test: Words) -> tuple[float, float]:
     return float(test[TESTED]), float(test[PASSED] / test[TESTED])
 
 
-def _note(known: Floats, place: tuple[int, ...], weight: float, share: float) -> None:
+def _note(known: Floats, place: tuple[int, ...], multiplicity: float, share: float) -> None:
     weights, shares = known
     before = weights[place] / 2
-    shares[place] = (before * shares[place] + weight * share) / (before + weight)
-    weights[place] = before + weight
+    shares[place] = (before * shares[place] + multiplicity * share) / (before + multiplicity)
+    weights[place] = before + multiplicity
 
 
 def _best_known(known: Floats, usual: Floats | float) -> Floats:

@@ -55,18 +55,18 @@ def find_bucket(w: Windows, x: int, key: int) -> int:
 
 
 @inner
-def trim(w: Windows, x: int, b: int, horizon: int) -> None:
+def evict_expired(w: Windows, x: int, b: int, horizon: int) -> None:
     """Cut expired tuples off the old end of a chain."""
     if w.buckets[x, b, SINCE] >= horizon:
         return
     oldest = w.buckets[x, b, OLDEST]
     while oldest != NONE and w.words[TS, oldest] < horizon:
-        oldest = cut_off(w, x, b, oldest)
+        oldest = unlink_oldest(w, x, b, oldest)
     begin_with(w, x, b, oldest)
 
 
 @inner
-def cut_off(w: Windows, x: int, b: int, oldest: int) -> int:
+def unlink_oldest(w: Windows, x: int, b: int, oldest: int) -> int:
     """Take the oldest tuple out of a chain; returns the one that follows it, which its bucket is to begin with."""
     link = w.indexes[x, LINK]
     following = w.links[oldest, link + NEWER]
@@ -226,7 +226,7 @@ class WindowStore:
         """The arrays as they are until room is made again."""
         return Windows(self.words, self.words.view(np.float64), self.regions, self.links, self.buckets, self.indexes)
 
-    def make_room(self, arriving: Words, horizons: Words) -> None:
+    def reserve(self, arriving: Words, horizons: Words) -> None:
         """Room for so many new tuples per stream; what is older than its stream's horizon may be dropped."""
         needed = int(arriving.max(initial=0))
         fits = np.all(self.regions[:, END] + arriving <= self.regions[:, BASE] + self.regions[:, CAPACITY])
@@ -270,7 +270,7 @@ class WindowStore:
         """Tuples of one stream enter its window again."""
         arriving = np.zeros(len(self.regions), np.int64)
         arriving[stream] = words.shape[1]
-        self.make_room(arriving, horizons)
+        self.reserve(arriving, horizons)
         append(self.windows, stream, words)
 
     def times(self) -> list[Words]:

@@ -75,8 +75,8 @@ class JoinTree:
         return self.whole.equalities
 
     @property
-    def counted(self) -> bool:
-        return self.whole.counted
+    def count_only(self) -> bool:
+        return self.whole.count_only
 
     def build(self, encode_text: Callable[[str], int] = lambda text: 0) -> TreeOperator:
         return TreeOperator(self.whole, (JoinOperator(node, encode_text) for node in self.nodes), encode_text)
@@ -147,7 +147,7 @@ def _node(
         tuple(columns),
         emit,
         max(whole.rows, FIRST_COLUMN + len(carried[n]) if n > 1 else 0),
-        top and whole.counted,
+        top and whole.count_only,
     )
 
 

@@ -1,4 +1,4 @@
-"""A tree of joins as a graph of nodes that keeps books of the whole join."""
+"""A tree of joins as a graph of nodes that keeps a ledger of the whole join."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slackwater.model.batch import Words
 from slackwater.model.quality import Recall
 from slackwater.model.time import AFTER_ALL
 from slackwater.operators.graph_operator import GraphOperator, Vertex
-from slackwater.operators.join.accounts import JoinLedger
+from slackwater.operators.join.join_ledger import JoinLedger
 from slackwater.operators.join.operator import JoinOperator, WindowJoin
 from slackwater.operators.node import BELOW
 
@@ -23,18 +23,18 @@ class TreeOperator(GraphOperator):
         self._operators = list(joins)
         super().__init__(Vertex(operator, _inputs(n)) for n, operator in enumerate(self._operators))
 
-    def keep_books(
-        self, retention: int, width: int, stretches: int, target: Recall, automatic: bool = False
+    def open_ledger(
+        self, retention: int, width: int, buckets: int, target: Recall, automatic: bool = False
     ) -> JoinLedger:
-        """The books of the whole tree. Its nodes persist their raw tuples for them, combinations need not be kept."""
-        ledger = JoinOperator(self.spec, self._encode_text).ledger(retention, width, stretches, True, target, automatic)
+        """The ledger of the whole tree. Its nodes persist their raw tuples for them, combinations need not be kept."""
+        ledger = JoinOperator(self.spec, self._encode_text).ledger(retention, width, buckets, True, target, automatic)
         for vertex, operator in zip(self._vertices, self._operators, strict=True):
             operator.remember_for(_OfNode(ledger, vertex.raw, self.spec.rows))
         return ledger
 
 
 class _OfNode:
-    """What a node of the tree remembers for the books: raw tuples alone."""
+    """What a node of the tree remembers for the ledger: raw tuples alone."""
 
     def __init__(self, ledger: JoinLedger, inputs: tuple[int, ...], raw_rows: int) -> None:
         self._ledger, self._inputs, self._raw_rows = ledger, inputs, raw_rows

@@ -1,7 +1,7 @@
 """The hold buffer: results that are made before their turn, in a min-heap by timestamp.
 
-Invariant: results leave in timestamp order, each when the frontier reaches its timestamp and not before; what leaves is
-never older than what left.
+Invariant: results leave in timestamp order, each when the watermark reaches its timestamp and not before; what leaves
+is never older than what left.
 
 References: 000 §5, steps 5 and 6.
 """
@@ -14,7 +14,7 @@ import numpy as np
 
 from slackwater.compiled import in_place, inner
 from slackwater.disorder import state as st
-from slackwater.disorder.held import pop, push
+from slackwater.disorder.slack_heap import pop, push
 from slackwater.kernel import decode_words, encode_words
 from slackwater.model.batch import Words
 
@@ -23,7 +23,7 @@ WAYS = 0
 
 
 class Made(NamedTuple):
-    """Results: the timestamp of each, the event that made it or lets it out, and its words, from WAYS on."""
+    """Results: the timestamp of each, the event that made it or emits it, and its words, from WAYS on."""
 
     ts: Words
     by: Words
@@ -57,18 +57,22 @@ class HoldBuffer:
         return int(self._held.sizes[0])
 
     def pass_through(self, made: Made, reached: Words, begin: int) -> Made:
-        """Take what events from `begin` on have made; returns what leaves, with the event that lets it out.
+        """Take what events from `begin` on have made; returns what leaves, with the event that emits it.
 
-        `reached` has where the frontier stands after each of these events.
+        `reached` has where the watermark stands after each of these events.
         """
-        self._make_room(len(made.ts))
-        room = len(made.ts) + self.held
-        out = Made(np.empty(room, np.int64), np.empty(room, np.int64), np.empty((self._rows, room), np.int64))
+        self._reserve(len(made.ts))
+        output_buffer = len(made.ts) + self.held
+        out = Made(
+            np.empty(output_buffer, np.int64),
+            np.empty(output_buffer, np.int64),
+            np.empty((self._rows, output_buffer), np.int64),
+        )
         n, most = hold_back(made, reached, begin, self._clock, self._held, out)
         self.most = max(self.most, most)
         return Made(out.ts[:n], out.by[:n], out.words[:, :n])
 
-    def _make_room(self, count: int) -> None:
+    def _reserve(self, count: int) -> None:
         if self._clock.scalars[st.FREE] < count:
             capacity = self._held.pool.shape[1]
             self._held = st.grown(self._held, max(2 * capacity, capacity + count), self._clock)
@@ -95,7 +99,7 @@ class HoldBuffer:
 def hold_back(
     made: Made, reached: Words, begin: int, clock: st.Clockwork, held: st.Buffers, out: Made
 ) -> tuple[int, int]:
-    """Event by event: hold what it has made, then let out what the frontier has reached (TS-trigger).
+    """Event by event: hold what it has made, then emit what the watermark has reached (TS-trigger).
 
     Returns how many results leave, and the most that were held.
     """

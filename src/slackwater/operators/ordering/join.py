@@ -15,24 +15,24 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from slackwater.disorder.early import Events
-from slackwater.disorder.run import Run
-from slackwater.kernel import Change, changed, decode_json, encode_json
+from slackwater.disorder.eager import Events
+from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.kernel import StateUpdate, decode_json, encode_json, state_update
 from slackwater.model.batch import TS, Words
 from slackwater.model.errors import DataError
-from slackwater.operators.holdings import RESULTS, Holding
-from slackwater.operators.join.any_order import reach_of
-from slackwater.operators.join.enumerate import NO_ROOM, OVERFLOW
 from slackwater.operators.join.operator import JoinOperator, WindowJoin
+from slackwater.operators.join.probe import BUFFER_FULL, OVERFLOW
 from slackwater.operators.join.probing import first_plan
 from slackwater.operators.join.search import Arriving, probes_of, search_space
 from slackwater.operators.join.store import WindowStore
-from slackwater.operators.ordering.enter import AHEAD, Lines, N, join_events, lines
+from slackwater.operators.join.unordered_probe import reach_of
+from slackwater.operators.ordering.eager_probe import AHEAD, Lines, N, join_events, lines
 from slackwater.operators.ordering.hold import HoldBuffer, Made
 from slackwater.operators.output import Output
+from slackwater.operators.state_size import RESULTS, WindowContents
 
 ROOM = 1 << 14
-"""Lines that are made before they are held or let out; one tuple's are never split."""
+"""Lines that are made before they are held or emitted; one tuple's are never split."""
 MOST = 2.0**53
 """Ways are multiplied as floats; up to here they are exact."""
 
@@ -42,11 +42,11 @@ class OrderedJoin(JoinOperator):
 
     def __init__(self, spec: WindowJoin, encode_text: Callable[[str], int] = lambda text: 0) -> None:
         super().__init__(spec, encode_text)
-        plan = first_plan(spec.linkage(spec.counted, in_order=False))
-        self._any_order = probes_of(plan, self._windows, spec.most, spec.counted)
+        plan = first_plan(spec.linkage(spec.count_only, in_order=False))
+        self._unordered_probe = probes_of(plan, self._windows, spec.most, spec.count_only)
         self._any_store = WindowStore(spec.streams, spec.rows, plan.indexes)
         self._reach = reach_of(spec.streams)
-        self._columns = 0 if spec.counted else len(spec.emit)
+        self._columns = 0 if spec.count_only else len(spec.emit)
         self.hold = HoldBuffer(self._columns)
         self.in_order = True
         """Whether the windows are those of the window join."""
@@ -54,7 +54,7 @@ class OrderedJoin(JoinOperator):
         self.compared: Words = np.zeros(0, np.int64)
         """Of every event processed last out of order, how many tuples it was compared with."""
 
-    def process(self, run: Run, ordered: bool) -> Iterator[Output]:
+    def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
         """Take in a run or events; yield the results whose turn has come."""
         early = isinstance(run, Events) and run.kind is not None
         if self.in_order and not early:
@@ -83,25 +83,26 @@ class OrderedJoin(JoinOperator):
     def _process_events(self, run: Events) -> Iterator[Output]:
         self.go_out_of_order()
         spec, store = self.spec, self._any_store
-        store.make_room(np.bincount(run.stream, minlength=spec.streams), self._horizons())
+        store.reserve(np.bincount(run.stream, minlength=spec.streams), self._horizons())
         words = np.ascontiguousarray(run.words)
-        new, reached = Arriving(run.stream, words, run.cutoff, run.moment), run.reached
+        new, reached = Arriving(run.stream, words, run.watermark_at_arrival, run.emit_time), run.reached
         kind = np.zeros(len(run), np.int64) if run.kind is None else run.kind
         windows = store.windows
         search = search_space(spec.streams, windows.words.shape[1])
         self.compared = np.zeros(len(run), np.int64)
-        begin, room = 0, ROOM
+        begin, output_buffer = 0, ROOM
         while begin < len(run):
-            found = lines(room, 0 if spec.counted else spec.streams, self._ahead)
+            found = lines(output_buffer, 0 if spec.count_only else spec.streams, self._ahead)
             end, status = join_events(
-                self._condition.addresses[1], self._any_order, new, kind, begin, windows, search, self._reach, found,
+                self._condition.addresses[1], self._unordered_probe, new, kind, begin, windows, search, self._reach,
+                found,
                 self.compared,
             )  # fmt: skip
             self._ahead = int(found.state[AHEAD])
             if status == OVERFLOW:
                 raise self._condition.failure()
-            if status == NO_ROOM and end == begin:
-                room *= 4
+            if status == BUFFER_FULL and end == begin:
+                output_buffer *= 4
             else:
                 out = self.hold.pass_through(self._made(found), reached[begin:end], begin)
                 if len(out.ts):
@@ -112,18 +113,18 @@ class OrderedJoin(JoinOperator):
 
     def _made(self, found: Lines) -> Made:
         n = int(found.state[N])
-        ways = found.ways[:n]
-        if n and ways.max() > MOST:
+        multiplicity = found.multiplicity[:n]
+        if n and multiplicity.max() > MOST:
             raise DataError("one tuple has more results than can be counted exactly out of order")
-        columns = [] if self.spec.counted else self.spec.emit
+        columns = [] if self.spec.count_only else self.spec.emit
         words = np.empty((1 + len(columns), n), np.int64)
-        words[0] = ways
+        words[0] = multiplicity
         for at, (stream, row) in enumerate(columns, 1):
             words[at] = self._any_store.words[row, found.slots[stream, :n]]
         return Made(found.ts[:n], found.by[:n], words)
 
     def _let_out(self, out: Made) -> Output:
-        if self.spec.counted:
+        if self.spec.count_only:
             return Output(out.ts, (), out.by, out.words[0], int(out.words[0].sum()))
         return Output(out.ts, tuple(out.words[1:]), out.by, None, len(out.ts))
 
@@ -134,51 +135,51 @@ class OrderedJoin(JoinOperator):
             self._any_store.put_back(stream, words, self._horizons())
 
     @property
-    def retained(self) -> int:
+    def state_rows(self) -> int:
         """Tuples in the windows."""
         return self._store.held if self.in_order else self._any_store.held
 
-    def holdings(self, frontier: int) -> Iterator[Holding]:
+    def window_contents(self, watermark: int) -> Iterator[WindowContents]:
         """As of the window join, tuples ahead of their turn among them; and the results that are held."""
-        yield from super().holdings(frontier)
+        yield from super().window_contents(watermark)
         if not self.in_order:
             # Of every result its timestamp is kept beside its words.
-            yield Holding(RESULTS, self.hold.held, self.hold.held * (2 + self._columns))
+            yield WindowContents(RESULTS, self.hold.held, self.hold.held * (2 + self._columns))
 
     def _standing(self, stream: int) -> Words:
         return self._in_store(self._store if self.in_order else self._any_store, stream)
 
-    def changes(self) -> list[Change]:
+    def snapshot_delta(self) -> list[StateUpdate]:
         """Those of the windows, and the results that are held."""
-        told = {"in_order": self.in_order, "most": self.hold.most}
-        entries = [*super().changes(), changed("ordering", "state", encode_json(told))]
+        reported = {"in_order": self.in_order, "most": self.hold.most}
+        entries = [*super().snapshot_delta(), state_update("ordering", "state", encode_json(reported))]
         if not self.in_order:
-            entries.append(changed("ordering", "held", self.hold.as_bytes()))
+            entries.append(state_update("ordering", "held", self.hold.as_bytes()))
         return entries
 
-    def restore(self, entries: list[Change]) -> None:
+    def restore(self, entries: list[StateUpdate]) -> None:
         """Take over persisted state; tuples ahead of their turn are given by `put_ahead` afterwards."""
-        mine = {entry.key: entry.value for entry in entries if entry.cell == "ordering"}
+        mine = {entry.key: entry.value for entry in entries if entry.namespace == "ordering"}
         state, held = mine.get("state"), mine.get("held")
         if state is not None:
-            told = decode_json(state)
-            self.hold.most = told["most"]
-            if told["in_order"]:
+            reported = decode_json(state)
+            self.hold.most = reported["most"]
+            if reported["in_order"]:
                 self.hold = HoldBuffer(self._columns)
-                self.hold.most = told["most"]
+                self.hold.most = reported["most"]
                 self.go_in_order()
             else:
                 self.go_out_of_order()
                 if held is not None:
                     self.hold.restore(held)
-        super().restore([entry for entry in entries if entry.cell != "ordering"])
+        super().restore([entry for entry in entries if entry.namespace != "ordering"])
 
-    def forget_ahead(self, frontier: int) -> None:
-        """Tuples ahead of their turn leave the windows again: all that are newer than the frontier."""
+    def forget_ahead(self, watermark: int) -> None:
+        """Tuples ahead of their turn leave the windows again: all that are newer than the watermark."""
         if not self.in_order:
             self._ahead = 0
             for stream, words in enumerate(self._any_store.take_all()):
-                self._any_store.put_back(stream, words[:, words[TS] <= frontier], self._horizons())
+                self._any_store.put_back(stream, words[:, words[TS] <= watermark], self._horizons())
 
     def put_ahead(self, streams: Words, words: Words) -> None:
         """Tuples that had entered before their turn enter again, and make nothing."""

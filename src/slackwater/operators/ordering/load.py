@@ -41,7 +41,7 @@ class Load:
     >>> load = Load(2, alpha=0.3)
     >>> for second in range(60):
     ...     load.arrived(Batch.of([(0, 0), (1, 0)]), second * SECOND)
-    ...     load.spent(0.7)
+    ...     load.report_busy_time(0.7)
     >>> round(load.waiting_share, 2), load.choose(SYNC)
     (0.35, 'filter')
     """
@@ -63,7 +63,7 @@ class Load:
         self._latest = latest if self._latest is None else max(latest, self._latest)
         self._arrived += np.bincount(batch.stream, minlength=len(self._arrived))
 
-    def spent(self, seconds: float) -> None:
+    def report_busy_time(self, seconds: float) -> None:
         """So much time went into what has arrived."""
         if self._latest is not None:
             self._spent += seconds
@@ -105,8 +105,8 @@ class Load:
             "stayed": self._stayed, "latest": self._latest,
         }  # fmt: skip
 
-    def restore(self, told: dict[str, Any]) -> None:
+    def restore(self, reported: dict[str, Any]) -> None:
         """The inverse of `as_json`."""
-        self._arrived[:] = told["arrived"]
-        self._time, self._spent, self._seen = told["time"], told["spent"], told["seen"]
-        self._stayed, self._latest = told["stayed"], told["latest"]
+        self._arrived[:] = reported["arrived"]
+        self._time, self._spent, self._seen = reported["time"], reported["spent"], reported["seen"]
+        self._stayed, self._latest = reported["stayed"], reported["latest"]

@@ -7,22 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slackwater.disorder.early import EarlySynchronizer, Events
+from slackwater.disorder.eager import EagerSynchronizer, Events
+from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release import ReleaseSpec
-from slackwater.disorder.run import Run
 from slackwater.disorder.synchronizer import Inflow, Synchronized
-from slackwater.kernel import Change
+from slackwater.kernel import StateUpdate
 from slackwater.operators.node import Node
 from slackwater.operators.ordering.join import OrderedJoin
 
 
 class OrderedNode(Node):
-    """A node behind an `EarlySynchronizer`; `early` says whether tuples are joined before their turn."""
+    """A node behind an `EagerSynchronizer`; `early` says whether tuples are joined before their turn."""
 
     def __init__(self, operator: OrderedJoin, inputs: tuple[int, ...], rows: int, raw: ReleaseSpec) -> None:
         super().__init__(operator, inputs, rows, raw)
         self.join = operator
-        self.synchronizer: EarlySynchronizer = EarlySynchronizer(self.synchronizer.spec)
+        self.synchronizer: EagerSynchronizer = EagerSynchronizer(self.synchronizer.spec)
         self.early = False
 
     @property
@@ -30,17 +30,17 @@ class OrderedNode(Node):
         """Whether no tuple is ahead of its turn, and no result is held."""
         return self.synchronizer.ahead == 0 and self.join.hold.held == 0
 
-    def let_in(self, run: Run, begin: int, end: int, below: Iterable[Inflow]) -> Synchronized:
+    def admit(self, run: OrderedBatch, begin: int, end: int, below: Iterable[Inflow]) -> Synchronized:
         if not self.early and self.settled:
             self.join.go_in_order()
         self.synchronizer.early = self.early
-        return super().let_in(run, begin, end, below)
+        return super().admit(run, begin, end, below)
 
-    def raw_part(self, run: Run) -> Run:
+    def raw_part(self, run: OrderedBatch) -> OrderedBatch:
         return super().raw_part(run.take(run.turn) if isinstance(run, Events) else run)
 
-    def restore(self, entries: list[Change]) -> None:
-        self.join.forget_ahead(self.synchronizer.frontier)
+    def restore(self, entries: list[StateUpdate]) -> None:
+        self.join.forget_ahead(self.synchronizer.watermark)
         super().restore(entries)
         if self.synchronizer.ahead:
             self.join.put_ahead(*self.synchronizer.entered())

@@ -16,18 +16,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from slackwater.disorder.handover import part, unite
+from slackwater.disorder.handover import separate, unite
+from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release import Release, ReleaseSpec
-from slackwater.disorder.run import Run
-from slackwater.kernel import Change, changed, decode_json, encode_json
+from slackwater.kernel import StateUpdate, decode_json, encode_json, state_update
 from slackwater.model.ordering import Ordering, OrderingSeen
 from slackwater.model.quality import Recall
-from slackwater.operators.holdings import Holding
-from slackwater.operators.join.accounts import JoinLedger
+from slackwater.operators.join.join_ledger import JoinLedger
 from slackwater.operators.ordering.join import OrderedJoin
 from slackwater.operators.ordering.node import OrderedNode
 from slackwater.operators.ordering.strategy import Strategy
 from slackwater.operators.output import Output
+from slackwater.operators.state_size import WindowContents
 
 PIECE = 2048
 """Events that are processed together: enough that the way costs little, few enough that results do not pile up."""
@@ -45,23 +45,23 @@ class OrderedOperator:
         self._node: OrderedNode | None = None
         self._release: Release | None = None
 
-    def keep_books(
-        self, retention: int, width: int, stretches: int, target: Recall, automatic: bool = False
+    def open_ledger(
+        self, retention: int, width: int, buckets: int, target: Recall, automatic: bool = False
     ) -> JoinLedger:
-        """The books of the join: late tuples are late in their turn, however early others were joined."""
-        return self.join.keep_books(retention, width, stretches, target, automatic)
+        """The ledger of the join: late tuples are late in their turn, however early others were joined."""
+        return self.join.open_ledger(retention, width, buckets, target, automatic)
 
     def follow(self, release: Release) -> None:
         """Follow this release, which synchronizes its streams itself until it is told otherwise."""
-        raw: ReleaseSpec = replace(release.spec, apart=True)
+        raw: ReleaseSpec = replace(release.spec, external_sync=True)
         self._node = OrderedNode(self.join, tuple(range(self.spec.streams)), self.spec.rows, raw)
         self._release = release
         self._change_over()
 
     @property
-    def apart(self) -> bool:
+    def external_sync(self) -> bool:
         """Whether the synchronizer stands by itself."""
-        return self._behind.spec.apart
+        return self._behind.spec.external_sync
 
     @property
     def _behind(self) -> Release:
@@ -78,63 +78,63 @@ class OrderedOperator:
         self.strategy.choose()
         joins_now = self.strategy.filters and not self.node.early
         self._change_over()
-        return joins_now and self.apart
+        return joins_now and self.external_sync
 
     def _change_over(self) -> None:
-        # An epoch lets out all that is to be joined at once, sorted: there is no waiting to overlap with.
+        # An epoch emits all that is to be joined at once, sorted: there is no waiting to overlap with.
         if self._behind.spec.discipline == "epoch":
             return
         self.node.early = self.strategy.filters
-        if not self.apart and (self.node.early or self._always_apart):
-            part(self._behind, self.node.synchronizer)
-        elif self.apart and not self.node.early and not self._always_apart and self.node.settled:
+        if not self.external_sync and (self.node.early or self._always_apart):
+            separate(self._behind, self.node.synchronizer)
+        elif self.external_sync and not self.node.early and not self._always_apart and self.node.settled:
             self.join.go_in_order()
             unite(self._behind, self.node.synchronizer)
 
-    def climb(self, run: Run) -> Iterator[tuple[Run, Run]]:
+    def run_stage(self, run: OrderedBatch) -> Iterator[tuple[OrderedBatch, OrderedBatch]]:
         """Pieces of a run as they are to be processed, and for each the tuples whose fate is known with it."""
-        if not self.apart:
+        if not self.external_sync:
             yield run, run
             return
         size = max(1, len(run)) if run.ended else PIECE
         for begin in range(0, max(1, len(run)), size):
-            events = self.node.let_in(run, begin, min(begin + size, len(run)), []).run
-            events = replace(events, largest=run.largest, now=run.now)
+            events = self.node.admit(run, begin, min(begin + size, len(run)), []).run
+            events = replace(events, max_ts=run.max_ts, now=run.now)
             yield events, self.node.raw_part(events)
 
-    def process(self, run: Run, ordered: bool) -> Iterator[Output]:
+    def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
         yield from self.join.process(run, ordered)
 
     @property
-    def frontier(self) -> int:
-        return self.node.synchronizer.frontier if self.apart else self._behind.frontier
+    def watermark(self) -> int:
+        return self.node.synchronizer.watermark if self.external_sync else self._behind.watermark
 
     @property
     def held(self) -> int:
         """Tuples in the synchronizer, where it stands by itself."""
-        return self.node.synchronizer.held if self.apart else 0
+        return self.node.synchronizer.held if self.external_sync else 0
 
     @property
-    def retained(self) -> int:
-        return self.join.retained
+    def state_rows(self) -> int:
+        return self.join.state_rows
 
-    def holdings(self, frontier: int) -> Iterator[Holding]:
-        yield from self.join.holdings(frontier)
+    def window_contents(self, watermark: int) -> Iterator[WindowContents]:
+        yield from self.join.window_contents(watermark)
 
     def seen(self) -> OrderingSeen:
         """What is in force."""
         return self.strategy.seen(self.join.hold.held, self.join.hold.most)
 
-    def changes(self) -> list[Change]:
-        told = self.strategy.as_json() | {"apart": self.apart, "early": self.node.early}
-        return [changed("strategy", "state", encode_json(told)), *self.node.changes()]
+    def snapshot_delta(self) -> list[StateUpdate]:
+        reported = self.strategy.as_json() | {"apart": self.external_sync, "early": self.node.early}
+        return [state_update("strategy", "state", encode_json(reported)), *self.node.snapshot_delta()]
 
-    def restore(self, entries: list[Change]) -> None:
+    def restore(self, entries: list[StateUpdate]) -> None:
         """Take over persisted state, of the release in front as far as its streams are apart or not."""
         for entry in entries:
-            if entry.cell == "strategy" and entry.value is not None:
-                told = decode_json(entry.value)
-                self.strategy.restore(told)
-                self.node.early = told["early"]
-                self._behind.spec = replace(self._behind.spec, apart=told["apart"])
-        self.node.restore([entry for entry in entries if entry.cell != "strategy"])
+            if entry.namespace == "strategy" and entry.value is not None:
+                reported = decode_json(entry.value)
+                self.strategy.restore(reported)
+                self.node.early = reported["early"]
+                self._behind.spec = replace(self._behind.spec, external_sync=reported["apart"])
+        self.node.restore([entry for entry in entries if entry.namespace != "strategy"])

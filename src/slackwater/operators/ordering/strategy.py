@@ -31,10 +31,10 @@ class Strategy:
         """Whether tuples are joined before their turn."""
         return self.in_force == FILTER
 
-    def heard(self, batch: Batch) -> None:
+    def arrival_time(self, batch: Batch) -> None:
         """Tuples have arrived; the load is known only where it is known when."""
-        if batch.heard is not None and len(batch):
-            self.load.arrived(batch, int(batch.heard.max()))
+        if batch.arrival_time is not None and len(batch):
+            self.load.arrived(batch, int(batch.arrival_time.max()))
 
     def choose(self) -> None:
         """Let the load decide, where it is to."""
@@ -58,7 +58,7 @@ class Strategy:
         """For state."""
         return {"in_force": self.in_force, "switches": self.switches, "load": self.load.as_json()}
 
-    def restore(self, told: dict[str, Any]) -> None:
+    def restore(self, reported: dict[str, Any]) -> None:
         """The inverse of `as_json`."""
-        self.in_force, self.switches = told["in_force"], told["switches"]
-        self.load.restore(told["load"])
+        self.in_force, self.switches = reported["in_force"], reported["switches"]
+        self.load.restore(reported["load"])

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from slackwater.disorder.release import ReleaseSpec
-from slackwater.kernel import Change, changed, decode_json, encode_json
+from slackwater.kernel import StateUpdate, decode_json, encode_json, state_update
 from slackwater.model.ordering import Ordering, OrderingSeen
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree_operator import TreeOperator
@@ -33,9 +33,9 @@ class OrderedTree(TreeOperator):
         self._ordered: list[OrderedNode] = []
         self.strategy = Strategy(ordering, whole.streams)
 
-    def stand_behind(self, raw: ReleaseSpec) -> None:
+    def attach(self, raw: ReleaseSpec) -> None:
         """Give every node its synchronizer, to follow the release of the raw streams."""
-        super().stand_behind(raw)
+        super().attach(raw)
         if raw.discipline == "tuple":
             self._ordered = [
                 OrderedNode(join, node.inputs, max(raw.rows, join.spec.rows), raw)
@@ -56,16 +56,16 @@ class OrderedTree(TreeOperator):
         holds = [join.hold for join in self._joins]
         return self.strategy.seen(sum(hold.held for hold in holds), sum(hold.most for hold in holds))
 
-    def changes(self) -> list[Change]:
+    def snapshot_delta(self) -> list[StateUpdate]:
         early = [node.early for node in self._ordered]
-        entry = changed("strategy", "state", encode_json(self.strategy.as_json() | {"early": early}))
-        return [entry, *super().changes()]
+        entry = state_update("strategy", "state", encode_json(self.strategy.as_json() | {"early": early}))
+        return [entry, *super().snapshot_delta()]
 
-    def restore(self, entries: list[Change]) -> None:
+    def restore(self, entries: list[StateUpdate]) -> None:
         for entry in entries:
-            if entry.cell == "strategy" and entry.value is not None:
-                told = decode_json(entry.value)
-                self.strategy.restore(told)
-                for node, early in zip(self._ordered, told["early"], strict=True):
+            if entry.namespace == "strategy" and entry.value is not None:
+                reported = decode_json(entry.value)
+                self.strategy.restore(reported)
+                for node, early in zip(self._ordered, reported["early"], strict=True):
                     node.early = early
-        super().restore([entry for entry in entries if entry.cell != "strategy"])
+        super().restore([entry for entry in entries if entry.namespace != "strategy"])

@@ -13,7 +13,7 @@ from slackwater.model.errors import QueryError
 from slackwater.operators.pipeline import Epochs, check_epochs
 from slackwater.plan.planner import plan
 from slackwater.runtime.local.run import LocalRun
-from slackwater.runtime.rejections import turned_away, turned_away_at_first
+from slackwater.runtime.rejections import rejected_at_first, rejected_rows
 from slackwater.sinks.folder import plain_text
 from slackwater.sources.binding import bind_to_tables, left_out
 from slackwater.sources.expected import expected_of
@@ -23,7 +23,7 @@ from slackwater.sources.tabular import as_tables, check_unit
 
 @dataclass(frozen=True)
 class Answer:
-    """What a query let out, what came too late for it, what was turned away, and the report."""
+    """What a query emitted, what came too late for it, what was rejected, and the report."""
 
     results: pa.Table
     late: dict[str, pa.Table]
@@ -57,9 +57,9 @@ def replay(
         raise QueryError("EXPLAIN runs nothing; print the plan with `slackwater explain`")
     for column in left_out(bound.query, tables):
         warnings.warn(f"{column} is left out; a query cannot read it", stacklevel=2)
-    physical = plan(bound.query, counted=count, expected=expected_of(bound.query, tables, time_unit))
+    physical = plan(bound.query, count_only=count, expected=expected_of(bound.query, tables, time_unit))
     arrivals = arrivals_of(physical, tables, time_unit)
-    first = turned_away_at_first(physical, arrivals)
+    first = rejected_at_first(physical, arrivals)
     for sentence in (*arrivals.notes, *first):
         warnings.warn(sentence, stacklevel=2)
     run = LocalRun(physical, arrivals, epochs or Epochs(each_tuple=True))
@@ -69,13 +69,13 @@ def replay(
         _pass_on(run)
     _pass_on(run)
     if not first:
-        for sentence in turned_away(physical, arrivals, run.fates):
+        for sentence in rejected_rows(physical, arrivals, run.side_outputs):
             warnings.warn(sentence, stacklevel=2)
     aliases = [one.stream.alias for one in physical.inputs]
     return Answer(
         pa.concat_tables(plain_text(results)),
-        {alias: run.fates.late_rows(i) for i, alias in enumerate(aliases)},
-        {alias: run.fates.rejected_rows(i) for i, alias in enumerate(aliases)},
+        {alias: run.side_outputs.late_rows(i) for i, alias in enumerate(aliases)},
+        {alias: run.side_outputs.rejected_rows(i) for i, alias in enumerate(aliases)},
         run.report().as_json(),
     )
 

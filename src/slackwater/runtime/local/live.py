@@ -30,10 +30,10 @@ from slackwater.observe.waiting import SlowestUse
 from slackwater.operators.pipeline import Epochs, check_epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan as planned
-from slackwater.runtime.aside import late_table, rejected_table, turned_away_table
+from slackwater.runtime.aside import late_table, rejected_input_table, rejected_table
 from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.local.answer import Answer
-from slackwater.runtime.rejections import TurnedAway
+from slackwater.runtime.rejections import RejectedRows
 from slackwater.runtime.steps.fresh import Fresh, lines_of
 from slackwater.runtime.steps.handle import Clock, Handle
 from slackwater.runtime.steps.patience import Patience
@@ -71,7 +71,7 @@ def open(
     >>> live.push("a", pa.table({"ts": [1000, 4000], "v": [1, 4]}))
     >>> live.push("b", pa.table({"ts": [2000, 3000], "v": [2, 3]}))
     >>> step = live.next()
-    >>> step.time.second, step.rows.drop_columns(["_ts"]).to_pylist(), step.reduced
+    >>> step.time.second, step.rows.drop_columns(["_ts"]).to_pylist(), step.degraded
     (2, [{'av': 1, 'bv': 2}], False)
     >>> live.close().report["tuples"]
     4
@@ -115,7 +115,7 @@ class LiveQuery(Handle[Emission]):
         self._beats = plan.options.idle_timeout is not None and not epochs.each_tuple
         self._pushed = dict.fromkeys(self._sources, 0)
         self._unreadable: dict[str, int] = {}
-        self._turned_away = TurnedAway(plan)
+        self._rejected_rows = RejectedRows(plan)
         self._slack_use, self._latency = SlackUse(self._kernel.release.controller.slack), LatencyUse()
         self._memory = MemoryUse()
         self._slowest = SlowestUse()
@@ -142,10 +142,10 @@ class LiveQuery(Handle[Emission]):
                 if len(batch):
                     self._slack_use.begin(int(batch.ts[0]))
                     self._memory.begin(int(batch.ts[0]))
-                    self._heard.begin(int(batch.ts[0]), now)
+                    self._source_clocks.begin(int(batch.ts[0]), now)
                     self._kernel.absorb(batch)
                     self._advance()
-                    self._kernel.spent(wall.perf_counter() - begun)
+                    self._kernel.report_busy_time(wall.perf_counter() - begun)
             except Exception as error:
                 self._failure = error
                 raise
@@ -167,7 +167,7 @@ class LiveQuery(Handle[Emission]):
         """Note what stands in the windows, where enough has come since the last time."""
         done = sum(self._pushed.values())
         if self._memory.due(done):
-            self._memory.note(self._kernel.memory(), self._heard.largest, done)
+            self._memory.note(self._kernel.memory(), self._source_clocks.largest, done)
 
     def _taken_in(self, source: str, table: pa.Table, now: int) -> Batch:
         """The good rows as tuples; a stream read under two aliases arrives at both, row by row."""
@@ -180,7 +180,7 @@ class LiveQuery(Handle[Emission]):
                 parts.append(self._good(position, taken, now))
                 self._turn_away(one.stream.alias, table, taken)
         self._pushed[source] += table.num_rows
-        self._turned_away.note(source, table, taken.reasons)
+        self._rejected_rows.note(source, table, taken.reasons)
         batch = Batch.concat(parts)
         # Under two aliases a row may be readable as one and not as the other: it is kept if it is as either.
         row, at = np.unique(batch.words[ROW], return_index=True)
@@ -192,8 +192,8 @@ class LiveQuery(Handle[Emission]):
         good = np.flatnonzero(taken.reasons == GOOD)
         words = np.zeros((self._plan.operator.rows, len(good)), np.int64)
         words[: len(taken.words)] = taken.words[:, good]
-        heard = np.full(len(good), now) if self._moments else None
-        return Batch(np.full(len(good), position), words, taken.passes[good], heard)
+        arrival_time = np.full(len(good), now) if self._moments else None
+        return Batch(np.full(len(good), position), words, taken.passes[good], arrival_time)
 
     def _typed(self, source: str, table: pa.Table) -> pa.Table:
         """Rows that do not state their types, in those that the query was opened with, where these hold them."""
@@ -224,39 +224,39 @@ class LiveQuery(Handle[Emission]):
         for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
             self._unreadable[REASONS[code]] = self._unreadable.get(REASONS[code], 0) + count
         if len(codes):
-            self._aside.add(turned_away_table(alias, table, taken.reasons))
+            self._side_output.add(rejected_input_table(alias, table, taken.reasons))
 
     def _advance(self, end: bool = False) -> None:
         self._note(self._kernel.advance(end))
         for ahead in self._kernel.take_ahead():
-            self._aside.add(rejected_table(self._plan, ahead, self._codebook))
+            self._side_output.add(rejected_table(self._plan, ahead, self._codebook))
             for at, one in enumerate(self._plan.inputs):
                 self._recent.reject(one.stream.source, ahead.words[ROW, ahead.stream == at])
         release = self._kernel.release
         for source in self._sources:
             mine = [at for at, one in enumerate(self._plan.inputs) if one.stream.source == source]
             clock = min(release.clocks[at] for at in mine)
-            self._heard.hear(source, clock, self._latest)
+            self._source_clocks.note(source, clock, self._latest)
             self._recent.reached(source, max(release.clocks[at] for at in mine))
         self._slack_use.note(release.slack_log(), max(release.clocks))
         self._slowest.note(release.clocks)
-        self._recent.forget(self._heard.largest, release.slack)
+        self._recent.forget(self._source_clocks.largest, release.slack)
 
     def _note(self, emissions: Any) -> None:
         for emission in emissions:
             if len(emission.late.ts):
-                self._aside.add(late_table(self._plan, emission.late, self._codebook))
+                self._side_output.add(late_table(self._plan, emission.late, self._codebook))
             self._latency.note(emission)
             self._fresh.add(emission.ts, emission)
         # What is in force is in the report; all that ever was would have no end.
         self._kernel.take_resizes()
-        self._fresh.settle(self._kernel.frontier)
+        self._fresh.settle(self._kernel.watermark)
 
     def _look(self) -> None:
         """With an idle timeout, a stream may have been silent for too long meanwhile."""
         if self._beats:
             self._latest = max(self._latest, self._now())
-            self._note(self._kernel.beat(self._latest))
+            self._note(self._kernel.on_processing_time(self._latest))
 
     def _table(self, rows: list[Emission]) -> pa.Table:
         return joined([self._maker.table(emission) for emission in rows])
@@ -267,7 +267,7 @@ class LiveQuery(Handle[Emission]):
     def report(self) -> dict[str, Any]:
         """What the query amounts to so far, as `report.json` of a run has it, and the steps it gave."""
         with self._changed:
-            told = Report(
+            reported = Report(
                 quality=str(self._plan.quality),
                 controller=self._kernel.release.controller.describe(),
                 runtime="live",
@@ -284,14 +284,14 @@ class LiveQuery(Handle[Emission]):
                 options=self._plan.options,
                 in_epochs=not self._each_tuple,
             ).as_json()
-            return told | {
+            return reported | {
                 "steps": self.steps,
                 "rows_at_hand": self._recent.rows,
-                "aside_dropped": self._aside.dropped,
+                "aside_dropped": self._side_output.dropped,
             }
 
     def close(self) -> Answer:
-        """End the input: everything held is let out. The answer has the rows of the freshest time, those that came late
+        """End the input: everything held is emitted. The answer has the rows of the freshest time, those that came late
         or were rejected since they were last taken, and the report."""
         with self._changed:
             if self._answer is None:
@@ -301,7 +301,7 @@ class LiveQuery(Handle[Emission]):
                 self._closed = True
                 self._tell()
                 results = [self._table(self._fresh.rows())] if self._fresh.rows() else []
-                late, rejected = by_stream(self._plan, self._aside.take())
+                late, rejected = by_stream(self._plan, self._side_output.take())
                 results = joined([self._schema.empty_table(), *results])
                 self._answer = Answer(results, late, rejected, self.report())
             return self._answer

@@ -2,7 +2,7 @@
 
 Invariant: the kernel never asks what time it is; the clock here serves the report, and the kernel is told what its work
 took, which decides when it works and never what it answers. An interrupted run ends between
-two batches, with everything it has let out written and counted, and without a flush: its input has not ended.
+two batches, with everything it has emitted written and counted, and without a flush: its input has not ended.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ class LocalRun(RecordedRun):
             for code in range(GOOD + 1, len(REASONS)):
                 row = np.flatnonzero(one.reasons == code)
                 if len(row):
-                    self.fates.were_rejected(np.full(len(row), position), row, code)
+                    self.side_outputs.were_rejected(np.full(len(row), position), row, code)
 
     def warm_up(self) -> None:
-        """Run a few tuples through a kernel that is thrown away."""
+        """OrderedBatch a few tuples through a kernel that is thrown away."""
         for batch in self.replay.batches(64):
             kernel = kernel_for(self.plan, self.epochs, self.replay.codebook)
             kernel.absorb(batch)
@@ -100,7 +100,7 @@ class LocalRun(RecordedRun):
         for emission in self._kernel.advance(end):
             if len(emission.late.ts):
                 late = emission.late
-                self.fates.came_late(late.stream, late.row, late.delay, late.frontier)
+                self.side_outputs.came_late(late.stream, late.row, late.delay, late.watermark)
             self._latency.note(emission)
             self.resizes += self._kernel.take_resizes()
             # What the consumer does with an emission is not the kernel's time.
@@ -113,14 +113,14 @@ class LocalRun(RecordedRun):
         self._slowest.note(clocks)
         self.resizes += self._kernel.take_resizes()
         for batch in self._kernel.take_ahead():
-            self.fates.were_rejected(batch.stream, batch.words[ROW], AHEAD)
+            self.side_outputs.were_rejected(batch.stream, batch.words[ROW], AHEAD)
         self._seconds += self.clock() - begun
-        self._kernel.spent(self._seconds - before)
+        self._kernel.report_busy_time(self._seconds - before)
 
     def _look(self) -> None:
         """See whether the target can be met, and what stands in the windows, where enough has come since the last time;
         this is no work of the query."""
-        self._hear_of(self._kernel.outlook())
+        self._note_outlook(self._kernel.outlook())
         if self._memory.due(self._done):
             self._memory.note(self._kernel.memory(), max(self._kernel.release.clocks), self._done)
 
@@ -134,5 +134,5 @@ def _batch_of(replay: Replay, epochs: Epochs, learns: bool) -> int:
     Where a batch is an epoch, where the work it takes is held against arrival times, and where a controller learns,
     which it does between two of them, their size means something, and is left as it is.
     """
-    means_nothing = replay.heard is None and not learns and (epochs.each_tuple or epochs.tuples or epochs.span)
+    means_nothing = replay.arrival_time is None and not learns and (epochs.each_tuple or epochs.tuples or epochs.span)
     return min(BATCH, max(SMALLEST, len(replay) // LOOKS)) if means_nothing else BATCH

@@ -166,7 +166,7 @@ def _over(
         ' results come with give="outputs"',
         stacklevel=3,
     )
-    return {"late": build.late, "rejected": build.rejected, "aside": build.aside}[give](out)
+    return {"late": build.late, "rejected": build.rejected, "aside": build.side_output}[give](out)
 
 
 def _session_of(streams: Mapping[str, Any]) -> SparkSession:

@@ -130,5 +130,5 @@ class ControlLog:
             fn.lit(0).cast("long").alias("part"),
             fn.col("value").alias("header"),
             fn.lit(None).cast("binary").alias("block"),
-            fn.lit(None).cast("binary").alias("turned_away"),
+            fn.lit(None).cast("binary").alias("rejected_rows"),
         )

@@ -31,7 +31,7 @@ from slackwater.runtime.spark.targets import Targets, is_target
 from slackwater.sinks.folder import plain_text
 from slackwater.sinks.rows import result_tables
 
-BLOCK = ("stream", "part", "header", "block", "turned_away")
+BLOCK = ("stream", "part", "header", "block", "rejected_rows")
 
 _kept: dict[tuple[str, str], tuple[Mark, Shard]] = {}
 """Shards of this worker between micro-batches, by (query run, shard), with the mark they are up to date with."""
@@ -67,14 +67,14 @@ class Host:
         target, end = combined(messages, clause(self._hosted.plan.quality))
         examples = {}
         for block in blocks:
-            if block.turned_away is not None:
-                yield _line(REJECTED, block.turned_away)
-                examples[self._hosted.plan.inputs[block.stream].stream.alias] = example_of(block.turned_away)
+            if block.rejected_rows is not None:
+                yield _line(REJECTED, block.rejected_rows)
+                examples[self._hosted.plan.inputs[block.stream].stream.alias] = example_of(block.rejected_rows)
         yield from self._turn(key, lambda shard: shard.epoch(blocks, now, end), target, examples)
 
-    def beat(self, key: Any, now: int) -> Iterator[pd.DataFrame]:
+    def on_processing_time(self, key: Any, now: int) -> Iterator[pd.DataFrame]:
         """An epoch in which nothing arrived."""
-        yield from self._turn(key, lambda shard: shard.beat(now))
+        yield from self._turn(key, lambda shard: shard.on_processing_time(now))
 
     def wake_at(self, now: int) -> int:
         """When, in milliseconds, every stream that has just spoken would be silent for too long."""
@@ -94,16 +94,16 @@ class Host:
         # A shard is kept again only once its micro-batch is written: one that failed half way is of no use.
         shard = current(self._hosted, self._store, _kept.pop(name, None), before, target)
         yield from self._answer(shard, epoch(shard))
-        mark = self._store.write(before, shard.changes())
+        mark = self._store.write(before, shard.snapshot_delta())
         if name[0]:
             forget_earlier_runs(name[0])
             _kept[name] = (mark, shard)
-        yield _line(LATENCY, note=json.dumps(shard.latency.told()))
-        told = {"shard": int(key[0]), **shard.metrics(), **self._store.traffic(), "examples": examples or {}}
-        yield _line(METRICS, note=json.dumps(told))
+        yield _line(LATENCY, note=json.dumps(shard.latency.reported()))
+        reported = {"shard": int(key[0]), **shard.metrics(), **self._store.traffic(), "examples": examples or {}}
+        yield _line(METRICS, note=json.dumps(reported))
 
     def _answer(self, shard: Shard, emissions: Iterator[Emission]) -> Iterator[pd.DataFrame]:
-        """What one micro-batch lets out: results, then the tuples that made none."""
+        """What one micro-batch emits: results, then the tuples that made none."""
         late: list[Late] = []
         for table in result_tables(self._hosted.plan, shard.codebook, _with_results(emissions, late)):
             if table.num_rows:
@@ -157,7 +157,7 @@ def _query_run() -> str:
 
 
 def _with_results(emissions: Iterable[Emission], late: list[Late]) -> Iterator[Emission]:
-    """The emissions that hold results; late tuples of any of them are put aside."""
+    """The emissions that hold results; late tuples of any of them are kept for the side output."""
     for emission in emissions:
         if len(emission.late.ts):
             late.append(emission.late)

@@ -1,4 +1,4 @@
-"""What each micro-batch of a recorded run has let out, one file a micro-batch.
+"""What each micro-batch of a recorded run has emitted, one file a micro-batch.
 
 Invariant: a file is whole or absent, and a micro-batch that runs again writes the same file again; so the files of a
 run that was stopped and taken up again are those of a run that never stopped.
@@ -21,11 +21,11 @@ SECONDS = b"seconds"
 
 
 @dataclass(frozen=True)
-class LetOut:
+class EpochLog:
     """The results of one micro-batch by time, rows that made none, and what the shards said of themselves."""
 
     results: pa.Table | None
-    aside: list[pa.Table]
+    side_output: list[pa.Table]
     metrics: list[dict[str, Any]]
     latency: list[dict[str, Any]]
     seconds: float
@@ -49,24 +49,24 @@ def kept(folder: Path) -> int:
     return number
 
 
-def read(folder: Path, number: int) -> LetOut:
-    """What a micro-batch let out."""
+def read(folder: Path, number: int) -> EpochLog:
+    """What a micro-batch emitted."""
     with pa.ipc.open_file(_file(folder, number)) as reader:
         lines = reader.read_all()
     return sorted_out(lines, float(lines.schema.metadata[SECONDS]))
 
 
-def sorted_out(lines: pa.Table, seconds: float) -> LetOut:
+def sorted_out(lines: pa.Table, seconds: float) -> EpochLog:
     """The lines of a micro-batch that took so long, by what they are."""
     by_kind: dict[str, list[Any]] = {kind: [] for kind in (ROWS, LATE, REJECTED, METRICS, LATENCY)}
     for kind, note, block in zip(*(lines.column(name) for name in ("kind", "note", "block")), strict=True):
-        told = block.as_buffer() if kind.as_py() in (ROWS, LATE, REJECTED) else json.loads(note.as_py())
-        by_kind[kind.as_py()].append(told)
+        reported = block.as_buffer() if kind.as_py() in (ROWS, LATE, REJECTED) else json.loads(note.as_py())
+        by_kind[kind.as_py()].append(reported)
     tables = {
         kind: [pa.ipc.open_stream(block).read_all() for block in by_kind[kind]] for kind in (ROWS, LATE, REJECTED)
     }
     results = by_time(tables[ROWS]) if tables[ROWS] else None
-    return LetOut(results, tables[LATE] + tables[REJECTED], by_kind[METRICS], by_kind[LATENCY], seconds)
+    return EpochLog(results, tables[LATE] + tables[REJECTED], by_kind[METRICS], by_kind[LATENCY], seconds)
 
 
 def _file(folder: Path, number: int) -> Path:

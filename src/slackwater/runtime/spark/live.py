@@ -1,6 +1,6 @@
 """A running query on Spark that a program asks for the next time step.
 
-Invariant: what a micro-batch lets out reaches the driver once, with the frontier of the slowest shard, behind which it
+Invariant: what a micro-batch emits reaches the driver once, with the watermark of the slowest shard, behind which it
 is final; of all results only those of the freshest time are kept. A step without a slow stream is made at the driver,
 from a tap of every stream: a query of its own that reads the same source. It is given only up to where both have come.
 """
@@ -22,9 +22,9 @@ from slackwater.model.batch import Words
 from slackwater.model.outlook import Outlook, worst
 from slackwater.model.quality import Quality
 from slackwater.model.time import BEFORE_ALL
-from slackwater.observe.foreseen import as_told
+from slackwater.observe.foreseen import as_reported
+from slackwater.plan.partitioning import partitioning_of
 from slackwater.plan.physical import PhysicalPlan
-from slackwater.plan.routes import routes_of
 from slackwater.runtime.local.answer import Answer
 from slackwater.runtime.spark.control import ControlLog
 from slackwater.runtime.spark.failures import as_ours, one_sentence
@@ -66,8 +66,8 @@ class SparkLiveQuery(Handle[pa.Table]):
             time_unit=time_unit,
             clock=clock,
         )
-        self._shards = shards if routes_of(plan) is not None else 1
-        self._told: dict[int, dict[str, Any]] = {}
+        self._shards = shards if partitioning_of(plan) is not None else 1
+        self._reported: dict[int, dict[str, Any]] = {}
         self._tapped: dict[str, int] | None = None
         self._number = -1
         self._queries: list[StreamingQuery] = []
@@ -103,7 +103,7 @@ class SparkLiveQuery(Handle[pa.Table]):
         say_target(self._control, self._plan, target, at_most)
 
     def _take(self, frame: DataFrame, number: int) -> None:
-        """Called by Spark, in a thread of its own, with what a micro-batch lets out."""
+        """Called by Spark, in a thread of its own, with what a micro-batch emits."""
         out = sorted_out(frame.toArrow(), 0.0)
         with self._changed:
             # A micro-batch may run again.
@@ -112,27 +112,27 @@ class SparkLiveQuery(Handle[pa.Table]):
             self._number = number
             if out.results is not None:
                 self._fresh.add(self._times(out.results), out.results)
-            for table in out.aside:
-                self._aside.add(table)
-            self._told |= {told["shard"]: told for told in out.metrics}
-            if len(self._told) == self._shards:
-                self._fresh.settle(min(watermark_of(told) for told in self._told.values()))
-            self._hear()
+            for table in out.side_output:
+                self._side_output.add(table)
+            self._reported |= {reported["shard"]: reported for reported in out.metrics}
+            if len(self._reported) == self._shards:
+                self._fresh.settle(min(watermark_of(reported) for reported in self._reported.values()))
+            self._read_progress()
             self._tell()
 
-    def _hear(self) -> None:
+    def _read_progress(self) -> None:
         """Take over the clocks that the shards tell; they all know the same."""
-        if not self._told:
+        if not self._reported:
             return
-        clocks, now = clocks_of(next(iter(self._told.values()))), self._now()
+        clocks, now = clocks_of(next(iter(self._reported.values()))), self._now()
         known = [clock for clock in clocks if clock != BEFORE_ALL]
         if known:
-            self._heard.begin(min(known), now)
+            self._source_clocks.begin(min(known), now)
         for source in self._sources:
             mine = [clocks[at] for at, one in enumerate(self._plan.inputs) if one.stream.source == source]
-            self._heard.hear(source, min(mine), now)
+            self._source_clocks.note(source, min(mine), now)
             self._recent.reached(source, max(mine))
-        self._recent.forget(self._heard.largest, self._slack())
+        self._recent.forget(self._source_clocks.largest, self._slack())
 
     def _tap_of(self, source: str) -> Callable[[DataFrame, int], None]:
         def take(frame: DataFrame, _: int) -> None:
@@ -142,7 +142,7 @@ class SparkLiveQuery(Handle[pa.Table]):
                 if len(chunk.ts):
                     self._recent.add(source, chunk)
                     self._tapped[source] = max(self._tapped[source], chunk.newest)
-                self._hear()
+                self._read_progress()
                 self._tell()
 
         return take
@@ -163,7 +163,7 @@ class SparkLiveQuery(Handle[pa.Table]):
         return joined(rows).cast(self._schema)
 
     def _slack(self) -> int:
-        return max((told["slack"] for told in self._told.values()), default=0)
+        return max((reported["slack"] for reported in self._reported.values()), default=0)
 
     def _look(self) -> None:
         """A query that has failed says so to whoever asks."""
@@ -175,20 +175,20 @@ class SparkLiveQuery(Handle[pa.Table]):
                     self._check()
 
     def report(self) -> dict[str, Any]:
-        """Counts over all shards, the clocks and the frontier in microseconds, whether the target can be met, and the
+        """Counts over all shards, the clocks and the watermark in microseconds, whether the target can be met, and the
         steps that were given."""
         with self._changed:
-            told = list(self._told.values())
-            seen = worst([Outlook.of_json(one["outlook"]) for one in told if one["outlook"]])
+            reported = list(self._reported.values())
+            seen = worst([Outlook.of_json(one["outlook"]) for one in reported if one["outlook"]])
             return {
-                **{name: sum(one[name] for one in told) for name in COUNTS},
-                "clocks": dict(self._heard.clocks),
-                "frontier": min((watermark_of(one) for one in told), default=None),
+                **{name: sum(one[name] for one in reported) for name in COUNTS},
+                "clocks": dict(self._source_clocks.clocks),
+                "watermark": min((watermark_of(one) for one in reported), default=None),
                 "slack": self._slack(),
-                "outlook": None if seen is None else as_told(parse_quality(told[0]["target"]), seen),
+                "outlook": None if seen is None else as_reported(parse_quality(reported[0]["target"]), seen),
                 "steps": self.steps,
                 "rows_at_hand": self._recent.rows,
-                "aside_dropped": self._aside.dropped,
+                "aside_dropped": self._side_output.dropped,
             }
 
     def close(self) -> Answer:
@@ -202,5 +202,5 @@ class SparkLiveQuery(Handle[pa.Table]):
             self._closed = True
             self._tell()
             rows = self._fresh.rows()
-            late, rejected = by_stream(self._plan, self._aside.take())
+            late, rejected = by_stream(self._plan, self._side_output.take())
             return Answer(self._table(rows) if rows else self._schema.empty_table(), late, rejected, self.report())

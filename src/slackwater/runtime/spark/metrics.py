@@ -13,15 +13,15 @@ from slackwater.model.time import BEFORE_ALL
 Metrics = Mapping[str, Any]
 
 
-def clocks_of(told: Metrics) -> list[int]:
+def clocks_of(reported: Metrics) -> list[int]:
     """The clocks of the streams.
 
     >>> clocks_of({"clocks": [None, 7]})[1]
     7
     """
-    return [BEFORE_ALL if clock is None else clock for clock in told["clocks"]]
+    return [BEFORE_ALL if clock is None else clock for clock in reported["clocks"]]
 
 
-def watermark_of(told: Metrics) -> int:
+def watermark_of(reported: Metrics) -> int:
     """Up to where everything has been emitted."""
-    return BEFORE_ALL if told["frontier"] is None else int(told["frontier"])
+    return BEFORE_ALL if reported["watermark"] is None else int(reported["watermark"])

@@ -1,7 +1,7 @@
 """Packing: each partition of an input becomes one block per shard, with a header that every shard hears.
 
 Invariant: every shard gets a row from every partition, if only a header, so all shards know the same stream clocks in
-the same micro-batch. Rows that can move no clock are turned away here, with their reason; rows that a filter drops
+the same micro-batch. Rows that can move no clock are rejected here, with their reason; rows that a filter drops
 move clocks only.
 """
 
@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from slackwater.disorder.event_times import as_told
-from slackwater.disorder.state import NO_PART
+from slackwater.disorder.event_times import as_reported
+from slackwater.disorder.state import NO_PARTITION
 from slackwater.model.batch import ROW, TS, Flags, Words
 from slackwater.model.schema import Kind
 from slackwater.plan.physical import InputPlan
-from slackwater.runtime.aside import turned_away_table
+from slackwater.runtime.aside import rejected_input_table
 from slackwater.runtime.spark.blocks import as_bytes, write_block
 from slackwater.runtime.spark.functions import register_here, registered
 from slackwater.runtime.spark.types import unguarded
@@ -43,7 +43,7 @@ class Packing:
     """What a partition needs to know."""
 
     plan: InputPlan
-    route: tuple[int, ...]
+    probe_order: tuple[int, ...]
     """Rows whose words choose the shard; empty: all tuples to the first."""
     shards: tuple[int, ...]
     """Labels of the shards, such that Spark's hash gives each its own partition."""
@@ -112,8 +112,8 @@ def packed(packing: Packing, table: pa.Table, part: int) -> pa.RecordBatch:
     shard = _shard_of(packing, words)
     bad = np.bincount(taken.reasons[~good], minlength=len(REASONS))
     header = {
-        "told": _told_by_part(packing, words[:, good], keep[good]),
-        "counts": None if packing.granularity is None else _counted(words[TS, keep], packing.granularity),
+        "reported": _reported_by_partition(packing, words[:, good], keep[good]),
+        "counts": None if packing.granularity is None else _count_only(words[TS, keep], packing.granularity),
         "filtered": int(np.count_nonzero(good & ~taken.passes)),
         "rejected": {REASONS[code]: int(count) for code, count in enumerate(bad) if code != GOOD and count},
         "rows": table.num_rows,
@@ -129,7 +129,7 @@ def packed(packing: Packing, table: pa.Table, part: int) -> pa.RecordBatch:
             block = write_block(own, packing.text_rows, codebook, without=() if named else (ROW,))
         blocks.append(block)
     lines = len(packing.shards)
-    away = as_bytes(turned_away_table(packing.plan.stream.alias, table, taken.reasons)) if (~good).any() else None
+    away = as_bytes(rejected_input_table(packing.plan.stream.alias, table, taken.reasons)) if (~good).any() else None
     return pa.RecordBatch.from_arrays(
         [
             pa.array(packing.shards, pa.int32()),
@@ -140,15 +140,15 @@ def packed(packing: Packing, table: pa.Table, part: int) -> pa.RecordBatch:
             pa.array(blocks, pa.binary()),
             pa.array([away if i == 0 else None for i in range(lines)], pa.binary()),
         ],
-        names=["shard", "stream", "part", "header", "block", "turned_away"],
+        names=["shard", "stream", "part", "header", "block", "rejected_rows"],
     )
 
 
 def _shard_of(packing: Packing, words: Words) -> Words:
-    if not packing.route or len(packing.shards) == 1:
+    if not packing.probe_order or len(packing.shards) == 1:
         return np.zeros(words.shape[1], np.int64)
     h = np.zeros(words.shape[1], np.uint64)
-    for row in packing.route:
+    for row in packing.probe_order:
         h = _mixed(h ^ words[row].view(np.uint64))
     return (h % np.uint64(len(packing.shards))).astype(np.int64)
 
@@ -162,19 +162,19 @@ def _mixed(z: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     return z ^ (z >> np.uint64(31))
 
 
-def _told_by_part(packing: Packing, words: Words, kept: Flags) -> list[tuple[int | None, list[Any]]]:
+def _reported_by_partition(packing: Packing, words: Words, kept: Flags) -> list[tuple[int | None, list[Any]]]:
     """A histogram of the event times of every part of the stream, by its word; of all of it where it has none."""
-    row, passed = packing.plan.part_row, kept.astype(np.int64)
-    if row == NO_PART:
-        return [(None, as_told(words[TS], passed, packing.max_ahead))]
-    told = []
+    row, passed = packing.plan.partition_slot, kept.astype(np.int64)
+    if row == NO_PARTITION:
+        return [(None, as_reported(words[TS], passed, packing.max_ahead))]
+    reported = []
     for name in np.unique(words[row]).tolist():
         mine = words[row] == name
-        told.append((name, as_told(words[TS, mine], passed[mine], packing.max_ahead)))
-    return told
+        reported.append((name, as_reported(words[TS, mine], passed[mine], packing.max_ahead)))
+    return reported
 
 
-def _counted(ts: Words, granularity: int) -> tuple[list[int], list[int]]:
+def _count_only(ts: Words, granularity: int) -> tuple[list[int], list[int]]:
     """Event times, cut to the granularity, and how many tuples have each."""
     cut, counts = np.unique(ts // granularity * granularity, return_counts=True)
     return cut.tolist(), counts.tolist()

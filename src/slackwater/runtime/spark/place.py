@@ -1,4 +1,4 @@
-"""Where a recorded run on Spark keeps its files: cut streams, Spark's checkpoint, what was let out.
+"""Where a recorded run on Spark keeps its files: cut streams, Spark's checkpoint, what was emitted.
 
 Invariant: a folder belongs to one query over one recording, cut in one way. The same command on the same folder goes
 on where the last one stopped; any other command is refused before anything is touched.
@@ -48,7 +48,7 @@ class SparkPlace:
         self, plan: PhysicalPlan, replay: Replay, sources: Mapping[str, pa.Table], time_unit: str
     ) -> Iterator[SparkRun]:
         """A run whose files are there; a temporary folder goes when it is over."""
-        if replay.heard is not None:
+        if replay.arrival_time is not None:
             raise UsageError("--arrival-time is not offered on Spark; leave it out, or take --runtime local")
         with self._folder() as folder:
             cut = cut_by(plan, replay, self.epochs)

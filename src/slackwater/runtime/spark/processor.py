@@ -48,7 +48,7 @@ class ShardProcessor(StatefulProcessor):
         now = self._moment(timerValues)
         if now is not None:
             host = self._host()
-            yield from host.beat(key, now)
+            yield from host.on_processing_time(key, now)
             self._set_timer(host, now)
 
     def _host(self) -> Host:

@@ -18,9 +18,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from slackwater.model.errors import UsageError
 from slackwater.model.quality import Recall
+from slackwater.plan.partitioning import partitioning_of
 from slackwater.plan.physical import InputPlan, PhysicalPlan
-from slackwater.plan.routes import routes_of
-from slackwater.runtime.aside import SCHEMA as ASIDE_SCHEMA
+from slackwater.runtime.aside import SCHEMA as SIDE_OUTPUT_SCHEMA
 from slackwater.runtime.spark.control import ControlLog
 from slackwater.runtime.spark.emitted import EMITTED, LATE, METRICS, REJECTED, ROWS, unpacked
 from slackwater.runtime.spark.functions import registered
@@ -50,7 +50,7 @@ def emitted(
     recorded one streams are silent by event time, as in the local runtime. Batch input is complete: it is flushed.
     """
     streaming = is_streaming(frames)
-    routes = routes_of(plan)
+    routes = partitioning_of(plan)
     used = shards if routes is not None else 1
     labels = shard_labels(spark, used)
     beats = live and streaming and plan.options.idle_timeout is not None
@@ -103,20 +103,20 @@ def is_streaming(frames: Mapping[str, DataFrame]) -> bool:
     return all(kinds.values())
 
 
-def aside(out: DataFrame) -> DataFrame:
+def side_output(out: DataFrame) -> DataFrame:
     """Late and rejected tuples as rows."""
     return _aside_rows(out, LATE, REJECTED)
 
 
 def _aside_rows(out: DataFrame, *kinds: str) -> DataFrame:
     blocks = out.where(fn.col("kind").isin(*kinds)).select("block")
-    return blocks.mapInArrow(unpacked, from_arrow_schema(ASIDE_SCHEMA))
+    return blocks.mapInArrow(unpacked, from_arrow_schema(SIDE_OUTPUT_SCHEMA))
 
 
 def late(out: DataFrame) -> DataFrame:
     """Late tuples as rows: which stream, how late, the watermark they met, and the tuple as JSON."""
     return _aside_rows(out, LATE).select(
-        "stream", "ts", fn.col("delay").alias("delay_ms"), fn.col("frontier").alias("watermark"), "row"
+        "stream", "ts", fn.col("delay").alias("delay_ms"), fn.col("watermark").alias("watermark"), "row"
     )  # fmt: skip
 
 
@@ -127,7 +127,7 @@ def rejected(out: DataFrame) -> DataFrame:
 
 def result_schema(plan: PhysicalPlan) -> pa.Schema:
     """The Arrow schema of the results."""
-    if plan.counted:
+    if plan.count_only:
         return SecondCounts().table().schema
     return plain_text([RowMaker(plan, Codebook()).empty()])[0].schema
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from slackwater.disorder.chosen import controller_for
+from slackwater.disorder.registry import controller_for
 from slackwater.kernel import NO_LATE, Emission, Observation
 from slackwater.model.batch import Words
 from slackwater.model.measured import MeasuredQuality, together
@@ -28,8 +28,8 @@ from slackwater.model.outlook import Outlook, worst
 from slackwater.model.rates import RatesSeen, Resize
 from slackwater.model.time import BEFORE_ALL
 from slackwater.model.wrong_clocks import WrongClock
+from slackwater.plan.partitioning import partitioning_of
 from slackwater.plan.physical import PhysicalPlan
-from slackwater.plan.routes import routes_of
 from slackwater.runtime.aside import LATE
 from slackwater.runtime.recorded import RecordedRun, Tick, no_tick
 from slackwater.runtime.spark import let_out
@@ -66,24 +66,24 @@ class SparkRun(RecordedRun):
         trigger: str = AVAILABLE,
     ) -> None:
         super().__init__(plan, replay, controller_for(plan.quality, plan.options, plan.windows))
-        self.shards = shards if routes_of(plan) is not None else 1
+        self.shards = shards if partitioning_of(plan) is not None else 1
         self._spark, self._frames, self._time_unit = spark, frames, time_unit
         self._arrivals, self._folder, self._trigger = arrivals, folder, trigger
         (folder / "let_out").mkdir(exist_ok=True)
         self._finished: queue.SimpleQueue[int] = queue.SimpleQueue()
-        self._told: dict[int, dict[str, Any]] = {}
+        self._reported: dict[int, dict[str, Any]] = {}
         self._begun = 0.0
 
     def warm_up(self) -> None:
         """Nothing: workers compile on their own, and what they have compiled they find on disk."""
 
     def tables(self, tick: Tick = no_tick) -> Iterator[pa.Table]:
-        if self.plan.counted:
+        if self.plan.count_only:
             yield self._counts(tick)
             return
         merged, nothing = Merged(), True
         for out in self._epochs(tick):
-            ready = merged.in_order(out.results, self.observe().frontier)
+            ready = merged.in_order(out.results, self.observe().watermark)
             if ready is not None:
                 nothing = False
                 yield ready
@@ -101,7 +101,7 @@ class SparkRun(RecordedRun):
                 counts.note(Emission(second, (), second, count, NO_LATE))
         return counts.table()
 
-    def _epochs(self, tick: Tick) -> Iterator[let_out.LetOut]:
+    def _epochs(self, tick: Tick) -> Iterator[let_out.EpochLog]:
         """The micro-batches in order: those kept from before, then new ones as they are done."""
         kept = let_out.kept(self._folder / "let_out")
         for number in range(kept):
@@ -116,7 +116,7 @@ class SparkRun(RecordedRun):
             with one_sentence():
                 running.stop()
 
-    def _followed(self, running: StreamingQuery, kept: int, tick: Tick) -> Iterator[let_out.LetOut]:
+    def _followed(self, running: StreamingQuery, kept: int, tick: Tick) -> Iterator[let_out.EpochLog]:
         last = len(self._arrivals) - 1
         number = kept - 1
         while number < last:
@@ -153,28 +153,30 @@ class SparkRun(RecordedRun):
         )
 
     def _keep(self, frame: DataFrame, number: int) -> None:
-        """Called by Spark, in a thread of its own, with what a micro-batch lets out."""
+        """Called by Spark, in a thread of its own, with what a micro-batch emits."""
         lines = frame.toArrow()
         now = time.perf_counter()
         let_out.write(self._folder / "let_out", number, lines, now - self._begun)
         self._begun = now
         self._finished.put(number)
 
-    def _noted(self, number: int) -> let_out.LetOut:
+    def _noted(self, number: int) -> let_out.EpochLog:
         out = let_out.read(self._folder / "let_out", number)
-        for told in out.metrics:
-            self._told[told["shard"]] = told
-            self.resizes += [(node, Resize(at, tuple(sizes), within)) for node, at, sizes, within in told["resizes"]]
-        for told in out.latency:
-            self._latency.hear(told)
+        for reported in out.metrics:
+            self._reported[reported["shard"]] = reported
+            self.resizes += [
+                (node, Resize(at, tuple(sizes), within)) for node, at, sizes, within in reported["resizes"]
+            ]
+        for reported in out.latency:
+            self._latency.add(reported)
         seen = self.observe()
         clock = max(seen.clocks)
         self._slack.note([(clock, seen.slack)], clock)
         self._slowest.note(seen.clocks)
-        self._hear_of(seen.outlook)
+        self._note_outlook(seen.outlook)
         if seen.memory is not None and number < len(self._arrivals) - 1:
             self._memory.note(seen.memory, clock, self._arrivals[number])
-        for table in out.aside:
+        for table in out.side_output:
             self._note_aside(table)
         self._seconds += out.seconds
         self._done = self._arrivals[number]
@@ -188,48 +190,50 @@ class SparkRun(RecordedRun):
         late = reasons == LATE
         if late.any():
             delay = np.rint(table.column("delay").to_numpy()[late] * 1000).astype(np.int64)
-            frontier = table.column("frontier").cast(pa.int64()).to_numpy()[late].astype(np.int64)
-            self.fates.came_late(stream[late], row[late], delay, frontier)
+            watermark = table.column("watermark").cast(pa.int64()).to_numpy()[late].astype(np.int64)
+            self.side_outputs.came_late(stream[late], row[late], delay, watermark)
         for reason in np.unique(reasons[~late]).tolist():
             mine = reasons == reason
-            self.fates.were_rejected(stream[mine], row[mine], REASONS.index(reason))
+            self.side_outputs.were_rejected(stream[mine], row[mine], REASONS.index(reason))
 
     def wrong_clocks(self) -> tuple[WrongClock, ...]:
         # All shards hear the same headers.
-        told = next(iter(self._told.values()), None)
-        return () if told is None else tuple(WrongClock(*one) for one in told["wrong_clocks"])
+        reported = next(iter(self._reported.values()), None)
+        return () if reported is None else tuple(WrongClock(*one) for one in reported["wrong_clocks"])
 
     def observe(self) -> Observation:
-        told = list(self._told.values())
+        reported = list(self._reported.values())
         inputs = len(self.plan.inputs)
 
         def total(name: str) -> int:
-            return sum(one[name] for one in told)
+            return sum(one[name] for one in reported)
 
-        ahead = self.fates.ahead()
-        counted = {name: total(name) for name in ("in_time", "late", "filtered", "held", "retained", "results")}
-        taken_in = ahead + sum(counted[name] for name in ("in_time", "late", "filtered", "held"))
+        ahead = self.side_outputs.ahead()
+        count_only = {name: total(name) for name in ("in_time", "late", "filtered", "held", "state_rows", "results")}
+        taken_in = ahead + sum(count_only[name] for name in ("in_time", "late", "filtered", "held"))
         return Observation(
-            clocks=tuple(clocks_of(told[0])) if told else (BEFORE_ALL,) * inputs,
-            slack=max((one["slack"] for one in told), default=self._controller.slack),
-            frontier=min((watermark_of(one) for one in told), default=BEFORE_ALL),
+            clocks=tuple(clocks_of(reported[0])) if reported else (BEFORE_ALL,) * inputs,
+            slack=max((one["slack"] for one in reported), default=self._controller.slack),
+            watermark=min((watermark_of(one) for one in reported), default=BEFORE_ALL),
             tuples=taken_in,
             ahead=ahead,
-            epochs=max((one["epochs"] for one in told), default=0),
-            idle=tuple(told[0]["idle"]) if told else (0,) * inputs,
-            quality=together([MeasuredQuality.of_counts(one["quality"]["counts"]) for one in told if one["quality"]]),
+            epochs=max((one["epochs"] for one in reported), default=0),
+            idle=tuple(reported[0]["idle"]) if reported else (0,) * inputs,
+            quality=together(
+                [MeasuredQuality.of_counts(one["quality"]["counts"]) for one in reported if one["quality"]]
+            ),
             ordering=None,
             waited=None,
-            rates=tuple(RatesSeen.of_json(one) for one in told[0]["rates"]) if told else (),
-            memory=all_shards([Memory.of_json(one["memory"]) for one in told]),
+            rates=tuple(RatesSeen.of_json(one) for one in reported[0]["rates"]) if reported else (),
+            memory=all_shards([Memory.of_json(one["memory"]) for one in reported]),
             parts=(),
-            outlook=worst([Outlook.of_json(one["outlook"]) for one in told if one["outlook"]]),
-            **counted,
+            outlook=worst([Outlook.of_json(one["outlook"]) for one in reported if one["outlook"]]),
+            **count_only,
         )
 
 
 def _rows_of(table: pa.Table) -> Words:
-    """The source rows of tuples aside; one that could move no clock tells its own only in its text."""
+    """The source rows of tuples of side outputs; one that could move no clock tells its own only in its text."""
     known, texts = table.column("identity").to_pylist(), table.column("row").to_pylist()
     rows = [json.loads(text)[SOURCE_ROW] if row is None else row for row, text in zip(known, texts, strict=True)]
     return np.array(rows, np.int64)

@@ -89,8 +89,8 @@ def epoch_of_arrivals(arrivals: Replay, epochs: Epochs, max_ahead: int) -> Words
         mine = arrivals.stream == position
         ts[mine] = one.words[TS, arrivals.row[mine]]
     streams = len(arrivals.inputs)
-    heard = NOTHING if arrivals.heard is None else arrivals.heard
-    return epochs_by_span(arrivals.stream, ts, heard, streams, epochs.span, max_ahead)
+    arrival_time = NOTHING if arrivals.arrival_time is None else arrivals.arrival_time
+    return epochs_by_span(arrivals.stream, ts, arrival_time, streams, epochs.span, max_ahead)
 
 
 def write_streams(plan: PhysicalPlan, sources: Mapping[str, pa.Table], cut: Cut, folder: Path) -> None:

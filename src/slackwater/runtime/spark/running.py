@@ -19,7 +19,7 @@ from typing import Any, Self
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from slackwater.disorder.chosen import controller_for
+from slackwater.disorder.registry import controller_for
 from slackwater.model.errors import UsageError
 from slackwater.model.quality import Quality, Recall, RelativeError, clause
 from slackwater.model.time import MILLISECOND, parse_duration

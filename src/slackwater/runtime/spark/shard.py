@@ -1,6 +1,6 @@
 """A shard: one kernel, fed by blocks, told by headers what the whole stream has seen.
 
-Invariant: clocks come from headers alone, so they are the same in every shard after every epoch. A tuple is let in
+Invariant: clocks come from headers alone, so they are the same in every shard after every epoch. A tuple is admitted
 when the clock that headers agreed on has reached it, or nearly; the vote about clocks is held over headers, not tuples.
 """
 
@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from slackwater.disorder.admission import UNGUARDED
-from slackwater.disorder.event_times import of_told
+from slackwater.disorder.clock_guard import UNGUARDED
+from slackwater.disorder.event_times import of_sampled
 from slackwater.disorder.header_guard import HeaderGuard
-from slackwater.disorder.state import NO_PART
-from slackwater.kernel import Change, Emission, changed, decode_json, encode_json
+from slackwater.disorder.state import NO_PARTITION
+from slackwater.kernel import Emission, StateUpdate, decode_json, encode_json, state_update
 from slackwater.model.batch import TS, Batch
 from slackwater.model.errors import UsageError
 from slackwater.model.quality import clause
@@ -31,7 +31,7 @@ from slackwater.runtime.spark.blocks import read_block
 from slackwater.runtime.spark.structure import difference
 from slackwater.runtime.spark.targets import Targets, is_target
 from slackwater.runtime.words_held import words_held
-from slackwater.sources.codebook import CELL, Codebook
+from slackwater.sources.codebook import NAMESPACE, Codebook
 from slackwater.sources.encode import AFTER_END, AHEAD, REASONS
 
 
@@ -43,7 +43,7 @@ class Block:
     part: int
     header: dict[str, Any]
     block: bytes | None
-    turned_away: bytes | None = None
+    rejected_rows: bytes | None = None
     """Rows that could move no clock, on their way out."""
 
 
@@ -64,7 +64,9 @@ class Shard:
         # Where there are several operators the rows that should reach the top are those of this shard alone.
         self.kernel.release.taught = self.plan.joins and not self.plan.nodes
         options = self.plan.options
-        self._guard = HeaderGuard(len(self.plan.inputs), options.max_ahead, options.max_behind, self.plan.part_rows)
+        self._guard = HeaderGuard(
+            len(self.plan.inputs), options.max_ahead, options.max_behind, self.plan.partition_slots
+        )
         self._rejects: list[tuple[str, Batch]] = []
         self._ended = False
         self.latency = LatencyUse()
@@ -75,9 +77,9 @@ class Shard:
         """Rejected rows of each stream, by reason."""
         self._saved = False
 
-    def beat(self, now: int) -> Iterator[Emission]:
+    def on_processing_time(self, now: int) -> Iterator[Emission]:
         """End an epoch in which no stream spoke."""
-        yield from self._measured(self.kernel.beat(now))
+        yield from self._measured(self.kernel.on_processing_time(now))
 
     def epoch(self, blocks: Iterable[Block], now: int | None = None, end: bool = False) -> Iterator[Emission]:
         """Take in one micro-batch, heard at the moment `now` where moments count, and end the epoch.
@@ -86,7 +88,7 @@ class Shard:
         """
         ordered = sorted(blocks, key=lambda block: (block.stream, block.part))
         end = end or any(block.header["end"] for block in ordered)
-        moved = self._hear(ordered, now)
+        moved = self._read_progress(ordered, now)
         own = [self._read(block) for block in ordered if block.block is not None]
         if self._ended:
             self.latency = LatencyUse()
@@ -94,11 +96,11 @@ class Shard:
                 self._turn_away(batch, REASONS[AFTER_END])
             return
         self._ended = end
-        let_in, ahead = self._guard.judge(Batch.concat(own) if own else None, end)
+        admit, ahead = self._guard.judge(Batch.concat(own) if own else None, end)
         if ahead is not None and len(ahead):
             self._turn_away(ahead, REASONS[AHEAD])
-        if let_in is not None:
-            self.kernel.absorb(_at(now, replace(let_in, reading=np.full(len(let_in), BEFORE_ALL))))
+        if admit is not None:
+            self.kernel.absorb(_at(now, replace(admit, reading=np.full(len(admit), BEFORE_ALL))))
         self.kernel.absorb(_at(now, moved))
         yield from self._measured(self.kernel.advance(end))
 
@@ -108,11 +110,11 @@ class Shard:
             self.latency.note(emission)
             yield emission
 
-    def _hear(self, blocks: list[Block], now: int | None) -> Batch:
+    def _read_progress(self, blocks: list[Block], now: int | None) -> Batch:
         """The clocks that all headers together agree on, as tuples that move clocks and nothing else."""
         for block in blocks:
-            for name, (shift, buckets) in block.header["told"]:
-                self._guard.hear(block.stream, name, shift, of_told(buckets))
+            for name, (shift, buckets) in block.header["reported"]:
+                self._guard.note(block.stream, name, shift, of_sampled(buckets))
             self.counts["filtered"] += block.header["filtered"]
             self.counts["rejected"] += sum(block.header["rejected"].values())
             self.rows[self.plan.inputs[block.stream].stream.alias] += block.header["rows"]
@@ -126,13 +128,13 @@ class Shard:
             # The largest delay is the whole stream's, so a slack that follows it is the same in every shard.
             oldest = self._guard.oldest(stream, release.clock_before(stream))
             if oldest != BEFORE_ALL:
-                release.hear_of(stream, oldest)
+                release.note_oldest(stream, oldest)
         clocks = self._guard.clocks(now)
         words = np.zeros((self.plan.operator.rows, len(clocks)), np.int64)
         words[TS] = [clock for _, _, clock in clocks]
         of = np.array([stream for stream, _, _ in clocks], np.int64)
-        for s, row in enumerate(self.plan.part_rows):
-            if row != NO_PART:
+        for s, row in enumerate(self.plan.partition_slots):
+            if row != NO_PARTITION:
                 names = [NULL_WORD if name is None else name for _, name, _ in clocks]
                 words[row] = np.where(of == s, names, words[row])
         return Batch(of, words, np.zeros(len(clocks), np.bool_))
@@ -175,7 +177,7 @@ class Shard:
             "target": clause(self.plan.quality),
             "clocks": [None if clock == BEFORE_ALL else clock for clock in seen.clocks],
             "slack": seen.slack,
-            "frontier": None if seen.frontier == BEFORE_ALL else seen.frontier,
+            "watermark": None if seen.watermark == BEFORE_ALL else seen.watermark,
             "rows": self.rows,
             "rejected_by": self.rejected,
             "in_time": seen.in_time,
@@ -183,8 +185,8 @@ class Shard:
             "results": seen.results,
             "filtered": self.counts["filtered"],
             "rejected": self.counts["rejected"],
-            "held": seen.held + (0 if self._guard.aside is None else len(self._guard.aside)),
-            "retained": seen.retained,
+            "held": seen.held + (0 if self._guard.pending is None else len(self._guard.pending)),
+            "state_rows": seen.state_rows,
             "epochs": seen.epochs,
             "idle": list(seen.idle),
             "wrong_clocks": [
@@ -194,40 +196,40 @@ class Shard:
             "memory": None if seen.memory is None else seen.memory.as_json(),
             "outlook": None if seen.outlook is None else seen.outlook.as_json(),
             "latency_ms": self.latency.as_ms(),
-            "latency_by": self.latency.causes.told(),
+            "latency_by": self.latency.causes.reported(),
             "emitted": self.latency.results,
             "rates": [one.as_json() for one in seen.rates],
             "resizes": [(node, one.at, one.sizes, one.within) for node, one in self.kernel.take_resizes()],
             "quality": None if quality is None else {**quality.as_shares(), "counts": quality.as_counts()},
         }
 
-    def changes(self) -> Iterator[Change]:
+    def snapshot_delta(self) -> Iterator[StateUpdate]:
         """What to write to the state store after an epoch, whose results have been decoded."""
         if self.codebook.due:
             self.codebook.sweep(words_held(self.kernel, self._guard, self._rejects))
         if not self._saved:
-            yield changed("shard", "query", self.fingerprint.encode())
+            yield state_update("shard", "query", self.fingerprint.encode())
             if self.targets is not None:
-                yield self.targets.as_change()
+                yield self.targets.as_update()
             self._saved = True
-        told = {"counts": self.counts, "rows": self.rows, "rejected": self.rejected, "ended": self._ended}
-        yield changed("shard", "counts", encode_json(told))
-        for entry in self._guard.changes():
-            yield Change(f"guard/{entry.cell}", entry.key, entry.value)
-        yield from self.codebook.changes()
-        for entry in self.kernel.changes():
-            yield Change(f"kernel/{entry.cell}", entry.key, entry.value)
+        reported = {"counts": self.counts, "rows": self.rows, "rejected": self.rejected, "ended": self._ended}
+        yield state_update("shard", "counts", encode_json(reported))
+        for entry in self._guard.snapshot_delta():
+            yield StateUpdate(f"guard/{entry.namespace}", entry.key, entry.value)
+        yield from self.codebook.snapshot_delta()
+        for entry in self.kernel.snapshot_delta():
+            yield StateUpdate(f"kernel/{entry.namespace}", entry.key, entry.value)
 
-    def restore(self, entries: Iterable[Change]) -> None:
+    def restore(self, entries: Iterable[StateUpdate]) -> None:
         """Take over all state of an earlier run of the same query, or what changed since this shard last ran."""
         guard, kernel, texts = [], [], []
         for entry in entries:
-            part, _, cell = entry.cell.partition("/")
+            part, _, namespace = entry.namespace.partition("/")
             if part == "guard":
-                guard.append(Change(cell, entry.key, entry.value))
+                guard.append(StateUpdate(namespace, entry.key, entry.value))
             elif part == "kernel":
-                kernel.append(Change(cell, entry.key, entry.value))
-            elif part == CELL:
+                kernel.append(StateUpdate(namespace, entry.key, entry.value))
+            elif part == NAMESPACE:
                 texts.append(entry)
             else:
                 self._restore_own(entry)
@@ -235,7 +237,7 @@ class Shard:
         self._guard.restore(guard)
         self.kernel.restore(kernel)
 
-    def _restore_own(self, entry: Change) -> None:
+    def _restore_own(self, entry: StateUpdate) -> None:
         if entry.value is None:
             return
         if entry.key == "query":
@@ -243,15 +245,15 @@ class Shard:
             if refusal is not None:
                 raise UsageError(refusal)
         elif entry.key == "counts":
-            told = decode_json(entry.value)
-            self.counts |= told["counts"]
-            self.rows |= told["rows"]
-            self.rejected |= told["rejected"]
-            self._ended = told["ended"]
+            reported = decode_json(entry.value)
+            self.counts |= reported["counts"]
+            self.rows |= reported["rows"]
+            self.rejected |= reported["rejected"]
+            self._ended = reported["ended"]
         elif is_target(entry):
-            self._saved = self.targets is None or entry.value == self.targets.as_change().value
+            self._saved = self.targets is None or entry.value == self.targets.as_update().value
 
 
 def _at(now: int | None, batch: Batch) -> Batch:
     """The batch as heard at one moment."""
-    return batch if now is None else replace(batch, heard=np.full(len(batch), now))
+    return batch if now is None else replace(batch, arrival_time=np.full(len(batch), now))

@@ -104,7 +104,7 @@ class Called:
         return self
 
     def refuse_other_runs(self, spark: SparkSession, what: str) -> None:
-        """A function keeps its own books."""
+        """A function keeps its own ledger."""
 
 
 Given = str | os.PathLike[str] | Sink | Write

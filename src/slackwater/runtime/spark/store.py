@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from slackwater.kernel import Change
+from slackwater.kernel import StateUpdate
 
 FORMAT = 2
 REMEMBERED = 64
@@ -46,11 +46,14 @@ class ShardStore:
             )
         return Mark(int(epoch), str(name))
 
-    def everything(self) -> list[Change]:
+    def everything(self) -> list[StateUpdate]:
         """All entries, for a worker that does not know the shard."""
-        return [self._came(Change(cell, key, bytes(value))) for (cell, key), (value,) in self._entries.iterator()]
+        return [
+            self._came(StateUpdate(namespace, key, bytes(value)))
+            for (namespace, key), (value,) in self._entries.iterator()
+        ]
 
-    def between(self, then: Mark, now: Mark) -> list[Change] | None:
+    def between(self, then: Mark, now: Mark) -> list[StateUpdate] | None:
         """What was written or dropped after a mark, as it is now; None where the log cannot tell."""
         if then == now:
             return []
@@ -58,8 +61,8 @@ class ShardStore:
             return None
         touched: dict[tuple[str, str], None] = {}
         for epoch in range(then.epoch + 1, now.epoch + 1):
-            touched |= dict.fromkeys((cell, key) for cell, key in json.loads(self._log.getValue((epoch,))[1]))
-        return [self._came(Change(*place, self._value(place))) for place in touched]
+            touched |= dict.fromkeys((namespace, key) for namespace, key in json.loads(self._log.getValue((epoch,))[1]))
+        return [self._came(StateUpdate(*place, self._value(place))) for place in touched]
 
     def _name_of(self, epoch: int) -> str | None:
         return str(self._log.getValue((epoch,))[0]) if self._log.containsKey((epoch,)) else None
@@ -68,16 +71,16 @@ class ShardStore:
         found = self._entries.getValue(place)
         return None if found is None else bytes(found[0])
 
-    def _came(self, change: Change) -> Change:
+    def _came(self, change: StateUpdate) -> StateUpdate:
         self._read += len(change.value or b"")
         return change
 
-    def write(self, before: Mark | None, changes: Iterable[Change]) -> Mark:
+    def write(self, before: Mark | None, snapshot_delta: Iterable[StateUpdate]) -> Mark:
         """Persist the epoch that follows a mark."""
         mark = Mark(1 if before is None else before.epoch + 1, secrets.token_hex(8))
         places = []
-        for change in changes:
-            place = (change.cell, change.key)
+        for change in snapshot_delta:
+            place = (change.namespace, change.key)
             places.append(place)
             if change.value is not None:
                 self._entries.updateValue(place, (change.value,))
@@ -92,6 +95,6 @@ class ShardStore:
 
     def traffic(self) -> dict[str, int]:
         """Bytes of state read and written since the last call."""
-        told = {"state_read": self._read, "state_written": self._written}
+        reported = {"state_read": self._read, "state_written": self._written}
         self._read = self._written = 0
-        return told
+        return reported

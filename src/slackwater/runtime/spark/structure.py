@@ -13,7 +13,7 @@ from dataclasses import replace
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.plan.physical import InputPlan, PhysicalPlan
-from slackwater.plan.ways_out import way_out
+from slackwater.plan.relation_to_stream import relation_to_stream
 
 SHARDS = "number of shards or shuffle partitions"
 REMEDY = "use a new checkpoint folder, or go on with the query it was made by"
@@ -56,15 +56,15 @@ def _shipped(one: InputPlan) -> object:
     schema = one.stream.schema
     columns = tuple((*column, schema[column[0]].scale) for column in one.columns if column[2] < one.rows)
     computed = tuple(column for column in one.computed if column.row < one.rows)
-    return one.stream.source, schema.time, columns, computed, one.rows, one.part_row
+    return one.stream.source, schema.time, columns, computed, one.rows, one.partition_slot
 
 
 def _kept_by(plan: PhysicalPlan) -> object:
     """What the operator's state depends on: of a plain join not what it selects, of an aggregate its accumulators."""
     operator = plan.operator
-    if way_out(plan) is None and type(operator) is WindowJoin:
+    if relation_to_stream(plan) is None and type(operator) is WindowJoin:
         return replace(operator, emit=())
-    if way_out(plan) is None and type(operator) is WindowAggregate:
+    if relation_to_stream(plan) is None and type(operator) is WindowAggregate:
         sorted_values = tuple(one for one in operator.aggregates if one.holistic)
         return operator.range, operator.slide, operator.keys, operator.layout, sorted_values, operator.rows
     return operator, plan.outputs, plan.emitted, plan.query.out

@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from slackwater.kernel import Change, changed
+from slackwater.kernel import StateUpdate, state_update
 
-CELL, KEY = "shard", "target"
+NAMESPACE, KEY = "shard", "target"
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Targets:
 
     >>> started = Targets.among([], "RECALL 0.95 OVER 1 MINUTE")
     >>> changed_while_running = started.asked("RECALL 0.99 OVER 1 MINUTE")
-    >>> kept = [changed_while_running.as_change()]
+    >>> kept = [changed_while_running.as_update()]
     >>> Targets.among(kept, "RECALL 0.95 OVER 1 MINUTE").in_force
     'RECALL 0.99 OVER 1 MINUTE'
     >>> Targets.among(kept, "RECALL 0.9 OVER 1 MINUTE").in_force
@@ -32,7 +32,7 @@ class Targets:
     in_force: str
 
     @classmethod
-    def among(cls, entries: Iterable[Change], stated: str) -> Targets:
+    def among(cls, entries: Iterable[StateUpdate], stated: str) -> Targets:
         """The targets after a start with this one in the text, given the state that there is."""
         for entry in entries:
             if is_target(entry) and entry.value is not None:
@@ -44,11 +44,11 @@ class Targets:
         """With another target from now on, unless it is None."""
         return self if target is None else replace(self, in_force=target)
 
-    def as_change(self) -> Change:
+    def as_update(self) -> StateUpdate:
         """As an entry of state."""
-        return changed(CELL, KEY, json.dumps({"stated": self.stated, "in_force": self.in_force}).encode())
+        return state_update(NAMESPACE, KEY, json.dumps({"stated": self.stated, "in_force": self.in_force}).encode())
 
 
-def is_target(entry: Change) -> bool:
+def is_target(entry: StateUpdate) -> bool:
     """Whether an entry of state holds targets."""
-    return (entry.cell, entry.key) == (CELL, KEY)
+    return (entry.namespace, entry.key) == (NAMESPACE, KEY)

@@ -1,7 +1,7 @@
 """The results that may still be asked for.
 
-Invariant: of all results before the frontier, which are final, only those of the freshest event time are kept; of the
-others all, and those stand at the frontier. So what is kept is the results of two event times, however long the query
+Invariant: of all results before the watermark, which are final, only those of the freshest event time are kept; of the
+others all, and those stand at the watermark. So what is kept is the results of two event times, however long the query
 runs and however seldom it is asked. What is let go without having been given is counted.
 """
 
@@ -45,9 +45,9 @@ class Fresh(Generic[Rows]):
         if len(ts):
             self._open.append((ts, rows))
 
-    def settle(self, frontier: int) -> None:
-        """No result before the frontier can come any more."""
-        freshest = max((int(ts[ts < frontier].max(initial=BEFORE_ALL)) for ts, _ in self._open), default=BEFORE_ALL)
+    def settle(self, watermark: int) -> None:
+        """No result before the watermark can come any more."""
+        freshest = max((int(ts[ts < watermark].max(initial=BEFORE_ALL)) for ts, _ in self._open), default=BEFORE_ALL)
         if freshest == BEFORE_ALL:
             return
         if not self._given:
@@ -55,7 +55,7 @@ class Fresh(Generic[Rows]):
         waiting, self._final, self._count = self._open, [], 0
         self._open, self._given, self.time = [], False, freshest
         for ts, rows in waiting:
-            mine, later = np.flatnonzero(ts == freshest), np.flatnonzero(ts >= frontier)
+            mine, later = np.flatnonzero(ts == freshest), np.flatnonzero(ts >= watermark)
             self.passed_over += len(ts) - len(mine) - len(later)
             self._count += len(mine)
             if len(mine):
@@ -75,5 +75,5 @@ class Fresh(Generic[Rows]):
 def lines_of(emission: Emission, index: Words) -> Emission:
     """Some results of an emission."""
     columns = tuple(column[index] for column in emission.columns)
-    weight = None if emission.weight is None else emission.weight[index]
-    return Emission(emission.ts[index], columns, emission.clock[index], weight, emission.late, emission.flushed)
+    multiplicity = None if emission.multiplicity is None else emission.multiplicity[index]
+    return Emission(emission.ts[index], columns, emission.clock[index], multiplicity, emission.late, emission.flushed)

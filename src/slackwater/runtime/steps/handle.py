@@ -20,14 +20,14 @@ import pyarrow as pa
 from slackwater.language.bound import BoundQuery, raw_streams
 from slackwater.model.errors import SlackwaterError, UsageError
 from slackwater.model.time import BEFORE_ALL, MINUTE, SECOND, format_duration, parse_duration
+from slackwater.plan.degraded import can_reduce, reach
 from slackwater.plan.physical import PhysicalPlan
-from slackwater.plan.reduced import can_reduce, reach
 from slackwater.runtime.steps.fresh import Fresh, Rows
-from slackwater.runtime.steps.patience import Heard, Patience, limits
+from slackwater.runtime.steps.patience import Patience, SourceClocks, limits
 from slackwater.runtime.steps.recent import Recent
-from slackwater.runtime.steps.reduction import Reduction
-from slackwater.runtime.steps.set_aside import SetAside
-from slackwater.runtime.steps.step import Step, micros_of, moment_of
+from slackwater.runtime.steps.reduction import Degraded
+from slackwater.runtime.steps.set_aside import SideOutput
+from slackwater.runtime.steps.step import Step, arrival_time_of, micros_of
 
 KEEP = 10 * MINUTE
 """Beside what a result reaches back, so much of the streams is kept where a program does not say how much."""
@@ -58,11 +58,11 @@ class Handle(ABC, Generic[Rows]):
         self._changed = Condition()
         self._version = 0
         self._fresh = fresh
-        self._heard = Heard(self._sources, self._now())
+        self._source_clocks = SourceClocks(self._sources, self._now())
         self._recent = Recent(plan, _kept(keep, query))
-        self._aside = SetAside()
+        self._side_output = SideOutput()
         self._last: Step | None = None
-        self._reductions: dict[tuple[str, ...], Reduction] = {}
+        self._reductions: dict[tuple[str, ...], Degraded] = {}
         self._worked_out: tuple[int, tuple[str, ...], Step | None] | None = None
         self._failure: BaseException | None = None
         self._closed = False
@@ -91,8 +91,8 @@ class Handle(ABC, Generic[Rows]):
 
         A step has all result rows of one event time, and no more of them can come. Without `after` it is the freshest,
         also if it was given before. While a stream holds the others back for longer than `patience` (by default that
-        of the handle), steps are made without it: `reduced` is true and `missing` names it. A duration for all streams,
-        or one a stream; streams that come seldom need more. `timeout=None` waits for ever.
+        of the handle), steps are made without it: `degraded` is true and `missing` names it. A duration for all
+        streams, or one a stream; streams that come seldom need more. `timeout=None` waits for ever.
         """
         floor = _floor(after)
         allowed = self._patience if patience is None else limits(patience, self._sources)
@@ -120,41 +120,43 @@ class Handle(ABC, Generic[Rows]):
             if not missing:
                 return self._give(None, floor), seen
             known = self._worked_out
-            reduction, kept, bound = self._reduction(missing), self._recent.now(), self._bound(missing)
-        reduced = known[2] if known is not None and known[:2] == (seen, missing) else reduction.step(kept, bound)
+            degraded_step, kept, bound = self._degraded(missing), self._recent.now(), self._bound(missing)
+        degraded = known[2] if known is not None and known[:2] == (seen, missing) else degraded_step.step(kept, bound)
         with self._changed:
-            self._worked_out = (seen, missing, reduced)
-            return self._give(reduced, floor), seen
+            self._worked_out = (seen, missing, degraded)
+            return self._give(degraded, floor), seen
 
     def _missing(self, allowed: dict[str, int]) -> tuple[str, ...]:
         """The streams that are not waited for; none of a query that cannot do without."""
         if self._closed or not allowed or not can_reduce(self._query):
             return ()
-        return self._heard.slow(allowed, self._now())
+        return self._source_clocks.slow(allowed, self._now())
 
     def _bound(self, missing: tuple[str, ...]) -> int:
         """Up to where everything has come of the streams that are there, as the slack has it."""
-        return min(clock for source, clock in self._heard.clocks.items() if source not in missing) - self._slack()
+        return (
+            min(clock for source, clock in self._source_clocks.clocks.items() if source not in missing) - self._slack()
+        )
 
-    def _reduction(self, missing: tuple[str, ...]) -> Reduction:
+    def _degraded(self, missing: tuple[str, ...]) -> Degraded:
         if missing not in self._reductions:
-            self._reductions[missing] = Reduction(self._query, missing, self._schema, self._unit)
+            self._reductions[missing] = Degraded(self._query, missing, self._schema, self._unit)
         return self._reductions[missing]
 
-    def _give(self, reduced: Step | None, floor: int) -> Step | None:
+    def _give(self, degraded: Step | None, floor: int) -> Step | None:
         """The freshest of what is whole, what is reduced and what was given last; a whole one before a reduced one."""
         last = self._last
-        if reduced is not None and (last is None or reduced.time > last.time):
-            last = reduced
+        if degraded is not None and (last is None or degraded.time > last.time):
+            last = degraded
         whole = self._fresh.time
-        if whole != BEFORE_ALL and (last is None or whole >= micros_of(last.time) + (not last.reduced)):
-            last = Step(moment_of(whole), self._table(self._fresh.rows())) if whole > floor else None
+        if whole != BEFORE_ALL and (last is None or whole >= micros_of(last.time) + (not last.degraded)):
+            last = Step(arrival_time_of(whole), self._table(self._fresh.rows())) if whole > floor else None
         if last is None or micros_of(last.time) <= floor:
             return None
         if last is not self._last:
             self._steps["given"] += 1
-            self._steps["reduced"] += last.reduced
-            if not last.reduced:
+            self._steps["reduced"] += last.degraded
+            if not last.degraded:
                 self._fresh.give()
         self._last = last
         return last
@@ -187,7 +189,7 @@ class Handle(ABC, Generic[Rows]):
     def take_aside(self) -> pa.Table:
         """The rows that came late or were rejected since the last call: stream, reason, and the row as JSON."""
         with self._changed:
-            return self._aside.take()
+            return self._side_output.take()
 
     @abstractmethod
     def close(self) -> Any:

@@ -16,14 +16,14 @@ Patience = str | Mapping[str, str]
 
 
 @dataclass
-class Heard:
+class SourceClocks:
     """What is known of the time of every stream.
 
-    >>> heard = Heard(("radar", "metar"), at=0)
-    >>> heard.begin(0, now=1)
-    >>> heard.hear("metar", 0, now=1)
-    >>> heard.hear("radar", 90_000_000, now=2)
-    >>> heard.slow(limits("1 minute", ("radar", "metar")), now=2)
+    >>> arrival_time = SourceClocks(("radar", "metar"), at=0)
+    >>> arrival_time.begin(0, now=1)
+    >>> arrival_time.note("metar", 0, now=1)
+    >>> arrival_time.note("radar", 90_000_000, now=2)
+    >>> arrival_time.slow(limits("1 minute", ("radar", "metar")), now=2)
     ('metar',)
     """
 
@@ -41,7 +41,7 @@ class Heard:
         if self._first == BEFORE_ALL:
             self._first, self.at = ts, now
 
-    def hear(self, source: str, clock: int, now: int) -> None:
+    def note(self, source: str, clock: int, now: int) -> None:
         """The clock of a stream stands there; where it has moved, the stream has spoken at this moment."""
         if clock != self.clocks[source]:
             self.clocks[source] = clock

@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from slackwater.model.batch import ROW, TS, Flags, Words
 from slackwater.model.time import BEFORE_ALL
+from slackwater.plan.degraded import can_reduce, rows_needed
 from slackwater.plan.physical import PhysicalPlan
-from slackwater.plan.reduced import can_reduce, rows_needed
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import GOOD
 from slackwater.sources.ingest import ingest
@@ -36,7 +36,7 @@ class Chunk:
     row: Words
     """The numbers of the rows in their stream."""
     passes: Flags
-    heard: int
+    arrival_time: int
     """When they came, in microseconds."""
 
     @cached_property
@@ -50,7 +50,9 @@ class Chunk:
     def where(self, mine: Flags) -> Chunk:
         """Some of the rows."""
         index = np.flatnonzero(mine)
-        return Chunk(self.table.take(pa.array(index)), self.ts[mine], self.row[mine], self.passes[mine], self.heard)
+        return Chunk(
+            self.table.take(pa.array(index)), self.ts[mine], self.row[mine], self.passes[mine], self.arrival_time
+        )
 
 
 @dataclass(frozen=True)
@@ -92,11 +94,11 @@ class Recent:
             self._doubtful[source].append(replace(rows, table=_of_columns(rows.table, self._columns[source])))
 
     def reject(self, source: str, row: Words) -> None:
-        """The guard has turned away the rows of these numbers."""
+        """The guard has rejected the rows of these numbers."""
         self._doubtful[source] = [one.where(~np.isin(one.row, row)) for one in self._doubtful[source]]
 
     def reached(self, source: str, clock: int) -> None:
-        """The clock of a source stands here; a tuple beyond it has not been let in."""
+        """The clock of a source stands here; a tuple beyond it has not been admitted."""
         waiting, self._doubtful[source] = self._doubtful[source], []
         for chunk in waiting:
             inside = chunk.ts <= clock
@@ -142,13 +144,13 @@ def columns_read(plan: PhysicalPlan) -> dict[str, list[str]]:
     return {source: list(names) for source, names in read.items()}
 
 
-def readable(plan: PhysicalPlan, source: str, table: pa.Table, time_unit: str, heard: int) -> Chunk:
+def readable(plan: PhysicalPlan, source: str, table: pa.Table, time_unit: str, arrival_time: int) -> Chunk:
     """The rows of a source that an input can read; they pass where they pass the filters of all inputs."""
     inputs = [one for one in plan.inputs if one.stream.source == source]
     taken = [ingest(one, table, Codebook(), time_unit) for one in inputs]
     good = np.any([one.reasons == GOOD for one in taken], axis=0)
     passes = np.all([one.passes & (one.reasons == GOOD) for one in taken], axis=0)
-    every = Chunk(table, taken[0].words[TS], taken[0].words[ROW], passes, heard)
+    every = Chunk(table, taken[0].words[TS], taken[0].words[ROW], passes, arrival_time)
     return every if good.all() else every.where(good)
 
 

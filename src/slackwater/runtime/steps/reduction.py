@@ -11,25 +11,25 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from slackwater.disorder.admission import UNGUARDED
+from slackwater.disorder.clock_guard import UNGUARDED
 from slackwater.kernel import Emission
 from slackwater.language.bound import BoundQuery
 from slackwater.model.batch import ROW, TS, Batch
 from slackwater.model.time import BEFORE_ALL, SECOND
 from slackwater.operators.pipeline import Epochs
+from slackwater.plan.degraded import reach, remembers_rates, rows_needed, without
 from slackwater.plan.planner import plan as planned
-from slackwater.plan.reduced import reach, remembers_rates, rows_needed, without
 from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.steps.fresh import lines_of
 from slackwater.runtime.steps.recent import Kept
-from slackwater.runtime.steps.step import Step, joined, moment_of
+from slackwater.runtime.steps.step import Step, arrival_time_of, joined
 from slackwater.sinks.rows import RowMaker
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import GOOD
 from slackwater.sources.ingest import ingest
 
 
-class Reduction:
+class Degraded:
     """The query without some sources, ready to be asked again and again."""
 
     def __init__(self, whole: BoundQuery, missing: tuple[str, ...], schema: pa.Schema, time_unit: str) -> None:
@@ -73,7 +73,7 @@ class Reduction:
             return None
         maker = RowMaker(self._plan, codebook)
         rows = self._whole_rows(joined([maker.table(emission) for emission in emissions]))
-        return Step(moment_of(newest), rows, True, self._missing)
+        return Step(arrival_time_of(newest), rows, True, self._missing)
 
     def _tuples(self, kept: Kept, bound: int, codebook: Codebook) -> tuple[Batch, int]:
         """The tuples in event-time order, and since when all windows of rows are known to be full."""
@@ -91,8 +91,10 @@ class Reduction:
             n = int(np.count_nonzero(good))
             words = np.zeros((self._plan.operator.rows, n), np.int64)
             words[: len(taken.words)] = taken.words[:, good]
-            heard = np.repeat([chunk.heard for chunk in chunks], [len(chunk.ts) for chunk in chunks])[good]
-            parts.append(Batch(np.full(n, position), words, np.ones(n, np.bool_), heard))
+            arrival_time = np.repeat([chunk.arrival_time for chunk in chunks], [len(chunk.ts) for chunk in chunks])[
+                good
+            ]
+            parts.append(Batch(np.full(n, position), words, np.ones(n, np.bool_), arrival_time))
             if needed:
                 mine = np.sort(parts[-1].ts)
                 full = max(full, int(mine[needed - 1]) if len(mine) >= needed else bound)
@@ -101,9 +103,9 @@ class Reduction:
         together = Batch.concat(parts)
         together = together.take(np.lexsort((np.arange(len(together)), together.ts)))
         together.words[ROW] = np.arange(len(together))
-        assert together.heard is not None
-        heard = np.maximum.accumulate(together.heard) if len(together) else together.heard
-        return Batch(together.stream, together.words, together.passes, heard), full
+        assert together.arrival_time is not None
+        arrival_time = np.maximum.accumulate(together.arrival_time) if len(together) else together.arrival_time
+        return Batch(together.stream, together.words, together.passes, arrival_time), full
 
     def _answer(self, batch: Batch, codebook: Codebook) -> Iterator[Emission]:
         kernel = kernel_for(self._plan, Epochs(), codebook, max_ahead=UNGUARDED)

@@ -14,8 +14,8 @@ from slackwater.runtime.aside import LATE, SCHEMA
 MOST = 100_000
 
 
-class SetAside:
-    """Rows by `runtime.aside.SCHEMA`, oldest first."""
+class SideOutput:
+    """Rows by `runtime.side_output.SCHEMA`, oldest first."""
 
     def __init__(self) -> None:
         self._tables: list[pa.Table] = []
@@ -37,11 +37,11 @@ class SetAside:
         return pa.concat_tables([SCHEMA.empty_table(), *tables])
 
 
-def by_stream(plan: PhysicalPlan, aside: pa.Table) -> tuple[dict[str, pa.Table], dict[str, pa.Table]]:
+def by_stream(plan: PhysicalPlan, side_output: pa.Table) -> tuple[dict[str, pa.Table], dict[str, pa.Table]]:
     """Late and rejected rows, each by the alias of their stream."""
     late, rejected = {}, {}
-    streams, reasons = (np.array(aside.column(name).to_pylist(), dtype=object) for name in ("stream", "reason"))
+    streams, reasons = (np.array(side_output.column(name).to_pylist(), dtype=object) for name in ("stream", "reason"))
     for alias in (one.stream.alias for one in plan.inputs):
-        late[alias] = aside.filter(pa.array((streams == alias) & (reasons == LATE), pa.bool_()))
-        rejected[alias] = aside.filter(pa.array((streams == alias) & (reasons != LATE), pa.bool_()))
+        late[alias] = side_output.filter(pa.array((streams == alias) & (reasons == LATE), pa.bool_()))
+        rejected[alias] = side_output.filter(pa.array((streams == alias) & (reasons != LATE), pa.bool_()))
     return late, rejected

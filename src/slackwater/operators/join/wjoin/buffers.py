@@ -215,7 +215,7 @@ class BufferStore:
             self._work, np.zeros_like(self._work),
         )  # fmt: skip
 
-    def make_room(self, arriving: int) -> None:
+    def reserve(self, arriving: int) -> None:
         """Room for so many tuples; places of removed ones are used again."""
         old = self.buffers
         if old.used[USED] + arriving <= old.words.shape[1]:
@@ -230,12 +230,12 @@ class BufferStore:
 
     def put_back(self, stream: int, words: Words) -> None:
         """Tuples of one stream enter its buffer again."""
-        self.make_room(words.shape[1])
+        self.reserve(words.shape[1])
         append(self.buffers, stream, words)
 
-    def promise(self, frontier: int) -> None:
-        """No stream has anything in time before the frontier any more, also one that is silent."""
-        np.maximum(self._latest, frontier, out=self._latest)
+    def advance_watermark(self, watermark: int) -> None:
+        """No stream has anything in time before the watermark any more, also one that is silent."""
+        np.maximum(self._latest, watermark, out=self._latest)
         for stream in range(len(self._latest)):
             self._reach[stream] = np.delete(self._latest, stream).min() - self._windows[stream]
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from slackwater.compiled import inner
 from slackwater.expressions.compile import refine_listed_at
 from slackwater.model.batch import TS, Words
-from slackwater.operators.join.enumerate import FINE
+from slackwater.operators.join.probe import FINISHED
 from slackwater.operators.join.search import Arriving
 from slackwater.operators.join.wjoin.buffers import Buffers, enter, place, update_vector
 from slackwater.operators.join.wjoin.search import Search, iterate
@@ -36,11 +36,11 @@ def process(
     for i in range(begin, new.words.shape[1]):
         s, ts = new.stream[i], new.words[TS, i]
         counts[i] = 0
-        if ts < new.cutoff[i] - b.windows[s]:
+        if ts < new.watermark_at_arrival[i] - b.windows[s]:
             continue
         search.slots[s] = place(b, new.words, i)
         update_vector(b, s, ts)
-        if ts >= new.cutoff[i] and before(b, s, ts):
+        if ts >= new.watermark_at_arrival[i] and before(b, s, ts):
             made = 0
             for way in range(plan.steps.shape[0]):
                 more = iterate(refine, plan, b, way, s, ts, windowed, removes, search, out, n_out + made)
@@ -48,11 +48,11 @@ def process(
                     return i, n_out, more
                 made += more
             counts[i] = made
-            if not plan.counted:
+            if not plan.count_only:
                 n_out += made
         enter(b, s)
         after(b, plan, ts)
-    return new.words.shape[1], n_out, FINE
+    return new.words.shape[1], n_out, FINISHED
 
 
 @inner

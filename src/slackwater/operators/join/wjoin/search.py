@@ -22,7 +22,7 @@ from slackwater.compiled import inner
 from slackwater.expressions.lower import MAX_STREAMS
 from slackwater.model.batch import TS, Words
 from slackwater.model.schema import NULL_WORD
-from slackwater.operators.join.enumerate import NO_ROOM, OVERFLOW
+from slackwater.operators.join.probe import BUFFER_FULL, OVERFLOW
 from slackwater.operators.join.wjoin.approaches import ALL
 from slackwater.operators.join.wjoin.buffers import (
     PREDICATE,
@@ -57,17 +57,17 @@ class Search(NamedTuple):
 
     at: Words
     least: Words
-    largest: Words
+    max_ts: Words
     slots: Words
     """The tuple bound for each stream."""
     one: Words
-    """Room for the one candidate that a condition is asked about."""
+    """OutputBuffer for the one candidate that a condition is asked about."""
 
 
 def search_space() -> Search:
-    """Room for one iteration."""
-    at, least, largest, slots = np.zeros((4, MAX_STREAMS), np.int64)
-    return Search(at, least, largest, slots, np.zeros(1, np.int64))
+    """OutputBuffer for one iteration."""
+    at, least, max_ts, slots = np.zeros((4, MAX_STREAMS), np.int64)
+    return Search(at, least, max_ts, slots, np.zeros(1, np.int64))
 
 
 @inner
@@ -80,7 +80,7 @@ def iterate(
     `windowed`: test whether a tuple is inside the period. `removes`: remove tuples out of reach on the way.
     """
     total, d, last = 0, 0, len(b.latest) - 2
-    search.least[0] = search.largest[0] = ts
+    search.least[0] = search.max_ts[0] = ts
     begin(plan, b, way, root, 0, ts, search)
     while d >= 0:
         k = next_joining(refine, plan, b, way, root, d, windowed, removes, search)
@@ -90,13 +90,13 @@ def iterate(
             d -= 1
         elif d < last:
             search.least[d + 1] = min(search.least[d], b.words[TS, k])
-            search.largest[d + 1] = max(search.largest[d], b.words[TS, k])
+            search.max_ts[d + 1] = max(search.max_ts[d], b.words[TS, k])
             d += 1
             begin(plan, b, way, root, d, ts, search)
         elif keeps_windows(plan, b, way, search):
-            if not plan.counted:
+            if not plan.count_only:
                 if n_out + total == out.shape[1]:
-                    return NO_ROOM
+                    return BUFFER_FULL
                 for s in range(len(b.latest)):
                     out[s, n_out + total] = search.slots[s]
             total += 1
@@ -151,7 +151,7 @@ def next_joining(
 def period(step: Words, b: Buffers, d: int, search: Search) -> tuple[int, int]:
     """Where tuples of step d lie: by the time of all that are bound, or of the one that is beside them."""
     if step[BESIDE] == ALL:
-        return search.largest[d] - step[EARLIER], search.least[d] + step[LATER]
+        return search.max_ts[d] - step[EARLIER], search.least[d] + step[LATER]
     ts = b.words[TS, search.slots[step[BESIDE]]]
     return ts - step[EARLIER], ts + step[LATER]
 

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from slackwater.disorder.run import Run
+from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.tree import streams_of
 from slackwater.model.batch import Words
 from slackwater.model.errors import UsageError
-from slackwater.operators.join.enumerate import NO_ROOM, OVERFLOW
 from slackwater.operators.join.operator import ENOUGH, JoinOperator, WindowJoin
+from slackwater.operators.join.probe import BUFFER_FULL, OVERFLOW
 from slackwater.operators.join.search import Arriving
 from slackwater.operators.join.wjoin import hash as hashed
 from slackwater.operators.join.wjoin import merge, nested_loop, ripple, xjoin
@@ -111,7 +111,7 @@ class WJoinOperator(JoinOperator):
         self._algorithm = ALGORITHMS[spec.algorithm]
         filters = spec.filters
         reads = tuple(streams_of(condition) for condition in spec.conditions)
-        self._steps = plan_steps(spec.streams, spec.equalities, reads, filters, spec.counted, spec.clean_every)
+        self._steps = plan_steps(spec.streams, spec.equalities, reads, filters, spec.count_only, spec.clean_every)
         keys = key_of_all(spec.streams, spec.equalities) if self._algorithm.hashed else None
         self._buffers = BufferStore(
             keys or (NO_KEY,) * spec.streams,
@@ -121,29 +121,29 @@ class WJoinOperator(JoinOperator):
             self._algorithm.removes,
         )
 
-    def process(self, run: Run, ordered: bool) -> Iterator[Output]:
+    def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
         """Take in a run; yield its results."""
         store, spec = self._buffers, self.spec
-        store.make_room(len(run))
+        store.reserve(len(run))
         counts = np.zeros(len(run), np.int64)
         words = np.ascontiguousarray(run.words)
-        new, search = Arriving(run.stream, words, run.cutoff, run.moment), search_space()
-        begin, room = 0, 1 if spec.counted else ENOUGH
+        new, search = Arriving(run.stream, words, run.watermark_at_arrival, run.emit_time), search_space()
+        begin, output_buffer = 0, 1 if spec.count_only else ENOUGH
         while begin < len(run):
-            out = np.empty((spec.streams, room), np.int64)
+            out = np.empty((spec.streams, output_buffer), np.int64)
             begin_at = begin
             begin, n, status = self._algorithm.join_run(
                 self._condition.addresses[1], self._steps, new, begin, store.buffers, search, out, counts
             )
             if status == OVERFLOW:
                 raise self._condition.failure()
-            if status == NO_ROOM:
+            if status == BUFFER_FULL:
                 store.take_back()
-                room *= 4 if n == 0 else 1
+                output_buffer *= 4 if n == 0 else 1
             made = np.flatnonzero(counts[begin_at:begin]) + begin_at
             if len(made):
                 yield self._output(run, made, counts[made], out[:, :n])
-        store.promise(run.frontier)
+        store.advance_watermark(run.watermark)
         self._took_in(run, words)
 
     @property
@@ -157,7 +157,7 @@ class WJoinOperator(JoinOperator):
         self._buffers.put_back(stream, words)
 
     @property
-    def retained(self) -> int:
+    def state_rows(self) -> int:
         """Tuples in the buffers."""
         return self._buffers.held
 

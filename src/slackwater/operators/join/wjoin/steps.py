@@ -36,7 +36,7 @@ class Steps(NamedTuple):
     """The windows that a whole combination is asked for (shape (alternatives, streams, streams))."""
     union: bool
     """Whether every way has an alternative of its own, and gives what no way before it has."""
-    counted: bool
+    count_only: bool
     clean_every: int
 
 
@@ -45,7 +45,7 @@ def plan_steps(
     equalities: tuple[Equality, ...],
     conditions: tuple[frozenset[int], ...],
     filters: Filter,
-    counted: bool,
+    count_only: bool,
     clean_every: int,
 ) -> Steps:
     """The steps of every arriving stream; `conditions` names the streams that each residual condition reads.
@@ -79,7 +79,7 @@ def plan_steps(
         np.array(order, np.int64),
         np.array(filters.refined, np.int64).reshape(-1, streams, streams),
         bool(filters.legs),
-        counted,
+        count_only,
         clean_every,
     )
 

@@ -35,14 +35,14 @@ def progress(query: StreamingQuery | Any) -> History:
     return History(tuple(one for one in map(parsed, running.recentProgress) if one is not None))
 
 
-def parsed(told: Any) -> Progress | None:
+def parsed(reported: Any) -> Progress | None:
     """The progress in what Spark tells of a micro-batch; None where it is not one of a query of ours."""
-    fields: Mapping[str, Any] = told if isinstance(told, Mapping) else json.loads(told.json)
+    fields: Mapping[str, Any] = reported if isinstance(reported, Mapping) else json.loads(reported.json)
     observed = fields.get("observedMetrics", {}).get(OBSERVED)
     if not observed:
         return None
-    told, streams = _observed(observed)
-    shards = [json.loads(one) for one in told]
+    reported, streams = _observed(observed)
+    shards = [json.loads(one) for one in reported]
     return progress_of(shards, json.loads(streams), fields) if shards else None
 
 

@@ -180,7 +180,7 @@ def progress_of(shards: Sequence[Metrics], aliases: Sequence[str], spark: Mappin
         filtered=total("filtered"),
         rejected=rejected,
         held=total("held"),
-        state_rows=total("retained") + total("held"),
+        state_rows=total("state_rows") + total("held"),
         state_bytes=sum(one.bytes for one in memory),
         target=str(target),
         quality=None if measured is None else _quality(measured),

@@ -1,0 +1,333 @@
+"""Admission: what every arrival says about time, and which arrivals are too far ahead to be admitted.
+
+A tuple ahead of the crowd (see `crowd`) is admitted and waits in order for its time, but moves no clock. One that is
+more than `max_ahead` ahead of its stream's clock is kept pending. It is admitted when the crowd comes along (a real
+gap) or its time comes nearer, and rejected as `ahead` when as many others have come since as a vote asks, and did not
+come along. When the input ends it is rejected if most of those others did not.
+
+Invariant: every tuple is admitted or rejected, once; tuples admitted keep the order of their arrival, but for those
+that were kept pending. In an epoch the verdicts do not depend on the order of arrivals. What is kept pending is
+bounded: a tuple stays there for a vote or two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from slackwater.compiled import compiled, in_place, inner
+from slackwater.disorder.clock_members import Members
+from slackwater.disorder.clock_verdicts import ADMITTED, AGAINST, ALONG, LATER, REJECTED, verdict_on, weigh
+from slackwater.disorder.crowd import (
+    CLOCK,
+    RINGS,
+    Crowd,
+    advance_by_epoch,
+    advance_by_tuple,
+    crowd,
+    grown,
+    tolerance_of,
+)
+from slackwater.disorder.cutting import Cutting, end_of_epoch
+from slackwater.disorder.event_times import TUPLES, EventTimes, clear, event_times, first_shift, note
+from slackwater.kernel import (
+    NOTHING,
+    StateUpdate,
+    decode_batch,
+    decode_json,
+    decode_words,
+    encode_batch,
+    encode_json,
+    encode_words,
+    state_update,
+)
+from slackwater.model.batch import Batch, Flags, Words
+from slackwater.model.time import AFTER_ALL, BEFORE_ALL
+
+UNGUARDED = 2**60
+"""A `max_ahead` from which on every tuple moves its clock."""
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """What admission decided about the tuples it was shown: those admitted, in order, and those rejected."""
+
+    batch: Batch
+    ahead: Batch
+    ends: Flags | None = None
+    """After which of the tuples admitted an epoch ends; None: nobody has cut epochs here."""
+
+
+class ClockGuard:
+    """The guard in front of a query's inputs.
+
+    >>> guard = ClockGuard(streams=1, max_ahead=10)
+    >>> seen = guard.admit(Batch.of([(0, 1), (0, 1000), (0, 2), (0, 3)]), end=True)
+    >>> seen.batch.ts.tolist(), seen.ahead.ts.tolist()
+    ([1, 2, 3], [1000])
+    """
+
+    def __init__(
+        self,
+        streams: int,
+        max_ahead: int,
+        cutting: Cutting = Cutting(False, 0, 0),  # noqa: B008 (a constant)
+        partition_slots: tuple[int, ...] = (),
+    ) -> None:
+        self._max_ahead, self._tolerance = max_ahead, tolerance_of(max_ahead)
+        self._cutting = cutting
+        self._members = Members(streams, partition_slots)
+        self._crowd = crowd(streams)
+        self._times = event_times(streams)
+        self._cutter = crowd(streams if cutting.span else 0)
+        self._begun = np.array([BEFORE_ALL])
+        """The largest clock of the cutter when the epoch began."""
+        self._waiting: Batch | None = None
+        """pending Tuples, and then those of an epoch that has not ended."""
+        self._evidence = np.zeros((3, 0), np.int64)
+        """Of the pending tuples."""
+        self._touched = False
+
+    @property
+    def clocks(self) -> Words:
+        """The clock of every stream and every part."""
+        return self._crowd.marks[:, CLOCK]
+
+    @property
+    def pending(self) -> int:
+        """How many tuples wait here."""
+        return 0 if self._waiting is None else len(self._waiting)
+
+    def admit(self, batch: Batch, end: bool = False) -> Guarded:
+        """Judge a batch; with `end` nothing is left waiting."""
+        if self._max_ahead >= UNGUARDED:
+            return Guarded(batch, batch.take(NOTHING))
+        pending, seen = self._evidence.shape[1], self.pending
+        shown = batch
+        if self._waiting is not None:
+            # An empty batch knows no arrival times and must not make those that wait forget theirs.
+            shown = Batch.concat([self._waiting, batch]) if len(batch) else self._waiting
+        self._touched = self._touched or self._waiting is not None
+        member = self._members.of(shown)
+        self._reserve()
+        n = len(shown)
+        # Only of those pending it is looked at, and written before.
+        evidence = np.empty((3, n), np.int64)
+        evidence[:, :pending] = self._evidence
+        arrival_time = NOTHING if shown.arrival_time is None else shown.arrival_time
+        order, reading, ends, rejected, still, done, straight = judge(
+            self._crowd, self._times, self._cutter, self._begun, self._cutting, shown.stream, shown.ts, member,
+            arrival_time,
+            pending, seen, evidence, end, self._max_ahead, self._tolerance, first_shift(self._max_ahead),
+        )  # fmt: skip
+        kept = np.concatenate([still, np.arange(done, n)])
+        self._waiting = shown.take(kept) if len(kept) else None
+        self._evidence = evidence[:, still]
+        self._touched = self._touched or self._waiting is not None
+        admit = shown if straight else shown.take(order)
+        return Guarded(replace(admit, reading=reading), shown.take(rejected), ends)
+
+    def _reserve(self) -> None:
+        if len(self._members) > len(self._crowd.marks):
+            self._crowd = grown(self._crowd, len(self._members))
+            self._times = event_times(len(self._members))
+
+    def snapshot_delta(self) -> list[StateUpdate]:
+        state = {"members": self._members.names, "begun": int(self._begun[0])}
+        rings = {f"{name}_{partition}": array.reshape(-1) for name, one in (("crowd", self._crowd), ("cutter", self._cutter))
+                 for partition, array in zip(RINGS, (one.leads, one.clocks, one.run, one.lately),
+                 strict=True)}  # fmt: skip
+        state |= {"marks": self._crowd.marks.tolist(), "cutter": self._cutter.marks.tolist()}
+        entries = [state_update("admission", "state", encode_json(state))]
+        entries += [
+            state_update("admission", name, encode_words({"t": ring})) for name, ring in rings.items() if len(ring)
+        ]
+        if self._touched:
+            waiting = None
+            if self._waiting is not None:
+                evidence = np.zeros((3, len(self._waiting)), np.int64)
+                evidence[:, : self._evidence.shape[1]] = self._evidence
+                sided = np.arange(len(self._waiting)) < self._evidence.shape[1]
+                waiting = encode_batch(
+                    self._waiting, along=evidence[ALONG], against=evidence[AGAINST], later=evidence[LATER],
+                    sided=sided.astype(np.int64),
+                )  # fmt: skip
+            entries.append(state_update("admission", "waiting", waiting))
+            self._touched = False
+        return entries
+
+    def restore(self, entries: list[StateUpdate]) -> None:
+        rings: dict[str, Words] = {}
+        for entry in entries:
+            if entry.key == "waiting":
+                self._waiting, self._evidence = None, np.zeros((3, 0), np.int64)
+                if entry.value is not None:
+                    self._waiting, extra = decode_batch(entry.value)
+                    evidence = np.stack([extra[name] for name in ("along", "against", "later")])
+                    self._evidence = evidence[:, extra["sided"] == 1]
+            elif entry.key == "state" and entry.value is not None:
+                state = decode_json(entry.value)
+                self._members.restore([(s, name) for s, name in state["members"]])
+                self._reserve()
+                self._begun[0] = state["begun"]
+                self._crowd.marks[:], self._cutter.marks[:] = state["marks"], state["cutter"] or self._cutter.marks
+            elif entry.value is not None:
+                rings[entry.key] = decode_words(entry.value)["t"]
+        for name, ring in rings.items():
+            of, partition = name.split("_")
+            one = self._crowd if of == "crowd" else self._cutter
+            array = getattr(one, partition)
+            array[:] = ring.reshape(array.shape)
+
+
+@compiled
+def judge(
+    c: Crowd, times: EventTimes, cutter: Crowd, begun: Words, cutting: Cutting, stream: Words, ts: Words, member: Words,
+    arrival_time: Words, n_pending: int, seen: int, evidence: Words, end: bool, max_ahead: int, tolerance: int,
+    shift: int,
+) -> tuple[Words, Words, Flags, Words, Words, int, bool]:  # fmt: skip
+    """Judge epoch after epoch; returns (order, reading, ends, rejected, aside, consumed, whether nobody had to wait).
+
+    Pending tuples come first, then those of an unfinished epoch, which the cutter has seen.
+    """
+    n, members = len(ts), len(c.marks)
+    order, reading, rejected, pending = (
+        np.empty(n, np.int64),
+        np.empty(n, np.int64),
+        np.empty(n, np.int64),
+        np.empty(n, np.int64),
+    )
+    ends = np.zeros(0 if cutting.each else n, np.bool_)
+    for a in range(n_pending):
+        pending[a] = a
+    counts, last_at = np.zeros((2, members), np.int64), np.full(members, -1, np.int64)
+    n_order, n_rejected, begin = 0, 0, n_pending
+    straight = n_pending == 0
+    while begin < n:
+        stop = end_of_epoch(cutting, cutter, begun, stream, ts, arrival_time, begin, seen, end, max_ahead, tolerance)
+        if stop < 0:
+            break
+        # What the end of the input cuts off is no epoch.
+        whole = stop <= n
+        stop = min(stop, n)
+        first = n_order
+        if cutting.each:
+            # As it mostly is: nobody waits, and nobody need.
+            stop = pass_through(
+                c, ts, member, arrival_time, begin, n_pending == 0, order, reading, n_order, max_ahead, tolerance
+            )
+            n_order += stop - begin
+            begin = stop
+            if begin == n:
+                break
+            stop = begin + 1
+            first = n_order
+        else:
+            advance_by_arrivals(c, times, ts, member, arrival_time, begin, stop, max_ahead, tolerance, shift)
+        for i in range(begin, stop):
+            m = member[i]
+            clock = c.marks[m, CLOCK]
+            counts[0 if clock != BEFORE_ALL and ts[i] > clock + max_ahead else 1, m] += 1
+        kept = 0
+        for a in range(n_pending):
+            i = pending[a]
+            m = member[i]
+            weigh(evidence, i, counts[0, m], counts[1, m], True)
+            verdict = verdict_on(c, ts[i], m, evidence, i, False, max_ahead, tolerance)
+            if verdict == ADMITTED:
+                # Its own time, not the clock's: those admitted together are in time or late as if none had waited.
+                order[n_order], reading[n_order] = i, ts[i] if ts[i] <= c.marks[m, CLOCK] else BEFORE_ALL
+                n_order += 1
+            elif verdict == REJECTED:
+                rejected[n_rejected] = i
+                n_rejected += 1
+            else:
+                pending[kept] = i
+                kept += 1
+        n_pending = kept
+        for i in range(begin, stop):
+            m = member[i]
+            clock = c.marks[m, CLOCK]
+            if clock == BEFORE_ALL or ts[i] > clock + max_ahead:
+                for row in range(3):
+                    evidence[row, i] = 0
+                weigh(evidence, i, counts[0, m], counts[1, m] if not cutting.each else 0, False)
+                pending[n_pending] = i
+                n_pending += 1
+                straight = False
+                continue
+            reading[n_order] = ts[i] if ts[i] <= clock else BEFORE_ALL
+            last_at[m] = n_order
+            order[n_order] = i
+            n_order += 1
+        for i in range(begin, stop):
+            m = member[i]
+            counts[0, m], counts[1, m] = 0, 0
+            if last_at[m] >= 0:
+                reading[last_at[m]] = c.marks[m, CLOCK]
+                last_at[m] = -1
+        if n_order > first and not cutting.each and whole:
+            ends[n_order - 1] = True
+        begin = stop
+    if end:
+        for a in range(n_pending):
+            i = pending[a]
+            if verdict_on(c, ts[i], member[i], evidence, i, True, max_ahead, tolerance) == REJECTED:
+                rejected[n_rejected] = i
+                n_rejected += 1
+            else:
+                order[n_order], reading[n_order] = i, BEFORE_ALL
+                n_order += 1
+        n_pending = 0
+    if len(ends) > n_order:
+        ends = ends[:n_order]
+    return (
+        order[:n_order],
+        reading[:n_order],
+        ends,
+        rejected[:n_rejected],
+        pending[:n_pending].copy(),
+        begin,
+        straight and begin == n,
+    )
+
+
+@in_place
+def pass_through(
+    c: Crowd, ts: Words, member: Words, arrival_time: Words, begin: int, nobody_waits: bool, order: Words,
+    reading: Words,
+    n_order: int, max_ahead: int, tolerance: int,
+) -> int:  # fmt: skip
+    """Tuple release: hear tuples, and let them in up to the first that is more than `max_ahead` ahead.
+
+    Where somebody waits, only that one tuple is heard. A loop of its own, because the other one has too much in it to
+    be fast.
+    """
+    for i in range(begin, len(ts)):
+        m, t = member[i], ts[i]
+        advance_by_tuple(c, m, t, arrival_time[i] if len(arrival_time) > 0 else BEFORE_ALL, max_ahead, tolerance)
+        if not nobody_waits or c.marks[m, CLOCK] == BEFORE_ALL or t - max_ahead > c.marks[m, CLOCK]:
+            return i
+        order[n_order], reading[n_order] = i, c.marks[m, CLOCK]
+        n_order += 1
+    return len(ts)
+
+
+@inner
+def advance_by_arrivals(
+    c: Crowd, times: EventTimes, ts: Words, member: Words, arrival_time: Words, begin: int, stop: int, max_ahead: int,
+    tolerance: int, shift: int,
+) -> None:  # fmt: skip
+    """An epoch's arrivals: a histogram of each member, and a vote."""
+    for m in range(len(c.marks)):
+        times.used[m, TUPLES] = -1
+    for i in range(begin, stop):
+        m = member[i]
+        if times.used[m, TUPLES] < 0:
+            clear(times, m, shift)
+        note(times, m, 1, ts[i], AFTER_ALL, 0)
+    arrived_at = arrival_time[stop - 1] if len(arrival_time) > 0 else BEFORE_ALL
+    for m in range(len(c.marks)):
+        if times.used[m, TUPLES] > 0:
+            advance_by_epoch(c, m, times, arrived_at, max_ahead, tolerance)

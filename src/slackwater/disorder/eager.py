@@ -1,0 +1,210 @@
+"""A synchronizer whose operator may be given tuples before their turn: they are joined when they leave their slack, and
+their results wait in their place.
+
+Out of it come *events*, a run whose tuples each have a kind. ENTERS: a tuple is to be joined now, its turn is to come.
+LEAVES: its turn has come, and it has been joined before. BOTH: its turn has come, and it is to be joined now; so it is
+with all tuples while nothing is given early, and with late ones always, because they have no turn.
+
+Invariant: a tuple is joined once, and has its turn once, in that order; the turns are those of a `Synchronizer`. What
+has its turn still to come is newer than all that had it, so it cannot be late any more.
+
+References: 000 §5 (the Filter-Order approach), §6 (the Adaptive approach).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from slackwater.compiled import in_place, inner
+from slackwater.disorder import state as st
+from slackwater.disorder.epoch_release import pass_on
+from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.disorder.release import ReleaseSpec
+from slackwater.disorder.slack_heap import hold
+from slackwater.disorder.synchronizer import Inflow, Synchronized, Synchronizer, promised_watermark
+from slackwater.disorder.synchronizing import Last
+from slackwater.disorder.tuple_release import synchronize
+from slackwater.model.batch import TS, Words
+
+BOTH, ENTERS, LEAVES = range(3)
+NEW = 2
+"""In place of whether a tuple has been joined: it has come just now."""
+
+
+@dataclass(frozen=True)
+class Events(OrderedBatch):
+    """A run in which a tuple may stand twice: when it is joined, and when its turn has come."""
+
+    kind: Words | None = None
+    """None: BOTH everywhere."""
+
+    @property
+    def reached(self) -> Words:
+        """Where the watermark stands after each event."""
+        late_or_early = self.late if self.kind is None else self.late | (self.kind == ENTERS)
+        return np.where(late_or_early, self.watermark_at_arrival, self.ts)
+
+    @property
+    def turn(self) -> Words:
+        """Which of the events are turns of tuples."""
+        return np.arange(len(self)) if self.kind is None else np.flatnonzero(self.kind != ENTERS)
+
+    def take(self, index: Words) -> OrderedBatch:
+        """The tuples at these events, as a run."""
+        return OrderedBatch(
+            self.stream[index], self.words[:, index], self.watermark_at_arrival[index], self.clock[index],
+            self.emit_time[index],
+            self.delay[index], self.watermark, self.max_ts, self.now, self.ended,
+        )  # fmt: skip
+
+
+class EagerSynchronizer(Synchronizer):
+    """Brings the inputs of one node into event-time order, and says what to do until then. Tuple release alone."""
+
+    def __init__(self, spec: ReleaseSpec) -> None:
+        super().__init__(spec)
+        self.early = False
+        """Whether tuples are joined before their turn; set between two calls."""
+        self._joined = np.zeros(self._held.pool.shape[1], np.int64)
+        """By slot: whether the tuple held there has been joined."""
+        self._all_joined = False
+        """Whether it is known that all that is held has been."""
+
+    def take(self, came: Inflow) -> Synchronized:
+        """The events of what has come; where the input is ending, of everything."""
+        count = len(came.stream)
+        self._reserve(count)
+        if len(self._joined) < self._held.pool.shape[1]:
+            self._joined = np.append(self._joined, np.zeros(self._held.pool.shape[1] - len(self._joined), np.int64))
+        waiting = self.held
+        out = st.output_buffer(2 * (waiting + count), self.spec.rows)
+        kind = np.zeros(len(out.stream), np.int64)
+        emit, reached = np.empty((2, count), np.int64)
+        new = st.Incoming(came.stream, np.ascontiguousarray(came.words), came.delay, came.clock, came.emit_time)
+        before = int(self._clock.scalars[st.WATERMARK])
+        caught_up = 0
+        if self.early and not self._all_joined:
+            caught_up = probe_waiting(self._clock, self._held, self._joined, out, kind)
+        self._all_joined = self.early
+        n = synchronize_eagerly(
+            new, came.last, self.early, self._clock, self._held, self._joined, out, kind, caught_up, emit, reached
+        )  # fmt: skip
+        self._ended = self._ended or came.last.ending
+        first = came.sequence[0] if count else came.last.sequence
+        each = np.diff(emit, prepend=caught_up)
+        sequence = np.concatenate([np.full(caught_up, first), np.repeat(came.sequence, each)])
+        sequence = np.append(sequence, np.full(n - len(sequence), came.last.sequence))
+        moved = np.flatnonzero(np.diff(reached, prepend=before))
+        run = self._run(out, n, came.last.ending)
+        reported = kind[:n] if kind[:n].any() else None
+        events = Events(**{**run.__dict__, "kind": reported})
+        return Synchronized(events, sequence, promised_watermark(came, moved, reached))
+
+    @property
+    def ahead(self) -> int:
+        """Tuples that have been joined and have their turn still to come."""
+        return int(np.count_nonzero(self._joined))
+
+    def entered(self) -> tuple[Words, Words]:
+        """Stream and words of the tuples that have been joined and have their turn still to come."""
+        slot = np.flatnonzero(self._joined)
+        return self._held.stream[slot], self._held.pool[:, slot]
+
+    def _held_columns(self) -> dict[str, Words]:
+        held = self._held
+        slots = np.concatenate([held.slot[h, :size] for h, size in enumerate(held.sizes)])
+        return super()._held_columns() | {"joined": self._joined[slots]}
+
+    def _hold_again(self, saved: dict[str, Words]) -> None:
+        super()._hold_again(saved)
+        # There they get slots by event time and number.
+        order = np.lexsort((saved["seq"], saved["ts"]))
+        self._all_joined = False
+        self._joined = np.zeros(self._held.pool.shape[1], np.int64)
+        if "joined" in saved:
+            self._joined[: len(order)] = saved["joined"][order]
+
+
+@in_place
+def synchronize_eagerly(
+    new: st.Incoming, last: Last, early: bool, clock: st.Clockwork, held: st.Buffers, joined: Words,
+    out: st.OutputBuffer,
+    kind: Words, n_out: int, emit: Words, reached: Words,
+) -> int:  # fmt: skip
+    """As `synchronize_each`; a tuple that must wait enters at once where `early`. Returns how many events there are.
+
+    First others have their turn that waited for the one that has come, then that one is joined: their results are made
+    already, and need not wait for its work.
+    """
+    m = len(clock.clocks)
+    for i in range(len(new.stream)):
+        s, t = new.stream[i], new.words[TS, i]
+        clock.scalars[st.MAX_TS], clock.scalars[st.NOW] = new.clock[i], new.emit_time[i]
+        slot = -1
+        if s < 0:
+            clock.promised_watermark[~s] = max(clock.promised_watermark[~s], t)
+        elif t <= clock.scalars[st.T_SYNC]:
+            kind[n_out] = BOTH
+            n_out = pass_on(clock, new, i, new.delay[i], out, n_out)
+            clock.scalars[st.WATERMARK] = max(clock.scalars[st.WATERMARK], t)
+        else:
+            hold(clock, held, m + s, new, i, new.delay[i])
+            slot = held.free[clock.scalars[st.FREE]]
+            joined[slot] = NEW
+        if not last.ending:
+            n_out = turns(clock, m, False, held, joined, out, kind, n_out)
+        if slot >= 0 and joined[slot] == NEW:
+            joined[slot] = 1 if early else 0
+            if early:
+                kind[n_out] = ENTERS
+                n_out = pass_on(clock, new, i, new.delay[i], out, n_out)
+        emit[i], reached[i] = n_out, clock.scalars[st.WATERMARK]
+    if last.ending:
+        clock.scalars[st.MAX_TS], clock.scalars[st.NOW] = last.clock, last.emit_time
+        n_out = turns(clock, m, True, held, joined, out, kind, n_out)
+    return n_out
+
+
+@inner
+def turns(
+    clock: st.Clockwork,
+    m: int,
+    drain: bool,
+    held: st.Buffers,
+    joined: Words,
+    out: st.OutputBuffer,
+    kind: Words,
+    n_out: int,
+) -> int:
+    """Alg. 3.1 emits tuples; the slots they leave free, in this order, tell which of them have been joined."""
+    free, first = clock.scalars[st.FREE], n_out
+    n_out = synchronize(clock, m, drain, held, out, n_out)
+    for k in range(n_out - first):
+        slot = held.free[free + k]
+        kind[first + k] = LEAVES if joined[slot] == 1 else BOTH
+        joined[slot] = 0
+    return n_out
+
+
+@in_place
+def probe_waiting(clock: st.Clockwork, held: st.Buffers, joined: Words, out: st.OutputBuffer, kind: Words) -> int:
+    """All that is held and has not been joined enters; returns how many there are."""
+    n_out = 0
+    for h in range(len(held.sizes)):
+        for at in range(held.sizes[h]):
+            slot = held.slot[h, at]
+            if joined[slot] == 0:
+                joined[slot] = 1
+                for r in range(held.pool.shape[0]):
+                    out.words[r, n_out] = held.pool[r, slot]
+                out.stream[n_out], out.delay[n_out] = held.stream[slot], held.delay[slot]
+                out.watermark_at_arrival[n_out], out.clock[n_out] = (
+                    clock.scalars[st.WATERMARK],
+                    clock.scalars[st.MAX_TS],
+                )
+                out.emit_time[n_out] = clock.scalars[st.NOW]
+                kind[n_out] = ENTERS
+                n_out += 1
+    return n_out

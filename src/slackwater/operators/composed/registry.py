@@ -1,0 +1,47 @@
+"""Which controller serves a quality target of a query of several operators."""
+
+from __future__ import annotations
+
+from slackwater.disorder.controllers import SlackController
+from slackwater.disorder.quality.steady import ControllerConfig
+from slackwater.disorder.registry import controller_for, usual_interval
+from slackwater.model.errors import UsageError
+from slackwater.model.options import Options
+from slackwater.model.quality import Quality, Recall, RelativeError
+from slackwater.model.time import MINUTE
+from slackwater.operators.aggregate import AggregateOperator
+from slackwater.operators.composed.error import ComposedError
+from slackwater.operators.composed.recall import ComposedRecall
+from slackwater.operators.composed.true_rows import TrueRows
+from slackwater.operators.graph_operator import GraphOperator
+
+
+def retention_of(options: Options) -> int:
+    """How long what has arrived is kept to find true rows: what is stated, else a minute."""
+    stated: int | None = options.retention
+    return MINUTE if stated is None else stated
+
+
+def composed_controller(quality: Quality, options: Options, graph: GraphOperator, streams: int) -> SlackController:
+    """The controller for a graph over so many raw streams; what waits without a target is the same for any query."""
+    if not isinstance(quality, Recall | RelativeError):
+        return controller_for(quality, options)
+    controller_for(quality, options)  # Refuses options that no controller has.
+    if options.controller not in (None, "steady"):
+        raise UsageError(
+            f"option controller = '{options.controller}' is for one join or one aggregate of streams; of several"
+            " operators only the steady one knows what a late tuple costs. Leave it out"
+        )
+    top = graph.vertices[-1].operator
+    whole = not isinstance(top, AggregateOperator)
+    rows = TrueRows(graph, streams, whole, retention_of(options))
+    if isinstance(quality, Recall):
+        interval = options.adaptation_interval or usual_interval(quality.over)
+        config = ControllerConfig(interval, options.granularity, options.basic_window)
+        kept, first = retention_of(options), options.initial_slack
+        return ComposedRecall(quality, config, kept, first, options.max_behind, rows, whole)
+    assert isinstance(top, AggregateOperator), "a bound on the error is one on an aggregate"
+    below = graph.vertices[~graph.vertices[-1].inputs[0]].operator
+    return ComposedError(
+        quality, options, retention_of(options), rows, top.spec.watched, isinstance(below, AggregateOperator)
+    )

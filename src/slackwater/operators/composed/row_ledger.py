@@ -1,0 +1,118 @@
+"""The ledger of the rows that reach the top: true rows and rows made, by buckets of event time.
+
+A true row is known when its last member arrives; whether it was made is known once the watermark has passed its time.
+So both wait aside until then.
+
+Invariant: of every event time before the watermark, made + lost = true rows, all of them within the retention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from slackwater.kernel import NOTHING
+from slackwater.model.batch import Floats, Words
+from slackwater.model.measured import RESULTS, MeasuredQuality
+from slackwater.model.quality import Recall
+from slackwater.model.time import AFTER_ALL, BEFORE_ALL
+from slackwater.operators.composed.buckets import NEVER, Buckets, RowMeter, note_made, note_true
+
+MOST_BUCKETS = 4096
+"""No more buckets of time are told apart."""
+
+
+class RowLedger:
+    """Rows made and lost; `take` what is true, say what was `made`, and `settle` up to a watermark."""
+
+    def __init__(self, target: Recall, interval: int, memory: int, retention: int, reach: int) -> None:
+        span = memory + 2 * retention + 2 * reach
+        width = max(interval, span // MOST_BUCKETS)
+        buckets = 1 << (span // width + 64).bit_length()
+        self._target, self._retention = target, retention
+        self._periods = Buckets(np.full(buckets, NEVER, np.int64), np.zeros(buckets), np.zeros(buckets), width)
+        self._meter = RowMeter(target.target, target.over, self._periods)
+        self._total = np.zeros(2)
+        """Rows made and true rows since the beginning."""
+        self._true, self._made = NOTHING, NOTHING
+        """Event times that the watermark has not passed yet."""
+        self._watermark = BEFORE_ALL
+
+    def take(self, ts: Words) -> None:
+        """True rows have become known."""
+        self._true = np.concatenate([self._true, ts])
+
+    def made(self, ts: Words) -> None:
+        """Rows have been made."""
+        self._made = np.concatenate([self._made, ts])
+
+    def settle(self, watermark: int, max_ts: int) -> None:
+        """The watermark of the top stands here; AFTER_ALL when the input has ended, with this largest clock."""
+        self._watermark = max(self._watermark, watermark)
+        true, self._true = _parted(self._true, self._watermark)
+        made, self._made = _parted(self._made, self._watermark)
+        note_true(self._periods, true)
+        note_made(self._periods, made)
+        self._total += (len(made), len(true))
+        if len(true):
+            self._meter.begin(int(true.min()))
+        if self._watermark > BEFORE_ALL:
+            self._meter.measure(max_ts if self._watermark == AFTER_ALL else self._watermark - self._retention)
+
+    def measured(self, unknown: int, most: int) -> MeasuredQuality:
+        """The recall of all rows so far; `unknown` tuples came too late to be counted, and each of those that were
+        has cost `most` rows at most."""
+        made, true = self._total.tolist()
+        since = None if self._watermark in (AFTER_ALL, BEFORE_ALL) else self._watermark - self._retention
+        return MeasuredQuality(
+            RESULTS, self._target.target, made, true - made, unknown, float(unknown * most), self._meter.periods,
+            self._meter.met, *self._meter.latest, provisional_from=since,
+        )  # fmt: skip
+
+    def between(self, edges: Words) -> tuple[Floats, Floats]:
+        """Rows made and rows lost between one edge and the next, whole buckets; what is too old counts as nothing."""
+        at = edges // self._periods.width
+        first = max(int(at[0]), int(at[-1]) - len(self._periods.number))
+        wanted = np.arange(first, int(at[-1]))
+        place = wanted % len(self._periods.number)
+        known = self._periods.number[place] == wanted
+        marks = np.maximum(at, first) - first
+        return _summed(self._periods.made[place] * known, marks), _summed(self._periods.lost[place] * known, marks)
+
+    def lost_to_far(self) -> None:
+        """RequiredSlack are those of rows, so the curves are right about far ones too."""
+
+    def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """All state."""
+        own = {
+            "number": self._periods.number.copy(), "made": self._periods.made.copy(), "lost": self._periods.lost.copy(),
+            "total": self._total.copy(), "watermark": np.array([self._watermark]),
+            "target": np.array([self._target.target]), "true_ahead": self._true, "made_ahead": self._made,
+        }  # fmt: skip
+        return own | self._meter.as_arrays()
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take over what `as_arrays` gave; periods are counted anew where another share is asked for now."""
+        self._periods.number[:] = arrays["number"]
+        self._periods.made[:], self._periods.lost[:] = arrays["made"], arrays["lost"]
+        self._total[:] = arrays["total"]
+        self._watermark = int(arrays["watermark"][0])
+        self._true, self._made = np.array(arrays["true_ahead"]), np.array(arrays["made_ahead"])
+        self._meter.restore(arrays)
+        if float(arrays["target"][0]) != self._target.target:
+            self._meter.periods = self._meter.met = 0
+
+
+def _parted(ts: Words, watermark: int) -> tuple[Words, Words]:
+    """What lies before a watermark, and the rest."""
+    before = ts < watermark
+    return ts[before], ts[~before]
+
+
+def _summed(counts: Floats, marks: Words) -> Floats:
+    """What lies between each two marks."""
+    before = np.concatenate(([0.0], np.cumsum(counts)))
+    return np.diff(before[marks])

@@ -1,0 +1,225 @@
+"""The window join where some windows count tuples: the last n of a stream, whatever their age.
+
+Invariant: a member of a stream whose window counts is among its n newest tuples in processing order at the moment the
+newest member of the result is processed. A late tuple enters no such window and triggers nothing: put in by its event
+time it would push a tuple out of every window after it, results that are out already among them.
+
+Tuples of a region stand in processing order, so what a new tuple pushes out of its window is the first of the region,
+and the oldest in each of its chains. Event times bound nothing, so the window in time is as long as time is.
+
+References: 004 §2.1.2 (count-based windows).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from slackwater.compiled import in_place, inner
+from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.expressions.compile import refine_at, refine_listed_at
+from slackwater.model.batch import TS, Flags, Words
+from slackwater.model.schema import NULL_WORD
+from slackwater.model.time import BEFORE_ALL
+from slackwater.operators.join.operator import JoinOperator, WindowJoin
+from slackwater.operators.join.probe import FINISHED, PAUSED, probe
+from slackwater.operators.join.probe_stats import DONE, LIMIT, ProbeStats, sampled
+from slackwater.operators.join.probing import ANY_KEY
+from slackwater.operators.join.rates import NOW, WITHIN, Sampling, look, no_sampling, receive
+from slackwater.operators.join.search import Arriving, Probes, Search
+from slackwater.operators.join.store import (
+    BEGIN,
+    END,
+    KEY_ROW,
+    OF_STREAM,
+    Windows,
+    begin_with,
+    find_bucket,
+    insert,
+    place,
+    unlink_oldest,
+)
+
+EVER = 2**61
+"""The window in time of a stream whose window counts tuples."""
+BY_TIME = 0
+"""In place of a number of tuples: the window of this stream is one of time."""
+FEW = 4096
+"""Tuples that wait to be persisted are not looked through before there are so many."""
+
+
+@dataclass(frozen=True)
+class CountWindowJoin(WindowJoin):
+    """A join in which `last` says of every stream how many tuples its window holds; BY_TIME where it is one of time."""
+
+    last: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        assert self.graph is None, "windows between pairs of streams are of time"
+        assert all(n == BY_TIME or window == EVER for n, window in zip(self.last, self.windows, strict=True))
+
+    def build(self, encode_text: Callable[[str], int] = lambda text: 0) -> CountWindowJoinOperator:
+        return CountWindowJoinOperator(self, encode_text)
+
+
+def by_rows(join: WindowJoin, last: tuple[int, ...]) -> CountWindowJoin:
+    """The same join with windows that count, where `last` has a number of tuples.
+
+    >>> by_rows(WindowJoin((5, 0), (), (), (), (), 2), (BY_TIME, 10)).windows == (5, EVER)
+    True
+    """
+    same: dict[str, Any] = {field.name: getattr(join, field.name) for field in fields(WindowJoin)}
+    windows = tuple(EVER if n != BY_TIME else size for n, size in zip(last, join.windows, strict=True))
+    return CountWindowJoin(**{**same, "windows": windows}, last=last)
+
+
+@in_place
+def join_rows_run(
+    conditions: tuple[int, int], plan: Probes, rates: Sampling, new: Arriving, begin: int, w: Windows,
+    search: Search, probe_stats: ProbeStats, out: Words, counts: Words,
+) -> tuple[int, int, int]:  # fmt: skip
+    """As `join_run`, where a stream with a number in `rates.sizes` keeps so many tuples, none of them late."""
+    last = rates.sizes
+    refine, refine_listed = refine_at(conditions[0]), refine_listed_at(conditions[1])
+    n_out = 0
+    for i in range(begin, new.words.shape[1]):
+        counting = probe_stats.on and sampled(i)
+        if counting and probe_stats.work[DONE] >= probe_stats.work[LIMIT]:
+            return i, n_out, PAUSED
+        s, ts = new.stream[i], new.words[TS, i]
+        counts[i] = 0
+        late = ts < new.watermark_at_arrival[i]
+        if late and (last[s] != BY_TIME or ts < new.watermark_at_arrival[i] - plan.sizes[s]):
+            continue
+        if rates.on and ts > rates.state[NOW]:
+            move_on(plan, w, rates, ts, new.emit_time[i])
+        search.slots[s] = place(w, s, new.words, i)
+        if not late:
+            made = probe(refine, refine_listed, plan, w, s, ts, search, probe_stats, counting, out, n_out)
+            if made < 0:
+                return i, n_out, made
+            counts[i] = made
+            if not plan.count_only:
+                n_out += made
+        insert(w, s)
+        if rates.on:
+            receive(rates, s, ts)
+        elif last[s] != BY_TIME:
+            evict(w, s, last[s])
+    return new.words.shape[1], n_out, FINISHED
+
+
+@inner
+def move_on(plan: Probes, w: Windows, rates: Sampling, ts: int, emit_time: int) -> None:
+    """Time moves on: what is in force is looked at anew, and windows that follow rates let go what is too much."""
+    if look(rates, ts, emit_time):
+        plan.most[0, 1] = plan.most[1, 0] = rates.state[WITHIN]
+    rates.state[NOW] = ts
+    for t in range(len(rates.sizes)):
+        evict_beyond(w, t, rates.sizes[t])
+
+
+@inner
+def evict_beyond(w: Windows, s: int, size: int) -> None:
+    """Of stream s only the last tuples stay in the window, and those of the same time as the first of these."""
+    first = w.regions[s, END] - size
+    if first > w.regions[s, BEGIN] and w.words[TS, w.regions[s, BEGIN]] == w.words[TS, first]:
+        # All of these stay; they need not be gone through again whenever time moves on.
+        return
+    while first > w.regions[s, BEGIN] and w.words[TS, first - 1] == w.words[TS, first]:
+        first -= 1
+    evict(w, s, w.regions[s, END] - first)
+
+
+@in_place
+def evict(w: Windows, s: int, last: int) -> None:
+    """Of stream s only the last tuples stay in the window."""
+    while w.regions[s, END] - w.regions[s, BEGIN] > last:
+        slot = w.regions[s, BEGIN]
+        for x in range(len(w.indexes)):
+            row = w.indexes[x, KEY_ROW]
+            key = 0 if row == ANY_KEY else w.words[row, slot]
+            if w.indexes[x, OF_STREAM] == s and key != NULL_WORD:
+                b = find_bucket(w, x, key)
+                begin_with(w, x, b, unlink_oldest(w, x, b, slot))
+        w.regions[s, BEGIN] += 1
+
+
+class CountWindowJoinOperator(JoinOperator):
+    """The mutable half of `CountWindowJoin`."""
+
+    def __init__(self, spec: CountWindowJoin, encode_text: Callable[[str], int]) -> None:
+        super().__init__(spec, encode_text)
+        self._rates = self._sampling(spec)
+        self._last = self._rates.sizes
+        self._counts = self._last != BY_TIME
+        self._persisted = np.zeros(spec.streams, np.int64)
+        self._waiting, self._look_at = 0, FEW
+
+    def _sampling(self, spec: CountWindowJoin) -> Sampling:
+        """What says how many tuples windows hold."""
+        return no_sampling(np.array(spec.last, np.int64))
+
+    def _join(self, new: Arriving, begin: int, out: Words, counts: Words) -> tuple[int, int, int]:
+        return join_rows_run(
+            self._condition.addresses, self.order.probes, self._rates, new, begin, self._store.windows,
+            self._search(), self.order.probe_stats, out, counts,
+        )  # fmt: skip
+
+    def _put_back(self, stream: int, words: Words) -> None:
+        super()._put_back(stream, words)
+        if self._counts[stream]:
+            evict(self._store.windows, stream, int(self._last[stream]))
+
+    def _in_force_since(self, watermark: int) -> Words:
+        return np.where(self._counts, BEFORE_ALL, super()._in_force_since(watermark))
+
+    def _took_in(self, run: OrderedBatch, words: Words) -> None:
+        self._watermark = max(self._watermark, run.watermark)
+        entered = np.flatnonzero(~(run.late & self._counts[run.stream]))
+        if len(entered):
+            self._fresh.append((int(run.ts.max()), run.stream[entered], words[:, entered]))
+            self._waiting += len(entered)
+        if self._waiting > self._look_at:
+            self._forget_some()
+
+    def _forget_some(self) -> None:
+        """Where nothing is ever persisted, what waits to be persisted must not pile up."""
+        newest = max(ts for ts, _, _ in self._fresh)
+        streams = np.concatenate([stream for _, stream, _ in self._fresh])
+        words = np.concatenate([words for _, _, words in self._fresh], axis=1)
+        horizons = self._kept_since()
+        kept = np.zeros(len(streams), np.bool_)
+        for stream in range(self.spec.streams):
+            kept |= self._worth_keeping(stream, streams, words, horizons)
+        self._fresh.clear()
+        self._fresh.append((newest, streams[kept], words[:, kept]))
+        self._waiting = int(np.count_nonzero(kept))
+        self._look_at = 2 * self._waiting + FEW
+
+    def _worth_keeping(self, stream: int, streams: Words, words: Words, horizons: Words) -> Flags:
+        chosen = super()._worth_keeping(stream, streams, words, horizons)
+        if self._counts[stream]:
+            mine = np.flatnonzero(chosen)
+            chosen[mine[: max(0, len(mine) - self._resident(stream))]] = False
+        return chosen
+
+    def _resident(self, stream: int) -> int:
+        """How many tuples stand in a window."""
+        regions = self._store.regions
+        return int(regions[stream, END] - regions[stream, BEGIN])
+
+    def _newest_of(self, stream: int, words: Words) -> int:
+        """Of a window that counts: the number of the chunk's last tuple among all that were persisted."""
+        if not self._counts[stream]:
+            return super()._newest_of(stream, words)
+        self._persisted[stream] += words.shape[1]
+        return int(self._persisted[stream]) - 1
+
+    def _is_over(self, stream: int, newest: int, horizons: Words) -> bool:
+        if not self._counts[stream]:
+            return super()._is_over(stream, newest, horizons)
+        return bool(newest < self._persisted[stream] - self._resident(stream))

@@ -1,0 +1,159 @@
+"""The join itself: every tuple in time probes the other windows; every tuple then enters its own.
+
+The search for a tuple's results goes depth first through the streams that are enumerated. A step is taken as soon as
+the streams it asks about are bound, and not each time the search comes by; where a step finds nothing, whatever else
+could still be bound is not tried.
+
+Invariant: a result is made when its last member in processing order arrives in time; so results come in timestamp
+order, each once. A late tuple makes none, but enters its window while it can still be joined.
+
+References: 003 Alg. 2; 004 Alg. 4.6.
+"""
+
+from __future__ import annotations
+
+from slackwater.compiled import in_place, inner
+from slackwater.expressions.compile import refine_at, refine_listed_at
+from slackwater.model.batch import TS, Words
+from slackwater.operators.join.probe_stats import DONE, LIMIT, ProbeStats, count_step, sampled
+from slackwater.operators.join.probe_steps import Refine, factor, reach
+from slackwater.operators.join.probing import STREAM
+from slackwater.operators.join.search import Arriving, Probes, Search
+from slackwater.operators.join.store import Windows, insert, place
+
+FINISHED = 0
+OVERFLOW = -1
+"""An integer of a condition does not fit into 64 bits."""
+TOO_MANY = -2
+"""One tuple's number of results does not fit into 64 bits."""
+BUFFER_FULL = -3
+"""One tuple's results do not fit behind those that wait to be taken."""
+PAUSED = -4
+"""So much has been done that the order of probes is due to be chosen anew."""
+LARGEST = 2**63 - 1
+"""Stands for every product that does not fit into 64 bits."""
+
+
+@in_place
+def join_run(
+    conditions: tuple[int, int],
+    plan: Probes,
+    new: Arriving,
+    begin: int,
+    w: Windows,
+    search: Search,
+    probe_stats: ProbeStats,
+    out: Words,
+    counts: Words,
+) -> tuple[int, int, int]:
+    """Process a run from `begin` on, until its end, a pause, or a tuple whose results have no room in `out` any more.
+
+    Returns (tuples processed, results written, status); `counts[i]` is tuple i's number of results.
+    """
+    refine, refine_listed = refine_at(conditions[0]), refine_listed_at(conditions[1])
+    n_out = 0
+    for i in range(begin, new.words.shape[1]):
+        counting = probe_stats.on and sampled(i)
+        if counting and probe_stats.work[DONE] >= probe_stats.work[LIMIT]:
+            return i, n_out, PAUSED
+        s, ts = new.stream[i], new.words[TS, i]
+        counts[i] = 0
+        if ts < new.watermark_at_arrival[i] - plan.sizes[s]:
+            continue
+        search.slots[s] = place(w, s, new.words, i)
+        if ts >= new.watermark_at_arrival[i]:
+            made = probe(refine, refine_listed, plan, w, s, ts, search, probe_stats, counting, out, n_out)
+            if made < 0:
+                return i, n_out, made
+            counts[i] = made
+            if not plan.count_only:
+                n_out += made
+        insert(w, s)
+    return new.words.shape[1], n_out, FINISHED
+
+
+@inner
+def probe(
+    refine: Refine, refine_listed: Refine, plan: Probes, w: Windows, root: int, ts: int, search: Search,
+    probe_stats: ProbeStats,
+    counting: bool, out: Words, n_out: int,
+) -> int:  # fmt: skip
+    """All results of a tuple of stream `root`, depth first; returns how many, or why it stopped."""
+    others = len(w.regions) - 1
+    depths = plan.leaves[root] if plan.count_only else others
+    total, bound, known = 0, 0, 1
+    while True:
+        multiplicity = take_ready(refine, refine_listed, plan, w, root, bound, known, ts, search, probe_stats, counting)
+        if multiplicity < 0:
+            return OVERFLOW
+        if multiplicity > 0 and bound < depths:
+            if bound == depths - 1 and plan.unasked[root]:
+                more = times(multiplicity, search.found[bound])
+                if not plan.count_only:
+                    more = write(out, n_out + total, search, plan.steps[root, bound, STREAM], bound)
+                if more < 0 or more == LARGEST or total + more < 0:
+                    return BUFFER_FULL if more < 0 else TOO_MANY
+                total += more
+            else:
+                search.multiplicity[bound], search.at[bound] = multiplicity, 0
+                bound += 1
+        elif multiplicity > 0:
+            if others == 0:
+                return write(out, n_out, search, root, -1)
+            if multiplicity == LARGEST or total + multiplicity < 0:
+                return TOO_MANY
+            total += multiplicity
+        # On to the next tuple of the deepest stream that has one.
+        while bound > 0 and search.at[bound - 1] == search.found[bound - 1]:
+            bound -= 1
+        if bound == 0:
+            return total
+        d = bound - 1
+        search.slots[plan.steps[root, d, STREAM]] = search.candidates[d, search.at[d]]
+        search.at[d] += 1
+        known = search.multiplicity[d]
+
+
+@inner
+def take_ready(
+    refine: Refine, refine_listed: Refine, plan: Probes, w: Windows, root: int, bound: int, known: int, ts: int,
+    search: Search, probe_stats: ProbeStats, counting: bool,
+) -> int:  # fmt: skip
+    """Take the steps that the stream bound last has made ready; returns 0 where one of them finds nothing.
+
+    Else the product of `known` and all factors among them; OVERFLOW where a condition cannot be asked.
+    """
+    multiplicity = known
+    for k in range(plan.due[root, bound], plan.due[root, bound + 1]):
+        d = plan.agenda[root, k]
+        if plan.count_only and d >= plan.leaves[root]:
+            n = factor(plan, w, root, d, ts, search.slots)
+            count_step(probe_stats, counting, root, d, 0, n)
+            multiplicity = times(multiplicity, n)
+        else:
+            n = search.found[d] = reach(refine, refine_listed, plan, w, root, d, ts, search, probe_stats, counting)
+        if n <= 0:
+            return n
+    return multiplicity
+
+
+@inner
+def times(multiplicity: int, n: int) -> int:
+    """A product, or LARGEST."""
+    return LARGEST if n > 0 and multiplicity > LARGEST // n else multiplicity * n
+
+
+@inner
+def write(out: Words, n_out: int, search: Search, last: int, d: int) -> int:
+    """One result per candidate of the last step; with d = -1, the bound slots alone. Returns how many, or NO_ROOM."""
+    count = 1 if d < 0 else search.found[d]
+    if n_out + count > out.shape[1]:
+        return BUFFER_FULL
+    for s in range(out.shape[0]):
+        if s == last and d >= 0:
+            for k in range(count):
+                out[s, n_out + k] = search.candidates[d, k]
+        else:
+            for k in range(count):
+                out[s, n_out + k] = search.slots[s]
+    return count

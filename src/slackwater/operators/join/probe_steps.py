@@ -1,0 +1,156 @@
+"""How a step of the join finds its tuples: along a hash chain or by scanning a window, and as a mere number.
+
+Invariant: what is found lies inside the windows, satisfies every equality with the tuples bound so far, and every
+condition that the step decides. What has expired is cut off on the way.
+
+References: 003 Alg. 2 line 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from slackwater.compiled import inner
+from slackwater.model.batch import TS, Words
+from slackwater.model.schema import NULL_WORD
+from slackwater.operators.join.probe_stats import ProbeStats, count_step, count_test
+from slackwater.operators.join.probing import (
+    ANY_KEY,
+    CHECK_BEGIN,
+    CHECK_END,
+    COND_BEGIN,
+    COND_END,
+    FROM_ROW,
+    FROM_STREAM,
+    INDEX,
+    SCAN,
+    STREAM,
+)
+from slackwater.operators.join.search import Probes, Search, not_newer, period
+from slackwater.operators.join.store import (
+    BEGIN,
+    COUNT,
+    END,
+    LINK,
+    NEWEST,
+    OLDER,
+    UNUSED,
+    Windows,
+    between_times,
+    count_since,
+    evict_expired,
+    find_bucket,
+)
+from slackwater.operators.records import NONE
+
+Refine = Callable[..., int]
+
+
+@inner
+def reach(
+    refine: Refine, refine_listed: Refine, plan: Probes, w: Windows, root: int, d: int, ts: int, search: Search,
+    probe_stats: ProbeStats, counting: bool,
+) -> int:  # fmt: skip
+    """The tuples that step d may bind, into candidates[d]; returns how many, or -1 where a condition overflows."""
+    step = plan.steps[root, d]
+    j, x = step[STREAM], step[INDEX]
+    horizon = ts - plan.sizes[j]
+    slots, found = search.slots, search.candidates[d]
+    first, last = step[COND_BEGIN], step[COND_END]
+    oldest, newest = horizon, ts
+    if plan.paired:
+        oldest, newest = period(plan, w, root, d, slots)
+    n = 0
+    if x == SCAN:
+        lo = w.regions[j, BEGIN]
+        while lo < w.regions[j, END] and w.words[TS, lo] < horizon:
+            lo += 1
+        w.regions[j, BEGIN] = lo
+        if plan.sorted:
+            lo = first_since(w, j, oldest)
+        met = w.regions[j, END] - lo
+        if first < last:
+            n = refine(plan.conditions[first], j, w.words, w.floats, slots, lo, w.regions[j, END], oldest, found)
+            count_test(counting, probe_stats.conditions, first, met, n)
+            first += 1
+        else:
+            for slot in range(lo, w.regions[j, END]):
+                if w.words[TS, slot] >= oldest:
+                    found[n] = slot
+                    n += 1
+        if plan.paired:
+            n = not_newer(w, found, n, newest)
+    else:
+        n = follow_chain(plan, w, x, w.words[step[FROM_ROW], slots[step[FROM_STREAM]]], horizon, oldest, newest, found)
+        met = n
+    for c in range(step[CHECK_BEGIN], step[CHECK_END]):
+        kept = 0
+        wanted = w.words[plan.checks[c, 2], slots[plan.checks[c, 1]]]
+        for k in range(n):
+            if w.words[plan.checks[c, 0], found[k]] == wanted and wanted != NULL_WORD:
+                found[kept] = found[k]
+                kept += 1
+        count_test(counting, probe_stats.checks, c, n, kept)
+        n = kept
+    while first < last and n > 0:
+        before = n
+        n = refine_listed(plan.conditions[first], j, w.words, w.floats, slots, found, n, found)
+        count_test(counting, probe_stats.conditions, first, before, n)
+        first += 1
+    count_step(probe_stats, counting, root, d, met, n)
+    return n
+
+
+@inner
+def first_since(w: Windows, s: int, oldest: int) -> int:
+    """The first tuple of a sorted window that is not older."""
+    low, high = w.regions[s, BEGIN], w.regions[s, END]
+    while low < high:
+        middle = (low + high) // 2
+        if w.words[TS, middle] < oldest:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@inner
+def follow_chain(
+    plan: Probes, w: Windows, x: int, key: int, horizon: int, oldest: int, newest: int, found: Words
+) -> int:
+    """All tuples of index x under a key that have not expired; where streams are paired, those of the period."""
+    if key == NULL_WORD:
+        return 0
+    b = find_bucket(w, x, key)
+    if w.buckets[x, b, NEWEST] == UNUSED:
+        return 0
+    evict_expired(w, x, b, horizon)
+    link = w.indexes[x, LINK] + OLDER
+    at = w.buckets[x, b, NEWEST]
+    n = 0
+    if plan.paired:
+        return between_times(w, link, at, oldest, newest, found)
+    while at != NONE:
+        found[n] = at
+        n += 1
+        at = w.links[at, link]
+    return n
+
+
+@inner
+def factor(plan: Probes, w: Windows, root: int, d: int, ts: int, slots: Words) -> int:
+    """How many tuples the leaf of step d has for the tuples bound so far."""
+    step = plan.steps[root, d]
+    key = 0
+    if step[FROM_ROW] != ANY_KEY:
+        key = w.words[step[FROM_ROW], slots[step[FROM_STREAM]]]
+    if key == NULL_WORD:
+        return 0
+    x = step[INDEX]
+    b = find_bucket(w, x, key)
+    if w.buckets[x, b, NEWEST] == UNUSED:
+        return 0
+    evict_expired(w, x, b, ts - plan.sizes[step[STREAM]])
+    if plan.paired:
+        return count_since(w, x, b, ts - plan.most[root, step[STREAM]])
+    return w.buckets[x, b, COUNT]

@@ -1,0 +1,104 @@
+"""By which of its columns a query can be cut into shards.
+
+Invariant: tuples that can meet, in a join or in a group, at any operator of the query, have the same words in the rows
+of their route.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import product
+
+from slackwater.model.rates import Resize
+from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.graph import OperatorGraph
+from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.join.probing import classes_of
+from slackwater.operators.join.rate_windows import RateJoin
+from slackwater.operators.projection import Projection
+from slackwater.operators.union import StreamUnion
+from slackwater.plan.one_shard_reasons import one_shard
+from slackwater.plan.physical import PhysicalPlan
+
+Partitioning = list[tuple[int, ...]]
+
+
+def partitioning_of(plan: PhysicalPlan) -> Partitioning | None:
+    """Per input, the rows whose words choose the shard; None where the query runs in one shard."""
+    operator = plan.operator
+    if any(map(one_shard, operators_of(operator))):
+        return None
+    if isinstance(operator, OperatorGraph):
+        found = _of_graph(operator)
+        return None if found is None else [(found.rows[stream],) for stream in range(operator.streams)]
+    if isinstance(operator, WindowAggregate):
+        return [operator.keys] if operator.keys else None
+    assert not isinstance(operator, StreamUnion), "a union is planned as part of a graph"
+    for members in classes_of(operator.equalities):
+        rows = dict(sorted(members, reverse=True))
+        if len(rows) == operator.streams:
+            return [(rows[stream],) for stream in range(operator.streams)]
+    return None
+
+
+def operators_of(operator: object) -> list[object]:
+    """An operator, or those of all nodes of a graph."""
+    return [node.operator for node in operator.nodes] if isinstance(operator, OperatorGraph) else [operator]
+
+
+def rates_at_first(operator: object) -> list[tuple[int, Resize]]:
+    """What is in force at the beginning in joins whose windows follow rates, each with its number."""
+    return [(n, one.at_first) for n, one in enumerate(operators_of(operator)) if isinstance(one, RateJoin)]
+
+
+@dataclass(frozen=True)
+class _Key:
+    """A key that everything under a node can be told apart by: its row in each raw stream, and the kernel columns of
+    the node that hold it."""
+
+    rows: dict[int, int]
+    columns: frozenset[int] = field(default_factory=frozenset)
+
+
+def _of_graph(graph: OperatorGraph) -> _Key | None:
+    keys: list[list[_Key]] = []
+    for node in graph.nodes:
+        keys.append([])
+        for places, columns in _classes(node.operator):
+            per_input = [
+                _at_input(one, places[at], keys, None if one >= 0 else graph.nodes[~one].outlet)
+                for at, one in enumerate(node.inputs)
+            ]
+            for chosen in product(*per_input):
+                rows = {stream: row for key in chosen for stream, row in key.rows.items()}
+                keys[-1].append(_Key(rows, frozenset(columns)))
+                break
+    return keys[-1][0] if keys[-1] else None
+
+
+def _classes(operator: WindowJoin | WindowAggregate | StreamUnion) -> list[tuple[dict[int, int], list[int]]]:
+    """What is equal in all tuples that meet at an operator: per input its row, and the kernel columns that hold it."""
+    if one_shard(operator):
+        return []
+    if isinstance(operator, WindowAggregate):
+        # The bounds of the window come before the keys.
+        return [({0: row}, [2 + at]) for at, row in enumerate(operator.keys)]
+    if isinstance(operator, StreamUnion):
+        first = operator.rows_of_columns()
+        return [(dict.fromkeys(range(operator.streams), row), [at]) for at, row in enumerate(first)]
+    if operator.streams == 1:
+        return [({0: row}, [at]) for at, (_, row) in enumerate(operator.emit)]
+    found = []
+    for members in classes_of(operator.equalities):
+        rows = dict(sorted(members, reverse=True))
+        if len(rows) == operator.streams:
+            found.append((rows, [at for at, place in enumerate(operator.emit) if place in members]))
+    return found
+
+
+def _at_input(one: int, row: int, keys: list[list[_Key]], projection: Projection | None) -> list[_Key]:
+    """The keys that stand in a row of an input: of a raw stream, or of a node whose results carry one there."""
+    if projection is None:
+        return [_Key({one: row})]
+    sources = {carried.source for carried in projection.carried if carried.row == row and carried.source is not None}
+    return [key for key in keys[~one] if key.columns & sources]
