@@ -27,7 +27,7 @@ from slackwater.runtime.steps.patience import Patience, SourceClocks, limits
 from slackwater.runtime.steps.recent import Recent
 from slackwater.runtime.steps.reduction import Degraded
 from slackwater.runtime.steps.set_aside import SideOutput
-from slackwater.runtime.steps.step import Step, moment_of, micros_of
+from slackwater.runtime.steps.step import Step, micros_of, moment_of
 
 KEEP = 10 * MINUTE
 """Beside what a result reaches back, so much of the streams is kept where a program does not say how much."""

@@ -22,7 +22,7 @@ from slackwater.plan.planner import plan as planned
 from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.steps.fresh import lines_of
 from slackwater.runtime.steps.recent import Kept
-from slackwater.runtime.steps.step import Step, moment_of, joined
+from slackwater.runtime.steps.step import Step, joined, moment_of
 from slackwater.sinks.rows import RowMaker
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import GOOD
