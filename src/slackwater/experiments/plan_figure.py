@@ -78,8 +78,7 @@ def lines_of(node: PlanNode) -> list[str]:
     for detail in node.details:
         lines += _wrapped(detail, "")
     shown = lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], "…"]
-    # The sign of a join that the text has is in few fonts.
-    return [line.replace("⨝", "⋈") for line in shown]
+    return [_drawable(line) for line in shown]
 
 
 def draw_plan(graph: PlanGraph, path: Path) -> None:
@@ -93,11 +92,8 @@ def draw_plan(graph: PlanGraph, path: Path) -> None:
     ]
     tops = [sum(heights[:depth]) + GAP * depth for depth in range(levels)]
     wide = (1 + max(one.x for one in places.values())) * (BOX + GAP) + GAP
-    notes = [
-        line
-        for note in graph.notes
-        for line in wrap(note.text.replace("⨝", "⋈"), int(LETTERS * (wide - 2 * GAP) / BOX))
-    ]
+    letters = int(LETTERS * (wide - 2 * GAP) / BOX)
+    notes = [line for note in graph.notes for line in wrap(_drawable(note.text), letters)]
     high = tops[-1] + heights[-1] + LINE * len(notes) + 3 * GAP
     figure = Figure(figsize=(wide, high))
     axes = figure.add_axes((0, 0, 1, 1))
@@ -124,6 +120,11 @@ def draw_plan(graph: PlanGraph, path: Path) -> None:
     for number, line in enumerate(notes):
         axes.text(GAP, below + LINE * number, line, fontsize=8, va="top", parse_math=False)
     figure.savefig(path, dpi=130)
+
+
+def _drawable(text: str) -> str:
+    """The sign of a join that the text has is in few fonts."""
+    return text.replace("⨝", "⋈")
 
 
 def _wrapped(detail: Detail, margin: str) -> list[str]:

@@ -73,14 +73,13 @@ def aggregated_by(operator: WindowAggregate) -> str:
 def pairs(most: Matrix, aliases: Sequence[str]) -> list[str]:
     """How far apart every two streams may be.
 
-        >>> from slackwater.plan.graph import Detail
-    from slackwater.windows.graph import close
-        >>> from slackwater.model.bounds import before, within
-        >>> for line in pairs(close(3, (*within(0, 1, 5000), *before(1, 2, 2000))), ["a", "b", "c"]):
-        ...     print(line)
-        a and b at most 5 ms apart
-        c at most 5 ms before and 7 ms after a
-        b before c, at most 2 ms
+    >>> from slackwater.windows.graph import close
+    >>> from slackwater.model.bounds import before, within
+    >>> for line in pairs(close(3, (*within(0, 1, 5000), *before(1, 2, 2000))), ["a", "b", "c"]):
+    ...     print(line)
+    a and b at most 5 ms apart
+    c at most 5 ms before and 7 ms after a
+    b before c, at most 2 ms
     """
     return [_pair(most[j][i], most[i][j], aliases[i], aliases[j]) for j in range(len(most)) for i in range(j)]
 

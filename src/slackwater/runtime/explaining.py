@@ -21,7 +21,8 @@ def explain(query: str, streams: Mapping[str, Any] | None = None, /, *, time: st
 
     >>> ticks = pa.table({"ts": [1], "v": [2]})
     >>> reported = explain("SELECT SUM(v) AS total FROM s [RANGE 1 SECOND] WITH NO WAIT", s=ticks)
-    >>> print("".join(reported.splitlines(keepends=True)[:3]))
+    >>> for line in reported.splitlines()[:3]:
+    ...     print(line)
     output: window_start, window_end, total
     └─ ISTREAM: a result is emitted when it is made
        └─ aggregate: window 1 s, tumbling
