@@ -97,3 +97,14 @@ def test_the_block_of_the_readme_runs(spark, tmp_path):
     assert query.progress().target == "RECALL 0.99 OVER 1 min"
     query.stop()
     assert spark.read.parquet(str(tmp_path / "out" / "pairs")).count() > 0
+
+
+def test_a_plan_over_dataframes_is_that_over_tables(spark, streamed):
+    tables = {"a": pieces(0, 1)[0], "b": pieces(1, 1)[0]}
+    frames = {name: streamed(name, [table]) for name, table in tables.items()}
+    for query in (JOIN.format("100 MS"), "EXPLAIN (FORMAT JSON) " + JOIN.format("100 MS")):
+        assert sw.explain(query, frames) == sw.explain(query, tables)
+    assert json.loads(sw.explain(query, frames))["nodes"][-1]["attributes"]["shard_keys"] == {
+        "a": ["key"],
+        "b": ["key"],
+    }
