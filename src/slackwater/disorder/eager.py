@@ -51,6 +51,11 @@ class Events(OrderedBatch):
         """Which of the events are turns of tuples."""
         return np.arange(len(self)) if self.kind is None else np.flatnonzero(self.kind != ENTERS)
 
+    def turns(self) -> tuple[OrderedBatch, slice | Words]:
+        """The tuples whose turn has come, without those that only enter; and where they stand."""
+        sequence = self.turn
+        return self.take(sequence), sequence
+
     def take(self, index: Words) -> OrderedBatch:
         """The tuples at these events, as a run."""
         return OrderedBatch(

@@ -11,15 +11,14 @@ References: 000 §1 (ordered output makes operators composable), 004 §2.1.2, §
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from slackwater.expressions.text_table import TextTable
-from slackwater.operators.aggregate import AggregateOperator, WindowAggregate
+from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.contract import PLAIN, BuildContext
 from slackwater.operators.graph_operator import GraphOperator, Vertex
-from slackwater.operators.join.operator import JoinOperator, WindowJoin
+from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.projection import Projection
-from slackwater.operators.union import StreamUnion, UnionOperator
+from slackwater.operators.union import StreamUnion
 
 NodeSpec = WindowJoin | WindowAggregate | StreamUnion
 
@@ -62,25 +61,15 @@ class OperatorGraph:
     def needs_order(self) -> bool:
         return True
 
-    def build(
-        self, encode_text: Callable[[str], int] = lambda text: 0, texts: TextTable | None = None
-    ) -> GraphOperator:
+    def build(self, context: BuildContext = PLAIN) -> GraphOperator:
         return GraphOperator(
+            self,
             [
                 Vertex(
-                    build_operator(node.operator, encode_text, texts),
+                    node.operator.build(context),
                     node.inputs,
-                    None if node.outlet is None else node.outlet.build(encode_text),
+                    None if node.outlet is None else node.outlet.build(context.encode_text),
                 )
                 for node in self.nodes
-            ]
+            ],
         )
-
-
-def build_operator(
-    spec: NodeSpec, encode_text: Callable[[str], int], texts: TextTable | None = None
-) -> JoinOperator | AggregateOperator | UnionOperator:
-    """The mutable half of one operator; conditions on text need to know its codes, MIN and MAX their texts."""
-    if isinstance(spec, WindowJoin):
-        return spec.build(encode_text)
-    return spec.build() if isinstance(spec, StreamUnion) else spec.build(texts)

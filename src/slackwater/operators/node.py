@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any, Protocol
 
 import numpy as np
 
@@ -18,25 +17,12 @@ from slackwater.disorder.synchronizer import Inflow, Synchronized, Synchronizer,
 from slackwater.disorder.synchronizing import Last
 from slackwater.kernel import StateUpdate
 from slackwater.model.batch import TS, Words
+from slackwater.operators.contract import Operator
 from slackwater.operators.output import Output, joined
 from slackwater.operators.projection import ProjectionMaker
-from slackwater.operators.state_size import WindowContents
 
 BELOW = -1
 """In place of a raw stream: the input is what the node below makes."""
-
-
-class NodeOperator(Protocol):
-    """The operator of a node."""
-
-    @property
-    def spec(self) -> Any: ...
-    @property
-    def state_rows(self) -> int: ...
-    def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]: ...
-    def window_contents(self, watermark: int) -> Iterator[WindowContents]: ...
-    def snapshot_delta(self) -> list[StateUpdate]: ...
-    def restore(self, entries: list[StateUpdate]) -> None: ...
 
 
 class Node:
@@ -48,7 +34,7 @@ class Node:
 
     def __init__(
         self,
-        operator: NodeOperator,
+        operator: Operator,
         inputs: tuple[int, ...],
         rows: int,
         raw: ReleaseSpec,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slackwater.disorder.controllers import Foreseeing, SlackController
+from slackwater.disorder.controllers import SlackController
 from slackwater.model.options import Options
 from slackwater.model.quality import Recall, RelativeError, default_cap
 from slackwater.model.time import format_duration
@@ -35,7 +35,8 @@ def _default(plan: PhysicalPlan, controller: SlackController) -> int | None:
     ranges = [node.operator.range for node in (plan, *plan.nodes) if isinstance(node.operator, WindowAggregate)]
     if ranges:
         return default_cap(max(ranges), plan.options.max_behind)
-    return controller.outlook().cap if isinstance(controller, Foreseeing) else None
+    outlook = controller.outlook()
+    return None if outlook is None else outlook.cap
 
 
 def explain_clocks(options: Options) -> str:

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
-
-from slackwater.disorder.registry import controller_for, learning_key
+from slackwater.disorder.registry import learning_key
 from slackwater.expressions.columnar import Coding
 from slackwater.model.errors import UsageError
-from slackwater.model.ordering import SYNC
-from slackwater.model.quality import Recall, RelativeError, uncapped
-from slackwater.operators.aggregate import WindowAggregate
-from slackwater.operators.composed.registry import composed_controller
-from slackwater.operators.contract import Operator
-from slackwater.operators.graph import OperatorGraph
-from slackwater.operators.graph_operator import GraphOperator
-from slackwater.operators.join.operator import WindowJoin
-from slackwater.operators.join.tree import JoinTree
-from slackwater.operators.ordering.join import OrderedJoin
-from slackwater.operators.ordering.operator import OrderedOperator
-from slackwater.operators.ordering.tree import OrderedTree
+from slackwater.model.quality import uncapped
+from slackwater.operators.composed.registry import controller_of
+from slackwater.operators.contract import BuildContext, OperatorSpec
+from slackwater.operators.ordering.build import IN_TURN, build_ordered, may_be_eager
 from slackwater.operators.pipeline import Epochs, Pipeline
-from slackwater.operators.union import StreamUnion
 from slackwater.plan.ordering import in_turn, ordering_of
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.relation_to_stream import relation_to_stream
@@ -33,48 +22,28 @@ def kernel_for(plan: PhysicalPlan, epochs: Epochs, codebook: Codebook, max_ahead
 
     `max_ahead` replaces the plan's where the runtime judges poisoned clocks itself.
     """
-    spec = plan.operator
-    outgoing = relation_to_stream(plan)
-    operator: Operator
-    if outgoing is not None:
-        operator = outgoing.build(codebook.code, codebook.table)
-    elif isinstance(spec, WindowAggregate):
-        operator = spec.build(codebook.table)
-    elif isinstance(spec, StreamUnion):
-        operator = spec.build()
-    elif isinstance(spec, OperatorGraph):
-        operator = spec.build(Coding(codebook), codebook.table)
-    else:
-        operator = _joining(plan, spec, epochs, codebook)
-    options = plan.options
+    options, quality = plan.options, plan.quality
+    spec: OperatorSpec = relation_to_stream(plan) or plan.operator
+    ordering = ordering_of(options, spec.streams, in_turn(plan.query)) if may_be_eager(spec) else IN_TURN
+    context = BuildContext(Coding(codebook), codebook.table)
+    operator = build_ordered(spec, context, ordering if epochs.each_tuple else IN_TURN)
     if options.idle_after is not None and epochs.each_tuple:
         raise UsageError(
             "option idle_after is for epochs, in which time moves with all streams together: say --epoch '1 s', or"
             " epochs=slackwater.Epochs(span=1_000_000); tuple by tuple, idle_timeout does it"
         )
-    if isinstance(operator, GraphOperator) and isinstance(spec, OperatorGraph):
-        controller = composed_controller(plan.quality, options, operator, spec.streams)
-    else:
-        controller = controller_for(plan.quality, options, plan.windows)
-    ahead = options.max_ahead if max_ahead is None else max_ahead
-    key = learning_key(plan.quality, options, plan.windows)
-    if isinstance(spec, WindowAggregate) and isinstance(plan.quality, RelativeError):
-        # What is learned of an error is learned of every aggregate by itself.
-        key += repr(spec.watched)
-    if isinstance(spec, OperatorGraph) and isinstance(plan.quality, Recall | RelativeError):
-        # Rows are followed through all operators, so all of them must be what they were.
-        key += sha256(repr(spec).encode()).hexdigest()
     return Pipeline(
-        spec, operator, controller, epochs, ahead, options.idle_timeout, plan.partition_slots, weights_of(plan),
-        str(uncapped(plan.quality)), key, options.max_behind, options.idle_after, options.retention is None,
-    )  # fmt: skip
-
-
-def _joining(plan: PhysicalPlan, spec: WindowJoin | JoinTree, epochs: Epochs, codebook: Codebook) -> Operator:
-    """The operator of a join; in tuple release with its strategy for order."""
-    ordering = ordering_of(plan.options, spec.streams, in_turn(plan.query))
-    if ordering.strategy == SYNC or not epochs.each_tuple:
-        return spec.build(codebook.code)
-    if isinstance(spec, JoinTree):
-        return OrderedTree(spec.whole, spec.nodes, codebook.code, ordering)
-    return OrderedOperator(OrderedJoin(spec, codebook.code), ordering)
+        spec,
+        operator,
+        controller_of(spec, operator, quality, options, plan.windows),
+        epochs,
+        options.max_ahead if max_ahead is None else max_ahead,
+        options.idle_timeout,
+        plan.partition_slots,
+        weights_of(plan),
+        str(uncapped(quality)),
+        learning_key(quality, options, plan.windows) + operator.learning_key(quality),
+        options.max_behind,
+        options.idle_after,
+        options.retention is None,
+    )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slackwater.disorder.eager import EagerSynchronizer, Events
+from slackwater.disorder.eager import EagerSynchronizer
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release import ReleaseSpec
 from slackwater.disorder.synchronizer import Inflow, Synchronized
@@ -37,7 +37,7 @@ class OrderedNode(Node):
         return super().admit(run, begin, end, below)
 
     def raw_part(self, run: OrderedBatch) -> OrderedBatch:
-        return super().raw_part(run.take(run.turn) if isinstance(run, Events) else run)
+        return super().raw_part(run.turns()[0])
 
     def restore(self, entries: list[StateUpdate]) -> None:
         self.join.forget_ahead(self.synchronizer.watermark)
