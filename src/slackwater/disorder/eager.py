@@ -26,6 +26,7 @@ from slackwater.disorder.slack_heap import hold
 from slackwater.disorder.synchronizer import Inflow, Synchronized, Synchronizer, promised_watermark
 from slackwater.disorder.synchronizing import Last
 from slackwater.disorder.tuple_release import synchronize
+from slackwater.disorder.watermarks import is_watermark, stream_of
 from slackwater.model.batch import TS, Words
 
 BOTH, ENTERS, LEAVES = range(3)
@@ -148,8 +149,9 @@ def synchronize_eagerly(
         s, t = new.stream[i], new.words[TS, i]
         clock.scalars[st.MAX_TS], clock.scalars[st.NOW] = new.clock[i], new.emit_time[i]
         slot = -1
-        if s < 0:
-            clock.promised_watermark[~s] = max(clock.promised_watermark[~s], t)
+        if is_watermark(s):
+            reported = stream_of(s)
+            clock.promised_watermark[reported] = max(clock.promised_watermark[reported], t)
         elif t <= clock.scalars[st.T_SYNC]:
             kind[n_out] = BOTH
             n_out = pass_on(clock, new, i, new.delay[i], out, n_out)

@@ -15,6 +15,7 @@ from slackwater.disorder.controllers import FixedSlack
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release import Release, ReleaseSpec
 from slackwater.disorder.synchronizing import Last, hold_for_watermarks, synchronize_each
+from slackwater.disorder.watermarks import are_watermarks, as_streams, watermarks_of
 from slackwater.model.batch import Words
 
 
@@ -22,7 +23,7 @@ from slackwater.model.batch import Words
 class Inflow:
     """What reaches a node, in order of arrival; `sequence` numbers it for the whole query.
 
-    A negative stream is a watermark, as in `state.Incoming`.
+    Some are watermark events (`watermarks`).
     """
 
     stream: Words
@@ -35,7 +36,7 @@ class Inflow:
 
     def as_input(self, number: int) -> Inflow:
         """The same, which comes from one node below, as input `number` of the node above."""
-        return replace(self, stream=np.where(self.stream < 0, ~number, number))
+        return replace(self, stream=as_streams(self.stream, number))
 
     def take(self, index: Words) -> Inflow:
         """Those at these positions, in this order."""
@@ -60,7 +61,7 @@ class Synchronizer(Release):
     """Brings the inputs of one node into event-time order.
 
     >>> node = Synchronizer(ReleaseSpec(streams=2, rows=2, discipline="tuple"))
-    >>> stream, ts = np.array([0, 1, 0, ~1]), np.array([3, 1, 4, 9])
+    >>> stream, ts = np.append([0, 1, 0], watermarks_of(np.array([1]))), np.array([3, 1, 4, 9])
     >>> none = np.zeros(4, np.int64)
     >>> came = Inflow(stream, np.stack([ts, none]), none, ts, none, np.arange(4), Last(4, 9, 0, False))
     >>> synchronized = node.take(came)
@@ -87,7 +88,7 @@ class Synchronizer(Release):
         tells = np.diff(reached, prepend=before) != 0
         if self.spec.discipline == "epoch":
             # Also where nothing has moved: what lies at the watermark is held until somebody says that the epoch ends.
-            tells |= came.stream < 0
+            tells |= are_watermarks(came.stream)
         moved = np.flatnonzero(tells)
         return Synchronized(self._run(out, n, came.last.ending), sequence, promised_watermark(came, moved, reached))
 
@@ -118,8 +119,8 @@ def promised_watermark(came: Inflow, moved: Words, reached: Words) -> Inflow:
     """The watermark as events, at these places."""
     nothing = np.zeros(len(moved), np.int64)
     return Inflow(
-        ~nothing, reached[np.newaxis, moved], nothing, came.clock[moved], came.emit_time[moved], came.sequence[moved],
-        came.last,
+        watermarks_of(nothing), reached[np.newaxis, moved], nothing, came.clock[moved], came.emit_time[moved],
+        came.sequence[moved], came.last,
     )  # fmt: skip
 
 

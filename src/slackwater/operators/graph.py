@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.contract import PLAIN, BuildContext
 from slackwater.operators.graph_operator import GraphOperator, Vertex
+from slackwater.operators.inputs import from_node
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.projection import Projection
 from slackwater.operators.union import StreamUnion
@@ -25,7 +26,7 @@ NodeSpec = WindowJoin | WindowAggregate | StreamUnion
 
 @dataclass(frozen=True)
 class GraphNode:
-    """One operator. `inputs` are raw streams, or nodes: node n, counted from 0, is written ~n."""
+    """One operator. `inputs` are raw streams, or nodes below (`operators.inputs`)."""
 
     operator: NodeSpec
     inputs: tuple[int, ...]
@@ -45,7 +46,7 @@ class OperatorGraph:
 
     def __post_init__(self) -> None:
         read = [one for node in self.nodes for one in node.inputs]
-        wanted = [*range(self.streams), *(~n for n in range(len(self.nodes) - 1))]
+        wanted = [*range(self.streams), *(from_node(n) for n in range(len(self.nodes) - 1))]
         assert sorted(read) == sorted(wanted), "every stream and every node is read once"
 
     @property

@@ -17,7 +17,8 @@ from slackwater.disorder.synchronizer import Inflow, Synchronized
 from slackwater.kernel import StateUpdate
 from slackwater.model.quality import Quality, Recall, RelativeError
 from slackwater.operators.contract import Operator, ResizeLog
-from slackwater.operators.node import BELOW, Node, emit_position, together
+from slackwater.operators.inputs import node_of, raw_streams, reads_node
+from slackwater.operators.node import Node, emit_position, together
 from slackwater.operators.output import Output
 from slackwater.operators.projection import ProjectionMaker
 from slackwater.operators.stages import Stages
@@ -30,7 +31,7 @@ up."""
 
 @dataclass(frozen=True)
 class Vertex:
-    """An operator, what it reads (raw streams, and node n as ~n), and how its results become tuples above."""
+    """An operator, what it reads (see `inputs`), and how its results become tuples above."""
 
     operator: Operator
     inputs: tuple[int, ...]
@@ -39,11 +40,11 @@ class Vertex:
     @property
     def raw(self) -> tuple[int, ...]:
         """The inputs with BELOW in the place of nodes."""
-        return tuple(BELOW if one < 0 else one for one in self.inputs)
+        return raw_streams(self.inputs)
 
     def below(self) -> list[tuple[int, int]]:
         """(input, node) of the inputs that are nodes."""
-        return [(at, ~one) for at, one in enumerate(self.inputs) if one < 0]
+        return [(at, node_of(one)) for at, one in enumerate(self.inputs) if reads_node(one)]
 
 
 class GraphOperator(Operator, Stages):
@@ -128,7 +129,7 @@ class GraphOperator(Operator, Stages):
 
     @property
     def inputs(self) -> list[tuple[int, ...]]:
-        """What every node reads: raw streams, and node n as ~n."""
+        """What every node reads."""
         return [vertex.inputs for vertex in self._vertices]
 
     def window_contents(self, watermark: int) -> Iterator[WindowContents]:

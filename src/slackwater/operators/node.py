@@ -15,14 +15,13 @@ from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release import ReleaseSpec
 from slackwater.disorder.synchronizer import Inflow, Synchronized, Synchronizer, merged, with_rows
 from slackwater.disorder.synchronizing import Last
+from slackwater.disorder.watermarks import as_streams, streams_of
 from slackwater.kernel import StateUpdate
 from slackwater.model.batch import TS, Words
 from slackwater.operators.contract import Operator
+from slackwater.operators.inputs import BELOW
 from slackwater.operators.output import Output, joined
 from slackwater.operators.projection import ProjectionMaker
-
-BELOW = -1
-"""In place of a raw stream: the input is what the node below makes."""
 
 
 class Node:
@@ -51,7 +50,7 @@ class Node:
         """Take a piece of a run whose streams are apart, and what nodes below have made of the same piece, each as the
         input it is to this node."""
         stream = run.stream[begin:end]
-        mine = np.isin(np.where(stream < 0, ~stream, stream), self._inputs)
+        mine = np.isin(streams_of(stream), self._inputs)
         index = begin + np.flatnonzero(mine)
         last = Last(end, run.max_ts, run.now, run.ended and end == len(run))
         came = Inflow(
@@ -65,8 +64,8 @@ class Node:
     def _numbered(self, stream: Words) -> Words:
         """Raw streams, and watermarks of them, as inputs of this node."""
         number = np.argsort(self._inputs)
-        known = np.searchsorted(self._inputs[number], np.where(stream < 0, ~stream, stream))
-        return np.where(stream < 0, ~number[known], number[known])
+        known = np.searchsorted(self._inputs[number], streams_of(stream))
+        return as_streams(stream, number[known])
 
     def raw_part(self, run: OrderedBatch) -> OrderedBatch:
         """The raw tuples among those of a run of this node, with their own stream numbers and rows."""

@@ -25,6 +25,7 @@ from slackwater.operators.algebra import AggregateSpec
 from slackwater.operators.contract import OperatorSpec
 from slackwater.operators.count_windows import CountWindows
 from slackwater.operators.graph import GraphNode, OperatorGraph
+from slackwater.operators.inputs import from_node
 from slackwater.operators.join.count_windows import BY_TIME, EVER, CountWindowJoin, by_rows
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
@@ -236,7 +237,10 @@ def _graphs_of_operators() -> Iterator[Example]:
         OperatorGraph(
             (
                 GraphNode(pair, (0, 1), as_they_are),
-                GraphNode(WindowAggregate(10, 5, (K,), (AggregateSpec("COUNT"), AggregateSpec("SUM", L)), ROWS), (~0,)),
+                GraphNode(
+                    WindowAggregate(10, 5, (K,), (AggregateSpec("COUNT"), AggregateSpec("SUM", L)), ROWS),
+                    (from_node(0),),
+                ),
             ),
             2, ROWS,
         ),
@@ -248,13 +252,13 @@ def _graphs_of_operators() -> Iterator[Example]:
     with_counts = replace(_join((7, 4), Equality(0, L, 1, K)), emit=((0, V), (0, K), (1, ROW)))
     yield Example(
         "join of an aggregate and a stream",
-        OperatorGraph((GraphNode(counts, (1,), busy), GraphNode(with_counts, (~0, 0))), 2, ROWS),
+        OperatorGraph((GraphNode(counts, (1,), busy), GraphNode(with_counts, (from_node(0), 0))), 2, ROWS),
     )
     by_window = Projection((), "_ts", (Carried("start", K, 0), Carried("n", L, 3)), (), (), ROWS, ROWS)
     of_counts = WindowAggregate(12, None, (), (AggregateSpec("MAX", L), AggregateSpec("COUNT_DISTINCT", K)), ROWS)
     yield Example(
         "aggregate of aggregates",
-        OperatorGraph((GraphNode(counts, (0,), by_window), GraphNode(of_counts, (~0,))), 1, ROWS),
+        OperatorGraph((GraphNode(counts, (0,), by_window), GraphNode(of_counts, (from_node(0),))), 1, ROWS),
     )
     total = typed_call("+", (Column(0, "k", Kind.INT), Column(1, "l", Kind.INT)))
     computed = Projection(
@@ -269,8 +273,8 @@ def _graphs_of_operators() -> Iterator[Example]:
             (
                 GraphNode(pair, (0, 1), computed),
                 GraphNode(selected, (2,), own),
-                GraphNode(StreamUnion(2, 2, ROWS), (~0, ~1), united),
-                GraphNode(replace(_join((2, 3), Equality(0, L, 1, K)), emit=((0, K), (1, ROW))), (~2, 3)),
+                GraphNode(StreamUnion(2, 2, ROWS), (from_node(0), from_node(1)), united),
+                GraphNode(replace(_join((2, 3), Equality(0, L, 1, K)), emit=((0, K), (1, ROW))), (from_node(2), 3)),
             ),
             4, ROWS,
         ),

@@ -21,6 +21,7 @@ from slackwater.operators.composed.true_rows import TrueRows
 from slackwater.operators.contract import Operator, OperatorSpec
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.graph_operator import GraphOperator
+from slackwater.operators.inputs import node_of
 
 
 @singledispatch
@@ -63,5 +64,5 @@ def composed_controller(quality: Quality, options: Options, graph: GraphOperator
         kept, first = retention_of(options), options.initial_slack
         return ComposedRecall(quality, config, kept, first, options.max_behind, rows, whole)
     assert top.watched is not None, "a bound on the error is one on an aggregate"
-    below = graph.vertices[~graph.vertices[-1].inputs[0]].operator
+    below = graph.vertices[node_of(graph.vertices[-1].inputs[0])].operator
     return ComposedError(quality, options, retention_of(options), rows, top.watched, below.watched is not None)

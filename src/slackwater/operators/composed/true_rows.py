@@ -33,6 +33,7 @@ from slackwater.model.time import BEFORE_ALL
 from slackwater.operators.aggregate import AggregateOperator, WindowAggregate
 from slackwater.operators.composed.meeting import Meeting
 from slackwater.operators.graph_operator import GraphOperator, Vertex
+from slackwater.operators.inputs import node_of, reads_node
 from slackwater.operators.join.operator import JoinOperator
 from slackwater.operators.union import UnionOperator
 
@@ -107,8 +108,8 @@ class TrueRows:
             at = self._node_clock(arrived, under, clocks)
             inputs = []
             for one in vertex.inputs:
-                if one < 0:
-                    below = made[~one]
+                if reads_node(one):
+                    below = made[node_of(one)]
                     inputs.append(_Input(below.words, below.need, below.place, raw=False))
                 else:
                     place = np.flatnonzero(arrived.stream == one)
@@ -275,5 +276,5 @@ def _raw_under(vertices: Sequence[Vertex], number: int) -> tuple[int, ...]:
     """The raw streams that a node reads, itself or through nodes below."""
     found: set[int] = set()
     for one in vertices[number].inputs:
-        found |= {one} if one >= 0 else set(_raw_under(vertices, ~one))
+        found |= set(_raw_under(vertices, node_of(one))) if reads_node(one) else {one}
     return tuple(sorted(found))

@@ -11,9 +11,9 @@ from slackwater.model.batch import Words
 from slackwater.model.quality import Quality, Recall
 from slackwater.model.time import AFTER_ALL
 from slackwater.operators.graph_operator import GraphOperator, Vertex
+from slackwater.operators.inputs import BELOW, from_node
 from slackwater.operators.join.join_ledger import JoinLedger, ledger_on
 from slackwater.operators.join.operator import JoinOperator, WindowJoin
-from slackwater.operators.node import BELOW
 
 
 class TreeOperator(GraphOperator):
@@ -59,4 +59,4 @@ class _OfNode:
 
 def _inputs(n: int) -> tuple[int, int]:
     """What node n, counted from 0, joins: what the node below makes, or stream 0, and stream n + 1."""
-    return (~(n - 1) if n else 0, n + 1)
+    return (from_node(n - 1) if n else 0, n + 1)
