@@ -13,7 +13,7 @@ import numpy as np
 
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release import ReleaseSpec
-from slackwater.disorder.synchronizer import Inflow, Synchronized, Synchronizer, merged, with_rows
+from slackwater.disorder.synchronizer import Inflow, NodeSynchronizer, Synchronized, Synchronizer, merged, with_rows
 from slackwater.disorder.synchronizing import Last
 from slackwater.disorder.watermarks import as_streams, streams_of
 from slackwater.kernel import StateUpdate
@@ -41,10 +41,13 @@ class Node:
     ) -> None:
         """`raw` says how tuples of raw streams are released in front of all nodes."""
         self.operator, self._outlet = operator, outlet
-        self.synchronizer = Synchronizer(
-            replace(raw, streams=len(inputs), rows=rows, external_sync=False, partition_slots=())
-        )
+        spec = replace(raw, streams=len(inputs), rows=rows, external_sync=False, partition_slots=())
+        self.synchronizer: NodeSynchronizer = self._synchronizer_of(spec)
         self._inputs, self._rows, self._raw_rows = np.array(inputs, np.int64), rows, raw.rows
+
+    def _synchronizer_of(self, spec: ReleaseSpec) -> NodeSynchronizer:
+        """What holds the inputs of this node."""
+        return Synchronizer(spec)
 
     def admit(self, run: OrderedBatch, begin: int, end: int, below: Iterable[Inflow]) -> Synchronized:
         """Take a piece of a run whose streams are apart, and what nodes below have made of the same piece, each as the

@@ -93,6 +93,7 @@ Weights = tuple[NodeSpec, ...]
 def plain_weights(nodes: Sequence[Sequence[int]]) -> Weights:
     """Weights of operators that nobody has named: raw streams by their numbers, and whatever is below by its node's.
 
+    >>> from slackwater.operators.inputs import from_node
     >>> plain_weights([(0, 1), (from_node(0), 2)])[1].inputs[0]
     OfInput(label='node 0', members=(), words=0)
     """

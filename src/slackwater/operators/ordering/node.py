@@ -19,11 +19,15 @@ from slackwater.operators.ordering.join import OrderedJoin
 class OrderedNode(Node):
     """A node behind an `EagerSynchronizer`; `early` says whether tuples are joined before their turn."""
 
+    synchronizer: EagerSynchronizer
+
     def __init__(self, operator: OrderedJoin, inputs: tuple[int, ...], rows: int, raw: ReleaseSpec) -> None:
         super().__init__(operator, inputs, rows, raw)
         self.join = operator
-        self.synchronizer: EagerSynchronizer = EagerSynchronizer(self.synchronizer.spec)
         self.early = False
+
+    def _synchronizer_of(self, spec: ReleaseSpec) -> EagerSynchronizer:
+        return EagerSynchronizer(spec)
 
     @property
     def settled(self) -> bool:
