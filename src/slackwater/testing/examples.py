@@ -24,6 +24,7 @@ from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.algebra import AggregateSpec
 from slackwater.operators.contract import OperatorSpec
 from slackwater.operators.count_windows import CountWindows
+from slackwater.operators.distinct import StreamDistinct
 from slackwater.operators.graph import GraphNode, OperatorGraph
 from slackwater.operators.inputs import from_node
 from slackwater.operators.join.count_windows import BY_TIME, EVER, CountWindowJoin, by_rows
@@ -215,6 +216,8 @@ OPERATORS: tuple[Example, ...] = (
     _aggregate("texts", 8, 2, (K,), AggregateSpec("MIN", L, Kind.TEXT), AggregateSpec("MAX", L, Kind.TEXT)),
     _aggregate("a window for every tick", 5, 1, (), AggregateSpec("MAX", L), AggregateSpec("MIN", V, Kind.FLOAT)),
     Example("union", StreamUnion(2, len(KINDS), ROWS)),
+    Example("distinct keys", StreamDistinct(6, (K,), ROWS)),
+    Example("distinct rows", StreamDistinct(9, (K, L, V), ROWS)),
     _by_rows("the last tuples, tumbling", 7, None, (), AggregateSpec("COUNT"), AggregateSpec("MAX", TS, Kind.TIME)),
     _by_rows("the last tuples by key, sliding", 8, 3, (K,), *_every(V, Kind.FLOAT)),
     *_landmarks(),
@@ -284,10 +287,9 @@ def _graphs_of_operators() -> Iterator[Example]:
 EXAMPLES: tuple[Example, ...] = (*OPERATORS, *_graphs_of_operators())
 
 
+WITHOUT_TARGETS = (CountWindowJoin, CountWindows, RelationToStream, StreamUnion, StreamDistinct)
 WITH_TARGETS: tuple[Example, ...] = tuple(
-    example
-    for example in OPERATORS
-    if not isinstance(example.spec, CountWindowJoin | CountWindows | RelationToStream | StreamUnion)
+    example for example in OPERATORS if not isinstance(example.spec, WITHOUT_TARGETS)
 )
 """Those that a quality target may be stated for: windows of time, and results that leave as they are made."""
 
