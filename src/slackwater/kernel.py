@@ -1,17 +1,16 @@
-"""The protocol every stateful piece speaks, so that any runtime can host any of them.
+"""What a kernel and the runtime that hosts it hand each other: emissions, observations, and entries of state.
 
-A kernel is a pure state machine: no threads, no wall clock, no Spark. A frozen spec describes it; `spec.build()`
-makes the mutable kernel. Its state leaves as (cell, key, bytes) entries, Arrow or JSON, and an entry whose value is
-None is dropped.
+A kernel (`operators.pipeline.Pipeline`) is a pure state machine: no threads, no wall clock, no Spark. A frozen spec
+describes it; `spec.build()` makes the mutable half. Its state leaves as (cell, key, bytes) entries, Arrow or JSON, and
+an entry whose value is None is dropped.
 """
 
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -106,29 +105,6 @@ class Observation:
     """How far every part has come of the streams that have parts."""
     outlook: Outlook | None = None
     """Whether the target can be met, where slack may not grow for ever."""
-
-
-class Kernel(Protocol):
-    """A stateful piece of a query."""
-
-    def absorb(self, batch: Batch) -> None:
-        """Take in tuples, in arrival order."""
-
-    def advance(self, end: bool = False) -> Iterable[Emission]:
-        """End the epoch: move clocks, slack and watermark, emit results. With `end`, emit everything."""
-
-    def snapshot_delta(self) -> Iterable[StateUpdate]:
-        """What to persist since the last call."""
-
-    def restore(self, entries: Iterable[StateUpdate]) -> None:
-        """Take over the state that an earlier kernel of the same spec persisted.
-
-        A fresh kernel is given all entries. One that was up to date once is given those that were written or dropped
-        since; what it had not persisted itself must be nothing.
-        """
-
-    def observe(self) -> Observation:
-        """Clocks, slack, watermark and counts."""
 
 
 def state_update(namespace: str, key: str, value: bytes | None) -> StateUpdate:

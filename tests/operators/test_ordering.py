@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.disorder.controllers import FixedSlack
+from slackwater.disorder.controllers import FixedSlack, KeepsLedger
 from slackwater.model.batch import Batch
 from slackwater.model.ordering import FILTER, SYNC, Ordering
 from slackwater.model.quality import Recall
@@ -139,7 +139,7 @@ def test_results_leave_when_the_slow_twin_lets_them_out(example, data):
     assert outcome.timestamps == [ts for (ts, _), _ in twin]
 
 
-class Watching(FixedSlack):
+class Watching(KeepsLedger, FixedSlack):
     """A fixed slack whose user looks into the ledger."""
 
     def __init__(self, slack):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.disorder.controllers import FixedSlack
+from slackwater.disorder.controllers import FixedSlack, KeepsLedger
 from slackwater.model.quality import Recall
 from slackwater.operators.join import retention as retaining
 from slackwater.operators.join import synopsis
@@ -32,7 +32,7 @@ MOST = {1: 60, 2: 50, 3: 40, 4: 28, 5: 24}
 TARGET, WIDTH = Recall(0.7, 12), 4
 
 
-class Watching(FixedSlack):
+class Watching(KeepsLedger, FixedSlack):
     """A fixed slack whose user looks into the ledger."""
 
     def __init__(self, slack, retention):

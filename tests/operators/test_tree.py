@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.disorder.controllers import FixedSlack
+from slackwater.disorder.controllers import FixedSlack, KeepsLedger
 from slackwater.disorder.state import NO_PARTITION
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column, Literal
@@ -90,7 +90,7 @@ def test_with_enough_slack_a_tree_gives_the_rows_of_the_multiway_join(data):
         assert (tree.observed[-1].late, tree.observed[-1].held) == (0, 0)
 
 
-class Watching(FixedSlack):
+class Watching(KeepsLedger, FixedSlack):
     """A fixed slack whose user looks into the ledger."""
 
     def __init__(self, slack):

@@ -37,4 +37,4 @@ def foresee(monkeypatch: pytest.MonkeyPatch, *outlooks: Outlook) -> None:
     def controller(*_: Any) -> Reported:
         return Reported(outlooks)
 
-    monkeypatch.setattr("slackwater.runtime.kernels.controller_for", controller)
+    monkeypatch.setattr("slackwater.runtime.kernels.controller_of", controller)

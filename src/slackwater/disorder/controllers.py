@@ -7,15 +7,15 @@ without a cost per tuple.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy.typing as npt
 
-from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.disorder.meters import LedgerTerms, Measurable, QualityMeter
 from slackwater.model.batch import Floats, Words
-from slackwater.model.measured import MeasuredQuality
 from slackwater.model.outlook import Outlook
 from slackwater.model.quality import Recall
 from slackwater.model.time import AFTER_ALL, format_duration
@@ -42,33 +42,50 @@ class DelayObservations:
     """How far each was behind the slowest stream's clock then: the slack that would have kept it in time."""
 
 
-class SlackController(Protocol):
-    """Chooses the slack K that all inputs of a query share (Same-K policy, 004 Theorem 4.1)."""
+class SlackController(ABC):
+    """Chooses the slack K that all inputs of a query share (Same-K policy, 004 Theorem 4.1).
+
+    What a controller does not say for itself is what one says that learns nothing and measures nothing.
+    """
 
     slack: int
     """K in force, in microseconds."""
-    follows_largest_delay: bool
+    follows_largest_delay: bool = False
     """True: the release loop itself raises K with every new largest delay."""
     next_adaptation: int
     """Event time at which `adapt` is due; AFTER_ALL for never."""
-
-    learns: bool
+    learns: bool = False
     """Whether it wants to be shown every arrival."""
 
-    def learn(self, arrived: DelayObservations) -> None:
+    @abstractmethod
+    def adapt(self, measured: Measured) -> None:
+        """Choose `slack` and `next_adaptation` anew."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """One line for EXPLAIN and the report."""
+
+    def learn(self, arrived: DelayObservations) -> None:  # noqa: B027 - most that do not learn have nothing to note
         """Note arrivals."""
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """What it has learned, to go on from elsewhere."""
+        return {}
 
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:  # noqa: B027 - nothing was learned
         """Take over what another one, made with the same arguments, has learned."""
 
-    def adapt(self, measured: Measured) -> None:
-        """Choose `slack` and `next_adaptation` anew."""
+    def meters(self, query: Measurable, automatic_retention: bool, max_behind: int) -> tuple[QualityMeter, ...]:
+        """Who is to be told what the query does. Called once, before the first tuple.
 
-    def describe(self) -> str:
-        """One line for EXPLAIN and the report."""
+        `automatic_retention`: nobody has stated how long tuples are kept to find out what late ones cost. A tuple
+        further behind its clock than `max_behind` teaches nothing.
+        """
+        return ()
+
+    def outlook(self) -> Outlook | None:
+        """Whether the target can be met, where slack may not grow for ever; None where there is no such limit."""
+        return None
 
 
 class Ledger(Protocol):
@@ -82,17 +99,8 @@ class Ledger(Protocol):
         where curves are made of results, not of tuples."""
 
 
-@runtime_checkable
-class Measuring(Protocol):
-    """A controller that can itself tell how good the answers were, given every run that the operator processes."""
-
-    def observe_batch(self, run: OrderedBatch) -> None: ...
-    def measured(self) -> MeasuredQuality: ...
-
-
-@runtime_checkable
-class LedgerReader(Protocol):
-    """A controller for a recall target: a ledger is kept beside it, whether it looks into them or not."""
+class KeepsLedger(SlackController):
+    """A controller for a recall target: a ledger is kept beside it, whether it looks into it or not."""
 
     target: Recall
     ledger: Ledger | None
@@ -101,37 +109,23 @@ class LedgerReader(Protocol):
     memory: int
     """How far back it looks."""
 
-
-@runtime_checkable
-class Foreseeing(Protocol):
-    """A controller that may not wait for ever, and knows whether its target can be met nevertheless."""
-
-    def outlook(self) -> Outlook: ...
-
-
-class StaticController:
-    """What controllers have in common that look at no tuple."""
-
-    learns = False
-
-    def learn(self, arrived: DelayObservations) -> None:
-        """Nothing to note."""
-
-    def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        return {}
-
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Nothing was learned."""
+    def meters(self, query: Measurable, automatic_retention: bool, max_behind: int) -> tuple[QualityMeter, ...]:
+        outlook = self.outlook()
+        far = None if outlook is None else (outlook.cap, max_behind)
+        terms = LedgerTerms(self.target, self.retention, self.interval, self.memory, automatic_retention, far)
+        ledger = query.ledger_for(terms)
+        if ledger is None:
+            return ()
+        self.ledger = ledger
+        return (ledger,)
 
 
-class FixedSlack(StaticController):
+class FixedSlack(SlackController):
     """K never changes. With 0 this is No-K-slack: only the slowest stream is waited for.
 
     >>> FixedSlack(2_000_000).describe()
     'fixed slack of 2 s'
     """
-
-    follows_largest_delay = False
 
     def __init__(self, slack: int) -> None:
         self.slack = slack
@@ -146,7 +140,7 @@ class FixedSlack(StaticController):
         return f"fixed slack of {format_duration(self.slack)}"
 
 
-class LargestDelay(StaticController):
+class LargestDelay(SlackController):
     """K is the largest delay seen so far (Max-K-slack).
 
     A tuple that sets a new largest delay is itself late: its delay is only known once it is here.

@@ -23,9 +23,11 @@ from slackwater.disorder.epoch_release import pass_on
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release import ReleaseSpec
 from slackwater.disorder.slack_heap import hold
-from slackwater.disorder.synchronizer import Inflow, Synchronized, Synchronizer, promised_watermark
+from slackwater.disorder.synchronizer import Inflow, NodeSynchronizer, Synchronized, promised_watermark
 from slackwater.disorder.synchronizing import Last
 from slackwater.disorder.tuple_release import synchronize
+from slackwater.disorder.watermarks import is_watermark, stream_of
+from slackwater.kernel import StateUpdate
 from slackwater.model.batch import TS, Words
 
 BOTH, ENTERS, LEAVES = range(3)
@@ -51,6 +53,20 @@ class Events(OrderedBatch):
         """Which of the events are turns of tuples."""
         return np.arange(len(self)) if self.kind is None else np.flatnonzero(self.kind != ENTERS)
 
+    @classmethod
+    def of(cls, run: OrderedBatch, kind: Words | None = None) -> Events:
+        """The tuples of a run as events."""
+        return cls(
+            run.stream, run.words, run.watermark_at_arrival, run.clock, run.emit_time, run.delay, run.watermark,
+            run.max_ts, run.now,
+            run.ended, kind,
+        )  # fmt: skip
+
+    def turns(self) -> tuple[OrderedBatch, slice | Words]:
+        """The tuples whose turn has come, without those that only enter; and where they stand."""
+        sequence = self.turn
+        return self.take(sequence), sequence
+
     def take(self, index: Words) -> OrderedBatch:
         """The tuples at these events, as a run."""
         return OrderedBatch(
@@ -60,71 +76,67 @@ class Events(OrderedBatch):
         )  # fmt: skip
 
 
-class EagerSynchronizer(Synchronizer):
-    """Brings the inputs of one node into event-time order, and says what to do until then. Tuple release alone."""
+JOINED = "joined"
+
+
+class EagerSynchronizer(NodeSynchronizer):
+    """Brings the inputs of one node into event-time order, and says what to do until then. Tuple release alone.
+
+    What waits is marked: whether it has been joined.
+    """
 
     def __init__(self, spec: ReleaseSpec) -> None:
-        super().__init__(spec)
+        super().__init__(spec, marks=(JOINED,))
         self.early = False
         """Whether tuples are joined before their turn; set between two calls."""
-        self._joined = np.zeros(self._held.pool.shape[1], np.int64)
-        """By slot: whether the tuple held there has been joined."""
         self._all_joined = False
         """Whether it is known that all that is held has been."""
 
     def take(self, came: Inflow) -> Synchronized:
         """The events of what has come; where the input is ending, of everything."""
-        count = len(came.stream)
-        self._reserve(count)
-        if len(self._joined) < self._held.pool.shape[1]:
-            self._joined = np.append(self._joined, np.zeros(self._held.pool.shape[1] - len(self._joined), np.int64))
-        waiting = self.held
-        out = st.output_buffer(2 * (waiting + count), self.spec.rows)
+        state, count = self.state, len(came.stream)
+        state.reserve(count)
+        clock, held, joined = state.clock, state.buffers, state.marked[JOINED]
+        out = st.output_buffer(2 * (self.held + count), self.spec.rows)
         kind = np.zeros(len(out.stream), np.int64)
         emit, reached = np.empty((2, count), np.int64)
         new = st.Incoming(came.stream, np.ascontiguousarray(came.words), came.delay, came.clock, came.emit_time)
-        before = int(self._clock.scalars[st.WATERMARK])
+        before = int(clock.scalars[st.WATERMARK])
         caught_up = 0
         if self.early and not self._all_joined:
-            caught_up = probe_waiting(self._clock, self._held, self._joined, out, kind)
+            caught_up = probe_waiting(clock, held, joined, out, kind)
         self._all_joined = self.early
         n = synchronize_eagerly(
-            new, came.last, self.early, self._clock, self._held, self._joined, out, kind, caught_up, emit, reached
+            new, came.last, self.early, clock, held, joined, out, kind, caught_up, emit, reached
         )  # fmt: skip
-        self._ended = self._ended or came.last.ending
+        state.ended = state.ended or came.last.ending
         first = came.sequence[0] if count else came.last.sequence
         each = np.diff(emit, prepend=caught_up)
         sequence = np.concatenate([np.full(caught_up, first), np.repeat(came.sequence, each)])
         sequence = np.append(sequence, np.full(n - len(sequence), came.last.sequence))
         moved = np.flatnonzero(np.diff(reached, prepend=before))
-        run = self._run(out, n, came.last.ending)
         reported = kind[:n] if kind[:n].any() else None
-        events = Events(**{**run.__dict__, "kind": reported})
+        events = Events.of(state.run(out, n, came.last.ending), reported)
         return Synchronized(events, sequence, promised_watermark(came, moved, reached))
 
     @property
     def ahead(self) -> int:
         """Tuples that have been joined and have their turn still to come."""
-        return int(np.count_nonzero(self._joined))
+        return int(np.count_nonzero(self.state.marked[JOINED]))
 
     def entered(self) -> tuple[Words, Words]:
         """Stream and words of the tuples that have been joined and have their turn still to come."""
-        slot = np.flatnonzero(self._joined)
-        return self._held.stream[slot], self._held.pool[:, slot]
+        slot = np.flatnonzero(self.state.marked[JOINED])
+        return self.state.buffers.stream[slot], self.state.buffers.pool[:, slot]
 
-    def _held_columns(self) -> dict[str, Words]:
-        held = self._held
-        slots = np.concatenate([held.slot[h, :size] for h, size in enumerate(held.sizes)])
-        return super()._held_columns() | {"joined": self._joined[slots]}
-
-    def _hold_again(self, saved: dict[str, Words]) -> None:
-        super()._hold_again(saved)
-        # There they get slots by event time and number.
-        order = np.lexsort((saved["seq"], saved["ts"]))
+    def restore(self, entries: list[StateUpdate]) -> None:
+        super().restore(entries)
         self._all_joined = False
-        self._joined = np.zeros(self._held.pool.shape[1], np.int64)
-        if "joined" in saved:
-            self._joined[: len(order)] = saved["joined"][order]
+
+    def hold_again(self, saved: dict[str, Words]) -> None:
+        """Hold these tuples, and nothing else; those that do not say otherwise have not been joined."""
+        super().hold_again(saved)
+        self._all_joined = False
 
 
 @in_place
@@ -143,8 +155,9 @@ def synchronize_eagerly(
         s, t = new.stream[i], new.words[TS, i]
         clock.scalars[st.MAX_TS], clock.scalars[st.NOW] = new.clock[i], new.emit_time[i]
         slot = -1
-        if s < 0:
-            clock.promised_watermark[~s] = max(clock.promised_watermark[~s], t)
+        if is_watermark(s):
+            reported = stream_of(s)
+            clock.promised_watermark[reported] = max(clock.promised_watermark[reported], t)
         elif t <= clock.scalars[st.T_SYNC]:
             kind[n_out] = BOTH
             n_out = pass_on(clock, new, i, new.delay[i], out, n_out)

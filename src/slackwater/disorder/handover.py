@@ -15,30 +15,31 @@ import numpy as np
 
 from slackwater.disorder import state as st
 from slackwater.disorder.release import Release
-from slackwater.disorder.synchronizer import Synchronizer
+from slackwater.disorder.synchronizer import NodeSynchronizer
 from slackwater.model.time import BEFORE_ALL
 
 ALONG = [st.T_SYNC, st.WATERMARK, st.SEQUENCE, st.MAX_TS, st.NOW]
 
 
-def separate(release: Release, synchronizer: Synchronizer) -> None:
+def separate(release: Release, synchronizer: NodeSynchronizer) -> None:
     """From now on the release keeps its streams apart, and the synchronizer goes on where it stood."""
-    held = release._held_columns()
+    held = release.state.columns()
     behind = held["heap"] >= release.spec.streams
-    synchronizer._hold_again({name: column[behind] for name, column in held.items()})
-    release._hold_again({name: column[~behind] for name, column in held.items()})
-    synchronizer._clock.scalars[ALONG] = release._clock.scalars[ALONG]
-    synchronizer._clock.promised_watermark[:] = BEFORE_ALL
+    synchronizer.hold_again({name: column[behind] for name, column in held.items()})
+    release.state.fill({name: column[~behind] for name, column in held.items()})
+    clock = synchronizer.state.clock
+    clock.scalars[ALONG] = release.state.clock.scalars[ALONG]
+    clock.promised_watermark[:] = BEFORE_ALL
     release.spec = replace(release.spec, external_sync=True)
 
 
-def unite(release: Release, synchronizer: Synchronizer) -> None:
+def unite(release: Release, synchronizer: NodeSynchronizer) -> None:
     """From now on the release synchronizes its streams itself."""
-    held, waiting = release._held_columns(), synchronizer._held_columns()
-    release._hold_again({name: np.concatenate([held[name], waiting[name]]) for name in held})
-    synchronizer._hold_again({name: column[:0] for name, column in waiting.items()})
-    along = np.maximum(synchronizer._clock.scalars[ALONG], release._clock.scalars[ALONG])
-    release._clock.scalars[ALONG] = along
+    held, waiting = release.state.columns(), synchronizer.state.columns()
+    release.state.fill({name: np.concatenate([held[name], waiting[name]]) for name in held})
+    synchronizer.hold_again({name: column[:0] for name, column in waiting.items()})
+    clock = release.state.clock
+    clock.scalars[ALONG] = np.maximum(synchronizer.state.clock.scalars[ALONG], clock.scalars[ALONG])
     # Only an idle stream has sent a watermark, and the release knows for itself which ones are idle.
-    release._clock.promised_watermark[:] = BEFORE_ALL
+    clock.promised_watermark[:] = BEFORE_ALL
     release.spec = replace(release.spec, external_sync=False)

@@ -39,6 +39,10 @@ class OrderedBatch:
     def __len__(self) -> int:
         return int(self.words.shape[1])
 
+    def turns(self) -> tuple[OrderedBatch, slice | Words]:
+        """The tuples whose turn has come, and where they stand in the run: all of them."""
+        return self, slice(len(self))
+
     @property
     def ts(self) -> Words:
         return self.words[TS]

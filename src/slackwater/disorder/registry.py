@@ -1,22 +1,27 @@
-"""Which controller serves a quality target."""
+"""Which controller serves a quality target: a registry by the name that option `controller` has.
+
+Invariant: the first of each registry is the one that serves where nothing is asked for; those that are as published
+know no AT MOST.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 from slackwater.disorder.controllers import FixedSlack, LargestDelay, SlackController
 from slackwater.disorder.quality.error_published import ModelError, PdError
 from slackwater.disorder.quality.error_steady import SteadyError
-from slackwater.disorder.quality.published_recall import SELECTIVITIES, ModelRecall, PdRecall
+from slackwater.disorder.quality.published_recall import SELECTIVITIES, ModelRecall, PdRecall, Selectivity
 from slackwater.disorder.quality.steady import ControllerConfig, SteadyRecall
 from slackwater.model.errors import UsageError
 from slackwater.model.options import Options
 from slackwater.model.quality import Complete, Delay, NoWait, Quality, Recall, RelativeError, uncapped
 from slackwater.model.time import SECOND
 
-RECALL_CONTROLLERS = ("steady", "model", "pd")
-ERROR_CONTROLLERS = ("steady", "model", "pd")
 PUBLISHED = ("model", "pd")
+Made = TypeVar("Made")
 
 
 def controller_for(quality: Quality, options: Options, windows: Sequence[int] = ()) -> SlackController:
@@ -77,24 +82,35 @@ def learning_key(quality: Quality, options: Options, windows: Sequence[int] = ()
 
 
 def _for_error(quality: RelativeError, options: Options) -> SlackController:
-    if options.controller not in (None, *ERROR_CONTROLLERS):
-        known = ", ".join(ERROR_CONTROLLERS)
-        raise UsageError(f"option controller = '{options.controller}': for a bound on the error there is {known}")
+    make = _named(ERROR_CONTROLLERS, options, "a bound on the error")
     if options.selectivity is not None:
         raise UsageError("option selectivity is for recall targets alone")
     if not 0 < options.retrospect < 1:
         raise UsageError("option retrospect is a share between 0 and 1")
-    if options.controller == "model":
-        return ModelError(quality, options)
-    if options.controller == "pd":
-        return PdError(quality, options)
-    return SteadyError(quality, options)
+    return make(quality, options)
+
+
+ERROR_CONTROLLERS: dict[str, Callable[[RelativeError, Options], SlackController]] = {
+    "steady": SteadyError,
+    "model": ModelError,
+    "pd": PdError,
+}
+
+
+@dataclass(frozen=True)
+class RecallTerms:
+    """What a controller for a recall target is made from."""
+
+    quality: Recall
+    windows: Sequence[int]
+    config: ControllerConfig
+    retention: int
+    selectivity: Selectivity
+    options: Options
 
 
 def _for_recall(quality: Recall, options: Options, windows: Sequence[int]) -> SlackController:
-    if options.controller not in (None, *RECALL_CONTROLLERS):
-        known = ", ".join(RECALL_CONTROLLERS)
-        raise UsageError(f"option controller = '{options.controller}': for a recall target there is {known}")
+    make = _named(RECALL_CONTROLLERS, options, "a recall target")
     interval = options.adaptation_interval or usual_interval(quality.over)
     if interval > quality.over:
         raise UsageError("option adaptation_interval is longer than the period that recall is measured over")
@@ -103,10 +119,35 @@ def _for_recall(quality: Recall, options: Options, windows: Sequence[int]) -> Sl
     selectivity = options.selectivity or SELECTIVITIES[0]
     if selectivity not in SELECTIVITIES:
         raise UsageError(f"option selectivity = '{selectivity}': there is {', '.join(SELECTIVITIES)}")
-    if options.controller == "model":
-        return ModelRecall(quality, windows, config, selectivity, options.initial_slack, retention)
-    if options.selectivity is not None:
+    if options.selectivity is not None and options.controller != "model":
         raise UsageError("option selectivity is for controller = 'model' alone")
-    if options.controller == "pd":
-        return PdRecall(quality, windows, config, options.initial_slack, retention)
-    return SteadyRecall(quality, windows, config, retention, options.initial_slack, options.max_behind)
+    return make(RecallTerms(quality, windows, config, retention, selectivity, options))
+
+
+def _steady(terms: RecallTerms) -> SlackController:
+    first, max_behind = terms.options.initial_slack, terms.options.max_behind
+    return SteadyRecall(terms.quality, terms.windows, terms.config, terms.retention, first, max_behind)
+
+
+def _model(terms: RecallTerms) -> SlackController:
+    first = terms.options.initial_slack
+    return ModelRecall(terms.quality, terms.windows, terms.config, terms.selectivity, first, terms.retention)
+
+
+def _pd(terms: RecallTerms) -> SlackController:
+    return PdRecall(terms.quality, terms.windows, terms.config, terms.options.initial_slack, terms.retention)
+
+
+RECALL_CONTROLLERS: dict[str, Callable[[RecallTerms], SlackController]] = {
+    "steady": _steady,
+    "model": _model,
+    "pd": _pd,
+}
+
+
+def _named(registry: Mapping[str, Made], options: Options, served: str) -> Made:
+    """Who makes the controller that the options ask for; the first where they ask for none."""
+    name = next(iter(registry)) if options.controller is None else options.controller
+    if name not in registry:
+        raise UsageError(f"option controller = '{name}': for {served} there is {', '.join(registry)}")
+    return registry[name]

@@ -22,14 +22,12 @@ from slackwater.disorder.epoch_release import (
     release_up_to,
 )
 from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.disorder.stage_state import StageState
 from slackwater.disorder.tuple_release import drain_all, release_each
-from slackwater.kernel import NOTHING, StateUpdate, decode_json, decode_words, encode_json, encode_words, state_update
+from slackwater.kernel import NOTHING, StateUpdate
 from slackwater.model.batch import Batch, Flags, Words
 from slackwater.model.time import AFTER_ALL, BEFORE_ALL, LONGEST
 from slackwater.model.wrong_clocks import PartitionClock
-
-WHOLE = "held"
-"""The key under which all held tuples are persisted at once."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +52,19 @@ class ReleaseSpec:
     max_behind: int = LONGEST
     """A tuple further behind its stream's clock teaches nothing about delays."""
     external_sync: bool = False
-    """True: only slack is dealt with here. Runs hold tuples as they leave their stream's slack, and watermarks (see
-    `state.Incoming`), for synchronizers that stand elsewhere to make an order of."""
+    """True: only slack is dealt with here. Runs hold tuples as they leave their stream's slack, and watermark
+    events, for synchronizers that stand elsewhere to make an order of."""
+
+    @property
+    def heaps(self) -> int:
+        """Tuple release: slack buffers 0 to m-1, and those of the synchronizer, m to 2m-1."""
+        return 2 * self.streams if self.discipline == "tuple" else 1
+
+    @property
+    def ends_with_calls(self) -> bool:
+        """Whether every call ends an epoch; then what waits lies behind the watermark, and can be persisted piece by
+        piece."""
+        return self.discipline == "epoch" and self.epoch_tuples == 0 and self.epoch_span == 0
 
 
 class Release:
@@ -70,17 +79,17 @@ class Release:
 
     def __init__(self, spec: ReleaseSpec, controller: SlackController) -> None:
         self.spec, self.controller = spec, controller
-        self._clock = st.clockwork(spec.streams, controller.slack, spec.max_behind)
-        heaps = 2 * spec.streams if spec.discipline == "tuple" else 1
-        self._held = st.buffers(heaps, spec.rows, 1024)
-        self._clock.scalars[st.FREE] = 1024
+        self.state = StageState(
+            spec.streams, spec.rows, spec.heaps, spec.ends_with_calls, controller.slack, spec.max_behind
+        )
         self._slack_log: list[tuple[int, int]] = []
-        self._ended = False
         self.taught = False
         """True: the controller learns from what `teach` is told of the whole stream, not from the tuples that come."""
         self._partition_numbers: dict[tuple[int, int], int] = {}
-        self._chunks: dict[str, int] = {}
-        self._persisted = 0
+
+    @property
+    def _clock(self) -> st.Clockwork:
+        return self.state.clock
 
     @property
     def _unsorted(self) -> bool:
@@ -124,18 +133,18 @@ class Release:
         number = self._partition_numbers.setdefault((stream, name), len(self._partition_numbers))
         if number == self._clock.partitions.shape[1]:
             fresh = np.array([[stream], [BEFORE_ALL], [BEFORE_ALL], [0]])
-            self._clock = self._clock._replace(partitions=np.hstack([self._clock.partitions, fresh]))
+            self.state.clock = self._clock._replace(partitions=np.hstack([self._clock.partitions, fresh]))
         return number
 
     def on_processing_time(self, now: int) -> OrderedBatch:
         """End an epoch in which nothing arrived, at a moment by the clock of the arrival times."""
         out = st.output_buffer(self.held + self.spec.streams, self.spec.rows)
-        n = end_silent_epoch(now, self._policy(), self._clock, self._held, out)
-        return self._run(out, n)
+        n = end_silent_epoch(now, self._policy(), self._clock, self.state.buffers, out)
+        return self.state.run(out, n)
 
     def nothing(self) -> OrderedBatch:
         """A run without tuples, which says where time stands."""
-        return self._run(st.output_buffer(0, self.spec.rows), 0)
+        return self.state.run(st.output_buffer(0, self.spec.rows), 0)
 
     def _policy(self) -> st.Policy:
         spec, controller = self.spec, self.controller
@@ -156,7 +165,7 @@ class Release:
             out = st.output_buffer(len(batch), 0)
             stop = release_unsorted(new, begin, policy, clock, out)
             return stop, self._passing(batch, begin, stop, out)
-        self._reserve(count)
+        self.state.reserve(count)
         watermarks = (
             spec.streams * (1 if policy.ends_here and policy.idle_timeout < 0 and policy.idle_after == 0 else count)
             if spec.external_sync
@@ -165,23 +174,8 @@ class Release:
         out = st.output_buffer(self.held + count + watermarks, spec.rows)
         in_epochs = release_for_external_sync if spec.external_sync else release_sorted
         loop = release_each if spec.discipline == "tuple" else in_epochs
-        stop, n = loop(new, begin, policy, clock, self._held, out, 0)
-        return stop, self._run(out, n)
-
-    def _reserve(self, count: int) -> None:
-        """OutputBuffer for so many more tuples to be held."""
-        if self._clock.scalars[st.FREE] < count:
-            capacity = self._held.pool.shape[1]
-            self._held = st.grown(self._held, max(2 * capacity, capacity + count), self._clock)
-
-    def _run(self, out: st.OutputBuffer, n: int, ended: bool = False) -> OrderedBatch:
-        scalars = self._clock.scalars
-        watermark = AFTER_ALL if ended else int(scalars[st.WATERMARK])
-        return OrderedBatch(
-            out.stream[:n], out.words[:, :n], out.watermark_at_arrival[:n], out.clock[:n], out.emit_time[:n],
-            out.delay[:n],
-            watermark, int(scalars[st.MAX_TS]), int(scalars[st.NOW]), ended,
-        )  # fmt: skip
+        stop, n = loop(new, begin, policy, clock, self.state.buffers, out, 0)
+        return stop, self.state.run(out, n)
 
     def _passing(self, batch: Batch, begin: int, stop: int, out: st.OutputBuffer) -> OrderedBatch:
         scalars = self._clock.scalars
@@ -211,13 +205,15 @@ class Release:
                 self._slack_log.append((max_ts, self.controller.slack))
 
     def _flush(self) -> OrderedBatch:
-        self._ended = True
+        self.state.ended = True
         out = st.output_buffer(self.held, self.spec.rows)
         if self.spec.discipline == "tuple":
-            n = drain_all(self._clock, self.spec.external_sync, self._held, out, 0)
+            n = drain_all(self._clock, self.spec.external_sync, self.state.buffers, out, 0)
         else:
-            n = release_up_to(self._clock, AFTER_ALL, int(self._clock.scalars[st.WATERMARK]), self._held, out, 0)
-        return self._run(out, n, ended=True)
+            n = release_up_to(
+                self._clock, AFTER_ALL, int(self._clock.scalars[st.WATERMARK]), self.state.buffers, out, 0
+            )
+        return self.state.run(out, n, ended=True)
 
     def clock_before(self, stream: int) -> int:
         """The clock of a stream when the epoch began."""
@@ -243,7 +239,7 @@ class Release:
     @property
     def held(self) -> int:
         """Tuples in slack buffers and synchronizer."""
-        return self._held.pool.shape[1] - int(self._clock.scalars[st.FREE])
+        return self.state.waiting
 
     @property
     def clocks(self) -> tuple[int, ...]:
@@ -255,7 +251,7 @@ class Release:
 
     @property
     def watermark(self) -> int:
-        return AFTER_ALL if self._ended else int(self._clock.scalars[st.WATERMARK])
+        return self.state.watermark
 
     @property
     def epochs(self) -> int:
@@ -283,90 +279,15 @@ class Release:
         return log
 
     def snapshot_delta(self) -> list[StateUpdate]:
-        """The clocks, and the tuples held since the last call as a chunk of their own."""
-        clock = {name: array.tolist() for name, array in self._clock._asdict().items() if name != "slack_log"}
-        own = {"slack": self.controller.slack, "partition_names": list(self._partition_numbers)}
-        entries = [state_update("release", "clock", encode_json(clock | own))]
-        if not self._chunked:
-            return [*entries, state_update("release", WHOLE, encode_words(self._held_columns()))]
-        for key in [key for key, newest in self._chunks.items() if newest <= self.watermark]:
-            del self._chunks[key]
-            entries.append(state_update("release", key, None))
-        held = self._held_columns()
-        fresh = held["seq"] >= self._persisted
-        if fresh.any():
-            key = str(self._persisted)
-            self._chunks[key] = int(held["ts"][fresh].max())
-            entries.append(state_update("release", key, encode_words({n: column[fresh] for n, column in held.items()})))
-        self._persisted = int(self._clock.scalars[st.SEQUENCE])
-        return entries
-
-    @property
-    def _chunked(self) -> bool:
-        """Where every call ends an epoch, what is held lies before the watermark and can be persisted piece by
-        piece."""
-        return self.spec.discipline == "epoch" and self.spec.epoch_tuples == 0 and self.spec.epoch_span == 0
-
-    def _held_columns(self) -> dict[str, Words]:
-        held = self._held
-        partitions: dict[str, list[Words]] = {"heap": [], "ts": [], "seq": [], "slot": []}
-        for h, size in enumerate(held.sizes):
-            partitions["heap"].append(np.full(size, h, np.int64))
-            partitions["ts"].append(held.ts[h, :size])
-            partitions["seq"].append(held.seq[h, :size])
-            partitions["slot"].append(held.slot[h, :size])
-        joined = {name: np.concatenate(arrays) for name, arrays in partitions.items()}
-        slot = joined.pop("slot")
-        joined |= {"stream": held.stream[slot], "delay": held.delay[slot]}
-        return joined | {f"w{r}": held.pool[r, slot] for r in range(self.spec.rows)}
+        """What to persist since the last call."""
+        return self.state.snapshot_delta({"slack": self.controller.slack, "part_names": list(self._partition_numbers)})
 
     def restore(self, entries: list[StateUpdate]) -> None:
-        partitions = [self._held_columns()] if self._chunked else []
-        for entry in entries:
-            if entry.value is None:
-                self._chunks.pop(entry.key, None)
-            elif entry.key == "clock":
-                saved = decode_json(entry.value)
-                self.controller.slack = saved["slack"]
-                names = saved["partition_names"]
-                self._partition_numbers = {(s, name): number for number, (s, name) in enumerate(names)}
-                self._clock = self._clock._replace(
-                    partitions=np.zeros((st.PARTITION_ROWS, len(self._partition_numbers)), np.int64)
-                )
-                for name, array in self._clock._asdict().items():
-                    if name in saved:
-                        array[:] = saved[name]
-            else:
-                partitions.append(decode_words(entry.value))
-                if self._chunked:
-                    self._chunks[entry.key] = int(partitions[-1]["ts"].max())
-        self._persisted = int(self._clock.scalars[st.SEQUENCE])
-        self._hold_again(
-            {name: np.concatenate([partition[name] for partition in partitions]) for name in partitions[0]}
-        )
-
-    def _hold_again(self, saved: dict[str, Words]) -> None:
-        """Fill the heaps with these tuples alone, without those that have been emitted since they were persisted."""
-        if self._chunked:
-            left = saved["ts"] > self._clock.scalars[st.WATERMARK]
-            saved = {name: column[left] for name, column in saved.items()}
-        count = len(saved["ts"])
-        # Sorted by event time they are a heap as they stand.
-        order = np.lexsort((saved["seq"], saved["ts"]))
-        saved = {name: column[order] for name, column in saved.items()}
-        held = st.buffers(len(self._held.sizes), self.spec.rows, max(1024, 2 * count))
-        held.stream[:count], held.delay[:count] = saved["stream"], saved["delay"]
-        for r in range(self.spec.rows):
-            held.pool[r, :count] = saved[f"w{r}"]
-        for h in range(len(held.sizes)):
-            slots = np.flatnonzero(saved["heap"] == h)
-            held.sizes[h] = len(slots)
-            held.ts[h, : len(slots)], held.seq[h, : len(slots)] = saved["ts"][slots], saved["seq"][slots]
-            held.slot[h, : len(slots)] = slots
-        spare = held.pool.shape[1] - count
-        held.free[:spare] = np.arange(held.pool.shape[1] - 1, count - 1, -1)
-        self._held = held
-        self._clock.scalars[st.FREE] = spare
+        """Take over persisted state, the slack in force among it."""
+        reported = self.state.restore(entries)
+        if reported:
+            self.controller.slack = reported["slack"]
+            self._partition_numbers = {(s, name): number for number, (s, name) in enumerate(reported["part_names"])}
 
 
 def _behind(clock: int, ts: Words) -> Words:

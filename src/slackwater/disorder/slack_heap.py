@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from slackwater.compiled import inner
 from slackwater.disorder.state import FREE, MAX_TS, NOW, SEQUENCE, Arrivals, Buffers, Clockwork, Incoming, OutputBuffer
+from slackwater.disorder.watermarks import watermark_of
 from slackwater.model.batch import TS
 from slackwater.model.time import BEFORE_ALL
 
@@ -44,7 +45,7 @@ def emit_watermark(clock: Clockwork, k: int, ts: int, out: OutputBuffer, n_out: 
     for r in range(out.words.shape[0]):
         out.words[r, n_out] = 0
     out.words[TS, n_out] = clock.promised_watermark[k]
-    out.stream[n_out], out.delay[n_out] = ~k, 0
+    out.stream[n_out], out.delay[n_out] = watermark_of(k), 0
     out.watermark_at_arrival[n_out], out.clock[n_out] = BEFORE_ALL, clock.scalars[MAX_TS]
     out.emit_time[n_out] = clock.scalars[NOW]
     return n_out + 1

@@ -104,7 +104,7 @@ class Policy(NamedTuple):
 class Incoming(NamedTuple):
     """What comes from slack buffers and from nodes below, in the order in which it came.
 
-    A negative stream is a watermark: stream `~s` has nothing older than this event time any more.
+    Some are watermark events (`watermarks`): their stream has nothing older than this event time any more.
     """
 
     stream: Words

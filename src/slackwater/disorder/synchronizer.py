@@ -1,4 +1,4 @@
-"""A synchronizer: the part of a release that stands behind slack buffers, with the state of a release.
+"""A synchronizer: what stands behind slack buffers, in front of one node.
 
 Invariant: what it is given leaves in exactly one run; tuples in time leave in event-time order. It asks no controller:
 K has been dealt with in front of it, once for all nodes of a query.
@@ -6,15 +6,19 @@ K has been dealt with in front of it, once for all nodes of a query.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from slackwater.disorder import state as st
-from slackwater.disorder.controllers import FixedSlack
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.disorder.release import Release, ReleaseSpec
+from slackwater.disorder.release import ReleaseSpec
+from slackwater.disorder.stage_state import StageState
 from slackwater.disorder.synchronizing import Last, hold_for_watermarks, synchronize_each
+from slackwater.disorder.watermarks import are_watermarks, as_streams, watermarks_of
+from slackwater.kernel import StateUpdate
 from slackwater.model.batch import Words
 
 
@@ -22,7 +26,7 @@ from slackwater.model.batch import Words
 class Inflow:
     """What reaches a node, in order of arrival; `sequence` numbers it for the whole query.
 
-    A negative stream is a watermark, as in `state.Incoming`.
+    Some are watermark events (`watermarks`).
     """
 
     stream: Words
@@ -35,7 +39,7 @@ class Inflow:
 
     def as_input(self, number: int) -> Inflow:
         """The same, which comes from one node below, as input `number` of the node above."""
-        return replace(self, stream=np.where(self.stream < 0, ~number, number))
+        return replace(self, stream=as_streams(self.stream, number))
 
     def take(self, index: Words) -> Inflow:
         """Those at these positions, in this order."""
@@ -56,11 +60,48 @@ class Synchronized:
     """Watermarks of the node's own output: where the watermark moved to, or in epochs stayed."""
 
 
-class Synchronizer(Release):
+class NodeSynchronizer(ABC):
+    """What stands in front of a node, and holds its inputs until they may be processed."""
+
+    def __init__(self, spec: ReleaseSpec, marks: Sequence[str] = ()) -> None:
+        self.spec = spec
+        self.state = StageState(spec.streams, spec.rows, spec.heaps, spec.ends_with_calls, marks=marks)
+
+    @abstractmethod
+    def take(self, came: Inflow) -> Synchronized:
+        """Let out what may be processed now; everything, where the input is ending."""
+
+    @property
+    def held(self) -> int:
+        """Tuples that wait here."""
+        return self.state.waiting
+
+    def held_of(self, streams: Words) -> int:
+        """Tuples of these inputs that are held."""
+        return self.state.waiting_of(streams)
+
+    @property
+    def watermark(self) -> int:
+        return self.state.watermark
+
+    def snapshot_delta(self) -> list[StateUpdate]:
+        """What to persist since the last call."""
+        return self.state.snapshot_delta({})
+
+    def restore(self, entries: list[StateUpdate]) -> None:
+        """Take over persisted state."""
+        self.state.restore(entries)
+
+    def hold_again(self, saved: dict[str, Words]) -> None:
+        """Hold these tuples, and nothing else."""
+        self.state.fill(saved)
+
+
+class Synchronizer(NodeSynchronizer):
     """Brings the inputs of one node into event-time order.
 
     >>> node = Synchronizer(ReleaseSpec(streams=2, rows=2, discipline="tuple"))
-    >>> stream, ts = np.array([0, 1, 0, ~1]), np.array([3, 1, 4, 9])
+    >>> stream, ts = np.append([0, 1, 0], watermarks_of(np.array([1]))), np.array([3, 1, 4, 9])
     >>> none = np.zeros(4, np.int64)
     >>> came = Inflow(stream, np.stack([ts, none]), none, ts, none, np.arange(4), Last(4, 9, 0, False))
     >>> synchronized = node.take(came)
@@ -68,34 +109,24 @@ class Synchronizer(Release):
     ([1, 3, 4], [1, 3, 3], [[1, 4]])
     """
 
-    def __init__(self, spec: ReleaseSpec) -> None:
-        super().__init__(spec, FixedSlack(0))
-
     def take(self, came: Inflow) -> Synchronized:
-        """Let out what may be processed now; everything, where the input is ending."""
-        count = len(came.stream)
-        self._reserve(count)
+        state, count = self.state, len(came.stream)
+        state.reserve(count)
         out = st.output_buffer(self.held + count, self.spec.rows)
         drain, reached = np.empty((2, count), np.int64)
         new = st.Incoming(came.stream, np.ascontiguousarray(came.words), came.delay, came.clock, came.emit_time)
         loop = synchronize_each if self.spec.discipline == "tuple" else hold_for_watermarks
-        before = int(self._clock.scalars[st.WATERMARK])
-        n = loop(new, came.last, self._clock, self._held, out, drain, reached)
-        self._ended = self._ended or came.last.ending
+        before = int(state.clock.scalars[st.WATERMARK])
+        n = loop(new, came.last, state.clock, state.buffers, out, drain, reached)
+        state.ended = state.ended or came.last.ending
         each = np.diff(drain, prepend=0)
         sequence = np.append(np.repeat(came.sequence, each), np.full(n - int(each.sum()), came.last.sequence))
         tells = np.diff(reached, prepend=before) != 0
         if self.spec.discipline == "epoch":
             # Also where nothing has moved: what lies at the watermark is held until somebody says that the epoch ends.
-            tells |= came.stream < 0
+            tells |= are_watermarks(came.stream)
         moved = np.flatnonzero(tells)
-        return Synchronized(self._run(out, n, came.last.ending), sequence, promised_watermark(came, moved, reached))
-
-    def held_of(self, streams: Words) -> int:
-        """Tuples of these inputs that are held."""
-        held = self._held
-        slots = [held.slot[h, :size] for h, size in enumerate(held.sizes)]
-        return int(np.count_nonzero(np.isin(held.stream[np.concatenate(slots)], streams)))
+        return Synchronized(state.run(out, n, came.last.ending), sequence, promised_watermark(came, moved, reached))
 
 
 def merged(first: Inflow, second: Inflow) -> Inflow:
@@ -118,8 +149,8 @@ def promised_watermark(came: Inflow, moved: Words, reached: Words) -> Inflow:
     """The watermark as events, at these places."""
     nothing = np.zeros(len(moved), np.int64)
     return Inflow(
-        ~nothing, reached[np.newaxis, moved], nothing, came.clock[moved], came.emit_time[moved], came.sequence[moved],
-        came.last,
+        watermarks_of(nothing), reached[np.newaxis, moved], nothing, came.clock[moved], came.emit_time[moved],
+        came.sequence[moved], came.last,
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from slackwater.disorder.epoch_release import pass_on, release_up_to
 from slackwater.disorder.slack_heap import hold
 from slackwater.disorder.state import MAX_TS, NOW, T_SYNC, WATERMARK, Buffers, Clockwork, Incoming, OutputBuffer
 from slackwater.disorder.tuple_release import synchronize
+from slackwater.disorder.watermarks import is_watermark, stream_of
 from slackwater.model.batch import TS, Words
 from slackwater.model.time import AFTER_ALL
 
@@ -44,8 +45,9 @@ def synchronize_each(
     for i in range(len(new.stream)):
         s, t = new.stream[i], new.words[TS, i]
         clock.scalars[MAX_TS], clock.scalars[NOW] = new.clock[i], new.emit_time[i]
-        if s < 0:
-            clock.promised_watermark[~s] = max(clock.promised_watermark[~s], t)
+        if is_watermark(s):
+            reported = stream_of(s)
+            clock.promised_watermark[reported] = max(clock.promised_watermark[reported], t)
         elif t <= clock.scalars[T_SYNC]:
             n_out = pass_on(clock, new, i, new.delay[i], out, n_out)
             clock.scalars[WATERMARK] = max(clock.scalars[WATERMARK], t)
@@ -75,8 +77,9 @@ def hold_for_watermarks(
         s, t = new.stream[i], new.words[TS, i]
         clock.scalars[MAX_TS], clock.scalars[NOW] = new.clock[i], new.emit_time[i]
         watermark = clock.scalars[WATERMARK]
-        if s < 0:
-            clock.promised_watermark[~s] = max(clock.promised_watermark[~s], t)
+        if is_watermark(s):
+            reported = stream_of(s)
+            clock.promised_watermark[reported] = max(clock.promised_watermark[reported], t)
             bound = AFTER_ALL
             for k in range(len(clock.promised_watermark)):
                 bound = min(bound, clock.promised_watermark[k])

@@ -86,7 +86,7 @@ class LiveTrial(Trial):
         assert batch.arrival_time is not None
         since = batch.arrival_time / SECOND
         response = (done - since)[since >= WARM]
-        seen = operator.seen()
+        seen = operator.ordering
         return {
             "workload": self.stage.workload, "seed": self.stage.seed, "minutes": None, "window_s": LIVE.window,
             "change": "", "way": self.way, "target": None, "period_s": self.period_s, "parameter": "seconds",

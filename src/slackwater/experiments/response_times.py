@@ -69,7 +69,7 @@ class CountingOperator(OrderedOperator):
     @property
     def memory(self) -> int:
         """Tuples in synchronizer and windows, and results in the hold buffer."""
-        return self.held + self.state_rows + self.join.hold.held
+        return self.pending + self.state_rows + self.join.hold.held
 
 
 @dataclass
@@ -114,5 +114,5 @@ def drive(spec: WindowJoin, ordering: Ordering, batch: Batch, c: float, per_tupl
         measured.memory.append(operator.memory)
         measured.filters.append(operator.strategy.filters)
         kernel.report_busy_time(free - begun)
-    measured.seen = operator.seen()
+    measured.seen = operator.ordering
     return measured

@@ -19,10 +19,12 @@ from slackwater.disorder.quality.error_windows import Asked, Watched
 from slackwater.expressions.text_table import TextTable
 from slackwater.kernel import StateUpdate, decode_json, decode_words, encode_json, encode_words, state_update
 from slackwater.model.batch import Words
+from slackwater.model.quality import Quality, RelativeError
 from slackwater.model.schema import Kind
 from slackwater.model.time import BEFORE_ALL
 from slackwater.operators import aggregate_state as st
 from slackwater.operators.algebra import AggregateSpec, Layout, lower
+from slackwater.operators.contract import PLAIN, BuildContext, Operator
 from slackwater.operators.output import Output, joined
 from slackwater.operators.partials import program_for
 from slackwater.operators.records import NONE
@@ -83,13 +85,15 @@ class WindowAggregate:
         asked = tuple(Asked(a.function, a.row, a.kind is Kind.FLOAT, a.parameter) for a in self.aggregates)
         return Watched(self.range, self.grid.slide, self.keys, asked)
 
-    def build(self, texts: TextTable | None = None) -> AggregateOperator:
+    def build(self, context: BuildContext = PLAIN) -> Operator:
         """The mutable half; MIN and MAX of text look texts up in a table."""
-        return AggregateOperator(self, texts)
+        return AggregateOperator(self, context.texts)
 
 
-class AggregateOperator:
+class AggregateOperator(Operator):
     """The mutable half of `WindowAggregate`: runs in, closed windows out."""
+
+    spec: WindowAggregate
 
     def __init__(self, spec: WindowAggregate, texts: TextTable | None = None) -> None:
         self.spec, self._texts = spec, texts
@@ -108,6 +112,14 @@ class AggregateOperator:
         scalars = self._tables.scalars
         scalars[st.NEXT] = first_open(spec.grid, BEFORE_ALL)
         scalars[st.ENTERED] = scalars[st.FLIP] = last_pane(spec.grid, int(scalars[st.NEXT]) - 1)
+
+    @property
+    def watched(self) -> Watched:
+        return self.spec.watched
+
+    def learning_key(self, quality: Quality) -> str:
+        """What is learned of an error is learned of every aggregate by itself."""
+        return repr(self.watched) if isinstance(quality, RelativeError) else ""
 
     def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
         """Take in a run; yield the windows it closes."""

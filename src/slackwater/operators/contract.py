@@ -1,25 +1,116 @@
-"""What a pipeline asks of the operator behind it, and of the spec that the operator was built from."""
+"""What a pipeline asks of the operator behind it, and of the spec that the operator was built from.
+
+Every operator takes runs in, gives outputs, and persists what it keeps. What only some can do is asked for by a hook,
+whose answer is "no" unless an operator says otherwise: nobody asks an operator what kind of operator it is.
+
+Invariant: the hooks that a controller may call are those of `disorder.meters.Measurable`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol
 
+from slackwater.disorder.meters import Ledger, LedgerTerms
 from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.disorder.quality.error_windows import Watched
+from slackwater.disorder.release import Release
+from slackwater.expressions.text_table import TextTable
 from slackwater.kernel import StateUpdate
+from slackwater.model.quality import Quality
+from slackwater.model.rates import RatesSeen, Resize
 from slackwater.operators.output import Output
+from slackwater.operators.stages import DirectStage, Stages
 from slackwater.operators.state_size import WindowContents
 
 
-class Operator(Protocol):
-    """What stands behind the disorder stage."""
+class ResizeLog(Protocol):
+    """A join whose windows follow rates."""
+
+    def take_resizes(self) -> list[Resize]:
+        """The resizes since the last call, oldest first."""
+
+    def seen(self) -> RatesSeen:
+        """The windows in force, and how often that has changed."""
+
+
+class Operator(ABC):
+    """What stands behind a release, or in a node of a graph."""
+
+    spec: Any
+    """The frozen half that it was built from."""
+
+    @abstractmethod
+    def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
+        """Take in a run, which is in order or not; yield what leaves."""
 
     @property
-    def state_rows(self) -> int: ...
-    def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]: ...
-    def window_contents(self, watermark: int) -> Iterator[WindowContents]: ...
-    def snapshot_delta(self) -> list[StateUpdate]: ...
-    def restore(self, entries: list[StateUpdate]) -> None: ...
+    @abstractmethod
+    def state_rows(self) -> int:
+        """Tuples in windows, or partial aggregates."""
+
+    @abstractmethod
+    def window_contents(self, watermark: int) -> Iterator[WindowContents]:
+        """What stands in the windows where the watermark is there."""
+
+    @abstractmethod
+    def snapshot_delta(self) -> list[StateUpdate]:
+        """What to persist since the last call."""
+
+    @abstractmethod
+    def restore(self, entries: list[StateUpdate]) -> None:
+        """Take over persisted state."""
+
+    @property
+    def external_sync(self) -> bool:
+        """Whether it brings streams into order itself, so that the release in front deals with slack alone."""
+        return False
+
+    def attach(self, release: Release) -> Stages:
+        """Stand behind this release; what a pipeline drives from then on."""
+        return DirectStage(release)
+
+    @property
+    def inputs(self) -> list[tuple[int, ...]]:
+        """What every node reads; a single operator reads all streams."""
+        return [tuple(range(self.spec.streams))]
+
+    @property
+    def several_nodes(self) -> bool:
+        """Whether windows and results are spread over several operators."""
+        return False
+
+    def ledger_for(self, terms: LedgerTerms) -> Ledger | None:
+        """A ledger of results made and lost, where it can keep one."""
+        return None
+
+    @property
+    def watched(self) -> Watched | None:
+        """The windows of raw tuples whose answers have an error, where it has such."""
+        return None
+
+    def learning_key(self, quality: Quality) -> str:
+        """What of it two queries must have in common for one to go on with what the other has learned for a target."""
+        return ""
+
+    def resize_logs(self) -> list[tuple[int, ResizeLog]]:
+        """The joins whose windows follow rates, each with the number of its node."""
+        return []
+
+
+@dataclass(frozen=True)
+class BuildContext:
+    """What a spec is given to build its operator: the codes of a query's texts, in both directions."""
+
+    encode_text: Callable[[str], int] = lambda text: 0
+    texts: TextTable | None = None
+    """For MIN and MAX of text, which must know how texts compare."""
+
+
+PLAIN = BuildContext()
+"""For specs that read no text."""
 
 
 class OperatorSpec(Protocol):
@@ -31,4 +122,5 @@ class OperatorSpec(Protocol):
     def rows(self) -> int: ...
     @property
     def needs_order(self) -> bool: ...
-    def build(self) -> Any: ...
+    def build(self, context: BuildContext = PLAIN) -> Operator:
+        """The mutable half."""

@@ -18,6 +18,7 @@ from slackwater.kernel import StateUpdate
 from slackwater.model.batch import TS, Words
 from slackwater.operators import aggregate_state as st
 from slackwater.operators.aggregate import AggregateOperator, WindowAggregate
+from slackwater.operators.contract import PLAIN, BuildContext, Operator
 from slackwater.operators.output import Output
 from slackwater.operators.state_size import WindowContents
 from slackwater.windows.panes import last_pane
@@ -28,7 +29,7 @@ class CountWindows(WindowAggregate, ABC):
     """Spec of an aggregate whose windows know no time."""
 
     @abstractmethod
-    def build(self, texts: TextTable | None = None) -> CountWindowOperator:  # type: ignore[override]
+    def build(self, context: BuildContext = PLAIN) -> CountWindowOperator:
         """The mutable half, which gives the numbers."""
 
     @property
@@ -78,7 +79,7 @@ class Numbered:
     """The same for the end of the run."""
 
 
-class CountWindowOperator(ABC):
+class CountWindowOperator(Operator):
     """The mutable half of `CountWindows`."""
 
     def __init__(self, spec: CountWindows, texts: TextTable | None = None) -> None:
@@ -92,7 +93,7 @@ class CountWindowOperator(ABC):
     def _timed(self, run: OrderedBatch, first: Words) -> tuple[Words, Words, Words]:
         """Of windows that begin with these numbers: start, end, and the place in the run of what emitted them."""
 
-    def _processed(self) -> None:  # noqa: B027 - most have nothing to forget
+    def _processed(self) -> None:
         """A run has been processed: windows that are closed may be forgotten."""
 
     def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:

@@ -11,22 +11,22 @@ References: 000 §1 (ordered output makes operators composable), 004 §2.1.2, §
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from slackwater.expressions.text_table import TextTable
-from slackwater.operators.aggregate import AggregateOperator, WindowAggregate
+from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.contract import PLAIN, BuildContext
 from slackwater.operators.graph_operator import GraphOperator, Vertex
-from slackwater.operators.join.operator import JoinOperator, WindowJoin
+from slackwater.operators.inputs import from_node
+from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.projection import Projection
-from slackwater.operators.union import StreamUnion, UnionOperator
+from slackwater.operators.union import StreamUnion
 
 NodeSpec = WindowJoin | WindowAggregate | StreamUnion
 
 
 @dataclass(frozen=True)
 class GraphNode:
-    """One operator. `inputs` are raw streams, or nodes: node n, counted from 0, is written ~n."""
+    """One operator. `inputs` are raw streams, or nodes below (`operators.inputs`)."""
 
     operator: NodeSpec
     inputs: tuple[int, ...]
@@ -46,7 +46,7 @@ class OperatorGraph:
 
     def __post_init__(self) -> None:
         read = [one for node in self.nodes for one in node.inputs]
-        wanted = [*range(self.streams), *(~n for n in range(len(self.nodes) - 1))]
+        wanted = [*range(self.streams), *(from_node(n) for n in range(len(self.nodes) - 1))]
         assert sorted(read) == sorted(wanted), "every stream and every node is read once"
 
     @property
@@ -62,25 +62,15 @@ class OperatorGraph:
     def needs_order(self) -> bool:
         return True
 
-    def build(
-        self, encode_text: Callable[[str], int] = lambda text: 0, texts: TextTable | None = None
-    ) -> GraphOperator:
+    def build(self, context: BuildContext = PLAIN) -> GraphOperator:
         return GraphOperator(
+            self,
             [
                 Vertex(
-                    build_operator(node.operator, encode_text, texts),
+                    node.operator.build(context),
                     node.inputs,
-                    None if node.outlet is None else node.outlet.build(encode_text),
+                    None if node.outlet is None else node.outlet.build(context.encode_text),
                 )
                 for node in self.nodes
-            ]
+            ],
         )
-
-
-def build_operator(
-    spec: NodeSpec, encode_text: Callable[[str], int], texts: TextTable | None = None
-) -> JoinOperator | AggregateOperator | UnionOperator:
-    """The mutable half of one operator; conditions on text need to know its codes, MIN and MAX their texts."""
-    if isinstance(spec, WindowJoin):
-        return spec.build(encode_text)
-    return spec.build() if isinstance(spec, StreamUnion) else spec.build(texts)

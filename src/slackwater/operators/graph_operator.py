@@ -1,4 +1,4 @@
-"""Nodes as one operator: they climb over a run one after the other, and the last one makes the results.
+"""Nodes as one operator: a run passes them one after the other, and the last one makes the results.
 
 Invariant: a raw tuple has its fate at the node that reads it; the pieces a run is cut into change nothing, for every
 node takes what comes in the order in which it came.
@@ -8,61 +8,76 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any
 
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.disorder.release import ReleaseSpec
+from slackwater.disorder.release import Release, ReleaseSpec
 from slackwater.disorder.synchronizer import Inflow, Synchronized
 from slackwater.kernel import StateUpdate
-from slackwater.operators.node import BELOW, Node, NodeOperator, emit_position, together
+from slackwater.model.quality import Quality, Recall, RelativeError
+from slackwater.operators.contract import Operator, ResizeLog
+from slackwater.operators.inputs import node_of, raw_streams, reads_node
+from slackwater.operators.node import Node, emit_position, together
 from slackwater.operators.output import Output
 from slackwater.operators.projection import ProjectionMaker
+from slackwater.operators.stages import Stages
 from slackwater.operators.state_size import WindowContents
 
 PIECE = 2048
-"""Tuples that climb together: enough that the way costs little, few enough that combinations do not pile up."""
+"""Tuples that pass the nodes together: enough that the way costs little, few enough that combinations do not pile
+up."""
 
 
 @dataclass(frozen=True)
 class Vertex:
-    """An operator, what it reads (raw streams, and node n as ~n), and how its results become tuples above."""
+    """An operator, what it reads (see `inputs`), and how its results become tuples above."""
 
-    operator: NodeOperator
+    operator: Operator
     inputs: tuple[int, ...]
     outlet: ProjectionMaker | None = None
 
     @property
     def raw(self) -> tuple[int, ...]:
         """The inputs with BELOW in the place of nodes."""
-        return tuple(BELOW if one < 0 else one for one in self.inputs)
+        return raw_streams(self.inputs)
 
     def below(self) -> list[tuple[int, int]]:
         """(input, node) of the inputs that are nodes."""
-        return [(at, ~one) for at, one in enumerate(self.inputs) if one < 0]
+        return [(at, node_of(one)) for at, one in enumerate(self.inputs) if reads_node(one)]
 
 
-class GraphOperator:
-    """The mutable half of `OperatorGraph`. `attach` says how tuples are released before anything is processed."""
+class GraphOperator(Operator, Stages):
+    """The mutable half of `OperatorGraph`: its nodes are the stages behind a release."""
 
-    def __init__(self, vertices: Iterable[Vertex]) -> None:
-        self._vertices = tuple(vertices)
+    def __init__(self, spec: Any, vertices: Iterable[Vertex]) -> None:
+        self.spec, self._vertices = spec, tuple(vertices)
         self._nodes: list[Node] = []
         self._top: Synchronized | None = None
 
-    def attach(self, raw: ReleaseSpec) -> None:
+    @property
+    def external_sync(self) -> bool:
+        return True
+
+    @property
+    def several_nodes(self) -> bool:
+        return True
+
+    def attach(self, release: Release) -> Stages:
         """Give every node its synchronizer, to follow the release of the raw streams."""
-        self._nodes = [
-            Node(vertex.operator, vertex.raw, max(raw.rows, vertex.operator.spec.rows), raw, vertex.outlet)
-            for vertex in self._vertices
-        ]
+        self._nodes = [self._node(vertex, release.spec) for vertex in self._vertices]
+        return self
+
+    def _node(self, vertex: Vertex, raw: ReleaseSpec) -> Node:
+        return Node(vertex.operator, vertex.raw, max(raw.rows, vertex.operator.spec.rows), raw, vertex.outlet)
 
     def run_stage(self, run: OrderedBatch) -> Iterator[tuple[OrderedBatch, OrderedBatch]]:
-        """Pieces of a run whose streams are apart, as the last node is to process them; and for each the raw tuples
-        whose fate is known with it, with the watermark they met at their own nodes."""
+        """Raw tuples come with the watermark they met at their own nodes."""
         size = max(1, len(run)) if run.ended else PIECE
         for begin in range(0, max(1, len(run)), size):
-            yield self._run_stage(run, begin, min(begin + size, len(run)))
+            yield self._run_nodes(run, begin, min(begin + size, len(run)))
 
-    def _run_stage(self, run: OrderedBatch, begin: int, end: int) -> tuple[OrderedBatch, OrderedBatch]:
+    def _run_nodes(self, run: OrderedBatch, begin: int, end: int) -> tuple[OrderedBatch, OrderedBatch]:
         made: list[Inflow] = []
         decided = []
         for vertex, node in zip(self._vertices, self._nodes, strict=True):
@@ -76,8 +91,8 @@ class GraphOperator:
         return top, replace(together(decided), max_ts=run.max_ts, now=run.now)
 
     def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
-        """What the last node makes of a run that has just climbed up to it."""
-        assert self._top is not None, "nothing has climbed up"
+        """What the last node makes of a run that has just reached it."""
+        assert self._top is not None, "nothing has reached the last node"
         for output in self._vertices[-1].operator.process(run, ordered):
             if output.at_watermark:
                 _, clock, emit_time = emit_position(self._top, output)
@@ -89,10 +104,13 @@ class GraphOperator:
         """All nodes, each behind those it reads."""
         return self._vertices
 
-    @property
-    def operators(self) -> list[NodeOperator]:
-        """Those of all nodes."""
-        return [vertex.operator for vertex in self._vertices]
+    def learning_key(self, quality: Quality) -> str:
+        """Rows are followed through all operators, so all of them must be what they were."""
+        follows = isinstance(quality, Recall | RelativeError)
+        return sha256(repr(self.spec).encode()).hexdigest() if follows else ""
+
+    def resize_logs(self) -> list[tuple[int, ResizeLog]]:
+        return [(n, log) for n, vertex in enumerate(self._vertices) for _, log in vertex.operator.resize_logs()]
 
     @property
     def watermark(self) -> int:
@@ -100,7 +118,7 @@ class GraphOperator:
         return self._nodes[-1].synchronizer.watermark
 
     @property
-    def held(self) -> int:
+    def pending(self) -> int:
         """Raw tuples in the synchronizers."""
         return sum(node.held for node in self._nodes)
 
@@ -111,7 +129,7 @@ class GraphOperator:
 
     @property
     def inputs(self) -> list[tuple[int, ...]]:
-        """What every node reads: raw streams, and node n as ~n."""
+        """What every node reads."""
         return [vertex.inputs for vertex in self._vertices]
 
     def window_contents(self, watermark: int) -> Iterator[WindowContents]:

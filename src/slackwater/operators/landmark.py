@@ -22,6 +22,7 @@ from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.text_table import TextTable
 from slackwater.kernel import StateUpdate, decode_json, encode_json, state_update
 from slackwater.model.batch import Words
+from slackwater.operators.contract import PLAIN, BuildContext
 from slackwater.operators.count_windows import CountWindowOperator, CountWindows, Numbered
 
 OWN = "own landmarks"
@@ -46,8 +47,8 @@ class LandmarkAggregate(CountWindows):
     def in_numbers(self) -> tuple[int, int | None]:
         return (RUNNING, 1) if self.end == NEVER else (1, None)
 
-    def build(self, texts: TextTable | None = None) -> CountWindowOperator:  # type: ignore[override]
-        return RunningOperator(self, texts) if self.end == NEVER else LandmarkOperator(self, texts)
+    def build(self, context: BuildContext = PLAIN) -> CountWindowOperator:
+        return (RunningOperator if self.end == NEVER else LandmarkOperator)(self, context.texts)
 
 
 @in_place

@@ -8,35 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any, Protocol
 
 import numpy as np
 
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release import ReleaseSpec
-from slackwater.disorder.synchronizer import Inflow, Synchronized, Synchronizer, merged, with_rows
+from slackwater.disorder.synchronizer import Inflow, NodeSynchronizer, Synchronized, Synchronizer, merged, with_rows
 from slackwater.disorder.synchronizing import Last
+from slackwater.disorder.watermarks import as_streams, streams_of
 from slackwater.kernel import StateUpdate
 from slackwater.model.batch import TS, Words
+from slackwater.operators.contract import Operator
+from slackwater.operators.inputs import BELOW
 from slackwater.operators.output import Output, joined
 from slackwater.operators.projection import ProjectionMaker
-from slackwater.operators.state_size import WindowContents
-
-BELOW = -1
-"""In place of a raw stream: the input is what the node below makes."""
-
-
-class NodeOperator(Protocol):
-    """The operator of a node."""
-
-    @property
-    def spec(self) -> Any: ...
-    @property
-    def state_rows(self) -> int: ...
-    def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]: ...
-    def window_contents(self, watermark: int) -> Iterator[WindowContents]: ...
-    def snapshot_delta(self) -> list[StateUpdate]: ...
-    def restore(self, entries: list[StateUpdate]) -> None: ...
 
 
 class Node:
@@ -48,7 +33,7 @@ class Node:
 
     def __init__(
         self,
-        operator: NodeOperator,
+        operator: Operator,
         inputs: tuple[int, ...],
         rows: int,
         raw: ReleaseSpec,
@@ -56,16 +41,19 @@ class Node:
     ) -> None:
         """`raw` says how tuples of raw streams are released in front of all nodes."""
         self.operator, self._outlet = operator, outlet
-        self.synchronizer = Synchronizer(
-            replace(raw, streams=len(inputs), rows=rows, external_sync=False, partition_slots=())
-        )
+        spec = replace(raw, streams=len(inputs), rows=rows, external_sync=False, partition_slots=())
+        self.synchronizer: NodeSynchronizer = self._synchronizer_of(spec)
         self._inputs, self._rows, self._raw_rows = np.array(inputs, np.int64), rows, raw.rows
+
+    def _synchronizer_of(self, spec: ReleaseSpec) -> NodeSynchronizer:
+        """What holds the inputs of this node."""
+        return Synchronizer(spec)
 
     def admit(self, run: OrderedBatch, begin: int, end: int, below: Iterable[Inflow]) -> Synchronized:
         """Take a piece of a run whose streams are apart, and what nodes below have made of the same piece, each as the
         input it is to this node."""
         stream = run.stream[begin:end]
-        mine = np.isin(np.where(stream < 0, ~stream, stream), self._inputs)
+        mine = np.isin(streams_of(stream), self._inputs)
         index = begin + np.flatnonzero(mine)
         last = Last(end, run.max_ts, run.now, run.ended and end == len(run))
         came = Inflow(
@@ -79,8 +67,8 @@ class Node:
     def _numbered(self, stream: Words) -> Words:
         """Raw streams, and watermarks of them, as inputs of this node."""
         number = np.argsort(self._inputs)
-        known = np.searchsorted(self._inputs[number], np.where(stream < 0, ~stream, stream))
-        return np.where(stream < 0, ~number[known], number[known])
+        known = np.searchsorted(self._inputs[number], streams_of(stream))
+        return as_streams(stream, number[known])
 
     def raw_part(self, run: OrderedBatch) -> OrderedBatch:
         """The raw tuples among those of a run of this node, with their own stream numbers and rows."""

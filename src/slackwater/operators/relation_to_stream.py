@@ -13,18 +13,19 @@ References: 004 §2.1.2 (Istream, Dstream, Rstream).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.expressions.text_table import TextTable
 from slackwater.kernel import StateUpdate, decode_json, decode_words, encode_json, encode_words, state_update
 from slackwater.model.batch import TS, Words
+from slackwater.model.quality import Quality
 from slackwater.model.time import BEFORE_ALL
-from slackwater.operators.aggregate import AggregateOperator, WindowAggregate
-from slackwater.operators.join.operator import JoinOperator, WindowJoin
+from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.contract import PLAIN, BuildContext, Operator
+from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.output import Output
 from slackwater.operators.state_size import RESULTS, WindowContents
 
@@ -52,21 +53,19 @@ class RelationToStream:
     def needs_order(self) -> bool:
         return self.made_by.needs_order
 
-    def build(
-        self, encode_text: Callable[[str], int] = lambda text: 0, texts: TextTable | None = None
-    ) -> RelationToStreamOperator:
+    def build(self, context: BuildContext = PLAIN) -> RelationToStreamOperator:
         made_by = self.made_by
         if isinstance(made_by, WindowAggregate):
-            return RelationToStreamOperator(self, made_by.build(texts))
+            return RelationToStreamOperator(self, made_by.build(context))
         # The members' times say how long a result is in force; they are taken off again.
         times = tuple((stream, TS) for stream in range(made_by.streams))
-        return RelationToStreamOperator(self, replace(made_by, emit=made_by.emit + times).build(encode_text))
+        return RelationToStreamOperator(self, replace(made_by, emit=made_by.emit + times).build(context))
 
 
-class RelationToStreamOperator:
+class RelationToStreamOperator(Operator):
     """The mutable half of `RelationToStream`."""
 
-    def __init__(self, spec: RelationToStream, operator: JoinOperator | AggregateOperator) -> None:
+    def __init__(self, spec: RelationToStream, operator: Operator) -> None:
         self.spec, self._operator = spec, operator
         self._held: dict[int, Words] = {}
         self._written: set[int] = set()
@@ -128,6 +127,9 @@ class RelationToStreamOperator:
         return np.maximum.accumulate(
             np.maximum(run.watermark_at_arrival, np.where(run.late, run.watermark_at_arrival, run.ts))
         )
+
+    def learning_key(self, quality: Quality) -> str:
+        return self._operator.learning_key(quality)
 
     @property
     def state_rows(self) -> int:

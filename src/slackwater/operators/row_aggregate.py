@@ -19,6 +19,7 @@ from slackwater.expressions.text_table import TextTable
 from slackwater.kernel import StateUpdate, decode_json, decode_words, encode_json, encode_words, state_update
 from slackwater.model.batch import Words
 from slackwater.model.time import BEFORE_ALL
+from slackwater.operators.contract import PLAIN, BuildContext
 from slackwater.operators.count_windows import CountWindowOperator, CountWindows, Numbered
 
 COUNT, STARTS = "own count", "own starts"
@@ -33,8 +34,8 @@ class RowAggregate(CountWindows):
         """The slide; without one, windows tumble."""
         return self.slide or self.range
 
-    def build(self, texts: TextTable | None = None) -> RowAggregateOperator:  # type: ignore[override]
-        return RowAggregateOperator(self, texts)
+    def build(self, context: BuildContext = PLAIN) -> RowAggregateOperator:
+        return RowAggregateOperator(self, context.texts)
 
 
 class RowAggregateOperator(CountWindowOperator):

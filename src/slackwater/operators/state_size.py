@@ -16,6 +16,7 @@ import numpy as np
 
 from slackwater.model.batch import ROW, Words
 from slackwater.model.memory import WORD, Memory, Resident
+from slackwater.operators.inputs import node_of, reads_node
 
 RESULTS = -1
 """In place of an input: results that wait for their turn to leave."""
@@ -92,14 +93,16 @@ Weights = tuple[NodeSpec, ...]
 def plain_weights(nodes: Sequence[Sequence[int]]) -> Weights:
     """Weights of operators that nobody has named: raw streams by their numbers, and whatever is below by its node's.
 
-    >>> plain_weights([(0, 1), (~0, 2)])[1].inputs[0]
+    >>> from slackwater.operators.inputs import from_node
+    >>> plain_weights([(0, 1), (from_node(0), 2)])[1].inputs[0]
     OfInput(label='node 0', members=(), words=0)
     """
     return tuple(
         NodeSpec(
             f"node {n}",
             tuple(
-                OfInput(f"node {~one}") if one < 0 else OfInput(str(one), (Member(f"stream {one}"),)) for one in inputs
+                OfInput(f"node {node_of(one)}") if reads_node(one) else OfInput(str(one), (Member(f"stream {one}"),))
+                for one in inputs
             ),
         )
         for n, inputs in enumerate(nodes)

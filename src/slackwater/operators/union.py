@@ -13,6 +13,7 @@ import numpy as np
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.kernel import StateUpdate
 from slackwater.model.batch import FIRST_COLUMN
+from slackwater.operators.contract import PLAIN, BuildContext, Operator
 from slackwater.operators.output import Output
 from slackwater.operators.state_size import WindowContents
 
@@ -34,11 +35,11 @@ class StreamUnion:
         """The row of every column."""
         return range(FIRST_COLUMN, FIRST_COLUMN + self.width)
 
-    def build(self) -> UnionOperator:
+    def build(self, context: BuildContext = PLAIN) -> UnionOperator:
         return UnionOperator(self)
 
 
-class UnionOperator:
+class UnionOperator(Operator):
     """The mutable half of `StreamUnion`; it has nothing to remember."""
 
     def __init__(self, spec: StreamUnion) -> None:

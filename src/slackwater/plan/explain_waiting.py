@@ -5,7 +5,7 @@ Invariant: everything here is known before a query runs; what it then chooses is
 
 from __future__ import annotations
 
-from slackwater.disorder.controllers import Foreseeing, SlackController
+from slackwater.disorder.controllers import SlackController
 from slackwater.disorder.registry import controller_for
 from slackwater.language.bound import AggregateQuery
 from slackwater.model.errors import UsageError
@@ -80,7 +80,8 @@ def _default(plan: PhysicalPlan, controller: SlackController) -> int | None:
     ranges = [node.operator.range for node in (plan, *plan.nodes) if isinstance(node.operator, WindowAggregate)]
     if ranges:
         return default_cap(max(ranges), plan.options.max_behind)
-    return controller.outlook().cap if isinstance(controller, Foreseeing) else None
+    outlook = controller.outlook()
+    return None if outlook is None else outlook.cap
 
 
 def explain_composed(plan: PhysicalPlan) -> list[str]:

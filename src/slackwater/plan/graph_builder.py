@@ -17,6 +17,7 @@ from slackwater.model.batch import FIRST_COLUMN
 from slackwater.model.options import Options
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.graph import GraphNode, NodeSpec, OperatorGraph
+from slackwater.operators.inputs import from_node
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.projection import Carried, Projection
 from slackwater.operators.union import StreamUnion
@@ -85,7 +86,7 @@ class _Builder:
             else:
                 below = self.add(stream.query, (*path, stream.alias), carries=bool(one.members))
                 self.outlets[below] = _projection(self.nodes[below][0], one)
-                read.append(~below)
+                read.append(from_node(below))
         self.nodes.append((plan, tuple(read)))
         return len(self.nodes) - 1
 

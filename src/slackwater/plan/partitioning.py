@@ -12,6 +12,7 @@ from itertools import product
 from slackwater.model.rates import Resize
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.graph import OperatorGraph
+from slackwater.operators.inputs import node_of, reads_node
 from slackwater.operators.join.count_windows import CountWindowJoin
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import classes_of
@@ -95,7 +96,7 @@ def _of_graph(graph: OperatorGraph) -> _Key | None:
         keys.append([])
         for places, columns in _classes(node.operator):
             per_input = [
-                _at_input(one, places[at], keys, None if one >= 0 else graph.nodes[~one].outlet)
+                _at_input(one, places[at], keys, graph.nodes[node_of(one)].outlet if reads_node(one) else None)
                 for at, one in enumerate(node.inputs)
             ]
             for chosen in product(*per_input):
@@ -130,4 +131,4 @@ def _at_input(one: int, row: int, keys: list[list[_Key]], projection: Projection
     if projection is None:
         return [_Key({one: row})]
     sources = {carried.source for carried in projection.carried if carried.row == row and carried.source is not None}
-    return [key for key in keys[~one] if key.columns & sources]
+    return [key for key in keys[node_of(one)] if key.columns & sources]

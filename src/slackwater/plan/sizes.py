@@ -13,6 +13,7 @@ from slackwater.model.batch import FIRST_COLUMN
 from slackwater.model.errors import UsageError
 from slackwater.model.schema import Kind
 from slackwater.operators.graph import OperatorGraph
+from slackwater.operators.inputs import node_of, reads_node
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.projection import Carried
@@ -87,15 +88,15 @@ def _of_graph(plan: PhysicalPlan, graph: OperatorGraph) -> Weights:
     paths: dict[int, tuple[str, ...]] = {len(graph.nodes) - 1: ()}
     for number in reversed(range(len(graph.nodes))):
         for one, read in zip(plan.nodes[number].inputs, graph.nodes[number].inputs, strict=True):
-            if read < 0:
-                paths[~read] = (*paths[number], one.stream.alias)
+            if reads_node(read):
+                paths[node_of(read)] = (*paths[number], one.stream.alias)
     weights: list[NodeSpec] = []
     for number, node in enumerate(plan.nodes):
         inputs = []
         for one, read in zip(node.inputs, graph.nodes[number].inputs, strict=True):
             members = _raw(one)
-            if read < 0:
-                below = [member for given in weights[~read].inputs for member in given.members]
+            if reads_node(read):
+                below = [member for given in weights[node_of(read)].inputs for member in given.members]
                 members = tuple(replace(m, words=b.words) for m, b in zip(one.members, below, strict=False))
             inputs.append(OfInput(".".join((*paths[number], one.stream.alias)), members, one.rows))
         weights.append(NodeSpec(".".join(paths[number]) or _joined(node), tuple(inputs)))

@@ -11,6 +11,7 @@ Invariant: the bound grows with slack, skew, windows and epoch only, never with 
 - tree of joins: the same for every node, where what a node reads from below is at most all combinations of tuples near
   enough to each other;
 - union: nothing;
+- DISTINCT: rows that left at or after `watermark - range`, a tuple each at most;
 - aggregate: tuples after `watermark - range - slide` (a partial each at most, and a value each where values are kept);
   where a window counts tuples, as many as it has and slides by, and those at or after the watermark;
   landmark windows: a partial for each group, and tuples at or after the watermark;
@@ -25,6 +26,7 @@ from bisect import bisect_left, bisect_right, insort
 
 from slackwater.model.batch import Batch
 from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.distinct import StreamDistinct
 from slackwater.operators.join.count_windows import CountWindowJoin
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.rate_windows import RateJoin
@@ -41,7 +43,9 @@ ROOM = 4
 class Bound:
     """Follows a trace, and says after each epoch what may be retained and held."""
 
-    def __init__(self, spec: WindowAggregate | WindowJoin | JoinTree | StreamUnion | RelationToStream) -> None:
+    def __init__(
+        self, spec: WindowAggregate | WindowJoin | JoinTree | StreamUnion | StreamDistinct | RelationToStream
+    ) -> None:
         self._spec = spec.made_by if isinstance(spec, RelationToStream) else spec
         self._out = isinstance(spec, RelationToStream)
         self._ts: list[list[int]] = [[] for _ in range(spec.streams)]
@@ -53,7 +57,7 @@ class Bound:
         """What the operator may retain after this epoch, results in force included where they are held."""
         kept = self._kept_after(epoch, watermark_before)
         spec = self._spec
-        if not self._out or isinstance(spec, StreamUnion):
+        if not self._out or isinstance(spec, StreamUnion | StreamDistinct):
             return kept
         if isinstance(spec, WindowAggregate):
             return kept + 2 * self._since(0, watermark_before - spec.range - 2 * spec.grid.slide)
@@ -65,6 +69,8 @@ class Bound:
         spec = self._spec
         if isinstance(spec, StreamUnion):
             return 0
+        if isinstance(spec, StreamDistinct):
+            return self._since(0, watermark_before - spec.range)
         if isinstance(spec, WindowAggregate):
             slide = spec.slide or spec.range
             holistic = any(aggregate.holistic for aggregate in spec.aggregates)

@@ -17,6 +17,7 @@ from slackwater.model.batch import Batch
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.contract import OperatorSpec
 from slackwater.operators.count_windows import CountWindows
+from slackwater.operators.distinct import StreamDistinct
 from slackwater.operators.graph import GraphNode, OperatorGraph
 from slackwater.operators.join.count_windows import CountWindowJoin
 from slackwater.operators.join.operator import WindowJoin
@@ -33,6 +34,7 @@ from slackwater.testing.oracle_aggregate import (
     result_kind,
 )
 from slackwater.testing.oracle_count_windows import oracle_count_window_processing, oracle_count_windows
+from slackwater.testing.oracle_distinct import oracle_distinct, oracle_distinct_processing
 from slackwater.testing.oracle_join import Result, oracle_join, oracle_join_processing
 from slackwater.testing.oracle_levels import oracle_graph, united_row
 from slackwater.testing.oracle_projection import Made
@@ -163,6 +165,8 @@ def truth(spec: OperatorSpec, batch: Batch) -> Results:
         return truth(_as_graph(spec), batch)
     if isinstance(spec, WindowJoin):
         return _count_only(spec, oracle_join(spec, batch).elements())
+    if isinstance(spec, StreamDistinct):
+        return oracle_distinct(spec, batch)
     raise TypeError(f"there is no oracle for {type(spec).__name__}; write one in slackwater.testing")
 
 
@@ -174,6 +178,9 @@ def bounds_of_truth(spec: OperatorSpec, batch: Batch, absent: Collection[int] = 
     if isinstance(spec, CountWindows):
         answer = oracle_count_windows(spec, batch, absent)
         return answer, answer
+    if isinstance(spec, StreamDistinct):
+        rows = oracle_distinct(spec, batch, absent)
+        return rows, rows
     if not isinstance(spec, CountWindowJoin):
         return truth(spec, batch), truth(spec, batch)
     if isinstance(spec, RateJoin):
@@ -198,6 +205,8 @@ def expected(spec: OperatorSpec, released: Iterable[Released]) -> Results:
         return oracle_aggregate_processing(spec, released)
     if isinstance(spec, WindowJoin):
         return _count_only(spec, (result for result, _ in oracle_join_processing(spec, released)))
+    if isinstance(spec, StreamDistinct):
+        return oracle_distinct_processing(spec, released)
     if isinstance(spec, StreamUnion):
         in_time = (step.tuple for step in released if not step.late)
         return results_of_graph(_as_graph(spec), [united_row(spec, e) for e in in_time])

@@ -24,7 +24,9 @@ from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.algebra import AggregateSpec
 from slackwater.operators.contract import OperatorSpec
 from slackwater.operators.count_windows import CountWindows
+from slackwater.operators.distinct import StreamDistinct
 from slackwater.operators.graph import GraphNode, OperatorGraph
+from slackwater.operators.inputs import from_node
 from slackwater.operators.join.count_windows import BY_TIME, EVER, CountWindowJoin, by_rows
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
@@ -214,6 +216,8 @@ OPERATORS: tuple[Example, ...] = (
     _aggregate("texts", 8, 2, (K,), AggregateSpec("MIN", L, Kind.TEXT), AggregateSpec("MAX", L, Kind.TEXT)),
     _aggregate("a window for every tick", 5, 1, (), AggregateSpec("MAX", L), AggregateSpec("MIN", V, Kind.FLOAT)),
     Example("union", StreamUnion(2, len(KINDS), ROWS)),
+    Example("distinct keys", StreamDistinct(6, (K,), ROWS)),
+    Example("distinct rows", StreamDistinct(9, (K, L, V), ROWS)),
     _by_rows("the last tuples, tumbling", 7, None, (), AggregateSpec("COUNT"), AggregateSpec("MAX", TS, Kind.TIME)),
     _by_rows("the last tuples by key, sliding", 8, 3, (K,), *_every(V, Kind.FLOAT)),
     *_landmarks(),
@@ -236,7 +240,10 @@ def _graphs_of_operators() -> Iterator[Example]:
         OperatorGraph(
             (
                 GraphNode(pair, (0, 1), as_they_are),
-                GraphNode(WindowAggregate(10, 5, (K,), (AggregateSpec("COUNT"), AggregateSpec("SUM", L)), ROWS), (~0,)),
+                GraphNode(
+                    WindowAggregate(10, 5, (K,), (AggregateSpec("COUNT"), AggregateSpec("SUM", L)), ROWS),
+                    (from_node(0),),
+                ),
             ),
             2, ROWS,
         ),
@@ -248,13 +255,13 @@ def _graphs_of_operators() -> Iterator[Example]:
     with_counts = replace(_join((7, 4), Equality(0, L, 1, K)), emit=((0, V), (0, K), (1, ROW)))
     yield Example(
         "join of an aggregate and a stream",
-        OperatorGraph((GraphNode(counts, (1,), busy), GraphNode(with_counts, (~0, 0))), 2, ROWS),
+        OperatorGraph((GraphNode(counts, (1,), busy), GraphNode(with_counts, (from_node(0), 0))), 2, ROWS),
     )
     by_window = Projection((), "_ts", (Carried("start", K, 0), Carried("n", L, 3)), (), (), ROWS, ROWS)
     of_counts = WindowAggregate(12, None, (), (AggregateSpec("MAX", L), AggregateSpec("COUNT_DISTINCT", K)), ROWS)
     yield Example(
         "aggregate of aggregates",
-        OperatorGraph((GraphNode(counts, (0,), by_window), GraphNode(of_counts, (~0,))), 1, ROWS),
+        OperatorGraph((GraphNode(counts, (0,), by_window), GraphNode(of_counts, (from_node(0),))), 1, ROWS),
     )
     total = typed_call("+", (Column(0, "k", Kind.INT), Column(1, "l", Kind.INT)))
     computed = Projection(
@@ -269,8 +276,8 @@ def _graphs_of_operators() -> Iterator[Example]:
             (
                 GraphNode(pair, (0, 1), computed),
                 GraphNode(selected, (2,), own),
-                GraphNode(StreamUnion(2, 2, ROWS), (~0, ~1), united),
-                GraphNode(replace(_join((2, 3), Equality(0, L, 1, K)), emit=((0, K), (1, ROW))), (~2, 3)),
+                GraphNode(StreamUnion(2, 2, ROWS), (from_node(0), from_node(1)), united),
+                GraphNode(replace(_join((2, 3), Equality(0, L, 1, K)), emit=((0, K), (1, ROW))), (from_node(2), 3)),
             ),
             4, ROWS,
         ),
@@ -280,10 +287,9 @@ def _graphs_of_operators() -> Iterator[Example]:
 EXAMPLES: tuple[Example, ...] = (*OPERATORS, *_graphs_of_operators())
 
 
+WITHOUT_TARGETS = (CountWindowJoin, CountWindows, RelationToStream, StreamUnion, StreamDistinct)
 WITH_TARGETS: tuple[Example, ...] = tuple(
-    example
-    for example in OPERATORS
-    if not isinstance(example.spec, CountWindowJoin | CountWindows | RelationToStream | StreamUnion)
+    example for example in OPERATORS if not isinstance(example.spec, WITHOUT_TARGETS)
 )
 """Those that a quality target may be stated for: windows of time, and results that leave as they are made."""
 

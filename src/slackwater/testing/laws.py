@@ -21,6 +21,7 @@ from slackwater.model.time import BEFORE_ALL
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.contract import OperatorSpec
 from slackwater.operators.count_windows import CountWindows
+from slackwater.operators.distinct import StreamDistinct
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import JoinTree
@@ -214,7 +215,9 @@ def _adds_up(pipeline: Pipeline) -> None:
 def state_is_bounded(spec: OperatorSpec, make: Make, batch: Batch, epochs: Epochs, cuts: Cuts, slack: int) -> int:
     """Law 5: what is held and retained stays within `Bound`; returns the largest bound that was needed."""
     pipeline = make(FixedSlack(slack), epochs)
-    bound = Bound(cast("WindowAggregate | WindowJoin | JoinTree | StreamUnion | RelationToStream", spec))
+    bound = Bound(
+        cast("WindowAggregate | WindowJoin | JoinTree | StreamUnion | StreamDistinct | RelationToStream", spec)
+    )
     max_ts = 0
     for part in pieces(batch, cuts):
         allowed = bound.after(part, watermark_before=pipeline.observe().watermark)

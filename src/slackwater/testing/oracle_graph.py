@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from slackwater.model.batch import Batch
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.graph import GraphNode, OperatorGraph
+from slackwater.operators.inputs import node_of, reads_node
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.union import StreamUnion
 from slackwater.testing.oracle_join import SlowWindows
@@ -45,9 +46,9 @@ class _Node:
 
     def process(self, e: Tuple, met: int) -> None:
         raw = self.node.inputs[e.stream]
-        if raw >= 0:
+        if not reads_node(raw):
             self.outcome.decided.append(Released(Tuple(raw, e.ts, e.words), met, self.clock))
-        assert raw >= 0 or e.ts >= met, "what comes from below was late"
+        assert not reads_node(raw) or e.ts >= met, "what comes from below was late"
         if self.open is not None:
             self.open.add(e, met)
         elif isinstance(self.spec, StreamUnion):
@@ -168,10 +169,10 @@ def _nodes(
     doors: dict[int, tuple[_Node, int]] = {}
     for node in nodes:
         for number, one in enumerate(node.node.inputs):
-            if one >= 0:
-                doors[one] = (node, number)
+            if reads_node(one):
+                nodes[node_of(one)].above = (node, number)
             else:
-                nodes[~one].above = (node, number)
+                doors[one] = (node, number)
     return nodes, [doors[stream] for stream in range(graph.streams)]
 
 

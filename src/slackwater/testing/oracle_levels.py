@@ -11,6 +11,7 @@ from itertools import product
 from slackwater.model.batch import FIRST_COLUMN, Batch
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.graph import GraphNode, OperatorGraph
+from slackwater.operators.inputs import node_of, reads_node
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.union import StreamUnion
 from slackwater.testing.oracle_aggregate import aggregate_of, result_kind, windows_of
@@ -30,10 +31,10 @@ def oracle_graph(graph: OperatorGraph, batch: Batch) -> list[Made]:
     for node in graph.nodes:
         inputs = []
         for number, one in enumerate(node.inputs):
-            if one >= 0:
-                inputs.append([Tuple(number, e.ts, e.words) for e in raw[one]])
+            if reads_node(one):
+                inputs.append(list(above(graph.nodes[node_of(one)], made[node_of(one)], number)))
             else:
-                inputs.append(list(above(graph.nodes[~one], made[~one], number)))
+                inputs.append([Tuple(number, e.ts, e.words) for e in raw[one]])
         made.append(list(_made_of(node.operator, inputs)))
     return made[-1]
 

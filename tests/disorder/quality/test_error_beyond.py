@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slackwater.disorder.controllers import DelayObservations, Foreseeing, Measured
+from slackwater.disorder.controllers import DelayObservations, Measured
 from slackwater.disorder.quality.error_beyond import BITS, MOST_BUCKETS, OFF, WITHIN, OldWindows
 from slackwater.disorder.quality.error_steady import SteadyError
 from slackwater.disorder.quality.error_windows import Asked, Watched
@@ -111,7 +111,6 @@ def play(made, begin, seconds, delay, share=0.3, seed=0):
 
 def test_a_cap_is_never_exceeded_and_a_target_out_of_reach_is_said_and_unsaid():
     made = steady(at_most=2 * SECOND)
-    assert isinstance(made, Foreseeing)
     assert max(play(made, MINUTE, 120, 500 * MILLISECOND)) <= 2 * SECOND
     assert not made.outlook().unreachable
     assert max(play(made, 3 * MINUTE, 600, 10 * SECOND)) <= 2 * SECOND

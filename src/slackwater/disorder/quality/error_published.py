@@ -30,7 +30,7 @@ from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.quality.coverage_model import Calibration, coverages, smallest_slack
 from slackwater.disorder.quality.error_steady import EXACT, under
 from slackwater.disorder.quality.error_threshold import Thresholds
-from slackwater.disorder.quality.error_windows import Watched, WindowLosses
+from slackwater.disorder.quality.error_windows import Watched, WatchesWindows, WindowLosses
 from slackwater.disorder.quality.pd import FOR_AGGREGATES, PdController
 from slackwater.disorder.quality.published_delays import DelaysAsShares
 from slackwater.disorder.quality.required_slack import edge_of, least_bin, no_weights, note_required_slack
@@ -48,10 +48,9 @@ MOST_DELAYS = 2**17
 """Delays that the model remembers: minutes of a fast stream, and few enough to be persisted."""
 
 
-class PublishedError:
+class PublishedError(WatchesWindows):
     """What both controllers share: statistics, threshold, measured coverage."""
 
-    follows_largest_delay = False
     learns = True
 
     def __init__(self, target: RelativeError, options: Options) -> None:

@@ -49,7 +49,7 @@ from slackwater.disorder.quality.error_required_slack import (
     required_slack_of,
 )
 from slackwater.disorder.quality.error_threshold import Thresholds
-from slackwater.disorder.quality.error_windows import MOST_WINDOWS, Watched, WindowLosses
+from slackwater.disorder.quality.error_windows import MOST_WINDOWS, Watched, WatchesWindows, WindowLosses
 from slackwater.disorder.quality.required_slack import edge_of
 from slackwater.model.batch import TS
 from slackwater.model.measured import MeasuredQuality
@@ -89,10 +89,9 @@ NO_WORDS = np.zeros((1, 0), np.int64)
 EXACT = frozenset(("COUNT", "SUM", "AVG"))
 
 
-class SteadyError:
+class SteadyError(WatchesWindows):
     """Slack for a bound on the error of an aggregate."""
 
-    follows_largest_delay = False
     learns = True
 
     def __init__(self, target: RelativeError, options: Options) -> None:

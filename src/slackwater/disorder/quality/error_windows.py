@@ -8,14 +8,17 @@ seen, twice as long as the longest of them, as far as `most`, MOST_WINDOWS and M
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.disorder.controllers import DelayObservations
+from slackwater.disorder.controllers import DelayObservations, SlackController
+from slackwater.disorder.meters import Measurable, QualityMeter
+from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.quality.error_meter import WindowTally
 from slackwater.disorder.quality.keyed_sums import (
     GROUP,
@@ -73,11 +76,39 @@ class Watched:
     aggregates: tuple[Asked, ...]
 
 
-@runtime_checkable
-class WindowWatcher(Protocol):
-    """A controller that must know the windows of its query."""
+class WatchesWindows(SlackController):
+    """A controller that must know the windows of its query, and measures the error of their answers itself."""
 
-    def watch(self, watched: Watched) -> None: ...
+    @abstractmethod
+    def watch(self, watched: Watched) -> None:
+        """Hear which windows there are."""
+
+    @abstractmethod
+    def observe_batch(self, run: OrderedBatch) -> None:
+        """Hear which tuples came too late."""
+
+    @abstractmethod
+    def measured(self) -> MeasuredQuality:
+        """The windows so far that were within the bound."""
+
+    def meters(self, query: Measurable, automatic_retention: bool, max_behind: int) -> tuple[QualityMeter, ...]:
+        if query.watched is None:
+            return ()
+        self.watch(query.watched)
+        return (ErrorMeter(self),)
+
+
+class ErrorMeter(QualityMeter):
+    """The controller of a bound on the error, as a meter."""
+
+    def __init__(self, controller: WatchesWindows) -> None:
+        self._controller = controller
+
+    def processed(self, run: OrderedBatch, raw: OrderedBatch) -> None:
+        self._controller.observe_batch(raw)
+
+    def measured(self) -> MeasuredQuality:
+        return self._controller.measured()
 
 
 class WindowLosses:

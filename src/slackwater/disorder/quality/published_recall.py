@@ -31,19 +31,22 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.disorder.controllers import DelayObservations, Ledger, Measured
+from slackwater.disorder.controllers import DelayObservations, KeepsLedger, Ledger, Measured
+from slackwater.disorder.meters import Measurable, QualityMeter
+from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.quality.coverage_model import smallest_slack
 from slackwater.disorder.quality.pd import FOR_JOINS, PdController
 from slackwater.disorder.quality.productivity import ProductivityProfiler, Profile, Profiler
 from slackwater.disorder.quality.published_delays import DelaysAsShares
 from slackwater.disorder.quality.recall_model import instant_requirement, recalls, selectivity_ratio
 from slackwater.disorder.quality.steady import ControllerConfig
-from slackwater.model.batch import TS, Floats
+from slackwater.disorder.quality.tree_productivity import TreeProductivity
+from slackwater.model.batch import TS, Floats, Words
 from slackwater.model.quality import Recall
 from slackwater.model.time import BEFORE_ALL, MINUTE, format_duration
 
@@ -54,11 +57,37 @@ MOST_DELAYS = 2**17
 SELECTIVITIES: tuple[Selectivity, ...] = ("noneqsel", "eqsel")
 
 
-@runtime_checkable
-class Profiled(Protocol):
-    """A controller that wants to know what every tuple has made."""
+class ProfileMeter(QualityMeter):
+    """Tells a profiler how many results every tuple has made."""
+
+    def __init__(self, profiler: Profiler) -> None:
+        self._profiler = profiler
+        self._made = np.zeros(0)
+        """By place in the run at hand."""
+
+    def emitted(self, ts: Words, weight: Words | None, by: Words) -> None:
+        more = np.bincount(by, weight)
+        if len(more) > len(self._made):
+            self._made = np.concatenate([self._made, np.zeros(len(more) - len(self._made))])
+        self._made[: len(more)] += more
+
+    def processed(self, run: OrderedBatch, raw: OrderedBatch) -> None:
+        made = np.zeros(len(run) + 1)
+        made[: len(self._made)] = self._made
+        turns, sequence = run.turns()
+        self._profiler.note(turns, made[sequence], raw)
+        self._made = np.zeros(0)
+
+
+class _Profiled(KeepsLedger):
+    """A published controller for joins: it knows recall by estimate, and the ledger is for the report alone."""
 
     profiler: Profiler
+
+    def meters(self, query: Measurable, automatic_retention: bool, max_behind: int) -> tuple[QualityMeter, ...]:
+        if query.several_nodes:
+            self.profiler = TreeProductivity.in_place_of(self.profiler)
+        return (*super().meters(query, automatic_retention, max_behind), ProfileMeter(self.profiler))
 
 
 class ResultSizes:
@@ -89,10 +118,9 @@ class ResultSizes:
         self._latest.extend((made, true) for made, true in array.tolist())
 
 
-class ModelRecall:
+class ModelRecall(_Profiled):
     """Slack by the analytical model, as published; with one selectivity (EqSel) or one for every slack (NonEqSel)."""
 
-    follows_largest_delay = False
     learns = True
 
     def __init__(
@@ -161,11 +189,11 @@ class ModelRecall:
         )
 
 
-class PdRecall:
-    """Slack as a share of the largest delay, moved by a PD controller on the estimated recall, as published."""
+class PdRecall(_Profiled):
+    """Slack as a share of the largest delay, moved by a PD controller on the estimated recall, as published.
 
-    follows_largest_delay = False
-    learns = False
+    Delays are of no interest to it but for the largest, which it is told.
+    """
 
     def __init__(
         self, target: Recall, windows: Sequence[int], config: ControllerConfig, slack: int = 0, retention: int = MINUTE
@@ -179,9 +207,6 @@ class PdRecall:
         self.profiler: Profiler = ProductivityProfiler(windows, config.granularity)
         self._sizes = ResultSizes(round(target.over / config.interval))
         self._control = PdController(FOR_JOINS)
-
-    def learn(self, arrived: DelayObservations) -> None:
-        """Delays are of no interest but for the largest, which it is told."""
 
     def adapt(self, measured: Measured) -> None:
         self.next_adaptation = max(measured.clocks) + self._config.interval

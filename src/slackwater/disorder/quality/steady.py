@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.disorder.controllers import DelayObservations, Ledger, Measured
+from slackwater.disorder.controllers import DelayObservations, KeepsLedger, Ledger, Measured
 from slackwater.disorder.quality.loss_curves import count_needed, place_of, shape_of
 from slackwater.disorder.quality.loss_history import LossHistory
 from slackwater.disorder.quality.running_period import RunningPeriod
@@ -84,10 +84,9 @@ class ControllerConfig:
     basic_window: int
 
 
-class SteadyRecall:
+class SteadyRecall(KeepsLedger):
     """Slack for a recall target."""
 
-    follows_largest_delay = False
     learns = True
 
     def __init__(

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.disorder.controllers import DelayObservations, Measured
+from slackwater.disorder.meters import Measurable, QualityMeter
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.quality.error_required_slack import ENTERED
 from slackwater.disorder.quality.error_steady import SteadyError
@@ -28,6 +29,7 @@ from slackwater.model.measured import MeasuredQuality
 from slackwater.model.options import Options
 from slackwater.model.quality import RelativeError
 from slackwater.operators.composed.error_rows import absorb_rows, mark_ended
+from slackwater.operators.composed.row_following import RowMeter
 from slackwater.operators.composed.row_tally import RowTally
 from slackwater.operators.composed.true_rows import TrueRows
 
@@ -47,6 +49,9 @@ class ComposedError(SteadyError):
         self.watch(watched)
         losses = self._losses
         self._tally = RowTally(losses.watch, losses.components, len(losses.ledger.totals.lines), retention, coarse)
+
+    def meters(self, query: Measurable, automatic_retention: bool, max_behind: int) -> tuple[QualityMeter, ...]:
+        return (RowMeter(self),)
 
     def learn(self, arrived: DelayObservations) -> None:
         rows = self._rows.take(arrived, self.slack)

@@ -16,11 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.disorder.controllers import DelayObservations
+from slackwater.disorder.meters import Measurable, QualityMeter
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.quality.steady import ControllerConfig, SteadyRecall
 from slackwater.model.batch import Words
 from slackwater.model.measured import MeasuredQuality
 from slackwater.model.quality import Recall
+from slackwater.operators.composed.row_following import RowMeter
 from slackwater.operators.composed.row_ledger import RowLedger
 from slackwater.operators.composed.true_rows import TrueRows
 
@@ -42,6 +44,9 @@ class ComposedRecall(SteadyRecall):
         self._rows, self._whole = rows, whole
         self._row_ledger = RowLedger(target, config.interval, self.memory, retention, rows.reach)
         self.ledger = self._row_ledger
+
+    def meters(self, query: Measurable, automatic_retention: bool, max_behind: int) -> tuple[QualityMeter, ...]:
+        return (RowMeter(self),)
 
     def learn(self, arrived: DelayObservations) -> None:
         rows = self._rows.take(arrived, self.slack)

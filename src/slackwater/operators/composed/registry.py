@@ -1,6 +1,12 @@
-"""Which controller serves a quality target of a query of several operators."""
+"""Which controller serves a quality target of a query: that of one operator, or that of several.
+
+Invariant: a registry by the type of the spec; what is not in it is served as one operator is (`disorder.chosen`).
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import singledispatch
 
 from slackwater.disorder.controllers import SlackController
 from slackwater.disorder.quality.steady import ControllerConfig
@@ -9,11 +15,28 @@ from slackwater.model.errors import UsageError
 from slackwater.model.options import Options
 from slackwater.model.quality import Quality, Recall, RelativeError
 from slackwater.model.time import MINUTE
-from slackwater.operators.aggregate import AggregateOperator
 from slackwater.operators.composed.error import ComposedError
 from slackwater.operators.composed.recall import ComposedRecall
 from slackwater.operators.composed.true_rows import TrueRows
+from slackwater.operators.contract import Operator, OperatorSpec
+from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.graph_operator import GraphOperator
+from slackwater.operators.inputs import node_of
+
+
+@singledispatch
+def controller_of(
+    spec: OperatorSpec, operator: Operator, quality: Quality, options: Options, windows: Sequence[int]
+) -> SlackController:
+    """The controller for the query of this spec, whose operator has just been built; `windows` are those of a join."""
+    return controller_for(quality, options, windows)
+
+
+@controller_of.register
+def _(
+    spec: OperatorGraph, operator: GraphOperator, quality: Quality, options: Options, windows: Sequence[int]
+) -> SlackController:
+    return composed_controller(quality, options, operator, spec.streams)
 
 
 def retention_of(options: Options) -> int:
@@ -33,15 +56,13 @@ def composed_controller(quality: Quality, options: Options, graph: GraphOperator
             " operators only the steady one knows what a late tuple costs. Leave it out"
         )
     top = graph.vertices[-1].operator
-    whole = not isinstance(top, AggregateOperator)
+    whole = top.watched is None
     rows = TrueRows(graph, streams, whole, retention_of(options))
     if isinstance(quality, Recall):
         interval = options.adaptation_interval or usual_interval(quality.over)
         config = ControllerConfig(interval, options.granularity, options.basic_window)
         kept, first = retention_of(options), options.initial_slack
         return ComposedRecall(quality, config, kept, first, options.max_behind, rows, whole)
-    assert isinstance(top, AggregateOperator), "a bound on the error is one on an aggregate"
-    below = graph.vertices[~graph.vertices[-1].inputs[0]].operator
-    return ComposedError(
-        quality, options, retention_of(options), rows, top.spec.watched, isinstance(below, AggregateOperator)
-    )
+    assert top.watched is not None, "a bound on the error is one on an aggregate"
+    below = graph.vertices[node_of(graph.vertices[-1].inputs[0])].operator
+    return ComposedError(quality, options, retention_of(options), rows, top.watched, below.watched is not None)

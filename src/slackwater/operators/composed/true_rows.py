@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,9 @@ from slackwater.model.schema import NULL_FLOAT, NULL_WORD, Kind
 from slackwater.model.time import BEFORE_ALL
 from slackwater.operators.aggregate import AggregateOperator, WindowAggregate
 from slackwater.operators.composed.meeting import Meeting
+from slackwater.operators.contract import Operator
 from slackwater.operators.graph_operator import GraphOperator, Vertex
+from slackwater.operators.inputs import node_of, reads_node
 from slackwater.operators.join.operator import JoinOperator
 from slackwater.operators.union import UnionOperator
 
@@ -74,7 +77,7 @@ class TrueRows:
     def __init__(self, graph: GraphOperator, streams: int, whole: bool, retention: int) -> None:
         self._vertices, self._whole, self._retention = graph.vertices, whole, retention
         nodes = self._vertices if whole else self._vertices[:-1]
-        self._nodes = [_node(vertex) for vertex in nodes]
+        self._nodes = [_shadow_of(vertex.operator) for vertex in nodes]
         self._under = [_raw_under(self._vertices, n) for n in range(len(nodes))]
         self.clocks: Words = np.full(streams, BEFORE_ALL, np.int64)
         """Of every raw stream the largest event time that has arrived."""
@@ -107,8 +110,8 @@ class TrueRows:
             at = self._node_clock(arrived, under, clocks)
             inputs = []
             for one in vertex.inputs:
-                if one < 0:
-                    below = made[~one]
+                if reads_node(one):
+                    below = made[node_of(one)]
                     inputs.append(_Input(below.words, below.need, below.place, raw=False))
                 else:
                     place = np.flatnonzero(arrived.stream == one)
@@ -259,21 +262,31 @@ def _added(function: str, kind: Kind | None, words: Words, row: int) -> Words:
     return np.full(words.shape[1], NULL_WORD)
 
 
-def _node(vertex: Vertex) -> _Passing | _Joining | _Adding:
-    operator = vertex.operator
-    if isinstance(operator, UnionOperator):
-        return _Passing(operator.spec.rows_of_columns())
-    if isinstance(operator, AggregateOperator):
-        return _Adding(operator.spec)
-    assert isinstance(operator, JoinOperator), "nodes are joins, aggregates and unions"
-    if operator.spec.streams == 1:
-        return _Passing([row for _, row in operator.spec.emit])
-    return _Joining(operator)
+@singledispatch
+def _shadow_of(operator: Operator) -> _Passing | _Joining | _Adding:
+    """What an operator makes of rows in the order of arrival; one that is not registered has no place in a graph."""
+    raise AssertionError(f"nobody has said what {type(operator).__name__} would make if nothing were late")
+
+
+@_shadow_of.register
+def _(operator: UnionOperator) -> _Passing:
+    return _Passing(operator.spec.rows_of_columns())
+
+
+@_shadow_of.register
+def _(operator: AggregateOperator) -> _Adding:
+    return _Adding(operator.spec)
+
+
+@_shadow_of.register
+def _(operator: JoinOperator) -> _Passing | _Joining:
+    one_stream = operator.spec.streams == 1
+    return _Passing([row for _, row in operator.spec.emit]) if one_stream else _Joining(operator)
 
 
 def _raw_under(vertices: Sequence[Vertex], number: int) -> tuple[int, ...]:
     """The raw streams that a node reads, itself or through nodes below."""
     found: set[int] = set()
     for one in vertices[number].inputs:
-        found |= {one} if one >= 0 else set(_raw_under(vertices, ~one))
+        found |= set(_raw_under(vertices, node_of(one))) if reads_node(one) else {one}
     return tuple(sorted(found))

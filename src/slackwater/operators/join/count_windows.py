@@ -24,6 +24,7 @@ from slackwater.expressions.compile import refine_at, refine_listed_at
 from slackwater.model.batch import TS, Flags, Words
 from slackwater.model.schema import NULL_WORD
 from slackwater.model.time import BEFORE_ALL
+from slackwater.operators.contract import PLAIN, BuildContext
 from slackwater.operators.join.operator import JoinOperator, WindowJoin
 from slackwater.operators.join.probe import FINISHED, PAUSED, probe
 from slackwater.operators.join.probe_stats import DONE, LIMIT, ProbeStats, sampled
@@ -61,8 +62,8 @@ class CountWindowJoin(WindowJoin):
         assert self.graph is None, "windows between pairs of streams are of time"
         assert all(n == BY_TIME or window == EVER for n, window in zip(self.last, self.windows, strict=True))
 
-    def build(self, encode_text: Callable[[str], int] = lambda text: 0) -> CountWindowJoinOperator:
-        return CountWindowJoinOperator(self, encode_text)
+    def build(self, context: BuildContext = PLAIN) -> CountWindowJoinOperator:
+        return CountWindowJoinOperator(self, context.encode_text)
 
 
 def by_rows(join: WindowJoin, last: tuple[int, ...]) -> CountWindowJoin:

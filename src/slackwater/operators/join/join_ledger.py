@@ -7,12 +7,13 @@ buckets.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from slackwater.disorder.meters import Ledger, LedgerTerms
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.compile import Condition
 from slackwater.kernel import NOTHING
@@ -58,7 +59,7 @@ class Remembered(Protocol):
     def put_back(self, stream: int, words: Words) -> None: ...
 
 
-class JoinLedger:
+class JoinLedger(Ledger):
     """Keeps what was processed for longer than the windows do, and counts with them what late tuples have lost.
 
     Where the retention is automatic it is `retention` at least.
@@ -183,6 +184,12 @@ class JoinLedger:
             retained_by=self._retention.why,
         )  # fmt: skip
 
+    def emitted(self, ts: Words, multiplicity: Words | None, by: Words) -> None:
+        self.made(ts, multiplicity)
+
+    def processed(self, run: OrderedBatch, raw: OrderedBatch) -> None:
+        self.take(raw)
+
     def made(self, ts: Words, multiplicity: Words | None) -> None:
         """Note results that were made."""
         count = len(ts) if multiplicity is None else multiplicity.sum()
@@ -228,7 +235,7 @@ class JoinLedger:
             if not same_target:
                 self._meter.count_anew()
 
-    def begin_at(self, watermark: int) -> None:
+    def begin_at(self, watermark: int, clock: int) -> None:
         """Begin in the middle of a run, in which no ledger was kept so far: what is before is not asked about."""
         self._retention.known = max(self._retention.known, watermark)
         self._rough = self._rough._replace(begun=watermark)
@@ -252,6 +259,14 @@ class JoinLedger:
         known = self._periods.number[place] == wanted
         marks = np.maximum(at, first) - first
         return _summed(self._periods.made[place] * known, marks), _summed(self._periods.lost[place] * known, marks)
+
+
+def ledger_on(terms: LedgerTerms, windows: Sequence[int], open_ledger: Callable[..., JoinLedger]) -> JoinLedger:
+    """The ledger that an operator over these windows keeps on these terms."""
+    ledger = open_ledger(terms.retention, *terms.buckets(windows), terms.target, terms.automatic)
+    if terms.far is not None:
+        ledger.far = terms.far
+    return ledger
 
 
 def _summed(counts: Floats, marks: Words) -> Floats:

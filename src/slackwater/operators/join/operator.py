@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slackwater.disorder.meters import LedgerTerms
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.compile import Condition, compile_condition, no_condition
 from slackwater.expressions.tree import Expr, streams_of
@@ -23,9 +24,10 @@ from slackwater.model.batch import TS, Flags, Words
 from slackwater.model.errors import DataError
 from slackwater.model.quality import Recall
 from slackwater.model.time import BEFORE_ALL
+from slackwater.operators.contract import PLAIN, BuildContext, Operator
 from slackwater.operators.join.adaptive import AdaptiveProbes
 from slackwater.operators.join.between_times import TIME, one_alternative
-from slackwater.operators.join.join_ledger import JoinLedger, Remembered
+from slackwater.operators.join.join_ledger import JoinLedger, Remembered, ledger_on
 from slackwater.operators.join.probe import BUFFER_FULL, OVERFLOW, PAUSED, TOO_MANY, join_run
 from slackwater.operators.join.probing import Equality, Linkage, ProbePlan, first_plan
 from slackwater.operators.join.search import Arriving, Search, search_space
@@ -94,12 +96,14 @@ class WindowJoin:
         """How every arriving stream probes the others, as long as nothing has been found."""
         return first_plan(self.linkage(self.count_only, in_order=True))
 
-    def build(self, encode_text: Callable[[str], int] = lambda text: 0) -> JoinOperator:
-        return JoinOperator(self, encode_text)
+    def build(self, context: BuildContext = PLAIN) -> JoinOperator:
+        return JoinOperator(self, context.encode_text)
 
 
-class JoinOperator:
+class JoinOperator(Operator):
     """The mutable half of `WindowJoin`."""
+
+    spec: WindowJoin
 
     def __init__(self, spec: WindowJoin, encode_text: Callable[[str], int]) -> None:
         self.spec = spec
@@ -143,6 +147,9 @@ class JoinOperator:
             first_plan(spec.linkage(count_only=True, in_order=False)), spec.equalities, self._windows, spec.most,
             spec.rows, self._condition, retention, width, buckets, count_all_results, target, automatic,
         )  # fmt: skip
+
+    def ledger_for(self, terms: LedgerTerms) -> JoinLedger:
+        return ledger_on(terms, self.spec.windows, self.open_ledger)
 
     def open_ledger(
         self, retention: int, width: int, buckets: int, target: Recall, automatic: bool = False

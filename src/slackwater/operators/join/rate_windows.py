@@ -26,6 +26,7 @@ from slackwater.model.batch import Words
 from slackwater.model.rates import RatesSeen, Resize
 from slackwater.model.time import BEFORE_ALL
 from slackwater.operators.array_checkpoint import ArrayCheckpoint
+from slackwater.operators.contract import PLAIN, BuildContext, ResizeLog
 from slackwater.operators.join.count_windows import EVER, CountWindowJoin, CountWindowJoinOperator, evict
 from slackwater.operators.join.operator import JoinOperator, WindowJoin
 from slackwater.operators.join.rates import (
@@ -78,8 +79,8 @@ class RateJoin(CountWindowJoin):
         within = self.at_first.within
         return np.array([[0, within], [within, 0]], np.int64)
 
-    def build(self, encode_text: Callable[[str], int] = lambda text: 0) -> RateJoinOperator:
-        return RateJoinOperator(self, encode_text)
+    def build(self, context: BuildContext = PLAIN) -> RateJoinOperator:
+        return RateJoinOperator(self, context.encode_text)
 
 
 def by_rate(
@@ -124,6 +125,9 @@ class RateJoinOperator(CountWindowJoinOperator):
         self._resized += len(snapshot_delta)
         del self._resizes[:-REMEMBERED]
         self._resizes += [Resize(line[SINCE], tuple(line[SIZES:]), line[DISTANCE]) for line in snapshot_delta]
+
+    def resize_logs(self) -> list[tuple[int, ResizeLog]]:
+        return [(0, self)]
 
     def take_resizes(self) -> list[Resize]:
         """The resizes since the last call, oldest first."""

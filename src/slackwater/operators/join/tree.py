@@ -17,14 +17,14 @@ References: 004 §4.2.6, 003 §V; Golab, Özsu: Processing sliding window multi-
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_of
 from slackwater.model.batch import FIRST_COLUMN, TS
 from slackwater.model.schema import Kind
+from slackwater.operators.contract import PLAIN, BuildContext
 from slackwater.operators.join.between_times import TIME, at_most
-from slackwater.operators.join.operator import JoinOperator, WindowJoin
+from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality, classes_of
 from slackwater.operators.join.tree_operator import TreeOperator
 
@@ -78,8 +78,9 @@ class JoinTree:
     def count_only(self) -> bool:
         return self.whole.count_only
 
-    def build(self, encode_text: Callable[[str], int] = lambda text: 0) -> TreeOperator:
-        return TreeOperator(self.whole, (JoinOperator(node, encode_text) for node in self.nodes), encode_text)
+    def build(self, context: BuildContext = PLAIN) -> TreeOperator:
+        joins = [node.build(context) for node in self.nodes]
+        return TreeOperator(self.whole, joins, context.encode_text)
 
 
 def left_deep(whole: WindowJoin, kept: tuple[Place, ...] = ()) -> JoinTree:

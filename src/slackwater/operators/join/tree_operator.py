@@ -6,22 +6,30 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from slackwater.disorder.meters import LedgerTerms
 from slackwater.model.batch import Words
-from slackwater.model.quality import Recall
+from slackwater.model.quality import Quality, Recall
 from slackwater.model.time import AFTER_ALL
 from slackwater.operators.graph_operator import GraphOperator, Vertex
-from slackwater.operators.join.join_ledger import JoinLedger
+from slackwater.operators.inputs import BELOW, from_node
+from slackwater.operators.join.join_ledger import JoinLedger, ledger_on
 from slackwater.operators.join.operator import JoinOperator, WindowJoin
-from slackwater.operators.node import BELOW
 
 
 class TreeOperator(GraphOperator):
     """The mutable half of `JoinTree`."""
 
     def __init__(self, whole: WindowJoin, joins: Iterable[JoinOperator], encode_text: Callable[[str], int]) -> None:
-        self.spec, self._encode_text = whole, encode_text
+        self._encode_text = encode_text
         self._operators = list(joins)
-        super().__init__(Vertex(operator, _inputs(n)) for n, operator in enumerate(self._operators))
+        super().__init__(whole, (Vertex(operator, _inputs(n)) for n, operator in enumerate(self._operators)))
+
+    def learning_key(self, quality: Quality) -> str:
+        """What is learned is learned of raw streams, and a tree has as many windows as the join it stands for."""
+        return ""
+
+    def ledger_for(self, terms: LedgerTerms) -> JoinLedger:
+        return ledger_on(terms, self.spec.windows, self.open_ledger)
 
     def open_ledger(
         self, retention: int, width: int, buckets: int, target: Recall, automatic: bool = False
@@ -51,4 +59,4 @@ class _NodeMemory:
 
 def _inputs(n: int) -> tuple[int, int]:
     """What node n, counted from 0, joins: what the node below makes, or stream 0, and stream n + 1."""
-    return (~(n - 1) if n else 0, n + 1)
+    return (from_node(n - 1) if n else 0, n + 1)

@@ -60,7 +60,7 @@ class OrderedJoin(JoinOperator):
         if self.in_order and not early:
             yield from super().process(run, ordered)
         else:
-            yield from self._process_events(run if isinstance(run, Events) else Events(**run.__dict__))
+            yield from self._process_events(run if isinstance(run, Events) else Events.of(run))
 
     def go_out_of_order(self) -> None:
         """From now on tuples are joined by a search in which any member may be the newest."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slackwater.disorder.eager import EagerSynchronizer, Events
+from slackwater.disorder.eager import EagerSynchronizer
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release import ReleaseSpec
 from slackwater.disorder.synchronizer import Inflow, Synchronized
@@ -19,11 +19,15 @@ from slackwater.operators.ordering.join import OrderedJoin
 class OrderedNode(Node):
     """A node behind an `EagerSynchronizer`; `early` says whether tuples are joined before their turn."""
 
+    synchronizer: EagerSynchronizer
+
     def __init__(self, operator: OrderedJoin, inputs: tuple[int, ...], rows: int, raw: ReleaseSpec) -> None:
         super().__init__(operator, inputs, rows, raw)
         self.join = operator
-        self.synchronizer: EagerSynchronizer = EagerSynchronizer(self.synchronizer.spec)
         self.early = False
+
+    def _synchronizer_of(self, spec: ReleaseSpec) -> EagerSynchronizer:
+        return EagerSynchronizer(spec)
 
     @property
     def settled(self) -> bool:
@@ -37,7 +41,7 @@ class OrderedNode(Node):
         return super().admit(run, begin, end, below)
 
     def raw_part(self, run: OrderedBatch) -> OrderedBatch:
-        return super().raw_part(run.take(run.turn) if isinstance(run, Events) else run)
+        return super().raw_part(run.turns()[0])
 
     def restore(self, entries: list[StateUpdate]) -> None:
         self.join.forget_ahead(self.synchronizer.watermark)

@@ -17,23 +17,26 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from slackwater.disorder.handover import separate, unite
+from slackwater.disorder.meters import LedgerTerms
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release import Release, ReleaseSpec
 from slackwater.kernel import StateUpdate, decode_json, encode_json, state_update
+from slackwater.model.batch import Batch
 from slackwater.model.ordering import Ordering, OrderingSeen
-from slackwater.model.quality import Recall
+from slackwater.operators.contract import Operator
 from slackwater.operators.join.join_ledger import JoinLedger
 from slackwater.operators.ordering.join import OrderedJoin
 from slackwater.operators.ordering.node import OrderedNode
 from slackwater.operators.ordering.strategy import Strategy
 from slackwater.operators.output import Output
+from slackwater.operators.stages import Stages
 from slackwater.operators.state_size import WindowContents
 
 PIECE = 2048
 """Events that are processed together: enough that the way costs little, few enough that results do not pile up."""
 
 
-class OrderedOperator:
+class OrderedOperator(Operator, Stages):
     """An `OrderedJoin` of all streams and what decides when its tuples are joined.
 
     `always_apart`: the node stands by itself also while tuples wait for their turn, as where its work is to be counted.
@@ -45,18 +48,17 @@ class OrderedOperator:
         self._node: OrderedNode | None = None
         self._release: Release | None = None
 
-    def open_ledger(
-        self, retention: int, width: int, buckets: int, target: Recall, automatic: bool = False
-    ) -> JoinLedger:
-        """The ledger of the join: late tuples are late in their turn, however early others were joined."""
-        return self.join.open_ledger(retention, width, buckets, target, automatic)
+    def ledger_for(self, terms: LedgerTerms) -> JoinLedger:
+        """That of the join: late tuples are late in their turn, however early others were joined."""
+        return self.join.ledger_for(terms)
 
-    def follow(self, release: Release) -> None:
+    def attach(self, release: Release) -> Stages:
         """Follow this release, which synchronizes its streams itself until it is told otherwise."""
         raw: ReleaseSpec = replace(release.spec, external_sync=True)
         self._node = OrderedNode(self.join, tuple(range(self.spec.streams)), self.spec.rows, raw)
         self._release = release
         self._change_over()
+        return self
 
     @property
     def external_sync(self) -> bool:
@@ -73,8 +75,9 @@ class OrderedOperator:
         assert self._node is not None, "an ordered join stands behind a release"
         return self._node
 
-    def decide(self) -> bool:
+    def note_arrivals(self, batch: Batch) -> bool:
         """Between two stretches of arrivals: choose, and change over; whether tuples that wait are to be joined now."""
+        self.strategy.arrival_time(batch)
         self.strategy.choose()
         joins_now = self.strategy.filters and not self.node.early
         self._change_over()
@@ -91,8 +94,10 @@ class OrderedOperator:
             self.join.go_in_order()
             unite(self._behind, self.node.synchronizer)
 
+    def report_busy_time(self, seconds: float) -> None:
+        self.strategy.load.report_busy_time(seconds)
+
     def run_stage(self, run: OrderedBatch) -> Iterator[tuple[OrderedBatch, OrderedBatch]]:
-        """Pieces of a run as they are to be processed, and for each the tuples whose fate is known with it."""
         if not self.external_sync:
             yield run, run
             return
@@ -110,7 +115,7 @@ class OrderedOperator:
         return self.node.synchronizer.watermark if self.external_sync else self._behind.watermark
 
     @property
-    def held(self) -> int:
+    def pending(self) -> int:
         """Tuples in the synchronizer, where it stands by itself."""
         return self.node.synchronizer.held if self.external_sync else 0
 
@@ -121,7 +126,8 @@ class OrderedOperator:
     def window_contents(self, watermark: int) -> Iterator[WindowContents]:
         yield from self.join.window_contents(watermark)
 
-    def seen(self) -> OrderingSeen:
+    @property
+    def ordering(self) -> OrderingSeen:
         """What is in force."""
         return self.strategy.seen(self.join.hold.held, self.join.hold.most)
 

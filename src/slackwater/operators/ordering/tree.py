@@ -12,14 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from slackwater.disorder.release import ReleaseSpec
+from slackwater.disorder.release import Release
 from slackwater.kernel import StateUpdate, decode_json, encode_json, state_update
+from slackwater.model.batch import Batch
 from slackwater.model.ordering import Ordering, OrderingSeen
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree_operator import TreeOperator
 from slackwater.operators.ordering.join import OrderedJoin
 from slackwater.operators.ordering.node import OrderedNode
 from slackwater.operators.ordering.strategy import Strategy
+from slackwater.operators.stages import Stages
 
 
 class OrderedTree(TreeOperator):
@@ -33,25 +35,30 @@ class OrderedTree(TreeOperator):
         self._ordered: list[OrderedNode] = []
         self.strategy = Strategy(ordering, whole.streams)
 
-    def attach(self, raw: ReleaseSpec) -> None:
-        """Give every node its synchronizer, to follow the release of the raw streams."""
-        super().attach(raw)
+    def attach(self, release: Release) -> Stages:
+        stages, raw = super().attach(release), release.spec
         if raw.discipline == "tuple":
             self._ordered = [
                 OrderedNode(join, node.inputs, max(raw.rows, join.spec.rows), raw)
                 for join, node in zip(self._joins, self._nodes, strict=True)
             ]
             self._nodes = [*self._ordered]
+        return stages
 
-    def decide(self) -> bool:
+    def note_arrivals(self, batch: Batch) -> bool:
         """Choose, and have all nodes follow; whether tuples that wait are to be joined now."""
+        self.strategy.arrival_time(batch)
         self.strategy.choose()
         joins_now = self.strategy.filters and any(not node.early for node in self._ordered)
         for node in self._ordered:
             node.early = self.strategy.filters
         return joins_now
 
-    def seen(self) -> OrderingSeen:
+    def report_busy_time(self, seconds: float) -> None:
+        self.strategy.load.report_busy_time(seconds)
+
+    @property
+    def ordering(self) -> OrderingSeen:
         """What is in force; results are held at all nodes."""
         holds = [join.hold for join in self._joins]
         return self.strategy.seen(sum(hold.held for hold in holds), sum(hold.most for hold in holds))

@@ -18,6 +18,7 @@ from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.tree import streams_of
 from slackwater.model.batch import Words
 from slackwater.model.errors import UsageError
+from slackwater.operators.contract import PLAIN, BuildContext
 from slackwater.operators.join.operator import ENOUGH, JoinOperator, WindowJoin
 from slackwater.operators.join.probe import BUFFER_FULL, OVERFLOW
 from slackwater.operators.join.search import Arriving
@@ -67,8 +68,8 @@ class WJoin(WindowJoin):
         """By which windows partners are looked for, and what is refined."""
         return filter_of(_graph(self), self.approach)
 
-    def build(self, encode_text: Callable[[str], int] = lambda text: 0) -> WJoinOperator:
-        return WJoinOperator(self, encode_text)
+    def build(self, context: BuildContext = PLAIN) -> WJoinOperator:
+        return WJoinOperator(self, context.encode_text)
 
 
 def _graph(join: WindowJoin) -> WindowGraph:

@@ -1,0 +1,104 @@
+"""Quality meters: who is told what a query emits and what comes late, and says how good its answers are.
+
+A controller asks the query it serves for what it needs to measure (`Measurable`), and gives the pipeline the meters
+that are to be told. What a query cannot offer is None, and then nothing is measured.
+
+Invariant: a meter hears of every run once, after all that was emitted for it; it changes nothing that is emitted.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy.typing as npt
+
+from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.model.batch import Floats, Words
+from slackwater.model.measured import MeasuredQuality
+from slackwater.model.quality import Recall
+
+if TYPE_CHECKING:
+    from slackwater.disorder.quality.error_windows import Watched
+
+MOST_BUCKETS = 4096
+"""A ledger tells about so many buckets of time apart."""
+SPARE_BUCKETS = 64
+
+
+class QualityMeter:
+    """Hears what is emitted, and of the tuples it was made of. Most meters need only some of this."""
+
+    def emitted(self, ts: Words, weight: Words | None, by: Words) -> None:
+        """Lines that leave: their timestamps, how many results each stands for (None: one), and the place in the run
+        of the tuple that emitted each."""
+
+    def processed(self, run: OrderedBatch, raw: OrderedBatch) -> None:
+        """A run that the operator has processed, and the raw tuples that turned out in time or late with it."""
+
+    def measured(self) -> MeasuredQuality | None:
+        """How good the answers were so far; None where it is not for this meter to say."""
+        return None
+
+    def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """What to persist of it beside the controller."""
+        return {}
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]], same_target: bool) -> None:
+        """The inverse of `as_arrays`, which may have been told for another target."""
+
+    def begin_at(self, watermark: int, clock: int) -> None:
+        """Begin in the middle of a run, in which nobody has looked so far; `clock` is the largest of all streams."""
+
+
+class Ledger(QualityMeter, ABC):
+    """A meter that knows results made and results lost by their timestamps."""
+
+    @abstractmethod
+    def between(self, edges: Words) -> tuple[Floats, Floats]:
+        """Made and lost between each edge and the next."""
+
+    @abstractmethod
+    def lost_to_far(self) -> tuple[float, float] | None:
+        """All results so far, and those of them lost to tuples that no slack allowed would have kept in time."""
+
+
+@dataclass(frozen=True)
+class LedgerTerms:
+    """What a ledger is kept for: a target, how long tuples are retained for it, how finely and how far back."""
+
+    target: Recall
+    retention: int
+    interval: int
+    memory: int
+    automatic: bool = False
+    """Whether the retention is not stated, and may be longer."""
+    far: tuple[int, int] | None = None
+    """Delays of tuples whose worth is summed up by itself: more than the first, up to the second."""
+
+    def buckets(self, windows: Sequence[int]) -> tuple[int, int]:
+        """How much event time a bucket of a join with these windows has, and how many buckets there are.
+
+        >>> LedgerTerms(Recall(0.9, 20), retention=1000, interval=1, memory=100).buckets((5, 5))
+        (1, 4096)
+        """
+        span = self.memory + 2 * self.retention + 2 * max(windows)
+        width = max(self.interval, span // MOST_BUCKETS)
+        return width, max(MOST_BUCKETS, 1 << (span // width + SPARE_BUCKETS).bit_length())
+
+
+class Measurable(Protocol):
+    """What a controller may ask of the operator of its query."""
+
+    def ledger_for(self, terms: LedgerTerms) -> Ledger | None:
+        """A ledger that the operator keeps what it needs for; None where it makes no results that could be counted."""
+
+    @property
+    def watched(self) -> Watched | None:
+        """The windows and aggregates that have an error; None where there are none, or not on raw tuples."""
+
+    @property
+    def several_nodes(self) -> bool:
+        """Whether windows and results are spread over several operators."""
