@@ -19,7 +19,6 @@ from slackwater.disorder.quality.error_windows import Asked, Watched
 from slackwater.expressions.text_table import TextTable
 from slackwater.kernel import StateUpdate, decode_json, decode_words, encode_json, encode_words, state_update
 from slackwater.model.batch import Words
-from slackwater.model.quality import Quality, RelativeError
 from slackwater.model.schema import Kind
 from slackwater.model.time import BEFORE_ALL
 from slackwater.operators import aggregate_state as st
@@ -116,10 +115,6 @@ class AggregateOperator(Operator):
     @property
     def watched(self) -> Watched:
         return self.spec.watched
-
-    def learning_key(self, quality: Quality) -> str:
-        """What is learned of an error is learned of every aggregate by itself."""
-        return repr(self.watched) if isinstance(quality, RelativeError) else ""
 
     def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
         """Take in a run; yield the windows it closes."""

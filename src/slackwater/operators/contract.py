@@ -19,7 +19,6 @@ from slackwater.disorder.quality.error_windows import Watched
 from slackwater.disorder.release import Release
 from slackwater.expressions.text_table import TextTable
 from slackwater.kernel import StateUpdate
-from slackwater.model.quality import Quality
 from slackwater.model.rates import RatesSeen, Resize
 from slackwater.operators.output import Output
 from slackwater.operators.stages import DirectStage, Stages
@@ -90,10 +89,6 @@ class Operator(ABC):
     def watched(self) -> Watched | None:
         """The windows of raw tuples whose answers have an error, where it has such."""
         return None
-
-    def learning_key(self, quality: Quality) -> str:
-        """What of it two queries must have in common for one to go on with what the other has learned for a target."""
-        return ""
 
     def resize_logs(self) -> list[tuple[int, ResizeLog]]:
         """The joins whose windows follow rates, each with the number of its node."""

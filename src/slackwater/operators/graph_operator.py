@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from typing import Any
 
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release import Release, ReleaseSpec
 from slackwater.disorder.synchronizer import Inflow, Synchronized
 from slackwater.kernel import StateUpdate
-from slackwater.model.quality import Quality, Recall, RelativeError
 from slackwater.operators.contract import Operator, ResizeLog
 from slackwater.operators.inputs import node_of, raw_streams, reads_node
 from slackwater.operators.node import Node, emit_position, together
@@ -103,11 +101,6 @@ class GraphOperator(Operator, Stages):
     def vertices(self) -> tuple[Vertex, ...]:
         """All nodes, each behind those it reads."""
         return self._vertices
-
-    def learning_key(self, quality: Quality) -> str:
-        """Rows are followed through all operators, so all of them must be what they were."""
-        follows = isinstance(quality, Recall | RelativeError)
-        return sha256(repr(self.spec).encode()).hexdigest() if follows else ""
 
     def resize_logs(self) -> list[tuple[int, ResizeLog]]:
         return [(n, log) for n, vertex in enumerate(self._vertices) for _, log in vertex.operator.resize_logs()]

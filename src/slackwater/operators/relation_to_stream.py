@@ -21,7 +21,6 @@ import numpy as np
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.kernel import StateUpdate, decode_json, decode_words, encode_json, encode_words, state_update
 from slackwater.model.batch import TS, Words
-from slackwater.model.quality import Quality
 from slackwater.model.time import BEFORE_ALL
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.contract import PLAIN, BuildContext, Operator
@@ -127,9 +126,6 @@ class RelationToStreamOperator(Operator):
         return np.maximum.accumulate(
             np.maximum(run.watermark_at_arrival, np.where(run.late, run.watermark_at_arrival, run.ts))
         )
-
-    def learning_key(self, quality: Quality) -> str:
-        return self._operator.learning_key(quality)
 
     @property
     def state_rows(self) -> int:

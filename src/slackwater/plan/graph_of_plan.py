@@ -32,6 +32,7 @@ from slackwater.model.ordering import ADAPTIVE, FILTER
 from slackwater.model.out import DSTREAM, ISTREAM, Out
 from slackwater.model.time import format_duration
 from slackwater.operators.graph import OperatorGraph
+from slackwater.operators.inputs import node_of, reads_node
 from slackwater.operators.join.tree import JoinTree
 from slackwater.plan.explain_operators import (
     Described,
@@ -107,10 +108,11 @@ class _Builder:
         for number, (node, plan) in enumerate(zip(graph.nodes, self._plan.nodes, strict=True)):
             ids, taken = [], []
             for own, read in zip(plan.inputs, node.inputs, strict=True):
-                if read >= 0:
+                if not reads_node(read):
                     ids.append(self._raw(self._plan.inputs[read]))
                 else:
-                    ids.append(self._filtered(own, made[~read], f"operator.{~read + 1}"))
+                    below = node_of(read)
+                    ids.append(self._filtered(own, made[below], f"operator.{below + 1}"))
                     taken.append(Detail(f"takes of {own.stream.alias}: {', '.join(columns_shipped(own))}"))
             top = number + 1 == len(graph.nodes)
             described = describe_operator(plan)

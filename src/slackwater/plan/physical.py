@@ -11,6 +11,7 @@ target is worked out when it is asked for, since a target may be replaced while 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 
 import pyarrow as pa
 
@@ -22,7 +23,7 @@ from slackwater.expressions.tree import Expr
 from slackwater.language.bound import BoundQuery, StreamRef
 from slackwater.model.options import Options
 from slackwater.model.ordering import SYNC, Ordering
-from slackwater.model.quality import Quality, uncapped
+from slackwater.model.quality import Quality, Recall, RelativeError, uncapped
 from slackwater.model.schema import Kind
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.graph import OperatorGraph
@@ -149,7 +150,14 @@ class PhysicalPlan:
     @property
     def learning_key(self) -> str:
         """What two plans must have in common for one to go on with what the controller of the other has learned."""
-        return registry.learning_key(self.quality, self.options, self.windows)
+        key = registry.learning_key(self.quality, self.options, self.windows)
+        if isinstance(self.operator, WindowAggregate) and isinstance(self.quality, RelativeError):
+            # What is learned of an error is learned of every aggregate by itself.
+            key += repr(self.operator.watched)
+        if isinstance(self.operator, OperatorGraph) and isinstance(self.quality, Recall | RelativeError):
+            # Rows are followed through all operators, so all of them must be what they were.
+            key += sha256(repr(self.operator).encode()).hexdigest()
+        return key
 
     @property
     def count_only(self) -> bool:

@@ -36,7 +36,7 @@ def kernel_for(plan: PhysicalPlan, epochs: Epochs, codebook: Codebook, max_ahead
         plan.partition_slots,
         plan.weights,
         plan.target,
-        plan.learning_key + operator.learning_key(plan.quality),
+        plan.learning_key,
         options.max_behind,
         options.idle_after,
         options.retention is None,

@@ -8,7 +8,7 @@ import numpy as np
 
 from slackwater.disorder.meters import LedgerTerms
 from slackwater.model.batch import Words
-from slackwater.model.quality import Quality, Recall
+from slackwater.model.quality import Recall
 from slackwater.model.time import AFTER_ALL
 from slackwater.operators.graph_operator import GraphOperator, Vertex
 from slackwater.operators.inputs import BELOW, from_node
@@ -23,10 +23,6 @@ class TreeOperator(GraphOperator):
         self._encode_text = encode_text
         self._operators = list(joins)
         super().__init__(whole, (Vertex(operator, _inputs(n)) for n, operator in enumerate(self._operators)))
-
-    def learning_key(self, quality: Quality) -> str:
-        """What is learned is learned of raw streams, and a tree has as many windows as the join it stands for."""
-        return ""
 
     def ledger_for(self, terms: LedgerTerms) -> JoinLedger:
         return ledger_on(terms, self.spec.windows, self.open_ledger)
