@@ -159,7 +159,7 @@ def test_a_frame_shows_every_contender_in_80_columns():
     assert shown["asked for"] == ["-", "95 %", "-"]
     assert shown["pairs found"] == ["1,250,000", "2,250,000", "2,300,000"]
     assert shown["recall, last 1 min"] == ["50.0 %", "50.0 %", "95.8 %"]
-    assert shown["by its own books"] == ["-", "96.0 %", "-"]
+    assert shown["by its own ledger"] == ["-", "96.0 %", "-"]
     assert shown["slack"] == ["0 s", "40 ms", "26.3 s"]
     assert shown["latency now"] == ["20 ms", "50 ms", "26.3 s"]
     assert shown["late tuples"] == ["4,321", "145", "145"]

@@ -1,4 +1,4 @@
-"""The command line on Spark: the outputs of the local runtime, refusals in one sentence, Ctrl-C, silence."""
+"""The command line on Spark: the outputs of the local runtime, errors in one sentence, Ctrl-C, silence."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def test_a_window_is_let_out_when_the_frontier_reaches_its_end():
     assert outcome.timestamps == []
     feed(pipeline, [Batch.of([(0, 12)])], outcome, end=False)
     assert outcome.timestamps == [10]
-    assert outcome.emissions[-1].clock.tolist() == [12], "the largest clock when the window was let out"
+    assert outcome.emissions[-1].clock.tolist() == [12], "the largest clock when the window was emitted"
 
 
 def test_a_late_tuple_counts_in_the_windows_that_are_still_open():

@@ -75,7 +75,7 @@ def test_a_join_of_two_can_be_verified(runtime: Runtime) -> None:
         assert verdict.true_results > 10
 
 
-@pytest.mark.local_only("what is let out at once is what a runtime cuts, and only this one cuts nothing")
+@pytest.mark.local_only("what is emitted at once is what a runtime cuts, and only this one cuts nothing")
 def test_a_join_whose_windows_change_thousands_of_times_in_one_run_can_be_verified(runtime: Runtime) -> None:
     """All is held until the end; windows of a few tuples change with nearly each of 12,000."""
     rng = np.random.default_rng(5)

@@ -129,7 +129,7 @@ def frame(
     row("asked for", [_asked(contender.quality) for contender in contenders])
     row("pairs found", [f"{moment.results:,}" for moment in latest])
     row(f"recall, last {format_duration(period)}", [_percent(seen[-1] if seen else None) for seen in recalls], "bold")
-    row("by its own books", [_percent(moment.measured) for moment in latest])
+    row("by its own ledger", [_percent(moment.measured) for moment in latest])
     row("slack", [seconds_of(moment.slack / 1000) for moment in latest])
     row("latency now", [NOTHING if m.latency is None else seconds_of(m.latency / 1000) for m in latest])
     row("late tuples", [f"{moment.late:,}" for moment in latest])
@@ -221,11 +221,11 @@ def own_ledger(asked: Outcome, period: int) -> str:
     By its own ledger, which knows no truth, it has 97.0 %, and 100 % of all spans of 20 s met the target.
     """
     if asked.measured is None:
-        return "The game was too short for its own books."
+        return "The game was too short for its own ledger."
     met = ""
     if asked.fulfilment is not None:
         met = f", and {percent(asked.fulfilment)} of all spans of {format_duration(period)} met the target"
-    return f"By its own books, which know no truth, it has {percent(asked.measured)}{met}."
+    return f"By its own ledger, which knows no truth, it has {percent(asked.measured)}{met}."
 
 
 def _when(one: Outcome) -> str:

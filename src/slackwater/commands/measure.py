@@ -23,7 +23,7 @@ def own_measure(seen: MeasuredQuality) -> str:
         return f"asked for {seen.target:g}, nothing measured yet"
     text = f"asked for {seen.target:g}, measured {seen.share:.4g}"
     if seen.unknown_late:
-        how = "priced by estimate" if seen.of == RESULTS else "of unknown price"
+        how = "counted by estimate" if seen.of == RESULTS else "beyond the retention horizon"
         text += f" ({seen.low:.4g} to {seen.high:.4g}: {_tuples(seen.unknown_late)} {how})"
     if seen.of == RESULTS and seen.periods:
         text += f"; {seen.met:,} of {seen.periods:,} periods met the target"

@@ -93,4 +93,4 @@ def show(report: Report, out: Path, console: Console) -> None:
     console.print(table)
     console.print(f"written to {out}", soft_wrap=True, highlight=False, markup=False)
     if report.interrupted:
-        console.print("interrupted: everything let out so far is written; held tuples were not flushed")
+        console.print("interrupted: everything emitted so far is written; held tuples were not flushed")

@@ -1,4 +1,4 @@
-"""Admission: what every arrival says about time, and which arrivals are too far ahead to be admitted.
+"""The clock guard: what every arrival says about time, and which arrivals are too far ahead to be admitted.
 
 A tuple ahead of the crowd (see `crowd`) is admitted and waits in order for its time, but moves no clock. One that is
 more than `max_ahead` ahead of its stream's clock is kept pending. It is admitted when the crowd comes along (a real
@@ -135,9 +135,11 @@ class ClockGuard:
 
     def snapshot_delta(self) -> list[StateUpdate]:
         state = {"members": self._members.names, "begun": int(self._begun[0])}
-        rings = {f"{name}_{partition}": array.reshape(-1) for name, one in (("crowd", self._crowd), ("cutter", self._cutter))
-                 for partition, array in zip(RINGS, (one.leads, one.clocks, one.run, one.lately),
-                 strict=True)}  # fmt: skip
+        rings = {
+            f"{name}_{ring}": array.reshape(-1)
+            for name, one in (("crowd", self._crowd), ("cutter", self._cutter))
+            for ring, array in zip(RINGS, (one.leads, one.clocks, one.run, one.lately), strict=True)
+        }
         state |= {"marks": self._crowd.marks.tolist(), "cutter": self._cutter.marks.tolist()}
         entries = [state_update("admission", "state", encode_json(state))]
         entries += [

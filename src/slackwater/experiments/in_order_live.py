@@ -136,7 +136,8 @@ def live_claims(rows: Sequence[Row]) -> list[Claim]:
     wanted = improvement_at(LIVE.load)
     switched = all(row["switches"] > 0 for row in pick(rows, way=ADAPTIVE))
     return [
-        Claim(f"Filter-Order saves in real time what the analysis says, {wanted:.0%} or more", reported, saved >= wanted),
+        Claim(f"Filter-Order saves in real time what the analysis says, {wanted:.0%} or more", reported,
+              saved >= wanted),
         Claim("Adaptive, which measures the load itself, switches (α = 0.1)",
               f"{response[ADAPTIVE]:.3f} s" + ("" if switched else "; it did not always switch"), switched),
     ]  # fmt: skip

@@ -58,7 +58,9 @@ def draw_race(race: Sequence[Seen], target: Recall, path: Path) -> None:
         colour = STYLES[one.method]["color"]
         recall.plot(one.times, one.recall, label=f"{one.name} ({one.method})", color=colour)
         if (one.measured == one.measured).any():
-            recall.plot(one.times, one.measured, color=colour, linestyle=":", label="the same so far, by its own books")
+            recall.plot(
+                one.times, one.measured, color=colour, linestyle=":", label="the same so far, by its own ledger"
+            )
         slack.step(one.times, one.slack, where="post", color=colour)
         latency.step(one.times, one.latency, where="post", color=colour)
     recall.axhline(target.target, color="black", linestyle="--", linewidth=1, label=f"target {target.target:g}")

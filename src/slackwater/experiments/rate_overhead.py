@@ -49,44 +49,44 @@ class Overhead:
 @in_place
 def sample_only(taken: Sampling, stream: Words, ts: Words) -> int:
     """Go through a stream as the join does, but for the join; returns how many tuples smaller windows let go."""
-    let_go = 0
+    evicted = 0
     for i in range(len(ts)):
         if ts[i] > taken.state[NOW]:
             left, right = taken.sizes[0], taken.sizes[1]
             if look(taken, ts[i], 0):
-                let_go += max(0, left - taken.sizes[0]) + max(0, right - taken.sizes[1])
+                evicted += max(0, left - taken.sizes[0]) + max(0, right - taken.sizes[1])
             taken.state[NOW] = ts[i]
         receive(taken, stream[i], ts[i])
-    return let_go
+    return evicted
 
 
 def measure(batch: Batch, intervals: tuple[int, ...], slices: int) -> Overhead:
     """The cost of the algorithm on these tuples, which must be in order."""
     never = tuple(MAX_TIME // 2 for _ in intervals)
     counting, _ = _best(lambda: _passes(batch, never, slices))
-    deciding, let_go = _best(lambda: _passes(batch, intervals, slices))
+    deciding, evicted = _best(lambda: _passes(batch, intervals, slices))
     times = max(1, LEAST // len(batch))
     tuples = times * len(batch)
     evaluations = times * max(1, int(batch.ts[-1] - batch.ts[0]) // max(1, max(intervals) // slices))
     algorithm = max(0.0, deciding - counting)
     return Overhead(
         1e6 * counting / tuples, 1e6 * algorithm / tuples, 1e6 * algorithm / evaluations,
-        _letting_go() * let_go / tuples,
+        _evicting() * evicted / tuples,
     )  # fmt: skip
 
 
 def _passes(batch: Batch, intervals: tuple[int, ...], slices: int) -> tuple[float, int]:
-    let_go, seconds = 0, 0.0
+    evicted, seconds = 0, 0.0
     for _ in range(max(1, LEAST // len(batch))):
         taken = sampling(intervals, None, slices, False, 100)._replace(log=no_log(len(intervals), len(batch)))
         begun = time.perf_counter()
-        let_go += sample_only(taken, batch.stream, batch.ts)
+        evicted += sample_only(taken, batch.stream, batch.ts)
         seconds += time.perf_counter() - begun
         assert taken.state[LOGGED] <= len(batch)
-    return seconds, let_go
+    return seconds, evicted
 
 
-def _letting_go(tuples: int = 100_000) -> float:
+def _evicting(tuples: int = 100_000) -> float:
     """Microseconds that it takes a window with a hash index to let one tuple go."""
     plan = WindowJoin((0, 0), (Equality(0, FIRST_COLUMN, 1, FIRST_COLUMN),), (), (), (), FIRST_COLUMN + 1).probes()
     words = np.zeros((FIRST_COLUMN + 1, tuples), np.int64)

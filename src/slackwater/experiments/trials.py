@@ -79,7 +79,7 @@ class WatchedRun(LocalRun):
 
 
 def answer(stage: Stage, clause: str, options: str = "") -> Answer:
-    """Run the query of a stage with a target; refusals of the target come as they are."""
+    """Run the query of a stage with a target; a target that is refused is refused here too."""
     streams = stage.streams.streams
     text = f"{stage.query} WITH {clause}" + (f" OPTIONS ({options})" if options else "")
     physical = plan(bind_to_tables(text, streams, "ts").query, count_only=stage.joins)

@@ -21,9 +21,9 @@ import pyarrow as pa
 from slackwater.judge.inputs import OrderWatch, as_produced, column_of, tables, words
 from slackwater.judge.join_truth import Enumeration
 from slackwater.judge.recall import measure_recall
+from slackwater.judge.relation_to_stream import moments_of
 from slackwater.judge.sql import Renderer
 from slackwater.judge.verdict import Verdict
-from slackwater.judge.ways_out import moments_of
 from slackwater.language.bound import JoinQuery
 from slackwater.model.schema import Kind
 

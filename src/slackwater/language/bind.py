@@ -19,13 +19,13 @@ from slackwater.language.option_checks import check_options
 from slackwater.language.other_windows import check_chain, check_other_windows, with_window
 from slackwater.language.parsed import ParsedQuery, ParsedStream
 from slackwater.language.rates import bind_match, check_rates
+from slackwater.language.relation_to_stream import check_relation_to_stream
 from slackwater.language.rewrite import lifted, window_above
 from slackwater.language.scalars import Scalars
 from slackwater.language.scope import Scope, did_you_mean, matching
 from slackwater.language.selection import bind_outputs
 from slackwater.language.statement import parse, sources_of
 from slackwater.language.union import bind_union, check_united
-from slackwater.language.ways_out import check_relation_to_stream
 from slackwater.language.window_bounds import bind_bounds
 from slackwater.language.window_clauses import WindowForAll
 from slackwater.model.errors import QueryError

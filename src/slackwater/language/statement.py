@@ -18,9 +18,9 @@ from slackwater.language.clauses import read_options, read_quality, read_window
 from slackwater.language.ctes import MOST_NESTED, check_named, named_query, read_named
 from slackwater.language.matching import MatchTime, begins_match, read_match
 from slackwater.language.parsed import ParsedItem, ParsedQuery, ParsedStream
+from slackwater.language.relation_to_stream import read_relation_to_stream
 from slackwater.language.syntax import read_expression
 from slackwater.language.tokens import Cursor, is_name, split_at_commas, word
-from slackwater.language.ways_out import read_relation_to_stream
 from slackwater.language.window_clauses import (
     WINDOW_WORDS,
     WindowClause,

@@ -3,7 +3,7 @@
 Invariant: the bound grows with slack, skew, windows and epoch only, never with the length of the trace:
 
 - disorder stage: tuples after the watermark (slack and skew);
-- join: tuples at or after `watermark - window` when an epoch begins, and those of the epoch. Room is doubled when it
+- join: tuples at or after `watermark - window` when an epoch begins, and those of the epoch. Space is doubled when it
   is used up and expired tuples are dropped only then, so up to four times as many may stand in a window, and never
   fewer than the room it began with;
 - a window that counts n tuples: n, the tuples at or after the watermark when an epoch begins, and room as above; where

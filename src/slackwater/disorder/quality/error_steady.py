@@ -1,7 +1,7 @@
 """The steady controller for aggregates: the slack that all but delta of the recent windows needed.
 
 Every window has a needed slack: the least with which its answer would have been within the bound. It can be computed
-after the fact, exactly, from the late tuples that came for the window and what they weigh (`error_losses`). So
+after the fact, exactly, from the late tuples that came for the window and what they weigh (`window_losses`). So
 
 1. K is the least slack that meets the need of all but a share (1 - m) delta of the remembered windows. What a window
    needs is known only when it is older than that, and counted accordingly.

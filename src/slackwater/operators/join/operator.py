@@ -189,7 +189,7 @@ class JoinOperator:
         )  # fmt: skip
 
     def _search(self) -> Search:
-        """Room for a search in the windows as they are; made anew only when those have grown, for it is large."""
+        """Space for a search in the windows as they are; made anew only when those have grown, for it is large."""
         if self._space is None or self._space.candidates.shape[1] != self._store.words.shape[1]:
             self._space = search_space(self.spec.streams, self._store.words.shape[1])
         return self._space

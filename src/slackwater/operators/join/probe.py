@@ -145,7 +145,7 @@ def times(multiplicity: int, n: int) -> int:
 
 @inner
 def write(out: Words, n_out: int, search: Search, last: int, d: int) -> int:
-    """One result per candidate of the last step; with d = -1, the bound slots alone. Returns how many, or NO_ROOM."""
+    """One result per candidate of the last step; with d = -1, the bound slots alone. The number, or BUFFER_FULL."""
     count = 1 if d < 0 else search.found[d]
     if n_out + count > out.shape[1]:
         return BUFFER_FULL

@@ -227,7 +227,7 @@ class WindowStore:
         return Windows(self.words, self.words.view(np.float64), self.regions, self.links, self.buckets, self.indexes)
 
     def reserve(self, arriving: Words, horizons: Words) -> None:
-        """Room for so many new tuples per stream; what is older than its stream's horizon may be dropped."""
+        """Space for so many new tuples per stream; what is older than its stream's horizon may be dropped."""
         needed = int(arriving.max(initial=0))
         fits = np.all(self.regions[:, END] + arriving <= self.regions[:, BASE] + self.regions[:, CAPACITY])
         used = int(self.indexes[:, USED].max(initial=0))

@@ -29,11 +29,11 @@ class TreeOperator(GraphOperator):
         """The ledger of the whole tree. Its nodes persist their raw tuples for them, combinations need not be kept."""
         ledger = JoinOperator(self.spec, self._encode_text).ledger(retention, width, buckets, True, target, automatic)
         for vertex, operator in zip(self._vertices, self._operators, strict=True):
-            operator.remember_for(_OfNode(ledger, vertex.raw, self.spec.rows))
+            operator.remember_for(_NodeMemory(ledger, vertex.raw, self.spec.rows))
         return ledger
 
 
-class _OfNode:
+class _NodeMemory:
     """What a node of the tree remembers for the ledger: raw tuples alone."""
 
     def __init__(self, ledger: JoinLedger, inputs: tuple[int, ...], raw_rows: int) -> None:

@@ -43,7 +43,7 @@ class Lines(NamedTuple):
 
 
 def lines(output_buffer: int, streams: int, ahead: int) -> Lines:
-    """Room for so many; without `streams`, slots are not written."""
+    """Space for so many; without `streams`, slots are not written."""
     return Lines(
         np.empty(output_buffer, np.int64), np.empty(output_buffer), np.empty(output_buffer, np.int64),
         np.empty((streams, output_buffer), np.int64),

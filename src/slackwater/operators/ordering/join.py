@@ -106,7 +106,7 @@ class OrderedJoin(JoinOperator):
             else:
                 out = self.hold.pass_through(self._made(found), reached[begin:end], begin)
                 if len(out.ts):
-                    yield self._let_out(out)
+                    yield self._emit(out)
             begin = end
         turn = run.turn
         self._took_in(run.take(turn), words[:, turn])
@@ -123,7 +123,7 @@ class OrderedJoin(JoinOperator):
             words[at] = self._any_store.words[row, found.slots[stream, :n]]
         return Made(found.ts[:n], found.by[:n], words)
 
-    def _let_out(self, out: Made) -> Output:
+    def _emit(self, out: Made) -> Output:
         if self.spec.count_only:
             return Output(out.ts, (), out.by, out.words[0], int(out.words[0].sum()))
         return Output(out.ts, tuple(out.words[1:]), out.by, None, len(out.ts))

@@ -216,7 +216,7 @@ class BufferStore:
         )  # fmt: skip
 
     def reserve(self, arriving: int) -> None:
-        """Room for so many tuples; places of removed ones are used again."""
+        """Space for so many tuples; places of removed ones are used again."""
         old = self.buffers
         if old.used[USED] + arriving <= old.words.shape[1]:
             return
