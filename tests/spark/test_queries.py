@@ -80,8 +80,8 @@ def test_a_session_without_a_state_store_for_python_is_given_one_with_a_word(spa
         spark.conf.set(name, kept)
 
 
-def test_the_block_of_the_readme_runs(spark, tmp_path):
-    text = (Path(__file__).parents[2] / "README.md").read_text().split("## On Spark")[1]
+def test_the_first_block_of_the_guide_runs(spark, tmp_path):
+    text = (Path(__file__).parents[2] / "docs" / "spark.md").read_text().split("## The shortest way")[1]
     block = text.split("```python\n")[1].split("```")[0]
     # Spark looks for relative paths where its JVM was started.
     for name in ("impressions/", "clicks/", "out/"):
