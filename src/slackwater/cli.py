@@ -118,19 +118,17 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """OrderedBatch a query over recorded streams."""
+    from slackwater.commands.explain import explain_query
     from slackwater.commands.prepare import load_functions, prepare
     from slackwater.commands.run import run_query, show
     from slackwater.commands.runtimes import runtime_of
-    from slackwater.plan.explain import explain as explained
-    from slackwater.plan.planner import plan
     from slackwater.sources.binding import left_out
 
     where = runtime_of(runtime, epoch, shards, master, checkpoint, trigger)
     load_functions(functions)
     prepared = prepare(query, stream, time, time_unit, _options(idle_timeout, max_ahead, max_behind, initial_slack))
     if prepared.bound.explain:
-        physical = plan(prepared.bound.query, count_only=count, expected=prepared.expected)
-        print(explained(physical, prepared.bound.quality_stated))
+        explain_query(prepared, count)
         return
     for column in left_out(prepared.bound.query, prepared.sources):
         Console(stderr=True).print(f"note: {column} is left out; a query cannot read it", markup=False, soft_wrap=True)
@@ -198,16 +196,19 @@ def explain(
     time_unit: TimeUnit = "ms",
     count: Count = False,
     functions: Functions = None,
+    json_: Json = False,
+    figure: Annotated[
+        Path | None, typer.Option("--figure", help="Draw the plan into FILE.png, FILE.svg or FILE.pdf as well.")
+    ] = None,
 ) -> None:
-    """Print the physical plan of a query."""
+    """Print the physical plan of a query, from its output down to its sources."""
+    from slackwater.commands.demo_figure import drawable
+    from slackwater.commands.explain import explain_query
     from slackwater.commands.prepare import load_functions, prepare
-    from slackwater.plan.explain import explain as explained
-    from slackwater.plan.planner import plan
 
+    drawable(figure)
     load_functions(functions)
-    prepared = prepare(query, stream, time, time_unit, {})
-    physical = plan(prepared.bound.query, count_only=count, expected=prepared.expected)
-    print(explained(physical, prepared.bound.quality_stated))
+    explain_query(prepare(query, stream, time, time_unit, {}), count, json_, figure)
 
 
 @app.command()

@@ -112,6 +112,24 @@ def test_explain_prints_the_plan_as_a_tree(command: Command, query: Query, two: 
     assert "counted by second" in command("explain", query(JOIN + "COMPLETE"), *two, "--count").out
 
 
+def test_explain_gives_the_plan_as_data_and_as_a_picture(
+    command: Command, query: Query, two: list[str], tmp_path: Path
+) -> None:
+    text = JOIN + "DELAY 2 SECONDS"
+    asked = command("explain", query("EXPLAIN (FORMAT JSON) " + text), *two)
+    assert asked.code == 0, asked.err
+    assert command("explain", query(text), *two, "--json").out == asked.out
+    assert command("run", query("EXPLAIN (FORMAT JSON) " + text), *two).out == asked.out
+    plan = json.loads(asked.out)
+    assert [node["id"] for node in plan["nodes"] if node["kind"] == "slack"] == ["slack.a", "slack.b"]
+    for name, magic in (("plan.png", b"\x89PNG"), ("plan.svg", b"<?xml")):
+        drawn = command("explain", query(text), *two, "--figure", tmp_path / name)
+        assert (drawn.code, drawn.out) == (0, command("explain", query(text), *two).out)
+        assert (tmp_path / name).read_bytes().startswith(magic)
+    refused = command("explain", query(text), *two, "--figure", tmp_path / "plan.txt")
+    assert (refused.code, "name a file that ends in .png, .svg" in refused.err) == (2, True)
+
+
 LENGTHS = {"dsyn3": "0.1", "dsyn4": "0.1", "soccer": "0.1", "meteorology": "25", "meteorology9": "2", "drm": "0.5"}
 
 

@@ -190,7 +190,7 @@ def test_the_clock_is_that_of_the_slow_twin(times):
     twin = OracleCrowd(MAX_AHEAD)
     guard = ClockGuard(1, MAX_AHEAD, EACH)
     for t in times:
-        twin.hear(t)
+        twin.advance_clock(t)
         seen = guard.admit(Batch.of([(0, t)]))
         assert guard.clocks[0] == (BEFORE_ALL if twin.clock is None else twin.clock)
         assert not len(seen.batch) or seen.batch.reading[-1] == twin.clock
@@ -244,7 +244,7 @@ def test_shards_that_hear_headers_decide_as_an_epoch_does_locally(times, shards,
             for p in range(parts):
                 ts = epoch.ts[part == p]
                 shift, buckets = as_reported(ts, np.ones(len(ts), np.int64), MAX_AHEAD)
-                guard.hear(0, None, shift, of_sampled(buckets))
+                guard.note(0, None, shift, of_sampled(buckets))
             for _, _, reached in guard.clocks(None):
                 clock[1 + shard] = max(clock[1 + shard], reached)
             mine = np.flatnonzero(epoch.words[ROW] % shards == shard)

@@ -65,7 +65,7 @@ def bound(text: str) -> Bound:
 def show(result: Bound) -> str:
     """Everything a bound query holds, one fact a line."""
     query = result.query
-    lines = ["explain"] if result.explain else []
+    lines = [] if result.explain is None else ["explain" + {"TEXT": ""}.get(result.explain, f" as {result.explain}")]
     lines += _query(query)
     lines.append(f"quality {query.quality}{'' if result.quality_stated else ' (not stated)'}")
     stated = [f"{name} = {value}" for name, value in vars(query.options).items() if value != getattr(Options(), name)]

@@ -163,7 +163,7 @@ def test_a_stream_that_stops_is_to_blame_for_what_only_the_end_lets_out() -> Non
     streams["b"] = streams["b"].slice(0, 300)
     report = sw.replay(BOTH.format("DELAY 1 SECOND"), streams).report
     assert report["emitted_at_end"] > 5000
-    assert report["waiting_advice"].startswith(f"{report['let_out_at_end']:,} of 6,300 results left only at the end")
+    assert report["waiting_advice"].startswith(f"{report['emitted_at_end']:,} of 6,300 results left only at the end")
     assert "stream b" in report["waiting_advice"]
 
 

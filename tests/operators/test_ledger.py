@@ -25,7 +25,7 @@ def settled(spec, batch, cuts, slack, discipline, retention):
     """Results made and lost, by timestamp, and how many tuples were too late to be counted."""
     release = Release(ReleaseSpec(spec.streams, spec.rows, discipline), FixedSlack(slack))
     operator = spec.build()
-    ledger = operator.ledger(retention, width=1, stretches=4096)
+    ledger = operator.ledger(retention, width=1, buckets=4096)
     made, prices = Counter(), 0.0
     for part in [*pieces(batch, cuts), None]:
         end = part is None

@@ -33,11 +33,11 @@ def drawn(example, data):
     return batch, pieces(batch, data.draw(cuttings(len(batch)))), slack, discipline
 
 
-def kept_books(spec, parts, slack, discipline, retention, stretches=4096, far=(LONG, LONG), prices=None):
+def kept_books(spec, parts, slack, discipline, retention, buckets=4096, far=(LONG, LONG), prices=None):
     """The ledger at the end, results made by timestamp, the runs, and where the provisional part began after each."""
     release = Release(ReleaseSpec(spec.streams, spec.rows, discipline), FixedSlack(slack))
     operator = spec.build()
-    ledger = operator.open_ledger(retention, 4, stretches, TARGET)
+    ledger = operator.open_ledger(retention, 4, buckets, TARGET)
     ledger.far = far
     made, runs, provisional = Counter(), [], []
     for part in [*parts, None]:
@@ -121,14 +121,14 @@ def test_the_true_recall_lies_between_low_and_high_whatever_came_too_late_to_be_
 
 
 @pytest.mark.parametrize("example", [one for one in JOINS if not one.spec.count_only], ids=lambda one: one.name)
-@pytest.mark.parametrize("stretches", [32, 4096])
-def test_the_true_share_of_periods_that_met_lies_between_low_and_high(example, stretches):
-    """With 32 stretches periods are lost sight of before the last tuple comes that belongs to them."""
+@pytest.mark.parametrize("buckets", [32, 4096])
+def test_the_true_share_of_periods_that_met_lies_between_low_and_high(example, buckets):
+    """With 32 buckets periods are lost sight of before the last tuple comes that belongs to them."""
     tuples = {1: 200, 2: 160, 3: 90, 4: 60}[example.spec.streams]
     for seed, retention in ((0, 0), (1, 3), (2, 20)):
         batch = seeded_trace(seed, example.spec.streams, KINDS, tuples, 150, 0.3, 4, keys=2)
         parts = pieces(batch, [*range(1, tuples + 1)])
-        ledger, made, runs, _ = kept_books(example.spec, parts, 2, "tuple", retention, stretches)
+        ledger, made, runs, _ = kept_books(example.spec, parts, 2, "tuple", retention, buckets)
         true = Counter(ts for ts, _ in oracle_join(example.spec, batch).elements())
         first = oldest(runs)
         periods = oracle_periods(made, true, first, runs[-1].largest, 4, TARGET.over // 4)
@@ -138,25 +138,25 @@ def test_the_true_share_of_periods_that_met_lies_between_low_and_high(example, s
             assert seen.least_fulfilment <= phi <= seen.most_fulfilment
             assert seen.fulfilment is None or seen.least_fulfilment <= seen.fulfilment <= seen.most_fulfilment
             assert seen.fewest_periods <= len(periods)
-            assert len(periods) <= seen.most_periods or stretches == 32
+            assert len(periods) <= seen.most_periods or buckets == 32
 
 
 @pytest.mark.parametrize("back", [1000, 40_000])
-@pytest.mark.parametrize("stretches", [32, 4096])
-def test_periods_before_the_first_tuple_in_time_count_as_they_do_for_the_judge(back, stretches):
+@pytest.mark.parametrize("buckets", [32, 4096])
+def test_periods_before_the_first_tuple_in_time_count_as_they_do_for_the_judge(back, buckets):
     """A clock is set right: all that comes from then on is late, and older than all that came before."""
     (example,) = (example for example in JOINS if example.name == "equi-join")
     batch = seeded_trace(0, example.spec.streams, KINDS, 160, 12, 0.0, 4, keys=2)
     batch.words[TS, 80:] -= back
     parts = pieces(batch, [*range(7, 160, 7), 160])
-    ledger, made, runs, _ = kept_books(example.spec, parts, 0, "tuple", LONG, stretches)
+    ledger, made, runs, _ = kept_books(example.spec, parts, 0, "tuple", LONG, buckets)
     true = Counter(ts for ts, _ in oracle_join(example.spec, batch).elements())
     periods = oracle_periods(made, true, oldest(runs), runs[-1].largest, 4, TARGET.over // 4)
     phi = sum(recall >= TARGET.target for recall in periods) / len(periods)
     seen = ledger.measured()
     assert 0 < phi < 1
     assert seen.least_fulfilment <= phi <= seen.most_fulfilment
-    if stretches * 4 > back + 400:
+    if buckets * 4 > back + 400:
         assert (seen.periods, seen.fulfilment, seen.least_fulfilment) == (len(periods), phi, phi)
 
 

@@ -96,13 +96,13 @@ def test_parts_of_a_clock_belong_to_raw_streams() -> None:
 def test_explain_shows_what_every_operator_reads_and_how_spark_cuts_it() -> None:
     reported = explain(planned(f"SELECT k, COUNT(*) FROM ({PAIR}) j [1 min] WHERE w > 3 GROUP BY k"))
     for line in (
-        "├─ input j, window 1 min",
-        "│  ├─ filter w > 3",
-        "│  ├─ takes _ts, k",
-        "│  └─ window join of 2 streams: a, b",
-        "│     ├─ input a, window 5 s",
+        "aggregate: window 1 min",
+        "· takes of j: _ts, k",
+        "└─ filter w > 3",
+        "   └─ window join of 2 streams: a, b",
+        "· windows of time: a 5 s, b 5 s",
         "every operator waits for its own inputs",
-        "└─ on Spark: in shards by a.k, b.k",
+        "\non Spark: in shards by a.k, b.k",
     ):
         assert line in reported
     assert "on Spark: in one shard" in explain(planned(f"SELECT COUNT(*) FROM ({PAIR}) j [1 s]"))

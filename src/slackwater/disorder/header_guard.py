@@ -120,14 +120,14 @@ class HeaderGuard:
             if self._pending is not None:
                 along, against, later = self._evidence
                 pending = encode_batch(self._pending, along=along, against=against, later=later)
-            entries.append(state_update("guard", "aside", pending))
+            entries.append(state_update("guard", "pending", pending))
             self._touched = False
         return entries
 
     def restore(self, entries: list[StateUpdate]) -> None:
         rings: dict[str, Words] = {}
         for entry in entries:
-            if entry.key == "aside":
+            if entry.key == "pending":
                 self._pending, self._evidence = None, np.zeros((3, 0), np.int64)
                 if entry.value is not None:
                     self._pending, extra = decode_batch(entry.value)

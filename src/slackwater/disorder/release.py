@@ -285,7 +285,7 @@ class Release:
     def snapshot_delta(self) -> list[StateUpdate]:
         """The clocks, and the tuples held since the last call as a chunk of their own."""
         clock = {name: array.tolist() for name, array in self._clock._asdict().items() if name != "slack_log"}
-        own = {"slack": self.controller.slack, "part_names": list(self._partition_numbers)}
+        own = {"slack": self.controller.slack, "partition_names": list(self._partition_numbers)}
         entries = [state_update("release", "clock", encode_json(clock | own))]
         if not self._chunked:
             return [*entries, state_update("release", WHOLE, encode_words(self._held_columns()))]
@@ -328,7 +328,8 @@ class Release:
             elif entry.key == "clock":
                 saved = decode_json(entry.value)
                 self.controller.slack = saved["slack"]
-                self._partition_numbers = {(s, name): number for number, (s, name) in enumerate(saved["part_names"])}
+                names = saved["partition_names"]
+                self._partition_numbers = {(s, name): number for number, (s, name) in enumerate(names)}
                 self._clock = self._clock._replace(
                     partitions=np.zeros((st.PARTITION_ROWS, len(self._partition_numbers)), np.int64)
                 )

@@ -45,8 +45,8 @@ class Bound:
     """A query ready to be planned, and what its text said besides."""
 
     query: BoundQuery
-    explain: bool
-    """Whether the text asks for the plan instead of the results."""
+    explain: str | None
+    """The form in which the text asks for the plan, instead of the results: one of `parsed.EXPLAIN_AS`."""
     text: str
     quality_stated: bool
     """Whether the text has a WITH clause; without one the query is COMPLETE."""

@@ -15,6 +15,9 @@ from slackwater.model.options import Options
 from slackwater.model.out import AS_MADE, Out
 from slackwater.model.quality import Quality
 
+EXPLAIN_AS = ("TEXT", "JSON")
+"""The forms that EXPLAIN has; the first is that of a text that names none."""
+
 
 @dataclass(frozen=True)
 class ParsedItem:
@@ -52,7 +55,8 @@ class ParsedQuery:
     groups: tuple[exp.Expr, ...] | None
     united: tuple[ParsedQuery, ...] = ()
     """What stands behind each UNION ALL."""
-    explain: bool = False
+    explain: str | None = None
+    """The form in which the plan is asked for, instead of the results."""
     quality: Quality | None = None
     quality_place: tuple[int, int] = (0, 0)
     options: Options = field(default_factory=Options)

@@ -17,7 +17,7 @@ from slackwater.language import unsupported
 from slackwater.language.clauses import read_options, read_quality, read_window
 from slackwater.language.ctes import MOST_NESTED, check_named, named_query, read_named
 from slackwater.language.matching import MatchTime, begins_match, read_match
-from slackwater.language.parsed import ParsedItem, ParsedQuery, ParsedStream
+from slackwater.language.parsed import EXPLAIN_AS, ParsedItem, ParsedQuery, ParsedStream
 from slackwater.language.relation_to_stream import read_relation_to_stream
 from slackwater.language.syntax import read_expression
 from slackwater.language.tokens import Cursor, is_name, split_at_commas, word
@@ -53,7 +53,7 @@ def parse(text: str) -> ParsedQuery:
     ([5000000, 5000000], 'NO WAIT')
     """
     cursor = Cursor(text)
-    explain = cursor.accept("EXPLAIN")
+    explain = _explain(cursor)
     read_named(cursor, _inside)
     query = _query(cursor)
     check_named(cursor, query)
@@ -66,6 +66,25 @@ def parse(text: str) -> ParsedQuery:
     _end(cursor)
     stated = replace(query, explain=explain, quality=quality, quality_place=place)
     return replace(stated, options=options, option_places=places)
+
+
+def _explain(cursor: Cursor) -> str | None:
+    """EXPLAIN, or EXPLAIN (FORMAT name), in front of the query; None where the results are asked for.
+
+    >>> _explain(Cursor("EXPLAIN SELECT v FROM a")), _explain(Cursor("EXPLAIN (FORMAT JSON) SELECT v FROM a"))
+    ('TEXT', 'JSON')
+    """
+    if not cursor.accept("EXPLAIN"):
+        return None
+    if not cursor.accept("(", "FORMAT"):
+        return EXPLAIN_AS[0]
+    form = cursor.word()
+    if form not in EXPLAIN_AS:
+        cursor.fail(f"EXPLAIN has the formats {' and '.join(EXPLAIN_AS)}")
+    cursor.take()
+    if not cursor.accept(")"):
+        cursor.fail("expected ) here, as in EXPLAIN (FORMAT JSON) SELECT ...")
+    return form
 
 
 def sources_of(text: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from slackwater.language.bound import JoinQuery, follows_rates
 from slackwater.model.time import SECOND, format_duration
 from slackwater.operators.join.rates import FIRST_SIZE, FIRST_WITHIN
+from slackwater.plan.graph import Detail
 from slackwater.plan.rate_model import OrderCost
 from slackwater.plan.rate_order import AS_MUCH, JoinOrder
 
@@ -15,7 +16,7 @@ ALL_OF = 4
 BEST = 6
 
 
-def explain_match(query: JoinQuery) -> list[tuple[str, list[str]]]:
+def explain_match(query: JoinQuery) -> list[Detail]:
     """How near in time members must be, and how the sizes of windows are found; nothing for other windows."""
     if not follows_rates(query):
         return []
@@ -35,18 +36,18 @@ def explain_match(query: JoinQuery) -> list[tuple[str, list[str]]]:
         if query.options.sampling == "rounds"
         else "over the last interval, every twentieth of it"
     )
-    return [(f"match: {match}", []), (f"sizes: {FIRST_SIZE} tuples at first; rates are measured {how}", [])]
+    return [Detail(f"match: {match}"), Detail(f"sizes: {FIRST_SIZE} tuples at first; rates are measured {how}")]
 
 
-def explain_order(chosen: JoinOrder) -> tuple[str, list[str]]:
+def explain_order(chosen: JoinOrder) -> Detail:
     """A heading and lines: the order, why it was chosen, and what the others would have come to."""
     if not chosen.candidates:
-        return f"order: {shown(chosen.order, chosen.aliases)}, as written, because {chosen.why}", []
+        return Detail(f"order: {shown(chosen.order, chosen.aliases)}, as written, because {chosen.why}")
     cost = chosen.cost
     assert cost is not None, "the order that was chosen is one of those that were compared"
     lines = [_node(chosen, cost, number) for number in range(len(cost.nodes))]
     if len(chosen.order) == 2:
-        return f"expected of {shown(chosen.order, chosen.aliases)}: {_memory(cost)}", lines
+        return Detail.headed(f"expected of {shown(chosen.order, chosen.aliases)}: {_memory(cost)}", lines)
     everything = len(chosen.order) <= ALL_OF
     listed = chosen.candidates if everything else chosen.candidates[:BEST]
     listed = listed if cost in listed else (*listed, cost)
@@ -61,7 +62,7 @@ def explain_order(chosen: JoinOrder) -> tuple[str, list[str]]:
         f"compared by tuples in windows, among orders whose bytes are at most {AS_MUCH - 1:.0%} above the least;"
         " a tuple in several windows weighs once"
     )
-    return f"order: {shown(chosen.order, chosen.aliases)}, because {chosen.why}", lines
+    return Detail.headed(f"order: {shown(chosen.order, chosen.aliases)}, because {chosen.why}", lines)
 
 
 def shown(order: Sequence[int], aliases: Sequence[str]) -> str:

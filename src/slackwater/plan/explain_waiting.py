@@ -1,13 +1,58 @@
-"""EXPLAIN of waiting: the most slack for a target, the rules of clocks, and which streams are not waited for."""
+"""What a query waits for, in words: its slack, its clocks, the order of its results.
+
+Invariant: everything here is known before a query runs; what it then chooses is in its report.
+"""
 
 from __future__ import annotations
 
 from slackwater.disorder.controllers import Foreseeing, SlackController
+from slackwater.disorder.registry import controller_for
+from slackwater.language.bound import AggregateQuery
+from slackwater.model.errors import UsageError
 from slackwater.model.options import Options
-from slackwater.model.quality import Recall, RelativeError, default_cap
+from slackwater.model.ordering import FILTER, SYNC
+from slackwater.model.quality import NoWait, Recall, RelativeError, default_cap
 from slackwater.model.time import format_duration
 from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.composed.registry import retention_of
+from slackwater.operators.graph import OperatorGraph
+from slackwater.operators.join.tree import JoinTree
+from slackwater.plan.graph import Detail
 from slackwater.plan.physical import PhysicalPlan
+from slackwater.plan.sizes import explain_sizes
+
+EPOCHS = "in epochs, and so on Spark, an epoch joins what it emits at once, in order: 'filter' changes nothing there"
+
+
+def explain_waiting(plan: PhysicalPlan, quality_stated: bool = True) -> Detail:
+    """How slack is chosen, and which tuples and streams are waited for."""
+    head = f"waiting: WITH {plan.quality}" + ("" if quality_stated else " (the default)")
+    return Detail.headed(head, _waiting(plan))
+
+
+def _waiting(plan: PhysicalPlan) -> list[str]:
+    options = plan.options
+    try:
+        controller = controller_for(plan.quality, options, plan.windows)
+        lines = [controller.describe(), *explain_cap(plan, controller)]
+    except UsageError as error:
+        lines = [str(error)]
+    if len(plan.inputs) > 1 and not isinstance(plan.quality, NoWait):
+        lines.append("the slowest stream is waited for, and one slack serves all streams (Same-K)")
+    if isinstance(plan.operator, OperatorGraph):
+        lines.append("every operator waits for its own inputs, not for those above; what one emits is in order,")
+        lines[-1] += " so the next never finds it late"
+        lines += explain_composed(plan)
+    if isinstance(plan.operator, JoinTree):
+        lines.append("every node waits for its own streams and for the node below, not for streams above")
+    if options.initial_slack:
+        lines.append(f"slack begins at {format_duration(options.initial_slack)}")
+    lines += [explain_clocks(options), *explain_idle(options)]
+    if options.clock_by is not None:
+        lines.append(f"the clock of a stream is the smallest among its parts, told apart by {options.clock_by}")
+    if options.size_by is not None:
+        lines.append(explain_sizes(plan))
+    return lines
 
 
 def explain_cap(plan: PhysicalPlan, controller: SlackController) -> list[str]:
@@ -36,6 +81,26 @@ def _default(plan: PhysicalPlan, controller: SlackController) -> int | None:
     if ranges:
         return default_cap(max(ranges), plan.options.max_behind)
     return controller.outlook().cap if isinstance(controller, Foreseeing) else None
+
+
+def explain_composed(plan: PhysicalPlan) -> list[str]:
+    """How the target of a query of several operators is served; nothing where only waiting is asked for."""
+    if not isinstance(plan.quality, Recall | RelativeError):
+        return []
+    query = plan.query
+    lines = []
+    if isinstance(plan.quality, Recall):
+        of = "the rows that reach the aggregate" if isinstance(query, AggregateQuery) else "the rows of the query"
+        lines.append(f"recall is that of {of}, true rows against rows made")
+    elif isinstance(query, AggregateQuery) and isinstance(query.stream.query, AggregateQuery):
+        lines.append("the error is that of the sums above, by what late tuples would have added to the windows below")
+    else:
+        lines.append("the error is that of the aggregate above, by the rows that late tuples have cost it")
+    joins = sum(len(node.inputs) > 1 and node.joins and bool(node.windows) for node in plan.nodes)
+    again = f"; {'a join is' if joins == 1 else f'{joins} joins are'} run a second time for it" if joins else ""
+    kept = format_duration(retention_of(plan.options))
+    lines.append(f"true rows are found in the order of arrival, {kept} back{again}")
+    return lines
 
 
 def explain_clocks(options: Options) -> str:
@@ -68,3 +133,26 @@ def explain_idle(options: Options) -> list[str]:
             " time, no longer holds them back"
         )
     return lines
+
+
+def explain_ordering(plan: PhysicalPlan) -> list[Detail]:
+    """How results are brought into order; nothing where there is no choice: of one stream, or by an algorithm that
+    needs order."""
+    streams, ordering = len(plan.inputs), plan.ordering
+    if ordering.strategy == SYNC and plan.options.ordering is None:
+        return []
+    if ordering.strategy == SYNC:
+        return [Detail("order: sync: a tuple is joined in its turn, when no other stream can bring an older one")]
+    if ordering.strategy == FILTER:
+        head = "order: filter: a tuple is joined as it leaves its slack, and its results are held for their turn"
+        return [Detail.headed(head, [EPOCHS])]
+    if plan.options.ordering is None and plan.options.alpha is None:
+        return [Detail(f"order: adaptive (the default): in turn, and from a load of {ordering.alpha:g} on before it")]
+    overlap = ordering.alpha / (1 + ordering.alpha)
+    lines = [
+        f"before it from alpha = {ordering.alpha:g} on: the share of time that joining takes for all streams but"
+        f" the slowest, {streams - 1}/{streams} of the whole; that saves {overlap:.0%} of the response time or more",
+        "the load is measured against arrival times; where these are not known, tuples are joined in their turn",
+        EPOCHS,
+    ]
+    return [Detail.headed("order: adaptive: tuples are joined in their turn, or before it where that pays", lines)]

@@ -1,8 +1,12 @@
-"""The windows between the streams of a join in words, every bound as tight as the others make it."""
+"""Windows in words and as attributes: of a stream, of an aggregate, and between the streams of a join.
+
+Invariant: every bound between two streams is told as tight as the others make it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from slackwater.expressions.render import render
 from slackwater.language.bound import JoinQuery, LandmarkWindow, RateWindow, RowWindow, StreamRef
@@ -10,31 +14,43 @@ from slackwater.model.time import format_duration
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.landmark import LandmarkAggregate
 from slackwater.operators.row_aggregate import RowAggregate
+from slackwater.plan.graph import Detail
 from slackwater.windows.graph import Matrix, WindowGraph
 
 
-def explain_windows(query: JoinQuery) -> list[tuple[str, list[str]]]:
+def explain_windows(query: JoinQuery) -> list[Detail]:
     """Headings with lines under them; none where every window stands in brackets after its stream."""
     if not query.bounds:
         return []
     aliases = [stream.alias for stream in query.streams]
     alternatives = [pairs(matrix, aliases) for matrix in WindowGraph(len(aliases), query.bounds).closed]
-    if len(alternatives) == 1:
-        return [("windows", alternatives[0])]
-    return [("windows" if at == 0 else "or windows", lines) for at, lines in enumerate(alternatives)]
+    return [Detail.headed("windows" if at == 0 else "or windows", lines) for at, lines in enumerate(alternatives)]
 
 
 def window_of(stream: StreamRef) -> str:
-    """The window in brackets after a stream, as a line of EXPLAIN goes on with it."""
+    """The window in brackets after a stream; nothing where it has none."""
     window = stream.window
     if isinstance(window, RowWindow):
-        return f", window of the last {window.rows:,} tuples"
+        return f"the last {window.rows:,} tuples"
     if isinstance(window, RateWindow):
         clock = " of arrivals" if window.by_arrival else ""
-        return f", window of the last n tuples, where n follows the rate: {format_duration(window.interval)}{clock}"
+        return f"the last n tuples, where n follows the rate: {format_duration(window.interval)}{clock}"
     if isinstance(window, LandmarkWindow):
-        return f", window from {render(window.start)}" + (f" to {render(window.end)}" if window.end is not None else "")
-    return "" if stream.range is None else f", window {format_duration(stream.range)}"
+        return f"from {render(window.start)}" + (f" to {render(window.end)}" if window.end is not None else "")
+    return "" if stream.range is None else format_duration(stream.range)
+
+
+def window_attributes(stream: StreamRef) -> dict[str, Any]:
+    """The same as data; empty where the stream has none."""
+    window = stream.window
+    if isinstance(window, RowWindow):
+        return {"rows": window.rows, "slide_rows": window.slide}
+    if isinstance(window, RateWindow):
+        return {"rate_us": window.interval, "by_arrival": window.by_arrival}
+    if isinstance(window, LandmarkWindow):
+        end = None if window.end is None else render(window.end)
+        return {"from": render(window.start), "to": end, "slide_us": window.slide}
+    return {} if stream.range is None else {"range_us": stream.range, "slide_us": stream.slide}
 
 
 def aggregated_by(operator: WindowAggregate) -> str:

@@ -20,7 +20,7 @@ from slackwater.operators.graph import GraphNode, NodeSpec, OperatorGraph
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.projection import Carried, Projection
 from slackwater.operators.union import StreamUnion
-from slackwater.plan.physical import InputPlan, OutputColumn, PhysicalPlan
+from slackwater.plan.physical import IN_TURN, InputPlan, OutputColumn, PhysicalPlan
 from slackwater.plan.sizes import carrying, members_carried
 
 PlanOne = Callable[[Any], PhysicalPlan]
@@ -43,7 +43,7 @@ def plan_chain(query: BoundQuery, plan_one: PlanOne) -> PhysicalPlan:
     )
     return replace(
         nodes[-1], query=query, inputs=tuple(builder.inputs), operator=graph, quality=query.quality,
-        options=query.options, nodes=tuple(nodes),
+        options=query.options, nodes=tuple(nodes), ordering=IN_TURN,
     )  # fmt: skip
 
 

@@ -12,18 +12,47 @@ from itertools import product
 from slackwater.model.rates import Resize
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.graph import OperatorGraph
+from slackwater.operators.join.count_windows import CountWindowJoin
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import classes_of
 from slackwater.operators.join.rate_windows import RateJoin
+from slackwater.operators.landmark import LandmarkAggregate
 from slackwater.operators.projection import Projection
+from slackwater.operators.row_aggregate import RowAggregate
 from slackwater.operators.union import StreamUnion
-from slackwater.plan.one_shard_reasons import one_shard
-from slackwater.plan.physical import PhysicalPlan
+from slackwater.plan.physical import Partitioning, PhysicalPlan
 
-Partitioning = list[tuple[int, ...]]
+ShardKeys = list[tuple[int, ...]]
 
 
-def partitioning_of(plan: PhysicalPlan) -> Partitioning | None:
+def partitioning_of(plan: PhysicalPlan) -> Partitioning:
+    """How a query is cut into shards, or why it is not."""
+    for operator in operators_of(plan.operator):
+        why = one_shard(operator)
+        if why is not None:
+            return Partitioning(None, why)
+    keys = shard_keys_of(plan)
+    if keys is None:
+        return Partitioning(None, "no key is common to all that its operators bring together")
+    return Partitioning(tuple(keys))
+
+
+def one_shard(operator: object) -> str | None:
+    """Why an operator must see the tuples of all keys, and so runs in one shard; None where a key may spread it.
+
+    >>> one_shard(CountWindowJoin((), (), (), (), (), 2))
+    'windows that count tuples count those of all keys'
+    """
+    if isinstance(operator, RateJoin):
+        return "windows that follow rates count the tuples of all keys"
+    if isinstance(operator, CountWindowJoin | RowAggregate):
+        return "windows that count tuples count those of all keys"
+    if isinstance(operator, LandmarkAggregate):
+        return "a tuple of any key may open or close the window"
+    return None
+
+
+def shard_keys_of(plan: PhysicalPlan) -> ShardKeys | None:
     """Per input, the rows whose words choose the shard; None where the query runs in one shard."""
     operator = plan.operator
     if any(map(one_shard, operators_of(operator))):

@@ -1,32 +1,46 @@
-"""The physical plan: what each input ships, which kernel runs, how results are named.
+"""The physical plan: everything a runtime needs to run a query, decided once.
+
+What each input ships, which operator runs and by which engine, how tuples are released and results brought into order,
+when results are emitted and how they are named, how the query is cut into shards. `graph_of_plan.py` shows it as nodes.
 
 Invariant: a plan is plain, frozen data. Row 0 of a tuple is its event time, row 1 its identity; every other row is
-given here, and columns that only a filter reads come last and are not shipped to the kernel.
+given here, and columns that only a filter reads come last and are not shipped to the kernel. What hangs on the quality
+target is worked out when it is asked for, since a target may be replaced while a query runs.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 
 import pyarrow as pa
 
+from slackwater.disorder import registry
+from slackwater.disorder.release import ReleaseSpec
 from slackwater.disorder.state import NO_PARTITION
 from slackwater.expressions.computed import Computed
 from slackwater.expressions.tree import Expr
 from slackwater.language.bound import BoundQuery, StreamRef
 from slackwater.model.options import Options
-from slackwater.model.quality import Quality
+from slackwater.model.ordering import SYNC, Ordering
+from slackwater.model.quality import Quality, Recall, RelativeError, uncapped
 from slackwater.model.schema import Kind
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import JoinTree
-from slackwater.operators.state_size import Member
+from slackwater.operators.relation_to_stream import RelationToStream
+from slackwater.operators.state_size import Member, Weights
 from slackwater.operators.union import StreamUnion
+from slackwater.plan.graph import ROW
 from slackwater.plan.rate_order import JoinOrder
 
 IDENTITY = "\0row"
 """The pseudo-column that stands for a tuple's identity: a name that no query can spell."""
+
+
+IN_TURN = Ordering(SYNC)
+"""A tuple is processed when no input can bring an older one."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +75,23 @@ class OutputColumn:
 
 
 @dataclass(frozen=True)
+class Partitioning:
+    """How a query is cut into shards."""
+
+    keys: tuple[tuple[int, ...], ...] | None
+    """Per input, the rows whose words choose the shard; None where the query runs in one shard."""
+    why: str = ""
+    """Of one shard: the reason, in words."""
+
+    def shards(self, asked: int) -> int:
+        """How many shards a query runs in where so many are asked for."""
+        return 1 if self.keys is None else asked
+
+
+ONE_SHARD = Partitioning(None)
+
+
+@dataclass(frozen=True)
 class PhysicalPlan:
     """Everything a runtime needs."""
 
@@ -76,6 +107,15 @@ class PhysicalPlan:
     """Of a graph: the plan of every node by itself, as if its sub-queries were streams."""
     orders: tuple[JoinOrder, ...] = ()
     """Of every join whose windows follow rates, inside out: the order of its streams, and why."""
+    ordering: Ordering = IN_TURN
+    """How the results of a join are brought into order, in tuple release."""
+    relation_to_stream: RelationToStream | None = None
+    """What holds results until they are emitted; None where they are emitted as they are made."""
+    partitioning: Partitioning = ONE_SHARD
+    weights: Weights = ()
+    """What the windows of the plan are called in reports of memory, and what their tuples are made of."""
+    engine: str = ROW
+    """What runs the operator; of a graph every plan in `nodes` has its own."""
 
     @property
     def windows(self) -> tuple[int, ...]:
@@ -87,6 +127,37 @@ class PhysicalPlan:
         """Per input, the row of its parts; empty where no input has any."""
         rows = tuple(one.partition_slot for one in self.inputs)
         return rows if any(row != NO_PARTITION for row in rows) else ()
+
+    @property
+    def release(self) -> ReleaseSpec:
+        """How tuples are released, but for what a runtime says of epochs."""
+        return ReleaseSpec(
+            self.operator.streams,
+            self.operator.rows,
+            sorted=self.operator.needs_order,
+            idle_timeout=self.options.idle_timeout,
+            idle_after=self.options.idle_after,
+            partition_slots=self.partition_slots,
+            max_behind=self.options.max_behind,
+            external_sync=isinstance(self.operator, OperatorGraph | JoinTree),
+        )
+
+    @property
+    def target(self) -> str:
+        """The quality that is asked for, whatever may be waited for it at most."""
+        return str(uncapped(self.quality))
+
+    @property
+    def learning_key(self) -> str:
+        """What two plans must have in common for one to go on with what the controller of the other has learned."""
+        key = registry.learning_key(self.quality, self.options, self.windows)
+        if isinstance(self.operator, WindowAggregate) and isinstance(self.quality, RelativeError):
+            # What is learned of an error is learned of every aggregate by itself.
+            key += repr(self.operator.watched)
+        if isinstance(self.operator, OperatorGraph) and isinstance(self.quality, Recall | RelativeError):
+            # Rows are followed through all operators, so all of them must be what they were.
+            key += sha256(repr(self.operator).encode()).hexdigest()
+        return key
 
     @property
     def count_only(self) -> bool:

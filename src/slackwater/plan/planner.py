@@ -16,22 +16,25 @@ from slackwater.language.bound import Output as SelectItem
 from slackwater.language.derived import aggregate_leaves_as, leaves_as
 from slackwater.model.errors import UsageError
 from slackwater.model.options import Options
+from slackwater.model.out import DSTREAM, ISTREAM
 from slackwater.model.schema import UTC, Kind
+from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.algebra import AggregateSpec
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
 from slackwater.operators.join.tree import JoinTree, left_deep
 from slackwater.operators.join.wjoin.approaches import LCA
 from slackwater.operators.join.wjoin.spec import OFFERED, by_algorithm
+from slackwater.operators.relation_to_stream import RelationToStream
 from slackwater.plan.graph_builder import plan_chain
 from slackwater.plan.layout import InputLayout
 from slackwater.plan.ordering import in_turn, ordering_of
 from slackwater.plan.other_windows import aggregate_over, counting, landmarks_of
+from slackwater.plan.partitioning import partitioning_of
 from slackwater.plan.physical import IDENTITY, InputPlan, OutputColumn, PhysicalPlan
 from slackwater.plan.rate_model import Expected
 from slackwater.plan.rate_order import in_order
-from slackwater.plan.relation_to_stream import check_relation_to_stream
-from slackwater.plan.sizes import check_sizes, kept_places
+from slackwater.plan.sizes import check_sizes, kept_places, weights_of
 from slackwater.windows.graph import WindowGraph
 
 MULTIWAY, BINARY = "multiway", "binary"
@@ -53,13 +56,20 @@ def plan(
     `expected` says what is known of streams beforehand, by alias or by source.
     """
     ordered, orders = in_order(query, expected or {})
-    return replace(_plan(ordered, count_only, identities), orders=orders)
+    made = _plan(ordered, count_only, identities)
+    return replace(
+        made,
+        orders=orders,
+        relation_to_stream=_relation_to_stream(made),
+        partitioning=partitioning_of(made),
+        weights=weights_of(made),
+    )
 
 
 def _plan(query: BoundQuery, count_only: bool, identities: bool) -> PhysicalPlan:
     if is_chain(query):
         return _plan_chain(query, count_only, identities)
-    check_relation_to_stream(query, count_only)
+    _check_relation_to_stream(query, count_only)
     if isinstance(query, JoinQuery):
         physical = _plan_join(_with_identities(query) if identities else query, count_only)
     else:
@@ -70,6 +80,30 @@ def _plan(query: BoundQuery, count_only: bool, identities: bool) -> PhysicalPlan
     _check_parts(query, physical.inputs)
     check_sizes(query)
     return physical
+
+
+def _holds_results(query: BoundQuery) -> bool:
+    """Whether results are held before they are emitted; the rows of a window are new with every window."""
+    return query.out.kind == DSTREAM or (isinstance(query, JoinQuery) and query.out.kind != ISTREAM)
+
+
+def _check_relation_to_stream(query: BoundQuery, count_only: bool) -> None:
+    """Refuse what only results that are emitted as they are made can have."""
+    if not _holds_results(query):
+        return
+    if count_only:
+        raise UsageError(f"--count counts results when they are made; leave it out, or leave out {query.out}")
+    if query.options.shape == BINARY:
+        raise UsageError(f"option shape = 'binary' does not go with {query.out}; leave it out")
+
+
+def _relation_to_stream(made: PhysicalPlan) -> RelationToStream | None:
+    """What holds results until they are emitted."""
+    if not _holds_results(made.query):
+        return None
+    operator = made.operator
+    assert isinstance(operator, WindowJoin | WindowAggregate), "results are held behind one operator"
+    return RelationToStream(operator, made.query.out.every or 0)
 
 
 def _plan_chain(query: BoundQuery, count_only: bool, identities: bool) -> PhysicalPlan:
@@ -110,7 +144,7 @@ def _plan_join(query: JoinQuery, count_only: bool) -> PhysicalPlan:
     emitted = tuple(dict.fromkeys(pair for item in selected for pair in sorted(columns_of(item.expr))))
     emit = tuple((stream, layouts[stream].column(name)) for stream, name in emitted)
     inputs = tuple(layout.finish(query.options.clock_by, query.options.size_by) for layout in layouts)
-    ordering_of(query.options, len(query.streams), in_turn(query))
+    ordering = ordering_of(query.options, len(query.streams), in_turn(query))
     windows, graph = _windows(query)
     rows = max(one.rows for one in inputs)
     operator = WindowJoin(windows, tuple(equalities), tuple(conditions), columns, emit, rows, count_only, graph)
@@ -123,6 +157,7 @@ def _plan_join(query: JoinQuery, count_only: bool) -> PhysicalPlan:
         emitted,
         query.quality,
         query.options,
+        ordering=ordering,
     )
 
 

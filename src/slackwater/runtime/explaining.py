@@ -1,4 +1,4 @@
-"""The plan of a query as text, over tables or DataFrames of any kind: nothing is run, and no row is read."""
+"""The plan of a query as text or JSON, over tables or DataFrames of any kind: nothing is run, and no row is read."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from slackwater.plan.explain import TEXT
 from slackwater.plan.explain import explain as rendered
 from slackwater.plan.planner import plan
 from slackwater.sources.binding import bind_to_tables
@@ -14,14 +15,21 @@ from slackwater.sources.tabular import as_table
 
 
 def explain(query: str, streams: Mapping[str, Any] | None = None, /, *, time: str = "ts", **named: Any) -> str:
-    """How a query will run: its windows, keys, waiting and columns. Streams are tables, schemas or DataFrames.
+    """How a query will run, as a tree from its output down to its sources. Streams are tables, schemas or DataFrames.
+
+    A text that begins with `EXPLAIN (FORMAT JSON)` gives the same as JSON.
 
     >>> ticks = pa.table({"ts": [1], "v": [2]})
-    >>> print(explain("SELECT SUM(v) AS total FROM s [RANGE 1 SECOND] WITH NO WAIT", s=ticks).splitlines()[0])
-    aggregate: window 1 s, tumbling
+    >>> reported = explain("SELECT SUM(v) AS total FROM s [RANGE 1 SECOND] WITH NO WAIT", s=ticks)
+    >>> for line in reported.splitlines()[:3]:
+    ...     print(line)
+    output: window_start, window_end, total
+    └─ ISTREAM: a result is emitted when it is made
+       └─ aggregate: window 1 s, tumbling
     """
     tables = {name: _empty(name, one) for name, one in {**(streams or {}), **named}.items()}
-    return rendered(plan(bind_to_tables(query, tables, time).query))
+    bound = bind_to_tables(query, tables, time)
+    return rendered(plan(bound.query), bound.quality_stated, bound.explain or TEXT)
 
 
 def _empty(name: str, stream: Any) -> pa.Table:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
-
-from slackwater.disorder.registry import controller_for, learning_key
+from slackwater.disorder.registry import controller_for
 from slackwater.expressions.columnar import Coding
 from slackwater.model.errors import UsageError
 from slackwater.model.ordering import SYNC
-from slackwater.model.quality import Recall, RelativeError, uncapped
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.composed.registry import composed_controller
 from slackwater.operators.contract import Operator
@@ -21,10 +18,7 @@ from slackwater.operators.ordering.operator import OrderedOperator
 from slackwater.operators.ordering.tree import OrderedTree
 from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.operators.union import StreamUnion
-from slackwater.plan.ordering import in_turn, ordering_of
 from slackwater.plan.physical import PhysicalPlan
-from slackwater.plan.relation_to_stream import relation_to_stream
-from slackwater.plan.sizes import weights_of
 from slackwater.sources.codebook import Codebook
 
 
@@ -34,7 +28,7 @@ def kernel_for(plan: PhysicalPlan, epochs: Epochs, codebook: Codebook, max_ahead
     `max_ahead` replaces the plan's where the runtime judges poisoned clocks itself.
     """
     spec = plan.operator
-    outgoing = relation_to_stream(plan)
+    outgoing = plan.relation_to_stream
     operator: Operator
     if outgoing is not None:
         operator = outgoing.build(codebook.code, codebook.table)
@@ -57,22 +51,15 @@ def kernel_for(plan: PhysicalPlan, epochs: Epochs, codebook: Codebook, max_ahead
     else:
         controller = controller_for(plan.quality, options, plan.windows)
     ahead = options.max_ahead if max_ahead is None else max_ahead
-    key = learning_key(plan.quality, options, plan.windows)
-    if isinstance(spec, WindowAggregate) and isinstance(plan.quality, RelativeError):
-        # What is learned of an error is learned of every aggregate by itself.
-        key += repr(spec.watched)
-    if isinstance(spec, OperatorGraph) and isinstance(plan.quality, Recall | RelativeError):
-        # Rows are followed through all operators, so all of them must be what they were.
-        key += sha256(repr(spec).encode()).hexdigest()
     return Pipeline(
-        spec, operator, controller, epochs, ahead, options.idle_timeout, plan.partition_slots, weights_of(plan),
-        str(uncapped(plan.quality)), key, options.max_behind, options.idle_after, options.retention is None,
+        spec, operator, controller, epochs, ahead, options.idle_timeout, plan.partition_slots, plan.weights,
+        plan.target, plan.learning_key, options.max_behind, options.idle_after, options.retention is None,
     )  # fmt: skip
 
 
 def _joining(plan: PhysicalPlan, spec: WindowJoin | JoinTree, epochs: Epochs, codebook: Codebook) -> Operator:
     """The operator of a join; in tuple release with its strategy for order."""
-    ordering = ordering_of(plan.options, spec.streams, in_turn(plan.query))
+    ordering = plan.ordering
     if ordering.strategy == SYNC or not epochs.each_tuple:
         return spec.build(codebook.code)
     if isinstance(spec, JoinTree):

@@ -69,11 +69,11 @@ def test_a_window_that_gets_its_first_tuple_after_it_was_counted_was_never_let_o
     old = OldWindows()
     old.add(0, np.array([[WITHIN, 0, OFF, WITHIN], [10, 0, 10, 10], [1, 0, 1, 1]]))
     old.touch(np.array([[1], [2]]))
-    priced = old.priced(0.05, 1.0)
-    assert (priced.spoiled, priced.never, priced.unsure) == (0.0, 1, 1)
+    lost = old.lost_windows(0.05, 1.0)
+    assert (lost.spoiled, lost.never, lost.unsure) == (0.0, 1, 1)
     old.touch(np.array([[0], [0]]))
-    assert old.priced(0.05, 1.0).spoiled == 1.0
-    assert old.priced(0.5, 1.0).spoiled < 0.1
+    assert old.lost_windows(0.05, 1.0).spoiled == 1.0
+    assert old.lost_windows(0.5, 1.0).spoiled < 0.1
 
 
 def test_what_is_kept_of_old_windows_is_bounded_and_goes_on_elsewhere():
@@ -84,9 +84,9 @@ def test_what_is_kept_of_old_windows_is_bounded_and_goes_on_elsewhere():
     old.touch(np.array([[3 * BITS, MOST_BUCKETS * BITS - 1], [3 * BITS + 4, MOST_BUCKETS * BITS]]))
     copy = OldWindows()
     copy.restore(old.as_arrays())
-    assert copy.priced(0.01, 4.0) == old.priced(0.01, 4.0)
+    assert copy.lost_windows(0.01, 4.0) == old.lost_windows(0.01, 4.0)
     assert copy.as_arrays().keys() == old.as_arrays().keys()
-    assert old.priced(0.01, 4.0).unsure >= 5
+    assert old.lost_windows(0.01, 4.0).unsure >= 5
 
 
 def steady(at_most=None, confidence=0.95, **options):

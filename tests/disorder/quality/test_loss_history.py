@@ -17,9 +17,9 @@ CURVES = st.lists(
 )
 
 
-def filled(stretches: Stretches, kept: int, span: int) -> LossHistory:
+def filled(buckets: Stretches, kept: int, span: int) -> LossHistory:
     past = LossHistory(kept, span, memory=3.0, slacks=SLACKS)
-    for number, notes in enumerate(stretches):
+    for number, notes in enumerate(buckets):
         if number:
             past.next_bucket()
         for curve, tuples in notes:
@@ -30,12 +30,12 @@ def filled(stretches: Stretches, kept: int, span: int) -> LossHistory:
 class Twin:
     """The rule, by trying all periods."""
 
-    def __init__(self, stretches: Stretches, kept: int, span: int, allowed: float) -> None:
+    def __init__(self, buckets: Stretches, kept: int, span: int, allowed: float) -> None:
         self.lost = [
-            [sum(t * (sorted(c, reverse=True) + [0.0] * SLACKS)[k] for c, t in notes) for notes in stretches][-kept:]
+            [sum(t * (sorted(c, reverse=True) + [0.0] * SLACKS)[k] for c, t in notes) for notes in buckets][-kept:]
             for k in range(SLACKS)
         ]
-        self.came = [sum(t for _, t in notes) for notes in stretches][-kept:]
+        self.came = [sum(t for _, t in notes) for notes in buckets][-kept:]
         self.span, self.allowed = span, allowed
         least = next(k for k in range(SLACKS) if self.level(k) <= allowed)
         far = [lost > FAR * allowed * came for lost, came in zip(self.lost[least], self.came, strict=True)]
@@ -65,8 +65,8 @@ class Twin:
 
 
 @given(CURVES, st.integers(6, 14), st.integers(1, 3), st.sampled_from([0.05, 0.2, 0.3]), st.integers(0, SLACKS - 1))
-def test_the_least_slack_is_the_first_that_does_for_the_periods_of_the_past(stretches, kept, span, allowed, before):
-    past, twin = filled(stretches, kept, span), Twin(stretches, kept, span, allowed)
+def test_the_least_slack_is_the_first_that_does_for_the_periods_of_the_past(buckets, kept, span, allowed, before):
+    past, twin = filled(buckets, kept, span), Twin(buckets, kept, span, allowed)
     least = next(k for k in range(SLACKS) if twin.level(k) <= allowed and twin.does(k))
     assert past.least(allowed, missing=0.05) == least
     # With a dead band, slack goes down only to where less than is allowed would do.
@@ -75,8 +75,8 @@ def test_the_least_slack_is_the_first_that_does_for_the_periods_of_the_past(stre
 
 
 @given(CURVES, st.integers(2, 6), st.integers(1, 30))
-def test_the_past_goes_on_where_it_was_restored(stretches, kept, gap):
-    past, again = filled(stretches, kept, 2), LossHistory(kept, 2, memory=3.0, slacks=SLACKS)
+def test_the_past_goes_on_where_it_was_restored(buckets, kept, gap):
+    past, again = filled(buckets, kept, 2), LossHistory(kept, 2, memory=3.0, slacks=SLACKS)
     again.restore(past.as_arrays())
     for one in (past, again):
         one.next_bucket(gap)
@@ -97,7 +97,7 @@ def test_chunks_of_the_past_that_are_complete_are_not_written_again():
 
 
 def with_losses(lost: list[float]) -> LossHistory:
-    past = LossHistory(stretches=400, span=20, memory=200.0, slacks=4)
+    past = LossHistory(buckets=400, span=20, memory=200.0, slacks=4)
     for one in lost:
         past.note(np.array([one, one / 2, 0.0]), 100)
         past.next_bucket()
@@ -114,7 +114,7 @@ def test_a_burst_that_spoilt_a_period_is_remembered_and_a_regime_only_for_two_pe
 
 
 def test_one_burst_in_forty_periods_does_not_count():
-    past = LossHistory(stretches=800, span=20, memory=1e9, slacks=4)
+    past = LossHistory(buckets=800, span=20, memory=1e9, slacks=4)
     for number in range(800):
         past.note(np.array([1.0 if number == 400 else 0.0]), 10)
         past.next_bucket()
@@ -122,7 +122,7 @@ def test_one_burst_in_forty_periods_does_not_count():
 
 
 def test_the_least_slack_like_another_loses_hardly_more():
-    past = LossHistory(stretches=100, span=20, memory=50.0, slacks=5)
+    past = LossHistory(buckets=100, span=20, memory=50.0, slacks=5)
     for _ in range(60):
         past.note(np.array([0.5, 0.21, 0.205, 0.2]), 10)
         past.next_bucket()

@@ -291,7 +291,7 @@ _WORDS = (
     "next_adaptation",
     "_adapted_at",
     "_bucket_end",
-    "_stretches",
+    "_buckets",
     "_watermark",
     "_by_past",
     "_enough",

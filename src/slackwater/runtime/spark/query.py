@@ -18,7 +18,6 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from slackwater.model.errors import UsageError
 from slackwater.model.quality import Recall
-from slackwater.plan.partitioning import partitioning_of
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 from slackwater.runtime.aside import SCHEMA as SIDE_OUTPUT_SCHEMA
 from slackwater.runtime.spark.control import ControlLog
@@ -50,8 +49,7 @@ def emitted(
     recorded one streams are silent by event time, as in the local runtime. Batch input is complete: it is flushed.
     """
     streaming = is_streaming(frames)
-    routes = partitioning_of(plan)
-    used = shards if routes is not None else 1
+    keys, used = plan.partitioning.keys, plan.partitioning.shards(shards)
     labels = shard_labels(spark, used)
     beats = live and streaming and plan.options.idle_timeout is not None
     kept = structure(plan, labels, time_unit, beats)
@@ -60,7 +58,7 @@ def emitted(
     packings = [
         Packing(
             one,
-            () if routes is None else routes[i],
+            () if keys is None else keys[i],
             labels,
             time_unit,
             plan.options.max_ahead,

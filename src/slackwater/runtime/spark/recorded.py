@@ -1,6 +1,6 @@
 """A run over recorded streams on Spark.
 
-Invariant: everything told comes from the files of `let_out`, read in the order of the micro-batches; a run that takes
+Invariant: everything told comes from the files of `drain`, read in the order of the micro-batches; a run that takes
 up an older one reads that one's files first, so its results and its report are those of one run.
 """
 
@@ -28,7 +28,6 @@ from slackwater.model.outlook import Outlook, worst
 from slackwater.model.rates import RatesSeen, Resize
 from slackwater.model.time import BEFORE_ALL
 from slackwater.model.wrong_clocks import WrongClock
-from slackwater.plan.partitioning import partitioning_of
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.aside import LATE
 from slackwater.runtime.recorded import RecordedRun, Tick, no_tick
@@ -66,10 +65,10 @@ class SparkRun(RecordedRun):
         trigger: str = AVAILABLE,
     ) -> None:
         super().__init__(plan, replay, controller_for(plan.quality, plan.options, plan.windows))
-        self.shards = shards if partitioning_of(plan) is not None else 1
+        self.shards = plan.partitioning.shards(shards)
         self._spark, self._frames, self._time_unit = spark, frames, time_unit
         self._arrivals, self._folder, self._trigger = arrivals, folder, trigger
-        (folder / "let_out").mkdir(exist_ok=True)
+        (folder / "drain").mkdir(exist_ok=True)
         self._finished: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._reported: dict[int, dict[str, Any]] = {}
         self._begun = 0.0
@@ -103,7 +102,7 @@ class SparkRun(RecordedRun):
 
     def _epochs(self, tick: Tick) -> Iterator[let_out.EpochLog]:
         """The micro-batches in order: those kept from before, then new ones as they are done."""
-        kept = let_out.kept(self._folder / "let_out")
+        kept = let_out.kept(self._folder / "drain")
         for number in range(kept):
             yield self._noted(number)
         if kept == len(self._arrivals):
@@ -156,12 +155,12 @@ class SparkRun(RecordedRun):
         """Called by Spark, in a thread of its own, with what a micro-batch emits."""
         lines = frame.toArrow()
         now = time.perf_counter()
-        let_out.write(self._folder / "let_out", number, lines, now - self._begun)
+        let_out.write(self._folder / "drain", number, lines, now - self._begun)
         self._begun = now
         self._finished.put(number)
 
     def _noted(self, number: int) -> let_out.EpochLog:
-        out = let_out.read(self._folder / "let_out", number)
+        out = let_out.read(self._folder / "drain", number)
         for reported in out.metrics:
             self._reported[reported["shard"]] = reported
             self.resizes += [

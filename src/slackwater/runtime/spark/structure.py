@@ -13,7 +13,6 @@ from dataclasses import replace
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.plan.physical import InputPlan, PhysicalPlan
-from slackwater.plan.relation_to_stream import relation_to_stream
 
 SHARDS = "number of shards or shuffle partitions"
 REMEDY = "use a new checkpoint folder, or go on with the query it was made by"
@@ -62,9 +61,9 @@ def _shipped(one: InputPlan) -> object:
 def _kept_by(plan: PhysicalPlan) -> object:
     """What the operator's state depends on: of a plain join not what it selects, of an aggregate its accumulators."""
     operator = plan.operator
-    if relation_to_stream(plan) is None and type(operator) is WindowJoin:
+    if plan.relation_to_stream is None and type(operator) is WindowJoin:
         return replace(operator, emit=())
-    if relation_to_stream(plan) is None and type(operator) is WindowAggregate:
+    if plan.relation_to_stream is None and type(operator) is WindowAggregate:
         sorted_values = tuple(one for one in operator.aggregates if one.holistic)
         return operator.range, operator.slide, operator.keys, operator.layout, sorted_values, operator.rows
     return operator, plan.outputs, plan.emitted, plan.query.out

@@ -1,0 +1,237 @@
+"""From a physical plan to the graph of its nodes.
+
+A join is source -> slack -> synchronizer -> join, for each of its streams. Where tuples are joined as they leave their
+slack (Filter-Order) the synchronizer stands behind the join instead, and brings its results into order. In a tree of
+joins and in a query of several operators, every operator of several inputs has a synchronizer of its own, and what an
+operator below gives needs no slack: it is in order.
+
+Invariant: nothing is decided here. A node tells what the plan says of it, and a graph can be built from any plan.
+
+The keys of attributes, by kind of node:
+
+- source: stream, source, time, columns (what is shipped), clock_by
+- filter: stream, conditions
+- slack: stream, quality, max_ahead_us, max_behind_us, idle_timeout_us, idle_after, initial_slack_us
+- synchronizer: inputs (their names), strategy, alpha, of ("tuples" before an operator, "results" behind one)
+- operator: operator ("join", "aggregate", "selection", "union"), streams, columns, needs_order; of joins shape,
+  windows, between, equalities, conditions, algorithm, because, probe_order, counted; of aggregates windows, keys,
+  aggregates
+- relation_to_stream: relation_to_stream ("ISTREAM", "DSTREAM", "RSTREAM"), every_us, holds
+- output: columns, counted, quality, quality_stated, shard_keys, one_shard_because, join_orders (of windows that follow
+  rates: order, because, and where rates are known expected_tuples and expected_bytes)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from slackwater.disorder.state import NO_PARTITION
+from slackwater.expressions.render import render
+from slackwater.model.ordering import ADAPTIVE, FILTER
+from slackwater.model.out import DSTREAM, ISTREAM, Out
+from slackwater.model.time import format_duration
+from slackwater.operators.graph import OperatorGraph
+from slackwater.operators.join.tree import JoinTree
+from slackwater.plan.explain_operators import (
+    Described,
+    aliases_of,
+    columns_given,
+    columns_shipped,
+    describe_node,
+    describe_operator,
+    row_name,
+)
+from slackwater.plan.explain_rates import explain_order
+from slackwater.plan.explain_waiting import explain_ordering, explain_waiting
+from slackwater.plan.graph import ROW, Detail, NodeKind, PlanGraph, PlanNode
+from slackwater.plan.physical import InputPlan, PhysicalPlan
+from slackwater.plan.rate_order import JoinOrder
+
+
+def graph_of(plan: PhysicalPlan, quality_stated: bool = True) -> PlanGraph:
+    """The graph of one query; `quality_stated` says whether its text has a WITH clause."""
+    builder = _Builder(plan, quality_stated)
+    last = builder.operators()
+    builder.results(last)
+    notes = [explain_waiting(plan, quality_stated), *map(explain_order, plan.orders), Detail(_sharded(plan))]
+    return PlanGraph(tuple(builder.nodes), tuple(notes))
+
+
+class _Builder:
+    """Collects the nodes of a plan, each behind those it reads."""
+
+    def __init__(self, plan: PhysicalPlan, quality_stated: bool) -> None:
+        self._plan, self._quality_stated = plan, quality_stated
+        self._operators = 0
+        self.nodes: list[PlanNode] = []
+
+    def _add(
+        self,
+        kind: NodeKind,
+        name: object,
+        described: Described,
+        inputs: Sequence[str] = (),
+        engine: str = ROW,
+    ) -> str:
+        """Add a node; returns its id. Names of streams are free, so two could make the same id."""
+        id_ = f"{kind}.{name}" if name != "" else str(kind)
+        while any(node.id == id_ for node in self.nodes):
+            id_ += "'"
+        node = PlanNode(
+            id_, kind, described.label, tuple(inputs), described.attributes, tuple(described.details), engine
+        )
+        self.nodes.append(node)
+        return id_
+
+    def operators(self) -> str:
+        """All operators with what they read; returns the id of the last one, or of what brings its results in order."""
+        plan, operator = self._plan, self._plan.operator
+        if isinstance(operator, OperatorGraph):
+            return self._graph(operator)
+        raw = [self._raw(one) for one in plan.inputs]
+        if not isinstance(operator, JoinTree):
+            return self._operator(plan, describe_operator(plan), aliases_of(plan), raw, last=True)
+        last, shown = raw[0], plan.inputs[0].stream.alias
+        for number, one in enumerate(plan.inputs[1:]):
+            names = [shown, one.stream.alias]
+            top = number + 1 == len(operator.nodes)
+            described = describe_operator(plan) if top else describe_node(plan, operator, number)
+            last = self._operator(plan, described, names, [last, raw[number + 1]], last=top)
+            shown = f"({shown} ⨝ {one.stream.alias})"
+        return last
+
+    def _graph(self, graph: OperatorGraph) -> str:
+        """Nodes are counted as in the graph of operators, and raw streams are called what reports call them."""
+        made: list[str] = []
+        for number, (node, plan) in enumerate(zip(graph.nodes, self._plan.nodes, strict=True)):
+            ids, taken = [], []
+            for own, read in zip(plan.inputs, node.inputs, strict=True):
+                if read >= 0:
+                    ids.append(self._raw(self._plan.inputs[read]))
+                else:
+                    ids.append(self._filtered(own, made[~read], f"operator.{~read + 1}"))
+                    taken.append(Detail(f"takes of {own.stream.alias}: {', '.join(columns_shipped(own))}"))
+            top = number + 1 == len(graph.nodes)
+            described = describe_operator(plan)
+            given = [] if top else [Detail(f"output: {', '.join(columns_given(plan))}")]
+            details = (*given, *taken, *described.details)
+            described = Described(described.label, described.attributes, details)
+            made.append(self._operator(plan, described, aliases_of(plan), ids, last=top))
+        return made[-1]
+
+    def _raw(self, one: InputPlan) -> str:
+        """A raw stream up to where it leaves its slack."""
+        plan, stream = self._plan, one.stream
+        alias, columns = stream.alias, columns_shipped(one)
+        reading = "" if stream.source in (alias, "") else f", reading {stream.source}"
+        clock_by = None if one.partition_slot == NO_PARTITION else plan.options.clock_by
+        attributes: dict[str, Any] = {"stream": alias, "source": stream.source, "time": stream.schema.time}
+        attributes |= {"columns": columns, "clock_by": clock_by}
+        ships = (Detail(f"ships {', '.join(columns)}"),)
+        below = self._add(NodeKind.SOURCE, alias, Described(f"source {alias}{reading}", attributes, ships))
+        below = self._filtered(one, below, alias)
+        release, options = plan.release, plan.options
+        slack = {
+            "stream": alias,
+            "quality": str(plan.quality),
+            "max_ahead_us": options.max_ahead,
+            "max_behind_us": release.max_behind,
+            "idle_timeout_us": release.idle_timeout,
+            "idle_after": release.idle_after,
+            "initial_slack_us": options.initial_slack,
+        }
+        return self._add(NodeKind.SLACK, alias, Described(f"slack of {alias}, WITH {plan.quality}", slack, ()), [below])
+
+    def _filtered(self, one: InputPlan, below: str, name: str) -> str:
+        """What of an input passes the conditions on it alone."""
+        conditions = [render(condition) for condition in one.stream.filters]
+        if not conditions:
+            return below
+        attributes = {"stream": one.stream.alias, "conditions": conditions}
+        return self._add(
+            NodeKind.FILTER, name, Described(f"filter {' and '.join(conditions)}", attributes, ()), [below]
+        )
+
+    def _operator(
+        self, plan: PhysicalPlan, described: Described, names: list[str], inputs: list[str], last: bool
+    ) -> str:
+        """An operator, with a synchronizer before it, or behind it where it takes tuples before their turn."""
+        self._operators += 1
+        number = self._operators
+        several, early = len(inputs) > 1, self._plan.ordering.strategy == FILTER
+        if several and not early:
+            inputs = [self._synchronizer(number, names, inputs, last, results=False)]
+        made = self._add(NodeKind.OPERATOR, number, described, inputs, plan.engine)
+        return self._synchronizer(number, names, [made], last, results=True) if several and early else made
+
+    def _synchronizer(self, number: int, names: list[str], inputs: list[str], last: bool, results: bool) -> str:
+        ordering = self._plan.ordering
+        of = "results of " if results else ""
+        attributes = {
+            "inputs": names,
+            "strategy": ordering.strategy,
+            "alpha": ordering.alpha if ordering.strategy == ADAPTIVE else None,
+            "of": "results" if results else "tuples",
+        }
+        details = tuple(explain_ordering(self._plan)) if last else ()
+        label = f"synchronizer of {of}{', '.join(names)}, in event-time order"
+        return self._add(NodeKind.SYNCHRONIZER, number, Described(label, attributes, details), inputs)
+
+    def results(self, last: str) -> None:
+        """How results are emitted, and as what."""
+        plan = self._plan
+        out, holds = plan.query.out, plan.relation_to_stream is not None
+        attributes: dict[str, Any] = {"relation_to_stream": out.kind, "every_us": out.every, "holds": holds}
+        emitted = Described(_relation_to_stream(out, holds), attributes, ())
+        last = self._add(NodeKind.RELATION_TO_STREAM, "", emitted, [last])
+        columns = columns_given(plan)
+        attributes = {
+            "columns": columns,
+            "counted": plan.count_only,
+            "quality": str(plan.quality),
+            "quality_stated": self._quality_stated,
+            "shard_keys": _shard_keys(plan),
+            "one_shard_because": plan.partitioning.why or None,
+            "join_orders": [_join_order(order) for order in plan.orders],
+        }
+        label = "output: counted by second" if plan.count_only else f"output: {', '.join(columns)}"
+        self._add(NodeKind.OUTPUT, "", Described(label, attributes, ()), [last])
+
+
+def _relation_to_stream(out: Out, holds: bool) -> str:
+    if out.kind == ISTREAM:
+        return "ISTREAM: a result is emitted when it is made"
+    if not holds:
+        return f"{out}: the rows of every window, which are new with every window, as ISTREAM gives them"
+    if out.kind == DSTREAM:
+        return f"{out}: a result leaves when it is in force no more; until then it is held"
+    return f"{out}: results are held while they are in force, and given every {format_duration(out.every or 0)}"
+
+
+def _shard_keys(plan: PhysicalPlan) -> dict[str, list[str]] | None:
+    """The columns of every input that choose the shard."""
+    keys = plan.partitioning.keys
+    if keys is None:
+        return None
+    return {
+        one.stream.alias: [row_name(plan, at, row) for row in rows]
+        for at, (one, rows) in enumerate(zip(plan.inputs, keys, strict=True))
+    }
+
+
+def _join_order(chosen: JoinOrder) -> dict[str, Any]:
+    cost = chosen.cost
+    return {
+        "order": [chosen.aliases[number] for number in chosen.order],
+        "because": chosen.why,
+        "expected_tuples": None if cost is None else cost.tuples,
+        "expected_bytes": None if cost is None else cost.bytes,
+    }
+
+
+def _sharded(plan: PhysicalPlan) -> str:
+    keys = _shard_keys(plan)
+    if keys is None:
+        return f"on Spark: in one shard, because {plan.partitioning.why}"
+    return f"on Spark: in shards by {', '.join(f'{alias}.{name}' for alias, names in keys.items() for name in names)}"

@@ -1,0 +1,1 @@
+EXPLAIN (format json) SELECT a.v FROM a WITH NO WAIT

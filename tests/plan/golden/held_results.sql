@@ -1,0 +1,1 @@
+SELECT RSTREAM EVERY 1 SECOND a.w AS aw FROM a [5 SEC], b [2 SEC] WHERE a.k = b.k

@@ -1,0 +1,1 @@
+SELECT a.w AS aw FROM a [5 SEC], b [ROWS 100] WHERE a.k = b.k WITH COMPLETE

@@ -1,0 +1,1 @@
+SELECT SUM(w) AS total FROM a [START WHEN x > 1 END WHEN x < 0] WITH NO WAIT
