@@ -66,16 +66,16 @@ def test_the_page_on_the_language_names_every_function_aggregate_and_option() ->
     assert built_in | set(AGGREGATES) | {field.name for field in fields(Options)} <= words
 
 
-def test_the_readme_names_every_command_and_option() -> None:
-    text = page("README.md")
+def test_the_reference_names_every_command_and_option() -> None:
+    text = page("docs/reference.md")
     for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
         assert f"`slackwater {name}" in text
         for option in (flag for parameter in command.params for flag in parameter.opts if flag.startswith("--")):
             assert re.search(rf"{option}\b(?!-)", text), f"{option} of {name}"
 
 
-def test_the_readme_names_every_reason_to_reject_a_row() -> None:
-    text = page("README.md")
+def test_the_reference_names_every_reason_to_reject_a_row() -> None:
+    text = page("docs/reference.md")
     assert [reason for reason in REASONS if reason and f"`{reason}`" not in text] == []
 
 

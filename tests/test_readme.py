@@ -1,5 +1,5 @@
-"""The README and the page on concepts run: their blocks are executed in order, in one folder, and print what stands
-below them."""
+"""The pages run: the blocks of each page are executed in order, in a folder of its own, and print what stands below
+them."""
 
 import contextlib
 import io
@@ -19,7 +19,14 @@ from slackwater.expressions.functions import FUNCTIONS
 from slackwater.expressions.user import USER_FUNCTIONS
 
 ROOT = Path(__file__).parent.parent
-README, CONCEPTS = ROOT / "README.md", ROOT / "docs" / "concepts.md"
+README = ROOT / "README.md"
+LEAST_SHOWN = {
+    README: 1,
+    ROOT / "docs" / "reference.md": 6,
+    ROOT / "docs" / "python.md": 3,
+    ROOT / "docs" / "concepts.md": 1,
+}
+"""The pages that run, each with how many of its blocks show their output at least."""
 NOT_RUN = "<!-- not run -->"
 _BLOCK = re.compile(r"(?P<mark><!-- not run -->\n)?^```(?P<kind>\w+)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 _SPEED = re.compile(r"[\d,.]+ tuples/s")
@@ -85,7 +92,7 @@ def forgotten_functions() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("forgotten_functions")
-@pytest.mark.parametrize("page", [README, CONCEPTS], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", LEAST_SHOWN, ids=lambda page: page.name)
 def test_every_block_of_a_page_prints_what_stands_below_it(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,14 +103,15 @@ def test_every_block_of_a_page_prints_what_stands_below_it(
         assert steady(output) == steady(block.shown or ""), f"{page.name}, the block at line {block.line}"
 
 
-@pytest.mark.parametrize(("page", "least"), [(README, 8), (CONCEPTS, 1)], ids=["README.md", "concepts.md"])
-def test_a_page_shows_output_often_enough_to_be_worth_running(page: Path, least: int) -> None:
-    assert len([block for block in blocks(page.read_text()) if block.shown]) >= least
+@pytest.mark.parametrize("page", LEAST_SHOWN, ids=lambda page: page.name)
+def test_a_page_shows_output_often_enough_to_be_worth_running(page: Path) -> None:
+    assert len([block for block in blocks(page.read_text()) if block.shown]) >= LEAST_SHOWN[page]
 
 
 def test_only_setting_up_and_spark_are_left_out() -> None:
     """The block on Spark is run by the tests of the Spark runtime."""
-    left_out = [part.split("```")[1] for part in README.read_text().split(NOT_RUN)[1:]]
-    assert len(left_out) == 2
-    assert "make demo" in left_out[0]
-    assert "sw.session" in left_out[1]
+    left_out = {page: page.read_text().split(NOT_RUN)[1:] for page in LEAST_SHOWN}
+    setting_up, on_spark = (part.split("```")[1] for part in left_out.pop(README))
+    assert "make demo" in setting_up
+    assert "sw.session" in on_spark
+    assert not any(left_out.values())

@@ -80,8 +80,8 @@ def test_a_session_without_a_state_store_for_python_is_given_one_with_a_word(spa
         spark.conf.set(name, kept)
 
 
-def test_the_block_of_the_readme_runs(spark, tmp_path):
-    text = (Path(__file__).parents[2] / "README.md").read_text().split("## On Spark")[1]
+def test_the_first_block_of_the_guide_runs(spark, tmp_path):
+    text = (Path(__file__).parents[2] / "docs" / "spark.md").read_text().split("## The shortest way")[1]
     block = text.split("```python\n")[1].split("```")[0]
     # Spark looks for relative paths where its JVM was started.
     for name in ("impressions/", "clicks/", "out/"):
@@ -97,6 +97,20 @@ def test_the_block_of_the_readme_runs(spark, tmp_path):
     assert query.progress().target == "RECALL 0.99 OVER 1 min"
     query.stop()
     assert spark.read.parquet(str(tmp_path / "out" / "pairs")).count() > 0
+
+
+def test_the_block_of_the_readme_runs(spark, tmp_path):
+    text = (Path(__file__).parents[2] / "README.md").read_text().split("## A running Spark query")[1]
+    block = text.split("```python\n")[1].split("```")[0].replace('"out/', f'"{tmp_path}/out/')
+    waits = "time.sleep(120)\n"
+    assert waits in block
+    # No longer than it takes: until there are results.
+    until = "for _ in range(600):\n  time.sleep(0.2)\n  if any(one.results for one in query.progress()): break\n"
+    script = tmp_path / "block.py"
+    script.write_text(block.replace(waits, until))
+    progress = runpy.run_path(str(script))["query"].progress()
+    assert progress.target == "RECALL 0.95 OVER 10 s"
+    assert spark.read.parquet(str(tmp_path / "out" / "pairs")).count() >= progress.results > 0
 
 
 def test_a_plan_over_dataframes_is_that_over_tables(spark, streamed):
