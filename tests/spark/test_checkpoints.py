@@ -17,9 +17,9 @@ from slackwater.kernel import StateUpdate, decode_json, encode_json
 from slackwater.operators.pipeline import STATE_VERSION, Epochs
 from slackwater.plan.planner import plan
 from slackwater.runtime.kernels import kernel_for
-from slackwater.runtime.spark.packing import Packing, packer
-from slackwater.runtime.spark.shard import Block, Shard
-from slackwater.runtime.spark.structure import difference, structure
+from slackwater.runtime.spark.exchange.writer import Packing, packer
+from slackwater.runtime.spark.state.checkpoint import difference, structure
+from slackwater.runtime.spark.state.shard import Block, Shard
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.codebook import Codebook
 from tests.spark.conftest import Streamed

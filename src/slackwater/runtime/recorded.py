@@ -20,11 +20,10 @@ from slackwater.model.rates import Resize
 from slackwater.model.wrong_clocks import WrongClock
 from slackwater.observe.foreseen import Foretelling
 from slackwater.observe.memory_use import MemoryUse
-from slackwater.observe.report import LatencyUse, Report, SlackUse
+from slackwater.observe.report import LatencyUse, Report, SlackUse, named_wrong_clocks
 from slackwater.observe.waiting import SlowestUse
 from slackwater.plan.partitioning import rates_at_first
 from slackwater.plan.physical import PhysicalPlan
-from slackwater.runtime.parts import named_wrong_clocks
 from slackwater.sources.encode import AHEAD, GOOD, REASONS, UTC, Reasons
 from slackwater.sources.replay import Replay
 

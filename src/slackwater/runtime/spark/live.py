@@ -23,14 +23,15 @@ from slackwater.model.outlook import Outlook, worst
 from slackwater.model.quality import Quality
 from slackwater.model.time import BEFORE_ALL
 from slackwater.observe.foreseen import as_reported
-from slackwater.plan.partitioning import partitioning_of
+from slackwater.plan.partitioning import shard_keys_of
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.local.answer import Answer
 from slackwater.runtime.spark.control import ControlLog
 from slackwater.runtime.spark.failures import as_ours, one_sentence
-from slackwater.runtime.spark.let_out import sorted_out
-from slackwater.runtime.spark.metrics import clocks_of, watermark_of
-from slackwater.runtime.spark.query import emitted, result_schema
+from slackwater.runtime.spark.output_schema import result_schema
+from slackwater.runtime.spark.progress.value import clocks_of, watermark_of
+from slackwater.runtime.spark.query import emitted
+from slackwater.runtime.spark.replay.epoch_log import sorted_out
 from slackwater.runtime.spark.running import CONTROL, checkpoint_folder, say_target
 from slackwater.runtime.spark.types import selected
 from slackwater.runtime.steps.fresh import Fresh
@@ -66,7 +67,7 @@ class SparkLiveQuery(Handle[pa.Table]):
             time_unit=time_unit,
             clock=clock,
         )
-        self._shards = shards if partitioning_of(plan) is not None else 1
+        self._shards = shards if shard_keys_of(plan) is not None else 1
         self._reported: dict[int, dict[str, Any]] = {}
         self._tapped: dict[str, int] | None = None
         self._number = -1

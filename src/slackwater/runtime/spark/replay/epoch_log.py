@@ -14,8 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from slackwater.runtime.spark.emitted import LATE, LATENCY, METRICS, REJECTED, ROWS
-from slackwater.runtime.spark.merging import by_time
+from slackwater.runtime.spark.output_schema import LATE, LATENCY, METRICS, REJECTED, ROWS
+from slackwater.runtime.spark.replay.ordered_merge import by_time
 
 SECONDS = b"seconds"
 

@@ -21,13 +21,13 @@ from slackwater.model.quality import clause
 from slackwater.model.time import MILLISECOND
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.aside import example_of, late_table, rejected_table
-from slackwater.runtime.spark.blocks import as_bytes
 from slackwater.runtime.spark.control import Control, combined
-from slackwater.runtime.spark.emitted import LATE, LATENCY, METRICS, REJECTED, ROWS
+from slackwater.runtime.spark.exchange.format import as_bytes
 from slackwater.runtime.spark.functions import Shipped, register_here
-from slackwater.runtime.spark.shard import Block, Shard
-from slackwater.runtime.spark.store import Mark, ShardStore
-from slackwater.runtime.spark.targets import Targets, is_target
+from slackwater.runtime.spark.output_schema import LATE, LATENCY, METRICS, REJECTED, ROWS
+from slackwater.runtime.spark.state.checkpoint import Targets, is_target
+from slackwater.runtime.spark.state.shard import Block, Shard
+from slackwater.runtime.spark.state.store import Mark, ShardStore
 from slackwater.sinks.folder import plain_text
 from slackwater.sinks.rows import result_tables
 

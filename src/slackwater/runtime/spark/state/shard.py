@@ -22,14 +22,12 @@ from slackwater.model.errors import UsageError
 from slackwater.model.quality import clause
 from slackwater.model.schema import NULL_WORD
 from slackwater.model.time import BEFORE_ALL
-from slackwater.observe.report import LatencyUse
+from slackwater.observe.report import LatencyUse, named_wrong_clocks
 from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.kernels import kernel_for
-from slackwater.runtime.parts import named_wrong_clocks
-from slackwater.runtime.spark.blocks import read_block
-from slackwater.runtime.spark.structure import difference
-from slackwater.runtime.spark.targets import Targets, is_target
+from slackwater.runtime.spark.exchange.format import read_block
+from slackwater.runtime.spark.state.checkpoint import Targets, difference, is_target
 from slackwater.runtime.words_held import words_held
 from slackwater.sources.codebook import NAMESPACE, Codebook
 from slackwater.sources.encode import AFTER_END, AHEAD, REASONS

@@ -22,7 +22,7 @@ from slackwater.model.batch import ROW, TS, Flags, Words
 from slackwater.model.schema import Kind
 from slackwater.plan.physical import InputPlan
 from slackwater.runtime.aside import rejected_input_table
-from slackwater.runtime.spark.blocks import as_bytes, write_block
+from slackwater.runtime.spark.exchange.format import as_bytes, write_block
 from slackwater.runtime.spark.functions import register_here, registered
 from slackwater.runtime.spark.types import unguarded
 from slackwater.sources.codebook import Codebook
@@ -31,7 +31,7 @@ from slackwater.sources.ingest import ingest
 
 UNCOUNTED = {"filtered": 0, "rejected": {}, "rows": 0}
 """What a header says to all shards but the first."""
-PACKED = "shard int, stream int, part long, header string, block binary, turned_away binary"
+PACKED = "shard int, stream int, part long, header string, block binary, rejected_rows binary"
 END = "_slackwater_end"
 """A column that is true in the row which says that the input has ended."""
 SOURCE_ROW = "_slackwater_row"

@@ -1,6 +1,6 @@
 """A run over recorded streams on Spark.
 
-Invariant: everything told comes from the files of `let_out`, read in the order of the micro-batches; a run that takes
+Invariant: everything told comes from the files of `drain`, read in the order of the micro-batches; a run that takes
 up an older one reads that one's files first, so its results and its report are those of one run.
 """
 
@@ -28,16 +28,17 @@ from slackwater.model.outlook import Outlook, worst
 from slackwater.model.rates import RatesSeen, Resize
 from slackwater.model.time import BEFORE_ALL
 from slackwater.model.wrong_clocks import WrongClock
-from slackwater.plan.partitioning import partitioning_of
+from slackwater.plan.partitioning import shard_keys_of
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.aside import LATE
 from slackwater.runtime.recorded import RecordedRun, Tick, no_tick
-from slackwater.runtime.spark import let_out
+from slackwater.runtime.spark.exchange.writer import SOURCE_ROW
 from slackwater.runtime.spark.failures import as_ours, one_sentence
-from slackwater.runtime.spark.merging import Merged
-from slackwater.runtime.spark.metrics import clocks_of, watermark_of
-from slackwater.runtime.spark.packing import SOURCE_ROW
-from slackwater.runtime.spark.query import emitted, result_schema
+from slackwater.runtime.spark.output_schema import result_schema
+from slackwater.runtime.spark.progress.value import clocks_of, watermark_of
+from slackwater.runtime.spark.query import emitted
+from slackwater.runtime.spark.replay import epoch_log
+from slackwater.runtime.spark.replay.ordered_merge import Merged
 from slackwater.sinks.rows import SecondCounts
 from slackwater.sources.encode import REASONS
 from slackwater.sources.replay import Replay
@@ -66,10 +67,10 @@ class SparkRun(RecordedRun):
         trigger: str = AVAILABLE,
     ) -> None:
         super().__init__(plan, replay, controller_for(plan.quality, plan.options, plan.windows))
-        self.shards = shards if partitioning_of(plan) is not None else 1
+        self.shards = shards if shard_keys_of(plan) is not None else 1
         self._spark, self._frames, self._time_unit = spark, frames, time_unit
         self._arrivals, self._folder, self._trigger = arrivals, folder, trigger
-        (folder / "let_out").mkdir(exist_ok=True)
+        (folder / "drain").mkdir(exist_ok=True)
         self._finished: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._reported: dict[int, dict[str, Any]] = {}
         self._begun = 0.0
@@ -101,9 +102,9 @@ class SparkRun(RecordedRun):
                 counts.note(Emission(second, (), second, count, NO_LATE))
         return counts.table()
 
-    def _epochs(self, tick: Tick) -> Iterator[let_out.EpochLog]:
+    def _epochs(self, tick: Tick) -> Iterator[epoch_log.EpochLog]:
         """The micro-batches in order: those kept from before, then new ones as they are done."""
-        kept = let_out.kept(self._folder / "let_out")
+        kept = epoch_log.kept(self._folder / "drain")
         for number in range(kept):
             yield self._noted(number)
         if kept == len(self._arrivals):
@@ -116,7 +117,7 @@ class SparkRun(RecordedRun):
             with one_sentence():
                 running.stop()
 
-    def _followed(self, running: StreamingQuery, kept: int, tick: Tick) -> Iterator[let_out.EpochLog]:
+    def _followed(self, running: StreamingQuery, kept: int, tick: Tick) -> Iterator[epoch_log.EpochLog]:
         last = len(self._arrivals) - 1
         number = kept - 1
         while number < last:
@@ -156,12 +157,12 @@ class SparkRun(RecordedRun):
         """Called by Spark, in a thread of its own, with what a micro-batch emits."""
         lines = frame.toArrow()
         now = time.perf_counter()
-        let_out.write(self._folder / "let_out", number, lines, now - self._begun)
+        epoch_log.write(self._folder / "drain", number, lines, now - self._begun)
         self._begun = now
         self._finished.put(number)
 
-    def _noted(self, number: int) -> let_out.EpochLog:
-        out = let_out.read(self._folder / "let_out", number)
+    def _noted(self, number: int) -> epoch_log.EpochLog:
+        out = epoch_log.read(self._folder / "drain", number)
         for reported in out.metrics:
             self._reported[reported["shard"]] = reported
             self.resizes += [
