@@ -14,14 +14,15 @@ from pyspark.sql import functions as fn
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from slackwater.plan.physical import PhysicalPlan
-from slackwater.runtime.aside import SCHEMA as SIDE_OUTPUT_SCHEMA
+from slackwater.runtime.side_outputs.rows import LATE, REJECTED
+from slackwater.runtime.side_outputs.rows import SCHEMA as SIDE_OUTPUT_SCHEMA
 from slackwater.sinks.folder import plain_text
 from slackwater.sinks.rows import RowMaker, SecondCounts
 from slackwater.sources.codebook import Codebook
 
 EMITTED = "kind string, note string, block binary"
-ROWS, LATE, REJECTED = "rows", "late", "rejected"
-"""Kinds that hold a block of rows."""
+ROWS = "rows"
+"""Results; these and side outputs hold a block of rows."""
 METRICS, LATENCY = "metrics", "latency"
 """Kinds that hold a note."""
 

@@ -18,9 +18,10 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from slackwater.model.errors import UsageError
 from slackwater.plan.physical import PhysicalPlan
+from slackwater.runtime.side_outputs.rows import LATE, REJECTED
 from slackwater.runtime.spark import output_schema
 from slackwater.runtime.spark import query as build
-from slackwater.runtime.spark.output_schema import LATE, METRICS, REJECTED, ROWS
+from slackwater.runtime.spark.output_schema import METRICS, ROWS
 from slackwater.runtime.spark.progress.value import Progress, progress_of
 from slackwater.runtime.spark.query import check_session
 from slackwater.runtime.spark.running import RunningQuery, begin

@@ -14,7 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from slackwater.runtime.spark.output_schema import LATE, LATENCY, METRICS, REJECTED, ROWS
+from slackwater.runtime.side_outputs.rows import LATE, REJECTED
+from slackwater.runtime.spark.output_schema import LATENCY, METRICS, ROWS
 from slackwater.runtime.spark.replay.ordered_merge import by_time
 
 SECONDS = b"seconds"
