@@ -6,7 +6,7 @@ schema that is known before anything runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -27,17 +27,22 @@ METRICS, LATENCY = "metrics", "latency"
 """Kinds that hold a note."""
 
 
-def unpacked(frames: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows of emitted blocks; for mapInArrow."""
-    for frame in frames:
-        for block in frame.column("block").to_pylist():
-            yield from pa.ipc.open_stream(block)
+def unpacker() -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A function for mapInArrow that gives the rows of emitted blocks."""
+
+    # Inside of another function it travels by value, so that a worker imports nothing of ours to run it.
+    def unpacked(frames: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for frame in frames:
+            for block in frame.column("block").to_pylist():
+                yield from pa.ipc.open_stream(block)
+
+    return unpacked
 
 
 def results(out: DataFrame, plan: PhysicalPlan) -> DataFrame:
     """The rows of the SELECT list."""
     schema = from_arrow_schema(result_schema(plan))
-    return out.where(fn.col("kind") == ROWS).select("block").mapInArrow(unpacked, schema)
+    return out.where(fn.col("kind") == ROWS).select("block").mapInArrow(unpacker(), schema)
 
 
 def side_output(out: DataFrame) -> DataFrame:
@@ -47,7 +52,7 @@ def side_output(out: DataFrame) -> DataFrame:
 
 def _aside_rows(out: DataFrame, *kinds: str) -> DataFrame:
     blocks = out.where(fn.col("kind").isin(*kinds)).select("block")
-    return blocks.mapInArrow(unpacked, from_arrow_schema(SIDE_OUTPUT_SCHEMA))
+    return blocks.mapInArrow(unpacker(), from_arrow_schema(SIDE_OUTPUT_SCHEMA))
 
 
 def late(out: DataFrame) -> DataFrame:
