@@ -17,6 +17,7 @@ from slackwater.disorder.controllers import FixedSlack
 from slackwater.model.options import Options
 from slackwater.model.time import SECOND
 from slackwater.operators.pipeline import Epochs, Pipeline
+from slackwater.runtime.driver import Driver
 
 RUNS = 3
 SLACK = 2 * SECOND
@@ -46,13 +47,11 @@ def pipeline_of(spec: Spec) -> Pipeline:
 
 def results_of(spec: Spec, given: Input) -> int:
     """Run a query over all of its input, to the end; returns how many results it emitted."""
-    pipeline = pipeline_of(spec)
+    driver = Driver(pipeline_of(spec))
     last = len(given.batches) - 1
     for number, batch in enumerate(given.batches):
-        pipeline.absorb(batch)
-        for emission in pipeline.advance(end=number == last):
-            del emission
-    return pipeline.observe().results
+        driver.discard(batch, end=number == last)
+    return driver.kernel.observe().results
 
 
 def measure(benchmark: Benchmark, tuples: int, runs: int = RUNS) -> Measured:

@@ -22,8 +22,8 @@ import pyarrow as pa
 import slackwater as sw
 from slackwater.kernel import StateUpdate
 from slackwater.plan.planner import plan
-from slackwater.runtime.spark.packing import Packing, packed
-from slackwater.runtime.spark.shard import Block, Shard
+from slackwater.runtime.spark.exchange.writer import Packing, packed
+from slackwater.runtime.spark.state.shard import Block, Shard
 from slackwater.sources.binding import bind_to_tables
 
 COLUMNS = pa.schema([("ts", pa.int64()), ("name", pa.string()), ("v", pa.int64())])

@@ -25,6 +25,7 @@ from benchmarks.reporting import FLAT_WITHIN
 from benchmarks.running import pipeline_of
 from slackwater.model.time import SECOND
 from slackwater.operators.join.operator import WindowJoin
+from slackwater.runtime.driver import Driver
 
 WINDOWS_S = (1, 10, 60, 600)
 RATE, TIMED, RUNS = 1000, 600_000, 2
@@ -48,14 +49,13 @@ def measure(spec: WindowJoin, given: Input, timed: int) -> tuple[float, float]:
     best, made = float("inf"), 0
     for _ in range(RUNS):
         pipeline = pipeline_of(spec)
+        driver = Driver(pipeline)
         begin, before, left = 0.0, 0, given.tuples
         for batch in given.batches:
             if left <= timed and not begin:
                 timed, begin, before = left, time.process_time(), pipeline.observe().results
             left -= len(batch)
-            pipeline.absorb(batch)
-            for emission in pipeline.advance():
-                del emission
+            driver.discard(batch)
         best, made = min(best, time.process_time() - begin), pipeline.observe().results - before
     return 1e9 * best / timed, made / timed
 

@@ -130,7 +130,7 @@ def test_a_process_on_spark_is_silent_stops_on_ctrl_c_and_goes_on(
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + 180
-        while not (checkpoint / "drain" / "epoch-00000000.arrow").exists() and time.monotonic() < deadline:
+        while not (checkpoint / "epochs" / "epoch-00000000.arrow").exists() and time.monotonic() < deadline:
             assert process.poll() is None, process.communicate()
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import slackwater as sw
-from slackwater.observe.rejections import rejection_warning
+from slackwater.runtime.side_outputs.rejections import rejection_warning
 
 SELECTION = "SELECT v FROM clicks WITH NO WAIT"
 

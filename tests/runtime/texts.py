@@ -15,10 +15,10 @@ from slackwater.model.batch import Batch
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
-from slackwater.runtime.aside import late_table
 from slackwater.runtime.kernels import kernel_for
-from slackwater.runtime.spark.packing import Packing, packed
-from slackwater.runtime.spark.shard import Block, Shard
+from slackwater.runtime.side_outputs.rows import late_table
+from slackwater.runtime.spark.exchange.writer import Packing, packed
+from slackwater.runtime.spark.state.shard import Block, Shard
 from slackwater.runtime.words_held import words_held
 from slackwater.sinks.rows import RowMaker
 from slackwater.sources.binding import bind_to_tables

@@ -17,9 +17,9 @@ from slackwater.kernel import StateUpdate, decode_json, encode_json
 from slackwater.operators.pipeline import STATE_VERSION, Epochs
 from slackwater.plan.planner import plan
 from slackwater.runtime.kernels import kernel_for
-from slackwater.runtime.spark.packing import Packing, packer
-from slackwater.runtime.spark.shard import Block, Shard
-from slackwater.runtime.spark.structure import difference, structure
+from slackwater.runtime.spark.exchange.writer import Packing, packer
+from slackwater.runtime.spark.state.checkpoint import difference, structure
+from slackwater.runtime.spark.state.shard import Block, Shard
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.codebook import Codebook
 from tests.spark.conftest import Streamed
@@ -95,8 +95,8 @@ def test_rows_that_come_after_the_end_are_rejected_and_not_lost(restarted: bool)
     reported = shard.metrics()
     assert reported["rejected_by"] == {"s": {"after_end": 1000}}
     assert reported["in_time"] + reported["late"] == 1000
-    ((reason, batch),) = shard.take_rejects()
-    assert (reason, len(batch)) == ("after_end", 1000)
+    ((kind, rows),) = shard.side_output.take_tables()
+    assert (kind, rows.column("reason").to_pylist()) == ("rejected", ["after_end"] * 1000)
 
 
 def kept(query: str, table: pa.Table, time: str = "ts", unit: str = "ms") -> str:

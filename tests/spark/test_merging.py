@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.runtime.spark.merging import Merged
+from slackwater.runtime.spark.replay.ordered_merge import Merged
 
 END = 100
 Shard = tuple[list[int], list[int]]

@@ -14,8 +14,8 @@ from slackwater.model.outlook import Outlook
 from slackwater.plan.planner import plan
 from slackwater.runtime.spark.progress.history import History
 from slackwater.runtime.spark.progress.value import Progress, progress_of
-from slackwater.runtime.spark.rejections import Warner
-from slackwater.runtime.spark.shard import Shard
+from slackwater.runtime.spark.progress.warner import Warner
+from slackwater.runtime.spark.state.shard import Shard
 from slackwater.sources.files import schema_of
 from tests.runtime.foreseeing import AGAIN, BAD, FINISHED, SAID, foresee
 

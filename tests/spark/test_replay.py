@@ -21,8 +21,8 @@ from slackwater.model.errors import DataError, SlackwaterError, UsageError
 from slackwater.model.time import SECOND
 from slackwater.plan.planner import plan
 from slackwater.runtime.spark.failures import as_ours
-from slackwater.runtime.spark.place import SparkPlace
-from slackwater.runtime.spark.replay import cut_by
+from slackwater.runtime.spark.job import SparkPlace
+from slackwater.runtime.spark.replay.streams import cut_by
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.replay import replay
 

@@ -12,8 +12,8 @@ pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 from slackwater.model.memory import Memory, Resident
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
-from slackwater.runtime.spark.packing import Packing, packed
-from slackwater.runtime.spark.shard import Block, Shard
+from slackwater.runtime.spark.exchange.writer import Packing, packed
+from slackwater.runtime.spark.state.shard import Block, Shard
 from slackwater.sources.binding import bind_to_tables
 
 CHAIN = """SELECT j.k AS k FROM (SELECT a.k AS k FROM a [1 SEC], b [1 SEC] WHERE a.k = b.k) j [1 SEC], c [1 SEC]

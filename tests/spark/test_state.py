@@ -14,10 +14,10 @@ pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 
 from slackwater.plan.partitioning import shard_keys_of
 from slackwater.plan.planner import plan
-from slackwater.runtime.spark.hosting import Hosted, current
-from slackwater.runtime.spark.packing import Packing, packed
-from slackwater.runtime.spark.shard import Block, Shard
-from slackwater.runtime.spark.store import REMEMBERED, Mark, ShardStore
+from slackwater.runtime.spark.exchange.writer import Packing, packed
+from slackwater.runtime.spark.state.shard import Block, Shard
+from slackwater.runtime.spark.state.shard_task import Hosted, current
+from slackwater.runtime.spark.state.store import REMEMBERED, Mark, ShardStore
 from slackwater.sources.binding import bind_to_tables
 
 SECOND = 1000

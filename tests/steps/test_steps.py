@@ -192,3 +192,31 @@ def test_rows_beyond_any_calendar_stand_aside_and_stop_nothing() -> None:
     rejected = live.close().rejected["r"]
     assert rejected.column("reason").to_pylist() == ["ahead"]
     assert json.loads(rejected.column("row")[0].as_py()) == {"ts": 1000 * beyond, "k": 7, "v": beyond / 1000}
+
+
+def test_late_rows_keep_their_texts_until_they_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = pa.schema([("ts", pa.int64()), ("k", pa.string())])
+    live = sw.open("SELECT k, COUNT(*) AS n FROM s [1 s] GROUP BY k WITH NO WAIT", {"s": columns}, clock=Wall())
+    monkeypatch.setattr(type(live._codebook), "due", True)
+    live.push("s", pa.table([[1000, 5000], ["first", "second"]], schema=columns))
+    live.push("s", pa.table([[2000], ["so late"]], schema=columns))
+    for second in range(6, 9):
+        live.push("s", pa.table([[1000 * second], [f"text of {second}"]], schema=columns))
+    (row,) = live.take_aside().column("row").to_pylist()
+    assert json.loads(row)["k"] == "so late"
+
+
+def test_of_the_rows_that_nobody_asks_for_the_newest_are_kept_and_the_others_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    live = fed(f"{JOIN} WITH NO WAIT", ("radar", rows((50_000,))), ("metar", rows((50_000,))))
+    monkeypatch.setattr(live._side_output, "_most", 3)
+    for second in range(1, 6):
+        live.push("radar", rows((1000 * second,)))
+    assert live.report()["aside_dropped"] == 2
+    kept = [json.loads(row)["v"] for row in live.take_aside().column("row").to_pylist()]
+    assert kept == [3.0, 4.0, 5.0]
+    # What comes at once is kept whole.
+    live.push("radar", rows(*((1000 * second,) for second in range(1, 6))))
+    assert live.take_aside().num_rows == 5
+    assert live.report()["late"] == 10

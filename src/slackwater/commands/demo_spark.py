@@ -68,7 +68,7 @@ def micro_batches(seconds: int) -> Epochs:
 @contextmanager
 def starting_spark() -> Iterator[Future[Any]]:
     """A session that starts in the background."""
-    from slackwater.runtime.spark.quiet import quiet_session
+    from slackwater.runtime.spark.session import quiet_session
 
     with ThreadPoolExecutor(1) as starter:
         yield starter.submit(quiet_session, ANYWHERE, ONE_SHARD, **BRIEF)
@@ -79,7 +79,7 @@ def spark_contenders(
     spark: Future[Any], queries: Sequence[tuple[PhysicalPlan, Replay]], streams: Mapping[str, pa.Table], epochs: Epochs
 ) -> Iterator[list[SparkContender]]:
     """Contenders that are ready to run once Spark has started."""
-    from slackwater.runtime.spark.place import SparkPlace
+    from slackwater.runtime.spark.job import SparkPlace
 
     spark.result()
     with ExitStack() as begun:

@@ -80,7 +80,7 @@ def runtime_of(
         )
     if shards is not None and shards < 1:
         raise UsageError(f"--shards {shards}: there is at least one")
-    from slackwater.runtime.spark.place import SparkPlace
+    from slackwater.runtime.spark.job import SparkPlace
 
     return SparkPlace(epochs, shards or os.cpu_count() or 1, master or ANYWHERE, checkpoint, _trigger(trigger))
 

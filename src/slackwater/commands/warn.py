@@ -6,7 +6,7 @@ from rich.console import Console
 
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.recorded import RecordedRun
-from slackwater.runtime.rejections import rejected_at_first, rejected_rows
+from slackwater.runtime.side_outputs.rejections import rejected_at_first, rejected_rows
 from slackwater.sources.replay import Replay
 
 

@@ -38,6 +38,7 @@ from slackwater.model.time import SECOND
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.ordering.analysis import Setting, improvement_at
 from slackwater.operators.pipeline import Epochs, Pipeline
+from slackwater.runtime.driver import Driver
 
 LIVE = Setting(c=0.004, window=5.0, slow=1.0, fast=8.0)
 """A load of 0.16, so one process is busy for 32 % of the time; what else runs on the machine must fit beside it."""
@@ -101,25 +102,22 @@ def _go(spec: WindowJoin, way: str, batch: Batch) -> tuple[Floats, float, Counti
     operator = CountingOperator(spec, Ordering(way, ALPHA))
     kernel = Pipeline(spec, operator, FixedSlack(0), Epochs(each_tuple=True), NO_GUARD)
     assert batch.arrival_time is not None
-    done, busy = np.full(len(batch), np.nan), 0.0
+    driver, done = Driver(kernel, clock=time.perf_counter), np.full(len(batch), np.nan)
     origin = time.perf_counter()
     for i, due in enumerate((batch.arrival_time / SECOND).tolist()):
         while (early := due - (time.perf_counter() - origin)) > 0:
             time.sleep(early)
         begun = time.perf_counter() - origin
-        kernel.absorb(batch.take(slice(i, i + 1)))
-        for _ in kernel.advance():
-            pass
-        took = time.perf_counter() - origin - begun
-        kernel.report_busy_time(took)
-        busy += took
+        before = driver.seconds
+        driver.discard(batch.take(slice(i, i + 1)))
+        took = driver.seconds - before
         compared = np.concatenate([one.compared for one in operator.done] or [NOTHING])
         finished = begun + took * np.cumsum(compared) / max(1.0, float(compared.sum()))
         rows = np.concatenate([one.events.words[ROW] for one in operator.done] or [NOTHING])
         turn = np.concatenate([one.kind != ENTERS for one in operator.done] or [NOTHING > 0])
         done[rows[turn]] = finished[turn]
         operator.done.clear()
-    return done, busy, operator
+    return done, driver.seconds, operator
 
 
 def live_trials(scale: Scale) -> list[Trial]:

@@ -25,6 +25,7 @@ from slackwater.model.time import SECOND
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
+from slackwater.runtime.driver import Driver
 from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.local.run import BATCH
 from slackwater.sources.binding import bind_to_tables
@@ -69,8 +70,8 @@ def watch(text: str, streams: Mapping[str, pa.Table], every_s: float, count_only
     for part in (slice(0, WARM_UP), slice(0, 0)):
         # The first kernel has everything compiled, and is thrown away.
         kernel = kernel_for(physical, Epochs(each_tuple=True), arrivals.codebook)
-        kernel.absorb(batch.take(part))
-        list(kernel.advance())
+        driver = Driver(kernel)
+        driver.discard(batch.take(part))
         kernel.observe()
     clock = np.maximum.accumulate(batch.ts)
     ticks = np.arange(clock[0], clock[-1] + 1, round(every_s * SECOND))
@@ -78,9 +79,7 @@ def watch(text: str, streams: Mapping[str, pa.Table], every_s: float, count_only
     seen = Watched()
     begin, seen.begun = 0, int(clock[0])
     for tick, end in zip(ticks.tolist(), cuts, strict=True):
-        kernel.absorb(batch.take(slice(begin, end)))
-        for emission in kernel.advance():
-            del emission
+        driver.discard(batch.take(slice(begin, end)))
         now = kernel.observe()
         seen.seconds.append((tick - seen.begun) / SECOND + every_s)
         seen.sizes.append(tuple(one.sizes for one in now.rates))
@@ -89,8 +88,7 @@ def watch(text: str, streams: Mapping[str, pa.Table], every_s: float, count_only
         seen.memory.append(now.memory)
         seen.resizes += kernel.take_resizes()
         begin = end
-    for emission in kernel.advance(end=True):
-        del emission
+    driver.discard(end=True)
     seen.resizes += kernel.take_resizes()
     now = kernel.observe()
     seen.results, seen.late, seen.tuples = now.results, now.late, now.tuples
@@ -101,14 +99,10 @@ def watch(text: str, streams: Mapping[str, pa.Table], every_s: float, count_only
 def _cost(physical: PhysicalPlan, arrivals: Replay) -> float:
     """Seconds that a kernel takes for everything."""
     kernel = kernel_for(physical, Epochs(each_tuple=True), arrivals.codebook)
-    taken = 0.0
+    driver = Driver(kernel, clock=time.perf_counter)
     for batch in arrivals.batches(BATCH):
-        begun = time.perf_counter()
-        kernel.absorb(batch)
-        for emission in kernel.advance():
-            del emission
-        taken += time.perf_counter() - begun
-    return taken
+        driver.discard(batch)
+    return driver.seconds
 
 
 @lru_cache(maxsize=2)

@@ -27,6 +27,7 @@ from slackwater.operators.join.rate_windows import ROUNDS as ONE_SLICE
 from slackwater.operators.join.rate_windows import SLIDING as SLICES
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.planner import plan
+from slackwater.runtime.driver import Driver, with_results
 from slackwater.runtime.kernels import kernel_for
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.replay import replay
@@ -87,8 +88,7 @@ class ServiceTrial(RateTrial):
         arrivals = replay(physical, streams, "ms")
         batch = Batch.concat(list(arrivals.batches(EVERYTHING)))
         kernel = kernel_for(physical, Epochs(each_tuple=True), arrivals.codebook)
-        kernel.absorb(batch)
-        made = [emission for emission in kernel.advance() if len(emission.ts)]
+        made = list(with_results(Driver(kernel).epoch(batch)))
         columns = {column.name: column.source for column in physical.outputs}
         begun = int(batch.ts[0])
 

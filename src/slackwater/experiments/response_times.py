@@ -28,6 +28,7 @@ from slackwater.operators.ordering.join import OrderedJoin
 from slackwater.operators.ordering.operator import OrderedOperator
 from slackwater.operators.output import Output
 from slackwater.operators.pipeline import Epochs, Pipeline
+from slackwater.runtime.driver import Driver
 
 NO_GUARD = 2**62
 
@@ -95,13 +96,11 @@ def drive(spec: WindowJoin, ordering: Ordering, batch: Batch, c: float, per_tupl
     operator = CountingOperator(spec, ordering)
     kernel = Pipeline(spec, operator, FixedSlack(0), Epochs(each_tuple=True), NO_GUARD)
     assert batch.arrival_time is not None, "response times need arrival times"
-    measured = Measured(np.full(len(batch), np.nan))
+    driver, measured = Driver(kernel), Measured(np.full(len(batch), np.nan))
     free = 0.0
     for i, moment in enumerate((batch.arrival_time / SECOND).tolist()):
         begun = max(free, moment)
-        kernel.absorb(batch.take(slice(i, i + 1)))
-        for _ in kernel.advance():
-            pass
+        driver.discard(batch.take(slice(i, i + 1)))
         free = begun
         for done in operator.done:
             finished = free + np.cumsum(c * done.compared + per_tuple * (done.kind != LEAVES))

@@ -15,12 +15,15 @@ from slackwater.kernel import Emission, Observation
 from slackwater.model.measured import MeasuredQuality
 from slackwater.model.options import Options
 from slackwater.model.quality import Quality, Recall, RelativeError
+from slackwater.model.schema import Kind
 from slackwater.model.time import BEFORE_ALL, MILLISECOND
-from slackwater.model.wrong_clocks import WrongClock
+from slackwater.model.wrong_clocks import WrongClock, wrong_clocks
 from slackwater.observe.distribution import Distribution, in_runs
 from slackwater.observe.foreseen import as_reported
 from slackwater.observe.memory_use import MemoryUse
 from slackwater.observe.waiting import FAR_MORE, Causes, SlowestUse, advice, mostly_for_a_stream
+from slackwater.plan.physical import PhysicalPlan
+from slackwater.sources.codebook import Codebook
 
 
 class SlackUse:
@@ -243,3 +246,18 @@ class Report:
             return None
         work = round(1000 * self.seconds / self.tuples, 6)
         return {"waiting": waited, "work": work, "avg": round(waited + work, 3)}
+
+
+def named_wrong_clocks(plan: PhysicalPlan, codebook: Codebook, seen: Observation) -> tuple[WrongClock, ...]:
+    """Which parts have wrong clocks, by the values of the column that tells them apart."""
+    found = wrong_clocks(seen.parts, plan.options.max_ahead, plan.options.max_behind)
+    return tuple(WrongClock(plan.inputs[p.stream].stream.alias, _name_of_part(plan, codebook, p.stream, p.name), ahead)
+                 for p, ahead in found)  # fmt: skip
+
+
+def _name_of_part(plan: PhysicalPlan, codebook: Codebook, stream: int, word: int) -> Any:
+    one = plan.inputs[stream]
+    kinds = [kind for _, kind, row in one.columns if row == one.partition_slot]
+    if Kind.TEXT in kinds:
+        return codebook.decode(np.array([word])).to_pylist()[0]
+    return word

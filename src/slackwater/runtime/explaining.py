@@ -37,7 +37,7 @@ def _empty(name: str, stream: Any) -> pa.Table:
     if isinstance(stream, pa.Schema):
         return stream.empty_table()
     if hasattr(stream, "sparkSession"):
-        from slackwater.runtime.spark.planned import empty_table
+        from slackwater.runtime.spark.query import empty_table
 
         return empty_table(stream)
     return as_table(name, stream).schema.empty_table()

@@ -26,6 +26,7 @@ from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.operators.relation_to_stream import RelationToStream
 from slackwater.operators.union import StreamUnion
+from slackwater.runtime.driver import Driver
 from slackwater.testing.oracle_aggregate import (
     Answer,
     WindowKey,
@@ -78,13 +79,8 @@ class Outcome:
 
 def feed(pipeline: Pipeline, batches: Iterable[Batch], outcome: Outcome, end: bool) -> Outcome:
     """One epoch per batch; with `end`, everything is emitted after the last one."""
-    for batch in batches:
-        pipeline.absorb(batch)
-        outcome.emissions += list(pipeline.advance())
-        outcome.observed.append(pipeline.observe())
-    if end:
-        outcome.emissions += list(pipeline.advance(end=True))
-        outcome.observed.append(pipeline.observe())
+    driver = Driver(pipeline, on_epoch=lambda: outcome.observed.append(pipeline.observe()))
+    outcome.emissions.extend(driver.run(batches, end))
     return outcome
 
 

@@ -28,6 +28,7 @@ from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.operators.relation_to_stream import RelationToStream
 from slackwater.operators.union import StreamUnion
+from slackwater.runtime.driver import Driver
 from slackwater.testing.bounds import Bound
 from slackwater.testing.drive import (
     Make,
@@ -193,13 +194,13 @@ def every_tuple_is_accounted_for(
     """Law 4: at every moment each tuple is held, in time, late, filtered or rejected; at the end none is held."""
     pipeline = make(controller, epochs)
     late = 0
+    driver = Driver(pipeline, on_epoch=lambda: _adds_up(pipeline))
     for part in [*pieces(batch, cuts), None]:
         if part is not None:
             pipeline.absorb(part)
             _adds_up(pipeline)
-        for emission in pipeline.advance(end=part is None):
+        for emission in driver.epoch(end=part is None):
             late += len(emission.late.row)
-        _adds_up(pipeline)
         assert pipeline.observe().late == late, "a late tuple was counted, and not handed out"
     last = pipeline.observe()
     assert last.tuples == len(batch)

@@ -13,7 +13,7 @@ from slackwater.model.errors import QueryError
 from slackwater.operators.pipeline import Epochs, check_epochs
 from slackwater.plan.planner import plan
 from slackwater.runtime.local.run import LocalRun
-from slackwater.runtime.rejections import rejected_at_first, rejected_rows
+from slackwater.runtime.side_outputs.rejections import rejected_at_first, rejected_rows
 from slackwater.sinks.folder import plain_text
 from slackwater.sources.binding import bind_to_tables, left_out
 from slackwater.sources.expected import expected_of

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time as wall
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,28 +23,25 @@ from slackwater.model.errors import DataError, QueryError, UsageError
 from slackwater.model.nested import leaves
 from slackwater.model.schema import Kind, kind_of
 from slackwater.model.time import AFTER_ALL
-from slackwater.observe.foreseen import Foretelling
-from slackwater.observe.memory_use import MemoryUse
-from slackwater.observe.report import LatencyUse, Report, SlackUse
-from slackwater.observe.waiting import SlowestUse
+from slackwater.observe.run_statistics import RunStatistics
 from slackwater.operators.pipeline import Epochs, check_epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan as planned
-from slackwater.runtime.aside import late_table, rejected_input_table, rejected_table
+from slackwater.runtime.driver import Driver
 from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.local.answer import Answer
-from slackwater.runtime.rejections import RejectedRows
+from slackwater.runtime.side_outputs.collectors import BufferedSideOutput
+from slackwater.runtime.side_outputs.rejections import RejectedRows, RejectionCounts, counts_by_reason
 from slackwater.runtime.steps.fresh import Fresh, lines_of
 from slackwater.runtime.steps.handle import Clock, Handle
 from slackwater.runtime.steps.patience import Patience
 from slackwater.runtime.steps.recent import Chunk
-from slackwater.runtime.steps.set_aside import by_stream
 from slackwater.runtime.steps.step import joined
 from slackwater.runtime.words_held import words_held
 from slackwater.sinks.rows import RowMaker
 from slackwater.sources.binding import bind_to_tables, left_out
 from slackwater.sources.codebook import Codebook
-from slackwater.sources.encode import GOOD, REASONS
+from slackwater.sources.encode import GOOD
 from slackwater.sources.ingest import Ingested, ingest
 from slackwater.sources.tabular import as_table, as_tables, check_unit, with_types
 
@@ -108,20 +105,31 @@ class LiveQuery(Handle[Emission]):
         self._maker = RowMaker(plan, self._codebook)
         schema = joined([self._maker.empty()]).schema
         super().__init__(
-            query, plan, schema, Fresh(lines_of), patience=patience, keep=keep, time_unit=time_unit, clock=clock
+            query,
+            plan,
+            schema,
+            Fresh(lines_of),
+            patience=patience,
+            keep=keep,
+            time_unit=time_unit,
+            clock=clock,
+            side_output=BufferedSideOutput(plan, self._codebook, on_rejected=self._rejected),
         )
         self._kernel = kernel_for(plan, epochs, self._codebook)
         self._moments = plan.options.idle_timeout is not None or _by_arrival(query)
         self._beats = plan.options.idle_timeout is not None and not epochs.each_tuple
         self._pushed = dict.fromkeys(self._sources, 0)
-        self._unreadable: dict[str, int] = {}
+        self._unreadable = RejectionCounts(one.stream.alias for one in plan.inputs)
         self._rejected_rows = RejectedRows(plan)
-        self._slack_use, self._latency = SlackUse(self._kernel.release.controller.slack), LatencyUse()
-        self._memory = MemoryUse()
-        self._slowest = SlowestUse()
-        self._foretelling = Foretelling()
+        self._statistics = RunStatistics(plan, self._kernel.release.controller.slack)
+        self._driver = Driver(
+            self._kernel,
+            side_output=self._side_output,
+            on_emission=self._statistics.latency.note,
+            on_epoch=self._advanced,
+            clock=wall.perf_counter,
+        )
         self._each_tuple = epochs.each_tuple
-        self._seconds = 0.0
         self._latest = 0
         self._answer: Answer | None = None
 
@@ -140,34 +148,30 @@ class LiveQuery(Handle[Emission]):
             batch = self._taken_in(source, table, now)
             try:
                 if len(batch):
-                    self._slack_use.begin(int(batch.ts[0]))
-                    self._memory.begin(int(batch.ts[0]))
+                    self._statistics.begin(int(batch.ts[0]))
                     self._source_clocks.begin(int(batch.ts[0]), now)
-                    self._kernel.absorb(batch)
-                    self._advance()
-                    self._kernel.report_busy_time(wall.perf_counter() - begun)
+                    self._take_over(self._driver.epoch(batch, since=begun))
+                else:
+                    self._driver.seconds += wall.perf_counter() - begun
             except Exception as error:
                 self._failure = error
                 raise
             finally:
-                self._seconds += wall.perf_counter() - begun
                 self._tell()
             self._foretell()
             self._weigh()
             if self._codebook.due:
-                self._codebook.sweep(words_held(self._kernel, self._fresh))
+                self._codebook.sweep(words_held(self._kernel, self._fresh, self._side_output.pieces))
 
     def _foretell(self) -> None:
         """Say so when the target cannot be met, or can be again."""
-        news = self._foretelling.news(self._plan.quality, self._kernel.outlook())
+        news = self._statistics.news(self._kernel.outlook())
         if news is not None:
             warnings.warn(news, stacklevel=3)
 
     def _weigh(self) -> None:
         """Note what stands in the windows, where enough has come since the last time."""
-        done = sum(self._pushed.values())
-        if self._memory.due(done):
-            self._memory.note(self._kernel.memory(), self._source_clocks.largest, done)
+        self._statistics.note_memory(self._kernel.memory, self._source_clocks.largest, sum(self._pushed.values()))
 
     def _taken_in(self, source: str, table: pa.Table, now: int) -> Batch:
         """The good rows as tuples; a stream read under two aliases arrives at both, row by row."""
@@ -178,7 +182,8 @@ class LiveQuery(Handle[Emission]):
                 self._check_columns(source, table, position)
                 taken = ingest(one, table, self._codebook, self._unit, first)
                 parts.append(self._good(position, taken, now))
-                self._turn_away(one.stream.alias, table, taken)
+                self._unreadable.add(one.stream.alias, counts_by_reason(taken.reasons))
+                self._side_output.add_unreadable(one.stream.alias, table, taken.reasons)
         self._pushed[source] += table.num_rows
         self._rejected_rows.note(source, table, taken.reasons)
         batch = Batch.concat(parts)
@@ -219,44 +224,35 @@ class LiveQuery(Handle[Emission]):
                     f" {schema[name].arrow}. Cast it before it is pushed"
                 )
 
-    def _turn_away(self, alias: str, table: pa.Table, taken: Ingested) -> None:
-        codes, counts = np.unique(taken.reasons[taken.reasons != GOOD], return_counts=True)
-        for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
-            self._unreadable[REASONS[code]] = self._unreadable.get(REASONS[code], 0) + count
-        if len(codes):
-            self._side_output.add(rejected_input_table(alias, table, taken.reasons))
+    def _take_over(self, emissions: Iterator[Emission]) -> None:
+        """Keep the results of an epoch; those before the watermark are final."""
+        for emission in emissions:
+            self._fresh.add(emission.ts, emission)
+        self._fresh.settle(self._kernel.watermark)
 
-    def _advance(self, end: bool = False) -> None:
-        self._note(self._kernel.advance(end))
-        for ahead in self._kernel.take_ahead():
-            self._side_output.add(rejected_table(self._plan, ahead, self._codebook))
-            for at, one in enumerate(self._plan.inputs):
-                self._recent.reject(one.stream.source, ahead.words[ROW, ahead.stream == at])
+    def _rejected(self, batch: Batch) -> None:
+        """No reduced step may take these tuples either."""
+        for at, one in enumerate(self._plan.inputs):
+            self._recent.reject(one.stream.source, batch.words[ROW, batch.stream == at])
+
+    def _advanced(self) -> None:
+        """An epoch has been drained: tell the clocks to all who go by them."""
+        # What is in force is in the report; all that ever was would have no end.
+        self._kernel.take_resizes()
         release = self._kernel.release
         for source in self._sources:
             mine = [at for at, one in enumerate(self._plan.inputs) if one.stream.source == source]
             clock = min(release.clocks[at] for at in mine)
             self._source_clocks.note(source, clock, self._latest)
             self._recent.reached(source, max(release.clocks[at] for at in mine))
-        self._slack_use.note(release.slack_log(), max(release.clocks))
-        self._slowest.note(release.clocks)
+        self._statistics.note_clocks(release.slack_log(), release.clocks)
         self._recent.forget(self._source_clocks.largest, release.slack)
-
-    def _note(self, emissions: Any) -> None:
-        for emission in emissions:
-            if len(emission.late.ts):
-                self._side_output.add(late_table(self._plan, emission.late, self._codebook))
-            self._latency.note(emission)
-            self._fresh.add(emission.ts, emission)
-        # What is in force is in the report; all that ever was would have no end.
-        self._kernel.take_resizes()
-        self._fresh.settle(self._kernel.watermark)
 
     def _look(self) -> None:
         """With an idle timeout, a stream may have been silent for too long meanwhile."""
         if self._beats:
             self._latest = max(self._latest, self._now())
-            self._note(self._kernel.on_processing_time(self._latest))
+            self._take_over(self._driver.on_processing_time(self._latest))
 
     def _table(self, rows: list[Emission]) -> pa.Table:
         return joined([self._maker.table(emission) for emission in rows])
@@ -267,21 +263,12 @@ class LiveQuery(Handle[Emission]):
     def report(self) -> dict[str, Any]:
         """What the query amounts to so far, as `report.json` of a run has it, and the steps it gave."""
         with self._changed:
-            reported = Report(
-                quality=str(self._plan.quality),
+            reported = self._statistics.report(
                 controller=self._kernel.release.controller.describe(),
                 runtime="live",
                 observation=self._kernel.observe(),
-                unreadable=self._unreadable,
-                slack=self._slack_use,
-                latency=self._latency,
-                seconds=self._seconds,
-                interrupted=False,
-                aliases=tuple(one.stream.alias for one in self._plan.inputs),
-                memory=self._memory,
-                slowest=self._slowest,
-                target=self._plan.quality,
-                options=self._plan.options,
+                unreadable=self._unreadable.by_reason(),
+                seconds=self._driver.seconds,
                 in_epochs=not self._each_tuple,
             ).as_json()
             return reported | {
@@ -296,12 +283,12 @@ class LiveQuery(Handle[Emission]):
         with self._changed:
             if self._answer is None:
                 self._check()
-                self._advance(end=True)
+                self._take_over(self._driver.epoch(end=True))
                 self._fresh.settle(AFTER_ALL)
                 self._closed = True
                 self._tell()
                 results = [self._table(self._fresh.rows())] if self._fresh.rows() else []
-                late, rejected = by_stream(self._plan, self._side_output.take())
+                late, rejected = self._side_output.take_by_stream()
                 results = joined([self._schema.empty_table(), *results])
                 self._answer = Answer(results, late, rejected, self.report())
             return self._answer

@@ -8,25 +8,24 @@ two batches, with everything it has emitted written and counted, and without a f
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 
 from slackwater.kernel import Emission, Observation
-from slackwater.model.batch import ROW, Batch
+from slackwater.model.batch import Batch
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import PhysicalPlan
+from slackwater.runtime.driver import Clock, Driver, with_results
 from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.recorded import RecordedRun, Tick, no_tick
 from slackwater.sinks.rows import result_tables
-from slackwater.sources.encode import AHEAD, GOOD, REASONS
 from slackwater.sources.replay import Replay
 
 BATCH, SMALLEST = 8192, 256
 LOOKS = 32
 """How often a run looks at its memory at least, where it is long enough."""
-Clock = Callable[[], float]
 
 
 class LocalRun(RecordedRun):
@@ -45,22 +44,19 @@ class LocalRun(RecordedRun):
         """`batch` says how many arrivals are taken in at once; between two batches a run looks at its memory."""
         self._kernel = kernel_for(plan, epochs, replay.codebook)
         super().__init__(plan, replay, self._kernel.release.controller)
-        self.epochs, self.clock = epochs, clock
+        self._driver = Driver(
+            self._kernel, side_output=self.side_outputs, on_emission=self._emitted, on_epoch=self._advanced, clock=clock
+        )
+        self.epochs = epochs
         self.in_epochs = not epochs.each_tuple
         self._batch = batch or _batch_of(replay, epochs, self._controller.learns)
         for position, one in enumerate(replay.inputs):
-            for code in range(GOOD + 1, len(REASONS)):
-                row = np.flatnonzero(one.reasons == code)
-                if len(row):
-                    self.side_outputs.were_rejected(np.full(len(row), position), row, code)
+            self.side_outputs.add_unreadable(position, one.reasons)
 
     def warm_up(self) -> None:
         """OrderedBatch a few tuples through a kernel that is thrown away."""
         for batch in self.replay.batches(64):
-            kernel = kernel_for(self.plan, self.epochs, self.replay.codebook)
-            kernel.absorb(batch)
-            for _ in kernel.advance(end=True):
-                pass
+            Driver(kernel_for(self.plan, self.epochs, self.replay.codebook)).discard(batch, end=True)
             return
 
     def tables(self, tick: Tick = no_tick) -> Iterator[pa.Table]:
@@ -74,55 +70,44 @@ class LocalRun(RecordedRun):
     def emissions(self) -> Iterator[Emission]:
         """Run to the end of the input, or until interrupted; yields what holds results."""
         try:
-            for batch in self.replay.batches(self._batch):
-                if self.interrupted:
-                    return
-                begun = self.clock()
-                begin = self._begin_of(batch)
-                self._slack.begin(begin)
-                self._memory.begin(begin)
-                self._kernel.absorb(batch)
-                self._done += len(batch)
-                yield from self._advance(begun, end=False)
-                self._look()
+            yield from with_results(self._driver.run(self._arrivals(), end=False))
             if not self.interrupted:
-                yield from self._advance(self.clock(), end=True)
+                yield from with_results(self._driver.epoch(end=True))
         except KeyboardInterrupt:
             self.interrupted = True
+
+    def _arrivals(self) -> Iterator[Batch]:
+        """The batches of the recording, until interrupted; between two of them the run looks at itself."""
+        for batch in self.replay.batches(self._batch):
+            if self.interrupted:
+                return
+            self._statistics.begin(self._begin_of(batch))
+            self._done += len(batch)
+            yield batch
+            self._look()
 
     def _begin_of(self, batch: Batch) -> int:
         """The event time of the first tuple, or of most of the first few where it is far from theirs."""
         first, most = int(batch.ts[0]), int(np.median(batch.ts[:9]))
         return first if abs(first - most) <= self.plan.options.max_behind else most
 
-    def _advance(self, begun: float, end: bool) -> Iterator[Emission]:
-        before = self._seconds
-        for emission in self._kernel.advance(end):
-            if len(emission.late.ts):
-                late = emission.late
-                self.side_outputs.came_late(late.stream, late.row, late.delay, late.watermark)
-            self._latency.note(emission)
-            self.resizes += self._kernel.take_resizes()
-            # What the consumer does with an emission is not the kernel's time.
-            self._seconds += self.clock() - begun
-            if len(emission.ts):
-                yield emission
-            begun = self.clock()
-        clocks = self._kernel.release.clocks
-        self._slack.note(self._kernel.release.slack_log(), max(clocks))
-        self._slowest.note(clocks)
+    def _emitted(self, emission: Emission) -> None:
+        self._statistics.latency.note(emission)
         self.resizes += self._kernel.take_resizes()
-        for batch in self._kernel.take_ahead():
-            self.side_outputs.were_rejected(batch.stream, batch.words[ROW], AHEAD)
-        self._seconds += self.clock() - begun
-        self._kernel.report_busy_time(self._seconds - before)
+
+    def _advanced(self) -> None:
+        release = self._kernel.release
+        self._statistics.note_clocks(release.slack_log(), release.clocks)
+        self.resizes += self._kernel.take_resizes()
 
     def _look(self) -> None:
-        """See whether the target can be met, and what stands in the windows, where enough has come since the last time;
-        this is no work of the query."""
+        """See whether the target can be met, and what stands in the windows; this is no work of the query."""
         self._note_outlook(self._kernel.outlook())
-        if self._memory.due(self._done):
-            self._memory.note(self._kernel.memory(), max(self._kernel.release.clocks), self._done)
+        self._statistics.note_memory(self._kernel.memory, max(self._kernel.release.clocks), self._done)
+
+    @property
+    def seconds(self) -> float:
+        return self._driver.seconds
 
     def observe(self) -> Observation:
         return self._kernel.observe()

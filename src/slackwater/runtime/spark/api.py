@@ -10,10 +10,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.model.errors import UsageError
 from slackwater.model.quality import Complete, Quality, clause
+from slackwater.runtime.spark import output_schema
 from slackwater.runtime.spark import query as build
 from slackwater.runtime.spark.outputs import Outputs
-from slackwater.runtime.spark.planned import check_session, planned_over
-from slackwater.runtime.spark.rejections import watch_rejections
+from slackwater.runtime.spark.progress.warner import watch_rejections
+from slackwater.runtime.spark.query import check_session, planned_over
 from slackwater.runtime.spark.session import default_shards
 from slackwater.runtime.targets import capped, micros
 
@@ -160,13 +161,15 @@ def _over(
     check_session(spark, count, stacklevel=3)
     out = build.emitted(spark, plan, streams, count, time_unit, live=True)
     if give == "results":
-        return build.results(out, plan)
+        return output_schema.results(out, plan)
     warnings.warn(
         f"give={give!r} is a query of its own, with micro-batches and a slack of its own; rows of the same run as the"
         ' results come with give="outputs"',
         stacklevel=3,
     )
-    return {"late": build.late, "rejected": build.rejected, "aside": build.side_output}[give](out)
+    return {"late": output_schema.late, "rejected": output_schema.rejected, "aside": output_schema.side_output}[give](
+        out
+    )
 
 
 def _session_of(streams: Mapping[str, Any]) -> SparkSession:

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from slackwater.model.errors import UsageError
-from slackwater.runtime.spark.structure import difference
+from slackwater.runtime.spark.state.checkpoint import difference
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pyspark.daemon import manager
 
-import slackwater.runtime.spark.hosting  # noqa: F401
+import slackwater.runtime.spark.state.shard_task  # noqa: F401
 
 if __name__ == "__main__":
     manager()

@@ -25,19 +25,21 @@ from slackwater.model.time import BEFORE_ALL
 from slackwater.observe.foreseen import as_reported
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.local.answer import Answer
+from slackwater.runtime.side_outputs.collectors import BufferedSideOutput
 from slackwater.runtime.spark.control import ControlLog
 from slackwater.runtime.spark.failures import as_ours, one_sentence
-from slackwater.runtime.spark.let_out import sorted_out
-from slackwater.runtime.spark.metrics import clocks_of, watermark_of
-from slackwater.runtime.spark.query import emitted, result_schema
+from slackwater.runtime.spark.output_schema import result_schema
+from slackwater.runtime.spark.progress.value import clocks_of, watermark_of
+from slackwater.runtime.spark.query import emitted
+from slackwater.runtime.spark.replay.epoch_log import sorted_out
 from slackwater.runtime.spark.running import CONTROL, checkpoint_folder, say_target
 from slackwater.runtime.spark.types import selected
 from slackwater.runtime.steps.fresh import Fresh
 from slackwater.runtime.steps.handle import Clock, Handle
 from slackwater.runtime.steps.patience import Patience
 from slackwater.runtime.steps.recent import columns_read, readable
-from slackwater.runtime.steps.set_aside import by_stream
 from slackwater.runtime.steps.step import joined
+from slackwater.sources.codebook import Codebook
 
 COUNTS = ("in_time", "late", "filtered", "rejected", "held", "results")
 
@@ -64,6 +66,7 @@ class SparkLiveQuery(Handle[pa.Table]):
             keep=keep,
             time_unit=time_unit,
             clock=clock,
+            side_output=BufferedSideOutput(plan, Codebook()),
         )
         self._shards = plan.partitioning.shards(shards)
         self._reported: dict[int, dict[str, Any]] = {}
@@ -112,7 +115,7 @@ class SparkLiveQuery(Handle[pa.Table]):
             if out.results is not None:
                 self._fresh.add(self._times(out.results), out.results)
             for table in out.side_output:
-                self._side_output.add(table)
+                self._side_output.add_rows(table)
             self._reported |= {reported["shard"]: reported for reported in out.metrics}
             if len(self._reported) == self._shards:
                 self._fresh.settle(min(watermark_of(reported) for reported in self._reported.values()))
@@ -201,5 +204,5 @@ class SparkLiveQuery(Handle[pa.Table]):
             self._closed = True
             self._tell()
             rows = self._fresh.rows()
-            late, rejected = by_stream(self._plan, self._side_output.take())
+            late, rejected = self._side_output.take_by_stream()
             return Answer(self._table(rows) if rows else self._schema.empty_table(), late, rejected, self.report())

@@ -18,10 +18,12 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from slackwater.model.errors import UsageError
 from slackwater.plan.physical import PhysicalPlan
+from slackwater.runtime.side_outputs.rows import LATE, REJECTED
+from slackwater.runtime.spark import output_schema
 from slackwater.runtime.spark import query as build
-from slackwater.runtime.spark.emitted import LATE, METRICS, REJECTED, ROWS
-from slackwater.runtime.spark.planned import check_session
+from slackwater.runtime.spark.output_schema import METRICS, ROWS
 from slackwater.runtime.spark.progress.value import Progress, progress_of
+from slackwater.runtime.spark.query import check_session
 from slackwater.runtime.spark.running import RunningQuery, begin
 from slackwater.runtime.spark.session import default_shards
 from slackwater.runtime.spark.sinks import Given, writer_of
@@ -43,17 +45,17 @@ class MicroBatch:
     @cached_property
     def results(self) -> DataFrame:
         """The rows of the SELECT list."""
-        return build.results(self.emitted, self.plan)
+        return output_schema.results(self.emitted, self.plan)
 
     @cached_property
     def late(self) -> DataFrame:
         """Rows that came behind the watermark: stream, ts, delay_ms, watermark, row (as JSON)."""
-        return build.late(self.emitted)
+        return output_schema.late(self.emitted)
 
     @cached_property
     def rejected(self) -> DataFrame:
         """Rows that could not be used: stream, reason, ts, row (as JSON)."""
-        return build.rejected(self.emitted)
+        return output_schema.rejected(self.emitted)
 
     @cached_property
     def progress(self) -> Progress | None:
@@ -131,7 +133,7 @@ class Outputs:
             raise UsageError("say where rows go: start(results='folder'), late=..., rejected=... or foreach=...")
 
         for what, writer in writers.items():
-            writer.check(build.result_schema(self.plan).names if what == "results" else [], what)
+            writer.check(output_schema.result_schema(self.plan).names if what == "results" else [], what)
 
         def refuse() -> None:
             for what, writer in writers.items():

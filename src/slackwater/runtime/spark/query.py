@@ -1,37 +1,73 @@
-"""From a bound query and DataFrames to a DataFrame: pack, shuffle by shard, keep state, unpack.
+"""From the text of a query and DataFrames to a DataFrame: bind, plan, pack, shuffle by shard, keep state.
 
-Invariant: what comes out is an ordinary streaming DataFrame; late tuples and metrics leave with it, tagged, in the same
-micro-batch.
+Invariant: nothing is started here, and nothing is read from the streams but their schemas; what the user should know is
+said as warnings. What comes out is an ordinary streaming DataFrame; late tuples and metrics leave with it, tagged, in
+the same micro-batch.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Mapping
 from functools import reduce
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
-from pyspark.sql.pandas.types import from_arrow_schema
 
-from slackwater.model.errors import UsageError
+from slackwater.language.bound import BoundQuery
+from slackwater.model.errors import QueryError, UsageError
 from slackwater.model.quality import Recall
 from slackwater.plan.physical import InputPlan, PhysicalPlan
-from slackwater.runtime.aside import SCHEMA as SIDE_OUTPUT_SCHEMA
+from slackwater.plan.planner import plan as planned
 from slackwater.runtime.spark.control import ControlLog
-from slackwater.runtime.spark.emitted import EMITTED, LATE, METRICS, REJECTED, ROWS, unpacked
+from slackwater.runtime.spark.exchange.writer import END, PACKED, SOURCE_ROW, Packing, packer
 from slackwater.runtime.spark.functions import registered
-from slackwater.runtime.spark.hosting import Hosted
-from slackwater.runtime.spark.packing import END, PACKED, SOURCE_ROW, Packing, packer
-from slackwater.runtime.spark.processor import ShardProcessor
+from slackwater.runtime.spark.output_schema import EMITTED, METRICS
 from slackwater.runtime.spark.progress.reading import OBSERVED
-from slackwater.runtime.spark.structure import structure
-from slackwater.runtime.spark.types import guarded, selected
-from slackwater.sinks.folder import plain_text
-from slackwater.sinks.rows import RowMaker, SecondCounts
-from slackwater.sources.codebook import Codebook
+from slackwater.runtime.spark.session import complaints, have_rocksdb
+from slackwater.runtime.spark.state.checkpoint import structure
+from slackwater.runtime.spark.state.processor import ShardProcessor
+from slackwater.runtime.spark.state.shard_task import Hosted
+from slackwater.runtime.spark.types import arrow_schema, guarded, selected
+from slackwater.sources.binding import bind_to_tables, left_out
+from slackwater.sources.tabular import check_unit
+
+
+def empty_table(frame: DataFrame) -> pa.Table:
+    """A table without rows that has the columns of a DataFrame."""
+    return pa.Table.from_batches([], arrow_schema(frame.schema))
+
+
+def planned_over(
+    spark: SparkSession,
+    query: str,
+    streams: Mapping[str, DataFrame],
+    time: str,
+    time_unit: str,
+    stacklevel: int,
+) -> tuple[BoundQuery, PhysicalPlan]:
+    """A query as it is bound, and its plan; `stacklevel` says whose line warnings name."""
+    check_unit(time_unit)
+    for name, frame in streams.items():
+        if not hasattr(frame, "sparkSession"):
+            raise UsageError(f"{name} is a {type(frame).__name__}, and no DataFrame of Spark; `sw.replay` takes tables")
+    tables = {name: empty_table(frame) for name, frame in streams.items()}
+    bound = bind_to_tables(query, tables, time)
+    for column in left_out(bound.query, tables):
+        warnings.warn(f"{column} is left out; a query cannot read it", stacklevel=stacklevel + 1)
+    if bound.explain:
+        raise QueryError("EXPLAIN gives no stream; print it with `slackwater explain`")
+    return bound.query, planned(bound.query)
+
+
+def check_session(spark: SparkSession, shards: int, stacklevel: int) -> None:
+    """Give a session what our queries need; what cannot be set here, and does harm, is said as a warning."""
+    have_rocksdb(spark, stacklevel + 1)
+    for complaint in complaints(spark, shards):
+        warnings.warn(complaint, stacklevel=stacklevel + 1)
 
 
 def emitted(
@@ -83,12 +119,6 @@ def emitted(
     return out.observe(OBSERVED, metrics, aliases)
 
 
-def results(out: DataFrame, plan: PhysicalPlan) -> DataFrame:
-    """The rows of the SELECT list."""
-    schema = from_arrow_schema(result_schema(plan))
-    return out.where(fn.col("kind") == ROWS).select("block").mapInArrow(unpacked, schema)
-
-
 def is_streaming(frames: Mapping[str, DataFrame]) -> bool:
     """Whether the inputs are streams; all of them must be, or none."""
     kinds = {name: frame.isStreaming for name, frame in frames.items()}
@@ -99,35 +129,6 @@ def is_streaming(frames: Mapping[str, DataFrame]) -> bool:
             " spark.read"
         )
     return all(kinds.values())
-
-
-def side_output(out: DataFrame) -> DataFrame:
-    """Late and rejected tuples as rows."""
-    return _aside_rows(out, LATE, REJECTED)
-
-
-def _aside_rows(out: DataFrame, *kinds: str) -> DataFrame:
-    blocks = out.where(fn.col("kind").isin(*kinds)).select("block")
-    return blocks.mapInArrow(unpacked, from_arrow_schema(SIDE_OUTPUT_SCHEMA))
-
-
-def late(out: DataFrame) -> DataFrame:
-    """Late tuples as rows: which stream, how late, the watermark they met, and the tuple as JSON."""
-    return _aside_rows(out, LATE).select(
-        "stream", "ts", fn.col("delay").alias("delay_ms"), fn.col("watermark").alias("watermark"), "row"
-    )  # fmt: skip
-
-
-def rejected(out: DataFrame) -> DataFrame:
-    """Rejected tuples as rows: which stream, why, and the tuple as JSON."""
-    return _aside_rows(out, REJECTED).select("stream", "reason", "ts", "row")
-
-
-def result_schema(plan: PhysicalPlan) -> pa.Schema:
-    """The Arrow schema of the results."""
-    if plan.count_only:
-        return SecondCounts().table().schema
-    return plain_text([RowMaker(plan, Codebook()).empty()])[0].schema
 
 
 def _needed(frame: DataFrame, one: InputPlan) -> DataFrame:

@@ -1,4 +1,8 @@
-"""A SparkSession with the settings that stateful Python operators need, and a check of anyone else's session."""
+"""A SparkSession with the settings that stateful Python operators need, and a check of anyone else's session.
+
+Invariant: where a session is started quietly only its JVM is silenced. This process writes where it always did, and
+where Spark does not start, what it said last is part of the error.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,8 @@ from typing import IO, cast
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from slackwater.model.errors import UsageError
+from slackwater.model.errors import SlackwaterError, UsageError
+from slackwater.runtime.spark.failures import one_sentence
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 NEEDED = {
@@ -78,6 +83,28 @@ def session(
             page = made.sparkContext.uiWebUrl or "off"
             print(f"Spark {made.version} on {master}: page {page}, log {errors.name}", file=sys.stderr)
     return made
+
+
+def quiet_session(master: str, shards: int, **settings: str) -> SparkSession:
+    """A ready session whose JVM says nothing on this terminal; a session that is there already stays as it is."""
+    with tempfile.TemporaryFile() as log:
+        try:
+            with one_sentence():
+                spark = session(master, shards, quiet=True, log=log, **({"spark.ui.enabled": "false"} | settings))
+        except UsageError:
+            raise
+        except SlackwaterError as error:
+            raise UsageError(f"Spark does not start with --master {master}. {_cause(log) or error}") from None
+    spark.conf.set("spark.sql.shuffle.partitions", str(shards))
+    return spark
+
+
+def _cause(log: IO[bytes]) -> str:
+    """What the JVM complained of, if it did."""
+    log.seek(0)
+    lines = [line.decode(errors="replace").strip() for line in log.readlines()]
+    errors = [line for line in lines if line.startswith(("Error", "Exception", "Unrecognized", "Caused by:"))]
+    return f"It says: {errors[-1]}" if errors else ""
 
 
 def _new_log() -> IO[bytes]:

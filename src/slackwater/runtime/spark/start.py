@@ -12,9 +12,8 @@ from slackwater.model.errors import UsageError
 from slackwater.runtime.spark.failures import one_sentence
 from slackwater.runtime.spark.live import SparkLiveQuery
 from slackwater.runtime.spark.outputs import ForEach, Outputs
-from slackwater.runtime.spark.planned import check_session, planned_over
-from slackwater.runtime.spark.query import is_streaming
-from slackwater.runtime.spark.rejections import watch_rejections
+from slackwater.runtime.spark.progress.warner import watch_rejections
+from slackwater.runtime.spark.query import check_session, is_streaming, planned_over
 from slackwater.runtime.spark.running import AVAILABLE, RunningQuery
 from slackwater.runtime.spark.session import default_shards
 from slackwater.runtime.spark.sinks import Given

@@ -22,11 +22,11 @@ from slackwater.model.errors import SlackwaterError, UsageError
 from slackwater.model.time import BEFORE_ALL, MINUTE, SECOND, format_duration, parse_duration
 from slackwater.plan.degraded import can_reduce, reach
 from slackwater.plan.physical import PhysicalPlan
+from slackwater.runtime.side_outputs.collectors import BufferedSideOutput
 from slackwater.runtime.steps.fresh import Fresh, Rows
 from slackwater.runtime.steps.patience import Patience, SourceClocks, limits
 from slackwater.runtime.steps.recent import Recent
 from slackwater.runtime.steps.reduction import Degraded
-from slackwater.runtime.steps.set_aside import SideOutput
 from slackwater.runtime.steps.step import Step, micros_of, moment_of
 
 KEEP = 10 * MINUTE
@@ -50,6 +50,7 @@ class Handle(ABC, Generic[Rows]):
         keep: str | None,
         time_unit: str,
         clock: Clock,
+        side_output: BufferedSideOutput,
     ) -> None:
         self._query, self._plan, self._schema = query, plan, schema
         self._unit, self._clock = time_unit, clock
@@ -60,7 +61,7 @@ class Handle(ABC, Generic[Rows]):
         self._fresh = fresh
         self._source_clocks = SourceClocks(self._sources, self._now())
         self._recent = Recent(plan, _kept(keep, query))
-        self._side_output = SideOutput()
+        self._side_output = side_output
         self._last: Step | None = None
         self._reductions: dict[tuple[str, ...], Degraded] = {}
         self._worked_out: tuple[int, tuple[str, ...], Step | None] | None = None

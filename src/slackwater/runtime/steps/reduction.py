@@ -19,6 +19,7 @@ from slackwater.model.time import BEFORE_ALL, SECOND
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.degraded import reach, remembers_rates, rows_needed, without
 from slackwater.plan.planner import plan as planned
+from slackwater.runtime.driver import Driver
 from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.steps.fresh import lines_of
 from slackwater.runtime.steps.recent import Kept
@@ -109,8 +110,7 @@ class Degraded:
 
     def _answer(self, batch: Batch, codebook: Codebook) -> Iterator[Emission]:
         kernel = kernel_for(self._plan, Epochs(), codebook, max_ahead=UNGUARDED)
-        kernel.absorb(batch)
-        for emission in kernel.advance(end=True):
+        for emission in Driver(kernel).epoch(batch, end=True):
             assert not len(emission.late.ts), "in order, nothing is late"
             if len(emission.ts):
                 yield emission

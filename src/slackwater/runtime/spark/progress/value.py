@@ -21,9 +21,11 @@ from slackwater.model.quality import Quality as Target
 from slackwater.model.time import AFTER_ALL, BEFORE_ALL
 from slackwater.observe.foreseen import how_often, unreachable
 from slackwater.observe.waiting import PARTS, Slowest, advice, averaged, mostly_for_a_stream
-from slackwater.runtime.spark.metrics import Metrics, clocks_of, watermark_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+Metrics = Mapping[str, Any]
+"""What one shard says of itself after a micro-batch, as it travels: JSON with times in microseconds. A clock or
+watermark that has not moved yet is null; whoever computes with it reads it as before all time."""
 
 
 @dataclass(frozen=True)
@@ -248,3 +250,17 @@ def _added(counts: Any) -> dict[str, int]:
         for name, count in one.items():
             total[name] = total.get(name, 0) + count
     return total
+
+
+def clocks_of(reported: Metrics) -> list[int]:
+    """The clocks of the streams.
+
+    >>> clocks_of({"clocks": [None, 7]})[1]
+    7
+    """
+    return [BEFORE_ALL if clock is None else clock for clock in reported["clocks"]]
+
+
+def watermark_of(reported: Metrics) -> int:
+    """Up to where everything has been emitted."""
+    return BEFORE_ALL if reported["watermark"] is None else int(reported["watermark"])

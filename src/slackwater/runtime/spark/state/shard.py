@@ -22,14 +22,15 @@ from slackwater.model.errors import UsageError
 from slackwater.model.quality import clause
 from slackwater.model.schema import NULL_WORD
 from slackwater.model.time import BEFORE_ALL
-from slackwater.observe.report import LatencyUse
+from slackwater.observe.report import LatencyUse, named_wrong_clocks
 from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.plan.physical import PhysicalPlan
+from slackwater.runtime.driver import Driver
 from slackwater.runtime.kernels import kernel_for
-from slackwater.runtime.parts import named_wrong_clocks
-from slackwater.runtime.spark.blocks import read_block
-from slackwater.runtime.spark.structure import difference
-from slackwater.runtime.spark.targets import Targets, is_target
+from slackwater.runtime.side_outputs.collectors import BufferedSideOutput
+from slackwater.runtime.side_outputs.rejections import RejectionCounts
+from slackwater.runtime.spark.exchange.format import read_block
+from slackwater.runtime.spark.state.checkpoint import Targets, difference, is_target
 from slackwater.runtime.words_held import words_held
 from slackwater.sources.codebook import NAMESPACE, Codebook
 from slackwater.sources.encode import AFTER_END, AHEAD, REASONS
@@ -67,19 +68,22 @@ class Shard:
         self._guard = HeaderGuard(
             len(self.plan.inputs), options.max_ahead, options.max_behind, self.plan.partition_slots
         )
-        self._rejects: list[tuple[str, Batch]] = []
+        self.side_output = BufferedSideOutput(self.plan, self.codebook, most=None)
+        self._driver = Driver(
+            self.kernel, side_output=self.side_output, on_emission=self._emitted, on_epoch=self._drained
+        )
         self._ended = False
         self.latency = LatencyUse()
-        self.counts: dict[str, int] = {"filtered": 0, "rejected": 0, "read": 0}
+        self.counts: dict[str, int] = {"filtered": 0, "read": 0}
         self.rows = {one.stream.alias: 0 for one in self.plan.inputs}
         """Rows of each stream that were packed, as far as this shard is the one that counts them."""
-        self.rejected: dict[str, dict[str, int]] = {alias: {} for alias in self.rows}
-        """Rejected rows of each stream, by reason."""
+        self.rejected = RejectionCounts(self.rows)
         self._saved = False
 
     def on_processing_time(self, now: int) -> Iterator[Emission]:
         """End an epoch in which no stream spoke."""
-        yield from self._measured(self.kernel.on_processing_time(now))
+        self.latency = LatencyUse()
+        yield from self._driver.on_processing_time(now)
 
     def epoch(self, blocks: Iterable[Block], now: int | None = None, end: bool = False) -> Iterator[Emission]:
         """Take in one micro-batch, heard at the moment `now` where moments count, and end the epoch.
@@ -90,25 +94,26 @@ class Shard:
         end = end or any(block.header["end"] for block in ordered)
         moved = self._read_progress(ordered, now)
         own = [self._read(block) for block in ordered if block.block is not None]
+        self.latency = LatencyUse()
         if self._ended:
-            self.latency = LatencyUse()
             for batch in own:
-                self._turn_away(batch, REASONS[AFTER_END])
+                self._turn_away(batch, AFTER_END)
             return
         self._ended = end
         admit, ahead = self._guard.judge(Batch.concat(own) if own else None, end)
         if ahead is not None and len(ahead):
-            self._turn_away(ahead, REASONS[AHEAD])
+            self._turn_away(ahead, AHEAD)
+        batches = [_at(now, moved)]
         if admit is not None:
-            self.kernel.absorb(_at(now, replace(admit, reading=np.full(len(admit), BEFORE_ALL))))
-        self.kernel.absorb(_at(now, moved))
-        yield from self._measured(self.kernel.advance(end))
+            batches.insert(0, _at(now, replace(admit, reading=np.full(len(admit), BEFORE_ALL))))
+        yield from self._driver.epoch(*batches, end=end)
 
-    def _measured(self, emissions: Iterable[Emission]) -> Iterator[Emission]:
-        self.latency = LatencyUse()
-        for emission in emissions:
-            self.latency.note(emission)
-            yield emission
+    def _emitted(self, emission: Emission) -> None:
+        self.latency.note(emission)
+
+    def _drained(self) -> None:
+        # Metrics tell the slack that is in force; all that ever was would have no end.
+        self.kernel.release.slack_log()
 
     def _read_progress(self, blocks: list[Block], now: int | None) -> Batch:
         """The clocks that all headers together agree on, as tuples that move clocks and nothing else."""
@@ -116,10 +121,9 @@ class Shard:
             for name, (shift, buckets) in block.header["reported"]:
                 self._guard.note(block.stream, name, shift, of_sampled(buckets))
             self.counts["filtered"] += block.header["filtered"]
-            self.counts["rejected"] += sum(block.header["rejected"].values())
-            self.rows[self.plan.inputs[block.stream].stream.alias] += block.header["rows"]
-            for reason, count in block.header["rejected"].items():
-                self._reject(block.stream, reason, count)
+            alias = self.plan.inputs[block.stream].stream.alias
+            self.rows[alias] += block.header["rows"]
+            self.rejected.add(alias, block.header["rejected"])
             if block.header["counts"] is not None:
                 cut, counts = (np.array(column, np.int64) for column in block.header["counts"])
                 self.kernel.release.teach(block.stream, cut, counts)
@@ -139,22 +143,12 @@ class Shard:
                 words[row] = np.where(of == s, names, words[row])
         return Batch(of, words, np.zeros(len(clocks), np.bool_))
 
-    def _turn_away(self, batch: Batch, reason: str) -> None:
+    def _turn_away(self, batch: Batch, reason: int) -> None:
         """Tuples end as rejected rows."""
-        self.counts["rejected"] += len(batch)
-        for position, count in enumerate(np.bincount(batch.stream, minlength=len(self.plan.inputs)).tolist()):
-            self._reject(position, reason, count)
-        self._rejects.append((reason, batch))
-
-    def _reject(self, stream: int, reason: str, count: int) -> None:
-        if count:
-            reasons = self.rejected[self.plan.inputs[stream].stream.alias]
-            reasons[reason] = reasons.get(reason, 0) + count
-
-    def take_rejects(self) -> list[tuple[str, Batch]]:
-        """The tuples rejected since the last call, by reason."""
-        rejects, self._rejects = self._rejects, []
-        return rejects
+        of_stream = np.bincount(batch.stream, minlength=len(self.plan.inputs)).tolist()
+        for one, count in zip(self.plan.inputs, of_stream, strict=True):
+            self.rejected.add(one.stream.alias, {REASONS[reason]: count})
+        self.side_output.add_rejected(batch, reason)
 
     def _read(self, block: Block) -> Batch:
         assert block.block is not None
@@ -179,12 +173,12 @@ class Shard:
             "slack": seen.slack,
             "watermark": None if seen.watermark == BEFORE_ALL else seen.watermark,
             "rows": self.rows,
-            "rejected_by": self.rejected,
+            "rejected_by": self.rejected.by_stream,
             "in_time": seen.in_time,
             "late": seen.late,
             "results": seen.results,
             "filtered": self.counts["filtered"],
-            "rejected": self.counts["rejected"],
+            "rejected": self.rejected.total,
             "held": seen.held + (0 if self._guard.pending is None else len(self._guard.pending)),
             "state_rows": seen.state_rows,
             "epochs": seen.epochs,
@@ -206,13 +200,13 @@ class Shard:
     def snapshot_delta(self) -> Iterator[StateUpdate]:
         """What to write to the state store after an epoch, whose results have been decoded."""
         if self.codebook.due:
-            self.codebook.sweep(words_held(self.kernel, self._guard, self._rejects))
+            self.codebook.sweep(words_held(self.kernel, self._guard, self.side_output.pieces))
         if not self._saved:
             yield state_update("shard", "query", self.fingerprint.encode())
             if self.targets is not None:
                 yield self.targets.as_update()
             self._saved = True
-        reported = {"counts": self.counts, "rows": self.rows, "rejected": self.rejected, "ended": self._ended}
+        reported = {"counts": self.counts, "rows": self.rows, "rejected": self.rejected.by_stream, "ended": self._ended}
         yield state_update("shard", "counts", encode_json(reported))
         for entry in self._guard.snapshot_delta():
             yield StateUpdate(f"guard/{entry.namespace}", entry.key, entry.value)
@@ -248,7 +242,7 @@ class Shard:
             reported = decode_json(entry.value)
             self.counts |= reported["counts"]
             self.rows |= reported["rows"]
-            self.rejected |= reported["rejected"]
+            self.rejected.by_stream |= reported["rejected"]
             self._ended = reported["ended"]
         elif is_target(entry):
             self._saved = self.targets is None or entry.value == self.targets.as_update().value

@@ -8,26 +8,27 @@ shard reads all of it, and so does one that is to go on with another target.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 from pyspark import TaskContext
 
-from slackwater.kernel import Emission, Late
+from slackwater.kernel import Emission
 from slackwater.language.clauses import parse_quality
 from slackwater.model.quality import clause
 from slackwater.model.time import MILLISECOND
 from slackwater.plan.physical import PhysicalPlan
-from slackwater.runtime.aside import example_of, late_table, rejected_table
-from slackwater.runtime.spark.blocks import as_bytes
+from slackwater.runtime.driver import with_results
+from slackwater.runtime.side_outputs.rows import REJECTED, example_of
 from slackwater.runtime.spark.control import Control, combined
-from slackwater.runtime.spark.emitted import LATE, LATENCY, METRICS, REJECTED, ROWS
+from slackwater.runtime.spark.exchange.format import as_bytes
 from slackwater.runtime.spark.functions import Shipped, register_here
-from slackwater.runtime.spark.shard import Block, Shard
-from slackwater.runtime.spark.store import Mark, ShardStore
-from slackwater.runtime.spark.targets import Targets, is_target
+from slackwater.runtime.spark.output_schema import LATENCY, METRICS, ROWS
+from slackwater.runtime.spark.state.checkpoint import Targets, is_target
+from slackwater.runtime.spark.state.shard import Block, Shard
+from slackwater.runtime.spark.state.store import Mark, ShardStore
 from slackwater.sinks.folder import plain_text
 from slackwater.sinks.rows import result_tables
 
@@ -104,14 +105,11 @@ class Host:
 
     def _answer(self, shard: Shard, emissions: Iterator[Emission]) -> Iterator[pd.DataFrame]:
         """What one micro-batch emits: results, then the tuples that made none."""
-        late: list[Late] = []
-        for table in result_tables(self._hosted.plan, shard.codebook, _with_results(emissions, late)):
+        for table in result_tables(self._hosted.plan, shard.codebook, with_results(emissions)):
             if table.num_rows:
                 yield _line(ROWS, as_bytes(plain_text([table])[0]))
-        for tuples in late:
-            yield _line(LATE, as_bytes(late_table(self._hosted.plan, tuples, shard.codebook)))
-        for reason, batch in shard.take_rejects():
-            yield _line(REJECTED, as_bytes(rejected_table(self._hosted.plan, batch, shard.codebook, reason)))
+        for kind, table in shard.side_output.take_tables():
+            yield _line(kind, as_bytes(table))
 
 
 def current(
@@ -154,15 +152,6 @@ def _query_run() -> str:
         return ""
     query, run = (context.getLocalProperty(name) for name in ("sql.streaming.queryId", "spark.jobGroup.id"))
     return f"{query}/{run}" if query and run else ""
-
-
-def _with_results(emissions: Iterable[Emission], late: list[Late]) -> Iterator[Emission]:
-    """The emissions that hold results; late tuples of any of them are kept for the side output."""
-    for emission in emissions:
-        if len(emission.late.ts):
-            late.append(emission.late)
-        if len(emission.ts):
-            yield emission
 
 
 def _line(kind: str, block: bytes | None = None, note: str = "") -> pd.DataFrame:

@@ -24,7 +24,7 @@ from slackwater.model.nested import column_at
 from slackwater.model.schema import NULL_WORD, Kind, kind_of
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import PhysicalPlan
-from slackwater.runtime.spark.packing import END, SOURCE_ROW
+from slackwater.runtime.spark.exchange.writer import END, SOURCE_ROW
 from slackwater.sinks.folder import folder_name
 from slackwater.sources.encode import GOOD, NULL_TIME, UTC, encode_time
 from slackwater.sources.replay import Replay

@@ -14,8 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from slackwater.runtime.spark.emitted import LATE, LATENCY, METRICS, REJECTED, ROWS
-from slackwater.runtime.spark.merging import by_time
+from slackwater.runtime.side_outputs.rows import LATE, REJECTED
+from slackwater.runtime.spark.output_schema import LATENCY, METRICS, ROWS
+from slackwater.runtime.spark.replay.ordered_merge import by_time
 
 SECONDS = b"seconds"
 

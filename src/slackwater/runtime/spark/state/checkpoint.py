@@ -1,20 +1,26 @@
-"""What a checkpoint must agree with: whatever gives its state another shape or another meaning.
+"""What a checkpoint knows of its query: the structure that it must agree with, and the target that is in force.
 
-Invariant: targets, options, filters and what is computed from results are not part of it, so these may change on an old
-checkpoint. Two structures that differ say in which part, in words for a user.
+Invariant: the structure is whatever gives state another shape or another meaning. Targets, options, filters and what is
+computed from results are not part of it, so these may change on an old checkpoint. Two structures that differ say in
+which part, in words for a user. Of targets the last word counts: one that was set while the query ran stays in force
+over restarts, until it is set again or the query is started with another target in its text.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
+from slackwater.kernel import StateUpdate, state_update
 from slackwater.operators.aggregate import WindowAggregate
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 
 SHARDS = "number of shards or shuffle partitions"
+NAMESPACE, KEY = "shard", "target"
+"""Where state has the targets."""
 REMEDY = "use a new checkpoint folder, or go on with the query it was made by"
 
 
@@ -67,3 +73,42 @@ def _kept_by(plan: PhysicalPlan) -> object:
         sorted_values = tuple(one for one in operator.aggregates if one.holistic)
         return operator.range, operator.slide, operator.keys, operator.layout, sorted_values, operator.rows
     return operator, plan.outputs, plan.emitted, plan.query.out
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Targets as clauses of the language.
+
+    >>> started = Targets.among([], "RECALL 0.95 OVER 1 MINUTE")
+    >>> changed_while_running = started.asked("RECALL 0.99 OVER 1 MINUTE")
+    >>> kept = [changed_while_running.as_update()]
+    >>> Targets.among(kept, "RECALL 0.95 OVER 1 MINUTE").in_force
+    'RECALL 0.99 OVER 1 MINUTE'
+    >>> Targets.among(kept, "RECALL 0.9 OVER 1 MINUTE").in_force
+    'RECALL 0.9 OVER 1 MINUTE'
+    """
+
+    stated: str
+    in_force: str
+
+    @classmethod
+    def among(cls, entries: Iterable[StateUpdate], stated: str) -> Targets:
+        """The targets after a start with this one in the text, given the state that there is."""
+        for entry in entries:
+            if is_target(entry) and entry.value is not None:
+                before = cls(**json.loads(entry.value))
+                return before if before.stated == stated else cls(stated, stated)
+        return cls(stated, stated)
+
+    def asked(self, target: str | None) -> Targets:
+        """With another target from now on, unless it is None."""
+        return self if target is None else replace(self, in_force=target)
+
+    def as_update(self) -> StateUpdate:
+        """As an entry of state."""
+        return state_update(NAMESPACE, KEY, json.dumps({"stated": self.stated, "in_force": self.in_force}).encode())
+
+
+def is_target(entry: StateUpdate) -> bool:
+    """Whether an entry of state holds targets."""
+    return (entry.namespace, entry.key) == (NAMESPACE, KEY)

@@ -21,12 +21,13 @@ from slackwater.disorder.state import NO_PARTITION
 from slackwater.model.batch import ROW, TS, Flags, Words
 from slackwater.model.schema import Kind
 from slackwater.plan.physical import InputPlan
-from slackwater.runtime.aside import rejected_input_table
-from slackwater.runtime.spark.blocks import as_bytes, write_block
+from slackwater.runtime.side_outputs.rejections import counts_by_reason
+from slackwater.runtime.side_outputs.rows import rejected_input_table
+from slackwater.runtime.spark.exchange.format import as_bytes, write_block
 from slackwater.runtime.spark.functions import register_here, registered
 from slackwater.runtime.spark.types import unguarded
 from slackwater.sources.codebook import Codebook
-from slackwater.sources.encode import GOOD, REASONS
+from slackwater.sources.encode import GOOD
 from slackwater.sources.ingest import ingest
 
 UNCOUNTED = {"filtered": 0, "rejected": {}, "rows": 0}
@@ -110,12 +111,11 @@ def packed(packing: Packing, table: pa.Table, part: int) -> pa.RecordBatch:
     good = taken.reasons == GOOD
     keep = good & taken.passes
     shard = _shard_of(packing, words)
-    bad = np.bincount(taken.reasons[~good], minlength=len(REASONS))
     header = {
         "reported": _reported_by_partition(packing, words[:, good], keep[good]),
         "counts": None if packing.granularity is None else _count_only(words[TS, keep], packing.granularity),
         "filtered": int(np.count_nonzero(good & ~taken.passes)),
-        "rejected": {REASONS[code]: int(count) for code, count in enumerate(bad) if code != GOOD and count},
+        "rejected": counts_by_reason(taken.reasons),
         "rows": table.num_rows,
         "end": ended or packing.complete,
     }

@@ -24,9 +24,9 @@ from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.spark.failures import one_sentence
 from slackwater.runtime.spark.query import fingerprint
-from slackwater.runtime.spark.quiet import quiet_session
-from slackwater.runtime.spark.recorded import AVAILABLE, SparkRun
-from slackwater.runtime.spark.replay import cut_by, read_streams, write_streams
+from slackwater.runtime.spark.replay.run import AVAILABLE, SparkRun
+from slackwater.runtime.spark.replay.streams import cut_by, read_streams, write_streams
+from slackwater.runtime.spark.session import quiet_session
 from slackwater.sources.replay import Replay
 
 MANIFEST = "recorded.json"

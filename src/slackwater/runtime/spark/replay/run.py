@@ -6,21 +6,18 @@ up an older one reads that one's files first, so its results and its report are 
 
 from __future__ import annotations
 
-import json
 import queue
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from slackwater.disorder.registry import controller_for
 from slackwater.kernel import NO_LATE, Emission, Observation
-from slackwater.model.batch import Words
 from slackwater.model.measured import MeasuredQuality, together
 from slackwater.model.memory import Memory
 from slackwater.model.memory import together as all_shards
@@ -29,16 +26,15 @@ from slackwater.model.rates import RatesSeen, Resize
 from slackwater.model.time import BEFORE_ALL
 from slackwater.model.wrong_clocks import WrongClock
 from slackwater.plan.physical import PhysicalPlan
-from slackwater.runtime.aside import LATE
 from slackwater.runtime.recorded import RecordedRun, Tick, no_tick
-from slackwater.runtime.spark import let_out
+from slackwater.runtime.spark.exchange.writer import SOURCE_ROW
 from slackwater.runtime.spark.failures import as_ours, one_sentence
-from slackwater.runtime.spark.merging import Merged
-from slackwater.runtime.spark.metrics import clocks_of, watermark_of
-from slackwater.runtime.spark.packing import SOURCE_ROW
-from slackwater.runtime.spark.query import emitted, result_schema
+from slackwater.runtime.spark.output_schema import result_schema
+from slackwater.runtime.spark.progress.value import clocks_of, watermark_of
+from slackwater.runtime.spark.query import emitted
+from slackwater.runtime.spark.replay import epoch_log
+from slackwater.runtime.spark.replay.ordered_merge import Merged
 from slackwater.sinks.rows import SecondCounts
-from slackwater.sources.encode import REASONS
 from slackwater.sources.replay import Replay
 
 AVAILABLE = "available"
@@ -68,10 +64,10 @@ class SparkRun(RecordedRun):
         self.shards = plan.partitioning.shards(shards)
         self._spark, self._frames, self._time_unit = spark, frames, time_unit
         self._arrivals, self._folder, self._trigger = arrivals, folder, trigger
-        (folder / "drain").mkdir(exist_ok=True)
+        (folder / "epochs").mkdir(exist_ok=True)
         self._finished: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._reported: dict[int, dict[str, Any]] = {}
-        self._begun = 0.0
+        self._begun = self._seconds = 0.0
 
     def warm_up(self) -> None:
         """Nothing: workers compile on their own, and what they have compiled they find on disk."""
@@ -100,9 +96,9 @@ class SparkRun(RecordedRun):
                 counts.note(Emission(second, (), second, count, NO_LATE))
         return counts.table()
 
-    def _epochs(self, tick: Tick) -> Iterator[let_out.EpochLog]:
+    def _epochs(self, tick: Tick) -> Iterator[epoch_log.EpochLog]:
         """The micro-batches in order: those kept from before, then new ones as they are done."""
-        kept = let_out.kept(self._folder / "drain")
+        kept = epoch_log.kept(self._folder / "epochs")
         for number in range(kept):
             yield self._noted(number)
         if kept == len(self._arrivals):
@@ -115,7 +111,7 @@ class SparkRun(RecordedRun):
             with one_sentence():
                 running.stop()
 
-    def _followed(self, running: StreamingQuery, kept: int, tick: Tick) -> Iterator[let_out.EpochLog]:
+    def _followed(self, running: StreamingQuery, kept: int, tick: Tick) -> Iterator[epoch_log.EpochLog]:
         last = len(self._arrivals) - 1
         number = kept - 1
         while number < last:
@@ -155,50 +151,39 @@ class SparkRun(RecordedRun):
         """Called by Spark, in a thread of its own, with what a micro-batch emits."""
         lines = frame.toArrow()
         now = time.perf_counter()
-        let_out.write(self._folder / "drain", number, lines, now - self._begun)
+        epoch_log.write(self._folder / "epochs", number, lines, now - self._begun)
         self._begun = now
         self._finished.put(number)
 
-    def _noted(self, number: int) -> let_out.EpochLog:
-        out = let_out.read(self._folder / "drain", number)
+    def _noted(self, number: int) -> epoch_log.EpochLog:
+        out = epoch_log.read(self._folder / "epochs", number)
         for reported in out.metrics:
             self._reported[reported["shard"]] = reported
             self.resizes += [
                 (node, Resize(at, tuple(sizes), within)) for node, at, sizes, within in reported["resizes"]
             ]
         for reported in out.latency:
-            self._latency.add(reported)
+            self._statistics.latency.add(reported)
         seen = self.observe()
         clock = max(seen.clocks)
-        self._slack.note([(clock, seen.slack)], clock)
-        self._slowest.note(seen.clocks)
+        self._statistics.note_clocks([(clock, seen.slack)], seen.clocks)
         self._note_outlook(seen.outlook)
         if seen.memory is not None and number < len(self._arrivals) - 1:
-            self._memory.note(seen.memory, clock, self._arrivals[number])
+            self._statistics.memory.note(seen.memory, clock, self._arrivals[number])
         for table in out.side_output:
-            self._note_aside(table)
+            self.side_outputs.add_rows(table, SOURCE_ROW)
         self._seconds += out.seconds
         self._done = self._arrivals[number]
         return out
-
-    def _note_aside(self, table: pa.Table) -> None:
-        places = {one.stream.alias: position for position, one in enumerate(self.plan.inputs)}
-        stream = np.array([places[alias] for alias in table.column("stream").to_pylist()], np.int64)
-        reasons = np.array(table.column("reason").to_pylist())
-        row = _rows_of(table)
-        late = reasons == LATE
-        if late.any():
-            delay = np.rint(table.column("delay").to_numpy()[late] * 1000).astype(np.int64)
-            watermark = table.column("watermark").cast(pa.int64()).to_numpy()[late].astype(np.int64)
-            self.side_outputs.came_late(stream[late], row[late], delay, watermark)
-        for reason in np.unique(reasons[~late]).tolist():
-            mine = reasons == reason
-            self.side_outputs.were_rejected(stream[mine], row[mine], REASONS.index(reason))
 
     def wrong_clocks(self) -> tuple[WrongClock, ...]:
         # All shards hear the same headers.
         reported = next(iter(self._reported.values()), None)
         return () if reported is None else tuple(WrongClock(*one) for one in reported["wrong_clocks"])
+
+    @property
+    def seconds(self) -> float:
+        return self._seconds
 
     def observe(self) -> Observation:
         reported = list(self._reported.values())
@@ -229,10 +214,3 @@ class SparkRun(RecordedRun):
             outlook=worst([Outlook.of_json(one["outlook"]) for one in reported if one["outlook"]]),
             **count_only,
         )
-
-
-def _rows_of(table: pa.Table) -> Words:
-    """The source rows of tuples of side outputs; one that could move no clock tells its own only in its text."""
-    known, texts = table.column("identity").to_pylist(), table.column("row").to_pylist()
-    rows = [json.loads(text)[SOURCE_ROW] if row is None else row for row, text in zip(known, texts, strict=True)]
-    return np.array(rows, np.int64)

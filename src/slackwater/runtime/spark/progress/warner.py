@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from slackwater.language.clauses import parse_quality
 from slackwater.observe.foreseen import reachable_again
-from slackwater.observe.rejections import rejection_warning
+from slackwater.runtime.side_outputs.rejections import rejection_warning
 from slackwater.runtime.spark.progress.reading import Listener
 from slackwater.runtime.spark.progress.value import Progress
 

@@ -1,4 +1,4 @@
-"""Tuples that made no result, as rows: late ones and rejected ones, in one table.
+"""Side outputs as rows: late tuples and rejected ones, in one table.
 
 Invariant: a row says which stream it came from and why it stands here; `row` is the tuple as JSON, as far as the query
 reads it (a row rejected for its time: all of it).
@@ -20,7 +20,8 @@ from slackwater.plan.physical import InputPlan, PhysicalPlan
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import AHEAD, GOOD, REASONS, UTC, Reasons, decode_column, encode_time
 
-LATE = "late"
+LATE, REJECTED = "late", "rejected"
+"""The kinds of side outputs; the reason of a late row is that it is late."""
 SCHEMA = pa.schema(
     [
         ("stream", pa.string()),

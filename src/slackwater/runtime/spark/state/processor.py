@@ -13,10 +13,10 @@ from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from slackwater.model.time import MILLISECOND
-from slackwater.runtime.spark.store import ShardStore
+from slackwater.runtime.spark.state.store import ShardStore
 
 if TYPE_CHECKING:
-    from slackwater.runtime.spark.hosting import Host, Hosted
+    from slackwater.runtime.spark.state.shard_task import Host, Hosted
 
 
 _serializer: Any = CloudPickleSerializer
@@ -52,7 +52,7 @@ class ShardProcessor(StatefulProcessor):
             self._set_timer(host, now)
 
     def _host(self) -> Host:
-        from slackwater.runtime.spark.hosting import Host
+        from slackwater.runtime.spark.state.shard_task import Host
 
         return Host(_serializer().loads(self._shipped), self._store)
 

@@ -1,0 +1,1 @@
+"""Recorded streams on Spark: one file an epoch in, one file a micro-batch out."""
