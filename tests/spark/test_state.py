@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 
-from slackwater.plan.partitioning import partitioning_of
+from slackwater.plan.partitioning import shard_keys_of
 from slackwater.plan.planner import plan
 from slackwater.runtime.spark.hosting import Hosted, current
 from slackwater.runtime.spark.packing import Packing, packed
@@ -86,7 +86,7 @@ def traffic(text: str, epochs: int, workers: int) -> tuple[float, float]:
     """Bytes read and written an epoch, at the end of so many of them; `workers` take turns at random."""
     streams = {name: second_of(0, 0) for name in ("a", "b") if f"FROM {name}" in text or f", {name} [" in text}
     physical = plan(bind_to_tables(text, streams, "ts").query)
-    routes = partitioning_of(physical)
+    routes = shard_keys_of(physical)
     packings = [Packing(one, routes[i], (0,), "ms", 10**12) for i, one in enumerate(physical.inputs)]
     store, hosted = ShardStore(Handle()), Hosted(physical, ((),) * len(packings), "query", ())
     kept: dict[int, tuple[Mark, Shard]] = {}

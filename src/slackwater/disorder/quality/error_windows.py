@@ -17,16 +17,7 @@ import numpy.typing as npt
 
 from slackwater.disorder.controllers import DelayObservations
 from slackwater.disorder.quality.error_meter import WindowTally
-from slackwater.disorder.quality.keyed_sums import (
-    GROUP,
-    LINE,
-    NO_LINE,
-    RECORDS,
-    as_chunks,
-    refilled,
-    table,
-    tidied,
-)
+from slackwater.disorder.quality.keyed_sums import GROUP, LINE, NO_LINE, RECORDS, as_chunks, refilled, table, tidied
 from slackwater.disorder.quality.window_losses import (
     CHANGED,
     DEEPEST,

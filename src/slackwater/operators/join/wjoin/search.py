@@ -18,11 +18,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slackwater.collections.chain import NEWER
+from slackwater.collections.records import NONE
 from slackwater.compiled import inner
 from slackwater.expressions.lower import MAX_STREAMS
 from slackwater.model.batch import TS, Words
 from slackwater.model.schema import NULL_WORD
-from slackwater.operators.join.probe import BUFFER_FULL, OVERFLOW
+from slackwater.operators.join.loop import BUFFER_FULL, OVERFLOW
 from slackwater.operators.join.wjoin.approaches import ALL
 from slackwater.operators.join.wjoin.buffers import (
     PREDICATE,
@@ -44,7 +46,6 @@ from slackwater.operators.join.wjoin.steps import (
     STREAM,
     Steps,
 )
-from slackwater.operators.records import NONE
 
 Refine = Callable[..., int]
 NO_ROW = -1
@@ -62,12 +63,14 @@ class Search(NamedTuple):
     """The tuple bound for each stream."""
     one: Words
     """OutputBuffer for the one candidate that a condition is asked about."""
+    written: Words
+    """One number: how many results of a run have been written."""
 
 
 def search_space() -> Search:
     """OutputBuffer for one iteration."""
     at, least, max_ts, slots = np.zeros((4, MAX_STREAMS), np.int64)
-    return Search(at, least, max_ts, slots, np.zeros(1, np.int64))
+    return Search(at, least, max_ts, slots, np.zeros(1, np.int64), np.zeros(1, np.int64))
 
 
 @inner
@@ -126,7 +129,7 @@ def next_joining(
     met, removed, inside = 0, 0, 0
     k, found = search.at[d], NONE
     while k != NONE and found == NONE:
-        ts, following = b.words[TS, k], b.newer[k]
+        ts, following = b.words[TS, k], b.links[k, NEWER]
         met += 1
         if removes and ts < reach:
             removed += 1
