@@ -40,6 +40,8 @@ class Buffers(NamedTuple):
     floats: Floats
     links: Words
     """A line per place of the pool: the neighbours in its list (a `chain`)."""
+    newer: Words
+    """The memory of the newer ones by itself: it is all that a loop through a buffer follows."""
     oldest: Words
     """Ends of the lists, by stream and bucket."""
     newest: Words
@@ -131,7 +133,7 @@ def remove_old(b: Buffers, s: int, bucket: int, horizon: int) -> None:
         b.work[REMOVAL] += 1
         if b.words[TS, slot] >= horizon:
             return
-        newer = b.links[slot, NEWER]
+        newer = b.newer[slot]
         remove(b, s, bucket, slot)
         slot = newer
 
@@ -164,7 +166,7 @@ def move(b: Buffers, old: Buffers, only_in_reach: bool) -> None:
                 if not only_in_reach or old.words[TS, slot] >= old.reach[s]:
                     place(b, s, old.words, slot)
                     enter(b, s)
-                slot = old.links[slot, NEWER]
+                slot = old.newer[slot]
 
 
 @compiled
@@ -176,7 +178,7 @@ def slots_of(b: Buffers, s: int) -> Words:
         while slot != NONE:
             slots[n] = slot
             n += 1
-            slot = b.links[slot, NEWER]
+            slot = b.newer[slot]
     return slots
 
 
@@ -198,11 +200,11 @@ class BufferStore:
 
     def _empty(self, capacity: int) -> Buffers:
         words = np.zeros((self._rows, capacity), np.int64)
-        links = np.full((capacity, 2), NONE, np.int64)
+        links = np.full((2, capacity), NONE, np.int64).T
         oldest, newest = np.full((2, *self._lists), NONE, np.int64)
         probed = np.full(self._lists, BEFORE_ALL, np.int64)
         return Buffers(
-            words, words.view(np.float64), links, oldest, newest, probed, self._keys, self._windows,
+            words, words.view(np.float64), links, links[:, NEWER], oldest, newest, probed, self._keys, self._windows,
             self._latest, self._reach, np.zeros(len(self._keys), np.int64), np.zeros(3, np.int64),
             self._work, np.zeros_like(self._work),
         )  # fmt: skip

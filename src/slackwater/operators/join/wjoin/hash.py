@@ -17,7 +17,7 @@ from slackwater.model.batch import TS, Words
 from slackwater.operators.join.loop import PASSES_BY
 from slackwater.operators.join.search import Arriving
 from slackwater.operators.join.wjoin.buffers import HAND, Buffers, remove_old
-from slackwater.operators.join.wjoin.processing import Joining, join_one, process
+from slackwater.operators.join.wjoin.processing import Joining, join_removing, process
 from slackwater.operators.join.wjoin.search import Search
 from slackwater.operators.join.wjoin.steps import Steps
 
@@ -40,4 +40,4 @@ def join_run(
     condition: int, plan: Steps, new: Arriving, begin: int, b: Buffers, search: Search, out: Words, counts: Words
 ) -> tuple[int, int, int]:
     """Process a run from `begin` on; returns (tuples processed, results written, status)."""
-    return process(join_one, update_next_bucket, True, True, condition, plan, new, begin, b, search, out, counts)
+    return process(join_removing, update_next_bucket, condition, plan, new, begin, b, search, out, counts)

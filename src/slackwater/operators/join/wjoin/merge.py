@@ -42,7 +42,7 @@ def locate_starting_tuples(b: Buffers, s: int, now: int) -> bool:
 def join_if_located(job: Joining, new: Arriving, i: int) -> int:
     """Mode 2, where Mode 1 has found something in every stream."""
     if locate_starting_tuples(job.w, new.stream[i], new.words[TS, i]):
-        return join_one(job, new, i)
+        return join_one(False, False, job, new, i)
     return 0
 
 
@@ -51,4 +51,4 @@ def join_run(
     condition: int, plan: Steps, new: Arriving, begin: int, b: Buffers, search: Search, out: Words, counts: Words
 ) -> tuple[int, int, int]:
     """Process a run from `begin` on; returns (tuples processed, results written, status)."""
-    return process(join_if_located, nothing_after, False, False, condition, plan, new, begin, b, search, out, counts)
+    return process(join_if_located, nothing_after, condition, plan, new, begin, b, search, out, counts)

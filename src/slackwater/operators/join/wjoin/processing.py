@@ -32,19 +32,15 @@ class Joining(NamedTuple):
     search: Search
     out: Words
     counts: Words
-    windowed: bool
-    """Whether partners are tested for the period."""
-    removes: bool
-    """Whether tuples out of reach are removed on the way."""
 
 
 @inner
 def process(
-    probe: Probe, after: After, windowed: bool, removes: bool,
+    probe: Probe, after: After,
     condition: int, plan: Steps, new: Arriving, begin: int, b: Buffers, search: Search, out: Words, counts: Words,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Process a run from `begin` on; returns (tuples processed, results written, status)."""
-    job = Joining(refine_listed_at(condition), plan, b, search, out, counts, windowed, removes)
+    job = Joining(refine_listed_at(condition), plan, b, search, out, counts)
     search.written[0] = 0
     done, status = place_probe_insert(place, enter, admit, probe, after, job, new, begin)
     return done, search.written[0], status
@@ -62,12 +58,15 @@ def admit(job: Joining, new: Arriving, i: int) -> int:
 
 
 @inner
-def join_one(job: Joining, new: Arriving, i: int) -> int:
-    """Write the results of tuple i behind those of the others, in all ways that are put together."""
+def join_one(windowed: bool, removes: bool, job: Joining, new: Arriving, i: int) -> int:
+    """Write the results of tuple i behind those of the others, in all ways that are put together.
+
+    `windowed`: partners are tested for the period. `removes`: those out of reach are removed on the way.
+    """
     made = 0
     for way in range(job.plan.steps.shape[0]):
         more = iterate(
-            job.refine, job.plan, job.w, way, new.stream[i], new.words[TS, i], job.windowed, job.removes, job.search,
+            job.refine, job.plan, job.w, way, new.stream[i], new.words[TS, i], windowed, removes, job.search,
             job.out, job.search.written[0] + made,
         )  # fmt: skip
         if more < 0:
@@ -77,3 +76,9 @@ def join_one(job: Joining, new: Arriving, i: int) -> int:
     if not job.plan.count_only:
         job.search.written[0] += made
     return made
+
+
+@inner
+def join_removing(job: Joining, new: Arriving, i: int) -> int:
+    """Join a tuple, and remove what is out of reach on the way."""
+    return join_one(True, True, job, new, i)

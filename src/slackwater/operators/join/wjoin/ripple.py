@@ -25,9 +25,15 @@ def clean_now_and_then(job: Joining, new: Arriving, i: int, fate: int) -> None:
         clean(job.w)
 
 
+@inner
+def join_keeping(job: Joining, new: Arriving, i: int) -> int:
+    """Join a tuple, and remove nothing."""
+    return join_one(True, False, job, new, i)
+
+
 @in_place
 def join_run(
     condition: int, plan: Steps, new: Arriving, begin: int, b: Buffers, search: Search, out: Words, counts: Words
 ) -> tuple[int, int, int]:
     """Process a run from `begin` on; returns (tuples processed, results written, status)."""
-    return process(join_one, clean_now_and_then, True, False, condition, plan, new, begin, b, search, out, counts)
+    return process(join_keeping, clean_now_and_then, condition, plan, new, begin, b, search, out, counts)

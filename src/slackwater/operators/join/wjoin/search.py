@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slackwater.collections.chain import NEWER
 from slackwater.collections.records import NONE
 from slackwater.compiled import inner
 from slackwater.expressions.lower import MAX_STREAMS
@@ -129,7 +128,7 @@ def next_joining(
     met, removed, inside = 0, 0, 0
     k, found = search.at[d], NONE
     while k != NONE and found == NONE:
-        ts, following = b.words[TS, k], b.links[k, NEWER]
+        ts, following = b.words[TS, k], b.newer[k]
         met += 1
         if removes and ts < reach:
             removed += 1
