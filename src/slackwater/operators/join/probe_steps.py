@@ -36,11 +36,13 @@ from slackwater.operators.join.store import (
     END,
     LINK,
     NEWEST,
+    UNUSED,
     Windows,
     between_times,
     chain_of,
     count_since,
     evict_expired,
+    find_bucket,
 )
 
 Refine = Callable[..., int]
@@ -125,8 +127,10 @@ def follow_chain(
     plan: Probes, w: Windows, x: int, key: int, horizon: int, oldest: int, newest: int, found: Words
 ) -> int:
     """All tuples of index x under a key that have not expired; where streams are paired, those of the period."""
-    b = chain_of(w, x, key)
-    if b == NONE:
+    if key == NULL_WORD:
+        return 0
+    b = find_bucket(w, x, key)
+    if w.buckets[x, b, NEWEST] == UNUSED:
         return 0
     evict_expired(w, x, b, horizon)
     link = w.indexes[x, LINK] + OLDER
