@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.compiled import in_place
 from slackwater.disorder.controllers import FixedSlack, LargestDelay
 from slackwater.disorder.registry import controller_for
 from slackwater.disorder.release import Release, ReleaseSpec
@@ -98,15 +99,25 @@ def test_one_slack_for_all_streams_moves_the_frontier_like_any_choice_of_slacks(
     assert list(release.clocks) == clocks
 
 
+@in_place
+def push_one(held, h, ts, seq, slot):
+    push(held, h, ts, seq, slot)
+
+
+@in_place
+def pop_one(held, h):
+    return pop(held, h)
+
+
 @given(st.lists(st.one_of(st.none(), st.integers(0, 9)), max_size=60))
 def test_the_heap_gives_back_equal_times_in_the_order_they_came(steps):
     held, model = buffers(heaps=2, rows=2, capacity=64), []
     for number, step in enumerate(steps):
         if step is not None:
-            push.py_func(held, 1, step, number, 100 + number)
+            push_one(held, 1, step, number, 100 + number)
             heapq.heappush(model, (step, number, 100 + number))
         elif model:
-            head = held.ts[1, 0], held.seq[1, 0], pop.py_func(held, 1)
+            head = held.ts[1, 0], held.seq[1, 0], pop_one(held, 1)
             assert head == heapq.heappop(model)
         assert held.sizes.tolist() == [0, len(model)]
 

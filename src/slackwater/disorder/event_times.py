@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from slackwater.collections.hash_table import slot_for
 from slackwater.compiled import in_place, inner
 from slackwater.model.batch import Words
 from slackwater.model.time import AFTER_ALL, BEFORE_ALL
@@ -63,10 +64,13 @@ def clear(times: EventTimes, line: int, shift: int) -> None:
 @inner
 def place_of(times: EventTimes, line: int, number: int) -> int:
     """Where a bucket stands, or would: neighbours in time stand side by side."""
-    sequence = number & (PLACES - 1)
-    while times.size[line, sequence] > 0 and times.number[line, sequence] != number:
-        sequence = (sequence + 1) & (PLACES - 1)
-    return sequence
+    return slot_for(stops_at, times, number, PLACES, line, number)
+
+
+@inner
+def stops_at(times: EventTimes, sequence: int, line: int, number: int) -> bool:
+    """Whether a place is free, or that of a bucket."""
+    return times.size[line, sequence] == 0 or times.number[line, sequence] == number
 
 
 @inner

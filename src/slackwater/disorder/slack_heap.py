@@ -6,6 +6,8 @@ numbers, so that release order never depends on how the heap was built. A slot i
 
 from __future__ import annotations
 
+from slackwater.collections import heap
+from slackwater.collections.heap import Heap
 from slackwater.compiled import inner
 from slackwater.disorder.state import FREE, MAX_TS, NOW, SEQUENCE, Arrivals, Buffers, Clockwork, Incoming, OutputBuffer
 from slackwater.disorder.watermarks import watermark_of
@@ -52,40 +54,20 @@ def emit_watermark(clock: Clockwork, k: int, ts: int, out: OutputBuffer, n_out: 
 
 
 @inner
-def push(held: Buffers, h: int, new_ts: int, new_seq: int, new_slot: int) -> None:
+def heap_of(held: Buffers, h: int) -> Heap:
+    """The arrays of heap h: by event time, then by sequence number."""
+    return Heap(held.ts[h], held.seq[h], held.slot[h])
+
+
+@inner
+def push(held: Buffers, h: int, ts: int, seq: int, slot: int) -> None:
     """Add one tuple to heap h."""
-    ts, seq, slot = held.ts[h], held.seq[h], held.slot[h]
-    at = held.sizes[h]
-    while at > 0:
-        parent = (at - 1) >> 1
-        if ts[parent] < new_ts or (ts[parent] == new_ts and seq[parent] <= new_seq):
-            break
-        ts[at], seq[at], slot[at] = ts[parent], seq[parent], slot[parent]
-        at = parent
-    ts[at], seq[at], slot[at] = new_ts, new_seq, new_slot
+    heap.push(heap_of(held, h), held.sizes[h], ts, seq, slot)
     held.sizes[h] += 1
 
 
 @inner
 def pop(held: Buffers, h: int) -> int:
     """Take the earliest tuple out of heap h; returns its slot."""
-    ts, seq, slot = held.ts[h], held.seq[h], held.slot[h]
-    earliest = slot[0]
     held.sizes[h] -= 1
-    size = held.sizes[h]
-    last_ts, last_seq, last_slot = ts[size], seq[size], slot[size]
-    at = 0
-    while True:
-        child = 2 * at + 1
-        if child >= size:
-            break
-        right = child + 1
-        if right < size and (ts[right] < ts[child] or (ts[right] == ts[child] and seq[right] < seq[child])):
-            child = right
-        if last_ts < ts[child] or (last_ts == ts[child] and last_seq <= seq[child]):
-            break
-        ts[at], seq[at], slot[at] = ts[child], seq[child], slot[child]
-        at = child
-    if size > 0:
-        ts[at], seq[at], slot[at] = last_ts, last_seq, last_slot
-    return earliest
+    return heap.pop(heap_of(held, h), held.sizes[h] + 1)

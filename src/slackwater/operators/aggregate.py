@@ -14,6 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
+from slackwater.collections.records import NONE
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.quality.error_windows import Asked, Watched
 from slackwater.expressions.text_table import TextTable
@@ -26,11 +27,9 @@ from slackwater.operators.algebra import AggregateSpec, Layout, lower
 from slackwater.operators.contract import PLAIN, BuildContext, Operator
 from slackwater.operators.output import Output, joined
 from slackwater.operators.partials import program_for
-from slackwater.operators.records import NONE
-from slackwater.operators.restore_panes import put_back
 from slackwater.operators.sorted_window import SortedWindow
 from slackwater.operators.state_size import WindowContents
-from slackwater.operators.tables import GrowingTables
+from slackwater.operators.tables import GrowingTables, put_back
 from slackwater.operators.window_loop import (
     CLOSED_ALL,
     CLOSED_ONE,

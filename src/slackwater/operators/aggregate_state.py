@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from slackwater.collections.records import FIRST_FIELD
 from slackwater.model.batch import Floats, Words
-from slackwater.operators.records import FIRST_FIELD
 
-# A partial: its pane and group, its neighbours in the pane and in its group by age, its values, whether it changed
-# since it was last persisted; then its own state and its suffix.
+# A partial: its pane and group, the next in the pane, its neighbours in its group (a `chain`), its values,
+# whether it changed since it was last persisted; then its own state and its suffix.
 PANE, GROUP, NEXT_IN_PANE, OLDER, NEWER, VALUES, DIRTY = range(FIRST_FIELD, FIRST_FIELD + 7)
 OWN = FIRST_FIELD + 7
 NO_PANE = -(2**62)
@@ -24,9 +24,9 @@ NO_PANE = -(2**62)
 ENTRIES, INSIDE, FRONT, NEWEST, LAST_USED, POSITION, ACTIVE_AT = range(FIRST_FIELD, FIRST_FIELD + 7)
 KEY = FIRST_FIELD + 7
 
-# A pane: its number, its first partial; and which pane stands at this place of the heap, of the ring.
-NUMBER, HEAD, HEAP, RING = range(FIRST_FIELD, FIRST_FIELD + 4)
-PANE_FIELDS = FIRST_FIELD + 4
+# A pane: its number, its first partial; and at this place of the heap a number and its pane, of the ring a pane.
+NUMBER, HEAD, HEAP_NUMBER, HEAP, RING = range(FIRST_FIELD, FIRST_FIELD + 5)
+PANE_FIELDS = FIRST_FIELD + 5
 
 # A kept value: the next one of its partial (or the next free one), then one word per argument.
 LINK, WORD = 0, 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from slackwater.collections.records import NONE, give_back, table, take_free
 from slackwater.compiled import inner
 from slackwater.model.batch import Words
 from slackwater.operators.aggregate_state import (
@@ -22,23 +23,17 @@ from slackwater.operators.aggregate_state import (
     WORD,
     Tables,
 )
-from slackwater.operators.records import NONE
 
 
 def value_tables(arguments: int, capacity: int) -> tuple[Words, Words]:
     """OutputBuffer for this many kept values, and for as many to enter and to leave at once."""
-    values = np.zeros((capacity, WORD + arguments), np.int64)
-    values[:, LINK] = np.arange(1, capacity + 1)
-    values[-1, LINK] = NONE
-    return values, np.zeros((2 * capacity, 1 + arguments), np.int64)
+    return table(capacity, WORD + arguments), np.zeros((2 * capacity, 1 + arguments), np.int64)
 
 
 @inner
 def keep(t: Tables, e: int, words: Words, rows: Words, i: int) -> int:
     """Keep the values of tuple i with partial e; returns where."""
-    v = t.scalars[FREE_VALUE]
-    t.scalars[FREE_VALUE] = t.values[v, LINK]
-    t.scalars[VALUES_KEPT] += 1
+    v = take_free(t.values, t.scalars, FREE_VALUE, VALUES_KEPT)
     for h in range(len(rows)):
         t.values[v, WORD + h] = words[rows[h], i]
     t.values[v, LINK] = t.partials[e, VALUES]
@@ -84,8 +79,6 @@ def discard(t: Tables, e: int) -> None:
     v = t.partials[e, VALUES]
     while v != NONE:
         following = t.values[v, LINK]
-        t.values[v, LINK] = t.scalars[FREE_VALUE]
-        t.scalars[FREE_VALUE] = v
-        t.scalars[VALUES_KEPT] -= 1
+        give_back(t.values, t.scalars, FREE_VALUE, VALUES_KEPT, v)
         v = following
     t.partials[e, VALUES] = NONE

@@ -7,11 +7,15 @@ it has at least one partial.
 
 from __future__ import annotations
 
+from slackwater.collections.hash_table import mix
+from slackwater.collections.heap import Heap, pop, push
+from slackwater.collections.records import NONE, find, give_back, hang, take_free, unhang
 from slackwater.compiled import inner
 from slackwater.operators.aggregate_state import (
     FREE_PANE,
     HEAD,
     HEAP,
+    HEAP_NUMBER,
     INSIDE_BEGIN,
     INSIDE_COUNT,
     NEXT_IN_PANE,
@@ -22,7 +26,6 @@ from slackwater.operators.aggregate_state import (
     WAITING,
     Tables,
 )
-from slackwater.operators.records import CHAIN, NONE, hang, mix, unhang
 
 
 @inner
@@ -32,12 +35,15 @@ def pane_bucket(t: Tables, number: int) -> int:
 
 
 @inner
+def has_number(t: Tables, p: int, number: int, also: int, unused: int) -> bool:
+    """Whether a record is that of a pane."""
+    return t.panes[p, NUMBER] == number
+
+
+@inner
 def find_pane(t: Tables, number: int) -> int:
     """The record of a live pane, or NONE."""
-    p = t.buckets[OF_PANES, pane_bucket(t, number)]
-    while p != NONE and t.panes[p, NUMBER] != number:
-        p = t.panes[p, CHAIN]
-    return p
+    return find(has_number, t.panes, t.buckets, OF_PANES, pane_bucket(t, number), t, number, 0, 0)
 
 
 @inner
@@ -45,9 +51,7 @@ def add_to_pane(t: Tables, number: int, e: int, entered: bool) -> None:
     """Hang a new partial onto its pane, making the pane if it is new."""
     p = find_pane(t, number)
     if p == NONE:
-        p = t.scalars[FREE_PANE]
-        t.scalars[FREE_PANE] = t.panes[p, CHAIN]
-        t.scalars[PANES] += 1
+        p = take_free(t.panes, t.scalars, FREE_PANE, PANES)
         t.panes[p, NUMBER], t.panes[p, HEAD] = number, NONE
         hang(t.panes, t.buckets, OF_PANES, pane_bucket(t, number), p)
         if entered:
@@ -62,9 +66,7 @@ def add_to_pane(t: Tables, number: int, e: int, entered: bool) -> None:
 def forget_pane(t: Tables, p: int) -> None:
     """A pane with no partials left is gone."""
     unhang(t.panes, t.buckets, OF_PANES, pane_bucket(t, t.panes[p, NUMBER]), p)
-    t.panes[p, CHAIN] = t.scalars[FREE_PANE]
-    t.scalars[FREE_PANE] = p
-    t.scalars[PANES] -= 1
+    give_back(t.panes, t.scalars, FREE_PANE, PANES, p)
 
 
 @inner
@@ -88,37 +90,20 @@ def queue_inside(t: Tables, p: int) -> None:
 
 
 @inner
+def waiting(t: Tables) -> Heap:
+    """The panes that wait, by number."""
+    return Heap(t.panes[:, HEAP_NUMBER], t.panes[:, HEAP], t.panes[:, HEAP])
+
+
+@inner
 def push_waiting(t: Tables, p: int) -> None:
     """Put a pane into the heap."""
-    at = t.scalars[WAITING]
+    push(waiting(t), t.scalars[WAITING], t.panes[p, NUMBER], p, p)
     t.scalars[WAITING] += 1
-    while at > 0:
-        parent = (at - 1) >> 1
-        if t.panes[t.panes[parent, HEAP], NUMBER] <= t.panes[p, NUMBER]:
-            break
-        t.panes[at, HEAP] = t.panes[parent, HEAP]
-        at = parent
-    t.panes[at, HEAP] = p
 
 
 @inner
 def pop_waiting(t: Tables) -> int:
     """Take the oldest waiting pane out of the heap."""
-    panes = t.panes
-    oldest = panes[0, HEAP]
     t.scalars[WAITING] -= 1
-    size = t.scalars[WAITING]
-    last = panes[size, HEAP]
-    at = 0
-    while True:
-        child = 2 * at + 1
-        if child >= size:
-            break
-        if child + 1 < size and panes[panes[child + 1, HEAP], NUMBER] < panes[panes[child, HEAP], NUMBER]:
-            child += 1
-        if panes[last, NUMBER] <= panes[panes[child, HEAP], NUMBER]:
-            break
-        panes[at, HEAP] = panes[child, HEAP]
-        at = child
-    panes[at, HEAP] = last
-    return oldest
+    return pop(waiting(t), t.scalars[WAITING] + 1)

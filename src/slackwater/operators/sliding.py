@@ -18,6 +18,9 @@ References: Tangwongsan, Hirzel, Schneider: Low-latency sliding-window aggregati
 
 from __future__ import annotations
 
+from slackwater.collections.chain import gap_for, link_between
+from slackwater.collections.hash_table import mix
+from slackwater.collections.records import NONE, find, give_back, hang, take_free, unhang
 from slackwater.compiled import inner
 from slackwater.model.batch import Words
 from slackwater.operators.aggregate_state import (
@@ -52,7 +55,15 @@ from slackwater.operators.aggregate_state import (
     Taken,
 )
 from slackwater.operators.partials import add, clear, combine
-from slackwater.operators.records import CHAIN, NONE, hang, mix, unhang
+
+
+@inner
+def has_key(t: Tables, g: int, words: Words, key_rows: Words, i: int) -> bool:
+    """Whether a group has the key of tuple i."""
+    k = 0
+    while k < len(key_rows) and t.groups[g, KEY + k] == words[key_rows[k], i]:
+        k += 1
+    return k == len(key_rows)
 
 
 @inner
@@ -62,19 +73,10 @@ def group_of(t: Tables, words: Words, key_rows: Words, i: int) -> int:
     for r in key_rows:
         h = mix(h ^ words[r, i])
     b = h & (len(t.groups) - 1)
-    g = t.buckets[OF_GROUPS, b]
-    while g != NONE:
-        same = True
-        for k in range(len(key_rows)):
-            if t.groups[g, KEY + k] != words[key_rows[k], i]:
-                same = False
-                break
-        if same:
-            return g
-        g = t.groups[g, CHAIN]
-    g = t.scalars[FREE_GROUP]
-    t.scalars[FREE_GROUP] = t.groups[g, CHAIN]
-    t.scalars[GROUPS] += 1
+    g = find(has_key, t.groups, t.buckets, OF_GROUPS, b, t, words, key_rows, i)
+    if g != NONE:
+        return g
+    g = take_free(t.groups, t.scalars, FREE_GROUP, GROUPS)
     for k in range(len(key_rows)):
         t.groups[g, KEY + k] = words[key_rows[k], i]
     t.groups[g, ENTRIES], t.groups[g, INSIDE], t.groups[g, LAST_USED] = 0, 0, NONE
@@ -98,20 +100,21 @@ def partial_bucket(t: Tables, pane: int, g: int) -> int:
 
 
 @inner
+def is_of(t: Tables, e: int, pane: int, g: int, unused: int) -> bool:
+    """Whether a partial is that of a group in a pane."""
+    return t.partials[e, PANE] == pane and t.partials[e, GROUP] == g
+
+
+@inner
 def find_partial(t: Tables, pane: int, g: int) -> int:
     """The partial of a group in a pane, or NONE."""
-    e = t.buckets[OF_PARTIALS, partial_bucket(t, pane, g)]
-    while e != NONE and (t.partials[e, PANE] != pane or t.partials[e, GROUP] != g):
-        e = t.partials[e, CHAIN]
-    return e
+    return find(is_of, t.partials, t.buckets, OF_PARTIALS, partial_bucket(t, pane, g), t, pane, g, 0)
 
 
 @inner
 def new_partial(t: Tables, pane: int, g: int) -> int:
     """An identity partial for a group in a pane."""
-    e = t.scalars[FREE_PARTIAL]
-    t.scalars[FREE_PARTIAL] = t.partials[e, CHAIN]
-    t.scalars[PARTIALS] += 1
+    e = take_free(t.partials, t.scalars, FREE_PARTIAL, PARTIALS)
     t.partials[e, PANE], t.partials[e, GROUP] = pane, g
     t.partials[e, OLDER], t.partials[e, NEWER], t.partials[e, VALUES] = NONE, NONE, NONE
     hang(t.partials, t.buckets, OF_PARTIALS, partial_bucket(t, pane, g), e)
@@ -126,15 +129,11 @@ def free_partial(t: Tables, e: int) -> None:
     g = t.partials[e, GROUP]
     unhang(t.partials, t.buckets, OF_PARTIALS, partial_bucket(t, t.partials[e, PANE], g), e)
     t.partials[e, PANE] = NO_PANE
-    t.partials[e, CHAIN] = t.scalars[FREE_PARTIAL]
-    t.scalars[FREE_PARTIAL] = e
-    t.scalars[PARTIALS] -= 1
+    give_back(t.partials, t.scalars, FREE_PARTIAL, PARTIALS, e)
     t.groups[g, ENTRIES] -= 1
     if t.groups[g, ENTRIES] == 0:
         unhang(t.groups, t.buckets, OF_GROUPS, group_bucket(t, g), g)
-        t.groups[g, CHAIN] = t.scalars[FREE_GROUP]
-        t.scalars[FREE_GROUP] = g
-        t.scalars[GROUPS] -= 1
+        give_back(t.groups, t.scalars, FREE_GROUP, GROUPS, g)
 
 
 @inner
@@ -216,15 +215,9 @@ def insert_late(t: Tables, e: int) -> None:
     g, pane, suffix = t.partials[e, GROUP], t.partials[e, PANE], OWN + t.scalars[WIDTH]
     if t.groups[g, INSIDE] == 0:
         activate(t, g)
-    following, at = NONE, t.groups[g, NEWEST]
-    while at != NONE and t.partials[at, PANE] > pane:
-        following, at = at, t.partials[at, OLDER]
-    t.partials[e, OLDER], t.partials[e, NEWER] = at, following
-    if at != NONE:
-        t.partials[at, NEWER] = e
-    if following != NONE:
-        t.partials[following, OLDER] = e
-    else:
+    at, following = gap_for(t.partials, OLDER, t.partials[:, PANE], t.groups[g, NEWEST], pane)
+    link_between(t.partials, OLDER, at, following, e)
+    if following == NONE:
         t.groups[g, NEWEST] = e
     t.groups[g, INSIDE] += 1
     if pane <= t.scalars[FLIP]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from slackwater.collections.bisection import first_where
 from slackwater.compiled import compiled, inner
 from slackwater.model.batch import Floats, Words
 from slackwater.model.schema import NULL_FLOAT, NULL_WORD, Kind
@@ -108,27 +109,25 @@ def merged(
 @inner
 def first_of(group: Words, g: int) -> int:
     """Where a group begins, or would."""
-    low, high = 0, len(group)
-    while low < high:
-        middle = (low + high) >> 1
-        if group[middle] < g:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return first_where(in_or_behind, group, g, 0, 0, len(group))
+
+
+@inner
+def in_or_behind(group: Words, at: int, g: int, unused: int) -> bool:
+    """Whether a value is of a group, or of one behind it."""
+    return group[at] >= g
 
 
 @inner
 def upto(group: Words, value: Values, g: int, v: float) -> int:
     """How many values stand at or before one of a group."""
-    low, high = 0, len(group)
-    while low < high:
-        middle = (low + high) >> 1
-        if before(g, v, group[middle], value[middle]):
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    return first_where(is_behind, group, value, (g, v), 0, len(group))
+
+
+@inner
+def is_behind(group: Words, at: int, value: Values, of: tuple[int, float]) -> bool:
+    """Whether the value at a place stands behind one of a group."""
+    return before(of[0], of[1], group[at], value[at])
 
 
 @compiled
@@ -224,11 +223,10 @@ def distinct(
 @inner
 def times(group: Words, value: Values, g: int, v: float) -> int:
     """How often a value stands in a group."""
-    low, high = 0, len(group)
-    while low < high:
-        middle = (low + high) >> 1
-        if before(group[middle], value[middle], g, v):
-            low = middle + 1
-        else:
-            high = middle
-    return upto(group, value, g, v) - low
+    return upto(group, value, g, v) - first_where(not_before, group, value, (g, v), 0, len(group))
+
+
+@inner
+def not_before(group: Words, at: int, value: Values, of: tuple[int, float]) -> bool:
+    """Whether the value at a place does not stand before one of a group."""
+    return not before(group[at], value[at], of[0], of[1])

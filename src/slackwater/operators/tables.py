@@ -1,19 +1,20 @@
-"""The tables of the aggregate operator, and how they grow between two stretches of compiled code.
+"""The tables of the aggregate operator: how they grow between two stretches of compiled code, and are filled again.
 
-Invariant: partials, panes, groups and values keep their numbers when their tables grow, so links stay valid.
+Invariant: partials, panes, groups and values keep their numbers when their tables grow, so links stay valid. A pane put
+back has the partials and values it was persisted with, and waits to enter the window.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from slackwater.collections.records import NONE, grown, hang, table
 from slackwater.compiled import in_place
 from slackwater.model.batch import Words
 from slackwater.operators import aggregate_state as st
-from slackwater.operators.holistic_values import value_tables
-from slackwater.operators.pane_queue import pane_bucket
-from slackwater.operators.records import NONE, grown, hang, table
-from slackwater.operators.sliding import group_bucket, partial_bucket
+from slackwater.operators.holistic_values import keep, value_tables
+from slackwater.operators.pane_queue import add_to_pane, pane_bucket
+from slackwater.operators.sliding import group_bucket, group_of, new_partial, partial_bucket
 
 SMALLEST = 256
 
@@ -133,3 +134,20 @@ def _hang_panes(t: st.Tables, used: Words) -> None:
 def _hang_groups(t: st.Tables, used: Words) -> None:
     for g in used:
         hang(t.groups, t.buckets, st.OF_GROUPS, group_bucket(t, g), g)
+
+
+@in_place
+def put_back(
+    t: st.Tables, pane: int, keys: Words, key_rows: Words, state: Words, owners: Words, held: Words, value_rows: Words
+) -> None:
+    """Make the partials of one pane as they were, each with the values it owned."""
+    v = 0
+    for p in range(len(state)):
+        g = group_of(t, keys, key_rows, p)
+        e = new_partial(t, pane, g)
+        add_to_pane(t, pane, e, False)
+        for c in range(state.shape[1]):
+            t.partials[e, st.OWN + c] = state[p, c]
+        while v < len(owners) and owners[v] == p:
+            keep(t, e, held, value_rows, v)
+            v += 1

@@ -8,6 +8,7 @@ References: 004 §2.1.2 (sliding windows), §4.1.
 
 from __future__ import annotations
 
+from slackwater.collections.records import NONE
 from slackwater.compiled import in_place, inner
 from slackwater.model.batch import TS
 from slackwater.operators.aggregate_state import (
@@ -19,7 +20,7 @@ from slackwater.operators.aggregate_state import (
     GROUP,
     GROUPS,
     HEAD,
-    HEAP,
+    HEAP_NUMBER,
     INSIDE_BEGIN,
     INSIDE_COUNT,
     KEY,
@@ -39,7 +40,6 @@ from slackwater.operators.aggregate_state import (
 from slackwater.operators.holistic_values import discard, keep, note_entered, note_left, note_one
 from slackwater.operators.pane_queue import add_to_pane, forget_pane, inside_at, pop_waiting, queue_inside
 from slackwater.operators.partials import add
-from slackwater.operators.records import NONE
 from slackwater.operators.sliding import (
     enter,
     find_partial,
@@ -108,7 +108,7 @@ def next_with_tuples(t: Tables, grid: Panes, k: int) -> int:
     """With no tuple inside: the first window from k on that will have one, or one beyond any watermark."""
     if t.scalars[WAITING] == 0:
         return 2**62 // grid.slide
-    return max(k, first_window_with(grid, t.panes[t.panes[0, HEAP], NUMBER]))
+    return max(k, first_window_with(grid, t.panes[0, HEAP_NUMBER]))
 
 
 @inner
@@ -184,7 +184,7 @@ def retire_panes_before(t: Tables, first: int, holistic: bool) -> None:
 @in_place
 def admit_panes(t: Tables, first: int, last: int, holistic: bool) -> None:
     """Panes up to the window's newest enter it, oldest first; one older than its oldest is in no window at all."""
-    while t.scalars[WAITING] > 0 and t.panes[t.panes[0, HEAP], NUMBER] <= last:
+    while t.scalars[WAITING] > 0 and t.panes[0, HEAP_NUMBER] <= last:
         p = pop_waiting(t)
         e = t.panes[p, HEAD]
         if t.panes[p, NUMBER] < first:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from slackwater.collections.records import NONE
 from slackwater.compiled import in_place
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.quality.error_beyond import (
@@ -27,17 +28,15 @@ from slackwater.disorder.quality.error_beyond import (
     OldWindows,
 )
 from slackwater.disorder.quality.keyed_sums import (
-    FIRST,
     GROUP,
     NEXT,
     NO_LINE,
-    NONE,
     NUMBER,
     RECORDS,
     Table,
     as_chunks,
+    first_record,
     found_or_made,
-    mixed,
     place_of,
     refilled,
     table,
@@ -50,8 +49,10 @@ from slackwater.disorder.quality.window_losses import (
     Ledger,
     Watch,
     add,
+    group_of,
     is_bad,
     last_piece,
+    last_to_count,
     total_of,
 )
 from slackwater.model.batch import TS, Floats, Words
@@ -79,9 +80,7 @@ def note_missing(
             return n
         i = late[n]
         ts = words[TS, i]
-        group = 0
-        for row in w.keys:
-            group = mixed(words[row, i], group)
+        group = group_of(w, words, i)
         window = (ts - w.range) // w.slide + 1
         last = min(ts // w.slide, (watermark_at_arrival[i] - w.range) // w.slide)
         beyond[0, n], beyond[1, n] = window, window - 1
@@ -117,14 +116,12 @@ def judged(
             continue
         verdicts[VERDICT, n] = WITHIN
         for own in range(2 * window, 2 * window + 2):
-            at = place_of(b.totals, own)
-            r = NONE if at == NONE else b.totals.lines[at, FIRST]
+            r = first_record(b.totals, own)
             while r != NONE:
                 verdicts[TUPLES_THERE, n] += int(b.totals.sums[r, TUPLES])
                 verdicts[GROUPS_THERE, n] += 1
                 r = b.totals.records[r, NEXT]
-        at = place_of(missing, window)
-        r = NONE if at == NONE else missing.lines[at, FIRST]
+        r = first_record(missing, window)
         while r != NONE:
             total_of(w, b.totals, window, missing.records[r, GROUP], total)
             if is_bad(w, allowed, total, missing.sums[r]):
@@ -183,9 +180,8 @@ class WindowTally:
 
     def count(self, ledger: Ledger, allowed: Floats) -> None:
         """Count the windows for good that have become old enough."""
-        clock = int(ledger.marks[CLOCK])
-        if BEFORE_ALL not in (clock, self._watermark):
-            last = self._last_ended(min(self._watermark, clock - self._reach))
+        last = last_to_count(self._watch, ledger, self._watermark, self._reach)
+        if last is not None:
             self._count(ledger, allowed, last)
 
     def count_before(self, ts: int, ledger: Ledger, allowed: Floats) -> bool:

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from slackwater.collections.records import NONE
 from slackwater.compiled import in_place, inner
-from slackwater.disorder.quality.keyed_sums import NO_LINE, NONE, place_of
+from slackwater.disorder.quality.keyed_sums import NO_LINE, place_of
 from slackwater.disorder.quality.required_slack import BINS, bin_met_by, edge_of
 from slackwater.disorder.quality.window_losses import (
     CHANGED,

@@ -20,16 +20,7 @@ from slackwater.disorder.controllers import DelayObservations, SlackController
 from slackwater.disorder.meters import Measurable, QualityMeter
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.quality.error_meter import WindowTally
-from slackwater.disorder.quality.keyed_sums import (
-    GROUP,
-    LINE,
-    NO_LINE,
-    RECORDS,
-    as_chunks,
-    refilled,
-    table,
-    tidied,
-)
+from slackwater.disorder.quality.keyed_sums import GROUP, LINE, NO_LINE, RECORDS, as_chunks, refilled, table, tidied
 from slackwater.disorder.quality.window_losses import (
     CHANGED,
     DEEPEST,

@@ -14,6 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slackwater.collections import ring
+from slackwater.collections.hash_table import mixed, slot_for
+from slackwater.collections.records import NONE
 from slackwater.compiled import in_place, inner
 from slackwater.model.batch import Floats, Words
 
@@ -24,8 +27,7 @@ BIN, BEHIND = range(2)
 NUMBER, FIRST = range(2)
 # Places in `Table.used`.
 RECORDS, NODES = range(2)
-NONE = -1
-NO_LINE = -(2**62)
+NO_LINE = ring.NEVER
 LINES_A_CHUNK = 64
 """Lines that are persisted together: late tuples touch old chunks seldom, so that few of them are written anew."""
 
@@ -46,71 +48,73 @@ class Table(NamedTuple):
 
 def table(records: int, nodes: int, lines: int, components: int) -> Table:
     """An empty table for so many records and nodes."""
-    ring = np.full((1 << max(0, lines - 1).bit_length(), 2), NO_LINE, np.int64)
+    of_lines = np.full((1 << max(0, lines - 1).bit_length(), 2), NO_LINE, np.int64)
     return Table(
         np.full(2 << max(1, records - 1).bit_length(), NONE, np.int64),
         np.zeros((records, 4), np.int64),
         np.zeros((records, components)),
         np.zeros((nodes, 2), np.int64),
         np.zeros((nodes, components)),
-        ring,
+        of_lines,
         np.zeros(2, np.int64),
     )
 
 
 @inner
-def mixed(a: int, b: int) -> int:
-    """Two words as one, well spread."""
-    h = (a ^ (b * -7046029254386353131)) * -4658895280553007687
-    h ^= (h >> 29) & 0x7FFFFFFFF
-    h *= -7723592293110705685
-    return h ^ ((h >> 32) & 0xFFFFFFFF)
+def stops_at(t: Table, slot: int, line: int, group: int) -> bool:
+    """Whether a slot is free, or that of a group in a line."""
+    r = t.slots[slot]
+    return r == NONE or (t.records[r, LINE] == line and t.records[r, GROUP] == group)
+
+
+@inner
+def find_slot(t: Table, line: int, group: int) -> int:
+    """The slot of a group in a line, or the free one where it would go."""
+    return slot_for(stops_at, t, mixed(line, group), len(t.slots), line, group)
 
 
 @inner
 def find(t: Table, line: int, group: int) -> int:
     """The record of a group in a line, or NONE."""
-    mask = len(t.slots) - 1
-    at = mixed(line, group) & mask
-    while t.slots[at] != NONE:
-        r = t.slots[at]
-        if t.records[r, LINE] == line and t.records[r, GROUP] == group:
-            return r
-        at = (at + 1) & mask
-    return NONE
+    return t.slots[find_slot(t, line, group)]
 
 
 @inner
 def place_of(t: Table, line: int) -> int:
     """The place of a line in the ring, or NONE where it is not in the ledger."""
-    at = line & (len(t.lines) - 1)
-    return at if t.lines[at, NUMBER] == line else NONE
+    return ring.place_of(t.lines[:, NUMBER], line)
+
+
+@inner
+def begin_line(t: Table, sequence: int) -> None:
+    """A line has taken this place of the ring, and has no records."""
+    t.lines[sequence, FIRST] = NONE
 
 
 @inner
 def found_or_made(t: Table, line: int, group: int) -> int:
     """The record of a group in a line, made if there is none; NONE where the line has been displaced."""
-    at = line & (len(t.lines) - 1)
-    if t.lines[at, NUMBER] > line:
+    at = ring.turn_to(begin_line, t.lines[:, NUMBER], t, line)
+    if at == NONE:
         return NONE
-    r = find(t, line, group)
-    if r != NONE:
-        return r
-    if t.lines[at, NUMBER] < line:
-        t.lines[at, NUMBER], t.lines[at, FIRST] = line, NONE
-    r = t.used[RECORDS]
+    slot = find_slot(t, line, group)
+    if t.slots[slot] != NONE:
+        return t.slots[slot]
+    r = t.slots[slot] = t.used[RECORDS]
     t.used[RECORDS] += 1
     t.records[r, LINE], t.records[r, GROUP] = line, group
     t.records[r, NEXT], t.records[r, CHAIN] = t.lines[at, FIRST], NONE
     t.lines[at, FIRST] = r
     for c in range(t.sums.shape[1]):
         t.sums[r, c] = 0.0
-    mask = len(t.slots) - 1
-    slot = mixed(line, group) & mask
-    while t.slots[slot] != NONE:
-        slot = (slot + 1) & mask
-    t.slots[slot] = r
     return r
+
+
+@inner
+def first_record(t: Table, line: int) -> int:
+    """The first record of a line, or NONE."""
+    at = place_of(t, line)
+    return NONE if at == NONE else t.lines[at, FIRST]
 
 
 @inner

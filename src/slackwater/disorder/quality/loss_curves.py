@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slackwater.collections.bisection import first_where
 from slackwater.compiled import in_place, inner
 from slackwater.disorder.quality.recall_model import trigger_weights
 from slackwater.model.batch import Floats, Words
@@ -87,14 +88,13 @@ def bin_of(slacks: Words, needed: int) -> int:
     granularity = slacks[1]
     if needed <= DENSE * granularity:
         return int((needed - 1) // granularity) + 1
-    lo, hi = DENSE + 1, len(slacks) - 1
-    while lo < hi:
-        middle = (lo + hi) >> 1
-        if slacks[middle] < needed:
-            lo = middle + 1
-        else:
-            hi = middle
-    return lo
+    return first_where(is_enough, slacks, needed, 0, DENSE + 1, len(slacks) - 1)
+
+
+@inner
+def is_enough(slacks: Words, sequence: int, needed: int, unused: int) -> bool:
+    """Whether a slack is enough."""
+    return slacks[sequence] >= needed
 
 
 @in_place

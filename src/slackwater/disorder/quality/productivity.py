@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from slackwater.collections.heap import Heap, pop, push
 from slackwater.compiled import in_place, inner
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.model.batch import Floats, Words
@@ -118,28 +119,17 @@ def note(
 @inner
 def enter(w: Inside, s: int, t: int) -> None:
     """Put an event time into the window of stream s."""
-    heap, at = w.ts[s], w.size[s]
-    while at > 0 and heap[(at - 1) >> 1] > t:
-        heap[at] = heap[(at - 1) >> 1]
-        at = (at - 1) >> 1
-    heap[at] = t
+    ts = w.ts[s]
+    push(Heap(ts, ts, ts), w.size[s], t, t, t)
     w.size[s] += 1
 
 
 @inner
 def drop_oldest(w: Inside, s: int) -> None:
     """Take the smallest event time out of the window of stream s."""
+    ts = w.ts[s]
+    pop(Heap(ts, ts, ts), w.size[s])
     w.size[s] -= 1
-    heap, size = w.ts[s], w.size[s]
-    last, at, child = heap[size], 0, 1
-    while child < size:
-        if child + 1 < size and heap[child + 1] < heap[child]:
-            child += 1
-        if last <= heap[child]:
-            break
-        heap[at] = heap[child]
-        at, child = child, 2 * child + 1
-    heap[at] = last
 
 
 class ProductivityProfiler:

@@ -12,28 +12,29 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from slackwater.collections.hash_table import mixed
+from slackwater.collections.records import NONE
 from slackwater.compiled import in_place, inner
 from slackwater.disorder.quality.keyed_sums import (
     BEHIND,
     BIN,
     CHAIN,
-    FIRST,
     GROUP,
     NEXT,
     NO_LINE,
     NODES,
-    NONE,
     RECORDS,
     Table,
     find,
+    first_record,
     found_or_made,
-    mixed,
     node_of,
     place_of,
 )
 from slackwater.disorder.quality.required_slack import bin_of
 from slackwater.model.batch import TS, Floats, Words
 from slackwater.model.schema import NULL_WORD
+from slackwater.model.time import BEFORE_ALL
 
 # Components of every sum: tuples, tuples that really were missing, and per argument how many values and their sum.
 TUPLES, MISSED, FIRST_ARGUMENT = range(3)
@@ -91,12 +92,29 @@ def last_ended(w: Watch, time: int) -> int:
     return (time - w.range) // w.slide
 
 
+def last_to_count(w: Watch, b: Ledger, watermark: int, reach: int) -> int | None:
+    """The newest window that has ended and is behind the clock by more than `reach`; None while there is no time."""
+    clock = int(b.marks[CLOCK])
+    if BEFORE_ALL in (clock, watermark):
+        return None
+    return (min(watermark, clock - reach) - w.range) // w.slide
+
+
 @in_place
 def reach(b: Ledger, clock: int, slack: int) -> int:
     """Where the watermark stands at a clock, with the slack that was in force until now."""
     b.marks[CLOCK] = max(b.marks[CLOCK], clock)
     b.marks[WATERMARK] = max(b.marks[WATERMARK], clock - slack)
     return int(b.marks[WATERMARK])
+
+
+@inner
+def group_of(w: Watch, words: Words, i: int) -> int:
+    """The group of tuple i, as one word."""
+    group = 0
+    for row in w.keys:
+        group = mixed(words[row, i], group)
+    return group
 
 
 @in_place
@@ -118,9 +136,7 @@ def absorb(w: Watch, b: Ledger, words: Words, floats: Floats, behind: Words, beg
         if full or 2 * slide + 1 - len(b.totals.lines) >= b.marks[NEEDED]:
             return i
         b.marks[CLOCK] = max(b.marks[CLOCK], ts)
-        group = 0
-        for row in w.keys:
-            group = mixed(words[row, i], group)
+        group = group_of(w, words, i)
         into = 2 * slide + (1 if ts - start >= cut else 0)
         if into != piece or group != of_group or r == NONE:
             r = found_or_made(b.totals, into, group)
@@ -147,12 +163,18 @@ def note_late(w: Watch, b: Ledger, words: Words, floats: Floats, i: int, group: 
             add(w, b.late.node_sums, node, words, floats, i)
             if end_of(w, window) <= b.marks[WATERMARK]:
                 b.late.node_sums[node, MISSED] += 1.0
-            at = place_of(b.late, window)
-            if b.is_changed[at] == 0:
-                b.is_changed[at] = 1
-                b.state_update[b.marks[CHANGED]] = window
-                b.marks[CHANGED] += 1
+            mark_changed(b, window)
         window += 1
+
+
+@inner
+def mark_changed(b: Ledger, window: int) -> None:
+    """What a window needs is to be looked at again."""
+    at = place_of(b.late, window)
+    if at != NONE and b.is_changed[at] == 0:
+        b.is_changed[at] = 1
+        b.state_update[b.marks[CHANGED]] = window
+        b.marks[CHANGED] += 1
 
 
 @inner
@@ -199,10 +221,7 @@ def newest_piece(w: Watch, totals: Table, window: int) -> int:
 def needed_bin(w: Watch, b: Ledger, window: int, allowed: Floats, total: Floats, missing: Floats) -> int:
     """The bin of the least slack with which every group's answer is good; `total` and `missing` are scratch."""
     worst = 0
-    at = place_of(b.late, window)
-    if at == NONE:
-        return 0
-    r = b.late.lines[at, FIRST]
+    r = first_record(b.late, window)
     while r != NONE:
         total_of(w, b.totals, window, b.late.records[r, GROUP], total)
         for c in range(len(missing)):
@@ -249,22 +268,18 @@ def coverage_of(w: Watch, b: Ledger, window: int) -> float:
     """N_rcv / (N_rcv + N_miss) of a window, all groups together (004 Alg. 4.3); -1 where no tuple of it has come."""
     came = 0.0
     for piece in range(2 * window, last_piece(w, window) + 1):
-        at = place_of(b.totals, piece)
-        if at != NONE:
-            r = b.totals.lines[at, FIRST]
-            while r != NONE:
-                came += b.totals.sums[r, TUPLES]
-                r = b.totals.records[r, NEXT]
+        r = first_record(b.totals, piece)
+        while r != NONE:
+            came += b.totals.sums[r, TUPLES]
+            r = b.totals.records[r, NEXT]
     if came == 0:
         return -1.0
     missed = 0.0
-    at = place_of(b.late, window)
-    if at != NONE:
-        r = b.late.lines[at, FIRST]
-        while r != NONE:
-            node = b.late.records[r, CHAIN]
-            while node != NONE:
-                missed += b.late.node_sums[node, MISSED]
-                node = b.late.nodes[node, BEHIND]
-            r = b.late.records[r, NEXT]
+    r = first_record(b.late, window)
+    while r != NONE:
+        node = b.late.records[r, CHAIN]
+        while node != NONE:
+            missed += b.late.node_sums[node, MISSED]
+            node = b.late.nodes[node, BEHIND]
+        r = b.late.records[r, NEXT]
     return 1.0 - missed / came

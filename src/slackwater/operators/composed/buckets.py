@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from slackwater.collections import ring as rings
+from slackwater.collections.ring import NEVER
 from slackwater.compiled import in_place, inner
 from slackwater.model.batch import Floats, Words
-
-NEVER = -(2**62)
-"""The number of a place in the ring in which no bucket stands yet."""
 
 
 class Buckets(NamedTuple):
@@ -32,11 +31,13 @@ class Buckets(NamedTuple):
 @inner
 def turn_to(ring: Buckets, ts: int) -> int:
     """The place of the bucket that an event time belongs to, emptied if an older one stood there; -1 if too old."""
-    number = ts // ring.width
-    at = number % len(ring.number)
-    if ring.number[at] < number:
-        ring.number[at], ring.made[at], ring.lost[at] = number, 0.0, 0.0
-    return at if ring.number[at] == number else -1
+    return rings.turn_to(empty, ring.number, ring, ts // ring.width)
+
+
+@inner
+def empty(ring: Buckets, at: int) -> None:
+    """Another bucket begins at this place."""
+    ring.made[at], ring.lost[at] = 0.0, 0.0
 
 
 @in_place

@@ -10,32 +10,32 @@ from a window and group is the difference.
 
 from __future__ import annotations
 
+from slackwater.collections.records import NONE
 from slackwater.compiled import in_place, inner
 from slackwater.disorder.quality.keyed_sums import (
-    FIRST,
     GROUP,
     NEXT,
     NODES,
-    NONE,
     RECORDS,
     Table,
     find,
+    first_record,
     found_or_made,
-    mixed,
     node_of,
     place_of,
 )
 from slackwater.disorder.quality.required_slack import bin_of
 from slackwater.disorder.quality.window_losses import (
-    CHANGED,
     CLOCK,
     FIRST_ARGUMENT,
     TUPLES,
     Ledger,
     Watch,
     add,
+    group_of,
     is_bad,
     last_piece,
+    mark_changed,
     total_of,
 )
 from slackwater.model.batch import TS, Floats, Words
@@ -46,15 +46,6 @@ def piece_of(w: Watch, ts: int) -> int:
     """The piece of event time that a row lies in."""
     slide = ts // w.slide
     return 2 * slide + (1 if ts - slide * w.slide >= w.range % w.slide else 0)
-
-
-@inner
-def group_of(w: Watch, words: Words, i: int) -> int:
-    """The group of row i, as one word."""
-    group = 0
-    for row in w.keys:
-        group = mixed(words[row, i], group)
-    return group
 
 
 @in_place
@@ -82,26 +73,16 @@ def absorb_rows(w: Watch, b: Ledger, words: Words, floats: Floats, need: Words, 
                     node = node_of(b.late, r, bin_of(need[i] - 1, w.unit))
                     add(w, b.late.node_sums, node, words, floats, i)
                     if window <= entered:
-                        mark(b, window)
+                        mark_changed(b, window)
                 window += 1
     return words.shape[1]
-
-
-@inner
-def mark(b: Ledger, window: int) -> None:
-    """What a window needs is to be looked at again."""
-    at = place_of(b.late, window)
-    if at != NONE and b.is_changed[at] == 0:
-        b.is_changed[at] = 1
-        b.state_update[b.marks[CHANGED]] = window
-        b.marks[CHANGED] += 1
 
 
 @in_place
 def mark_ended(b: Ledger, first: int, last: int) -> None:
     """These windows have ended: whatever is known to be missing from them counts from now on."""
     for window in range(max(first, last - len(b.late.lines) + 1), last + 1):
-        mark(b, window)
+        mark_changed(b, window)
 
 
 @in_place
@@ -126,11 +107,8 @@ def judge_rows(
     for window in range(first, last + 1):
         any_row, bad = False, False
         for piece in range(2 * window, last_piece(w, window) + 1):
-            at = place_of(totals, piece)
-            if at == NONE or bad:
-                continue
-            any_row = True
-            r = totals.lines[at, FIRST]
+            r = first_record(totals, piece)
+            any_row |= r != NONE
             while r != NONE and not bad:
                 group = totals.records[r, GROUP]
                 if is_first(totals, 2 * window, piece, group):

@@ -15,17 +15,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.compiled import in_place
+from slackwater.compiled import in_place, inner
 from slackwater.expressions.compile import Condition, refine_listed_at
+from slackwater.kernel import NOTHING
 from slackwater.model.batch import TS, Words
 from slackwater.model.time import BEFORE_ALL
+from slackwater.operators.join.loop import BUFFER_FULL, OVERFLOW, PASSES_BY, PROBES, nothing_after, place_probe_insert
 from slackwater.operators.join.operator import WindowJoin
-from slackwater.operators.join.probe import BUFFER_FULL, FINISHED, OVERFLOW
 from slackwater.operators.join.probing import first_plan
-from slackwater.operators.join.search import Probes, Search, probes_of, search_space
+from slackwater.operators.join.search import Arriving, Probes, Search, probes_of, search_space
 from slackwater.operators.join.store import BEGIN, END, Windows, WindowStore, insert, place
-from slackwater.operators.join.unordered_probe import Reach, combinations, reach_of
-from slackwater.operators.ordering.eager_probe import FULL, LEAST, Lines, N, lines, note_line
+from slackwater.operators.join.unordered_probe import Reach, reach_of
+from slackwater.operators.ordering.eager_probe import LEAST, Combining, Lines, N, combine, lines
 
 ROOM = 1 << 14
 """Results that are made before they are handed on; one tuple's are never split."""
@@ -35,30 +36,20 @@ CHUNKS = 16
 
 @in_place
 def meet(
-    condition: int, plan: Probes, stream: Words, words: Words, horizon: Words, begin: int, w: Windows, search: Search,
-    reach: Reach, found: Lines,
-) -> tuple[int, int]:  # fmt: skip
+    condition: int, plan: Probes, new: Arriving, begin: int, w: Windows, search: Search, reach: Reach, found: Lines
+) -> tuple[int, int]:
     """Arrivals from `begin` on, until their end or until one's results have no room; returns (arrivals, status).
 
-    What lies before `horizon` has nothing left that it could be joined with.
+    What lies before its watermark at arrival has nothing left that it could be joined with.
     """
-    refine_listed = refine_listed_at(condition)
-    state = found.state
-    for i in range(begin, words.shape[1]):
-        s, ts = stream[i], words[TS, i]
-        if ts < horizon[s]:
-            continue
-        search.slots[s] = place(w, s, words, i)
-        before = state[N]
-        if combinations(note_line, found, refine_listed, plan, w, s, ts, search, reach) < 0:
-            return i, OVERFLOW
-        if state[FULL] == 1:
-            state[FULL], state[N] = 0, before
-            return i, BUFFER_FULL
-        for k in range(before, state[N]):
-            found.by[k] = i
-        insert(w, s)
-    return words.shape[1], FINISHED
+    job = Combining(refine_listed_at(condition), plan, w, search, reach, found, new.emit_time, new.emit_time)
+    return place_probe_insert(place, insert, admit, combine, nothing_after, job, new, begin)
+
+
+@inner
+def admit(job: Combining, new: Arriving, i: int) -> int:
+    """Every tuple probes."""
+    return PASSES_BY if new.words[TS, i] < new.watermark_at_arrival[i] else PROBES
 
 
 class Meeting:
@@ -80,7 +71,7 @@ class Meeting:
         spec, store = self.spec, self._store
         horizon = np.maximum(since, BEFORE_ALL) - self._windows
         store.reserve(np.bincount(stream, minlength=spec.streams), horizon)
-        words = np.ascontiguousarray(words)
+        new = Arriving(stream, np.ascontiguousarray(words), horizon[stream], NOTHING)
         windows = store.windows
         search = search_space(spec.streams, windows.words.shape[1])
         parts, begin, output_buffer = [], 0, ROOM
@@ -89,8 +80,7 @@ class Meeting:
             found.state[LEAST] = BEFORE_ALL
             begin_at = begin
             begin, status = meet(
-                self._condition.addresses[1], self._probes, stream, words, horizon, begin, windows, search,
-                self._reach, found,
+                self._condition.addresses[1], self._probes, new, begin, windows, search, self._reach, found
             )  # fmt: skip
             if status == OVERFLOW:
                 raise self._condition.failure()

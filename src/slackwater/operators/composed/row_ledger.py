@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from slackwater.collections import ring
 from slackwater.kernel import NOTHING
 from slackwater.model.batch import Floats, Words
 from slackwater.model.measured import RESULTS, MeasuredQuality
 from slackwater.model.quality import Recall
 from slackwater.model.time import AFTER_ALL, BEFORE_ALL
-from slackwater.operators.composed.buckets import NEVER, Buckets, RowMeter, note_made, note_true
+from slackwater.operators.composed.buckets import Buckets, RowMeter, note_made, note_true
 
 MOST_BUCKETS = 4096
 """No more buckets of time are told apart."""
@@ -33,7 +34,7 @@ class RowLedger:
         width = max(interval, span // MOST_BUCKETS)
         buckets = 1 << (span // width + 64).bit_length()
         self._target, self._retention = target, retention
-        self._periods = Buckets(np.full(buckets, NEVER, np.int64), np.zeros(buckets), np.zeros(buckets), width)
+        self._periods = Buckets(ring.ring(buckets), np.zeros(buckets), np.zeros(buckets), width)
         self._meter = RowMeter(target.target, target.over, self._periods)
         self._total = np.zeros(2)
         """Rows made and true rows since the beginning."""
@@ -74,13 +75,8 @@ class RowLedger:
 
     def between(self, edges: Words) -> tuple[Floats, Floats]:
         """Rows made and rows lost between one edge and the next, whole buckets; what is too old counts as nothing."""
-        at = edges // self._periods.width
-        first = max(int(at[0]), int(at[-1]) - len(self._periods.number))
-        wanted = np.arange(first, int(at[-1]))
-        place = wanted % len(self._periods.number)
-        known = self._periods.number[place] == wanted
-        marks = np.maximum(at, first) - first
-        return _summed(self._periods.made[place] * known, marks), _summed(self._periods.lost[place] * known, marks)
+        ledger = self._periods
+        return ring.sums_between(ledger.number, edges // ledger.width, ledger.made, ledger.lost)
 
     def lost_to_far(self) -> None:
         """RequiredSlack are those of rows, so the curves are right about far ones too."""
@@ -110,9 +106,3 @@ def _parted(ts: Words, watermark: int) -> tuple[Words, Words]:
     """What lies before a watermark, and the rest."""
     before = ts < watermark
     return ts[before], ts[~before]
-
-
-def _summed(counts: Floats, marks: Words) -> Floats:
-    """What lies between each two marks."""
-    before = np.concatenate(([0.0], np.cumsum(counts)))
-    return np.diff(before[marks])

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.quality.keyed_sums import NO_LINE, Table, as_chunks, refilled, table, tidied
-from slackwater.disorder.quality.window_losses import CLOCK, Ledger, Watch
+from slackwater.disorder.quality.window_losses import CLOCK, Ledger, Watch, last_to_count
 from slackwater.model.batch import TS, Floats, Words
 from slackwater.model.measured import WINDOWS, MeasuredQuality
 from slackwater.model.time import AFTER_ALL, BEFORE_ALL, SECOND
@@ -63,9 +63,8 @@ class RowTally:
 
     def count(self, ledger: Ledger, allowed: Floats) -> None:
         """Count the windows for good that have become old enough."""
-        clock = int(ledger.marks[CLOCK])
-        if BEFORE_ALL not in (clock, self._watermark):
-            last = self._last_ended(min(self._watermark, clock - self._reach))
+        last = last_to_count(self._watch, ledger, self._watermark, self._reach)
+        if last is not None:
             windows, off = self._judge(ledger, allowed, last)
             self._windows, self._off = self._windows + windows, self._off + off
             self._count_only = max(self._count_only, last)

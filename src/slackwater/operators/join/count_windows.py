@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,9 +25,11 @@ from slackwater.model.batch import TS, Flags, Words
 from slackwater.model.schema import NULL_WORD
 from slackwater.model.time import BEFORE_ALL
 from slackwater.operators.contract import PLAIN, BuildContext
+from slackwater.operators.join.loop import ENTERS, PASSES_BY, place_probe_insert
 from slackwater.operators.join.operator import JoinOperator, WindowJoin
-from slackwater.operators.join.probe import FINISHED, PAUSED, probe
-from slackwater.operators.join.probe_stats import DONE, LIMIT, ProbeStats, sampled
+from slackwater.operators.join.probe import admit, probe_and_count
+from slackwater.operators.join.probe_stats import ProbeStats
+from slackwater.operators.join.probe_steps import Refine
 from slackwater.operators.join.probing import ANY_KEY
 from slackwater.operators.join.rates import NOW, WITHIN, Sampling, look, no_sampling, receive
 from slackwater.operators.join.search import Arriving, Probes, Search
@@ -77,40 +79,54 @@ def by_rows(join: WindowJoin, last: tuple[int, ...]) -> CountWindowJoin:
     return CountWindowJoin(**{**same, "windows": windows}, last=last)
 
 
+class JoiningRows(NamedTuple):
+    """What the loop works on: that of `Joining`, and what says how many tuples windows hold."""
+
+    refine: Refine
+    refine_listed: Refine
+    plan: Probes
+    w: Windows
+    search: Search
+    probe_stats: ProbeStats
+    out: Words
+    counts: Words
+    rates: Sampling
+
+
 @in_place
 def join_rows_run(
     conditions: tuple[int, int], plan: Probes, rates: Sampling, new: Arriving, begin: int, w: Windows,
     search: Search, probe_stats: ProbeStats, out: Words, counts: Words,
 ) -> tuple[int, int, int]:  # fmt: skip
     """As `join_run`, where a stream with a number in `rates.sizes` keeps so many tuples, none of them late."""
-    last = rates.sizes
     refine, refine_listed = refine_at(conditions[0]), refine_listed_at(conditions[1])
-    n_out = 0
-    for i in range(begin, new.words.shape[1]):
-        counting = probe_stats.on and sampled(i)
-        if counting and probe_stats.work[DONE] >= probe_stats.work[LIMIT]:
-            return i, n_out, PAUSED
-        s, ts = new.stream[i], new.words[TS, i]
-        counts[i] = 0
-        late = ts < new.watermark_at_arrival[i]
-        if late and (last[s] != BY_TIME or ts < new.watermark_at_arrival[i] - plan.sizes[s]):
-            continue
-        if rates.on and ts > rates.state[NOW]:
-            move_on(plan, w, rates, ts, new.emit_time[i])
-        search.slots[s] = place(w, s, new.words, i)
-        if not late:
-            made = probe(refine, refine_listed, plan, w, s, ts, search, probe_stats, counting, out, n_out)
-            if made < 0:
-                return i, n_out, made
-            counts[i] = made
-            if not plan.count_only:
-                n_out += made
-        insert(w, s)
-        if rates.on:
-            receive(rates, s, ts)
-        elif last[s] != BY_TIME:
-            evict(w, s, last[s])
-    return new.words.shape[1], n_out, FINISHED
+    job = JoiningRows(refine, refine_listed, plan, w, search, probe_stats, out, counts, rates)
+    search.written[0] = 0
+    done, status = place_probe_insert(place, insert, admit_row, probe_and_count, push_out_one, job, new, begin)
+    return done, search.written[0], status
+
+
+@inner
+def admit_row(job: JoiningRows, new: Arriving, i: int) -> int:
+    """As for any join; but no late tuple enters a window that counts, and time moves windows that follow rates."""
+    fate = admit(job, new, i)
+    if fate == ENTERS and job.rates.sizes[new.stream[i]] != BY_TIME:
+        return PASSES_BY
+    if fate > PASSES_BY and job.rates.on and new.words[TS, i] > job.rates.state[NOW]:
+        move_on(job.plan, job.w, job.rates, new.words[TS, i], new.emit_time[i])
+    return fate
+
+
+@inner
+def push_out_one(job: JoiningRows, new: Arriving, i: int, fate: int) -> None:
+    """What has entered pushes another out of its window, where that has a number."""
+    s = new.stream[i]
+    if fate == PASSES_BY:
+        return
+    if job.rates.on:
+        receive(job.rates, s, new.words[TS, i])
+    elif job.rates.sizes[s] != BY_TIME:
+        evict(job.w, s, job.rates.sizes[s])
 
 
 @inner

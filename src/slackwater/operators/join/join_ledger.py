@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from slackwater.collections import ring
 from slackwater.disorder.meters import Ledger, LedgerTerms
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.compile import Condition
@@ -32,12 +33,12 @@ from slackwater.operators.join.ledger_loops import (
     MOST,
     OF_COUNTED,
     OF_LOOKED_AT,
-    OVERFLOW,
     Estimating,
     note_made,
     ring_of,
     settle,
 )
+from slackwater.operators.join.loop import OVERFLOW
 from slackwater.operators.join.meter import RecallMeter
 from slackwater.operators.join.probing import INDEX, SCAN, Equality, ProbePlan
 from slackwater.operators.join.retention import Retention
@@ -129,13 +130,15 @@ class JoinLedger(Ledger):
         if self._meter is not None and len(run):
             self._meter.begin(max(int(words[TS].min()), self._rough.begun))
             self._meter.reserve(int(words[TS].max()), self.factor)
-        self._retention.known, status = settle(
+        known = np.array([self._retention.known])
+        status = settle(
             self._condition.addresses[1], self._probes, Arriving(run.stream, words, run.watermark_at_arrival,
             run.emit_time),
             (run.delay > self.far[0]) & (run.delay <= self.far[1]), lost_results, windows,
             search_space(len(self._windows), windows.words.shape[1]), self._reach, self._periods, self._rough,
-            self._retention.known, self._retention.while_running, self._count_all_results,
+            known, self._retention.while_running, self._count_all_results,
         )  # fmt: skip
+        self._retention.known = int(known[0])
         if status == OVERFLOW:
             raise self._condition.failure()
         self._total[1] += lost_results.sum()
@@ -252,13 +255,7 @@ class JoinLedger(Ledger):
 
         Edges are ascending; what is too old to be in the ledger counts as nothing.
         """
-        at = edges // self.width
-        first = max(int(at[0]), int(at[-1]) - len(self._periods.number))
-        wanted = np.arange(first, int(at[-1]))
-        place = wanted % len(self._periods.number)
-        known = self._periods.number[place] == wanted
-        marks = np.maximum(at, first) - first
-        return _summed(self._periods.made[place] * known, marks), _summed(self._periods.lost[place] * known, marks)
+        return ring.sums_between(self._periods.number, edges // self.width, self._periods.made, self._periods.lost)
 
 
 def ledger_on(terms: LedgerTerms, windows: Sequence[int], open_ledger: Callable[..., JoinLedger]) -> JoinLedger:
@@ -267,9 +264,3 @@ def ledger_on(terms: LedgerTerms, windows: Sequence[int], open_ledger: Callable[
     if terms.far is not None:
         ledger.far = terms.far
     return ledger
-
-
-def _summed(counts: Floats, marks: Words) -> Floats:
-    """What lies between each two marks."""
-    before = np.concatenate(([0.0], np.cumsum(counts)))
-    return np.diff(before[marks])

@@ -22,19 +22,20 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slackwater.collections import ring
+from slackwater.collections.ring import NEVER
 from slackwater.compiled import in_place, inner
 from slackwater.expressions.compile import refine_listed_at
 from slackwater.model.batch import TS, Flags, Floats, Words
 from slackwater.model.time import AFTER_ALL
+from slackwater.operators.join.loop import ENTERS, FINISHED, OVERFLOW, PASSES_BY, PROBES, place_probe_insert
+from slackwater.operators.join.probe_steps import Refine
 from slackwater.operators.join.retention import note_lateness
 from slackwater.operators.join.search import Arriving, Probes, Search
 from slackwater.operators.join.store import Windows, insert, place
 from slackwater.operators.join.synopsis import Synopsis, bound, note_tuple
 from slackwater.operators.join.unordered_probe import Reach, combinations
 
-FINISHED, OVERFLOW = 0, -1
-NEVER = -(2**62)
-"""The number of a place in a ring of buckets in which none stands yet."""
 EACH = 16
 """Of so many tuples one is counted by the synopsis, to learn what its estimates are worth."""
 AT_FIRST = 512
@@ -72,9 +73,7 @@ class Periods(NamedTuple):
 def ring_of(buckets: int, width: int) -> Periods:
     """An empty ring."""
     made, lost, expected, most = np.zeros((4, buckets))
-    return Periods(
-        np.full(buckets, NEVER, np.int64), made, lost, expected, most, np.array([NEVER, 1, NEVER]), np.zeros(3), width
-    )
+    return Periods(ring.ring(buckets), made, lost, expected, most, np.array([NEVER, 1, NEVER]), np.zeros(3), width)
 
 
 class Estimating(NamedTuple):
@@ -90,58 +89,95 @@ class Estimating(NamedTuple):
     """Results before this event time are not in the ledger."""
 
 
+class Pricing(NamedTuple):
+    """What the loop of the ledger works on."""
+
+    refine_listed: Refine
+    plan: Probes
+    w: Windows
+    search: Search
+    reach: Reach
+    periods: Periods
+    rough: Estimating
+    lost_results: Floats
+    """What each tuple of the run costs."""
+    far: Flags
+    known: Words
+    """One number: from when on everything is known."""
+    retention: int
+    count_all_results: bool
+
+
 @in_place
 def settle(
     condition: int, plan: Probes, new: Arriving, far: Flags, lost_results: Floats, w: Windows, search: Search,
     reach: Reach,
-    periods: Periods, rough: Estimating, known: int, retention: int, count_all_results: bool,
-) -> tuple[int, int]:  # fmt: skip
-    """Price the late tuples of a run, or all, and note all; returns (from when on everything is known, status).
+    periods: Periods, rough: Estimating, known: Words, retention: int, count_all_results: bool,
+) -> int:  # fmt: skip
+    """Price the late tuples of a run, or all, and note all; `known` moves on. Returns the status.
 
     `far`: which of them no slack that is allowed would have kept in time; what these cost is summed up by itself.
 
     Within the run nothing is forgotten where `retention` is negative.
     """
     refine_listed = refine_listed_at(condition)
+    job = Pricing(
+        refine_listed, plan, w, search, reach, periods, rough, lost_results, far, known, retention, count_all_results
+    )
+    return place_probe_insert(place, insert, admit, find_price, note_priced, job, new, 0)[1]
+
+
+@inner
+def admit(job: Pricing, new: Arriving, i: int) -> int:
+    """A tuple enters that is not older than what is known; it probes if it is to be counted."""
+    ts, watermark_at_arrival = new.words[TS, i], new.watermark_at_arrival[i]
+    job.lost_results[i] = 0.0
+    if job.retention >= 0:
+        job.known[0] = max(job.known[0], watermark_at_arrival - job.retention)
+    if ts < watermark_at_arrival:
+        note_lateness(job.rough.lateness, watermark_at_arrival - ts)
+    if ts < job.known[0] - job.plan.sizes[new.stream[i]]:
+        return PASSES_BY
+    return PROBES if job.count_all_results or ts < watermark_at_arrival else ENTERS
+
+
+@inner
+def find_price(job: Pricing, new: Arriving, i: int) -> int:
+    """Count the combinations of tuple i with those processed before it."""
+    s, sizes = new.stream[i], job.plan.sizes
+    # What is there by chance is not looked at: it is counted by the synopsis.
+    for j in range(len(sizes)):
+        job.reach.since[j] = job.known[0] - sizes[j]
+    job.lost_results[i] = combinations(
+        note, job.periods, job.refine_listed, job.plan, job.w, s, new.words[TS, i], job.search, job.reach
+    )
+    return OVERFLOW if job.lost_results[i] < 0 else FINISHED
+
+
+@inner
+def note_priced(job: Pricing, new: Arriving, i: int, fate: int) -> None:
+    """Estimate what could not be counted in full, learn from what could, and note the tuple in the synopsis."""
+    s, ts, rough, known = new.stream[i], new.words[TS, i], job.rough, job.known[0]
     factor = rough.factor
-    for i in range(new.words.shape[1]):
-        s, ts = new.stream[i], new.words[TS, i]
-        lost_results[i] = expected = 0.0
-        if retention >= 0:
-            known = max(known, new.watermark_at_arrival[i] - retention)
-        is_late = ts < new.watermark_at_arrival[i]
-        if is_late:
-            note_lateness(rough.lateness, new.watermark_at_arrival[i] - ts)
-        is_kept, is_counted = ts >= known - plan.sizes[s], count_all_results or is_late
-        if is_kept:
-            search.slots[s] = place(w, s, new.words, i)
-            if is_counted:
-                # What is there by chance is not looked at: it is counted by the synopsis.
-                for j in range(len(plan.sizes)):
-                    reach.since[j] = known - plan.sizes[j]
-                lost_results[i] = combinations(note, periods, refine_listed, plan, w, s, ts, search, reach)
-                if lost_results[i] < 0:
-                    return known, OVERFLOW
-        if is_counted and ts < known:
-            if ts >= rough.begun - plan.sizes[s]:
-                since = known if is_kept else AFTER_ALL
-                expected = estimate(rough, periods, s, new.words, i, lost_results[i], since, plan.sizes[s])
-        elif is_counted:
-            factor[COUNTED] += 1
-            if factor[COUNTED] < AT_FIRST or factor[COUNTED] % EACH == 0:
-                learn(rough, s, new.words, i, lost_results[i])
-        else:
-            factor[MAKING] += 1
-            if factor[MAKING] % EACH == 0:
-                factor[LOOKED_AT] += 1
-                factor[OF_LOOKED_AT] += bound(rough.synopsis, s, new.words, i, AFTER_ALL)[2]
-        if is_late and far[i]:
-            rough.sums[FAR_LOST] += lost_results[i]
-            rough.sums[FAR_EXPECTED] += expected
-        note_tuple(rough.synopsis, s, new.words, i)
-        if is_kept:
-            insert(w, s)
-    return known, FINISHED
+    is_late, expected = ts < new.watermark_at_arrival[i], 0.0
+    is_counted = job.count_all_results or is_late
+    if is_counted and ts < known:
+        if ts >= rough.begun - job.plan.sizes[s]:
+            since = AFTER_ALL if fate == PASSES_BY else known
+            expected = estimate(rough, job.periods, s, new.words, i, job.lost_results[i], since, job.plan.sizes[s])
+    elif is_counted:
+        factor[COUNTED] += 1
+        if factor[COUNTED] < AT_FIRST or factor[COUNTED] % EACH == 0:
+            learn(rough, s, new.words, i, job.lost_results[i])
+    else:
+        factor[MAKING] += 1
+        if factor[MAKING] % EACH == 0:
+            factor[LOOKED_AT] += 1
+            factor[OF_LOOKED_AT] += bound(rough.synopsis, s, new.words, i, AFTER_ALL)[2]
+    if is_late and job.far[i]:
+        rough.sums[FAR_LOST] += job.lost_results[i]
+        rough.sums[FAR_EXPECTED] += expected
+    note_tuple(rough.synopsis, s, new.words, i)
 
 
 @inner
@@ -206,12 +242,13 @@ def spoiled(periods: Periods, ts: int, reach: int) -> int:
 @inner
 def turn_to(periods: Periods, ts: int) -> int:
     """The place of the bucket that an event time belongs to, emptied if an older one stood there; -1 if too old."""
-    number = ts // periods.width
-    at = number % len(periods.number)
-    if periods.number[at] < number:
-        periods.number[at], periods.made[at], periods.lost[at] = number, 0.0, 0.0
-        periods.expected[at], periods.most[at] = 0.0, 0.0
-    return at if periods.number[at] == number else -1
+    return ring.turn_to(empty, periods.number, periods, ts // periods.width)
+
+
+@inner
+def empty(periods: Periods, at: int) -> None:
+    """Another bucket begins at this place."""
+    periods.made[at], periods.lost[at], periods.expected[at], periods.most[at] = 0.0, 0.0, 0.0, 0.0
 
 
 @in_place

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from slackwater.collections.ring import NEVER
 from slackwater.model.batch import Floats, Words
-from slackwater.operators.join.ledger_loops import NEVER, Periods
+from slackwater.operators.join.ledger_loops import Periods
 
 
 class ProbeStats(NamedTuple):

@@ -28,7 +28,8 @@ from slackwater.operators.contract import PLAIN, BuildContext, Operator
 from slackwater.operators.join.adaptive import AdaptiveProbes
 from slackwater.operators.join.between_times import TIME, one_alternative
 from slackwater.operators.join.join_ledger import JoinLedger, Remembered, ledger_on
-from slackwater.operators.join.probe import BUFFER_FULL, OVERFLOW, PAUSED, TOO_MANY, join_run
+from slackwater.operators.join.loop import BUFFER_FULL, OVERFLOW, PAUSED, TOO_MANY
+from slackwater.operators.join.probe import join_run
 from slackwater.operators.join.probing import Equality, Linkage, ProbePlan, first_plan
 from slackwater.operators.join.search import Arriving, Search, search_space
 from slackwater.operators.join.store import BEGIN, END, WindowStore

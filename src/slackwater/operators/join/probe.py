@@ -12,26 +12,44 @@ References: 003 Alg. 2; 004 Alg. 4.6.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 from slackwater.compiled import in_place, inner
 from slackwater.expressions.compile import refine_at, refine_listed_at
 from slackwater.model.batch import TS, Words
+from slackwater.operators.join.loop import (
+    BUFFER_FULL,
+    ENTERS,
+    OVERFLOW,
+    PASSES_BY,
+    PAUSED,
+    PROBES,
+    TOO_MANY,
+    nothing_after,
+    place_probe_insert,
+)
 from slackwater.operators.join.probe_stats import DONE, LIMIT, ProbeStats, count_step, sampled
 from slackwater.operators.join.probe_steps import Refine, factor, reach
 from slackwater.operators.join.probing import STREAM
 from slackwater.operators.join.search import Arriving, Probes, Search
 from slackwater.operators.join.store import Windows, insert, place
 
-FINISHED = 0
-OVERFLOW = -1
-"""An integer of a condition does not fit into 64 bits."""
-TOO_MANY = -2
-"""One tuple's number of results does not fit into 64 bits."""
-BUFFER_FULL = -3
-"""One tuple's results do not fit behind those that wait to be taken."""
-PAUSED = -4
-"""So much has been done that the order of probes is due to be chosen anew."""
 LARGEST = 2**63 - 1
 """Stands for every product that does not fit into 64 bits."""
+
+
+class Joining(NamedTuple):
+    """What the loop of a join works on; that of another join may have more, and share the functions below."""
+
+    refine: Refine
+    refine_listed: Refine
+    plan: Probes
+    w: Windows
+    search: Search
+    probe_stats: ProbeStats
+    out: Words
+    counts: Words
+    """How many results each tuple has."""
 
 
 @in_place
@@ -51,25 +69,43 @@ def join_run(
     Returns (tuples processed, results written, status); `counts[i]` is tuple i's number of results.
     """
     refine, refine_listed = refine_at(conditions[0]), refine_listed_at(conditions[1])
-    n_out = 0
-    for i in range(begin, new.words.shape[1]):
-        counting = probe_stats.on and sampled(i)
-        if counting and probe_stats.work[DONE] >= probe_stats.work[LIMIT]:
-            return i, n_out, PAUSED
-        s, ts = new.stream[i], new.words[TS, i]
-        counts[i] = 0
-        if ts < new.watermark_at_arrival[i] - plan.sizes[s]:
-            continue
-        search.slots[s] = place(w, s, new.words, i)
-        if ts >= new.watermark_at_arrival[i]:
-            made = probe(refine, refine_listed, plan, w, s, ts, search, probe_stats, counting, out, n_out)
-            if made < 0:
-                return i, n_out, made
-            counts[i] = made
-            if not plan.count_only:
-                n_out += made
-        insert(w, s)
-    return new.words.shape[1], n_out, FINISHED
+    job = Joining(refine, refine_listed, plan, w, search, probe_stats, out, counts)
+    search.written[0] = 0
+    done, status = place_probe_insert(place, insert, admit, probe_and_count, nothing_after, job, new, begin)
+    return done, search.written[0], status
+
+
+@inner
+def is_pause_due(job: Any, i: int) -> bool:
+    """Whether enough has been counted to choose the order of probes anew."""
+    return job.probe_stats.on and sampled(i) and job.probe_stats.work[DONE] >= job.probe_stats.work[LIMIT]
+
+
+@inner
+def admit(job: Any, new: Arriving, i: int) -> int:
+    """A tuple in time probes; a late one enters while it can still be joined."""
+    if is_pause_due(job, i):
+        return PAUSED
+    job.counts[i] = 0
+    ts = new.words[TS, i]
+    if ts >= new.watermark_at_arrival[i]:
+        return PROBES
+    return PASSES_BY if ts < new.watermark_at_arrival[i] - job.plan.sizes[new.stream[i]] else ENTERS
+
+
+@inner
+def probe_and_count(job: Any, new: Arriving, i: int) -> int:
+    """Write the results of tuple i behind those of the others, and how many there are."""
+    counting = job.probe_stats.on and sampled(i)
+    made = probe(
+        job.refine, job.refine_listed, job.plan, job.w, new.stream[i], new.words[TS, i], job.search, job.probe_stats,
+        counting, job.out, job.search.written[0],
+    )  # fmt: skip
+    if made >= 0:
+        job.counts[i] = made
+        if not job.plan.count_only:
+            job.search.written[0] += made
+    return made
 
 
 @inner

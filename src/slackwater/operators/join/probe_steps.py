@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from slackwater.collections.bisection import first_where
+from slackwater.collections.chain import OLDER
+from slackwater.collections.records import NONE
 from slackwater.compiled import inner
 from slackwater.model.batch import TS, Words
 from slackwater.model.schema import NULL_WORD
@@ -33,15 +36,14 @@ from slackwater.operators.join.store import (
     END,
     LINK,
     NEWEST,
-    OLDER,
     UNUSED,
     Windows,
     between_times,
+    chain_of,
     count_since,
     evict_expired,
     find_bucket,
 )
-from slackwater.operators.records import NONE
 
 Refine = Callable[..., int]
 
@@ -84,12 +86,7 @@ def reach(
         n = follow_chain(plan, w, x, w.words[step[FROM_ROW], slots[step[FROM_STREAM]]], horizon, oldest, newest, found)
         met = n
     for c in range(step[CHECK_BEGIN], step[CHECK_END]):
-        kept = 0
-        wanted = w.words[plan.checks[c, 2], slots[plan.checks[c, 1]]]
-        for k in range(n):
-            if w.words[plan.checks[c, 0], found[k]] == wanted and wanted != NULL_WORD:
-                found[kept] = found[k]
-                kept += 1
+        kept = keep_equal(plan, w, c, slots, found, n)
         count_test(counting, probe_stats.checks, c, n, kept)
         n = kept
     while first < last and n > 0:
@@ -102,16 +99,27 @@ def reach(
 
 
 @inner
+def keep_equal(plan: Probes, w: Windows, c: int, slots: Words, found: Words, n: int) -> int:
+    """Of the tuples found, keep those that check c says are equal to what is bound; returns how many."""
+    wanted = w.words[plan.checks[c, 2], slots[plan.checks[c, 1]]]
+    kept = 0
+    for k in range(n):
+        if w.words[plan.checks[c, 0], found[k]] == wanted and wanted != NULL_WORD:
+            found[kept] = found[k]
+            kept += 1
+    return kept
+
+
+@inner
 def first_since(w: Windows, s: int, oldest: int) -> int:
     """The first tuple of a sorted window that is not older."""
-    low, high = w.regions[s, BEGIN], w.regions[s, END]
-    while low < high:
-        middle = (low + high) // 2
-        if w.words[TS, middle] < oldest:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return first_where(is_since, w.words[TS], oldest, 0, w.regions[s, BEGIN], w.regions[s, END])
+
+
+@inner
+def is_since(times: Words, slot: int, oldest: int, unused: int) -> bool:
+    """Whether a tuple is not older."""
+    return times[slot] >= oldest
 
 
 @inner
@@ -138,17 +146,18 @@ def follow_chain(
 
 
 @inner
+def key_of(w: Windows, step: Words, slots: Words) -> int:
+    """The key under which a step looks."""
+    return 0 if step[FROM_ROW] == ANY_KEY else w.words[step[FROM_ROW], slots[step[FROM_STREAM]]]
+
+
+@inner
 def factor(plan: Probes, w: Windows, root: int, d: int, ts: int, slots: Words) -> int:
     """How many tuples the leaf of step d has for the tuples bound so far."""
     step = plan.steps[root, d]
-    key = 0
-    if step[FROM_ROW] != ANY_KEY:
-        key = w.words[step[FROM_ROW], slots[step[FROM_STREAM]]]
-    if key == NULL_WORD:
-        return 0
     x = step[INDEX]
-    b = find_bucket(w, x, key)
-    if w.buckets[x, b, NEWEST] == UNUSED:
+    b = chain_of(w, x, key_of(w, step, slots))
+    if b == NONE:
         return 0
     evict_expired(w, x, b, ts - plan.sizes[step[STREAM]])
     if plan.paired:

@@ -73,12 +73,16 @@ class Search(NamedTuple):
     """The tuple bound for each stream."""
     multiplicity: Words
     """The product of the factors known before each step."""
+    written: Words
+    """One number: how many results of a run have been written."""
 
 
 def search_space(streams: int, slots: int) -> Search:
     """OutputBuffer for a search in windows that have so many slots in all."""
     found, at, bound, multiplicity = np.zeros((4, MAX_STREAMS), np.int64)
-    return Search(np.empty((max(1, streams - 1), slots), np.int64), found, at, bound, multiplicity)
+    return Search(
+        np.empty((max(1, streams - 1), slots), np.int64), found, at, bound, multiplicity, np.zeros(1, np.int64)
+    )
 
 
 @inner

@@ -13,12 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slackwater.collections.chain import NEWER, OLDER, gap_for, link_between
+from slackwater.collections.hash_table import mix, slot_for
+from slackwater.collections.records import NONE
 from slackwater.compiled import compiled, in_place, inner
 from slackwater.model.batch import TS, Floats, Words
 from slackwater.model.schema import NULL_WORD
 from slackwater.model.time import AFTER_ALL, BEFORE_ALL
 from slackwater.operators.join.probing import ANY_KEY
-from slackwater.operators.records import NONE, mix
 
 # Columns of a region.
 BEGIN, END, BASE, CAPACITY = range(4)
@@ -27,8 +29,6 @@ BEGIN, END, BASE, CAPACITY = range(4)
 KEY, NEWEST, OLDEST, COUNT, SINCE, UNTIL = range(6)
 BUCKET_FIELDS = 6
 UNUSED = -2
-# Places of a link pair.
-OLDER, NEWER = 0, 1
 # Columns of an index: its stream, its key row, its pair of links among those of its stream, buckets in use.
 OF_STREAM, KEY_ROW, LINK, USED = range(4)
 
@@ -47,11 +47,22 @@ class Windows(NamedTuple):
 @inner
 def find_bucket(w: Windows, x: int, key: int) -> int:
     """The bucket of a key in index x, or the unused one where it would go."""
-    mask = w.buckets.shape[1] - 1
-    b = mix(key) & mask
-    while w.buckets[x, b, NEWEST] != UNUSED and w.buckets[x, b, KEY] != key:
-        b = (b + 1) & mask
-    return b
+    return slot_for(stops_at, w, mix(key), w.buckets.shape[1], x, key)
+
+
+@inner
+def chain_of(w: Windows, x: int, key: int) -> int:
+    """The bucket of a key in index x that has, or had, a chain; NONE where there is none."""
+    if key == NULL_WORD:
+        return NONE
+    b = find_bucket(w, x, key)
+    return NONE if w.buckets[x, b, NEWEST] == UNUSED else b
+
+
+@inner
+def stops_at(w: Windows, b: int, x: int, key: int) -> bool:
+    """Whether a bucket of index x is unused, or that of a key."""
+    return w.buckets[x, b, NEWEST] == UNUSED or w.buckets[x, b, KEY] == key
 
 
 @inner
@@ -147,17 +158,12 @@ def link_in(w: Windows, x: int, slot: int) -> None:
         w.indexes[x, USED] += 1
     following, at, ts = NONE, w.buckets[x, b, NEWEST], w.words[TS, slot]
     if w.buckets[x, b, UNTIL] > ts:
-        while at != NONE and w.words[TS, at] > ts:
-            following, at = at, w.links[at, link + OLDER]
-    w.links[slot, link + OLDER], w.links[slot, link + NEWER] = at, following
+        at, following = gap_for(w.links, link, w.words[TS], at, ts)
+    link_between(w.links, link, at, following, slot)
     if at == NONE:
         w.buckets[x, b, OLDEST], w.buckets[x, b, SINCE] = slot, ts
-    else:
-        w.links[at, link + NEWER] = slot
     if following == NONE:
         w.buckets[x, b, NEWEST], w.buckets[x, b, UNTIL] = slot, ts
-    else:
-        w.links[following, link + OLDER] = slot
     w.buckets[x, b, COUNT] += 1
 
 

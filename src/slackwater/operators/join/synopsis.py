@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from slackwater.collections.hash_table import mix
 from slackwater.compiled import in_place, inner
 from slackwater.model.batch import TS, Words
 from slackwater.model.schema import NULL_WORD
 from slackwater.model.time import AFTER_ALL, BEFORE_ALL
 from slackwater.operators.join.probing import Equality, classes_of
-from slackwater.operators.records import mix
 
 SLOTS = 64
 CELLS = 1 << 18

@@ -17,19 +17,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from slackwater.collections.bisection import first_where
+from slackwater.collections.chain import OLDER
+from slackwater.collections.records import NONE
 from slackwater.compiled import inner
 from slackwater.model.batch import TS, Words
-from slackwater.model.schema import NULL_WORD
 from slackwater.model.time import BEFORE_ALL
-from slackwater.operators.join.probe_steps import Refine
+from slackwater.operators.join.probe_steps import Refine, keep_equal, key_of
 from slackwater.operators.join.probing import (
-    ANY_KEY,
     CHECK_BEGIN,
     CHECK_END,
     COND_BEGIN,
     COND_END,
-    FROM_ROW,
-    FROM_STREAM,
     INDEX,
     SCAN,
     STREAM,
@@ -40,11 +39,9 @@ from slackwater.operators.join.store import (
     END,
     LINK,
     NEWEST,
-    OLDER,
-    UNUSED,
     Windows,
     between_times,
-    find_bucket,
+    chain_of,
 )
 
 Note = Callable[[Any, Search, int, float], None]
@@ -119,16 +116,10 @@ def between(refine_listed: Refine, plan: Probes, w: Windows, root: int, d: int, 
                 found[n] = slot
                 n += 1
     else:
-        n = chained(w, x, w.words[step[FROM_ROW], search.slots[step[FROM_STREAM]]], oldest, newest, found)
+        n = chained(w, x, key_of(w, step, search.slots), oldest, newest, found)
     reach.compared[0] += n
     for c in range(step[CHECK_BEGIN], step[CHECK_END]):
-        kept = 0
-        wanted = w.words[plan.checks[c, 2], search.slots[plan.checks[c, 1]]]
-        for k in range(n):
-            if w.words[plan.checks[c, 0], found[k]] == wanted and wanted != NULL_WORD:
-                found[kept] = found[k]
-                kept += 1
-        n = kept
+        n = keep_equal(plan, w, c, search.slots, found, n)
     for c in range(step[COND_BEGIN], step[COND_END]):
         if n > 0:
             n = refine_listed(plan.conditions[c], j, w.words, w.floats, search.slots, found, n, found)
@@ -138,10 +129,8 @@ def between(refine_listed: Refine, plan: Probes, w: Windows, root: int, d: int, 
 @inner
 def chained(w: Windows, x: int, key: int, oldest: int, newest: int, found: Words) -> int:
     """The tuples of index x under a key within these event times, newest first."""
-    if key == NULL_WORD:
-        return 0
-    b = find_bucket(w, x, key)
-    if w.buckets[x, b, NEWEST] == UNUSED:
+    b = chain_of(w, x, key)
+    if b == NONE:
         return 0
     return between_times(w, w.indexes[x, LINK] + OLDER, w.buckets[x, b, NEWEST], oldest, newest, found)
 
@@ -160,9 +149,7 @@ def leaves_of(
     older = 1.0
     for d in range(begin, end):
         step = plan.steps[root, d]
-        key = 0
-        if step[FROM_ROW] != ANY_KEY:
-            key = w.words[step[FROM_ROW], search.slots[step[FROM_STREAM]]]
+        key = key_of(w, step, search.slots)
         oldest = max(newest - plan.sizes[step[STREAM]], reach.since[step[STREAM]])
         found = search.candidates[d]
         search.found[d] = chained(w, step[INDEX], key, oldest, reach.limit[begin], found)
@@ -203,11 +190,10 @@ def within(w: Windows, found: Words, n: int, oldest: int, newest: int) -> int:
 @inner
 def first_at_most(w: Windows, found: Words, n: int, ts: int) -> int:
     """The place of the first tuple that is not newer."""
-    lo, hi = 0, n
-    while lo < hi:
-        middle = (lo + hi) >> 1
-        if w.words[TS, found[middle]] > ts:
-            lo = middle + 1
-        else:
-            hi = middle
-    return lo
+    return first_where(is_at_most, w.words[TS], found, ts, 0, n)
+
+
+@inner
+def is_at_most(times: Words, k: int, found: Words, ts: int) -> bool:
+    """Whether a tuple of those found is not newer."""
+    return times[found[k]] <= ts

@@ -16,10 +16,20 @@ from typing import NamedTuple
 import numpy as np
 
 from slackwater.compiled import in_place, inner
-from slackwater.disorder.eager import ENTERS, LEAVES
+from slackwater.disorder.eager import ENTERS as ENTERS_EARLY
+from slackwater.disorder.eager import LEAVES
 from slackwater.expressions.compile import refine_listed_at
 from slackwater.model.batch import TS, Floats, Words
-from slackwater.operators.join.probe import BUFFER_FULL, FINISHED, OVERFLOW
+from slackwater.operators.join.loop import (
+    BUFFER_FULL,
+    ENTERS,
+    FINISHED,
+    OVERFLOW,
+    PASSES_BY,
+    PROBES,
+    place_probe_insert,
+)
+from slackwater.operators.join.probe_steps import Refine
 from slackwater.operators.join.search import Arriving, Probes, Search
 from slackwater.operators.join.store import BEGIN, END, Windows, insert, place
 from slackwater.operators.join.unordered_probe import Reach, combinations
@@ -51,6 +61,21 @@ def lines(output_buffer: int, streams: int, ahead: int) -> Lines:
     )  # fmt: skip
 
 
+class Combining(NamedTuple):
+    """What the loops work on that combine a tuple with all that came before it."""
+
+    refine_listed: Refine
+    plan: Probes
+    w: Windows
+    search: Search
+    reach: Reach
+    found: Lines
+    kind: Words
+    """What each event is: a tuple that enters, that leaves with its turn, or both at once. Empty where all enter."""
+    compared: Words
+    """How many tuples each event was compared with; empty where nobody asks."""
+
+
 @in_place
 def join_events(
     condition: int, plan: Probes, new: Arriving, kind: Words, begin: int, w: Windows, search: Search, reach: Reach,
@@ -60,33 +85,58 @@ def join_events(
 
     Returns (events processed, status); `compared[i]` is how many tuples event i was compared with.
     """
-    refine_listed = refine_listed_at(condition)
-    state = found.state
-    for i in range(begin, new.words.shape[1]):
-        s, ts = new.stream[i], new.words[TS, i]
-        compared[i] = 0
-        late = ts < new.watermark_at_arrival[i]
-        if kind[i] == LEAVES:
-            state[AHEAD] -= 1
-        elif ts >= new.watermark_at_arrival[i] - plan.sizes[s]:
-            drop_expired(w, plan, new.watermark_at_arrival[i])
-            search.slots[s] = place(w, s, new.words, i)
-            if not late or state[AHEAD] > 0:
-                before, looked_at = state[N], reach.compared[0]
-                state[LEAST] = new.watermark_at_arrival[i] + 1 if late else new.watermark_at_arrival[i]
-                made = combinations(note_line, found, refine_listed, plan, w, s, ts, search, reach)
-                if made < 0:
-                    return i, OVERFLOW
-                if state[FULL] == 1:
-                    state[FULL], state[N] = 0, before
-                    return i, BUFFER_FULL
-                for k in range(before, state[N]):
-                    found.by[k] = i
-                compared[i] = reach.compared[0] - looked_at
-            insert(w, s)
-            if kind[i] == ENTERS:
-                state[AHEAD] += 1
-    return new.words.shape[1], FINISHED
+    job = Combining(refine_listed_at(condition), plan, w, search, reach, found, kind, compared)
+    return place_probe_insert(place, insert, admit, combine_and_compare, count_ahead, job, new, begin)
+
+
+@inner
+def admit(job: Combining, new: Arriving, i: int) -> int:
+    """A tuple enters while it can be joined; a late one probes where others that have entered wait for their turn."""
+    ts, watermark_at_arrival, state = new.words[TS, i], new.watermark_at_arrival[i], job.found.state
+    job.compared[i] = 0
+    if job.kind[i] == LEAVES:
+        state[AHEAD] -= 1
+        return PASSES_BY
+    if ts < watermark_at_arrival - job.plan.sizes[new.stream[i]]:
+        return PASSES_BY
+    drop_expired(job.w, job.plan, watermark_at_arrival)
+    return PROBES if ts >= watermark_at_arrival or state[AHEAD] > 0 else ENTERS
+
+
+@inner
+def combine_and_compare(job: Combining, new: Arriving, i: int) -> int:
+    """Write the combinations down that are wanted, and how many tuples were looked at."""
+    looked_at = job.reach.compared[0]
+    late = new.words[TS, i] < new.watermark_at_arrival[i]
+    job.found.state[LEAST] = new.watermark_at_arrival[i] + 1 if late else new.watermark_at_arrival[i]
+    status = combine(job, new, i)
+    job.compared[i] = job.reach.compared[0] - looked_at
+    return status
+
+
+@inner
+def combine(job: Combining, new: Arriving, i: int) -> int:
+    """Write the combinations of tuple i down, all of them or none."""
+    found, s = job.found, new.stream[i]
+    before = found.state[N]
+    made = combinations(
+        note_line, found, job.refine_listed, job.plan, job.w, s, new.words[TS, i], job.search, job.reach
+    )
+    if made < 0:
+        return OVERFLOW
+    if found.state[FULL] == 1:
+        found.state[FULL], found.state[N] = 0, before
+        return BUFFER_FULL
+    for k in range(before, found.state[N]):
+        found.by[k] = i
+    return FINISHED
+
+
+@inner
+def count_ahead(job: Combining, new: Arriving, i: int, fate: int) -> None:
+    """A tuple that has entered before its turn has it still to come."""
+    if fate != PASSES_BY and job.kind[i] == ENTERS_EARLY:
+        job.found.state[AHEAD] += 1
 
 
 @inner

@@ -20,8 +20,8 @@ from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.kernel import StateUpdate, decode_json, encode_json, state_update
 from slackwater.model.batch import TS, Words
 from slackwater.model.errors import DataError
+from slackwater.operators.join.loop import BUFFER_FULL, OVERFLOW
 from slackwater.operators.join.operator import JoinOperator, WindowJoin
-from slackwater.operators.join.probe import BUFFER_FULL, OVERFLOW
 from slackwater.operators.join.probing import first_plan
 from slackwater.operators.join.search import Arriving, probes_of, search_space
 from slackwater.operators.join.store import WindowStore

@@ -19,10 +19,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slackwater.collections.chain import NEWER, gap_for, link_between, unlink
+from slackwater.collections.hash_table import mix
+from slackwater.collections.records import NONE
 from slackwater.compiled import compiled, in_place, inner
 from slackwater.model.batch import TS, Floats, Words
 from slackwater.model.time import BEFORE_ALL, MAX_TIME
-from slackwater.operators.records import NONE, mix
 
 NO_KEY = -1
 """The key row of a stream whose buffer is not hashed."""
@@ -36,8 +38,10 @@ class Buffers(NamedTuple):
 
     words: Words
     floats: Floats
-    older: Words
+    links: Words
+    """A line per place of the pool: the neighbours in its list (a `chain`)."""
     newer: Words
+    """The memory of the newer ones by itself: it is all that a loop through a buffer follows."""
     oldest: Words
     """Ends of the lists, by stream and bucket."""
     newest: Words
@@ -71,8 +75,8 @@ def bucket_of(b: Buffers, s: int, slot: int) -> int:
 
 
 @inner
-def place(b: Buffers, words: Words, i: int) -> int:
-    """Copy tuple i into the pool, outside of its buffer still; returns its place."""
+def place(b: Buffers, s: int, words: Words, i: int) -> int:
+    """Copy tuple i of stream s into the pool, outside of its buffer still; returns its place."""
     for w in range(len(b.work)):
         b.before[w] = b.work[w]
     slot = b.used[USED]
@@ -86,18 +90,12 @@ def enter(b: Buffers, s: int) -> None:
     """Put the tuple placed last into the buffer of stream s; behind all others, unless it came late."""
     slot = b.used[USED]
     bucket = bucket_of(b, s, slot)
-    following, at = NONE, b.newest[s, bucket]
-    while at != NONE and b.words[TS, at] > b.words[TS, slot]:
-        following, at = at, b.older[at]
-    b.older[slot], b.newer[slot] = at, following
-    if at == NONE:
+    older, newer = gap_for(b.links, 0, b.words[TS], b.newest[s, bucket], b.words[TS, slot])
+    link_between(b.links, 0, older, newer, slot)
+    if older == NONE:
         b.oldest[s, bucket] = slot
-    else:
-        b.newer[at] = slot
-    if following == NONE:
+    if newer == NONE:
         b.newest[s, bucket] = slot
-    else:
-        b.older[following] = slot
     b.held[s] += 1
     b.used[USED] += 1
 
@@ -105,15 +103,11 @@ def enter(b: Buffers, s: int) -> None:
 @inner
 def remove(b: Buffers, s: int, bucket: int, slot: int) -> None:
     """Take a tuple out of its list."""
-    older, newer = b.older[slot], b.newer[slot]
+    older, newer = unlink(b.links, 0, slot)
     if older == NONE:
         b.oldest[s, bucket] = newer
-    else:
-        b.newer[older] = newer
     if newer == NONE:
         b.newest[s, bucket] = older
-    else:
-        b.older[newer] = older
     b.held[s] -= 1
 
 
@@ -157,7 +151,7 @@ def clean(b: Buffers) -> None:
 def append(b: Buffers, s: int, words: Words) -> None:
     """Put tuples of stream s into its buffer, for which there must be room."""
     for i in range(words.shape[1]):
-        place(b, words, i)
+        place(b, s, words, i)
         update_vector(b, s, words[TS, i])
         enter(b, s)
 
@@ -170,7 +164,7 @@ def move(b: Buffers, old: Buffers, only_in_reach: bool) -> None:
             slot = old.oldest[s, bucket]
             while slot != NONE:
                 if not only_in_reach or old.words[TS, slot] >= old.reach[s]:
-                    place(b, old.words, slot)
+                    place(b, s, old.words, slot)
                     enter(b, s)
                 slot = old.newer[slot]
 
@@ -206,11 +200,11 @@ class BufferStore:
 
     def _empty(self, capacity: int) -> Buffers:
         words = np.zeros((self._rows, capacity), np.int64)
-        older, newer = np.full((2, capacity), NONE, np.int64)
+        links = np.full((2, capacity), NONE, np.int64).T
         oldest, newest = np.full((2, *self._lists), NONE, np.int64)
         probed = np.full(self._lists, BEFORE_ALL, np.int64)
         return Buffers(
-            words, words.view(np.float64), older, newer, oldest, newest, probed, self._keys, self._windows,
+            words, words.view(np.float64), links, links[:, NEWER], oldest, newest, probed, self._keys, self._windows,
             self._latest, self._reach, np.zeros(len(self._keys), np.int64), np.zeros(3, np.int64),
             self._work, np.zeros_like(self._work),
         )  # fmt: skip

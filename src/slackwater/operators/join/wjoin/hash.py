@@ -13,17 +13,21 @@ References: 002 §3.1.2.
 from __future__ import annotations
 
 from slackwater.compiled import in_place, inner
-from slackwater.model.batch import Words
+from slackwater.model.batch import TS, Words
+from slackwater.operators.join.loop import PASSES_BY
 from slackwater.operators.join.search import Arriving
 from slackwater.operators.join.wjoin.buffers import HAND, Buffers, remove_old
-from slackwater.operators.join.wjoin.processing import always, process
+from slackwater.operators.join.wjoin.processing import Joining, join_removing, process
 from slackwater.operators.join.wjoin.search import Search
 from slackwater.operators.join.wjoin.steps import Steps
 
 
 @inner
-def update_next_bucket(b: Buffers, plan: Steps, now: int) -> None:
-    """Move the hand on by one bucket, and clean that if it is rarely probed."""
+def update_next_bucket(job: Joining, new: Arriving, i: int, fate: int) -> None:
+    """Behind a tuple that has entered: move the hand on by one bucket, and clean that if it is rarely probed."""
+    if fate == PASSES_BY:
+        return
+    b, now = job.w, new.words[TS, i]
     streams, buckets = b.oldest.shape
     s, bucket = b.used[HAND] % streams, b.used[HAND] // streams
     b.used[HAND] = (b.used[HAND] + 1) % (streams * buckets)
@@ -36,4 +40,4 @@ def join_run(
     condition: int, plan: Steps, new: Arriving, begin: int, b: Buffers, search: Search, out: Words, counts: Words
 ) -> tuple[int, int, int]:
     """Process a run from `begin` on; returns (tuples processed, results written, status)."""
-    return process(always, update_next_bucket, True, True, condition, plan, new, begin, b, search, out, counts)
+    return process(join_removing, update_next_bucket, condition, plan, new, begin, b, search, out, counts)

@@ -18,10 +18,11 @@ References: 002 §3.2, Fig. 6; §5.1.
 from __future__ import annotations
 
 from slackwater.compiled import in_place, inner
-from slackwater.model.batch import Words
+from slackwater.model.batch import TS, Words
+from slackwater.operators.join.loop import nothing_after
 from slackwater.operators.join.search import Arriving
 from slackwater.operators.join.wjoin.buffers import Buffers, remove_old
-from slackwater.operators.join.wjoin.processing import nothing, process
+from slackwater.operators.join.wjoin.processing import Joining, join_one, process
 from slackwater.operators.join.wjoin.search import Search
 from slackwater.operators.join.wjoin.steps import Steps
 
@@ -37,9 +38,17 @@ def locate_starting_tuples(b: Buffers, s: int, now: int) -> bool:
     return everywhere
 
 
+@inner
+def join_if_located(job: Joining, new: Arriving, i: int) -> int:
+    """Mode 2, where Mode 1 has found something in every stream."""
+    if locate_starting_tuples(job.w, new.stream[i], new.words[TS, i]):
+        return join_one(False, False, job, new, i)
+    return 0
+
+
 @in_place
 def join_run(
     condition: int, plan: Steps, new: Arriving, begin: int, b: Buffers, search: Search, out: Words, counts: Words
 ) -> tuple[int, int, int]:
     """Process a run from `begin` on; returns (tuples processed, results written, status)."""
-    return process(locate_starting_tuples, nothing, False, False, condition, plan, new, begin, b, search, out, counts)
+    return process(join_if_located, nothing_after, condition, plan, new, begin, b, search, out, counts)

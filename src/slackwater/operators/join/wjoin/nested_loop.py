@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from slackwater.compiled import in_place
 from slackwater.model.batch import Words
+from slackwater.operators.join.loop import nothing_after
 from slackwater.operators.join.search import Arriving
 from slackwater.operators.join.wjoin.buffers import Buffers
-from slackwater.operators.join.wjoin.processing import always, nothing, process
+from slackwater.operators.join.wjoin.processing import join_removing, process
 from slackwater.operators.join.wjoin.search import Search
 from slackwater.operators.join.wjoin.steps import Steps
 
@@ -24,4 +25,4 @@ def join_run(
     condition: int, plan: Steps, new: Arriving, begin: int, b: Buffers, search: Search, out: Words, counts: Words
 ) -> tuple[int, int, int]:
     """Process a run from `begin` on; returns (tuples processed, results written, status)."""
-    return process(always, nothing, True, True, condition, plan, new, begin, b, search, out, counts)
+    return process(join_removing, nothing_after, condition, plan, new, begin, b, search, out, counts)

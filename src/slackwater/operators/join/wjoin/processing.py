@@ -1,7 +1,7 @@
 """What all W-joins do with a run: a tuple in time is joined with what has come before it, and every tuple enters.
 
-What an algorithm does of its own stands in two small functions: one that comes before the join and tells whether there
-is anything to join, and one that comes after and looks after the buffers.
+What an algorithm does of its own stands in two small functions: one that joins a tuple, and one that comes after and
+looks after the buffers.
 
 Invariant: a late tuple enters its buffer and is the last member of no result. A run that is stopped for want of room
 goes on with the tuple that had none.
@@ -11,56 +11,74 @@ References: 002 §3.1 (Fig. 5), §3.2.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import NamedTuple
 
 from slackwater.compiled import inner
 from slackwater.expressions.compile import refine_listed_at
 from slackwater.model.batch import TS, Words
-from slackwater.operators.join.probe import FINISHED
+from slackwater.operators.join.loop import ENTERS, PASSES_BY, PROBES, After, Probe, place_probe_insert
 from slackwater.operators.join.search import Arriving
 from slackwater.operators.join.wjoin.buffers import Buffers, enter, place, update_vector
-from slackwater.operators.join.wjoin.search import Search, iterate
+from slackwater.operators.join.wjoin.search import Refine, Search, iterate
 from slackwater.operators.join.wjoin.steps import Steps
 
-Before = Callable[[Buffers, int, int], bool]
-After = Callable[[Buffers, Steps, int], None]
+
+class Joining(NamedTuple):
+    """What the loop works on."""
+
+    refine: Refine
+    plan: Steps
+    w: Buffers
+    search: Search
+    out: Words
+    counts: Words
 
 
 @inner
 def process(
-    before: Before, after: After, windowed: bool, removes: bool,
+    probe: Probe, after: After,
     condition: int, plan: Steps, new: Arriving, begin: int, b: Buffers, search: Search, out: Words, counts: Words,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Process a run from `begin` on; returns (tuples processed, results written, status)."""
-    refine, n_out = refine_listed_at(condition), 0
-    for i in range(begin, new.words.shape[1]):
-        s, ts = new.stream[i], new.words[TS, i]
-        counts[i] = 0
-        if ts < new.watermark_at_arrival[i] - b.windows[s]:
-            continue
-        search.slots[s] = place(b, new.words, i)
-        update_vector(b, s, ts)
-        if ts >= new.watermark_at_arrival[i] and before(b, s, ts):
-            made = 0
-            for way in range(plan.steps.shape[0]):
-                more = iterate(refine, plan, b, way, s, ts, windowed, removes, search, out, n_out + made)
-                if more < 0:
-                    return i, n_out, more
-                made += more
-            counts[i] = made
-            if not plan.count_only:
-                n_out += made
-        enter(b, s)
-        after(b, plan, ts)
-    return new.words.shape[1], n_out, FINISHED
+    job = Joining(refine_listed_at(condition), plan, b, search, out, counts)
+    search.written[0] = 0
+    done, status = place_probe_insert(place, enter, admit, probe, after, job, new, begin)
+    return done, search.written[0], status
 
 
 @inner
-def always(b: Buffers, s: int, now: int) -> bool:
-    """Nothing is to be done before the join."""
-    return True
+def admit(job: Joining, new: Arriving, i: int) -> int:
+    """A tuple in time is joined; a late one enters while it can still be joined."""
+    s, ts = new.stream[i], new.words[TS, i]
+    job.counts[i] = 0
+    if ts < new.watermark_at_arrival[i] - job.w.windows[s]:
+        return PASSES_BY
+    update_vector(job.w, s, ts)
+    return PROBES if ts >= new.watermark_at_arrival[i] else ENTERS
 
 
 @inner
-def nothing(b: Buffers, plan: Steps, now: int) -> None:
-    """Nothing is to be done after the join."""
+def join_one(windowed: bool, removes: bool, job: Joining, new: Arriving, i: int) -> int:
+    """Write the results of tuple i behind those of the others, in all ways that are put together.
+
+    `windowed`: partners are tested for the period. `removes`: those out of reach are removed on the way.
+    """
+    made = 0
+    for way in range(job.plan.steps.shape[0]):
+        more = iterate(
+            job.refine, job.plan, job.w, way, new.stream[i], new.words[TS, i], windowed, removes, job.search,
+            job.out, job.search.written[0] + made,
+        )  # fmt: skip
+        if more < 0:
+            return more
+        made += more
+    job.counts[i] = made
+    if not job.plan.count_only:
+        job.search.written[0] += made
+    return made
+
+
+@inner
+def join_removing(job: Joining, new: Arriving, i: int) -> int:
+    """Join a tuple, and remove what is out of reach on the way."""
+    return join_one(True, True, job, new, i)

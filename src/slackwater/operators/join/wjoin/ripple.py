@@ -9,19 +9,26 @@ from __future__ import annotations
 
 from slackwater.compiled import in_place, inner
 from slackwater.model.batch import Words
+from slackwater.operators.join.loop import PASSES_BY
 from slackwater.operators.join.search import Arriving
 from slackwater.operators.join.wjoin.buffers import SINCE_CLEANING, Buffers, clean
-from slackwater.operators.join.wjoin.processing import always, process
+from slackwater.operators.join.wjoin.processing import Joining, join_one, process
 from slackwater.operators.join.wjoin.search import Search
 from slackwater.operators.join.wjoin.steps import Steps
 
 
 @inner
-def clean_now_and_then(b: Buffers, plan: Steps, now: int) -> None:
-    """Count the tuple, and clean all buffers when there have been enough."""
-    b.used[SINCE_CLEANING] += 1
-    if b.used[SINCE_CLEANING] >= plan.clean_every:
-        clean(b)
+def clean_now_and_then(job: Joining, new: Arriving, i: int, fate: int) -> None:
+    """Count a tuple that has entered, and clean all buffers when there have been enough."""
+    job.w.used[SINCE_CLEANING] += fate != PASSES_BY
+    if job.w.used[SINCE_CLEANING] >= job.plan.clean_every:
+        clean(job.w)
+
+
+@inner
+def join_keeping(job: Joining, new: Arriving, i: int) -> int:
+    """Join a tuple, and remove nothing."""
+    return join_one(True, False, job, new, i)
 
 
 @in_place
@@ -29,4 +36,4 @@ def join_run(
     condition: int, plan: Steps, new: Arriving, begin: int, b: Buffers, search: Search, out: Words, counts: Words
 ) -> tuple[int, int, int]:
     """Process a run from `begin` on; returns (tuples processed, results written, status)."""
-    return process(always, clean_now_and_then, True, False, condition, plan, new, begin, b, search, out, counts)
+    return process(join_keeping, clean_now_and_then, condition, plan, new, begin, b, search, out, counts)

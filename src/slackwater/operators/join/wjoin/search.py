@@ -18,11 +18,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from slackwater.collections.records import NONE
 from slackwater.compiled import inner
 from slackwater.expressions.lower import MAX_STREAMS
 from slackwater.model.batch import TS, Words
 from slackwater.model.schema import NULL_WORD
-from slackwater.operators.join.probe import BUFFER_FULL, OVERFLOW
+from slackwater.operators.join.loop import BUFFER_FULL, OVERFLOW
 from slackwater.operators.join.wjoin.approaches import ALL
 from slackwater.operators.join.wjoin.buffers import (
     PREDICATE,
@@ -44,7 +45,6 @@ from slackwater.operators.join.wjoin.steps import (
     STREAM,
     Steps,
 )
-from slackwater.operators.records import NONE
 
 Refine = Callable[..., int]
 NO_ROW = -1
@@ -62,12 +62,14 @@ class Search(NamedTuple):
     """The tuple bound for each stream."""
     one: Words
     """OutputBuffer for the one candidate that a condition is asked about."""
+    written: Words
+    """One number: how many results of a run have been written."""
 
 
 def search_space() -> Search:
     """OutputBuffer for one iteration."""
     at, least, max_ts, slots = np.zeros((4, MAX_STREAMS), np.int64)
-    return Search(at, least, max_ts, slots, np.zeros(1, np.int64))
+    return Search(at, least, max_ts, slots, np.zeros(1, np.int64), np.zeros(1, np.int64))
 
 
 @inner

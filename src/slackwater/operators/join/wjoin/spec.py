@@ -19,8 +19,8 @@ from slackwater.expressions.tree import streams_of
 from slackwater.model.batch import Words
 from slackwater.model.errors import UsageError
 from slackwater.operators.contract import PLAIN, BuildContext
+from slackwater.operators.join.loop import BUFFER_FULL, OVERFLOW
 from slackwater.operators.join.operator import ENOUGH, JoinOperator, WindowJoin
-from slackwater.operators.join.probe import BUFFER_FULL, OVERFLOW
 from slackwater.operators.join.search import Arriving
 from slackwater.operators.join.wjoin import hash as hashed
 from slackwater.operators.join.wjoin import merge, nested_loop, ripple, xjoin

@@ -7,6 +7,9 @@ finds nothing then reads one word of a small array instead of a line of a large 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from slackwater.compiled import inner
@@ -16,14 +19,7 @@ NONE = -1
 CHAIN = 0
 FIRST_FIELD = 1
 
-
-@inner
-def mix(word: int) -> int:
-    """Spread the bits of a word (the finalizer of splitmix64)."""
-    z = np.uint64(word) + np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.int64(z ^ (z >> np.uint64(31)))  # type: ignore[return-value]  # an int to numba
+Same = Callable[[Any, int, Any, Any, int], bool]
 
 
 def table(capacity: int, fields: int) -> Words:
@@ -32,6 +28,32 @@ def table(capacity: int, fields: int) -> Words:
     records[:, CHAIN] = np.arange(1, capacity + 1)
     records[-1, CHAIN] = NONE
     return records
+
+
+@inner
+def take_free(records: Words, counts: Words, free: int, used: int) -> int:
+    """A free record; `counts` has the first free one and how many are in use, at these places."""
+    r = counts[free]
+    counts[free] = records[r, CHAIN]
+    counts[used] += 1
+    return r
+
+
+@inner
+def give_back(records: Words, counts: Words, free: int, used: int, r: int) -> None:
+    """A record that is in no bucket is free from now on."""
+    records[r, CHAIN] = counts[free]
+    counts[free] = r
+    counts[used] -= 1
+
+
+@inner
+def find(same: Same, records: Words, buckets: Words, line: int, bucket: int, table: Any, a: Any, b: Any, i: int) -> int:
+    """The record of a bucket that stands for (a, b, i), by `same(table, record, a, b, i)`; or NONE."""
+    r = buckets[line, bucket]
+    while r != NONE and not same(table, r, a, b, i):
+        r = records[r, CHAIN]
+    return r
 
 
 @inner

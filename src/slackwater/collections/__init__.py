@@ -1,0 +1,1 @@
+"""Collections that compiled loops share: heaps, hash tables, records in hash chains, chains in order of time, rings."""
