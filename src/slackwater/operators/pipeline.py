@@ -47,7 +47,7 @@ from slackwater.operators.state_size import Weights, plain_weights, state_size
 
 __all__ = ["MOST_TUPLES", "STATE_VERSION", "Epochs", "Pipeline", "check_epochs"]
 
-STATE_VERSION = 8
+STATE_VERSION = 9
 KERNEL, ADMISSION, RELEASE, OPERATOR = "kernel", "admission", "release", "operator"
 """The cells of its state, beside those of what was learned."""
 
