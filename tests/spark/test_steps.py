@@ -33,7 +33,7 @@ def test_steps_are_whole_then_reduced_then_whole_again(spark: SparkSession, stre
         assert step is not None
         assert (step.time, step.degraded, step.missing) == (at(8500), False, ())
         assert seen(step, "k", "rv", "mv") == (8500, {(2, 8.0, 8.5): 1})
-        assert live.take_aside().column("reason").to_pylist() == ["null_time"]
+        assert live.take_side_outputs().column("reason").to_pylist() == ["null_time"]
     assert live.next() is step
     report = live.report()
-    assert (report["rejected"], report["late"], report["steps"]["reduced"]) == (1, 0, 1)
+    assert (report["rejected"], report["late"], report["steps"]["degraded"]) == (1, 0, 1)

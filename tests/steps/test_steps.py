@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -60,16 +60,16 @@ def test_a_poisoned_row_is_in_no_step_and_frees_nothing() -> None:
     step = live.next()
     assert step is not None
     assert step.time == at(963_000)
-    assert live.take_aside().select(["stream", "reason"]).to_pylist() == [{"stream": "r", "reason": "ahead"}]
+    assert live.take_side_outputs().select(["stream", "reason"]).to_pylist() == [{"stream": "r", "reason": "ahead"}]
 
 
 def test_late_and_rejected_rows_are_counted_and_can_be_had() -> None:
     live = fed(f"{JOIN} WITH NO WAIT", ("radar", rows((1000,), (5000,))), ("metar", rows((4000,))))
     live.push("radar", pa.table([[None, 2000], [1, 1], [0.0, 7.0]], schema=COLUMNS))
-    pending = live.take_aside()
+    pending = live.take_side_outputs()
     assert pending.column("reason").to_pylist() == ["null_time", "late"]
     assert '"v": 7.0' in pending.column("row")[1].as_py()
-    assert live.take_aside().num_rows == 0
+    assert live.take_side_outputs().num_rows == 0
     live.push("metar", rows((3000,)))
     answer = live.close()
     assert answer.late["m"].num_rows == 1
@@ -99,7 +99,7 @@ def test_a_closed_query_gives_its_last_step_and_takes_nothing_more() -> None:
     with pytest.raises(UsageError, match="stream radar: the query is closed"):
         live.push("radar", rows((3000,)))
     assert live.close().results.num_rows == 1
-    assert live.steps == {"given": 1, "reduced": 0, "rows_passed_over": 1}
+    assert live.steps == {"given": 1, "degraded": 0, "rows_passed_over": 1}
 
 
 def test_what_cannot_be_meant_is_refused() -> None:
@@ -202,7 +202,7 @@ def test_late_rows_keep_their_texts_until_they_are_taken(monkeypatch: pytest.Mon
     live.push("s", pa.table([[2000], ["so late"]], schema=columns))
     for second in range(6, 9):
         live.push("s", pa.table([[1000 * second], [f"text of {second}"]], schema=columns))
-    (row,) = live.take_aside().column("row").to_pylist()
+    (row,) = live.take_side_outputs().column("row").to_pylist()
     assert json.loads(row)["k"] == "so late"
 
 
@@ -213,10 +213,16 @@ def test_of_the_rows_that_nobody_asks_for_the_newest_are_kept_and_the_others_cou
     monkeypatch.setattr(live._side_output, "_most", 3)
     for second in range(1, 6):
         live.push("radar", rows((1000 * second,)))
-    assert live.report()["aside_dropped"] == 2
-    kept = [json.loads(row)["v"] for row in live.take_aside().column("row").to_pylist()]
+    assert live.report()["side_output_dropped"] == 2
+    kept = [json.loads(row)["v"] for row in live.take_side_outputs().column("row").to_pylist()]
     assert kept == [3.0, 4.0, 5.0]
     # What comes at once is kept whole.
     live.push("radar", rows(*((1000 * second,) for second in range(1, 6))))
-    assert live.take_aside().num_rows == 5
+    assert live.take_side_outputs().num_rows == 5
     assert live.report()["late"] == 10
+
+
+def test_old_names_still_work_and_say_the_new_ones() -> None:
+    step = sw.Step(datetime(1970, 1, 1, tzinfo=UTC), pa.table({"v": [1]}), degraded=True)
+    with pytest.warns(DeprecationWarning, match="'reduced' is called 'degraded' now"):
+        assert step.reduced

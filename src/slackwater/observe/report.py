@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from slackwater.kernel import Emission, Observation
+from slackwater.model.deprecated import WithOldNames
 from slackwater.model.measured import MeasuredQuality
 from slackwater.model.options import Options
 from slackwater.model.quality import Quality, Recall, RelativeError
@@ -183,40 +184,45 @@ class Report:
         if seen.ahead:
             reasons["ahead"] = seen.ahead
         idle = {alias: times for alias, times in zip(self.aliases, seen.idle, strict=False) if times}
-        return {
-            "tuples": self.tuples,
-            "in_time": seen.in_time,
-            "late": seen.late,
-            "filtered": seen.filtered,
-            "rejected": self.rejected,
-            "rejected_reasons": reasons,
-            "held": seen.held,
-            "results": seen.results,
-            "slack_ms": self.slack.as_ms(),
-            "latency_ms": self.latency.as_ms(),
-            "latency_by_cause_ms": self.latency.causes_as_ms(),
-            "slowest_stream": None if (slowest := self.slowest.reported(self.aliases)) is None else slowest.as_json(),
-            "emitted_at_end": self.latency.causes.at_end,
-            "waiting_advice": self.waiting_advice(),
-            "wall_latency_ms": self.latency.wall_as_ms(),
-            "response_ms": self._response(),
-            "ordering": None if seen.ordering is None else seen.ordering.as_json(),
-            **({} if not seen.rates else {"rates": [one.as_json() for one in seen.rates]}),
-            "seconds": round(self.seconds, 6),
-            "throughput_tps": round(self.tuples / self.seconds, 1) if self.seconds > 0 else None,
-            "compute_ms_per_tuple": round(1000 * self.seconds / self.tuples, 6) if self.tuples else None,
-            "runtime": self.runtime,
-            **({} if self.shards is None else {"shards": self.shards}),
-            "epochs": seen.epochs,
-            "quality": self.quality,
-            "measured_quality": None if seen.quality is None else _measured(seen.quality),
-            "outlook": as_reported(self.target, seen.outlook),
-            "controller": self.controller,
-            "memory": self.memory.as_json(seen.memory),
-            "idle_timeouts": idle,
-            "wrong_clocks": [one.as_json() for one in self.wrong_clocks],
-            "interrupted": self.interrupted,
-        }
+        slowest = self.slowest.reported(self.aliases)
+        return WithOldNames(
+            {
+                "tuples": self.tuples,
+                "in_time": seen.in_time,
+                "late": seen.late,
+                "filtered": seen.filtered,
+                "rejected": self.rejected,
+                "rejected_reasons": reasons,
+                "held": seen.held,
+                "results": seen.results,
+                "slack_ms": self.slack.as_ms(),
+                "latency_ms": self.latency.as_ms(),
+                "latency_by_cause_ms": self.latency.causes_as_ms(),
+                "slowest_stream": None
+                if (slowest := self.slowest.reported(self.aliases)) is None
+                else slowest.as_json(),
+                "emitted_at_end": self.latency.causes.at_end,
+                "waiting_advice": self.waiting_advice(),
+                "wall_latency_ms": self.latency.wall_as_ms(),
+                "response_ms": self._response(),
+                "ordering": None if seen.ordering is None else seen.ordering.as_json(),
+                **({} if not seen.rates else {"rates": [one.as_json() for one in seen.rates]}),
+                "seconds": round(self.seconds, 6),
+                "throughput_tps": round(self.tuples / self.seconds, 1) if self.seconds > 0 else None,
+                "compute_ms_per_tuple": round(1000 * self.seconds / self.tuples, 6) if self.tuples else None,
+                "runtime": self.runtime,
+                **({} if self.shards is None else {"shards": self.shards}),
+                "epochs": seen.epochs,
+                "quality": self.quality,
+                "measured_quality": None if seen.quality is None else _measured(seen.quality),
+                "outlook": as_reported(self.target, seen.outlook),
+                "controller": self.controller,
+                "memory": self.memory.as_json(seen.memory),
+                "idle_timeouts": idle,
+                "wrong_clocks": [one.as_json() for one in self.wrong_clocks],
+                "interrupted": self.interrupted,
+            }
+        )
 
     @property
     def mostly_late(self) -> bool:

@@ -271,11 +271,12 @@ class LiveQuery(Handle[Emission]):
                 seconds=self._driver.seconds,
                 in_epochs=not self._each_tuple,
             ).as_json()
-            return reported | {
+            reported |= {
                 "steps": self.steps,
                 "rows_at_hand": self._recent.rows,
-                "aside_dropped": self._side_output.dropped,
+                "side_output_dropped": self._side_output.dropped,
             }
+            return reported
 
     def close(self) -> Answer:
         """End the input: everything held is emitted. The answer has the rows of the freshest time, those that came late

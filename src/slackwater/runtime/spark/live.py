@@ -190,7 +190,7 @@ class SparkLiveQuery(Handle[pa.Table]):
                 "outlook": None if seen is None else as_reported(parse_quality(reported[0]["target"]), seen),
                 "steps": self.steps,
                 "rows_at_hand": self._recent.rows,
-                "aside_dropped": self._side_output.dropped,
+                "side_output_dropped": self._side_output.dropped,
             }
 
     def close(self) -> Answer:

@@ -18,6 +18,7 @@ from typing import Any, Generic, Self
 import pyarrow as pa
 
 from slackwater.language.bound import BoundQuery, raw_streams
+from slackwater.model.deprecated import WithOldNames, warn_old_name
 from slackwater.model.errors import SlackwaterError, UsageError
 from slackwater.model.time import BEFORE_ALL, MINUTE, SECOND, format_duration, parse_duration
 from slackwater.plan.degraded import can_reduce, reach
@@ -67,7 +68,7 @@ class Handle(ABC, Generic[Rows]):
         self._worked_out: tuple[int, tuple[str, ...], Step | None] | None = None
         self._failure: BaseException | None = None
         self._closed = False
-        self._steps = {"given": 0, "reduced": 0}
+        self._steps = {"given": 0, "degraded": 0}
 
     @abstractmethod
     def _table(self, rows: list[Rows]) -> pa.Table:
@@ -156,7 +157,7 @@ class Handle(ABC, Generic[Rows]):
             return None
         if last is not self._last:
             self._steps["given"] += 1
-            self._steps["reduced"] += last.degraded
+            self._steps["degraded"] += last.degraded
             if not last.degraded:
                 self._fresh.give()
         self._last = last
@@ -183,11 +184,16 @@ class Handle(ABC, Generic[Rows]):
 
     @property
     def steps(self) -> dict[str, int]:
-        """How many steps were given, how many of them reduced, and result rows that nobody asked for in time."""
+        """How many steps were given, how many of them degraded, and result rows that nobody asked for in time."""
         with self._changed:
-            return {**self._steps, "rows_passed_over": self._fresh.passed_over}
+            return WithOldNames({**self._steps, "rows_passed_over": self._fresh.passed_over})
 
     def take_aside(self) -> pa.Table:
+        """As `take_side_outputs`, its name now."""
+        warn_old_name("take_aside", "take_side_outputs")
+        return self.take_side_outputs()
+
+    def take_side_outputs(self) -> pa.Table:
         """The rows that came late or were rejected since the last call: stream, reason, and the row as JSON."""
         with self._changed:
             return self._side_output.take()

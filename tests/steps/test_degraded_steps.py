@@ -42,7 +42,7 @@ def test_steps_are_whole_again_when_the_stream_returns_and_never_go_back() -> No
     assert step is not None
     assert (step.time, step.degraded, step.missing) == (at(8100), False, ())
     assert live.steps["given"] == 2
-    assert live.steps["reduced"] == 1
+    assert live.steps["degraded"] == 1
 
 
 def test_a_whole_step_comes_in_place_of_a_reduced_one_of_the_same_time() -> None:
