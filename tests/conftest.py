@@ -13,6 +13,9 @@ from hypothesis import Phase, settings
 # How many traces a property is tried on: more in the night, or when something is suspected.
 EXAMPLES = int(os.environ.get("SLACKWATER_EXAMPLES", "24"))
 
+ALL_ON_SPARK = os.environ.get("SLACKWATER_SPARK") == "all"
+"""Whether Spark itself takes what shards in this process take as well."""
+
 settings.register_profile("steady", deadline=None, max_examples=EXAMPLES, derandomize=True)
 settings.register_profile("quick look", settings.get_profile("steady"), phases=[Phase.explicit, Phase.generate])
 settings.load_profile("steady")
@@ -27,6 +30,12 @@ def spark() -> Iterator[Any]:
     from slackwater.runtime.spark.session import session
 
     # Queries of tests live for seconds: compiling well costs more than it brings.
-    made = session("local[2]", shards=2, **{"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
+    quick = {
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.python.daemon.module": "slackwater.runtime.spark.daemon",
+        "spark.sql.streaming.pollingDelay": "1ms",
+        "spark.ui.enabled": "false",
+    }
+    made = session("local[2]", shards=2, **quick)
     yield made
     made.stop()

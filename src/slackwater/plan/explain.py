@@ -34,7 +34,7 @@ from slackwater.plan.explain_waiting import explain_cap, explain_clocks, explain
 from slackwater.plan.explain_windows import aggregated_by, explain_windows, window_of
 from slackwater.plan.explain_wjoin import explain_wjoin
 from slackwater.plan.one_shard_reasons import one_shard
-from slackwater.plan.partitioning import partitioning_of
+from slackwater.plan.partitioning import shard_keys_of
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 from slackwater.plan.relation_to_stream import explain_relation_to_stream
 from slackwater.plan.sizes import explain_sizes
@@ -105,7 +105,7 @@ def _fed(plan: PhysicalPlan, graph: OperatorGraph, number: int) -> Line:
 
 
 def _sharded(plan: PhysicalPlan) -> str:
-    routes = partitioning_of(plan)
+    routes = shard_keys_of(plan)
     single = [why for node in plan.nodes for why in one_shard(node.operator)]
     if single:
         return f"on Spark: in one shard, because {single[0].split(', so ')[0]}"

@@ -20,10 +20,10 @@ from slackwater.operators.union import StreamUnion
 from slackwater.plan.one_shard_reasons import one_shard
 from slackwater.plan.physical import PhysicalPlan
 
-Partitioning = list[tuple[int, ...]]
+ShardKeys = list[tuple[int, ...]]
 
 
-def partitioning_of(plan: PhysicalPlan) -> Partitioning | None:
+def shard_keys_of(plan: PhysicalPlan) -> ShardKeys | None:
     """Per input, the rows whose words choose the shard; None where the query runs in one shard."""
     operator = plan.operator
     if any(map(one_shard, operators_of(operator))):

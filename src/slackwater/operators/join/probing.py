@@ -241,7 +241,7 @@ class Linkage:
 
 
 class _Compiling:
-    """Partitioning on their way to steps."""
+    """ShardKeys on their way to steps."""
 
     def __init__(self, linkage: Linkage, indexes: Collection[tuple[int, int]]) -> None:
         self.linkage = linkage

@@ -23,7 +23,7 @@ from slackwater.model.outlook import Outlook, worst
 from slackwater.model.quality import Quality
 from slackwater.model.time import BEFORE_ALL
 from slackwater.observe.foreseen import as_reported
-from slackwater.plan.partitioning import partitioning_of
+from slackwater.plan.partitioning import shard_keys_of
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.local.answer import Answer
 from slackwater.runtime.spark.control import ControlLog
@@ -66,7 +66,7 @@ class SparkLiveQuery(Handle[pa.Table]):
             time_unit=time_unit,
             clock=clock,
         )
-        self._shards = shards if partitioning_of(plan) is not None else 1
+        self._shards = shards if shard_keys_of(plan) is not None else 1
         self._reported: dict[int, dict[str, Any]] = {}
         self._tapped: dict[str, int] | None = None
         self._number = -1

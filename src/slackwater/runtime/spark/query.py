@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from slackwater.model.errors import UsageError
 from slackwater.model.quality import Recall
-from slackwater.plan.partitioning import partitioning_of
+from slackwater.plan.partitioning import shard_keys_of
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 from slackwater.runtime.aside import SCHEMA as SIDE_OUTPUT_SCHEMA
 from slackwater.runtime.spark.control import ControlLog
@@ -50,7 +50,7 @@ def emitted(
     recorded one streams are silent by event time, as in the local runtime. Batch input is complete: it is flushed.
     """
     streaming = is_streaming(frames)
-    routes = partitioning_of(plan)
+    routes = shard_keys_of(plan)
     used = shards if routes is not None else 1
     labels = shard_labels(spark, used)
     beats = live and streaming and plan.options.idle_timeout is not None

@@ -28,7 +28,7 @@ from slackwater.model.outlook import Outlook, worst
 from slackwater.model.rates import RatesSeen, Resize
 from slackwater.model.time import BEFORE_ALL
 from slackwater.model.wrong_clocks import WrongClock
-from slackwater.plan.partitioning import partitioning_of
+from slackwater.plan.partitioning import shard_keys_of
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.aside import LATE
 from slackwater.runtime.recorded import RecordedRun, Tick, no_tick
@@ -66,7 +66,7 @@ class SparkRun(RecordedRun):
         trigger: str = AVAILABLE,
     ) -> None:
         super().__init__(plan, replay, controller_for(plan.quality, plan.options, plan.windows))
-        self.shards = shards if partitioning_of(plan) is not None else 1
+        self.shards = shards if shard_keys_of(plan) is not None else 1
         self._spark, self._frames, self._time_unit = spark, frames, time_unit
         self._arrivals, self._folder, self._trigger = arrivals, folder, trigger
         (folder / "let_out").mkdir(exist_ok=True)

@@ -27,7 +27,7 @@ from slackwater.runtime.steps.patience import Patience, SourceClocks, limits
 from slackwater.runtime.steps.recent import Recent
 from slackwater.runtime.steps.reduction import Degraded
 from slackwater.runtime.steps.set_aside import SideOutput
-from slackwater.runtime.steps.step import Step, arrival_time_of, micros_of
+from slackwater.runtime.steps.step import Step, micros_of, moment_of
 
 KEEP = 10 * MINUTE
 """Beside what a result reaches back, so much of the streams is kept where a program does not say how much."""
@@ -150,7 +150,7 @@ class Handle(ABC, Generic[Rows]):
             last = degraded
         whole = self._fresh.time
         if whole != BEFORE_ALL and (last is None or whole >= micros_of(last.time) + (not last.degraded)):
-            last = Step(arrival_time_of(whole), self._table(self._fresh.rows())) if whole > floor else None
+            last = Step(moment_of(whole), self._table(self._fresh.rows())) if whole > floor else None
         if last is None or micros_of(last.time) <= floor:
             return None
         if last is not self._last:

@@ -22,7 +22,7 @@ from slackwater.plan.planner import plan as planned
 from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.steps.fresh import lines_of
 from slackwater.runtime.steps.recent import Kept
-from slackwater.runtime.steps.step import Step, arrival_time_of, joined
+from slackwater.runtime.steps.step import Step, joined, moment_of
 from slackwater.sinks.rows import RowMaker
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import GOOD
@@ -73,7 +73,7 @@ class Degraded:
             return None
         maker = RowMaker(self._plan, codebook)
         rows = self._whole_rows(joined([maker.table(emission) for emission in emissions]))
-        return Step(arrival_time_of(newest), rows, True, self._missing)
+        return Step(moment_of(newest), rows, True, self._missing)
 
     def _tuples(self, kept: Kept, bound: int, codebook: Codebook) -> tuple[Batch, int]:
         """The tuples in event-time order, and since when all windows of rows are known to be full."""

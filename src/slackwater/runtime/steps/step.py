@@ -29,10 +29,10 @@ class Step:
     """The streams it was answered without; what the rows would hold of them is null."""
 
 
-def arrival_time_of(micros: int) -> datetime:
+def moment_of(micros: int) -> datetime:
     """An event time as a datetime.
 
-    >>> arrival_time_of(1_500_000).isoformat()
+    >>> moment_of(1_500_000).isoformat()
     '1970-01-01T00:00:01.500000+00:00'
     """
     try:
@@ -42,7 +42,7 @@ def arrival_time_of(micros: int) -> datetime:
 
 
 def micros_of(moment: datetime) -> int:
-    """The inverse of `arrival_time_of`; a moment without a zone is in UTC.
+    """The inverse of `moment_of`; a moment without a zone is in UTC.
 
     >>> micros_of(datetime(1970, 1, 1, 0, 0, 2))
     2000000
