@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from typing import Any
@@ -10,11 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import Phase, settings
 
-# How many traces a property is tried on: more in the night, or when something is suspected.
-EXAMPLES = int(os.environ.get("SLACKWATER_EXAMPLES", "24"))
-
-ALL_ON_SPARK = os.environ.get("SLACKWATER_SPARK") == "all"
-"""Whether Spark itself takes what shards in this process take as well."""
+from tests.effort import EXAMPLES
 
 settings.register_profile("steady", deadline=None, max_examples=EXAMPLES, derandomize=True)
 settings.register_profile("quick look", settings.get_profile("steady"), phases=[Phase.explicit, Phase.generate])

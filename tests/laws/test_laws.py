@@ -6,7 +6,7 @@ An example is one case of a law: the ways to cut epochs, the slacks and the plac
 from functools import cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.disorder.controllers import FixedSlack, LargestDelay
@@ -28,6 +28,7 @@ from slackwater.testing.oracles import (
     oracle_tuple_release,
 )
 from slackwater.testing.traces import cuttings, seeded_trace, traces
+from tests.effort import tried
 
 each_example = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 TREES = [example for example in EXAMPLES if isinstance(example.spec, JoinTree)]
@@ -36,7 +37,7 @@ SINGLE = [example for example in EXAMPLES if example not in TREES and example no
 each_single = pytest.mark.parametrize("example", SINGLE, ids=lambda example: example.name)
 each_graph = pytest.mark.parametrize("example", GRAPHS, ids=lambda example: example.name)
 each_tree = pytest.mark.parametrize("example", TREES, ids=lambda example: example.name)
-few = settings(max_examples=max(1, settings.default.max_examples // 3))
+few = tried(12)
 WAYS = (Epochs(), Epochs(each_tuple=True))
 a_trace = cache(seeded_trace)
 

@@ -15,6 +15,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -25,7 +26,9 @@ from slackwater.commands.run import run_query
 from slackwater.commands.verify import verify_query
 from slackwater.judge import Verdict
 from slackwater.model.time import SECOND
-from tests.conftest import ALL_ON_SPARK
+from slackwater.sources.binding import bind_to_tables
+from slackwater.sources.plain import plain
+from tests.effort import ALL_ON_SPARK
 from tests.runtime.streams import TUPLE_RELEASE, Ran, Runtime
 
 LOCAL, SHARDS, SPARK = "local", "shards", "spark"
@@ -80,7 +83,7 @@ class CommandRuntime:
         arrival_time: str | None = None,
         **options: Any,
     ) -> Verdict:
-        prepared = self._prepared(query, streams, **options)
+        prepared = self._prepared(query, streams, **options) if options else _handed(query, streams)
         return verify_query(prepared, self._runtime(epoch), count_only, arrival_time, None, SECOND, quiet=True).verdict
 
     def _prepared(
@@ -98,6 +101,13 @@ class CommandRuntime:
             pq.write_table(table, folder / f"{name}.parquet")
         given = [f"{name}={folder / name}.parquet" for name in streams]
         return prepare(folder / "query.sql", given, time, time_unit, dict(overrides))
+
+
+def _handed(query: str, streams: Mapping[str, pa.Table]) -> Prepared:
+    """The same without files, which properties are tried with; how commands read files is tested with `run`."""
+    tables = {name: plain(table) for name, table in streams.items()}
+    places = {name: np.arange(table.num_rows) for name, table in tables.items()} if len(tables) == 1 else None
+    return Prepared(bind_to_tables(query, tables, "ts"), tables, places, "ms")
 
 
 def _parts(folder: Path) -> pa.Table:

@@ -6,9 +6,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from tests.effort import tried
 from tests.runtime.streams import Runtime, arrived, at
 from tests.runtime.test_against_the_judge import ROW, WAITING, answer_is_sound
 
@@ -42,7 +43,7 @@ QUERIES = {
 
 @pytest.mark.local_only("hundreds of examples, tuple release among them; below and in tests/spark are a few")
 @pytest.mark.parametrize("name", QUERIES)
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@tried(8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.lists(ROW, max_size=40),
     epoch=st.sampled_from(["1", "2", "7", "200 ms", "1 s"]),

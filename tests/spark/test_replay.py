@@ -25,7 +25,7 @@ from slackwater.runtime.spark.place import SparkPlace
 from slackwater.runtime.spark.replay import cut_by
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.replay import replay
-from tests.conftest import ALL_ON_SPARK
+from tests.effort import ALL_ON_SPARK
 from tests.spark.in_process import InProcess
 
 pytestmark = pytest.mark.xdist_group("spark")
