@@ -25,12 +25,7 @@ def spark() -> Iterator[Any]:
     from slackwater.runtime.spark.session import session
 
     # Queries of tests live for seconds: compiling well costs more than it brings.
-    quick = {
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.python.daemon.module": "slackwater.runtime.spark.daemon",
-        "spark.sql.streaming.pollingDelay": "1ms",
-        "spark.ui.enabled": "false",
-    }
+    quick = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1", "spark.ui.enabled": "false"}
     made = session("local[2]", shards=2, **quick)
     yield made
     made.stop()
