@@ -33,7 +33,7 @@ test: $(STAMP) ## Run all tests, doctests and documented examples
 	@$(BIN)/python -m slackwater.testing.warm
 	@$(BIN)/python -m pytest -n 3 --dist loadgroup
 
-test-long: $(STAMP) ## The same on eight times as many traces, and on Spark whatever shards in process do
+test-long: $(STAMP) ## The same on twelve times as many traces, and on Spark whatever shards in process do
 	@$(BIN)/python -m slackwater.testing.warm
 	@SLACKWATER_EXAMPLES=96 SLACKWATER_SPARK=all $(BIN)/python -m pytest -n 3 --dist loadgroup
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from typing import Any
@@ -16,6 +17,11 @@ settings.register_profile("quick look", settings.get_profile("steady"), phases=[
 settings.load_profile("steady")
 
 
+# JVMs of tests live for seconds, those that tests start in processes of their own too: compiling well, or collecting
+# garbage in parallel, costs more than it brings.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """A session of two shards; who asks for it belongs to an xdist group, so that there are few such processes."""
@@ -24,8 +30,6 @@ def spark() -> Iterator[Any]:
         pytest.skip("no Java: install one of 17 or newer, e.g. openjdk-17-jre-headless")
     from slackwater.runtime.spark.session import session
 
-    # Queries of tests live for seconds: compiling well costs more than it brings.
-    quick = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1", "spark.ui.enabled": "false"}
-    made = session("local[2]", shards=2, **quick)
+    made = session("local[2]", shards=2, **{"spark.ui.enabled": "false"})
     yield made
     made.stop()

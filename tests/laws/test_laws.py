@@ -37,7 +37,7 @@ SINGLE = [example for example in EXAMPLES if example not in TREES and example no
 each_single = pytest.mark.parametrize("example", SINGLE, ids=lambda example: example.name)
 each_graph = pytest.mark.parametrize("example", GRAPHS, ids=lambda example: example.name)
 each_tree = pytest.mark.parametrize("example", TREES, ids=lambda example: example.name)
-few = tried(12)
+few = tried(18)
 WAYS = (Epochs(), Epochs(each_tuple=True))
 a_trace = cache(seeded_trace)
 
@@ -172,7 +172,7 @@ def test_late_tuples_count_in_graphs_as_in_their_slow_twin(example, data):
 @pytest.mark.parametrize("example", [*SINGLE, *TREES], ids=lambda example: example.name)
 def test_what_is_kept_is_bounded_by_slack_windows_skew_and_epoch(example):
     # Sparse enough that windows stay small, long enough that a leak would show.
-    batch = a_trace(7, example.spec.streams, KINDS, tuples=5000, largest_delay=12)
+    batch = a_trace(7, example.spec.streams, KINDS, tuples=4000, largest_delay=12)
     cuts = list(range(50, len(batch) + 1, 50))
     for epochs in WAYS:
         needed = laws.state_is_bounded(example.spec, pipeline_of(example.spec), batch, epochs, cuts, slack=12)

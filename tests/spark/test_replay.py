@@ -28,7 +28,7 @@ from slackwater.sources.replay import replay
 from tests.effort import ALL_ON_SPARK
 from tests.spark.in_process import InProcess
 
-pytestmark = pytest.mark.xdist_group("spark")
+on_spark = pytest.mark.xdist_group("spark")
 
 JOIN = "SELECT a.key, a.v AS av, b.v AS bv FROM a [RANGE 50 MS], b [RANGE 50 MS] WHERE a.key = b.key WITH "
 TREE = """SELECT a.key, a.v AS av, c.v AS cv FROM a [RANGE 50 MS], b [RANGE 40 MS], a AS c [RANGE 20 MS]
@@ -98,6 +98,7 @@ RUNS = {
 }
 
 
+@on_spark
 @pytest.mark.parametrize("name", RUNS if ALL_ON_SPARK else ["join by count", "sums", "groups of text"])
 def test_a_run_on_spark_gives_all_that_a_local_one_gives(spark: SparkSession, name: str) -> None:
     gives_all_that_a_local_run_gives(*RUNS[name], in_process=None)
@@ -126,6 +127,7 @@ def gives_all_that_a_local_run_gives(query: str, epochs: sw.Epochs, shards: int,
         assert ran.report["slack_ms"][which] == local.report["slack_ms"][which]
 
 
+@on_spark
 def test_latency_leaves_out_what_the_end_lets_out(spark: SparkSession) -> None:
     times = [0, 1000, 2000, 3000, 9000]
     ran = replayed("SELECT ts FROM s WITH DELAY 2 SECONDS", {"s": pa.table({"ts": times})}, sw.Epochs(tuples=4))
@@ -136,6 +138,7 @@ def test_latency_leaves_out_what_the_end_lets_out(spark: SparkSession) -> None:
     assert ran.report["emitted_at_end"] == 1
 
 
+@on_spark
 def test_counts_are_summed_over_shards_and_micro_batches(spark: SparkSession) -> None:
     streams, epochs = streams_of(), sw.Epochs(tuples=1000)
     local = sw.replay(JOIN + "DELAY 100 MS", streams, epochs=epochs, count=True)
@@ -163,6 +166,7 @@ JUDGED = {
 }
 
 
+@on_spark
 @pytest.mark.parametrize("name", JUDGED if ALL_ON_SPARK else ["computed keys"])
 def test_what_is_missing_is_explained_by_late_tuples(spark: SparkSession, name: str) -> None:
     query, shards = JUDGED[name]
@@ -183,6 +187,7 @@ def what_is_missing_is_explained(query: str, runtime: Runtime) -> None:
     assert verdict.results > 10
 
 
+@on_spark
 def test_an_interrupted_run_goes_on_from_its_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
     query, streams, epochs = JOIN + "DELAY 100 MS", streams_of(), sw.Epochs(tuples=600)
     physical = plan(bind_to_tables(query, streams, "ts").query)
@@ -206,6 +211,7 @@ def test_an_interrupted_run_goes_on_from_its_checkpoint(spark: SparkSession, tmp
             replayed(**given, checkpoint=tmp_path / "checkpoint")
 
 
+@on_spark
 def test_a_folder_of_other_files_is_no_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(UsageError, match=r"holds other files \(notes.txt\)"):
@@ -244,6 +250,7 @@ def test_a_failure_is_told_by_its_innermost_cause() -> None:
     assert isinstance(as_ours("something"), SlackwaterError)
 
 
+@on_spark
 def test_the_manifest_names_what_a_checkpoint_belongs_to(spark: SparkSession, tmp_path: Path) -> None:
     replayed("SELECT ts FROM s", {"s": pa.table({"ts": [1]})}, sw.Epochs(tuples=5), checkpoint=tmp_path / "new")
     assert set(json.loads((tmp_path / "new" / "recorded.json").read_text())) == {
