@@ -16,6 +16,7 @@ from slackwater.commands.runtimes import Runtime, runtime_of
 from slackwater.model.time import SECOND
 from slackwater.operators.pipeline import Epochs
 from slackwater.workloads import disorder
+from tests.effort import ALL_ON_SPARK
 from tests.spark.in_process import InProcess
 
 
@@ -45,12 +46,19 @@ def outcome(member: str, folder: Path, runtime: Runtime) -> dict[str, Any]:
     return reported | {"results": sorted((row["_ts"], row["one"], row["other"]) for row in results)}
 
 
+ON_SPARK = [("jumps", (1, 2, 4)), ("ahead", (2,)), ("behind", (2,))] if ALL_ON_SPARK else [("jumps", (2,))]
+
+
 @pytest.mark.xdist_group("spark")
-def test_shards_decide_as_the_local_runtime_does(spark: Any, tmp_path: Path) -> None:
-    local = outcome("jumps", tmp_path / "local", runtime_of("local", "5 s"))
-    assert local["rejected"]
+@pytest.mark.parametrize(("member", "counts"), ON_SPARK)
+def test_shards_decide_as_the_local_runtime_does(
+    spark: Any, tmp_path: Path, member: str, counts: tuple[int, ...]
+) -> None:
+    local = outcome(member, tmp_path / "local", runtime_of("local", "5 s"))
+    assert local["rejected"] or member == "behind"
     assert local["results"]
-    assert outcome("jumps", tmp_path / "spark", runtime_of("spark", "5 s", 2)) == local
+    for shards in counts:
+        assert outcome(member, tmp_path / str(shards), runtime_of("spark", "5 s", shards)) == local, shards
 
 
 @pytest.mark.parametrize("member", ["jumps", "ahead", "behind"])
