@@ -6,10 +6,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench format clean
+.PHONY: help setup demo test test-long check bench format clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Make .venv with the package and its tools
 
@@ -30,7 +30,12 @@ demo: $(STAMP) ## Play the demonstration
 	@$(BIN)/slackwater demo
 
 test: $(STAMP) ## Run all tests, doctests and documented examples
+	@$(BIN)/python -m slackwater.testing.warm
 	@$(BIN)/python -m pytest -n 3 --dist loadgroup
+
+test-long: $(STAMP) ## The same on twelve times as many traces, and on Spark whatever shards in process do
+	@$(BIN)/python -m slackwater.testing.warm
+	@SLACKWATER_EXAMPLES=96 SLACKWATER_SPARK=all $(BIN)/python -m pytest -n 3 --dist loadgroup
 
 check: $(STAMP) ## Check format, lint, types and the import contract
 	@$(BIN)/ruff format --check .

@@ -10,12 +10,16 @@ from typing import Any
 import pytest
 from hypothesis import Phase, settings
 
-# How many traces a property is tried on: more in the night, or when something is suspected.
-EXAMPLES = int(os.environ.get("SLACKWATER_EXAMPLES", "24"))
+from tests.effort import EXAMPLES
 
 settings.register_profile("steady", deadline=None, max_examples=EXAMPLES, derandomize=True)
 settings.register_profile("quick look", settings.get_profile("steady"), phases=[Phase.explicit, Phase.generate])
 settings.load_profile("steady")
+
+
+# JVMs of tests live for seconds, those that tests start in processes of their own too: compiling well, or collecting
+# garbage in parallel, costs more than it brings.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 @pytest.fixture(scope="session")
@@ -26,7 +30,6 @@ def spark() -> Iterator[Any]:
         pytest.skip("no Java: install one of 17 or newer, e.g. openjdk-17-jre-headless")
     from slackwater.runtime.spark.session import session
 
-    # Queries of tests live for seconds: compiling well costs more than it brings.
-    made = session("local[2]", shards=2, **{"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
+    made = session("local[2]", shards=2, **{"spark.ui.enabled": "false"})
     yield made
     made.stop()

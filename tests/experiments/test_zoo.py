@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.experiments import zoo, zoo_runs, zoo_truth
@@ -18,6 +18,7 @@ from slackwater.experiments.trials import truth
 from slackwater.experiments.zoo_pictures import pictures
 from slackwater.experiments.zoo_runs import SCHEDULE, ZooTrial, best_schedule, constant, others_truth, run
 from slackwater.workloads.disorder import ZOO, members
+from tests.effort import tried
 
 SHORT = Stage("zoo/bursts", seed=1, minutes=3.0)
 EVERYTHING = "DELAY 1 HOUR"
@@ -35,14 +36,14 @@ def table(rows):
     )
 
 
-@settings(max_examples=100, deadline=None)
+@tried(100, deadline=None)
 @given(tuples, tuples)
 def test_joins_are_counted_as_pair_by_pair(left, right):
     pairs = [max(a, b) // 1000 for a, i in left for b, j in right if i == j and abs(a - b) <= 2000]
     assert zoo_truth.join_truth({"a": table(left), "b": table(right)}) == {s: pairs.count(s) for s in set(pairs)}
 
 
-@settings(max_examples=50, deadline=None)
+@tried(50, deadline=None)
 @given(tuples)
 def test_sums_are_those_of_every_window_that_has_a_tuple(rows):
     found = zoo_truth.sum_truth(table(rows))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given
 from hypothesis import strategies as st
 from numba import njit, types
 
@@ -30,6 +30,7 @@ from slackwater.expressions.tree import Column, Expr, Literal
 from slackwater.model.errors import DataError
 from slackwater.model.schema import NULL_WORD, Kind
 from slackwater.testing.evaluate import evaluate
+from tests.effort import tried
 
 COLUMNS = {
     "i": Kind.INT,
@@ -197,8 +198,8 @@ def as_word(value: Any, kind: Kind) -> Any:
 
 
 # A new expression takes a fifth of a second to compile, so there are few examples, each with many rows.
-few = settings(
-    max_examples=20,
+few = tried(
+    20,
     deadline=None,
     phases=(Phase.explicit, Phase.reuse, Phase.generate),
     suppress_health_check=list(HealthCheck),
@@ -254,7 +255,7 @@ def filter_verdict(conjuncts: Sequence[Expr], values: dict[str, Any]) -> bool | 
     return True
 
 
-@settings(few, max_examples=12)
+@tried(12, few)
 @given(st.lists(trees(Kind.BOOL, 3, streams=2), min_size=1, max_size=5), rows(12), rows(12), st.integers(-4, 4))
 def test_refining_keeps_the_candidates_the_oracle_finds_true(
     conjuncts: list[Expr], left: list[dict[str, Any]], right: list[dict[str, Any]], horizon: int

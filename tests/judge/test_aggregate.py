@@ -9,12 +9,12 @@ from collections import defaultdict
 import pyarrow as pa
 import pytest
 from hypothesis import given as drawn
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from slackwater.judge import judge
 from slackwater.language.bound import Aggregate, Output
 from slackwater.model.schema import Kind
+from tests.effort import tried
 from tests.judge.cases import UTC, Row, aggregate, col, given
 
 INF, NAN = math.inf, math.nan
@@ -98,7 +98,7 @@ def rows_of(groups, chosen=NUMBERS):
     return pa.table(columns)
 
 
-@settings(max_examples=20, deadline=None)
+@tried(20, deadline=None)
 @drawn(ROWS, st.integers(1, 8), st.one_of(st.none(), st.integers(1, 8)))
 def test_the_true_aggregates_equal_computing_every_window(rows, size, slide):
     groups = windows_of(rows, size, slide or size)
@@ -107,7 +107,7 @@ def test_the_true_aggregates_equal_computing_every_window(rows, size, slide):
     assert verdict.fulfilment(0) in (1.0, None)
 
 
-@settings(max_examples=12, deadline=None)
+@tried(12, deadline=None)
 @drawn(ROWS, st.lists(st.one_of(st.none(), st.integers(-15, 25)), min_size=12, max_size=12))
 def test_a_late_row_is_expected_in_every_window_that_was_still_open(rows, met):
     rows = [Row(row.ts, row.k, row.j, row.x, row.name, late) for row, late in zip(rows, met, strict=False)]

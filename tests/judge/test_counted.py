@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given as drawn
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from slackwater.judge import judge
 from slackwater.model.schema import Kind
+from tests.effort import tried
 from tests.judge.cases import Row, call, col, combinations, count_only, given, join, known_equal, same
 
 SECOND = 1_000_000
@@ -62,7 +62,7 @@ def times_of(windows, inputs, holds):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=8, deadline=None)
+@tried(8, deadline=None)
 @drawn(inputs=st.tuples(ROWS, ROWS, ROWS, ROWS), windows=st.tuples(WINDOWS, WINDOWS, WINDOWS, WINDOWS))
 def test_the_factored_truth_equals_counting_every_combination(shape, inputs, windows):
     conditions, holds = SHAPES[shape]

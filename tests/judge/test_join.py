@@ -7,7 +7,6 @@ import math
 import pyarrow as pa
 import pytest
 from hypothesis import given as drawn
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from slackwater.expressions.tree import Column
@@ -15,6 +14,7 @@ from slackwater.judge import JudgedInput, judge
 from slackwater.language.bound import JoinQuery, Output, StreamRef
 from slackwater.model.errors import DataError, UsageError
 from slackwater.model.schema import Field, Kind, Schema
+from tests.effort import tried
 from tests.judge.cases import Row, call, col, combinations, given, join, joined, known_equal, lit, same, stream
 
 ROWS = st.lists(
@@ -38,7 +38,7 @@ def verdict_of(query, inputs, table, **options):
     return judge(query, [given(rows) for rows in inputs], table, **{"period": 10, "interval": 1} | options)
 
 
-@settings(max_examples=40, deadline=None)
+@tried(40, deadline=None)
 @drawn(st.tuples(ROWS, ROWS, ROWS), st.tuples(*[st.integers(0, 8)] * 3), st.sampled_from(["chain", "near", "mixed"]))
 def test_the_truth_of_a_three_way_join_equals_trying_every_combination(inputs, windows, shape):
     conditions = {

@@ -6,11 +6,11 @@ import itertools
 from dataclasses import replace
 
 from hypothesis import given as drawn
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from slackwater.judge import judge
 from slackwater.model.bounds import WindowBound, before, window_of, within
+from tests.effort import tried
 from tests.judge.cases import Row, count_only, given, join, joined, known_equal, same
 
 UNIT = 400_000
@@ -43,7 +43,7 @@ def true_combinations(inputs, alternatives):
     return sorted(found)
 
 
-@settings(max_examples=60, deadline=None)
+@tried(60, deadline=None)
 @drawn(st.tuples(ROWS, ROWS, ROWS), stated())
 def test_rows_and_counts_equal_trying_every_combination(inputs, alternatives):
     query = replace(join([None] * 3, same("k", 0, 1)), bounds=alternatives)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slackwater.language.bind import sources_of
 from slackwater.language.tokens import tokenize
 from slackwater.model.errors import QueryError
 from slackwater.model.time import parse_duration
+from tests.effort import tried
 
 from .streams import bound
 
@@ -54,7 +55,7 @@ def outcome(text: str) -> QueryError | None:
 
 
 @given(st.sampled_from(_QUERIES), st.data())
-@settings(max_examples=60, deadline=None)
+@tried(60, deadline=None)
 def test_spacing_comments_and_the_case_of_keywords_change_nothing(query: str, data: st.DataObject) -> None:
     words = [
         word.lower() if word.isupper() and word.isalpha() and data.draw(st.booleans()) else word
@@ -66,20 +67,20 @@ def test_spacing_comments_and_the_case_of_keywords_change_nothing(query: str, da
 
 @given(st.lists(st.sampled_from(_WORDS.split()), max_size=14), st.booleans())
 @example(["'x", "'x"], True)
-@settings(max_examples=400, deadline=None)
+@tried(400, deadline=None)
 def test_no_text_fails_with_anything_but_a_query_error(words: list[str], grounded: bool) -> None:
     text = ("SELECT v FROM s [1 s] WHERE " if grounded else "SELECT ") + " ".join(words)
     refused_or_fine(text)
 
 
 @given(st.lists(st.sampled_from(_WINDOW_WORDS.split()), max_size=14))
-@settings(max_examples=300, deadline=None)
+@tried(300, deadline=None)
 def test_no_window_clause_fails_with_anything_but_a_query_error(words: list[str]) -> None:
     refused_or_fine("SELECT a.v FROM a, b, s " + " ".join(words))
 
 
 @given(st.lists(st.sampled_from(_TARGET_WORDS.split()), max_size=12), st.sampled_from(("RECALL .9", "ERROR 1%", "")))
-@settings(max_examples=300, deadline=None)
+@tried(300, deadline=None)
 def test_no_target_fails_with_anything_but_a_query_error(words: list[str], begun: str) -> None:
     stream = "s [5 s]" if begun == "ERROR 1%" else "a [5 s], b [5 s]"
     item = "COUNT(*)" if begun == "ERROR 1%" else "a.v"
@@ -87,7 +88,7 @@ def test_no_target_fails_with_anything_but_a_query_error(words: list[str], begun
 
 
 @given(st.lists(st.sampled_from(_NESTED_WORDS.split()), max_size=14))
-@settings(max_examples=300, deadline=None)
+@tried(300, deadline=None)
 def test_no_sub_query_fails_with_anything_but_a_query_error(words: list[str]) -> None:
     refused_or_fine("SELECT v FROM (SELECT v FROM s " + " ".join(words))
 
@@ -100,7 +101,7 @@ def refused_or_fine(text: str) -> None:
 
 
 @given(st.text(max_size=40))
-@settings(max_examples=150, deadline=None)
+@tried(150, deadline=None)
 def test_not_even_noise_does(noise: str) -> None:
     for text in (noise, f"SELECT v FROM s WHERE {noise}", f"SELECT {noise} FROM s"):
         error = outcome(text)
@@ -108,7 +109,7 @@ def test_not_even_noise_does(noise: str) -> None:
 
 
 @given(st.lists(_GAPS, min_size=4, max_size=12))
-@settings(max_examples=50, deadline=None)
+@tried(50, deadline=None)
 def test_the_place_of_an_error_is_the_place_in_the_text_as_written(gaps: list[str]) -> None:
     layout = iter(gaps * 4)
     query = "SELECT v FROM s WHERE v > 1 AND nosuch < 2"
@@ -119,7 +120,7 @@ def test_the_place_of_an_error_is_the_place_in_the_text_as_written(gaps: list[st
 
 
 @given(st.integers(0, 10**6), st.sampled_from(("us", "ms", "SEC", "seconds", "Minute", "h", "DAYS")), st.booleans())
-@settings(max_examples=60, deadline=None)
+@tried(60, deadline=None)
 def test_a_duration_means_the_same_everywhere(number: int, unit: str, quoted: bool) -> None:
     written = f"'{number} {unit}'" if quoted else f"{number} {unit}"
     expected = parse_duration(f"{number} {unit}")

@@ -1,7 +1,12 @@
-"""The laws, tried on every example of every operator spec."""
+"""The laws, tried on every example of every operator spec.
+
+An example is one case of a law: the ways to cut epochs, the slacks and the places to stop at are tried inside of it.
+"""
+
+from functools import cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.disorder.controllers import FixedSlack, LargestDelay
@@ -23,6 +28,7 @@ from slackwater.testing.oracles import (
     oracle_tuple_release,
 )
 from slackwater.testing.traces import cuttings, seeded_trace, traces
+from tests.effort import tried
 
 each_example = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 TREES = [example for example in EXAMPLES if isinstance(example.spec, JoinTree)]
@@ -31,7 +37,9 @@ SINGLE = [example for example in EXAMPLES if example not in TREES and example no
 each_single = pytest.mark.parametrize("example", SINGLE, ids=lambda example: example.name)
 each_graph = pytest.mark.parametrize("example", GRAPHS, ids=lambda example: example.name)
 each_tree = pytest.mark.parametrize("example", TREES, ids=lambda example: example.name)
-few = settings(max_examples=max(1, settings.default.max_examples // 3))
+few = tried(18)
+WAYS = (Epochs(), Epochs(each_tuple=True))
+a_trace = cache(seeded_trace)
 
 EPOCHS = st.sampled_from([Epochs(), Epochs(each_tuple=True), Epochs(tuples=5), Epochs(span=4)])
 SLACKS = st.sampled_from(["none", "small", "largest delay"])
@@ -60,9 +68,8 @@ def test_every_operator_spec_has_an_example():
 def test_any_cutting_into_epochs_gives_the_true_results(example, data):
     batch = data.draw(trace_for(example, filtered=True))
     cuts = data.draw(cuttings(len(batch)))
-    make = pipeline_of(example.spec)
-    for epochs in (Epochs(), Epochs(each_tuple=True), Epochs(tuples=7), Epochs(span=5)):
-        laws.any_cutting_gives_the_true_results(example.spec, make, batch, epochs, cuts)
+    epochs = (Epochs(), Epochs(each_tuple=True), Epochs(tuples=7), Epochs(span=5))
+    laws.any_cutting_gives_the_true_results(example.spec, pipeline_of(example.spec), batch, epochs, cuts)
 
 
 @each_example
@@ -163,52 +170,58 @@ def test_late_tuples_count_in_graphs_as_in_their_slow_twin(example, data):
 
 
 @pytest.mark.parametrize("example", [*SINGLE, *TREES], ids=lambda example: example.name)
-@pytest.mark.parametrize("epochs", [Epochs(), Epochs(each_tuple=True)], ids=["epoch", "tuple"])
-def test_what_is_kept_is_bounded_by_slack_windows_skew_and_epoch(example, epochs):
+def test_what_is_kept_is_bounded_by_slack_windows_skew_and_epoch(example):
     # Sparse enough that windows stay small, long enough that a leak would show.
-    batch = seeded_trace(7, example.spec.streams, KINDS, tuples=8000, largest_delay=12)
+    batch = a_trace(7, example.spec.streams, KINDS, tuples=4000, largest_delay=12)
     cuts = list(range(50, len(batch) + 1, 50))
-    needed = laws.state_is_bounded(example.spec, pipeline_of(example.spec), batch, epochs, cuts, slack=12)
-    assert needed < len(batch) / 4
+    for epochs in WAYS:
+        needed = laws.state_is_bounded(example.spec, pipeline_of(example.spec), batch, epochs, cuts, slack=12)
+        assert needed < 2000
+
+
+@cache
+def released_of_long_trace(streams, slack):
+    """A long trace, its cuts, and what the published algorithms release of it, by the way epochs are cut."""
+    batch = a_trace(11, streams, KINDS, tuples=600, largest_delay=15, longest_step=2)
+    cuts = list(range(40, 601, 40))
+    released = (
+        oracle_epoch_release(batch, streams, cuts, rule(slack)),
+        oracle_tuple_release(batch, streams, rule(slack)),
+    )
+    return batch, cuts, dict(zip(WAYS, released, strict=True))
 
 
 @pytest.mark.parametrize("example", [e for e in SINGLE if e.spec.streams < 3], ids=lambda example: example.name)
-@pytest.mark.parametrize("slack", ["none", "small", "largest delay"])
-def test_long_traces_with_late_tuples_agree_with_the_published_algorithms(example, slack):
-    batch = seeded_trace(11, example.spec.streams, KINDS, tuples=600, largest_delay=15, longest_step=2)
-    cuts = list(range(40, 601, 40))
-    streams = example.spec.streams
-    releases = {
-        Epochs(each_tuple=True): oracle_tuple_release(batch, streams, rule(slack)),
-        Epochs(): oracle_epoch_release(batch, streams, cuts, rule(slack)),
-    }
-    for epochs, released in releases.items():
-        assert slack == "largest delay" or any(step.late for step in released)
-        laws.late_tuples_count_as_published(
-            example.spec, pipeline_of(example.spec), batch, epochs, cuts, controller(slack), released
-        )
+def test_long_traces_with_late_tuples_agree_with_the_published_algorithms(example):
+    for slack in ("none", "small", "largest delay"):
+        batch, cuts, releases = released_of_long_trace(example.spec.streams, slack)
+        for epochs, released in releases.items():
+            assert slack == "largest delay" or any(step.late for step in released)
+            laws.late_tuples_count_as_published(
+                example.spec, pipeline_of(example.spec), batch, epochs, cuts, controller(slack), released
+            )
 
 
 @each_example
-@pytest.mark.parametrize("epochs", [Epochs(), Epochs(each_tuple=True)], ids=["epoch", "tuple"])
-@pytest.mark.parametrize("slack", ["none", "largest delay"])
-def test_long_traces_survive_a_restart(example, epochs, slack):
-    batch = seeded_trace(13, example.spec.streams, KINDS, tuples=160, largest_delay=6, longest_step=1, keys=2)
-    restarted(example.spec, batch, epochs, list(range(16, 161, 16)), slack)
+def test_long_traces_survive_a_restart(example):
+    batch = a_trace(13, example.spec.streams, KINDS, tuples=160, largest_delay=6, longest_step=1, keys=2)
+    for epochs in WAYS:
+        for slack in ("none", "largest delay"):
+            restarted(example.spec, batch, epochs, list(range(16, 161, 16)), slack)
 
 
 @each_example
-@pytest.mark.parametrize("epochs", [Epochs(), Epochs(each_tuple=True)], ids=["epoch", "tuple"])
-def test_what_lies_exactly_at_the_frontier_survives_a_restart(example, epochs):
-    batch = seeded_trace(13, example.spec.streams, KINDS, tuples=28, largest_delay=1, longest_step=0, keys=2)
-    restarted(example.spec, batch, epochs, list(range(4, 29, 4)), "none")
+def test_what_lies_exactly_at_the_frontier_survives_a_restart(example):
+    batch = a_trace(13, example.spec.streams, KINDS, tuples=28, largest_delay=1, longest_step=0, keys=2)
+    for epochs in WAYS:
+        restarted(example.spec, batch, epochs, list(range(4, 29, 4)), "none")
 
 
 @each_tree
 @pytest.mark.parametrize("slack", ["none", "small"])
 def test_long_traces_with_late_tuples_agree_with_the_slow_twin_of_trees(example, slack):
     most = 400 if example.spec.streams < 4 else 200
-    batch = seeded_trace(11, example.spec.streams, KINDS, tuples=most, largest_delay=15, longest_step=2)
+    batch = a_trace(11, example.spec.streams, KINDS, tuples=most, largest_delay=15, longest_step=2)
     cuts = list(range(40, most + 1, 40))
     wanted = {
         Epochs(each_tuple=True): oracle_tree_by_tuple(example.spec.whole, batch, rule(slack)),
@@ -222,7 +235,6 @@ def test_long_traces_with_late_tuples_agree_with_the_slow_twin_of_trees(example,
 
 
 def restarted(spec, batch, epochs, cuts, slack):
-    for stop in range(1, len(cuts), 2):
-        laws.going_on_after_restore_equals_never_stopping(
-            spec, pipeline_of(spec), batch, epochs, cuts, stop, lambda: controller(slack)
-        )
+    laws.going_on_after_restore_equals_never_stopping(
+        spec, pipeline_of(spec), batch, epochs, cuts, range(1, len(cuts), 2), lambda: controller(slack)
+    )

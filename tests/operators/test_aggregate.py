@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.disorder.controllers import FixedSlack
@@ -18,6 +18,7 @@ from slackwater.testing.drive import Outcome, drive, feed, pipeline_of, results_
 from slackwater.testing.laws import Store
 from slackwater.testing.oracle_aggregate import oracle_aggregate
 from slackwater.testing.traces import float_word
+from tests.effort import tried
 
 V = FIRST_COLUMN
 BY_CALL = Epochs()
@@ -86,7 +87,7 @@ _LARGE = st.one_of(st.integers(-(2**63) + 1, 2**63 - 1), st.integers(2**62, 2**6
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), _FAR, _LARGE), max_size=30), st.integers(1, 12), st.integers(0, 29))
-@settings(max_examples=60, deadline=None)
+@tried(60, deadline=None)
 def test_far_moments_slide_and_come_back_from_state_as_the_oracle_says(tuples, slide, cut):
     specs = tuple(AggregateSpec(f, V + n, k) for f in ("VAR", "STDDEV") for n, k in enumerate((Kind.FLOAT, Kind.INT)))
     spec = WindowAggregate(12, slide, (), specs, V + 2)

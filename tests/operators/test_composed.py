@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from slackwater.language.bind import bind
@@ -22,6 +22,7 @@ from slackwater.plan.planner import plan
 from slackwater.testing.drive import NO_GUARD, Outcome, drive, feed, results_of, truth
 from slackwater.testing.oracle_levels import oracle_graph
 from slackwater.testing.traces import cuttings, pieces
+from tests.effort import tried
 from tests.operators.test_graph import SCHEMA, SLIDING, WINDOWS, arrivals
 
 KEEP_ALL = Options(retention=10**6)
@@ -72,7 +73,7 @@ def planned(text: str, data: st.DataObject):
     return spec, batch, data.draw(cuttings(len(batch)))
 
 
-@settings(max_examples=25)
+@tried(25)
 @given(data=st.data())
 def test_of_any_rows_what_was_made_and_lost_is_what_is_true_and_needs_say_which(data):
     spec, batch, cuts = planned(data.draw(rows(2)), data)
@@ -111,7 +112,7 @@ PAIRS = "SELECT x.k AS k, y.n AS n FROM s x [4 us], s y [4 us] WHERE x.k = y.k"
 BOUND = 0.2
 
 
-@settings(max_examples=25)
+@tried(25)
 @given(data=st.data())
 def test_of_any_windows_those_off_are_those_that_the_truth_says(data):
     if data.draw(st.booleans()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from slackwater.disorder.controllers import FixedSlack
@@ -22,6 +22,7 @@ from slackwater.testing.drive import Outcome, drive, feed, pipeline_of, results_
 from slackwater.testing.examples import EXAMPLES, KINDS
 from slackwater.testing.oracles import SlackRule, cuts_by_count, oracle_graph_by_epoch, oracle_graph_by_tuple
 from slackwater.testing.traces import cuttings, pieces, seeded_trace
+from tests.effort import tried
 
 GRAPHS = [example for example in EXAMPLES if isinstance(example.spec, OperatorGraph)]
 each_graph = pytest.mark.parametrize("example", GRAPHS, ids=lambda example: example.name)
@@ -65,7 +66,7 @@ def arrivals(physical: PhysicalPlan, seed: int, tuples: int) -> Batch:
     return Batch(trace.stream, words, trace.passes)
 
 
-@settings(max_examples=25)
+@tried(25)
 @given(data=st.data())
 def test_any_chain_gives_what_its_slow_twin_gives_whatever_is_late(data):
     text = data.draw(queries(2))

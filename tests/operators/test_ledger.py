@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.disorder.controllers import FixedSlack
@@ -16,6 +16,7 @@ from slackwater.operators.join.operator import WindowJoin
 from slackwater.testing.examples import KINDS, WITH_TARGETS
 from slackwater.testing.oracle_join import oracle_join
 from slackwater.testing.traces import cuttings, pieces, traces
+from tests.effort import tried
 
 JOINS = [example for example in WITH_TARGETS if isinstance(example.spec, WindowJoin)]
 LONG = 10**6
@@ -44,7 +45,7 @@ def settled(spec, batch, cuts, slack, discipline, retention):
 
 
 @pytest.mark.parametrize("example", JOINS, ids=lambda example: example.name)
-@settings(max_examples=15)
+@tried(15)
 @given(data=st.data())
 def test_results_made_and_results_lost_are_the_true_results(example, data):
     most = {1: 60, 2: 50, 3: 36, 4: 24}[example.spec.streams]

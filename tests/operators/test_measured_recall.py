@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.disorder.controllers import FixedSlack
@@ -19,6 +19,7 @@ from slackwater.testing.examples import KINDS, WITH_TARGETS
 from slackwater.testing.oracle_join import oracle_join
 from slackwater.testing.oracle_periods import oracle_periods
 from slackwater.testing.traces import cuttings, pieces, seeded_trace, traces
+from tests.effort import tried
 
 JOINS = [example for example in WITH_TARGETS if isinstance(example.spec, WindowJoin)]
 each_join = pytest.mark.parametrize("example", JOINS, ids=lambda example: example.name)
@@ -61,7 +62,7 @@ def oldest(runs):
 
 
 @each_join
-@settings(max_examples=10)
+@tried(10)
 @given(data=st.data())
 def test_measured_recall_is_the_true_recall_over_the_run_and_over_every_period(example, data):
     batch, parts, slack, discipline = drawn(example, data)
@@ -81,7 +82,7 @@ def test_measured_recall_is_the_true_recall_over_the_run_and_over_every_period(e
 
 
 @each_join
-@settings(max_examples=5)
+@tried(5)
 @given(data=st.data())
 def test_what_tuples_with_long_delays_have_cost_is_summed_up_by_itself(example, data):
     batch, parts, slack, discipline = drawn(example, data)
@@ -171,7 +172,7 @@ def test_tuples_of_unknown_price_do_cost_results():
 
 
 @each_join
-@settings(max_examples=10)
+@tried(10)
 @given(data=st.data())
 def test_the_provisional_part_begins_ever_later_and_ends_with_the_input(example, data):
     _, parts, slack, discipline = drawn(example, data)

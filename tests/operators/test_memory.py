@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from slackwater.disorder.controllers import FixedSlack
@@ -33,6 +33,7 @@ from slackwater.testing.oracle_graph import windows_of_graph
 from slackwater.testing.oracle_memory import weighed, windows_of_join
 from slackwater.testing.oracle_release import SlackRule
 from slackwater.testing.traces import cuttings, pieces, seeded_trace, traces
+from tests.effort import tried
 
 EACH_TUPLE = Epochs(each_tuple=True)
 JOINS = [example for example in EXAMPLES if isinstance(example.spec, WindowJoin) and example.spec.streams < 4]
@@ -55,7 +56,7 @@ def memories(pipeline: Pipeline, parts: list[Batch]):
 
 
 @each_join
-@settings(max_examples=10)
+@tried(10)
 @given(data=st.data(), slack=st.sampled_from([0, 3]))
 def test_a_join_holds_what_its_twin_holds(example, data, slack):
     spec = example.spec
@@ -69,7 +70,7 @@ def test_a_join_holds_what_its_twin_holds(example, data, slack):
 
 @pytest.mark.parametrize("how", [SYNC, FILTER])
 @given(data=st.data())
-@settings(max_examples=15)
+@tried(15)
 def test_a_join_that_takes_tuples_before_their_turn_holds_them_too(how, data):
     (spec,) = (example.spec for example in JOINS if example.name == "equi-join")
     batch = data.draw(traces(spec.streams, KINDS, most=30))
@@ -102,7 +103,7 @@ def arrivals(physical: PhysicalPlan, seed: int, tuples: int) -> Batch:
 
 @pytest.mark.parametrize("options", ["", " OPTIONS (size_by = 'n')"], ids=["by words", "by size"])
 @pytest.mark.parametrize("name", CHAINS)
-@settings(max_examples=8)
+@tried(8)
 @given(seed=st.integers(0, 10**6), slack=st.sampled_from([0, 4]))
 def test_a_chain_holds_what_its_twin_holds_and_counts_members_once(name, options, seed, slack):
     physical = planned(CHAINS[name] + options)
@@ -118,7 +119,7 @@ def test_a_chain_holds_what_its_twin_holds_and_counts_members_once(name, options
             assert seen.query.events == seen.streams["s"].events <= np.max(batch.words[ROW, :end]) + 1
 
 
-@settings(max_examples=10)
+@tried(10)
 @given(seed=st.integers(0, 10**6))
 def test_a_tree_of_joins_holds_the_events_that_the_same_chain_holds(seed):
     """Members of combinations are known in both, and their windows are the same where all windows are."""
@@ -140,7 +141,7 @@ def test_a_tree_of_joins_holds_the_events_that_the_same_chain_holds(seed):
 
 
 @given(batch=traces(2, KINDS, most=40))
-@settings(max_examples=20)
+@tried(20)
 def test_every_tuple_is_resident_expired_or_waiting(batch):
     (spec,) = (example.spec for example in JOINS if example.name == "equi-join")
     pipeline = pipeline_of(spec)(FixedSlack(3), EACH_TUPLE)
@@ -152,7 +153,7 @@ def test_every_tuple_is_resident_expired_or_waiting(batch):
 
 
 @given(batch=traces(2, KINDS, most=40))
-@settings(max_examples=20)
+@tried(20)
 def test_a_window_of_rows_holds_all_in_time_but_those_pushed_out(batch):
     (spec,) = (e.spec for e in JOINS if type(e.spec) is CountWindowJoin and e.spec.streams == 2 and all(e.spec.last))
     assume(len(batch))

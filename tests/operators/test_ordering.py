@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.disorder.controllers import FixedSlack, KeepsLedger
@@ -28,6 +28,7 @@ from slackwater.testing.drive import NO_GUARD, Outcome, clocked_results_of, feed
 from slackwater.testing.examples import EXAMPLES, KINDS
 from slackwater.testing.oracles import SlackRule, oracle_filter_order
 from slackwater.testing.traces import cuttings, pieces, seeded_trace, traces
+from tests.effort import tried
 
 BY_TUPLE = Epochs(each_tuple=True)
 JOINS = [
@@ -61,7 +62,7 @@ def ordered_by(spec, strategy=FILTER, always_apart=False):
 
 
 @each_join
-@settings(max_examples=8)
+@tried(8)
 @given(data=st.data())
 def test_whatever_is_switched_when_the_results_are_those_of_sync_filter(example, data):
     spec = example.spec
@@ -96,7 +97,7 @@ FEW = ("equi-join", "three-way chain, counted", "three-way path, either way", "t
 
 
 @pytest.mark.parametrize("example", [one for one in JOINS if one.name in FEW], ids=lambda example: example.name)
-@settings(max_examples=8)
+@tried(8)
 @given(data=st.data())
 def test_the_laws_hold_for_tuples_joined_before_their_turn(example, data):
     spec = example.spec
@@ -117,7 +118,7 @@ ROWS_OUT = [
 
 
 @pytest.mark.parametrize("example", ROWS_OUT[::3], ids=lambda example: example.name)
-@settings(max_examples=8)
+@tried(8)
 @given(data=st.data())
 def test_results_leave_when_the_slow_twin_lets_them_out(example, data):
     spec = example.spec

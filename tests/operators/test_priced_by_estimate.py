@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.disorder.controllers import FixedSlack, KeepsLedger
@@ -24,6 +24,7 @@ from slackwater.testing.examples import EXAMPLES, KINDS, ROWS
 from slackwater.testing.laws import Store
 from slackwater.testing.oracle_join import oracle_join
 from slackwater.testing.traces import cuttings, pieces, seeded_trace, traces
+from tests.effort import tried
 
 # Whether results are rows or counts is nothing that the ledger see.
 JOINS = [one for one in EXAMPLES if type(one.spec) in (WindowJoin, JoinTree) and not one.spec.count_only]
@@ -77,7 +78,7 @@ def whole(spec):
 
 
 @each_join
-@settings(max_examples=10)
+@tried(10)
 @given(data=st.data())
 def test_the_truth_lies_between_low_and_high(example, data):
     spec, buckets = example.spec, data.draw(st.sampled_from([4, 256]))
@@ -109,7 +110,7 @@ def few_tuples(patch):
 
 
 @each_join
-@settings(max_examples=8)
+@tried(8)
 @given(data=st.data())
 def test_a_retention_that_grows_takes_nothing_for_known_that_was_forgotten(example, data):
     spec = example.spec

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.disorder.controllers import FixedSlack
@@ -29,6 +29,7 @@ from slackwater.testing.examples import EXAMPLES, KINDS, K, L
 from slackwater.testing.oracles import SlackRule, oracle_join, oracle_tuple_release
 from slackwater.testing.traces import cuttings, pieces, seeded_trace, traces
 from slackwater.windows.graph import WindowGraph
+from tests.effort import tried
 
 from .test_window_graph import joins
 
@@ -76,7 +77,7 @@ class Straying:
         return sum(order.switches for order in self.orders)
 
 
-@settings(max_examples=25)
+@tried(25)
 @given(data=st.data())
 def test_any_route_changed_at_any_tuple_gives_the_true_results_as_rows_and_counted(data):
     spec = data.draw(st.one_of(st.sampled_from(MANY_WAY), joins().filter(lambda join: join.streams > 2)))
@@ -92,7 +93,7 @@ def test_any_route_changed_at_any_tuple_gives_the_true_results_as_rows_and_count
             )
 
 
-@settings(max_examples=12)
+@tried(12)
 @given(data=st.data())
 def test_a_restored_join_goes_on_whatever_routes_it_had_taken(data):
     spec = data.draw(st.sampled_from(MANY_WAY))
@@ -157,7 +158,7 @@ def test_a_stream_that_is_scanned_goes_behind_one_that_is_found_by_its_key():
     assert probe_order.streams == (2, 1)
 
 
-@settings(max_examples=30)
+@tried(30)
 @given(shares=st.lists(st.floats(1e-4, 1), min_size=4, max_size=4))
 def test_no_order_is_cheaper_than_the_cheapest_one(shares):
     # With windows between pairs a step is ready when all before it are bound; as they are equal, the search is exact.

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.disorder.controllers import FixedSlack, KeepsLedger
@@ -26,6 +26,7 @@ from slackwater.testing.examples import EXAMPLES, KINDS, ROWS
 from slackwater.testing.laws import Store
 from slackwater.testing.oracles import oracle_join
 from slackwater.testing.traces import cuttings, largest_delay_of, pieces, seeded_trace, traces
+from tests.effort import tried
 
 K, L = FIRST_COLUMN, FIRST_COLUMN + 1
 TREES = [example for example in EXAMPLES if isinstance(example.spec, JoinTree)]
@@ -76,7 +77,7 @@ def joins(draw):
     return WindowJoin(windows, tuple(equalities), tuple(conditions), columns, emit, ROWS)
 
 
-@settings(max_examples=25)
+@tried(25)
 @given(data=st.data())
 def test_with_enough_slack_a_tree_gives_the_rows_of_the_multiway_join(data):
     spec = data.draw(joins())
@@ -100,7 +101,7 @@ class Watching(KeepsLedger, FixedSlack):
 
 
 @each_tree
-@settings(max_examples=15)
+@tried(15)
 @given(data=st.data())
 def test_results_made_and_results_lost_are_the_true_results(example, data):
     spec = example.spec
@@ -144,7 +145,7 @@ def test_the_pieces_that_climb_together_change_nothing(example, epochs, piece, m
     assert answers[0] == answers[1]
 
 
-@settings(max_examples=40)
+@tried(40)
 @given(data=st.data())
 def test_of_two_streams_a_tree_is_the_multiway_join_whatever_is_late(data):
     (spec,) = (example.spec for example in EXAMPLES if example.name == "equi-join")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.disorder.controllers import FixedSlack
@@ -21,6 +21,7 @@ from slackwater.testing.examples import KINDS, ROWS, K, L
 from slackwater.testing.oracles import SlackRule, oracle_join, oracle_tuple_release
 from slackwater.testing.traces import cuttings, largest_delay_of, pieces, traces
 from slackwater.windows.graph import WindowGraph
+from tests.effort import tried
 
 from .test_ledger import LONG, settled
 
@@ -60,7 +61,7 @@ def drawn_trace(spec, data):
     return batch, data.draw(cuttings(len(batch)))
 
 
-@settings(max_examples=60)
+@tried(60)
 @given(data=st.data())
 def test_any_graph_gives_the_true_results_as_rows_and_counted(data):
     spec = data.draw(joins())
@@ -70,7 +71,7 @@ def test_any_graph_gives_the_true_results_as_rows_and_counted(data):
             laws.any_cutting_gives_the_true_results(one, pipeline_of(one), batch, epochs, cuts)
 
 
-@settings(max_examples=40)
+@tried(40)
 @given(data=st.data())
 def test_late_tuples_count_in_any_graph_as_in_the_published_algorithm(data):
     spec = data.draw(joins())
@@ -83,7 +84,7 @@ def test_late_tuples_count_in_any_graph_as_in_the_published_algorithm(data):
         )
 
 
-@settings(max_examples=60)
+@tried(60)
 @given(data=st.data())
 def test_results_made_and_lost_are_the_true_results_of_any_graph(data):
     spec = data.draw(joins())
@@ -95,7 +96,7 @@ def test_results_made_and_lost_are_the_true_results_of_any_graph(data):
     assert {ts: made + lost for ts, (made, lost) in ledger.items() if made + lost} == dict(true)
 
 
-@settings(max_examples=25)
+@tried(25)
 @given(data=st.data())
 def test_a_tree_of_joins_gives_the_true_results_of_any_graph(data):
     spec = left_deep(data.draw(joins()))
@@ -103,7 +104,7 @@ def test_a_tree_of_joins_gives_the_true_results_of_any_graph(data):
     laws.any_cutting_gives_the_true_results(spec, pipeline_of(spec), batch, Epochs(), cuts)
 
 
-@settings(max_examples=25)
+@tried(25)
 @given(data=st.data())
 def test_one_window_per_stream_written_as_a_graph_changes_nothing(data):
     windows = tuple(data.draw(st.lists(st.integers(0, 6), min_size=2, max_size=4)))

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.disorder.ordered_batch import OrderedBatch
@@ -23,6 +23,7 @@ from slackwater.testing.oracle_release import Released, SlackRule, Tuple, oracle
 from slackwater.testing.oracle_wjoin import SlowWJoin
 from slackwater.testing.oracles import oracle_join, oracle_join_processing
 from slackwater.testing.traces import cuttings, seeded_trace, traces
+from tests.effort import tried
 
 K = FIRST_COLUMN
 each_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -94,7 +95,7 @@ def assert_as_in_the_pseudo_code(spec, data, most):
 
 
 @each_algorithm
-@settings(max_examples=60)
+@tried(60)
 @given(data=st.data())
 def test_results_and_comparisons_are_those_of_the_pseudo_code_however_runs_are_cut(algorithm, data):
     spec = data.draw(wjoins(algorithm))
@@ -119,7 +120,7 @@ def test_late_tuples_stand_in_their_place(algorithm, streams):
 
 
 @pytest.mark.parametrize("algorithm", ["nested_loop", "hash", "ripple", "xjoin"])
-@settings(max_examples=40)
+@tried(40)
 @given(data=st.data())
 def test_streams_that_are_taken_in_turn_and_not_in_one_order_give_the_true_results(algorithm, data):
     """As the report takes them: each stream is in order, and runs ahead of the others or behind them."""

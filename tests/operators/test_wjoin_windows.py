@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.model.batch import Batch
@@ -19,6 +19,7 @@ from slackwater.testing.oracle_release import SlackRule, oracle_tuple_release
 from slackwater.testing.oracles import oracle_join, oracle_join_processing
 from slackwater.testing.traces import seeded_trace
 from slackwater.windows.graph import WindowGraph
+from tests.effort import tried
 
 from .test_window_graph import graphs
 from .test_wjoin import (
@@ -66,7 +67,7 @@ def wjoins(draw, algorithm):
 
 
 @each_algorithm
-@settings(max_examples=50)
+@tried(50)
 @given(data=st.data())
 def test_results_and_comparisons_are_those_of_the_pseudo_code_with_any_windows(algorithm, data):
     spec = data.draw(wjoins(algorithm))
@@ -74,7 +75,7 @@ def test_results_and_comparisons_are_those_of_the_pseudo_code_with_any_windows(a
 
 
 @each_asking_algorithm
-@settings(max_examples=30)
+@tried(30)
 @given(data=st.data())
 def test_streams_taken_in_turn_give_the_true_results_with_any_windows(algorithm, data):
     spec = data.draw(wjoins(algorithm))

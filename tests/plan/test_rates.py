@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.disorder.controllers import FixedSlack
@@ -32,6 +32,7 @@ from slackwater.testing import laws
 from slackwater.testing.drive import pipeline_of
 from slackwater.testing.oracles import SlackRule, cuts_by_count, oracle_graph_by_epoch, oracle_graph_by_tuple
 from slackwater.testing.traces import cuttings, seeded_trace
+from tests.effort import tried
 
 TABLE = pa.table({"ts": [1], "k": [1], "n": [1]})
 SCHEMAS = {name: schema_of(name, TABLE, "ts") for name in ("a", "b", "c", "d")}
@@ -290,7 +291,7 @@ def arrivals(physical: PhysicalPlan, seed: int, tuples: int) -> Batch:
 
 
 @pytest.mark.parametrize("name", TWINS)
-@settings(max_examples=6)
+@tried(6)
 @given(data=st.data())
 def test_chains_give_what_their_slow_twin_gives_whatever_is_late(name: str, data: st.DataObject) -> None:
     physical = planned(TWINS[name])

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.disorder.quality.published_recall import ModelRecall, PdRecall
@@ -24,6 +24,7 @@ from slackwater.testing.drive import drive, pipeline_of, results_of
 from slackwater.testing.examples import KINDS, WITH_TARGETS
 from slackwater.testing.traces import cuttings, pieces, seeded_trace, traces
 from slackwater.workloads.dsyn import dsyn3
+from tests.effort import tried
 
 JOINS = {example.name: example.spec for example in WITH_TARGETS if "join" in example.name or "way" in example.name}
 NAMES = [
@@ -48,7 +49,7 @@ each_join = pytest.mark.parametrize("name", NAMES)
 
 @each_controller
 @each_join
-@settings(max_examples=12)
+@tried(12)
 @given(data=st.data())
 def test_going_on_after_a_restore_equals_never_having_stopped(name, controller, data):
     spec = JOINS[name]
@@ -63,7 +64,7 @@ def test_going_on_after_a_restore_equals_never_having_stopped(name, controller, 
 
 @each_controller
 @each_join
-@settings(max_examples=12)
+@tried(12)
 @given(data=st.data())
 def test_whatever_the_slack_results_are_true_and_in_order(name, controller, data):
     spec = JOINS[name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import slackwater as sw
@@ -20,6 +20,7 @@ from slackwater.testing.drive import pipeline_of
 from slackwater.testing.examples import KINDS, WITH_TARGETS
 from slackwater.testing.traces import cuttings, traces
 from slackwater.workloads import disorder
+from tests.effort import tried
 
 JOINS = [example for example in WITH_TARGETS if isinstance(example.spec, WindowJoin)]
 EPOCHS = st.sampled_from([Epochs(), Epochs(each_tuple=True), Epochs(tuples=5), Epochs(span=4)])
@@ -32,7 +33,7 @@ def steady(spec: WindowJoin | JoinTree) -> SteadyRecall:
 
 
 @each_join
-@settings(max_examples=12)
+@tried(12)
 @given(data=st.data())
 def test_the_laws_hold_while_slack_is_chosen(example, data):
     most = {1: 60, 2: 50, 3: 36, 4: 24}[example.spec.streams]

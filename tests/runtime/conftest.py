@@ -1,7 +1,9 @@
-"""One fixture runs every behaviour test on every runtime.
+"""One fixture runs every behaviour test on every runtime: local, shards in this process, and Spark.
 
-Where a test has several cases, Spark takes one in four, beginning with the second: a case costs it seconds. A test that
-is about something Spark does not have says so: `@pytest.mark.local_only("why")`.
+Shards are what runs in Spark's Python workers, without Spark; they take every case, two shards in those that can be
+split. A case on Spark costs seconds. It takes the tests that are marked `@pytest.mark.end_to_end`, one of each kind of
+query and of answer, and of a test with several cases the second; all tests with `SLACKWATER_SPARK=all`, and one in ten
+of their cases. A test that is about something shards do not have says so: `@pytest.mark.local_only("why")`.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -23,9 +26,12 @@ from slackwater.commands.run import run_query
 from slackwater.commands.verify import verify_query
 from slackwater.judge import Verdict
 from slackwater.model.time import SECOND
+from slackwater.sources.binding import bind_to_tables
+from slackwater.sources.plain import plain
+from tests.effort import ALL_ON_SPARK
 from tests.runtime.streams import TUPLE_RELEASE, Ran, Runtime
 
-LOCAL, SPARK = "local", "spark"
+LOCAL, SHARDS, SPARK = "local", "shards", "spark"
 ONE_IN, FIRST = 10, 1
 
 
@@ -41,7 +47,14 @@ class CommandRuntime:
         return tuple(epoch for epoch in epochs if epoch != TUPLE_RELEASE)[:1]
 
     def _runtime(self, epoch: str | None) -> commands.Runtime:
-        return commands.runtime_of(self._name, epoch, shards=None if self._name == LOCAL else 2)
+        if self._name == LOCAL:
+            return commands.runtime_of(LOCAL, epoch)
+        on_spark = commands.runtime_of(SPARK, epoch, shards=2)
+        if self._name == SPARK:
+            return on_spark
+        from tests.spark.in_process import InProcess
+
+        return InProcess(on_spark.epochs, on_spark.shards, self._folder / f"run{next(self._runs)}")  # type: ignore[attr-defined]
 
     def run(
         self,
@@ -70,7 +83,7 @@ class CommandRuntime:
         arrival_time: str | None = None,
         **options: Any,
     ) -> Verdict:
-        prepared = self._prepared(query, streams, **options)
+        prepared = self._prepared(query, streams, **options) if options else _handed(query, streams)
         return verify_query(prepared, self._runtime(epoch), count_only, arrival_time, None, SECOND, quiet=True).verdict
 
     def _prepared(
@@ -90,6 +103,13 @@ class CommandRuntime:
         return prepare(folder / "query.sql", given, time, time_unit, dict(overrides))
 
 
+def _handed(query: str, streams: Mapping[str, pa.Table]) -> Prepared:
+    """The same without files, which properties are tried with; how commands read files is tested with `run`."""
+    tables = {name: plain(table) for name, table in streams.items()}
+    places = {name: np.arange(table.num_rows) for name, table in tables.items()} if len(tables) == 1 else None
+    return Prepared(bind_to_tables(query, tables, "ts"), tables, places, "ms")
+
+
 def _parts(folder: Path) -> pa.Table:
     return pa.concat_tables(pq.read_table(part) for part in sorted(folder.glob("*.parquet")))
 
@@ -100,26 +120,34 @@ def _aside(folder: Path) -> dict[str, pa.Table]:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "local_only(why): a behaviour that only the local runtime has")
+    config.addinivalue_line("markers", "end_to_end: a behaviour that is tried on Spark itself, too")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     cases: Counter[str] = Counter()
     dropped = set()
     for item in items:
-        if SPARK not in getattr(getattr(item, "callspec", None), "params", {}).values():
+        params = getattr(getattr(item, "callspec", None), "params", {})
+        if "runtime" not in params or params["runtime"] == LOCAL:
             continue
-        several = len(item.callspec.params) > 1  # type: ignore[attr-defined]
+        if item.get_closest_marker("local_only") or params.get("epoch") == TUPLE_RELEASE:
+            dropped.add(item)
+        if params["runtime"] == SHARDS:
+            continue
         test = item.nodeid.partition("[")[0]
         case = cases[test]
         cases[test] += 1
-        if item.get_closest_marker("local_only") or (several and case % ONE_IN != FIRST):
+        chosen = len(params) == 1 or case % ONE_IN == FIRST
+        if not chosen or not (ALL_ON_SPARK or (item.get_closest_marker("end_to_end") and case <= FIRST)):
             dropped.add(item)
     items[:] = [item for item in items if item not in dropped]
 
 
-@pytest.fixture(params=[LOCAL, pytest.param(SPARK, marks=pytest.mark.xdist_group("spark"))])
+@pytest.fixture(params=[LOCAL, SHARDS, pytest.param(SPARK, marks=pytest.mark.xdist_group("spark"))])
 def runtime(request: pytest.FixtureRequest, tmp_path: Path) -> Runtime:
     """The runtime under test."""
     if request.param == SPARK:
         request.getfixturevalue("spark")
+    elif request.param == SHARDS:
+        pytest.importorskip("pyspark", reason="shards use the types of pyspark")
     return CommandRuntime(request.param, tmp_path)

@@ -7,10 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from slackwater.language.bind import sources_of
+from tests.effort import tried
 from tests.runtime.streams import Runtime, arrived
 
 COLUMNS = {"k": pa.int64(), "x": pa.float64(), "name": pa.string()}
@@ -93,7 +94,7 @@ ROW = st.tuples(
         ("two that follow rates", "OPTIONS (sampling = 'rounds')"),
     ],
 )
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@tried(20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.lists(ROW, max_size=40),
     epoch=st.sampled_from(["1", "2", "7", "200 ms", "1 s"]),

@@ -27,6 +27,7 @@ def same(found: tuple[Any, ...], wanted: tuple[Any, ...]) -> bool:
     )
 
 
+@pytest.mark.end_to_end
 @pytest.mark.parametrize("epoch", EPOCHS)
 def test_every_function_gives_what_a_hand_computes(runtime: Runtime, epoch: str) -> None:
     nan = math.nan
@@ -91,6 +92,7 @@ def test_a_computed_group_of_nulls_is_null(runtime: Runtime) -> None:
     assert runtime.verify(query, streams).missing == 0
 
 
+@pytest.mark.end_to_end
 def test_groups_by_text_and_by_expression(runtime: Runtime) -> None:
     query = "SELECT name, SUM(v) AS total FROM s [1 SEC] WHERE v <> 3 GROUP BY name, v > 1 WITH DELAY 1 SECOND"
     streams = one(

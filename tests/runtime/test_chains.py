@@ -6,9 +6,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from tests.effort import tried
 from tests.runtime.streams import Runtime, arrived, at
 from tests.runtime.test_against_the_judge import ROW, WAITING, answer_is_sound
 
@@ -42,7 +43,7 @@ QUERIES = {
 
 @pytest.mark.local_only("hundreds of examples, tuple release among them; below and in tests/spark are a few")
 @pytest.mark.parametrize("name", QUERIES)
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@tried(8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.lists(ROW, max_size=40),
     epoch=st.sampled_from(["1", "2", "7", "200 ms", "1 s"]),
@@ -62,6 +63,7 @@ SOLD = [
 ]  # fmt: skip
 
 
+@pytest.mark.end_to_end
 def test_the_items_sold_in_common_are_counted(runtime: Runtime) -> None:
     """The query of the in-order paper, in one shard on Spark; the last tuple is late."""
     query = (

@@ -12,6 +12,7 @@ from slackwater.sinks.rows import SecondCounts
 from tests.runtime.streams import Runtime, at
 
 
+@pytest.mark.end_to_end
 def test_billions_of_results_are_counted(runtime: Runtime) -> None:
     n = 1200
     streams = {

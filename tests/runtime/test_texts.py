@@ -7,14 +7,14 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import slackwater as sw
 from slackwater.model.errors import DataError, QueryError
 from slackwater.sources import codebook
 from slackwater.sources.codebook import Codebook
-from tests.conftest import EXAMPLES
+from tests.effort import tried
 from tests.runtime.texts import COLUMNS, Sharded, in_turns, locally, pieces
 
 QUERIES = {
@@ -59,7 +59,7 @@ def swept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
-@settings(max_examples=max(2, EXAMPLES // 8))
+@tried(3)
 @given(seed=st.integers(0, 10**6))
 def test_no_text_is_let_go_of_that_an_answer_needs(query: str, seed: int) -> None:
     parts = pieces(seed, 8)

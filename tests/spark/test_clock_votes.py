@@ -8,16 +8,20 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
+
 from slackwater.commands.prepare import prepare
 from slackwater.commands.run import run_query
-from slackwater.commands.runtimes import runtime_of
+from slackwater.commands.runtimes import Runtime, runtime_of
+from slackwater.model.time import SECOND
+from slackwater.operators.pipeline import Epochs
 from slackwater.workloads import disorder
+from tests.effort import ALL_ON_SPARK
+from tests.spark.in_process import InProcess
 
-pytestmark = pytest.mark.xdist_group("spark, second half")
 
-
-def outcome(member: str, folder: Path, runtime: str, shards: int | None) -> dict[str, Any]:
-    """What became of the tuples of a member, in epochs of five seconds."""
+def outcome(member: str, folder: Path, runtime: Runtime) -> dict[str, Any]:
+    """What became of the tuples of a member."""
     workload = disorder.zoo(member, seed=3, minutes=0.5)
     folder.mkdir(parents=True)
     for name, table in workload.streams.items():
@@ -25,8 +29,7 @@ def outcome(member: str, folder: Path, runtime: str, shards: int | None) -> dict
     (folder / "query.sql").write_text(workload.query.replace("COMPLETE", "DELAY 1 SECOND"))
     given = [f"{name}={folder / name}.parquet" for name in workload.streams]
     prepared = prepare(folder / "query.sql", given, "ts", "ms", {})
-    chosen = runtime_of(runtime, "5 s", shards) if shards else runtime_of(runtime, "5 s")
-    run_query(prepared, chosen, folder / "out", False, None, quiet=True)
+    run_query(prepared, runtime, folder / "out", False, None, quiet=True)
     reported: dict[str, Any] = {}
     for what in ("late", "rejected"):
         rows = [
@@ -43,12 +46,26 @@ def outcome(member: str, folder: Path, runtime: str, shards: int | None) -> dict
     return reported | {"results": sorted((row["_ts"], row["one"], row["other"]) for row in results)}
 
 
-@pytest.mark.parametrize(("member", "counts"), [("jumps", (1, 2, 4)), ("ahead", (2,)), ("behind", (2,))])
-def test_one_two_and_four_shards_decide_as_the_local_runtime_does(
+ON_SPARK = [("jumps", (1, 2, 4)), ("ahead", (2,)), ("behind", (2,))] if ALL_ON_SPARK else [("jumps", (2,))]
+
+
+@pytest.mark.xdist_group("spark")
+@pytest.mark.parametrize(("member", "counts"), ON_SPARK)
+def test_shards_decide_as_the_local_runtime_does(
     spark: Any, tmp_path: Path, member: str, counts: tuple[int, ...]
 ) -> None:
-    local = outcome(member, tmp_path / "local", "local", None)
+    local = outcome(member, tmp_path / "local", runtime_of("local", "5 s"))
     assert local["rejected"] or member == "behind"
     assert local["results"]
     for shards in counts:
-        assert outcome(member, tmp_path / str(shards), "spark", shards) == local, shards
+        assert outcome(member, tmp_path / str(shards), runtime_of("spark", "5 s", shards)) == local, shards
+
+
+@pytest.mark.parametrize("member", ["jumps", "ahead", "behind"])
+def test_one_two_and_four_shards_decide_as_the_local_runtime_does(tmp_path: Path, member: str) -> None:
+    local = outcome(member, tmp_path / "local", runtime_of("local", "5 s"))
+    assert local["rejected"] or member == "behind"
+    assert local["results"]
+    for shards in (1, 2, 4):
+        runtime = InProcess(Epochs(span=5 * SECOND), shards, tmp_path / f"run{shards}")
+        assert outcome(member, tmp_path / str(shards), runtime) == local, shards

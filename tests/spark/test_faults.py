@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import slackwater as sw
+from tests.effort import ALL_ON_SPARK
 from tests.spark.streams import count_only, pieces
 from tests.spark.supervised import QUERIES, answers, publish, written
 from tests.spark.supervisor import Supervisor, kill_now
@@ -83,10 +84,9 @@ def planned_another(run: Supervisor) -> Callable[[], bool]:
 
 KILLS: tuple[tuple[Callable[[Supervisor], Callable[[], bool]], float], ...] = (
     (planned, 2.0),
-    (starting, 4.0),
     (working, 3.0),
-    (planned, 1.0),
     (planned_another, 1.0),
+    *(((starting, 4.0), (planned, 1.0)) if ALL_ON_SPARK else ()),
 )
 """What is waited for after each start, and the most seconds from then to the kill."""
 

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 import slackwater as sw
 from slackwater.commands.prepare import Prepared
-from slackwater.commands.runtimes import runtime_of
+from slackwater.commands.runtimes import Runtime, runtime_of
 from slackwater.commands.verify import Verified, verify_query
 from slackwater.model.errors import DataError, SlackwaterError, UsageError
 from slackwater.model.time import SECOND
@@ -25,8 +25,10 @@ from slackwater.runtime.spark.job import SparkPlace
 from slackwater.runtime.spark.replay.streams import cut_by
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.replay import replay
+from tests.effort import ALL_ON_SPARK
+from tests.spark.in_process import InProcess
 
-pytestmark = pytest.mark.xdist_group("spark")
+on_spark = pytest.mark.xdist_group("spark")
 
 JOIN = "SELECT a.key, a.v AS av, b.v AS bv FROM a [RANGE 50 MS], b [RANGE 50 MS] WHERE a.key = b.key WITH "
 TREE = """SELECT a.key, a.v AS av, c.v AS cv FROM a [RANGE 50 MS], b [RANGE 40 MS], a AS c [RANGE 20 MS]
@@ -42,10 +44,11 @@ FACTS = ("tuples", "in_time", "late", "filtered", "rejected", "held", "results",
 
 
 @pytest.fixture(autouse=True)
-def _two_shards_again(spark: SparkSession) -> Iterator[None]:
+def _two_shards_again(request: pytest.FixtureRequest) -> Iterator[None]:
     """The number of shards is a setting of the session that all tests share."""
     yield
-    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    if "spark" in request.fixturenames:
+        request.getfixturevalue("spark").conf.set("spark.sql.shuffle.partitions", "2")
 
 
 def streams_of(n: int = 1500) -> dict[str, pa.Table]:
@@ -61,10 +64,17 @@ def streams_of(n: int = 1500) -> dict[str, pa.Table]:
 
 
 def replayed(
-    query: str, streams: dict[str, pa.Table], epochs: sw.Epochs, shards: int = 2, count: bool = False, **place: Any
+    query: str,
+    streams: dict[str, pa.Table],
+    epochs: sw.Epochs,
+    shards: int = 2,
+    count: bool = False,
+    in_process: Path | None = None,
+    **place: Any,
 ) -> sw.Answer:
+    """On Spark, or by shards in this process with a folder of their own."""
     physical = plan(bind_to_tables(query, streams, "ts").query, count_only=count)
-    where = SparkPlace(epochs, shards, "local[2]", **place)
+    where = InProcess(epochs, shards, in_process) if in_process else SparkPlace(epochs, shards, "local[2]", **place)
     with where.begin(physical, replay(physical, streams, "ms"), streams, "ms") as run:
         tables = list(run.tables())
     aliases = [one.stream.alias for one in physical.inputs]
@@ -77,25 +87,32 @@ def rows(table: pa.Table) -> Counter[tuple[Any, ...]]:
     return Counter(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
-@pytest.mark.parametrize(
-    ("query", "epochs", "shards"),
-    [
-        (JOIN + "DELAY 100 MS", sw.Epochs(tuples=1000), 2),
-        (JOIN + "DELAY 100 MS", sw.Epochs(span=700_000), 1),
-        (SUMS + "COMPLETE", sw.Epochs(tuples=600), 4),
-        (TREE + "DELAY 100 MS OPTIONS (shape = 'binary')", sw.Epochs(tuples=600), 2),
-        (TEXT_JOIN + "DELAY 100 MS", sw.Epochs(tuples=1000), 2),
-        (TEXT_GROUPS + "DELAY 100 MS", sw.Epochs(tuples=600), 2),
-        (TEXT_ABOVE + "DELAY 100 MS", sw.Epochs(tuples=600), 2),
-    ],
-    ids=["join by count", "join by span", "sums", "tree", "join by text", "groups of text", "text above"],
-)
-def test_a_run_on_spark_gives_all_that_a_local_one_gives(
-    spark: SparkSession, query: str, epochs: sw.Epochs, shards: int
-) -> None:
+RUNS = {
+    "join by count": (JOIN + "DELAY 100 MS", sw.Epochs(tuples=1000), 2),
+    "join by span": (JOIN + "DELAY 100 MS", sw.Epochs(span=700_000), 1),
+    "sums": (SUMS + "COMPLETE", sw.Epochs(tuples=600), 4),
+    "tree": (TREE + "DELAY 100 MS OPTIONS (shape = 'binary')", sw.Epochs(tuples=600), 2),
+    "join by text": (TEXT_JOIN + "DELAY 100 MS", sw.Epochs(tuples=1000), 2),
+    "groups of text": (TEXT_GROUPS + "DELAY 100 MS", sw.Epochs(tuples=600), 2),
+    "text above": (TEXT_ABOVE + "DELAY 100 MS", sw.Epochs(tuples=600), 2),
+}
+
+
+@on_spark
+@pytest.mark.parametrize("name", RUNS if ALL_ON_SPARK else ["join by count", "sums", "groups of text"])
+def test_a_run_on_spark_gives_all_that_a_local_one_gives(spark: SparkSession, name: str) -> None:
+    gives_all_that_a_local_run_gives(*RUNS[name], in_process=None)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_shards_in_process_give_all_that_a_local_run_gives(tmp_path: Path, name: str) -> None:
+    gives_all_that_a_local_run_gives(*RUNS[name], in_process=tmp_path / "run")
+
+
+def gives_all_that_a_local_run_gives(query: str, epochs: sw.Epochs, shards: int, in_process: Path | None) -> None:
     streams = {name: table for name, table in streams_of().items() if f"{name} [" in query}
     local = sw.replay(query, streams, epochs=epochs)
-    ran = replayed(query, streams, epochs, shards)
+    ran = replayed(query, streams, epochs, shards, in_process=in_process)
     assert rows(ran.results) == rows(local.results)
     by = "_ts" if "_ts" in ran.results.column_names else "window_end"
     assert ran.results.column(by).to_pylist() == sorted(ran.results.column(by).to_pylist())
@@ -110,6 +127,7 @@ def test_a_run_on_spark_gives_all_that_a_local_one_gives(
         assert ran.report["slack_ms"][which] == local.report["slack_ms"][which]
 
 
+@on_spark
 def test_latency_leaves_out_what_the_end_lets_out(spark: SparkSession) -> None:
     times = [0, 1000, 2000, 3000, 9000]
     ran = replayed("SELECT ts FROM s WITH DELAY 2 SECONDS", {"s": pa.table({"ts": times})}, sw.Epochs(tuples=4))
@@ -120,6 +138,7 @@ def test_latency_leaves_out_what_the_end_lets_out(spark: SparkSession) -> None:
     assert ran.report["emitted_at_end"] == 1
 
 
+@on_spark
 def test_counts_are_summed_over_shards_and_micro_batches(spark: SparkSession) -> None:
     streams, epochs = streams_of(), sw.Epochs(tuples=1000)
     local = sw.replay(JOIN + "DELAY 100 MS", streams, epochs=epochs, count=True)
@@ -132,28 +151,43 @@ def test_counts_are_summed_over_shards_and_micro_batches(spark: SparkSession) ->
     assert sum(again["latency_by_cause_ms"].values()) == pytest.approx(again["latency_ms"]["avg"], abs=0.002)
 
 
-def verified(query: str, streams: dict[str, pa.Table], epoch: str, shards: int) -> Verified:
+def verified(query: str, streams: dict[str, pa.Table], runtime: Runtime) -> Verified:
     prepared = Prepared(bind_to_tables(query, streams, "ts"), streams, None, "ms")
-    return verify_query(prepared, runtime_of("spark", epoch, shards), False, None, None, SECOND, quiet=True)
+    return verify_query(prepared, runtime, False, None, None, SECOND, quiet=True)
 
 
-@pytest.mark.parametrize(
-    ("query", "shards"),
-    [
-        ("SELECT a.v AS v, b.key AS k FROM a [40 MS], b [60 MS] WHERE a.v % 9 = b.v % 9 AND a.key <> b.key", 4),
-        ("SELECT l.v AS lv, r.v AS rv FROM a AS l [20 MS], a AS r [30 MS] WHERE l.v = r.v + 1", 1),
-        ("SELECT key, v > 500 AS high, COUNT(*) AS n, MEDIAN(v) AS mid FROM a [200 MS] GROUP BY key, v > 500", 2),
-    ],
-    ids=["computed keys", "with itself", "groups"],
-)
-def test_what_is_missing_is_explained_by_late_tuples(spark: SparkSession, query: str, shards: int) -> None:
+JUDGED = {
+    "computed keys": (
+        "SELECT a.v AS v, b.key AS k FROM a [40 MS], b [60 MS] WHERE a.v % 9 = b.v % 9 AND a.key <> b.key",
+        4,
+    ),
+    "with itself": ("SELECT l.v AS lv, r.v AS rv FROM a AS l [20 MS], a AS r [30 MS] WHERE l.v = r.v + 1", 1),
+    "groups": ("SELECT key, v > 500 AS high, COUNT(*) AS n, MEDIAN(v) AS mid FROM a [200 MS] GROUP BY key, v > 500", 2),
+}
+
+
+@on_spark
+@pytest.mark.parametrize("name", JUDGED if ALL_ON_SPARK else ["computed keys"])
+def test_what_is_missing_is_explained_by_late_tuples(spark: SparkSession, name: str) -> None:
+    query, shards = JUDGED[name]
+    what_is_missing_is_explained(query, runtime_of("spark", "700", shards))
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_what_is_missing_in_process_is_explained_by_late_tuples(tmp_path: Path, name: str) -> None:
+    query, shards = JUDGED[name]
+    what_is_missing_is_explained(query, InProcess(sw.Epochs(tuples=700), shards, tmp_path / "run"))
+
+
+def what_is_missing_is_explained(query: str, runtime: Runtime) -> None:
     streams = {name: table for name, table in streams_of().items() if f"{name} [" in query or f"{name} AS" in query}
-    verdict = verified(f"{query} WITH DELAY 50 MS", streams, "700", shards).verdict
+    verdict = verified(f"{query} WITH DELAY 50 MS", streams, runtime).verdict
     assert (verdict.missing_unexplained, verdict.spurious, verdict.out_of_order) == (0, 0, 0)
     assert verdict.missing_late > 0
     assert verdict.results > 10
 
 
+@on_spark
 def test_an_interrupted_run_goes_on_from_its_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
     query, streams, epochs = JOIN + "DELAY 100 MS", streams_of(), sw.Epochs(tuples=600)
     physical = plan(bind_to_tables(query, streams, "ts").query)
@@ -177,6 +211,7 @@ def test_an_interrupted_run_goes_on_from_its_checkpoint(spark: SparkSession, tmp
             replayed(**given, checkpoint=tmp_path / "checkpoint")
 
 
+@on_spark
 def test_a_folder_of_other_files_is_no_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(UsageError, match=r"holds other files \(notes.txt\)"):
@@ -215,6 +250,7 @@ def test_a_failure_is_told_by_its_innermost_cause() -> None:
     assert isinstance(as_ours("something"), SlackwaterError)
 
 
+@on_spark
 def test_the_manifest_names_what_a_checkpoint_belongs_to(spark: SparkSession, tmp_path: Path) -> None:
     replayed("SELECT ts FROM s", {"s": pa.table({"ts": [1]})}, sw.Epochs(tuples=5), checkpoint=tmp_path / "new")
     assert set(json.loads((tmp_path / "new" / "recorded.json").read_text())) == {

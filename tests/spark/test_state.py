@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +17,7 @@ from slackwater.runtime.spark.state.shard import Block, Shard
 from slackwater.runtime.spark.state.shard_task import Hosted, current
 from slackwater.runtime.spark.state.store import REMEMBERED, Mark, ShardStore
 from slackwater.sources.binding import bind_to_tables
+from tests.spark.in_process import Handle
 
 SECOND = 1000
 RATE = 200
@@ -27,51 +26,6 @@ SUM = "SELECT key, SUM(v) AS total FROM a [RANGE {0} SECONDS SLIDE 1 SECOND] GRO
 CHAIN = """SELECT key, COUNT(*) AS n FROM
     (SELECT a.key AS key FROM a [RANGE {0} SECONDS], b [RANGE {0} SECONDS] WHERE a.key = b.key) j
     [RANGE 2 SECONDS SLIDE 1 SECOND] GROUP BY key WITH DELAY 1 SECOND"""
-
-
-@dataclass
-class Map:
-    """A map state of Spark, in a dictionary."""
-
-    entries: dict[Any, Any] = field(default_factory=dict)
-
-    def getValue(self, key):  # noqa: N802
-        return self.entries.get(key)
-
-    def containsKey(self, key):  # noqa: N802
-        return key in self.entries
-
-    def updateValue(self, key, value):  # noqa: N802
-        self.entries[key] = value
-
-    def removeKey(self, key):  # noqa: N802
-        del self.entries[key]
-
-    def iterator(self):
-        return iter(self.entries.items())
-
-
-@dataclass
-class Value:
-    """A value state of Spark, in a field."""
-
-    value: Any = None
-
-    def get(self):
-        return self.value
-
-    def update(self, value):
-        self.value = value
-
-
-class Handle:
-    """The handle that Spark gives to a stateful operator."""
-
-    def getMapState(self, name, key, value):  # noqa: N802
-        return Map()
-
-    def getValueState(self, name, value):  # noqa: N802
-        return Value()
 
 
 def second_of(number: int, seed: int) -> pa.Table:

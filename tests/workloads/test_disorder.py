@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.model.errors import UsageError
 from slackwater.workloads import EPOCH_MS, disorder
+from tests.effort import tried
 
 PAGE = (Path(__file__).parents[2] / "docs" / "disorder.md").read_text()
 MODELS = {
@@ -46,7 +47,7 @@ def delay(workload, stream="a"):
 
 
 @pytest.mark.parametrize("name", MODELS)
-@settings(max_examples=10, deadline=None)
+@tried(10, deadline=None)
 @given(seed=st.integers(0, 1000))
 def test_delays_touch_no_event_time_and_lose_no_row(name, seed):
     table = rows(seed)

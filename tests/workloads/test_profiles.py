@@ -1,11 +1,12 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.model.errors import UsageError
 from slackwater.workloads.profiles import IN_ORDER, Delays, Profile, disordered_times, run_pattern
 from slackwater.workloads.statistics import delays, disorder_statistics
+from tests.effort import tried
 
 
 @st.composite
@@ -25,7 +26,7 @@ def profiles(draw):
     return tuples, draw(st.integers(1, 20_000)), profile
 
 
-@settings(max_examples=200, deadline=None)
+@tried(200, deadline=None)
 @given(profiles(), st.integers(0, 2**32))
 def test_the_counts_asked_for_are_the_counts_measured(case, seed):
     tuples, duration_ms, profile = case

@@ -178,7 +178,8 @@ def bounds_of_truth(spec: OperatorSpec, batch: Batch, absent: Collection[int] = 
         rows = oracle_distinct(spec, batch, absent)
         return rows, rows
     if not isinstance(spec, CountWindowJoin):
-        return truth(spec, batch), truth(spec, batch)
+        true = truth(spec, batch)
+        return true, true
     if isinstance(spec, RateJoin):
         made = _count_only(spec, oracle_rate_join(spec, batch, absent).elements())
         return made, made

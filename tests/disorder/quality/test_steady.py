@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.disorder.controllers import DelayObservations, Measured
@@ -16,6 +16,7 @@ from slackwater.disorder.registry import controller_for, learning_key
 from slackwater.model.options import Options
 from slackwater.model.quality import Recall, RelativeError, default_cap
 from slackwater.model.time import DAY, MILLISECOND, MINUTE, SECOND
+from tests.effort import tried
 
 RATE = 200
 """Tuples a second, in two streams."""
@@ -121,7 +122,7 @@ TRACES = st.lists(
 )
 
 
-@settings(max_examples=40)
+@tried(40)
 @given(TRACES, st.integers(0, 2 * MINUTE), st.sampled_from([0, 1, 70_000, 5 * SECOND]), st.sampled_from([0.5, 0.99]))
 def test_the_cap_is_never_exceeded(trace, first, cap, target):
     steady = controller(target, cap, slack=first)
@@ -220,7 +221,7 @@ def jumping(rng: np.random.Generator, second: int) -> np.ndarray:
     return calm(rng, second) * (1 if second < 100 else 20)
 
 
-@settings(max_examples=8)
+@tried(8)
 @given(st.integers(1, 199))
 def test_a_restart_on_the_way_chooses_the_same_slacks(stop):
     whole, _ = run(controller(0.99), jumping, 0, 200)
@@ -232,7 +233,7 @@ def test_a_restart_on_the_way_chooses_the_same_slacks(stop):
     assert before + after == whole
 
 
-@settings(max_examples=8)
+@tried(8)
 @given(st.lists(st.integers(0, RATE), max_size=3))
 def test_it_does_not_matter_how_what_came_is_cut(cuts):
     whole, parts = controller(0.99), controller(0.99)

@@ -1,0 +1,22 @@
+"""How hard tests try: on how many traces a property, and what on Spark itself.
+
+`make test` tries each property on a third of the traces that its test says; `make test-long` on four times as many, and
+everything that shards in process are asked is asked of Spark too. Both find the same traces on every run.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from hypothesis import settings
+
+AS_WRITTEN = 24
+"""With so many examples a property is tried on as many traces as its test says."""
+EXAMPLES = int(os.environ.get("SLACKWATER_EXAMPLES", AS_WRITTEN // 3))
+ALL_ON_SPARK = os.environ.get("SLACKWATER_SPARK") == "all"
+
+
+def tried(times: int, *parent: settings, **others: Any) -> settings:
+    """A property that is tried on so many traces, more or fewer by the effort asked for."""
+    return settings(*parent, max_examples=max(2, times * EXAMPLES // AS_WRITTEN), **others)

@@ -1,0 +1,168 @@
+"""Spark's part of a recorded run, played in this process: packed, shuffled by shard, kept as state, emitted.
+
+What runs in Spark's Python workers runs here as it is: the packer, the stateful operator with its store, the files of
+what was emitted and the run that reads them. Only what the JVM does is played: reading files, the shuffle, the state.
+
+Invariant: a shard finds nothing of the last micro-batch but what was written to its state, so every case is also one
+of a worker that has never seen the shard.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.serializers import CloudPickleSerializer
+
+from slackwater.model.errors import UsageError
+from slackwater.model.quality import Recall
+from slackwater.operators.pipeline import Epochs
+from slackwater.plan.physical import InputPlan, PhysicalPlan
+from slackwater.runtime.recorded import Tick
+from slackwater.runtime.spark.exchange.writer import END, SOURCE_ROW, Packing, packer
+from slackwater.runtime.spark.functions import registered
+from slackwater.runtime.spark.replay import epoch_log
+from slackwater.runtime.spark.replay.run import SparkRun
+from slackwater.runtime.spark.replay.streams import cut_by, write_streams
+from slackwater.runtime.spark.state.checkpoint import structure
+from slackwater.runtime.spark.state.processor import ShardProcessor
+from slackwater.runtime.spark.state.shard_task import Hosted
+from slackwater.sinks.folder import folder_name
+from slackwater.sources.replay import Replay
+
+LABELS = (3, 0, 7, 1)
+"""Of shards: as on Spark, they neither count up nor begin with the first."""
+_serializer: Any = CloudPickleSerializer
+
+
+@dataclass
+class Map:
+    """A map state of Spark, in a dictionary."""
+
+    entries: dict[Any, Any] = field(default_factory=dict)
+
+    def getValue(self, key: Any) -> Any:  # noqa: N802
+        return self.entries.get(key)
+
+    def containsKey(self, key: Any) -> bool:  # noqa: N802
+        return key in self.entries
+
+    def updateValue(self, key: Any, value: Any) -> None:  # noqa: N802
+        self.entries[key] = value
+
+    def removeKey(self, key: Any) -> None:  # noqa: N802
+        del self.entries[key]
+
+    def iterator(self) -> Iterator[Any]:
+        return iter(sorted(self.entries.items(), reverse=True))
+
+
+@dataclass
+class Value:
+    """A value state of Spark, in a field."""
+
+    value: Any = None
+
+    def get(self) -> Any:
+        return self.value
+
+    def update(self, value: Any) -> None:
+        self.value = value
+
+
+class Handle:
+    """The handle that Spark gives to a stateful operator, with the state of one key."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, Any] = {}
+
+    def getMapState(self, name: str, key: str, value: str) -> Map:  # noqa: N802
+        return self._states.setdefault(name, Map())
+
+    def getValueState(self, name: str, value: str) -> Value:  # noqa: N802
+        return self._states.setdefault(name, Value())
+
+
+@dataclass(frozen=True)
+class InProcess:
+    """Recorded runs with so many shards; a `Runtime` of commands."""
+
+    epochs: Epochs
+    shards: int
+    folder: Path
+
+    @contextmanager
+    def begin(
+        self, plan: PhysicalPlan, replay: Replay, sources: Mapping[str, pa.Table], time_unit: str
+    ) -> Iterator[ShardsRun]:
+        if replay.arrival_time is not None:
+            raise UsageError("--arrival-time is not offered on Spark; leave it out, or take --runtime local")
+        cut = cut_by(plan, replay, self.epochs)
+        self.folder.mkdir()
+        write_streams(plan, sources, cut, self.folder / "streams")
+        yield ShardsRun(
+            None,  # type: ignore[arg-type]
+            plan, replay, {}, cut.arrivals, self.folder, shards=self.shards, time_unit=time_unit,
+        )  # fmt: skip
+
+
+class ShardsRun(SparkRun):
+    """A run whose micro-batches are played here."""
+
+    def _epochs(self, tick: Tick) -> Iterator[epoch_log.EpochLog]:
+        labels = LABELS[: self.shards]
+        keys = self.plan.partitioning.keys
+        learns = isinstance(self.plan.quality, Recall) and not self.plan.nodes
+        packings = [
+            Packing(
+                one,
+                () if keys is None else keys[position],
+                labels,
+                self._time_unit,
+                self.plan.options.max_ahead,
+                self.plan.options.granularity if learns else None,
+            )
+            for position, one in enumerate(self.plan.inputs)
+        ]
+        texts = tuple(packing.text_rows for packing in packings)
+        kept = structure(self.plan, labels, self._time_unit, False)
+        shipped = _serializer().dumps(ShardProcessor(Hosted(self.plan, texts, kept, registered())))
+        handles = {label: Handle() for label in labels}
+        for number in range(len(self._arrivals)):
+            begun = time.perf_counter()
+            packed = [line for packing in packings for line in self._packed(packing, number)]
+            lines: list[dict[str, Any]] = []
+            if packed:
+                rows = pa.Table.from_batches(packed).to_pandas()
+                for label in sorted(labels):
+                    processor = _serializer().loads(shipped)
+                    processor.init(handles[label])
+                    # A frame a partition, the last one first: the shuffle promises no order.
+                    mine = [frame for _, frame in rows[rows["shard"] == label].groupby(["stream", "part"])]
+                    for frame in processor.handleInputRows((label,), reversed(mine), None):
+                        lines += frame.to_dict("records")
+                    processor.close()
+            epoch_log.write(self._folder / "epochs", number, _table(lines), time.perf_counter() - begun)
+            yield self._noted(number)
+            tick()
+
+    def _packed(self, packing: Packing, number: int) -> Iterator[pa.RecordBatch]:
+        source = self._folder / "streams" / folder_name(packing.plan.stream.source)
+        table = pq.read_table(source / f"epoch-{number:08d}.parquet")
+        return packer(packing)(table.select(_read_by(packing.plan, table)).to_batches())
+
+
+def _read_by(one: InputPlan, table: pa.Table) -> list[str]:
+    names = [one.stream.schema.time, *(name for name, _, _ in one.columns), END, SOURCE_ROW]
+    return list(dict.fromkeys(names))
+
+
+def _table(lines: list[dict[str, Any]]) -> pa.Table:
+    schema = pa.schema([("kind", pa.string()), ("note", pa.string()), ("block", pa.binary())])
+    return pa.Table.from_pylist(lines, schema)
