@@ -32,16 +32,16 @@ def settled(spec, batch, cuts, slack, discipline, retention):
         end = part is None
         for run in release.drain(batch.take(np.zeros(0, np.int64)) if end else part, end):
             for output in operator.process(run, True):
-                weights = np.ones(len(output.ts), np.int64) if output.weight is None else output.weight
-                ledger.made(output.ts, output.weight)
+                weights = np.ones(len(output.ts), np.int64) if output.multiplicity is None else output.multiplicity
+                ledger.made(output.ts, output.multiplicity)
                 for ts, weight in zip(output.ts.tolist(), weights.tolist(), strict=True):
                     made[ts] += weight
             prices += ledger.take(run).sum()
     moments = range(int(batch.ts.min()), int(batch.ts.max()) + 1) if len(batch) else []
-    ledger = {ts: tuple(of.item() for of in ledger.between(np.array([ts, ts + 1]))) for ts in moments}
-    assert {ts: n for ts, (n, _) in ledger.items() if n} == dict(made)
-    assert prices == sum(lost for _, lost in ledger.values())
-    return ledger, ledger.unknown
+    by_time = {ts: tuple(of.item() for of in ledger.between(np.array([ts, ts + 1]))) for ts in moments}
+    assert {ts: n for ts, (n, _) in by_time.items() if n} == dict(made)
+    assert prices == sum(lost for _, lost in by_time.values())
+    return by_time, ledger.unknown
 
 
 @pytest.mark.parametrize("example", JOINS, ids=lambda example: example.name)

@@ -187,7 +187,7 @@ def test_adaptive_begins_with_sync_follows_the_load_and_is_plain_again():
         pipeline.absorb(arrival_time(arrivals, [second * SECOND]))
         list(pipeline.advance())
         pipeline.report_busy_time(busy)
-        external_sync.append(pipeline._operator.external_sync)
+        external_sync.append(pipeline._operator.synchronizes_here)
         strategies.append(pipeline.observe().ordering.strategy)
     assert strategies[39] == SYNC
     assert strategies[99] == FILTER

@@ -87,16 +87,16 @@ def replay(
             mine = stream == position
             good[mine] = one.reasons[row[mine]] == GOOD
         stream, row = stream[good], row[good]
-    arrival_time = None
+    arrived = None
     if arrival_time is not None:
         column, _, unit = arrival_time.rpartition(":")
         if unit not in TIME_UNITS:
             column, unit = arrival_time, time_unit
-        arrival_time = np.empty(len(row), np.int64)
+        arrived = np.empty(len(row), np.int64)
         for position, (entry, table) in enumerate(zip(plan.inputs, tables, strict=True)):
             mine = stream == position
-            arrival_time[mine] = _moments(entry.stream.source, table, column, unit)[row[mine]]
-    return Replay(inputs, tables, codebook, plan.operator.rows, stream, row, arrival_time, notes)
+            arrived[mine] = _moments(entry.stream.source, table, column, unit)[row[mine]]
+    return Replay(inputs, tables, codebook, plan.operator.rows, stream, row, arrived, notes)
 
 
 def _interleaved(

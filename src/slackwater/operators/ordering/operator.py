@@ -61,7 +61,7 @@ class OrderedOperator(Operator, Stages):
         return self
 
     @property
-    def external_sync(self) -> bool:
+    def synchronizes_here(self) -> bool:
         """Whether the synchronizer stands by itself."""
         return self._behind.spec.external_sync
 
@@ -81,16 +81,16 @@ class OrderedOperator(Operator, Stages):
         self.strategy.choose()
         joins_now = self.strategy.filters and not self.node.early
         self._change_over()
-        return joins_now and self.external_sync
+        return joins_now and self.synchronizes_here
 
     def _change_over(self) -> None:
         # An epoch emits all that is to be joined at once, sorted: there is no waiting to overlap with.
         if self._behind.spec.discipline == "epoch":
             return
         self.node.early = self.strategy.filters
-        if not self.external_sync and (self.node.early or self._always_apart):
+        if not self.synchronizes_here and (self.node.early or self._always_apart):
             separate(self._behind, self.node.synchronizer)
-        elif self.external_sync and not self.node.early and not self._always_apart and self.node.settled:
+        elif self.synchronizes_here and not self.node.early and not self._always_apart and self.node.settled:
             self.join.go_in_order()
             unite(self._behind, self.node.synchronizer)
 
@@ -98,7 +98,7 @@ class OrderedOperator(Operator, Stages):
         self.strategy.load.report_busy_time(seconds)
 
     def run_stage(self, run: OrderedBatch) -> Iterator[tuple[OrderedBatch, OrderedBatch]]:
-        if not self.external_sync:
+        if not self.synchronizes_here:
             yield run, run
             return
         size = max(1, len(run)) if run.ended else PIECE
@@ -112,12 +112,12 @@ class OrderedOperator(Operator, Stages):
 
     @property
     def watermark(self) -> int:
-        return self.node.synchronizer.watermark if self.external_sync else self._behind.watermark
+        return self.node.synchronizer.watermark if self.synchronizes_here else self._behind.watermark
 
     @property
     def pending(self) -> int:
         """Tuples in the synchronizer, where it stands by itself."""
-        return self.node.synchronizer.held if self.external_sync else 0
+        return self.node.synchronizer.held if self.synchronizes_here else 0
 
     @property
     def state_rows(self) -> int:
@@ -132,7 +132,7 @@ class OrderedOperator(Operator, Stages):
         return self.strategy.seen(self.join.hold.held, self.join.hold.most)
 
     def snapshot_delta(self) -> list[StateUpdate]:
-        reported = self.strategy.as_json() | {"apart": self.external_sync, "early": self.node.early}
+        reported = self.strategy.as_json() | {"apart": self.synchronizes_here, "early": self.node.early}
         return [state_update("strategy", "state", encode_json(reported)), *self.node.snapshot_delta()]
 
     def restore(self, entries: list[StateUpdate]) -> None:
