@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy.typing as npt
 
@@ -19,9 +19,6 @@ from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.model.batch import Floats, Words
 from slackwater.model.measured import MeasuredQuality
 from slackwater.model.quality import Recall
-
-if TYPE_CHECKING:
-    from slackwater.disorder.quality.error_windows import Watched
 
 MOST_BUCKETS = 4096
 """A ledger tells about so many buckets of time apart."""
@@ -87,6 +84,26 @@ class LedgerTerms:
         span = self.memory + 2 * self.retention + 2 * max(windows)
         width = max(self.interval, span // MOST_BUCKETS)
         return width, max(MOST_BUCKETS, 1 << (span // width + SPARE_BUCKETS).bit_length())
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One aggregate: function, row of its argument (-1 for none), whether that is a float, the p of QUANTILE."""
+
+    function: str
+    row: int = -1
+    is_float: bool = False
+    parameter: float | None = None
+
+
+@dataclass(frozen=True)
+class Watched:
+    """The windows, group keys (rows) and aggregates of a query."""
+
+    range: int
+    slide: int
+    keys: tuple[int, ...]
+    aggregates: tuple[Asked, ...]
 
 
 class Measurable(Protocol):

@@ -15,8 +15,8 @@ from functools import cached_property
 import numpy as np
 
 from slackwater.collections.records import NONE
+from slackwater.disorder.meters import Asked, Watched
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.disorder.quality.error_windows import Asked, Watched
 from slackwater.expressions.text_table import TextTable
 from slackwater.kernel import StateUpdate, decode_json, decode_words, encode_json, encode_words, state_update
 from slackwater.model.batch import Words

@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from slackwater.disorder.meters import Ledger, LedgerTerms
+from slackwater.disorder.meters import Ledger, LedgerTerms, Watched
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.disorder.quality.error_windows import Watched
 from slackwater.disorder.release import Release
 from slackwater.expressions.text_table import TextTable
 from slackwater.kernel import StateUpdate

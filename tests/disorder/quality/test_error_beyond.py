@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from slackwater.disorder.controllers import DelayObservations, Measured
+from slackwater.disorder.meters import Asked, Watched
 from slackwater.disorder.quality.error_beyond import BITS, MOST_BUCKETS, OFF, WITHIN, OldWindows
 from slackwater.disorder.quality.error_steady import SteadyError
-from slackwater.disorder.quality.error_windows import Asked, Watched
 from slackwater.disorder.registry import learning_key
 from slackwater.model.options import Options
 from slackwater.model.quality import RelativeError

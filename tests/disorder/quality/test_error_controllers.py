@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from slackwater.disorder.controllers import DelayObservations, Measured
+from slackwater.disorder.meters import Asked, Watched
 from slackwater.disorder.quality.error_published import WARM_UP
-from slackwater.disorder.quality.error_windows import Asked, Watched
 from slackwater.disorder.registry import controller_for
 from slackwater.model.errors import UsageError
 from slackwater.model.options import Options

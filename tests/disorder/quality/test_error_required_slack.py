@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.disorder.controllers import DelayObservations, Measured
+from slackwater.disorder.meters import Asked, Watched
 from slackwater.disorder.quality.error_steady import SteadyError
-from slackwater.disorder.quality.error_windows import Asked, Watched, WindowLosses
+from slackwater.disorder.quality.error_windows import WindowLosses
 from slackwater.disorder.quality.required_slack import (
     BINS,
     bin_met_by,

@@ -26,11 +26,12 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.disorder.controllers import DelayObservations, Measured
+from slackwater.disorder.meters import Watched
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.quality.coverage_model import Calibration, coverages, smallest_slack
 from slackwater.disorder.quality.error_steady import EXACT, under
 from slackwater.disorder.quality.error_threshold import Thresholds
-from slackwater.disorder.quality.error_windows import Watched, WatchesWindows, WindowLosses
+from slackwater.disorder.quality.error_windows import WatchesWindows, WindowLosses
 from slackwater.disorder.quality.pd import FOR_AGGREGATES, PdController
 from slackwater.disorder.quality.published_delays import DelaysAsShares
 from slackwater.disorder.quality.required_slack import edge_of, least_bin, no_weights, note_required_slack

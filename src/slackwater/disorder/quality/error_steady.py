@@ -29,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.disorder.controllers import DelayObservations, Measured
+from slackwater.disorder.meters import Watched
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.quality.error_required_slack import (
     BOUND,
@@ -49,7 +50,7 @@ from slackwater.disorder.quality.error_required_slack import (
     required_slack_of,
 )
 from slackwater.disorder.quality.error_threshold import Thresholds
-from slackwater.disorder.quality.error_windows import MOST_WINDOWS, Watched, WatchesWindows, WindowLosses
+from slackwater.disorder.quality.error_windows import MOST_WINDOWS, WatchesWindows, WindowLosses
 from slackwater.disorder.quality.required_slack import edge_of
 from slackwater.model.batch import TS
 from slackwater.model.measured import MeasuredQuality

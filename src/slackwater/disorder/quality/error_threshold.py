@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from slackwater.disorder.meters import Asked
 from slackwater.disorder.quality import coverage_threshold as by
-from slackwater.disorder.quality.error_windows import Asked
 from slackwater.disorder.quality.values import RecentValues, ValueMoments
 from slackwater.model.batch import Words
 from slackwater.model.quality import RelativeError

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from slackwater.disorder.controllers import DelayObservations, SlackController
-from slackwater.disorder.meters import Measurable, QualityMeter
+from slackwater.disorder.meters import Measurable, QualityMeter, Watched
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.quality.error_meter import WindowTally
 from slackwater.disorder.quality.keyed_sums import GROUP, LINE, NO_LINE, RECORDS, as_chunks, refilled, table, tidied
@@ -45,26 +44,6 @@ MOST_PIECES = 1 << 19
 MOST_RECORDS = 1 << 18
 """With more records than this (windows times groups) retention does not grow any more."""
 FIRST_CAPACITY = 256
-
-
-@dataclass(frozen=True)
-class Asked:
-    """One aggregate: function, row of its argument (-1 for none), whether that is a float, the p of QUANTILE."""
-
-    function: str
-    row: int = -1
-    is_float: bool = False
-    parameter: float | None = None
-
-
-@dataclass(frozen=True)
-class Watched:
-    """The windows, group keys (rows) and aggregates of a query."""
-
-    range: int
-    slide: int
-    keys: tuple[int, ...]
-    aggregates: tuple[Asked, ...]
 
 
 class WatchesWindows(SlackController):

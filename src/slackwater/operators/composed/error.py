@@ -18,11 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.disorder.controllers import DelayObservations, Measured
-from slackwater.disorder.meters import Measurable, QualityMeter
+from slackwater.disorder.meters import Measurable, QualityMeter, Watched
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.quality.error_required_slack import ENTERED
 from slackwater.disorder.quality.error_steady import SteadyError
-from slackwater.disorder.quality.error_windows import Watched
 from slackwater.disorder.quality.keyed_sums import tidied
 from slackwater.model.batch import Words
 from slackwater.model.measured import MeasuredQuality
