@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.disorder.controllers import DelayObservations, SlackController
-from slackwater.disorder.meters import Measurable, QualityMeter, Watched
+from slackwater.disorder.meters import Asked, Measurable, QualityMeter, Watched
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.quality.error_meter import WindowTally
 from slackwater.disorder.quality.keyed_sums import GROUP, LINE, NO_LINE, RECORDS, as_chunks, refilled, table, tidied
