@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from slackwater.model.batch import FIRST_COLUMN, ROW, TS, Batch, Words
-from slackwater.model.time import MILLISECOND
+from slackwater.core.batch import FIRST_COLUMN, ROW, TS, Batch, Words
+from slackwater.core.time import MILLISECOND
 from slackwater.workloads import dsyn3, uniform_stream
 
 BATCH = 32_768

@@ -21,9 +21,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from slackwater.core.batch import FIRST_COLUMN, Words
+from slackwater.core.time import BEFORE_ALL, MILLISECOND, SECOND
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.model.batch import FIRST_COLUMN, Words
-from slackwater.model.time import BEFORE_ALL, MILLISECOND, SECOND
 from slackwater.operators.join.adaptive import AdaptiveProbes, cheaper
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probe_stats import DONE

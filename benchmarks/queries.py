@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from benchmarks.inputs import Input, places, readings, streams_of_keys, synthetic
+from slackwater.core.batch import FIRST_COLUMN, ROW
+from slackwater.core.schema import Kind
+from slackwater.core.time import MILLISECOND, SECOND
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column, Expr, Literal
-from slackwater.model.batch import FIRST_COLUMN, ROW
-from slackwater.model.schema import Kind
-from slackwater.model.time import MILLISECOND, SECOND
-from slackwater.operators.aggregate import WindowAggregate
-from slackwater.operators.algebra import AggregateSpec
+from slackwater.operators.aggregate.algebra import AggregateSpec
+from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from benchmarks.inputs import Input
 from benchmarks.queries import Benchmark, Spec
+from slackwater.core.options import Options
+from slackwater.core.time import SECOND
 from slackwater.disorder.controllers import FixedSlack
-from slackwater.model.options import Options
-from slackwater.model.time import SECOND
 from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.runtime.driver import Driver
 

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 import slackwater as sw
-from slackwater.kernel import StateUpdate
+from slackwater.core.state import StateUpdate
 from slackwater.plan.planner import plan
 from slackwater.runtime.spark.exchange.writer import Packing, packed
 from slackwater.runtime.spark.state.shard import Block, Shard

@@ -23,7 +23,7 @@ from benchmarks.inputs import Input, streams_of_keys
 from benchmarks.queries import many_way_join
 from benchmarks.reporting import FLAT_WITHIN
 from benchmarks.running import pipeline_of
-from slackwater.model.time import SECOND
+from slackwater.core.time import SECOND
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.runtime.driver import Driver
 

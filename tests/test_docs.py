@@ -8,14 +8,14 @@ import pyarrow as pa
 import pytest
 from typer.main import get_command
 
-from slackwater.cli import app
+from slackwater.cli.app import app
+from slackwater.core.errors import QueryError
+from slackwater.core.options import Options
+from slackwater.core.schema import Field, Kind, Schema
 from slackwater.expressions.functions import function_names
 from slackwater.expressions.user import USER_FUNCTIONS
 from slackwater.language.aggregate_names import AGGREGATES
 from slackwater.language.bind import bind
-from slackwater.model.errors import QueryError
-from slackwater.model.options import Options
-from slackwater.model.schema import Field, Kind, Schema
 from slackwater.sources.encode import REASONS
 
 ROOT = Path(__file__).parent.parent

@@ -17,7 +17,7 @@ def packages_after(code: str) -> set[str]:
 
 
 def test_the_probe_sees_what_is_imported() -> None:
-    assert {"slackwater", "numba"} <= packages_after("import slackwater.compiled")
+    assert {"slackwater", "numba"} <= packages_after("import slackwater.core.jit")
 
 
 def test_importing_the_package_imports_nothing_heavy() -> None:
@@ -27,7 +27,7 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
 def test_help_never_imports_an_engine() -> None:
     code = """
 import sys
-from slackwater.cli import main
+from slackwater.cli.app import main
 sys.argv = ["slackwater", "--help"]
 try:
     main()
@@ -41,7 +41,7 @@ except SystemExit as end:
     ("module", "unused"),
     [
         ("slackwater.language.bind", {"pyspark", "numba", "duckdb"}),
-        ("slackwater.judge", {"pyspark", "numba", "sqlglot"}),
+        ("slackwater.verify", {"pyspark", "numba", "sqlglot"}),
         ("slackwater.plan.planner", {"pyspark", "duckdb", "sqlglot"}),
         ("slackwater.runtime.local.run", {"pyspark", "duckdb", "sqlglot", "rich", "typer"}),
         ("slackwater.workloads", {"pyspark", "numba", "duckdb", "sqlglot"}),
@@ -57,6 +57,6 @@ import pyarrow as pa
 import slackwater as sw
 sw.replay("SELECT v FROM s WITH NO WAIT", {"s": pa.table({"ts": [1, 2], "v": [1, 2]})})
 import sys
-assert not any(name.startswith(("slackwater.judge", "slackwater.testing")) for name in sys.modules)
+assert not any(name.startswith(("slackwater.verify", "slackwater.testing")) for name in sys.modules)
 """
     assert not packages_after(code) & {"pyspark", "duckdb", "hypothesis", "pytest"}

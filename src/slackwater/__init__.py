@@ -16,12 +16,13 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from slackwater.core.schema import Kind
     from slackwater.expressions.functions import register
-    from slackwater.model.schema import Kind
     from slackwater.operators.pipeline import Epochs
     from slackwater.runtime.explaining import explain
     from slackwater.runtime.local.answer import Answer, replay
     from slackwater.runtime.local.live import LiveQuery, open
+    from slackwater.runtime.request.step import Step
     from slackwater.runtime.spark.api import aggregate, join, sql
     from slackwater.runtime.spark.outputs import MicroBatch, Outputs
     from slackwater.runtime.spark.progress.reading import Listener, progress
@@ -30,14 +31,13 @@ if TYPE_CHECKING:
     from slackwater.runtime.spark.session import session
     from slackwater.runtime.spark.sinks import sink
     from slackwater.runtime.spark.start import start
-    from slackwater.runtime.steps.step import Step
     from slackwater.runtime.targets import complete, delay, no_wait, recall, relative_error
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "slackwater.expressions.functions": ("register",),
-    "slackwater.model.schema": ("Kind",),
+    "slackwater.core.schema": ("Kind",),
     "slackwater.operators.pipeline": ("Epochs",),
     "slackwater.runtime.explaining": ("explain",),
     "slackwater.runtime.local.answer": ("Answer", "replay"),
@@ -50,7 +50,7 @@ _HOMES = {
     "slackwater.runtime.spark.session": ("session",),
     "slackwater.runtime.spark.sinks": ("sink",),
     "slackwater.runtime.spark.start": ("start",),
-    "slackwater.runtime.steps.step": ("Step",),
+    "slackwater.runtime.request.step": ("Step",),
     "slackwater.runtime.targets": ("complete", "delay", "no_wait", "recall", "relative_error"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slackwater.cli import main
+from slackwater.cli.app import main
 
 
 @dataclass(frozen=True)

@@ -9,20 +9,20 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from slackwater.cli import app, main
-from slackwater.commands import demo
-from slackwater.commands.demo import DEFAULT_SECONDS, TARGETS, play, query_text, true_pairs, ways_of
-from slackwater.commands.demo_race import TUPLE_RELEASE, LocalContender, Moment, race
-from slackwater.commands.demo_spark import micro_batches
-from slackwater.commands.demo_truth import Truth, recent_recall
-from slackwater.commands.demo_view import Outcome, frame, in_words, own_ledger, percent
-from slackwater.commands.prepare import prepare
-from slackwater.commands.runtimes import LOCAL, SPARK, Local
-from slackwater.commands.verify import verify_query
+from slackwater.cli import demo
+from slackwater.cli.app import app, main
+from slackwater.cli.demo import DEFAULT_SECONDS, TARGETS, play, query_text, true_pairs, ways_of
+from slackwater.cli.demo_race import TUPLE_RELEASE, LocalContender, Moment, race
+from slackwater.cli.demo_spark import micro_batches
+from slackwater.cli.demo_truth import Truth, recent_recall
+from slackwater.cli.demo_view import Outcome, frame, in_words, own_ledger, percent
+from slackwater.cli.prepare import prepare
+from slackwater.cli.runtimes import LOCAL, SPARK, Local
+from slackwater.cli.verify import verify_query
+from slackwater.core.errors import UsageError
+from slackwater.core.quality import Complete, Delay, NoWait
+from slackwater.core.time import SECOND
 from slackwater.language.bind import bind
-from slackwater.model.errors import UsageError
-from slackwater.model.quality import Complete, Delay, NoWait
-from slackwater.model.time import SECOND
 from slackwater.plan.planner import plan
 from slackwater.runtime.local.run import LocalRun
 from slackwater.sources.files import schema_of

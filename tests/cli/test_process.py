@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slackwater.commands.progress import RunProgress
+from slackwater.cli.progress import RunProgress
 from tests.cli.conftest import Command, rows
 
-SLACKWATER = [sys.executable, "-m", "slackwater.cli"]
+SLACKWATER = [sys.executable, "-m", "slackwater.cli.app"]
 
 
 @pytest.fixture

@@ -126,7 +126,7 @@ def test_a_process_on_spark_is_silent_stops_on_ctrl_c_and_goes_on(
     checkpoint, out = tmp_path / "checkpoint", tmp_path / "out"
     same = ["run", str(query(JOIN)), *two, "--runtime", "spark", "--shards", "2", "--epoch", "100"]
     same += ["--checkpoint", str(checkpoint), "--out", str(out)]
-    arguments = [sys.executable, "-m", "slackwater.cli", *same, "--trigger", "3 s"]
+    arguments = [sys.executable, "-m", "slackwater.cli.app", *same, "--trigger", "3 s"]
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + 180

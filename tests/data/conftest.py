@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.commands.prepare import prepare
-from slackwater.commands.runtimes import runtime_of
-from slackwater.commands.verify import Verified, verify_query
-from slackwater.model.time import SECOND
+from slackwater.cli.prepare import prepare
+from slackwater.cli.runtimes import runtime_of
+from slackwater.cli.verify import Verified, verify_query
+from slackwater.core.time import SECOND
 
 EPOCHS = ("1", "1000", "1 s")
 Verify = Callable[..., Verified]

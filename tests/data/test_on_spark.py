@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from slackwater.commands.prepare import prepare
-from slackwater.commands.runtimes import runtime_of
-from slackwater.commands.verify import verify_query
-from slackwater.model.time import SECOND
+from slackwater.cli.prepare import prepare
+from slackwater.cli.runtimes import runtime_of
+from slackwater.cli.verify import verify_query
+from slackwater.core.time import SECOND
 from tests.data.test_poisoned_clocks import NEIGHBOURS
 from tests.data.test_recorded import DEVICES, assert_complete, assert_sound
 

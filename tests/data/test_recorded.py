@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.commands.verify import Verified
+from slackwater.cli.verify import Verified
 from slackwater.workloads import WORKLOADS, write
 from tests.data.conftest import Verify
 

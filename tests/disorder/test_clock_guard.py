@@ -5,16 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.core.batch import ROW, Batch
+from slackwater.core.state import NOTHING
+from slackwater.core.time import BEFORE_ALL, DAY, HOUR, MILLISECOND, MINUTE, SECOND
 from slackwater.disorder.clock_guard import UNGUARDED, ClockGuard
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.disorder.cutting import Cutting, epochs_by_span
 from slackwater.disorder.event_times import as_reported, of_sampled
 from slackwater.disorder.header_guard import HeaderGuard
-from slackwater.kernel import NOTHING
-from slackwater.model.batch import ROW, Batch
-from slackwater.model.time import BEFORE_ALL, DAY, HOUR, MILLISECOND, MINUTE, SECOND
-from slackwater.operators.aggregate import WindowAggregate
-from slackwater.operators.algebra import AggregateSpec
+from slackwater.operators.aggregate.algebra import AggregateSpec
+from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.pipeline import Epochs
 from slackwater.testing.drive import drive, pipeline_of
 from slackwater.testing.oracle_crowd import OracleCrowd

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slackwater as sw
+from slackwater.core.batch import FIRST_COLUMN, Batch
+from slackwater.core.errors import UsageError
+from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.controllers import FixedSlack
-from slackwater.disorder.release import Release, ReleaseSpec
-from slackwater.disorder.state import NO_PARTITION
-from slackwater.model.batch import FIRST_COLUMN, Batch
-from slackwater.model.errors import UsageError
-from slackwater.model.time import BEFORE_ALL
+from slackwater.disorder.release.release import Release, ReleaseSpec
+from slackwater.disorder.release.state import NO_PARTITION
 
 PART = FIRST_COLUMN
 ARRIVALS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 30), st.integers(0, 2)), min_size=1, max_size=40)

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.compiled import in_place
+from slackwater.core.batch import ROW, Batch
+from slackwater.core.errors import UsageError
+from slackwater.core.jit import in_place
+from slackwater.core.options import Options
+from slackwater.core.quality import Complete, Delay, NoWait, Recall, RelativeError
+from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.controllers import FixedSlack, LargestDelay
-from slackwater.disorder.registry import controller_for
-from slackwater.disorder.release import Release, ReleaseSpec
-from slackwater.disorder.slack_heap import pop, push
-from slackwater.disorder.state import buffers
-from slackwater.model.batch import ROW, Batch
-from slackwater.model.errors import UsageError
-from slackwater.model.options import Options
-from slackwater.model.quality import Complete, Delay, NoWait, Recall, RelativeError
-from slackwater.model.time import BEFORE_ALL
+from slackwater.disorder.release.release import Release, ReleaseSpec
+from slackwater.disorder.release.slack_heap import pop, push
+from slackwater.disorder.release.state import buffers
+from slackwater.quality.registry import controller_for
 from slackwater.testing.oracle_release import NEVER, SlackRule, oracle_epoch_release, oracle_tuple_release
 from slackwater.testing.traces import cuttings, pieces, traces
 

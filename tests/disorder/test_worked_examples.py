@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from slackwater.core.batch import FIRST_COLUMN, ROW, Batch
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.disorder.release import Release, ReleaseSpec
-from slackwater.model.batch import FIRST_COLUMN, ROW, Batch
-from slackwater.operators.aggregate import WindowAggregate
-from slackwater.operators.algebra import AggregateSpec
+from slackwater.disorder.release.release import Release, ReleaseSpec
+from slackwater.operators.aggregate.algebra import AggregateSpec
+from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
 from slackwater.operators.pipeline import Epochs

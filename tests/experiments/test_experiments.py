@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.cli import main
-from slackwater.commands.reproduce import Reproduced, reproduce_experiment
+from slackwater.cli.app import main
+from slackwater.cli.reproduce import Reproduced, reproduce_experiment
+from slackwater.core.errors import UsageError
 from slackwater.experiments import changes, stages, steady_joins
 from slackwater.experiments import experiment as definition
 from slackwater.experiments.catalogue import EXPERIMENTS, experiment_of
@@ -19,7 +20,6 @@ from slackwater.experiments.join_targets import recall_trial
 from slackwater.experiments.pool import parts_of, run_all
 from slackwater.experiments.stages import Stage
 from slackwater.experiments.sweep import CLAIRVOYANT, Row, Trial, measure
-from slackwater.model.errors import UsageError
 
 SHORT = Stage("dsyn4", seed=3, minutes=0.6)
 PUBLISHED = [f"003-fig{n}" for n in range(6, 12)] + [f"004-fig4.{n}" for n in range(9, 21)]

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from slackwater.core.ordering import ADAPTIVE, FILTER, SYNC, Ordering
+from slackwater.core.time import SECOND
 from slackwater.experiments.experiment import Scale
 from slackwater.experiments.in_order import COST, COSTS, WAYS, OrderTrial, arrivals, join_by_scanning, order_claims
 from slackwater.experiments.in_order_analysis import BY_COST, BY_RATE
 from slackwater.experiments.response_times import drive
 from slackwater.experiments.stages import Stage
-from slackwater.model.ordering import ADAPTIVE, FILTER, SYNC, Ordering
-from slackwater.model.time import SECOND
 
 
 def test_a_tuple_is_done_after_it_came_and_after_those_before_it() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from slackwater.core.errors import UsageError
 from slackwater.experiments.changes import AT_S, periods_until_back, slack_after
 from slackwater.experiments.changes_of_streams import STRAGGLER_MS, changed
 from slackwater.experiments.clairvoyant import least_slack
@@ -13,7 +14,6 @@ from slackwater.experiments.fulfilment import errors, recalls, share_at_least, s
 from slackwater.experiments.recorded_streams import FOLDER, RECORDINGS, folder_of_recordings, recorded
 from slackwater.experiments.stages import Stage
 from slackwater.experiments.trials import answer, truth
-from slackwater.model.errors import UsageError
 from slackwater.workloads import WORKLOADS
 
 SHORT = Stage("dsyn3", seed=1, minutes=0.5)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from numba import njit
 
+from slackwater.core.errors import DataError, UsageError
+from slackwater.core.schema import NULL_WORD, Kind
 from slackwater.expressions.compile import compile_condition, compile_filter, compile_map, no_condition
 from slackwater.expressions.functions import register, typed_call
 from slackwater.expressions.tree import Column, Expr, Literal
-from slackwater.model.errors import DataError, UsageError
-from slackwater.model.schema import NULL_WORD, Kind
 from slackwater.testing.evaluate import evaluate
 
 X, Y, N = Column(0, "x", Kind.FLOAT), Column(0, "y", Kind.FLOAT), Column(0, "i", Kind.INT)

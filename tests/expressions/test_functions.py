@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
+from slackwater.core.errors import UsageError
+from slackwater.core.schema import Kind
 from slackwater.expressions.functions import FUNCTIONS, ExpressionTypeError, function_names, register, typed_call
 from slackwater.expressions.kernels import CASTS, KERNELS, TRUNCATED
 from slackwater.expressions.text_calls import TEXT_OPERATORS, is_text_call
 from slackwater.expressions.textual import TEXT_FUNCTIONS, text_function
 from slackwater.expressions.tree import Call, Column, Literal
-from slackwater.model.errors import UsageError
-from slackwater.model.schema import Kind
 
 N, X, B, T, TS = (
     Column(0, name, kind)

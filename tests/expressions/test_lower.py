@@ -2,11 +2,11 @@
 
 import pytest
 
+from slackwater.core.errors import UsageError
+from slackwater.core.schema import Kind
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.lower import MAX_BRANCHES, Step, lower
 from slackwater.expressions.tree import Call, Column, Literal
-from slackwater.model.errors import UsageError
-from slackwater.model.schema import Kind
 
 V = Column(0, "v", Kind.INT)
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from slackwater.core.errors import DataError
+from slackwater.core.schema import NULL_WORD, Kind
 from slackwater.expressions.compile import compile_condition, compile_filter, compile_map
 from slackwater.expressions.functions import ExpressionTypeError, typed_call
 from slackwater.expressions.lower import FEW, Step, lower
 from slackwater.expressions.membership import Table
 from slackwater.expressions.tree import Column, Expr, Literal
-from slackwater.model.errors import DataError
-from slackwater.model.schema import NULL_WORD, Kind
 from slackwater.testing.evaluate import evaluate
 
 BIG = 2**63 - 1

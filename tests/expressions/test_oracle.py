@@ -17,6 +17,8 @@ from hypothesis import HealthCheck, Phase, given
 from hypothesis import strategies as st
 from numba import njit, types
 
+from slackwater.core.errors import DataError
+from slackwater.core.schema import NULL_WORD, Kind
 from slackwater.expressions.compile import (
     REFINE_LISTED_SIGNATURE,
     REFINE_SIGNATURE,
@@ -27,8 +29,6 @@ from slackwater.expressions.compile import (
 )
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column, Expr, Literal
-from slackwater.model.errors import DataError
-from slackwater.model.schema import NULL_WORD, Kind
 from slackwater.testing.evaluate import evaluate
 from tests.effort import tried
 

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from slackwater.core.schema import Kind
 from slackwater.expressions.functions import typed_call as call
 from slackwater.expressions.render import render
 from slackwater.expressions.tree import Column, Expr, Literal
-from slackwater.model.schema import Kind
 
 A, B, C = (Column(stream, name, Kind.INT) for stream, name in enumerate("abc"))
 P, Q = Column(0, "p", Kind.BOOL), Column(1, "q", Kind.BOOL)

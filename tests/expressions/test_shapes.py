@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from slackwater.core.errors import DataError
+from slackwater.core.schema import NULL_WORD, Kind
 from slackwater.expressions import filling
 from slackwater.expressions.compile import compile_maps
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column, Expr, Literal
-from slackwater.model.errors import DataError
-from slackwater.model.schema import NULL_WORD, Kind
 
 NAMES = [f"v{k}" for k in range(50)] + [f"x{k}" for k in range(50)]
 

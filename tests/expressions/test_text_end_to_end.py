@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from slackwater.core.errors import UsageError
+from slackwater.core.schema import NULL_WORD, Kind
 from slackwater.expressions.columnar import Coding
 from slackwater.expressions.compile import compile_condition, compile_filter, compile_map
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column, Expr, Literal
-from slackwater.model.errors import UsageError
-from slackwater.model.schema import NULL_WORD, Kind
 from slackwater.runtime.local.answer import replay
 from slackwater.sources.codebook import Codebook
 from slackwater.testing.evaluate import evaluate

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from slackwater.core.options import Options
+from slackwater.core.out import AS_MADE
+from slackwater.core.schema import Field, Kind, Schema
+from slackwater.core.time import format_duration
 from slackwater.expressions.tree import Call, Column, Expr
 from slackwater.language.bind import Bound, bind
 from slackwater.language.bound import (
@@ -16,10 +20,6 @@ from slackwater.language.bound import (
     UnionQuery,
     streams_read,
 )
-from slackwater.model.options import Options
-from slackwater.model.out import AS_MADE
-from slackwater.model.schema import Field, Kind, Schema
-from slackwater.model.time import format_duration
 
 _ARROW = {
     Kind.TIME: pa.timestamp("us", "UTC"),

@@ -6,15 +6,15 @@ from dataclasses import fields
 
 import pytest
 
+from slackwater.core.errors import QueryError
+from slackwater.core.options import Options
+from slackwater.core.quality import Complete, Recall
+from slackwater.core.schema import Kind
 from slackwater.expressions import functions
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Call, Column, Literal, streams_of
 from slackwater.language.bind import MOST_STREAMS, bind, parse
 from slackwater.language.bound import AggregateQuery, JoinQuery
-from slackwater.model.errors import QueryError
-from slackwater.model.options import Options
-from slackwater.model.quality import Complete, Recall
-from slackwater.model.schema import Kind
 
 from .streams import SCHEMAS, bound, schema
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.model.errors import QueryError
+from slackwater.core.errors import QueryError
 
 from .streams import bound, show
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from slackwater.model.errors import LONG_LINE, QueryError
+from slackwater.core.errors import LONG_LINE, QueryError
 
 from .streams import bound
 

@@ -6,8 +6,8 @@ from dataclasses import fields
 
 import pytest
 
-from slackwater.model.errors import QueryError, UsageError
-from slackwater.model.options import RANGES, Options
+from slackwater.core.errors import QueryError, UsageError
+from slackwater.core.options import RANGES, Options
 from slackwater.operators.pipeline import Epochs
 
 from .streams import bound

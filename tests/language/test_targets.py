@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.disorder.registry import learning_key
+from slackwater.core.errors import QueryError, UsageError
+from slackwater.core.options import Options
+from slackwater.core.quality import Quality, Recall, RelativeError, clause
+from slackwater.core.time import MINUTE
 from slackwater.language.clauses import parse_quality
-from slackwater.model.errors import QueryError, UsageError
-from slackwater.model.options import Options
-from slackwater.model.quality import Quality, Recall, RelativeError, clause
-from slackwater.model.time import MINUTE
+from slackwater.quality.registry import learning_key
 from slackwater.runtime.targets import capped, complete, recall, relative_error
 
 CAPS = st.none() | st.integers(1, 10**12)

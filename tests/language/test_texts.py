@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from slackwater.core.errors import QueryError
+from slackwater.core.time import parse_duration
 from slackwater.language.bind import sources_of
 from slackwater.language.tokens import tokenize
-from slackwater.model.errors import QueryError
-from slackwater.model.time import parse_duration
 from tests.effort import tried
 
 from .streams import bound

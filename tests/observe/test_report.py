@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.kernel import NO_LATE, Emission
+from slackwater.core.state import NO_LATE, Emission
 from slackwater.observe.distribution import MOST_VALUES, Distribution
 from slackwater.observe.report import LatencyUse, SlackUse
 

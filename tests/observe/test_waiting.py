@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slackwater as sw
+from slackwater.core.batch import Batch
+from slackwater.core.time import AFTER_ALL
+from slackwater.core.waiting import InForce
 from slackwater.disorder.controllers import FixedSlack
-from slackwater.disorder.release import Release, ReleaseSpec
-from slackwater.disorder.slack_in_force import Watch
-from slackwater.model.batch import Batch
-from slackwater.model.time import AFTER_ALL
-from slackwater.model.waiting import InForce
+from slackwater.disorder.release.release import Release, ReleaseSpec
+from slackwater.disorder.release.slack_in_force import Watch
 from slackwater.observe.waiting import PARTS, Causes, SlowestUse, averaged, parts_of
 
 TIMES = st.integers(0, 10**12)

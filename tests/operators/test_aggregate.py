@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.core.batch import FIRST_COLUMN, Batch
+from slackwater.core.errors import DataError
+from slackwater.core.schema import NULL_FLOAT, NULL_WORD, Kind
+from slackwater.core.time import MAX_TIME, MIN_TIME
 from slackwater.disorder.controllers import FixedSlack
-from slackwater.model.batch import FIRST_COLUMN, Batch
-from slackwater.model.errors import DataError
-from slackwater.model.schema import NULL_FLOAT, NULL_WORD, Kind
-from slackwater.model.time import MAX_TIME, MIN_TIME
-from slackwater.operators.aggregate import WindowAggregate
-from slackwater.operators.algebra import AggregateSpec
+from slackwater.operators.aggregate.algebra import AggregateSpec
+from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.pipeline import Epochs
 from slackwater.testing.drive import Outcome, drive, feed, pipeline_of, results_of
 from slackwater.testing.laws import Store

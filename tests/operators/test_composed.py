@@ -10,9 +10,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from slackwater.core.options import Options
+from slackwater.core.quality import Recall, RelativeError
 from slackwater.language.bind import bind
-from slackwater.model.options import Options
-from slackwater.model.quality import Recall, RelativeError
 from slackwater.operators.composed.error import ComposedError
 from slackwater.operators.composed.recall import ComposedRecall
 from slackwater.operators.composed.registry import composed_controller

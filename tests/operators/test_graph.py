@@ -8,10 +8,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from slackwater.core.batch import FIRST_COLUMN, TS, Batch
+from slackwater.core.schema import Field, Kind, Schema
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.language.bind import bind
-from slackwater.model.batch import FIRST_COLUMN, TS, Batch
-from slackwater.model.schema import Field, Kind, Schema
 from slackwater.operators import graph_operator
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.pipeline import Epochs

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from slackwater.core.batch import FIRST_COLUMN, ROW, Batch
+from slackwater.core.errors import DataError
+from slackwater.core.schema import NULL_WORD
 from slackwater.disorder.controllers import FixedSlack
-from slackwater.model.batch import FIRST_COLUMN, ROW, Batch
-from slackwater.model.errors import DataError
-from slackwater.model.schema import NULL_WORD
 from slackwater.operators.join import operator
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import ANY_KEY, Equality, Linkage, first_plan

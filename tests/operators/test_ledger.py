@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.core.batch import Batch
 from slackwater.disorder.controllers import FixedSlack
-from slackwater.disorder.release import Release, ReleaseSpec
-from slackwater.model.batch import Batch
+from slackwater.disorder.release.release import Release, ReleaseSpec
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.testing.examples import KINDS, WITH_TARGETS
 from slackwater.testing.oracle_join import oracle_join

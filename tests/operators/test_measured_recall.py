@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.core.batch import TS
+from slackwater.core.quality import Recall
 from slackwater.disorder.controllers import FixedSlack
-from slackwater.disorder.release import Release, ReleaseSpec
-from slackwater.model.batch import TS
-from slackwater.model.quality import Recall
+from slackwater.disorder.release.release import Release, ReleaseSpec
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.testing.examples import KINDS, WITH_TARGETS
 from slackwater.testing.oracle_join import oracle_join

@@ -11,17 +11,17 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from slackwater.core.batch import ROW, TS, Batch
+from slackwater.core.memory import Resident
+from slackwater.core.ordering import FILTER, SYNC, Ordering
+from slackwater.core.schema import NULL_WORD, Field, Kind, Schema
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.language.bind import bind
-from slackwater.model.batch import ROW, TS, Batch
-from slackwater.model.memory import Resident
-from slackwater.model.ordering import FILTER, SYNC, Ordering
-from slackwater.model.schema import NULL_WORD, Field, Kind, Schema
 from slackwater.operators.graph import OperatorGraph
+from slackwater.operators.in_order.join import OrderedJoin
+from slackwater.operators.in_order.operator import OrderedOperator
 from slackwater.operators.join.count_windows import CountWindowJoin
 from slackwater.operators.join.operator import WindowJoin
-from slackwater.operators.ordering.join import OrderedJoin
-from slackwater.operators.ordering.operator import OrderedOperator
 from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.operators.state_size import Member, NodeSpec, OfInput, WindowContents, plain_weights, state_size
 from slackwater.plan.physical import PhysicalPlan

@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.core.batch import Batch
+from slackwater.core.ordering import FILTER, SYNC, Ordering
+from slackwater.core.quality import Recall
+from slackwater.core.time import SECOND
 from slackwater.disorder.controllers import FixedSlack, KeepsLedger
-from slackwater.model.batch import Batch
-from slackwater.model.ordering import FILTER, SYNC, Ordering
-from slackwater.model.quality import Recall
-from slackwater.model.time import SECOND
+from slackwater.operators.in_order.join import OrderedJoin
+from slackwater.operators.in_order.operator import OrderedOperator
+from slackwater.operators.in_order.tree import OrderedTree
 from slackwater.operators.join.count_windows import CountWindowJoin
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.join.wjoin.spec import WJoin
-from slackwater.operators.ordering.join import OrderedJoin
-from slackwater.operators.ordering.operator import OrderedOperator
-from slackwater.operators.ordering.tree import OrderedTree
 from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.testing import laws
 from slackwater.testing.drive import NO_GUARD, Outcome, clocked_results_of, feed, pipeline_of

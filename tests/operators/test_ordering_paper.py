@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from slackwater.core.batch import FIRST_COLUMN, Batch
+from slackwater.core.ordering import FILTER, SYNC, Ordering
+from slackwater.core.time import SECOND
 from slackwater.experiments.response_times import drive
-from slackwater.model.batch import FIRST_COLUMN, Batch
-from slackwater.model.ordering import FILTER, SYNC, Ordering
-from slackwater.model.time import SECOND
+from slackwater.operators.in_order.analysis import MOST, Setting, improvement_at
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
-from slackwater.operators.ordering.analysis import MOST, Setting, improvement_at
 
 A, B, C, D = range(4)
 S, T = 0, 1

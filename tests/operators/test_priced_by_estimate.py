@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.core.quality import Recall
 from slackwater.disorder.controllers import FixedSlack, KeepsLedger
-from slackwater.model.quality import Recall
 from slackwater.operators.join import retention as retaining
 from slackwater.operators.join import synopsis
 from slackwater.operators.join.operator import WindowJoin

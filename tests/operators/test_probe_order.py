@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.core.batch import ROW, Batch
 from slackwater.disorder.controllers import FixedSlack
-from slackwater.model.batch import ROW, Batch
 from slackwater.operators.join import adaptive, operator
 from slackwater.operators.join.adaptive import AdaptiveProbes
 from slackwater.operators.join.operator import WindowJoin

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.core.batch import ROW, Batch
+from slackwater.core.rates import RatesSeen, Resize
+from slackwater.core.state import decode_words
+from slackwater.core.time import BEFORE_ALL, DAY, MAX_TIME, MIN_TIME, MINUTE, SECOND
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.kernel import decode_words
-from slackwater.model.batch import ROW, Batch
-from slackwater.model.rates import RatesSeen, Resize
-from slackwater.model.time import BEFORE_ALL, DAY, MAX_TIME, MIN_TIME, MINUTE, SECOND
 from slackwater.operators.join import rate_windows
 from slackwater.operators.join.count_windows import EVER
 from slackwater.operators.join.operator import WindowJoin

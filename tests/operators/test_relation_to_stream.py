@@ -1,9 +1,9 @@
 """When what is held leaves; the laws cover the rest."""
 
+from slackwater.core.batch import ROW, TS, Batch
 from slackwater.disorder.controllers import FixedSlack
-from slackwater.model.batch import ROW, TS, Batch
-from slackwater.operators.aggregate import WindowAggregate
-from slackwater.operators.algebra import AggregateSpec
+from slackwater.operators.aggregate.algebra import AggregateSpec
+from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.pipeline import Epochs
 from slackwater.operators.relation_to_stream import RelationToStream

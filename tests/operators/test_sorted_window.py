@@ -4,13 +4,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.core.batch import FIRST_COLUMN, Batch
+from slackwater.core.schema import NULL_FLOAT, Kind
 from slackwater.disorder.controllers import FixedSlack
-from slackwater.model.batch import FIRST_COLUMN, Batch
-from slackwater.model.schema import NULL_FLOAT, Kind
-from slackwater.operators.aggregate import WindowAggregate
-from slackwater.operators.algebra import AggregateSpec
+from slackwater.operators.aggregate.algebra import AggregateSpec
+from slackwater.operators.aggregate.operator import WindowAggregate
+from slackwater.operators.aggregate.sorted_window import SortedWindow
 from slackwater.operators.pipeline import Epochs
-from slackwater.operators.sorted_window import SortedWindow
 from slackwater.testing.drive import drive, pipeline_of
 from slackwater.testing.traces import float_word
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.core.batch import FIRST_COLUMN, ROW, TS, Batch
+from slackwater.core.quality import Recall
+from slackwater.core.schema import Kind
 from slackwater.disorder.controllers import FixedSlack, KeepsLedger
-from slackwater.disorder.state import NO_PARTITION
+from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column, Literal
-from slackwater.model.batch import FIRST_COLUMN, ROW, TS, Batch
-from slackwater.model.quality import Recall
-from slackwater.model.schema import Kind
 from slackwater.operators import graph_operator
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality

@@ -8,9 +8,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.core.batch import ROW
+from slackwater.core.bounds import before, within
 from slackwater.disorder.controllers import FixedSlack
-from slackwater.model.batch import ROW
-from slackwater.model.bounds import before, within
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import STREAM, Equality
 from slackwater.operators.join.tree import left_deep

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.core.batch import FIRST_COLUMN, ROW, Batch
+from slackwater.core.errors import UsageError
+from slackwater.core.schema import NULL_WORD, Kind
+from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column
-from slackwater.model.batch import FIRST_COLUMN, ROW, Batch
-from slackwater.model.errors import UsageError
-from slackwater.model.schema import NULL_WORD, Kind
-from slackwater.model.time import BEFORE_ALL
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
 from slackwater.operators.join.wjoin import spec as wjoin

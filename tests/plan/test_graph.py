@@ -11,11 +11,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from slackwater.core.ordering import ADAPTIVE, FILTER, SYNC
+from slackwater.core.quality import Delay, Recall
+from slackwater.core.time import MINUTE, SECOND
 from slackwater.experiments.plan_figure import draw_plan, placed
 from slackwater.language.bind import Bound, bind
-from slackwater.model.ordering import ADAPTIVE, FILTER, SYNC
-from slackwater.model.quality import Delay, Recall
-from slackwater.model.time import MINUTE, SECOND
 from slackwater.plan.explain import JSON, as_json, as_tree, explain
 from slackwater.plan.graph import ROW, Detail, NodeKind, PlanGraph, PlanNode
 from slackwater.plan.graph_of_plan import graph_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from slackwater.core.errors import UsageError
 from slackwater.language.bind import bind
-from slackwater.model.errors import UsageError
 from slackwater.operators.graph import OperatorGraph
 from slackwater.plan.explain import explain
 from slackwater.plan.partitioning import shard_keys_of

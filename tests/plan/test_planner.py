@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from slackwater.core.batch import FIRST_COLUMN, ROW, TS
+from slackwater.core.errors import UsageError
 from slackwater.language.bind import bind
-from slackwater.model.batch import FIRST_COLUMN, ROW, TS
-from slackwater.model.errors import UsageError
-from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.join.wjoin.spec import WJoin

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.core.batch import FIRST_COLUMN, TS, Batch
+from slackwater.core.errors import UsageError
+from slackwater.core.schema import Kind
+from slackwater.core.time import MINUTE, SECOND
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.expressions.render import render
 from slackwater.language.bind import bind
-from slackwater.model.batch import FIRST_COLUMN, TS, Batch
-from slackwater.model.errors import UsageError
-from slackwater.model.schema import Kind
-from slackwater.model.time import MINUTE, SECOND
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.join.count_windows import EVER
 from slackwater.operators.join.rate_windows import ROUNDS, SLIDING, RateJoin

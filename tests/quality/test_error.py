@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slackwater.model.errors import UsageError
-from slackwater.model.time import SECOND
+from slackwater.core.errors import UsageError
+from slackwater.core.time import SECOND
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.explain import explain
 from slackwater.plan.planner import plan

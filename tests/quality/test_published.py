@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.disorder.quality.published_recall import ModelRecall, PdRecall
-from slackwater.disorder.quality.steady import ControllerConfig
-from slackwater.disorder.registry import controller_for
-from slackwater.model.options import Options
-from slackwater.model.quality import Recall
-from slackwater.model.time import AFTER_ALL, MINUTE, SECOND
+from slackwater.core.options import Options
+from slackwater.core.quality import Recall
+from slackwater.core.time import AFTER_ALL, MINUTE, SECOND
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.planner import plan
+from slackwater.quality.recall.published import ModelRecall, PdRecall
+from slackwater.quality.recall.steady import ControllerConfig
+from slackwater.quality.registry import controller_for
 from slackwater.runtime.local.run import LocalRun
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.replay import replay

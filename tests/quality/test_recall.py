@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slackwater as sw
-from slackwater.disorder.quality.steady import ControllerConfig, SteadyRecall
-from slackwater.model.errors import UsageError
-from slackwater.model.quality import Recall
+from slackwater.core.errors import UsageError
+from slackwater.core.quality import Recall
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.pipeline import Epochs
+from slackwater.quality.recall.steady import ControllerConfig, SteadyRecall
 from slackwater.testing import laws
 from slackwater.testing.drive import pipeline_of
 from slackwater.testing.examples import KINDS, WITH_TARGETS

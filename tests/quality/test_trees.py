@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from slackwater.model.time import SECOND
+from slackwater.core.time import SECOND
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.planner import plan
 from slackwater.runtime.local.run import LocalRun

@@ -20,14 +20,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slackwater.commands import runtimes as commands
-from slackwater.commands.prepare import Prepared, prepare
-from slackwater.commands.run import run_query
-from slackwater.commands.verify import verify_query
-from slackwater.judge import Verdict
-from slackwater.model.time import SECOND
+from slackwater.cli import runtimes as commands
+from slackwater.cli.prepare import Prepared, prepare
+from slackwater.cli.run import run_query
+from slackwater.cli.verify import verify_query
+from slackwater.core.time import SECOND
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.plain import plain
+from slackwater.verify import Verdict
 from tests.effort import ALL_ON_SPARK
 from tests.runtime.streams import TUPLE_RELEASE, Ran, Runtime
 

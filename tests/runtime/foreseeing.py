@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from slackwater.core.outlook import Outlook
+from slackwater.core.time import DAY, MINUTE
 from slackwater.disorder.controllers import FixedSlack
-from slackwater.model.outlook import Outlook
-from slackwater.model.time import DAY, MINUTE
 
 FINISHED = Outlook(10 * MINUTE, True, choices=50)
 BAD = Outlook(10 * MINUTE, True, choices=50, bound=20, needed=9 * DAY, reached=0.9343, unreachable=True)

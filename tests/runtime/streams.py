@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from slackwater.judge import Verdict
+from slackwater.verify import Verdict
 
 Row = tuple[Any, ...]
 TUPLE_RELEASE = "1"

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from slackwater.model.errors import DataError, QueryError
+from slackwater.core.errors import DataError, QueryError
 from tests.runtime.streams import Ran, Runtime, arrived, at, one
 
 INT, FLOAT = pa.int64(), pa.float64()

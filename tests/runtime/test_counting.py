@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slackwater.kernel import NO_LATE, Emission
-from slackwater.model.errors import DataError
+from slackwater.core.errors import DataError
+from slackwater.core.state import NO_LATE, Emission
 from slackwater.sinks.rows import SecondCounts
 from tests.runtime.streams import Runtime, at
 

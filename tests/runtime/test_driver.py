@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from slackwater.kernel import Emission
-from slackwater.model.batch import ROW, Batch
+from slackwater.core.batch import ROW, Batch
+from slackwater.core.state import Emission
 from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.plan.planner import plan
 from slackwater.runtime.driver import Driver, with_results

@@ -8,8 +8,8 @@ from itertools import pairwise
 import pyarrow as pa
 import pytest
 
+from slackwater.core.schema import Kind
 from slackwater.expressions.functions import register
-from slackwater.model.schema import Kind
 from tests.runtime.streams import Runtime, arrived, at
 
 INT, FLOAT, TEXT, BOOL = pa.int64(), pa.float64(), pa.string(), pa.bool_()

@@ -11,9 +11,9 @@ import pytest
 from rich.console import Console
 
 import slackwater as sw
-from slackwater.commands.run import show
-from slackwater.model.errors import UsageError
-from slackwater.model.memory import Memory, Resident
+from slackwater.cli.run import show
+from slackwater.core.errors import UsageError
+from slackwater.core.memory import Memory, Resident
 from slackwater.observe import memory_use
 from slackwater.observe.memory_use import MemoryUse
 from slackwater.operators.pipeline import Epochs

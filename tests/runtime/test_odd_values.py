@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import slackwater as sw
-from slackwater.model.errors import DataError, QueryError, UsageError
+from slackwater.core.errors import DataError, QueryError, UsageError
 
 ONE = pa.table(
     {

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from slackwater.core.errors import QueryError, UsageError
 from slackwater.language.bind import bind
-from slackwater.model.errors import QueryError, UsageError
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.explain import explain
 from slackwater.plan.physical import PhysicalPlan

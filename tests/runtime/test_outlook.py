@@ -13,12 +13,12 @@ import pytest
 from rich.console import Console
 
 import slackwater as sw
-from slackwater.commands.prepare import prepare
-from slackwater.commands.run import run_query, show
-from slackwater.commands.runtimes import runtime_of
-from slackwater.model.outlook import Outlook
-from slackwater.model.quality import Recall, RelativeError
-from slackwater.model.time import DAY, HOUR, MINUTE
+from slackwater.cli.prepare import prepare
+from slackwater.cli.run import run_query, show
+from slackwater.cli.runtimes import runtime_of
+from slackwater.core.outlook import Outlook
+from slackwater.core.quality import Recall, RelativeError
+from slackwater.core.time import DAY, HOUR, MINUTE
 from slackwater.observe.foreseen import Foretelling, unreachable
 from tests.runtime.foreseeing import AGAIN, BAD, FINISHED, SAID, foresee
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import slackwater as sw
+from slackwater.core.errors import UsageError
 from slackwater.experiments.rate_runs import Watched, watch
-from slackwater.model.errors import UsageError
 from slackwater.plan.planner import plan
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.expected import expected_of, rate_of

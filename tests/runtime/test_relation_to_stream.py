@@ -7,7 +7,7 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
-from slackwater.model.errors import UsageError
+from slackwater.core.errors import UsageError
 from tests.runtime.streams import Runtime, arrived, at, one
 
 COLUMNS = {"k": pa.int64(), "v": pa.int64()}

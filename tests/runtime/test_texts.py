@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slackwater as sw
-from slackwater.model.errors import DataError, QueryError
+from slackwater.core.errors import DataError, QueryError
 from slackwater.sources import codebook
 from slackwater.sources.codebook import Codebook
 from tests.effort import tried

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import slackwater as sw
-from slackwater.model.errors import SlackwaterError
+from slackwater.core.errors import SlackwaterError
 
 TABLE = pa.table({"ts": [1, 2, 3], "v": [1, 2, 3]})
 QUERY = "SELECT v FROM s"

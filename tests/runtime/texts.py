@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slackwater.kernel import Emission, StateUpdate
-from slackwater.model.batch import Batch
+from slackwater.core.batch import Batch
+from slackwater.core.state import Emission, StateUpdate
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 import slackwater as sw
-from slackwater.model.errors import QueryError
+from slackwater.core.errors import QueryError
 
 ODD = pa.table({"ts": [1, 2], "v": [10, 20], "tags": [["a"], ["b"]]})
 

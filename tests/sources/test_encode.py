@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.model.schema import NULL_FLOAT, NULL_WORD, Kind, kind_of
-from slackwater.model.time import MAX_TIME
+from slackwater.core.schema import NULL_FLOAT, NULL_WORD, Kind, kind_of
+from slackwater.core.time import MAX_TIME
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import REASONS, decode_column, encode_column, encode_time
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from slackwater.core.errors import QueryError, UsageError
+from slackwater.core.schema import Kind
 from slackwater.language.bind import bind
-from slackwater.model.errors import QueryError, UsageError
-from slackwater.model.schema import Kind
 from slackwater.plan.planner import plan
 from slackwater.sources.files import StreamFile, read_streams, schema_of
 from slackwater.sources.replay import Replay, replay

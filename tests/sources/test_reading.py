@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slackwater.model.errors import DataError
+from slackwater.core.errors import DataError
 from slackwater.sources.reading import read_path
 
 CSV = "ts,v,name,at\n3,1,x,2026-01-02T05:04:05+02:00\n1,2.5,7 up,2026-01-02T03:04:06.5Z\n"

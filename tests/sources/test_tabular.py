@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import slackwater as sw
-from slackwater.model.errors import DataError, SlackwaterError, UsageError
+from slackwater.core.errors import DataError, SlackwaterError, UsageError
 from slackwater.sources.tabular import as_table, as_tables
 
 QUERY = "SELECT SUM(v) AS total FROM s [RANGE 5 MS] WITH DELAY 5 MS"

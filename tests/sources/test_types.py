@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import slackwater as sw
-from slackwater.model.errors import DataError, QueryError
+from slackwater.core.errors import DataError, QueryError
 
 PRICES = [Decimal("1.50"), Decimal("-0.05"), None, Decimal("9999999.99")]
 DAYS = [date(2024, 2, day) for day in (28, 29, 27, 26)]

@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.serializers import CloudPickleSerializer
 
-from slackwater.model.errors import UsageError
-from slackwater.model.quality import Recall
+from slackwater.core.errors import UsageError
+from slackwater.core.quality import Recall
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 from slackwater.runtime.recorded import Tick

@@ -13,7 +13,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 import slackwater as sw
-from slackwater.kernel import StateUpdate, decode_json, encode_json
+from slackwater.core.state import StateUpdate, decode_json, encode_json
 from slackwater.operators.pipeline import STATE_VERSION, Epochs
 from slackwater.plan.planner import plan
 from slackwater.runtime.kernels import kernel_for

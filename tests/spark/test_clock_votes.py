@@ -10,10 +10,10 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 
-from slackwater.commands.prepare import prepare
-from slackwater.commands.run import run_query
-from slackwater.commands.runtimes import Runtime, runtime_of
-from slackwater.model.time import SECOND
+from slackwater.cli.prepare import prepare
+from slackwater.cli.run import run_query
+from slackwater.cli.runtimes import Runtime, runtime_of
+from slackwater.core.time import SECOND
 from slackwater.operators.pipeline import Epochs
 from slackwater.workloads import disorder
 from tests.effort import ALL_ON_SPARK

@@ -21,7 +21,7 @@ from pyspark.sql.streaming.listener import (
 from pyspark.sql.streaming.query import StreamingQuery
 
 import slackwater as sw
-from slackwater.model.memory import Memory, Resident, together
+from slackwater.core.memory import Memory, Resident, together
 from tests.spark.conftest import Streamed
 from tests.spark.streams import pieces
 

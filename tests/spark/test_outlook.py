@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from slackwater.core.outlook import Outlook
 from slackwater.language.bind import bind
-from slackwater.model.outlook import Outlook
 from slackwater.plan.planner import plan
 from slackwater.runtime.spark.progress.history import History
 from slackwater.runtime.spark.progress.value import Progress, progress_of

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 import slackwater as sw
-from slackwater.model.errors import UsageError
+from slackwater.core.errors import UsageError
 from slackwater.runtime.spark.sinks import sink
 from tests.spark.conftest import Streamed
 from tests.spark.streams import START, count_only, pieces

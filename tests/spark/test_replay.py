@@ -14,11 +14,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 import slackwater as sw
-from slackwater.commands.prepare import Prepared
-from slackwater.commands.runtimes import Runtime, runtime_of
-from slackwater.commands.verify import Verified, verify_query
-from slackwater.model.errors import DataError, SlackwaterError, UsageError
-from slackwater.model.time import SECOND
+from slackwater.cli.prepare import Prepared
+from slackwater.cli.runtimes import Runtime, runtime_of
+from slackwater.cli.verify import Verified, verify_query
+from slackwater.core.errors import DataError, SlackwaterError, UsageError
+from slackwater.core.time import SECOND
 from slackwater.plan.planner import plan
 from slackwater.runtime.spark.failures import as_ours
 from slackwater.runtime.spark.job import SparkPlace
@@ -242,7 +242,7 @@ def test_unreadable_rows_come_with_the_row_before_them() -> None:
 
 def test_a_failure_is_told_by_its_innermost_cause() -> None:
     outer = "Traceback (most recent call last):\n  File a\npyspark.PythonException: thrown from the Python worker:\n"
-    inner = "Traceback (most recent call last):\n  File b\n    x = f()\nslackwater.model.errors.DataError: too much\n"
+    inner = "Traceback (most recent call last):\n  File b\n    x = f()\nslackwater.core.errors.DataError: too much\n"
     error = as_ours(outer + inner + "\nJVM stacktrace:\norg.apache.spark.SparkException: x\n\tat y")
     assert (type(error), str(error)) == (DataError, "too much")
     java = "org.x.OneException: outer\n\tat z\nCaused by: java.io.IOException: No space left on device\n\tat w"

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 
-from slackwater.model.memory import Memory, Resident
+from slackwater.core.memory import Memory, Resident
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
 from slackwater.runtime.spark.exchange.writer import Packing, packed

@@ -7,8 +7,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import slackwater as sw
+from tests.request.streams import at, rows, seen
 from tests.spark.conftest import Streamed
-from tests.steps.streams import at, rows, seen
 
 pytestmark = pytest.mark.xdist_group("spark, second half")
 

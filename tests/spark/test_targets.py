@@ -8,10 +8,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 import slackwater as sw
-from slackwater.commands.prepare import Prepared
-from slackwater.commands.runtimes import runtime_of
-from slackwater.commands.verify import verify_query
-from slackwater.model.time import MILLISECOND, SECOND
+from slackwater.cli.prepare import Prepared
+from slackwater.cli.runtimes import runtime_of
+from slackwater.cli.verify import verify_query
+from slackwater.core.time import MILLISECOND, SECOND
 from slackwater.sources.binding import bind_to_tables
 
 pytestmark = pytest.mark.xdist_group("spark, second half")

@@ -23,7 +23,7 @@ pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 from pyspark.sql import DataFrame, Row, SparkSession
 
 import slackwater as sw
-from slackwater.model.errors import QueryError
+from slackwater.core.errors import QueryError
 
 pytestmark = pytest.mark.xdist_group("spark, second half")
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from slackwater.model.errors import UsageError
+from slackwater.core.errors import UsageError
 from slackwater.workloads import EPOCH_MS, Delays, disorder_statistics, drm, measure, two_rates
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from slackwater.model.errors import UsageError
+from slackwater.core.errors import UsageError
 from slackwater.workloads import EPOCH_MS, dsyn3, dsyn4
 from slackwater.workloads.dsyn import zipf_ranks
 

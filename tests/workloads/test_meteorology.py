@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
+from slackwater.core.errors import UsageError
 from slackwater.language.bind import bind
-from slackwater.model.errors import UsageError
 from slackwater.sources.files import schema_of
 from slackwater.workloads import EPOCH_MS, WORKLOADS, Delays, disorder_statistics, measure, meteorology, nine_products
 from slackwater.workloads.products import FOUR, NINE

@@ -2,7 +2,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from slackwater.model.errors import UsageError
+from slackwater.core.errors import UsageError
 from slackwater.workloads import Delays, disorder_statistics, smart_plugs
 
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.model.errors import UsageError
+from slackwater.core.errors import UsageError
 from slackwater.workloads.profiles import IN_ORDER, Delays, Profile, disordered_times, run_pattern
 from slackwater.workloads.statistics import delays, disorder_statistics
 from tests.effort import tried

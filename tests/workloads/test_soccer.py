@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from slackwater.model.errors import UsageError
+from slackwater.core.errors import UsageError
 from slackwater.workloads import EPOCH_MS, disorder_statistics, positions, velocities
 from slackwater.workloads.motion import play
 from slackwater.workloads.statistics import delays

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from slackwater.model.errors import UsageError
+from slackwater.core.errors import UsageError
 from slackwater.workloads import exponential_stream, store_sales
 
 HOUR = 3_600_000

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from slackwater.model.errors import UsageError
+from slackwater.core.errors import UsageError
 from slackwater.workloads import disorder_statistics, uniform_stream
 
 

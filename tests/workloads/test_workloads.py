@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slackwater.model.errors import UsageError
+from slackwater.core.errors import UsageError
 from slackwater.workloads import EPOCH_MS, WORKLOADS, write
 
 SMALL = {"dsyn3": {"minutes": 0.1}, "dsyn4": {"minutes": 0.1}, "soccer": {"minutes": 0.5}, "plugs": {"minutes": 0.05}}

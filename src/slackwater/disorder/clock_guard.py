@@ -16,7 +16,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from slackwater.compiled import compiled, in_place, inner
+from slackwater.core.batch import Batch, Flags, Words
+from slackwater.core.jit import compiled, in_place, inner
+from slackwater.core.state import (
+    NOTHING,
+    StateUpdate,
+    decode_batch,
+    decode_json,
+    decode_words,
+    encode_batch,
+    encode_json,
+    encode_words,
+    state_update,
+)
+from slackwater.core.time import AFTER_ALL, BEFORE_ALL
 from slackwater.disorder.clock_members import Members
 from slackwater.disorder.clock_verdicts import ADMITTED, AGAINST, ALONG, LATER, REJECTED, verdict_on, weigh
 from slackwater.disorder.crowd import (
@@ -31,19 +44,6 @@ from slackwater.disorder.crowd import (
 )
 from slackwater.disorder.cutting import Cutting, end_of_epoch
 from slackwater.disorder.event_times import TUPLES, EventTimes, clear, event_times, first_shift, note
-from slackwater.kernel import (
-    NOTHING,
-    StateUpdate,
-    decode_batch,
-    decode_json,
-    decode_words,
-    encode_batch,
-    encode_json,
-    encode_words,
-    state_update,
-)
-from slackwater.model.batch import Batch, Flags, Words
-from slackwater.model.time import AFTER_ALL, BEFORE_ALL
 
 UNGUARDED = 2**60
 """A `max_ahead` from which on every tuple moves its clock."""

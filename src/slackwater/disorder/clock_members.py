@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from slackwater.disorder.state import NO_PARTITION
-from slackwater.model.batch import Batch, Words
+from slackwater.core.batch import Batch, Words
+from slackwater.disorder.release.state import NO_PARTITION
 
 
 class Members:

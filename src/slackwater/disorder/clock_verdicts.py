@@ -5,10 +5,10 @@ Invariant: the evidence is counts of arrivals by epoch, so a verdict does not de
 
 from __future__ import annotations
 
-from slackwater.compiled import compiled, inner
+from slackwater.core.batch import Words
+from slackwater.core.jit import compiled, inner
+from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.crowd import CLOCK, Crowd, patience
-from slackwater.model.batch import Words
-from slackwater.model.time import BEFORE_ALL
 
 # Rows of the evidence: of the arrivals since a tuple was kept back, those that came along and those that did not; and
 # whether they were counted in a later epoch than its own.

@@ -9,8 +9,10 @@ References: 004 §2.2.1 (local current time, delay, skew, slowest stream).
 
 from __future__ import annotations
 
-from slackwater.compiled import compiled, inner
-from slackwater.disorder.state import (
+from slackwater.core.batch import TS, Words
+from slackwater.core.jit import compiled, inner
+from slackwater.core.time import AFTER_ALL, BEFORE_ALL
+from slackwater.disorder.release.state import (
     EPOCH_CLOCK,
     EPOCH_TUPLES,
     LARGEST_DELAY,
@@ -29,8 +31,6 @@ from slackwater.disorder.state import (
     Clockwork,
     Policy,
 )
-from slackwater.model.batch import TS, Words
-from slackwater.model.time import AFTER_ALL, BEFORE_ALL
 
 
 @inner

@@ -14,11 +14,11 @@ from typing import Any, Protocol
 
 import numpy.typing as npt
 
+from slackwater.core.batch import Floats, Words
+from slackwater.core.outlook import Outlook
+from slackwater.core.quality import Recall
+from slackwater.core.time import AFTER_ALL, format_duration
 from slackwater.disorder.meters import LedgerTerms, Measurable, QualityMeter
-from slackwater.model.batch import Floats, Words
-from slackwater.model.outlook import Outlook
-from slackwater.model.quality import Recall
-from slackwater.model.time import AFTER_ALL, format_duration
 
 
 @dataclass(frozen=True)

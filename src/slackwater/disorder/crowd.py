@@ -36,10 +36,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slackwater.compiled import in_place, inner
+from slackwater.core.batch import Words
+from slackwater.core.jit import in_place, inner
+from slackwater.core.time import BEFORE_ALL, SECOND
 from slackwater.disorder.event_times import TUPLES, EventTimes, sort_buckets
-from slackwater.model.batch import Words
-from slackwater.model.time import BEFORE_ALL, SECOND
 
 RING = 64
 MOST = 63

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slackwater.compiled import compiled, inner
+from slackwater.core.batch import Words
+from slackwater.core.jit import compiled, inner
+from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.crowd import ARRIVALS, CLOCK, MOST, Crowd, advance_by_tuple, crowd, tolerance_of
-from slackwater.model.batch import Words
-from slackwater.model.time import BEFORE_ALL
 
 
 class Cutting(NamedTuple):

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from slackwater.collections.hash_table import slot_for
-from slackwater.compiled import in_place, inner
-from slackwater.model.batch import Words
-from slackwater.model.time import AFTER_ALL, BEFORE_ALL
+from slackwater.core.batch import Words
+from slackwater.core.collections.hash_table import slot_for
+from slackwater.core.jit import in_place, inner
+from slackwater.core.time import AFTER_ALL, BEFORE_ALL
 
 BUCKETS = 128
 PLACES = 256

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from slackwater.compiled import in_place
-from slackwater.disorder.clock_members import Members
-from slackwater.disorder.clock_verdicts import ADMITTED, PENDING, REJECTED, verdicts
-from slackwater.disorder.crowd import CLOCK, RINGS, advance_by_histogram, crowd, grown, tolerance_of
-from slackwater.disorder.event_times import EventTimes, clear, event_times, first_shift, note_buckets, oldest_within
-from slackwater.kernel import (
+from slackwater.core.batch import Batch, Words
+from slackwater.core.jit import in_place
+from slackwater.core.state import (
     StateUpdate,
     decode_batch,
     decode_json,
@@ -23,8 +20,11 @@ from slackwater.kernel import (
     encode_words,
     state_update,
 )
-from slackwater.model.batch import Batch, Words
-from slackwater.model.time import BEFORE_ALL
+from slackwater.core.time import BEFORE_ALL
+from slackwater.disorder.clock_members import Members
+from slackwater.disorder.clock_verdicts import ADMITTED, PENDING, REJECTED, verdicts
+from slackwater.disorder.crowd import CLOCK, RINGS, advance_by_histogram, crowd, grown, tolerance_of
+from slackwater.disorder.event_times import EventTimes, clear, event_times, first_shift, note_buckets, oldest_within
 
 
 class HeaderGuard:

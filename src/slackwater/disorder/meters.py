@@ -15,10 +15,10 @@ from typing import Any, Protocol
 
 import numpy.typing as npt
 
+from slackwater.core.batch import Floats, Words
+from slackwater.core.measured import MeasuredQuality
+from slackwater.core.quality import Recall
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.model.batch import Floats, Words
-from slackwater.model.measured import MeasuredQuality
-from slackwater.model.quality import Recall
 
 MOST_BUCKETS = 4096
 """A ledger tells about so many buckets of time apart."""

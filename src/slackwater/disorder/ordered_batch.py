@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slackwater.model.batch import TS, Flags, Words
+from slackwater.core.batch import TS, Flags, Words
 
 
 @dataclass(frozen=True)

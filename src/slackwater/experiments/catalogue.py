@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from slackwater.core.errors import UsageError
 from slackwater.experiments import (
     aggregate_baselines,
     aggregate_targets,
@@ -23,7 +24,6 @@ from slackwater.experiments import (
     zoo,
 )
 from slackwater.experiments.experiment import Experiment
-from slackwater.model.errors import UsageError
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     join_baselines.BASELINES,

@@ -18,6 +18,10 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from slackwater.core.batch import FIRST_COLUMN, ROW, Batch
+from slackwater.core.ordering import ADAPTIVE, DEFAULT_ALPHA, FILTER, SYNC, Ordering
+from slackwater.core.schema import Kind
+from slackwater.core.time import SECOND
 from slackwater.experiments.experiment import Claim, Experiment, Scale, over_seeds, pick
 from slackwater.experiments.figures import finish, logarithmic
 from slackwater.experiments.response_times import drive
@@ -25,12 +29,8 @@ from slackwater.experiments.stages import Stage
 from slackwater.experiments.sweep import Row, Trial
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column
-from slackwater.model.batch import FIRST_COLUMN, ROW, Batch
-from slackwater.model.ordering import ADAPTIVE, DEFAULT_ALPHA, FILTER, SYNC, Ordering
-from slackwater.model.schema import Kind
-from slackwater.model.time import SECOND
+from slackwater.operators.in_order.analysis import Setting, improvement_at
 from slackwater.operators.join.operator import WindowJoin
-from slackwater.operators.ordering.analysis import Setting, improvement_at
 from slackwater.workloads import exponential_stream
 
 WINDOW, FAST, MINUTES = 60, 10.0, 20.0

@@ -11,13 +11,13 @@ from functools import partial
 
 from matplotlib.figure import Figure
 
+from slackwater.core.ordering import FILTER, SYNC
 from slackwater.experiments.experiment import Claim, Experiment, Scale, over_seeds, pick
 from slackwater.experiments.figures import claimed, finish, logarithmic
 from slackwater.experiments.in_order import STYLES, TITLES
 from slackwater.experiments.stages import Stage
 from slackwater.experiments.sweep import Row, Trial
-from slackwater.model.ordering import FILTER, SYNC
-from slackwater.operators.ordering.analysis import MOST, Setting
+from slackwater.operators.in_order.analysis import MOST, Setting
 
 DAY = 86_400.0
 COST, RATE = "c (µs)", "λ1 (1/s)"

@@ -19,9 +19,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from matplotlib.figure import Figure
 
-from slackwater.compiled import jit
+from slackwater.core.batch import ROW, Batch, Floats
+from slackwater.core.jit import jit
+from slackwater.core.ordering import ADAPTIVE, FILTER, SYNC, Ordering
+from slackwater.core.schema import Kind
+from slackwater.core.state import NOTHING
+from slackwater.core.time import SECOND
 from slackwater.disorder.controllers import FixedSlack
-from slackwater.disorder.eager import ENTERS
+from slackwater.disorder.release.eager import ENTERS
 from slackwater.experiments.experiment import Claim, Experiment, Scale, over_seeds, pick
 from slackwater.experiments.figures import finish
 from slackwater.experiments.in_order import STYLES, TITLES, WAYS, arrivals, join_by_scanning
@@ -30,13 +35,8 @@ from slackwater.experiments.stages import Stage
 from slackwater.experiments.sweep import Row, Trial
 from slackwater.expressions.functions import register, typed_call
 from slackwater.expressions.tree import Column, Literal
-from slackwater.kernel import NOTHING
-from slackwater.model.batch import ROW, Batch, Floats
-from slackwater.model.ordering import ADAPTIVE, FILTER, SYNC, Ordering
-from slackwater.model.schema import Kind
-from slackwater.model.time import SECOND
+from slackwater.operators.in_order.analysis import Setting, improvement_at
 from slackwater.operators.join.operator import WindowJoin
-from slackwater.operators.ordering.analysis import Setting, improvement_at
 from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.runtime.driver import Driver
 

@@ -13,10 +13,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FormatStrFormatter
 
+from slackwater.core.batch import Floats
+from slackwater.core.quality import Recall
+from slackwater.core.time import SECOND, format_duration
 from slackwater.experiments.figures import STYLES
-from slackwater.model.batch import Floats
-from slackwater.model.quality import Recall
-from slackwater.model.time import SECOND, format_duration
 
 
 @dataclass(frozen=True)

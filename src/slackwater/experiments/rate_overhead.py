@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slackwater.compiled import in_place
-from slackwater.model.batch import FIRST_COLUMN, Batch, Words
-from slackwater.model.time import MAX_TIME
+from slackwater.core.batch import FIRST_COLUMN, Batch, Words
+from slackwater.core.jit import in_place
+from slackwater.core.time import MAX_TIME
 from slackwater.operators.join.count_windows import evict
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality

@@ -16,12 +16,12 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
+from slackwater.core.batch import Batch
+from slackwater.core.memory import Memory
+from slackwater.core.rates import Resize
+from slackwater.core.time import SECOND
 from slackwater.experiments.recorded_streams import WEATHER, recorded
 from slackwater.experiments.sweep import Row, Trial
-from slackwater.model.batch import Batch
-from slackwater.model.memory import Memory
-from slackwater.model.rates import Resize
-from slackwater.model.time import SECOND
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan

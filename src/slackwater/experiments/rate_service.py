@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from matplotlib.figure import Figure
 
+from slackwater.core.batch import Batch, Words
+from slackwater.core.time import SECOND
 from slackwater.experiments.experiment import Claim, Experiment, Scale, extreme, over_seeds, pick
 from slackwater.experiments.figures import finish
 from slackwater.experiments.rate_overhead import Overhead, measure
@@ -21,8 +23,6 @@ from slackwater.experiments.rate_runs import EVERYTHING, RateTrial
 from slackwater.experiments.rate_windows import ROUNDS, SLIDING, STYLES
 from slackwater.experiments.stages import Stage
 from slackwater.experiments.sweep import Row, Trial
-from slackwater.model.batch import Batch, Words
-from slackwater.model.time import SECOND
 from slackwater.operators.join.rate_windows import ROUNDS as ONE_SLICE
 from slackwater.operators.join.rate_windows import SLIDING as SLICES
 from slackwater.operators.pipeline import Epochs

@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from slackwater.model.errors import UsageError
+from slackwater.core.errors import UsageError
 from slackwater.sources.files import StreamFile, read_streams
 from slackwater.workloads import Workload
 
@@ -98,7 +98,7 @@ def recorded(name: str) -> Workload:
     >>> with mock.patch.dict(os.environ, {FOLDER: "/nowhere"}):
     ...     recorded("binance")
     Traceback (most recent call last):
-    slackwater.model.errors.UsageError: recorded streams are absent: no binance_hft.parquet in /nowhere; set ...
+    slackwater.core.errors.UsageError: recorded streams are absent: no binance_hft.parquet in /nowhere; set ...
     """
     recording = (RECORDINGS | WEATHER)[name]
     path = folder_of_recordings() / f"{recording.file}.parquet"

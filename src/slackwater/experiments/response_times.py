@@ -17,15 +17,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from slackwater.core.batch import ROW, Batch, Floats, Words
+from slackwater.core.ordering import Ordering, OrderingSeen
+from slackwater.core.time import SECOND
 from slackwater.disorder.controllers import FixedSlack
-from slackwater.disorder.eager import ENTERS, LEAVES, Events
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.model.batch import ROW, Batch, Floats, Words
-from slackwater.model.ordering import Ordering, OrderingSeen
-from slackwater.model.time import SECOND
+from slackwater.disorder.release.eager import ENTERS, LEAVES, Events
+from slackwater.operators.in_order.join import OrderedJoin
+from slackwater.operators.in_order.operator import OrderedOperator
 from slackwater.operators.join.operator import WindowJoin
-from slackwater.operators.ordering.join import OrderedJoin
-from slackwater.operators.ordering.operator import OrderedOperator
 from slackwater.operators.output import Output
 from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.runtime.driver import Driver

@@ -11,9 +11,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from slackwater.core.time import MILLISECOND
 from slackwater.experiments.changes_of_streams import changed
 from slackwater.experiments.recorded_streams import RECORDINGS, WEATHER, recorded
-from slackwater.model.time import MILLISECOND
 from slackwater.operators.pipeline import Epochs
 from slackwater.workloads import EPOCH_MS, WORKLOADS, Workload
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from slackwater.core.errors import QueryError, UsageError
 from slackwater.experiments.clairvoyant import ENOUGH, least_slack
 from slackwater.experiments.fulfilment import errors, recalls, share_at_least, share_at_most
 from slackwater.experiments.stages import Stage
 from slackwater.experiments.trials import Answer, answer, truth
-from slackwater.model.errors import QueryError, UsageError
 from slackwater.workloads import EPOCH_MS
 
 Row = dict[str, Any]

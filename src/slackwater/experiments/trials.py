@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from slackwater.core.time import MILLISECOND, SECOND
 from slackwater.disorder.controllers import DelayObservations, Measured
 from slackwater.experiments.stages import Stage
-from slackwater.model.time import MILLISECOND, SECOND
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan

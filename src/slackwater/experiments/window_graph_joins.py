@@ -18,14 +18,14 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
+from slackwater.core.bounds import before, within
+from slackwater.core.time import MILLISECOND
 from slackwater.experiments.experiment import Claim, Experiment, Scale, over_seeds, pick
 from slackwater.experiments.figures import evenly, finish, logarithmic
 from slackwater.experiments.stages import Stage
 from slackwater.experiments.sweep import Row, Trial
 from slackwater.experiments.window_join_work import CHOSEN, IN_ORDER, IN_TURN, WorkTrial
 from slackwater.experiments.window_joins import MEASURES, TIMES_LESS, beats
-from slackwater.model.bounds import before, within
-from slackwater.model.time import MILLISECOND
 from slackwater.windows.graph import WindowGraph
 
 STREAMS = 4

@@ -22,11 +22,11 @@ from functools import lru_cache
 
 import numpy as np
 
+from slackwater.core.batch import FIRST_COLUMN, Words
+from slackwater.core.time import BEFORE_ALL, MILLISECOND, SECOND
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.experiments.stages import Stage
 from slackwater.experiments.sweep import Row, Trial
-from slackwater.model.batch import FIRST_COLUMN, Words
-from slackwater.model.time import BEFORE_ALL, MILLISECOND, SECOND
 from slackwater.operators.join.operator import JoinOperator, WindowJoin
 from slackwater.operators.join.probing import Equality
 from slackwater.operators.join.wjoin.spec import WJoinOperator, by_algorithm

@@ -20,15 +20,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from slackwater.core.errors import QueryError, UsageError
+from slackwater.core.state import Emission
+from slackwater.core.time import MILLISECOND, SECOND
 from slackwater.experiments.clairvoyant import ENOUGH, least_slack
 from slackwater.experiments.fulfilment import EDGE, Floats, errors, recalls, share_at_least, share_at_most
 from slackwater.experiments.stages import Stage
 from slackwater.experiments.sweep import CLAIRVOYANT, Row, Trial
 from slackwater.experiments.trials import WatchedRun
 from slackwater.experiments.zoo_truth import join_truth, sum_truth
-from slackwater.kernel import Emission
-from slackwater.model.errors import QueryError, UsageError
-from slackwater.model.time import MILLISECOND, SECOND
 from slackwater.plan.planner import plan
 from slackwater.sinks.rows import RowMaker
 from slackwater.sources.binding import bind_to_tables

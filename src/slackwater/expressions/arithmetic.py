@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from slackwater.model.schema import NULL_WORD
+from slackwater.core.schema import NULL_WORD
 
 _INT_LIMIT = 2.0**63
 _ALL_INTEGERS = 2.0**52

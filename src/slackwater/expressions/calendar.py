@@ -8,8 +8,8 @@ Days become dates, and dates days, by counting years from March: then the leap d
 
 from __future__ import annotations
 
-from slackwater.compiled import inner
-from slackwater.model.time import DAY, HOUR, MILLISECOND, MINUTE, SECOND
+from slackwater.core.jit import inner
+from slackwater.core.time import DAY, HOUR, MILLISECOND, MINUTE, SECOND
 
 _ERA = 146_097
 """Days in 400 years, after which the calendar repeats."""

@@ -17,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from slackwater.core.batch import Words
+from slackwater.core.errors import UsageError
+from slackwater.core.schema import NULL_WORD, Kind
 from slackwater.expressions.lower import EncodeText, Layout
 from slackwater.expressions.text_calls import is_text_call
 from slackwater.expressions.textual import text_function
 from slackwater.expressions.tree import Call, Column, Expr, Literal, columns_of
-from slackwater.model.batch import Words
-from slackwater.model.errors import UsageError
-from slackwater.model.schema import NULL_WORD, Kind
 
 Map = Callable[[Words, npt.NDArray[np.float64], int], npt.NDArray[Any]]
 CompileMap = Callable[[Expr, Layout, EncodeText], Map]

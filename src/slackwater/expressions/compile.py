@@ -19,7 +19,9 @@ import numpy as np
 from numba import cfunc, types
 from numpy.typing import NDArray
 
-from slackwater.compiled import jit
+from slackwater.core.errors import DataError, UsageError
+from slackwater.core.jit import jit
+from slackwater.core.schema import Kind
 from slackwater.expressions.addresses import function_at
 from slackwater.expressions.columnar import with_text
 from slackwater.expressions.emit import evaluator
@@ -28,8 +30,6 @@ from slackwater.expressions.lower import EncodeText, Layout, Node, constant, low
 from slackwater.expressions.render import render
 from slackwater.expressions.text_calls import has_text_call
 from slackwater.expressions.tree import Call, Column, Expr, Literal, walk
-from slackwater.model.errors import DataError, UsageError
-from slackwater.model.schema import Kind
 
 IntWords = NDArray[np.int64]
 FloatWords = NDArray[np.float64]

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from slackwater.core.batch import Flags, Words
+from slackwater.core.schema import NULL_FLOAT, NULL_WORD, Kind
 from slackwater.expressions.compile import compile_filter, compile_maps
 from slackwater.expressions.lower import EncodeText, Layout
 from slackwater.expressions.tree import Column, Expr
-from slackwater.model.batch import Flags, Words
-from slackwater.model.schema import NULL_FLOAT, NULL_WORD, Kind
 
 Evaluate = Callable[[Words, npt.NDArray[np.float64], int], npt.NDArray[Any]]
 _NAN = int(np.array(np.nan).view(np.int64))

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from slackwater.model.schema import NULL_WORD
-from slackwater.model.time import MAX_TIME, SECOND
+from slackwater.core.schema import NULL_WORD
+from slackwater.core.time import MAX_TIME, SECOND
 
 _SECONDS_AT_MOST = MAX_TIME // SECOND
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from slackwater.core.schema import DIGITS, Kind
 from slackwater.expressions.tree import Call, Expr, Literal, Written
-from slackwater.model.schema import DIGITS, Kind
 
 MOST = 2**63 - 1
 

@@ -16,13 +16,13 @@ import numba.core.cgutils
 from llvmlite import ir
 from numba.extending import intrinsic
 
+from slackwater.core.schema import NULL_FLOAT, NULL_WORD, Kind
 from slackwater.expressions.instructions import instruction_for
 from slackwater.expressions.kernels import Checked, Lazy, Strict
 from slackwater.expressions.logic import FAILED, KNOWN
 from slackwater.expressions.lower import MAX_STREAMS, Address, Cell, Count, Node, Step, Word
 from slackwater.expressions.shapes import Given, GivenRow, Shape, ShapeStep, parameters_of
 from slackwater.expressions.user import UserFunction
-from slackwater.model.schema import NULL_FLOAT, NULL_WORD, Kind
 
 # numba is only half typed: what it calls untyped would have to be excused at every use.
 types: Any = numba.types

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.compiled import jit
+from slackwater.core.jit import jit
 from slackwater.expressions.emit import filler
 from slackwater.expressions.lower import Node
 from slackwater.expressions.shapes import Shape, Shaped, shaped

@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
+from slackwater.core.errors import UsageError
+from slackwater.core.schema import Kind
 from slackwater.expressions import rules, text_rules
 from slackwater.expressions.rules import Args, ExpressionTypeError
 from slackwater.expressions.tree import Call, Expr, Literal
 from slackwater.expressions.user import USER_FUNCTIONS, UserFunction
-from slackwater.model.errors import UsageError
-from slackwater.model.schema import Kind
 
 __all__ = ["FUNCTIONS", "ExpressionTypeError", "Function", "function_names", "register", "typed_call"]
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from slackwater.core.schema import Kind
 from slackwater.expressions import arithmetic, calendar, conversions, logic, membership
 from slackwater.expressions.user import UserFunction
-from slackwater.model.schema import Kind
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Protocol
 
+from slackwater.core.errors import DataError, UsageError
+from slackwater.core.schema import NULL_WORD, Kind
 from slackwater.expressions.kernels import (
     CASTS,
     FLOAT_IN_OR_NULL,
@@ -25,8 +27,6 @@ from slackwater.expressions.kernels import (
 from slackwater.expressions.membership import Table
 from slackwater.expressions.tree import Column, Expr, Literal
 from slackwater.expressions.user import USER_FUNCTIONS
-from slackwater.model.errors import DataError, UsageError
-from slackwater.model.schema import NULL_WORD, Kind
 
 MAX_STREAMS = 8
 """How many inputs an expression can read: as many as a condition has slots."""

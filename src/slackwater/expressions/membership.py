@@ -14,8 +14,8 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from slackwater.compiled import inner
-from slackwater.model.schema import NULL_WORD
+from slackwater.core.jit import inner
+from slackwater.core.schema import NULL_WORD
 
 
 class Table:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from slackwater.core.schema import Kind
+from slackwater.core.time import format_duration
 from slackwater.expressions.decimals import written
 from slackwater.expressions.tree import Call, Column, Expr, Literal
-from slackwater.model.schema import Kind
-from slackwater.model.time import format_duration
 
 _BINDING = {
     "or": 1,

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from slackwater.core.schema import Kind
 from slackwater.expressions import decimals
 from slackwater.expressions.tree import Call, Expr, Literal
-from slackwater.model.schema import Kind
 
 Args = tuple[Expr, ...]
 _Unified = TypeVar("_Unified")

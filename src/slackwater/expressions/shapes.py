@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from slackwater.core.schema import Kind
 from slackwater.expressions.kernels import KERNELS, Kernel
 from slackwater.expressions.lower import Address, Cell, Count, Node, Step, Word
-from slackwater.model.schema import Kind
 
 PINNED: tuple[Kernel, ...] = (KERNELS["%"], KERNELS["pow"])
 """Kernels whose constants stay in the code: the remainder by a known number needs no division, a square no power."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from slackwater.core.schema import Kind
 from slackwater.expressions.tree import Call, Expr, streams_of, walk
-from slackwater.model.schema import Kind
 
 TEXT_OPERATORS = frozenset(
     (

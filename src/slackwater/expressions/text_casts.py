@@ -17,8 +17,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pyarrow as pa
 
-from slackwater.model.schema import NULL_WORD, Kind
-from slackwater.model.time import DAY, HOUR, MAX_TIME, MINUTE, SECOND
+from slackwater.core.schema import NULL_WORD, Kind
+from slackwater.core.time import DAY, HOUR, MAX_TIME, MINUTE, SECOND
 
 _BLANK = "".join(map(chr, range(33)))
 """What is trimmed off both ends of a float; of all else also DELETE."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from slackwater.core.schema import Kind
 from slackwater.expressions import decimals
 from slackwater.expressions.rules import Args, ExpressionTypeError, a_kind, converted
 from slackwater.expressions.tree import Call, Expr, Literal
-from slackwater.model.schema import Kind
 
 UNITS = {
     **dict.fromkeys(("year", "yyyy", "yy"), "year"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from slackwater.core.batch import Flags, Words
 from slackwater.expressions.texts import (
     CLASH,
     COUNT,
@@ -21,7 +22,6 @@ from slackwater.expressions.texts import (
     put_in,
     take_in,
 )
-from slackwater.model.batch import Flags, Words
 
 SMALLEST = 1024
 LOAD = 2

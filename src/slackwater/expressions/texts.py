@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.compiled import in_place, inner
+from slackwater.core.batch import Flags, Words
+from slackwater.core.jit import in_place, inner
+from slackwater.core.schema import NULL_WORD
 from slackwater.expressions.memory import byte_at, half_at, number_at, word_at
-from slackwater.model.batch import Flags, Words
-from slackwater.model.schema import NULL_WORD
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int32]

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from slackwater.core.schema import Kind
 from slackwater.expressions import decimals, text_casts
 from slackwater.expressions.tree import Call
-from slackwater.model.schema import Kind
 
 
 def _substring(text: str, position: int, length: int | None = None) -> str:
@@ -93,7 +93,7 @@ def text_function(call: Call) -> Callable[..., Any]:
     """What computes a call that makes text or looks into it.
 
     >>> from slackwater.expressions.tree import Literal
-    >>> from slackwater.model.schema import Kind
+    >>> from slackwater.core.schema import Kind
     >>> name = Literal("a_b", Kind.TEXT)
     >>> text_function(Call("like", (name, name), Kind.BOOL))("a%b", "a\\\\%_")
     True

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from slackwater.model.schema import Kind
+from slackwater.core.schema import Kind
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from slackwater.model.errors import UsageError
-from slackwater.model.schema import Kind
+from slackwater.core.errors import UsageError
+from slackwater.core.schema import Kind
 
 
 @dataclass(frozen=True, eq=False)

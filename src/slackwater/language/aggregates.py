@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from slackwater.core.schema import AVERAGE_DIGITS, DIGITS, Kind, type_name
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Expr, Literal
 from slackwater.language.aggregate_names import aggregate_function
@@ -16,7 +17,6 @@ from slackwater.language.derived import leaves_as
 from slackwater.language.scalars import Scalars
 from slackwater.language.scope import Scope
 from slackwater.language.syntax import place_of
-from slackwater.model.schema import AVERAGE_DIGITS, DIGITS, Kind, type_name
 
 _OF_FLOATS = frozenset(("VAR", "STDDEV", "MEDIAN", "QUANTILE"))
 

@@ -8,6 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from slackwater.core.errors import QueryError
+from slackwater.core.options import Options
+from slackwater.core.quality import Complete, Recall, RelativeError
+from slackwater.core.schema import Kind, Schema
 from slackwater.expressions.tree import Call, Expr, Literal, streams_of
 from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, StreamRef, is_chain, raw_streams
 from slackwater.language.clauses import Window
@@ -28,10 +32,6 @@ from slackwater.language.statement import parse, sources_of
 from slackwater.language.union import bind_union, check_united
 from slackwater.language.window_bounds import bind_bounds
 from slackwater.language.window_clauses import WindowForAll
-from slackwater.model.errors import QueryError
-from slackwater.model.options import Options
-from slackwater.model.quality import Complete, Recall, RelativeError
-from slackwater.model.schema import Kind, Schema
 
 __all__ = ["MOST_STREAMS", "Bound", "bind", "parse", "sources_of"]
 
@@ -56,7 +56,7 @@ def bind(text: str, schemas: Mapping[str, Schema]) -> Bound:
     """Resolve every name and type of a query over sources with these schemas.
 
     >>> import pyarrow as pa
-    >>> from slackwater.model.schema import Field
+    >>> from slackwater.core.schema import Field
     >>> schema = Schema((Field("ts", Kind.TIME, pa.timestamp("us")), Field("v", Kind.INT, pa.int64())), "ts")
     >>> bound = bind("SELECT SUM(v) AS total FROM s [RANGE 1 SECOND] WITH DELAY 2 SECONDS", {"s": schema})
     >>> bound.query.aggregates[0].kind.value, str(bound.query.quality)

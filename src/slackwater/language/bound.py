@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from slackwater.core.bounds import Bounds
+from slackwater.core.options import Options
+from slackwater.core.out import AS_MADE, Out
+from slackwater.core.quality import Quality
+from slackwater.core.schema import Kind, Schema
 from slackwater.expressions.tree import Expr
-from slackwater.model.bounds import Bounds
-from slackwater.model.options import Options
-from slackwater.model.out import AS_MADE, Out
-from slackwater.model.quality import Quality
-from slackwater.model.schema import Kind, Schema
 
 WINDOW_COLUMNS = ("window_start", "window_end")
 """What the results of an aggregate begin with."""

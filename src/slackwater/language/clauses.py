@@ -11,14 +11,14 @@ from typing import Any, get_args, get_type_hints
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from slackwater.core.errors import QueryError
+from slackwater.core.options import Options, out_of_range
+from slackwater.core.quality import Complete, Delay, NoWait, Quality, Recall, RelativeError
+from slackwater.core.time import parse_duration, unit_size
 from slackwater.language import unsupported
 from slackwater.language.landmarks import Landmarks, begins_landmarks, read_condition
 from slackwater.language.scope import did_you_mean, matching
 from slackwater.language.tokens import Cursor, is_name
-from slackwater.model.errors import QueryError
-from slackwater.model.options import Options, out_of_range
-from slackwater.model.quality import Complete, Delay, NoWait, Quality, Recall, RelativeError
-from slackwater.model.time import parse_duration, unit_size
 
 Place = tuple[int, int]
 DEFAULT_CONFIDENCE = 0.95

@@ -6,9 +6,9 @@ selections, unions and joins of time; and sums and counts of an aggregate, also 
 
 from __future__ import annotations
 
+from slackwater.core.quality import Quality, Recall, RelativeError
 from slackwater.expressions.tree import Column, Expr, columns_of
 from slackwater.language.bound import AggregateQuery, BoundQuery, rates_anywhere, streams_read
-from slackwater.model.quality import Quality, Recall, RelativeError
 
 ADDING = ("COUNT", "SUM", "AVG")
 _WRITE = "Write COMPLETE, NO WAIT or DELAY"

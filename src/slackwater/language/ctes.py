@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 from sqlglot.tokenizer_core import Token
 
+from slackwater.core.errors import QueryError
 from slackwater.language.parsed import ParsedQuery
 from slackwater.language.scope import matching
 from slackwater.language.tokens import Cursor, is_name
-from slackwater.model.errors import QueryError
 
 MOST_NESTED = 8
 """How deep queries may stand in each other."""

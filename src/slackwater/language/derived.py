@@ -11,6 +11,17 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from slackwater.core.schema import (
+    ARROW_OF,
+    AVERAGE_DIGITS,
+    SUM_DIGITS,
+    UTC,
+    Field,
+    Kind,
+    Schema,
+    decimal_type,
+    moment_type,
+)
 from slackwater.expressions.tree import Call, Column, Expr, Literal
 from slackwater.language.bound import (
     RESULT_TIME,
@@ -22,17 +33,6 @@ from slackwater.language.bound import (
     UnionQuery,
 )
 from slackwater.language.digits import digits
-from slackwater.model.schema import (
-    ARROW_OF,
-    AVERAGE_DIGITS,
-    SUM_DIGITS,
-    UTC,
-    Field,
-    Kind,
-    Schema,
-    decimal_type,
-    moment_type,
-)
 
 CHOOSING = frozenset(("case", "coalesce", "nullif", "least", "greatest", "min", "max"))
 """Calls whose value is one of their arguments."""

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from slackwater.core.schema import WORD_DIGITS
 from slackwater.expressions.tree import Column, Expr, Literal
 from slackwater.language.bound import StreamRef
-from slackwater.model.schema import WORD_DIGITS
 
 _CHOOSING = frozenset(("abs", "neg", "coalesce", "nullif", "least", "greatest"))
 _INTEGERS = {pa.int8(): 3, pa.uint8(): 3, pa.int16(): 5, pa.uint16(): 5, pa.int32(): 10, pa.uint32(): 10}

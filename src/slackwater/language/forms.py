@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from slackwater.core.time import parse_duration
 from slackwater.expressions.text_rules import PARTS, TARGETS
 from slackwater.language.scope import Scope
-from slackwater.model.time import parse_duration
 
 LONGEST = 800_000
 """Months that can be added to a time; more than any stream has."""

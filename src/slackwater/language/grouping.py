@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from slackwater.core.errors import QueryError
+from slackwater.core.quality import Quality
 from slackwater.expressions.tree import Expr
 from slackwater.language.aggregate_names import aggregate_function, first_aggregate
 from slackwater.language.aggregates import bind_aggregate
@@ -20,8 +22,6 @@ from slackwater.language.scalars import Scalars
 from slackwater.language.scope import Scope
 from slackwater.language.selection import wish_for
 from slackwater.language.syntax import place_of
-from slackwater.model.errors import QueryError
-from slackwater.model.quality import Quality
 
 
 @dataclass(frozen=True)

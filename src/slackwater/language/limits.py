@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from slackwater.model.errors import QueryError, UsageError
+from slackwater.core.errors import QueryError, UsageError
 
 MOST_CHARACTERS = 200_000
 MOST_TOKENS = 20_000

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 
 from sqlglot import exp
 
+from slackwater.core.schema import Kind
 from slackwater.expressions.tree import Literal, Written
 from slackwater.language.scope import Scope
-from slackwater.model.schema import Kind
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LARGEST = 2**63 - 1

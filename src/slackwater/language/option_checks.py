@@ -5,11 +5,11 @@ Invariant: an option that would not be looked at is refused where it stands, nev
 
 from __future__ import annotations
 
+from slackwater.core.errors import QueryError
+from slackwater.core.options import Options
+from slackwater.core.quality import Complete, Quality, Recall, RelativeError
+from slackwater.core.time import format_duration
 from slackwater.language.parsed import ParsedQuery
-from slackwater.model.errors import QueryError
-from slackwater.model.options import Options
-from slackwater.model.quality import Complete, Quality, Recall, RelativeError
-from slackwater.model.time import format_duration
 
 OF_TARGETS = frozenset(
     ("controller", "adaptation_interval", "granularity", "basic_window", "selectivity", "retrospect", "retention")

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from slackwater.core.errors import QueryError
+from slackwater.core.out import ISTREAM
+from slackwater.core.quality import Recall, RelativeError
 from slackwater.language.bound import RateWindow, RowWindow, StreamRef
 from slackwater.language.clauses import Rate, Window
 from slackwater.language.landmarks import Landmarks, bind_landmarks
 from slackwater.language.parsed import ParsedQuery
-from slackwater.model.errors import QueryError
-from slackwater.model.out import ISTREAM
-from slackwater.model.quality import Recall, RelativeError
 
 _NO_TARGET = (
     "{} is not offered with {}: a late tuple would change all windows after it, so its price has no end;"

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from slackwater.core.errors import QueryError
 from slackwater.language.bound import RESULT_TIME, WINDOW_COLUMNS
 from slackwater.language.tokens import tokenize, word
-from slackwater.model.errors import QueryError
 
 _LONGEST = 48
 _SYMBOLS = {

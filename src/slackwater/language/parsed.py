@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from slackwater.core.options import Options
+from slackwater.core.out import AS_MADE, Out
+from slackwater.core.quality import Quality
 from slackwater.language.clauses import Rate, Window
 from slackwater.language.landmarks import Landmarks
 from slackwater.language.matching import MatchTime
 from slackwater.language.window_clauses import WindowClause
-from slackwater.model.options import Options
-from slackwater.model.out import AS_MADE, Out
-from slackwater.model.quality import Quality
 
 EXPLAIN_AS = ("TEXT", "JSON")
 """The forms that EXPLAIN has; the first is that of a text that names none."""

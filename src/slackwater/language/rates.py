@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import NoReturn
 
+from slackwater.core.errors import QueryError
+from slackwater.core.quality import Recall, RelativeError
 from slackwater.language.bound import Match
 from slackwater.language.clauses import Rate
 from slackwater.language.parsed import ParsedQuery, ParsedStream
-from slackwater.model.errors import QueryError
-from slackwater.model.quality import Recall, RelativeError
 
 
 def bind_match(parsed: ParsedQuery) -> Match | None:

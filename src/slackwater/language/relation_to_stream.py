@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from slackwater.core.errors import QueryError
+from slackwater.core.out import AS_MADE, DSTREAM, ISTREAM, RSTREAM, Out
+from slackwater.core.quality import Quality, Recall, RelativeError
 from slackwater.language.bound import StreamRef
 from slackwater.language.clauses import read_duration
 from slackwater.language.tokens import Cursor, is_name
-from slackwater.model.errors import QueryError
-from slackwater.model.out import AS_MADE, DSTREAM, ISTREAM, RSTREAM, Out
-from slackwater.model.quality import Quality, Recall, RelativeError
 
 WORDS = (ISTREAM, DSTREAM, RSTREAM)
 Place = tuple[int, int]

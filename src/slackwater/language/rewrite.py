@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from slackwater.core.errors import QueryError
 from slackwater.expressions.tree import Call, Column, Expr, walk
 from slackwater.language.bound import AggregateQuery, JoinQuery, Output, StreamRef
 from slackwater.language.clauses import Window
 from slackwater.language.derived import result_schema
 from slackwater.language.parsed import ParsedQuery
 from slackwater.language.window_clauses import WindowForAll
-from slackwater.model.errors import QueryError
 
 _OWN = "give it one of its own, as in SELECT COUNT(*) FROM (SELECT ...) j [RANGE 1 MINUTE SLIDE 10 SECONDS]"
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from slackwater.core.errors import QueryError
+from slackwater.core.schema import Kind
 from slackwater.expressions.functions import ExpressionTypeError, function_names, typed_call
 from slackwater.expressions.text_calls import is_text_call
 from slackwater.expressions.tree import Call, Column, Expr, Literal, streams_of
@@ -22,8 +24,6 @@ from slackwater.language.literals import number, timestamp_literal
 from slackwater.language.scope import Scope
 from slackwater.language.syntax import name_place
 from slackwater.language.unknown import unknown_function
-from slackwater.model.errors import QueryError
-from slackwater.model.schema import Kind
 
 _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",

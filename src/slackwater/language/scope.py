@@ -12,10 +12,10 @@ from difflib import get_close_matches
 
 from sqlglot import exp
 
+from slackwater.core.errors import QueryError
 from slackwater.expressions.tree import Column
 from slackwater.language.bound import StreamRef
 from slackwater.language.syntax import place_of
-from slackwater.model.errors import QueryError
 
 
 def matching(name: str, known: Iterable[str]) -> list[str]:

@@ -13,6 +13,9 @@ from typing import NoReturn
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from slackwater.core.errors import QueryError
+from slackwater.core.options import Options
+from slackwater.core.quality import Quality
 from slackwater.language import unsupported
 from slackwater.language.clauses import read_options, read_quality, read_window
 from slackwater.language.ctes import MOST_NESTED, check_named, named_query, read_named
@@ -27,9 +30,6 @@ from slackwater.language.window_clauses import (
     begins_window_clause,
     read_window_clauses,
 )
-from slackwater.model.errors import QueryError
-from slackwater.model.options import Options
-from slackwater.model.quality import Quality
 
 _HARD = frozenset(("FROM", "WHERE", "WITH", "GROUP BY", "ORDER BY"))
 _SOFT = unsupported.CLAUSE_WORDS | WINDOW_WORDS | {"OPTIONS", "MATCH"}

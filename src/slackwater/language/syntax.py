@@ -15,9 +15,9 @@ from sqlglot.errors import ParseError
 from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from slackwater.core.errors import QueryError
 from slackwater.language import unsupported
 from slackwater.language.tokens import word
-from slackwater.model.errors import QueryError
 
 _FROM, _TO = "from", "to"
 _NEEDS_LEFT = frozenset((",", "AND", "OR", "=", "<>", "!=", "<", "<=", ">", ">=", "/", "%", "IN", "IS", "BETWEEN"))

@@ -14,8 +14,8 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
 
+from slackwater.core.errors import QueryError
 from slackwater.language.limits import check_length, check_tokens
-from slackwater.model.errors import QueryError
 
 
 def _words(listed: str) -> frozenset[str]:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from slackwater.core.errors import QueryError
+from slackwater.core.quality import Complete
+from slackwater.core.schema import type_name
 from slackwater.expressions.tree import Column
 from slackwater.language.bound import BoundQuery, Output, StreamRef, UnionQuery
 from slackwater.language.derived import columns_of_result, result_schema
 from slackwater.language.parsed import ParsedQuery
-from slackwater.model.errors import QueryError
-from slackwater.model.quality import Complete
-from slackwater.model.schema import type_name
 
 MOST_UNITED = 8
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain, pairwise, product
 
+from slackwater.core.bounds import Bounds, before, window_of, within
+from slackwater.core.errors import QueryError
+from slackwater.core.time import format_duration
 from slackwater.language.bound import StreamRef
 from slackwater.language.parsed import ParsedQuery
 from slackwater.language.scope import did_you_mean, matching
 from slackwater.language.window_clauses import StreamName, WindowForAll, WindowPath
-from slackwater.model.bounds import Bounds, before, window_of, within
-from slackwater.model.errors import QueryError
-from slackwater.model.time import format_duration
 from slackwater.windows.graph import UNBOUNDED, WindowGraph
 
 _Pair = tuple[int, int]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.model.batch import Words
+from slackwater.core.batch import Words
 
 MOST_VALUES = 1 << 16
 MOST_PENDING = 1 << 18

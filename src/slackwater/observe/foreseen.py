@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from slackwater.model.outlook import Outlook
-from slackwater.model.quality import Quality, Recall, RelativeError
-from slackwater.model.time import MILLISECOND, roughly
+from slackwater.core.outlook import Outlook
+from slackwater.core.quality import Quality, Recall, RelativeError
+from slackwater.core.time import MILLISECOND, roughly
 
 
 def name_of(target: Quality) -> str:

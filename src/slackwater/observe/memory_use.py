@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from slackwater.model.memory import Memory, combined
-from slackwater.model.time import BEFORE_ALL
+from slackwater.core.memory import Memory, combined
+from slackwater.core.time import BEFORE_ALL
 
 FEW = 4096
 """So many tuples are looked at whenever there is an occasion; of more,"""
@@ -20,7 +20,7 @@ SELDOM = 4
 class MemoryUse:
     """Samples of memory: the average, weighted by the event time between one and the next, and the largest.
 
-    >>> from slackwater.model.memory import Resident
+    >>> from slackwater.core.memory import Resident
     >>> use = MemoryUse()
     >>> use.begin(0)
     >>> use.note(Memory(Resident(4, 4, 32)), clock=10, arrivals=100)

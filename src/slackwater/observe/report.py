@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from slackwater.kernel import Emission, Observation
-from slackwater.model.deprecated import WithOldNames
-from slackwater.model.measured import MeasuredQuality
-from slackwater.model.options import Options
-from slackwater.model.quality import Quality, Recall, RelativeError
-from slackwater.model.schema import Kind
-from slackwater.model.time import BEFORE_ALL, MILLISECOND
-from slackwater.model.wrong_clocks import WrongClock, wrong_clocks
+from slackwater.core.deprecated import WithOldNames
+from slackwater.core.measured import MeasuredQuality
+from slackwater.core.options import Options
+from slackwater.core.quality import Quality, Recall, RelativeError
+from slackwater.core.schema import Kind
+from slackwater.core.state import Emission, Observation
+from slackwater.core.time import BEFORE_ALL, MILLISECOND
+from slackwater.core.wrong_clocks import WrongClock, wrong_clocks
 from slackwater.observe.distribution import Distribution, in_runs
 from slackwater.observe.foreseen import as_reported
 from slackwater.observe.memory_use import MemoryUse

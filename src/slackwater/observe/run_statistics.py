@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from slackwater.kernel import Observation
-from slackwater.model.memory import Memory
-from slackwater.model.outlook import Outlook
-from slackwater.model.wrong_clocks import WrongClock
+from slackwater.core.memory import Memory
+from slackwater.core.outlook import Outlook
+from slackwater.core.state import Observation
+from slackwater.core.wrong_clocks import WrongClock
 from slackwater.observe.foreseen import Foretelling
 from slackwater.observe.memory_use import MemoryUse
 from slackwater.observe.report import LatencyUse, Report, SlackUse

@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from slackwater.model.batch import Words
-from slackwater.model.options import Options
-from slackwater.model.time import AFTER_ALL, BEFORE_ALL, MILLISECOND, roughly
-from slackwater.model.waiting import InForce
+from slackwater.core.batch import Words
+from slackwater.core.options import Options
+from slackwater.core.time import AFTER_ALL, BEFORE_ALL, MILLISECOND, roughly
+from slackwater.core.waiting import InForce
 from slackwater.observe.distribution import exact_sums
 
 PARTS = ("slack", "slowest_stream", "epoch")

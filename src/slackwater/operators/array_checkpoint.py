@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.kernel import StateUpdate, decode_words, encode_words, state_update
+from slackwater.core.state import StateUpdate, decode_words, encode_words, state_update
 
 Array = npt.NDArray[Any]
 

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from slackwater.core.rates import RatesSeen, Resize
+from slackwater.core.state import StateUpdate
 from slackwater.disorder.meters import Ledger, LedgerTerms, Watched
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.disorder.release import Release
+from slackwater.disorder.release.release import Release
 from slackwater.expressions.text_table import TextTable
-from slackwater.kernel import StateUpdate
-from slackwater.model.rates import RatesSeen, Resize
 from slackwater.operators.output import Output
 from slackwater.operators.stages import DirectStage, Stages
 from slackwater.operators.state_size import WindowContents

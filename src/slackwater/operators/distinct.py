@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slackwater.compiled import in_place
+from slackwater.core.batch import Flags, Words
+from slackwater.core.jit import in_place
+from slackwater.core.state import StateUpdate
+from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.kernel import StateUpdate
-from slackwater.model.batch import Flags, Words
-from slackwater.model.time import BEFORE_ALL
 from slackwater.operators.array_checkpoint import ArrayCheckpoint
 from slackwater.operators.contract import PLAIN, BuildContext, Operator
 from slackwater.operators.output import Output

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from numbers import Integral
 
-from slackwater.model.errors import UsageError
-from slackwater.model.time import LONGEST, format_duration
+from slackwater.core.errors import UsageError
+from slackwater.core.time import LONGEST, format_duration
 
 MOST_TUPLES = 10**12
 """No epoch waits for more."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.contract import PLAIN, BuildContext
 from slackwater.operators.graph_operator import GraphOperator, Vertex
 from slackwater.operators.inputs import from_node

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from slackwater.core.state import StateUpdate
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.disorder.release import Release, ReleaseSpec
-from slackwater.disorder.synchronizer import Inflow, Synchronized
-from slackwater.kernel import StateUpdate
+from slackwater.disorder.release.release import Release, ReleaseSpec
+from slackwater.disorder.release.synchronizer import Inflow, Synchronized
 from slackwater.operators.contract import Operator, ResizeLog
 from slackwater.operators.inputs import node_of, raw_streams, reads_node
 from slackwater.operators.node import Node, emit_position, together

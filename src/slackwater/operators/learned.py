@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy.typing as npt
 
+from slackwater.core.state import StateUpdate
 from slackwater.disorder.controllers import SlackController
 from slackwater.disorder.meters import QualityMeter
-from slackwater.disorder.release import Release
-from slackwater.kernel import StateUpdate
+from slackwater.disorder.release.release import Release
 from slackwater.operators.array_checkpoint import ArrayCheckpoint
 
 CONTROLLER, LEDGER = "controller", "ledger"

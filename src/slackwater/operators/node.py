@@ -11,13 +11,20 @@ from dataclasses import replace
 
 import numpy as np
 
+from slackwater.core.batch import TS, Words
+from slackwater.core.state import StateUpdate
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.disorder.release import ReleaseSpec
-from slackwater.disorder.synchronizer import Inflow, NodeSynchronizer, Synchronized, Synchronizer, merged, with_rows
-from slackwater.disorder.synchronizing import Last
-from slackwater.disorder.watermarks import as_streams, streams_of
-from slackwater.kernel import StateUpdate
-from slackwater.model.batch import TS, Words
+from slackwater.disorder.release.release import ReleaseSpec
+from slackwater.disorder.release.synchronizer import (
+    Inflow,
+    NodeSynchronizer,
+    Synchronized,
+    Synchronizer,
+    merged,
+    with_rows,
+)
+from slackwater.disorder.release.synchronizing import Last
+from slackwater.disorder.release.watermarks import as_streams, streams_of
 from slackwater.operators.contract import Operator
 from slackwater.operators.inputs import BELOW
 from slackwater.operators.output import Output, joined

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slackwater.model.batch import Words
+from slackwater.core.batch import Words
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from slackwater.disorder.clock_guard import ClockGuard
-from slackwater.disorder.controllers import SlackController
-from slackwater.disorder.cutting import Cutting
-from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.disorder.release import Release, ReleaseSpec
-from slackwater.disorder.slack_in_force import Watch
-from slackwater.kernel import (
+from slackwater.core.batch import ROW, TS, Batch, Words
+from slackwater.core.measured import MeasuredQuality
+from slackwater.core.memory import Memory
+from slackwater.core.outlook import Outlook
+from slackwater.core.rates import Resize
+from slackwater.core.state import (
     NO_LATE,
     NOTHING,
     Emission,
@@ -33,12 +32,13 @@ from slackwater.kernel import (
     encode_json,
     state_update,
 )
-from slackwater.model.batch import ROW, TS, Batch, Words
-from slackwater.model.measured import MeasuredQuality
-from slackwater.model.memory import Memory
-from slackwater.model.outlook import Outlook
-from slackwater.model.rates import Resize
-from slackwater.model.time import LONGEST
+from slackwater.core.time import LONGEST
+from slackwater.disorder.clock_guard import ClockGuard
+from slackwater.disorder.controllers import SlackController
+from slackwater.disorder.cutting import Cutting
+from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.disorder.release.release import Release, ReleaseSpec
+from slackwater.disorder.release.slack_in_force import Watch
 from slackwater.operators.contract import Operator, OperatorSpec
 from slackwater.operators.epochs import MOST_TUPLES, Epochs, check_epochs
 from slackwater.operators.learned import CONTROLLER, LEDGER, Learned

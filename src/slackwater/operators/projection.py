@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slackwater.core.batch import TS, Words
+from slackwater.core.schema import Kind
 from slackwater.expressions.compile import compile_maps
 from slackwater.expressions.computed import Computed, Taking, nulls_marked
 from slackwater.expressions.tree import Expr
-from slackwater.model.batch import TS, Words
-from slackwater.model.schema import Kind
 
 
 @dataclass(frozen=True)

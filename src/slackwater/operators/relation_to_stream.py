@@ -18,11 +18,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from slackwater.core.batch import TS, Words
+from slackwater.core.state import StateUpdate, decode_json, decode_words, encode_json, encode_words, state_update
+from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.kernel import StateUpdate, decode_json, decode_words, encode_json, encode_words, state_update
-from slackwater.model.batch import TS, Words
-from slackwater.model.time import BEFORE_ALL
-from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.contract import PLAIN, BuildContext, Operator
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.output import Output

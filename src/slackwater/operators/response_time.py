@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from slackwater.model.batch import Words
+from slackwater.core.batch import Words
 
 
 class Responding:

@@ -12,10 +12,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
+from slackwater.core.batch import Batch
+from slackwater.core.ordering import OrderingSeen
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.disorder.release import Release
-from slackwater.model.batch import Batch
-from slackwater.model.ordering import OrderingSeen
+from slackwater.disorder.release.release import Release
 
 
 class Stages(ABC):

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from slackwater.model.batch import ROW, Words
-from slackwater.model.memory import WORD, Memory, Resident
+from slackwater.core.batch import ROW, Words
+from slackwater.core.memory import WORD, Memory, Resident
 from slackwater.operators.inputs import node_of, reads_node
 
 RESULTS = -1

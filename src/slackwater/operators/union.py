@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slackwater.core.batch import FIRST_COLUMN
+from slackwater.core.state import StateUpdate
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.kernel import StateUpdate
-from slackwater.model.batch import FIRST_COLUMN
 from slackwater.operators.contract import PLAIN, BuildContext, Operator
 from slackwater.operators.output import Output
 from slackwater.operators.state_size import WindowContents

@@ -13,6 +13,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from slackwater.core.bounds import Bounds, WindowBound
+from slackwater.core.options import Options
+from slackwater.core.out import AS_MADE
+from slackwater.core.quality import NoWait
 from slackwater.expressions.text_calls import mixes_streams
 from slackwater.expressions.tree import Call, Column, Expr, streams_of
 from slackwater.language.bound import (
@@ -26,10 +30,6 @@ from slackwater.language.bound import (
     streams_read,
 )
 from slackwater.language.derived import result_schema
-from slackwater.model.bounds import Bounds, WindowBound
-from slackwater.model.options import Options
-from slackwater.model.out import AS_MADE
-from slackwater.model.quality import NoWait
 from slackwater.windows.graph import UNBOUNDED, WindowGraph, close
 
 SETTLING = 4
@@ -48,7 +48,7 @@ def without(query: BoundQuery, gone: Collection[str]) -> JoinQuery | None:
 
     >>> import pyarrow as pa
     >>> from slackwater.language.bind import bind
-    >>> from slackwater.model.schema import Field, Kind, Schema
+    >>> from slackwater.core.schema import Field, Kind, Schema
     >>> one = Schema((Field("ts", Kind.TIME, pa.timestamp("us")), Field("k", Kind.INT, pa.int64())), "ts")
     >>> text = "SELECT a.k, b.ts AS bt FROM a [5 s], b [5 s], c [5 s] WHERE a.k = b.k AND b.k = c.k"
     >>> left = without(bind(text, {"a": one, "b": one, "c": one}).query, {"b"})

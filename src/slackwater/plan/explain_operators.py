@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from slackwater.core.time import format_duration
 from slackwater.expressions.render import render
 from slackwater.language.bound import RESULT_TIME, JoinQuery
-from slackwater.model.time import format_duration
-from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import (

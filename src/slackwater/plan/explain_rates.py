@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from slackwater.core.time import SECOND, format_duration
 from slackwater.language.bound import JoinQuery, follows_rates
-from slackwater.model.time import SECOND, format_duration
 from slackwater.operators.join.rates import FIRST_SIZE, FIRST_WITHIN
 from slackwater.plan.graph import Detail
 from slackwater.plan.rate_model import OrderCost

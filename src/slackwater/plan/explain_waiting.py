@@ -5,21 +5,21 @@ Invariant: everything here is known before a query runs; what it then chooses is
 
 from __future__ import annotations
 
+from slackwater.core.errors import UsageError
+from slackwater.core.options import Options
+from slackwater.core.ordering import FILTER, SYNC
+from slackwater.core.quality import NoWait, Recall, RelativeError, default_cap
+from slackwater.core.time import format_duration
 from slackwater.disorder.controllers import SlackController
-from slackwater.disorder.registry import controller_for
 from slackwater.language.bound import AggregateQuery
-from slackwater.model.errors import UsageError
-from slackwater.model.options import Options
-from slackwater.model.ordering import FILTER, SYNC
-from slackwater.model.quality import NoWait, Recall, RelativeError, default_cap
-from slackwater.model.time import format_duration
-from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.composed.registry import retention_of
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.join.tree import JoinTree
 from slackwater.plan.graph import Detail
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.sizes import explain_sizes
+from slackwater.quality.registry import controller_for
 
 EPOCHS = "in epochs, and so on Spark, an epoch joins what it emits at once, in order: 'filter' changes nothing there"
 

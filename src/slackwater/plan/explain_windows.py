@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from slackwater.core.time import format_duration
 from slackwater.expressions.render import render
 from slackwater.language.bound import JoinQuery, LandmarkWindow, RateWindow, RowWindow, StreamRef
-from slackwater.model.time import format_duration
-from slackwater.operators.aggregate import WindowAggregate
-from slackwater.operators.landmark import LandmarkAggregate
-from slackwater.operators.row_aggregate import RowAggregate
+from slackwater.operators.aggregate.landmark import LandmarkAggregate
+from slackwater.operators.aggregate.operator import WindowAggregate
+from slackwater.operators.aggregate.row_aggregate import RowAggregate
 from slackwater.plan.graph import Detail
 from slackwater.windows.graph import Matrix, WindowGraph
 
@@ -74,7 +74,7 @@ def pairs(most: Matrix, aliases: Sequence[str]) -> list[str]:
     """How far apart every two streams may be.
 
     >>> from slackwater.windows.graph import close
-    >>> from slackwater.model.bounds import before, within
+    >>> from slackwater.core.bounds import before, within
     >>> for line in pairs(close(3, (*within(0, 1, 5000), *before(1, 2, 2000))), ["a", "b", "c"]):
     ...     print(line)
     a and b at most 5 ms apart

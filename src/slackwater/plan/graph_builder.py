@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from slackwater.core.batch import FIRST_COLUMN
+from slackwater.core.options import Options
 from slackwater.language.bound import BoundQuery, UnionQuery, raw_streams
 from slackwater.language.derived import columns_of_result, result_schema
-from slackwater.model.batch import FIRST_COLUMN
-from slackwater.model.options import Options
-from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.graph import GraphNode, NodeSpec, OperatorGraph
 from slackwater.operators.inputs import from_node
 from slackwater.operators.join.operator import WindowJoin

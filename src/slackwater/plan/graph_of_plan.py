@@ -26,11 +26,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from slackwater.disorder.state import NO_PARTITION
+from slackwater.core.ordering import ADAPTIVE, FILTER
+from slackwater.core.out import DSTREAM, ISTREAM, Out
+from slackwater.core.time import format_duration
+from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.expressions.render import render
-from slackwater.model.ordering import ADAPTIVE, FILTER
-from slackwater.model.out import DSTREAM, ISTREAM, Out
-from slackwater.model.time import format_duration
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.inputs import node_of, reads_node
 from slackwater.operators.join.tree import JoinTree

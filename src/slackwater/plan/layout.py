@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from slackwater.disorder.state import NO_PARTITION
+from slackwater.core.batch import FIRST_COLUMN, ROW, TS
+from slackwater.core.schema import Kind
+from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.expressions.computed import Computed
 from slackwater.expressions.render import is_infix, render
 from slackwater.expressions.tree import Column, Expr, columns_of
 from slackwater.language.bound import BoundQuery, JoinQuery, StreamRef
-from slackwater.model.batch import FIRST_COLUMN, ROW, TS
-from slackwater.model.schema import Kind
 from slackwater.operators.state_size import Member
 from slackwater.plan.physical import IDENTITY, InputPlan
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from slackwater.core.errors import UsageError
+from slackwater.core.options import Options
+from slackwater.core.ordering import ADAPTIVE, DEFAULT_ALPHA, FILTER, STRATEGIES, SYNC, Ordering
+from slackwater.core.out import ISTREAM
 from slackwater.language.bound import BoundQuery, RowWindow, follows_rates, streams_read
-from slackwater.model.errors import UsageError
-from slackwater.model.options import Options
-from slackwater.model.ordering import ADAPTIVE, DEFAULT_ALPHA, FILTER, STRATEGIES, SYNC, Ordering
-from slackwater.model.out import ISTREAM
 
 
 def in_turn(query: BoundQuery) -> str | None:

@@ -9,17 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import product
 
-from slackwater.model.rates import Resize
-from slackwater.operators.aggregate import WindowAggregate
+from slackwater.core.rates import Resize
+from slackwater.operators.aggregate.landmark import LandmarkAggregate
+from slackwater.operators.aggregate.operator import WindowAggregate
+from slackwater.operators.aggregate.row_aggregate import RowAggregate
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.inputs import node_of, reads_node
 from slackwater.operators.join.count_windows import CountWindowJoin
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import classes_of
 from slackwater.operators.join.rate_windows import RateJoin
-from slackwater.operators.landmark import LandmarkAggregate
 from slackwater.operators.projection import Projection
-from slackwater.operators.row_aggregate import RowAggregate
 from slackwater.operators.union import StreamUnion
 from slackwater.plan.physical import Partitioning, PhysicalPlan
 

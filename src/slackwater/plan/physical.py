@@ -15,17 +15,16 @@ from hashlib import sha256
 
 import pyarrow as pa
 
-from slackwater.disorder import registry
-from slackwater.disorder.release import ReleaseSpec
-from slackwater.disorder.state import NO_PARTITION
+from slackwater.core.options import Options
+from slackwater.core.ordering import SYNC, Ordering
+from slackwater.core.quality import Quality, Recall, RelativeError, uncapped
+from slackwater.core.schema import Kind
+from slackwater.disorder.release.release import ReleaseSpec
+from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.expressions.computed import Computed
 from slackwater.expressions.tree import Expr
 from slackwater.language.bound import BoundQuery, StreamRef
-from slackwater.model.options import Options
-from slackwater.model.ordering import SYNC, Ordering
-from slackwater.model.quality import Quality, Recall, RelativeError, uncapped
-from slackwater.model.schema import Kind
-from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import JoinTree
@@ -34,6 +33,7 @@ from slackwater.operators.state_size import Member, Weights
 from slackwater.operators.union import StreamUnion
 from slackwater.plan.graph import ROW
 from slackwater.plan.rate_order import JoinOrder
+from slackwater.quality import registry
 
 IDENTITY = "\0row"
 """The pseudo-column that stands for a tuple's identity: a name that no query can spell."""

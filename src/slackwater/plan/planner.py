@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from slackwater.disorder.state import NO_PARTITION
+from slackwater.core.errors import UsageError
+from slackwater.core.options import Options
+from slackwater.core.out import DSTREAM, ISTREAM
+from slackwater.core.schema import UTC, Kind
+from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.expressions.text_calls import text_of_one
 from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_of
 from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, is_chain
 from slackwater.language.bound import Output as SelectItem
 from slackwater.language.derived import aggregate_leaves_as, leaves_as
-from slackwater.model.errors import UsageError
-from slackwater.model.options import Options
-from slackwater.model.out import DSTREAM, ISTREAM
-from slackwater.model.schema import UTC, Kind
-from slackwater.operators.aggregate import WindowAggregate
-from slackwater.operators.algebra import AggregateSpec
+from slackwater.operators.aggregate.algebra import AggregateSpec
+from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
 from slackwater.operators.join.tree import JoinTree, left_deep

@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from slackwater.core.options import Options
+from slackwater.core.quality import Complete
+from slackwater.core.schema import Kind
 from slackwater.expressions.tree import Call, Column, Expr, streams_of, walk
 from slackwater.language.bound import JoinQuery, Output, RateWindow, StreamRef
 from slackwater.language.derived import result_schema
-from slackwater.model.options import Options
-from slackwater.model.quality import Complete
-from slackwater.model.schema import Kind
 from slackwater.operators.join.between_times import at_most
 
 Reading = Callable[[Column], Column]

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
-from slackwater.model.time import SECOND
+from slackwater.core.time import SECOND
 
 ENDLESS = inf
 """In the place of epsilon where a query does not ask for times that match."""

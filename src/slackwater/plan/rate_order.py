@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 
+from slackwater.core.errors import UsageError
 from slackwater.expressions.tree import streams_of
 from slackwater.language.bound import (
     AggregateQuery,
@@ -27,7 +28,6 @@ from slackwater.language.bound import (
     rates_anywhere,
     streams_read,
 )
-from slackwater.model.errors import UsageError
 from slackwater.plan.ordering import in_turn, ordering_of
 from slackwater.plan.other_windows import check_joined_by_rates
 from slackwater.plan.rate_chain import as_chain

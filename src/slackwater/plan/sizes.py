@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from slackwater.core.batch import FIRST_COLUMN
+from slackwater.core.errors import UsageError
+from slackwater.core.schema import Kind
 from slackwater.language.bound import BoundQuery, raw_streams
-from slackwater.model.batch import FIRST_COLUMN
-from slackwater.model.errors import UsageError
-from slackwater.model.schema import Kind
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.inputs import node_of, reads_node
 from slackwater.operators.join.operator import WindowJoin

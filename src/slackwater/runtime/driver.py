@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from slackwater.kernel import Emission
-from slackwater.model.batch import Batch
+from slackwater.core.batch import Batch
+from slackwater.core.state import Emission
 from slackwater.operators.pipeline import Pipeline
 from slackwater.runtime.side_outputs.collectors import SideOutput
 from slackwater.sources.encode import AHEAD

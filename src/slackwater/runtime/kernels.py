@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from slackwater.core.errors import UsageError
 from slackwater.expressions.columnar import Coding
-from slackwater.model.errors import UsageError
 from slackwater.operators.composed.registry import controller_of
 from slackwater.operators.contract import BuildContext, OperatorSpec
-from slackwater.operators.ordering.build import IN_TURN, build_ordered, may_be_eager
+from slackwater.operators.in_order.build import IN_TURN, build_ordered, may_be_eager
 from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.sources.codebook import Codebook

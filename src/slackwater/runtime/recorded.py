@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
+from slackwater.core.outlook import Outlook
+from slackwater.core.rates import Resize
+from slackwater.core.state import Observation
+from slackwater.core.wrong_clocks import WrongClock
 from slackwater.disorder.controllers import SlackController
-from slackwater.kernel import Observation
-from slackwater.model.outlook import Outlook
-from slackwater.model.rates import Resize
-from slackwater.model.wrong_clocks import WrongClock
 from slackwater.observe.report import Report, named_wrong_clocks
 from slackwater.observe.run_statistics import RunStatistics
 from slackwater.plan.partitioning import rates_at_first

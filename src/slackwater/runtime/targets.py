@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from slackwater.core.errors import SlackwaterError, UsageError
+from slackwater.core.quality import Complete, Delay, NoWait, Quality, Recall, RelativeError
+from slackwater.core.time import parse_duration
 from slackwater.language.clauses import parse_quality
-from slackwater.model.errors import SlackwaterError, UsageError
-from slackwater.model.quality import Complete, Delay, NoWait, Quality, Recall, RelativeError
-from slackwater.model.time import parse_duration
 
 Share = float | str
 

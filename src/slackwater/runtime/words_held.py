@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from slackwater.core.batch import Words
 from slackwater.expressions.text_table import TextTable
-from slackwater.model.batch import Words
 from slackwater.sources.codebook import Codebook
 
 _OURS = "slackwater."

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slackwater.model.errors import SlackwaterError, UsageError
+from slackwater.core.errors import SlackwaterError, UsageError
 
 ROWS_PER_PART = 1 << 20
 

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
+from slackwater.core.batch import Words
+from slackwater.core.errors import DataError
+from slackwater.core.schema import Kind
+from slackwater.core.state import NO_LATE, Emission
+from slackwater.core.time import SECOND
 from slackwater.expressions.columnar import Coding
 from slackwater.expressions.compile import compile_maps
 from slackwater.expressions.computed import nulls_marked
-from slackwater.kernel import NO_LATE, Emission
-from slackwater.model.batch import Words
-from slackwater.model.errors import DataError
-from slackwater.model.schema import Kind
-from slackwater.model.time import SECOND
 from slackwater.plan.physical import OutputColumn, PhysicalPlan
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import UTC, decode_column

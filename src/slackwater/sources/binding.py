@@ -11,12 +11,12 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from slackwater.core.errors import QueryError
+from slackwater.core.nested import leaves, nested
+from slackwater.core.schema import DIGITS, kind_of, type_name
 from slackwater.expressions.tree import Column
 from slackwater.language.bind import Bound, bind
 from slackwater.language.bound import BoundQuery, JoinQuery, streams_read
-from slackwater.model.errors import QueryError
-from slackwater.model.nested import leaves, nested
-from slackwater.model.schema import DIGITS, kind_of, type_name
 from slackwater.sources.files import schema_of
 
 

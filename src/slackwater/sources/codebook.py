@@ -15,12 +15,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slackwater.core.batch import Flags, Words
+from slackwater.core.errors import DataError
+from slackwater.core.schema import NULL_WORD
+from slackwater.core.state import StateUpdate, state_update
 from slackwater.expressions.text_table import TextTable
 from slackwater.expressions.texts import Numbers
-from slackwater.kernel import StateUpdate, state_update
-from slackwater.model.batch import Flags, Words
-from slackwater.model.errors import DataError
-from slackwater.model.schema import NULL_WORD
 
 FEW = 1 << 16
 """No sweep is worth its while for fewer texts, and so many are given whole as the dictionary of a column."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from slackwater.model.batch import Flags, Words
-from slackwater.model.schema import NULL_WORD
+from slackwater.core.batch import Flags, Words
+from slackwater.core.schema import NULL_WORD
 
 
 def digits_of(array: pa.Array, null: Flags) -> tuple[Words, Flags]:

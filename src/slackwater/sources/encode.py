@@ -15,9 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.model.batch import Flags, Words
-from slackwater.model.schema import NULL_FLOAT, NULL_WORD, Kind, kind_of, moment_type
-from slackwater.model.time import DAY, MAX_TIME, MICROSECOND, MILLISECOND, MIN_TIME, SECOND
+from slackwater.core.batch import Flags, Words
+from slackwater.core.schema import NULL_FLOAT, NULL_WORD, Kind, kind_of, moment_type
+from slackwater.core.time import DAY, MAX_TIME, MICROSECOND, MILLISECOND, MIN_TIME, SECOND
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.decimals import digits_of, with_point
 

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slackwater.core.nested import column_at
+from slackwater.core.time import SECOND
 from slackwater.language.bound import BoundQuery, StreamRef, rates_anywhere, raw_streams
-from slackwater.model.nested import column_at
-from slackwater.model.time import SECOND
 from slackwater.plan.rate_model import Expected
 from slackwater.sources.encode import GOOD, encode_time
 

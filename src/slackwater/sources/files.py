@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.model.batch import Words
-from slackwater.model.errors import QueryError, UsageError
-from slackwater.model.nested import leaves
-from slackwater.model.schema import Field, Kind, Schema, kind_of, moment_type, type_name
+from slackwater.core.batch import Words
+from slackwater.core.errors import QueryError, UsageError
+from slackwater.core.nested import leaves
+from slackwater.core.schema import Field, Kind, Schema, kind_of, moment_type, type_name
 from slackwater.sources.plain import plain
 from slackwater.sources.reading import read_path
 

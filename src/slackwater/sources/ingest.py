@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from slackwater.core.batch import ROW, TS, Flags, Words
+from slackwater.core.nested import column_at
 from slackwater.expressions.columnar import Coding
 from slackwater.expressions.computed import Taking
-from slackwater.model.batch import ROW, TS, Flags, Words
-from slackwater.model.nested import column_at
 from slackwater.plan.physical import InputPlan
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import GOOD, VALUE_OUT_OF_RANGE, Reasons, encode_column, encode_time

@@ -18,7 +18,7 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
 
-from slackwater.model.errors import DataError
+from slackwater.core.errors import DataError
 
 KNOWN = ".parquet, .csv, .csv.gz, .jsonl, .ndjson or .json"
 _ENDINGS = {

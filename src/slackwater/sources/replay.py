@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from slackwater.model.batch import Batch, Words
-from slackwater.model.errors import DataError, QueryError
-from slackwater.model.schema import Kind, kind_of
+from slackwater.core.batch import Batch, Words
+from slackwater.core.errors import DataError, QueryError
+from slackwater.core.schema import Kind, kind_of
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import GOOD, NULL_TIME, TIME_UNITS, encode_time

@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from slackwater.model.errors import DataError, UsageError
-from slackwater.model.schema import Kind, kind_of
+from slackwater.core.errors import DataError, UsageError
+from slackwater.core.schema import Kind, kind_of
 from slackwater.sources.encode import TIME_UNITS
 from slackwater.sources.files import StreamFile
 from slackwater.sources.plain import plain

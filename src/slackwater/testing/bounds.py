@@ -24,16 +24,16 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right, insort
 
-from slackwater.model.batch import Batch
-from slackwater.operators.aggregate import WindowAggregate
+from slackwater.core.batch import Batch
+from slackwater.operators.aggregate.landmark import LandmarkAggregate
+from slackwater.operators.aggregate.operator import WindowAggregate
+from slackwater.operators.aggregate.row_aggregate import RowAggregate
 from slackwater.operators.distinct import StreamDistinct
 from slackwater.operators.join.count_windows import CountWindowJoin
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.rate_windows import RateJoin
 from slackwater.operators.join.tree import JoinTree
-from slackwater.operators.landmark import LandmarkAggregate
 from slackwater.operators.relation_to_stream import RelationToStream
-from slackwater.operators.row_aggregate import RowAggregate
 from slackwater.operators.union import StreamUnion
 
 FIRST_CAPACITY = 256

@@ -11,12 +11,12 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from slackwater.core.batch import Batch
+from slackwater.core.state import Emission, Observation
 from slackwater.disorder.controllers import SlackController
-from slackwater.kernel import Emission, Observation
-from slackwater.model.batch import Batch
-from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.aggregate.count_windows import CountWindows
+from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.contract import OperatorSpec
-from slackwater.operators.count_windows import CountWindows
 from slackwater.operators.distinct import StreamDistinct
 from slackwater.operators.graph import GraphNode, OperatorGraph
 from slackwater.operators.join.count_windows import CountWindowJoin

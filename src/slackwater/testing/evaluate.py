@@ -11,9 +11,9 @@ from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
 from typing import Any
 
+from slackwater.core.schema import Kind
 from slackwater.expressions.tree import Call, Column, Expr, Literal
 from slackwater.expressions.user import USER_FUNCTIONS
-from slackwater.model.schema import Kind
 from slackwater.testing import evaluate_text
 
 Row = Mapping[str, object]

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from slackwater.model.schema import Kind
+from slackwater.core.schema import Kind
 
 _EPOCH = datetime(1970, 1, 1)
 _LIMITS = {"tinyint": 2**7, "smallint": 2**15, "int": 2**31, "bigint": 2**63}

@@ -14,16 +14,18 @@ from inspect import isabstract
 from typing import Any
 
 import slackwater.operators
+from slackwater.core.batch import FIRST_COLUMN, ROW, TS
+from slackwater.core.bounds import Bounds, before, within
+from slackwater.core.schema import Kind
 from slackwater.expressions.computed import Computed
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column, Expr, Literal
-from slackwater.model.batch import FIRST_COLUMN, ROW, TS
-from slackwater.model.bounds import Bounds, before, within
-from slackwater.model.schema import Kind
-from slackwater.operators.aggregate import WindowAggregate
-from slackwater.operators.algebra import AggregateSpec
+from slackwater.operators.aggregate.algebra import AggregateSpec
+from slackwater.operators.aggregate.count_windows import CountWindows
+from slackwater.operators.aggregate.landmark import LandmarkAggregate
+from slackwater.operators.aggregate.operator import WindowAggregate
+from slackwater.operators.aggregate.row_aggregate import RowAggregate
 from slackwater.operators.contract import OperatorSpec
-from slackwater.operators.count_windows import CountWindows
 from slackwater.operators.distinct import StreamDistinct
 from slackwater.operators.graph import GraphNode, OperatorGraph
 from slackwater.operators.inputs import from_node
@@ -34,10 +36,8 @@ from slackwater.operators.join.rate_windows import ROUNDS, by_rate
 from slackwater.operators.join.tree import left_deep
 from slackwater.operators.join.wjoin.approaches import GCA, LCA, PAIRWISE
 from slackwater.operators.join.wjoin.spec import ALGORITHMS, by_algorithm
-from slackwater.operators.landmark import LandmarkAggregate
 from slackwater.operators.projection import Carried, Projection
 from slackwater.operators.relation_to_stream import RelationToStream
-from slackwater.operators.row_aggregate import RowAggregate
 from slackwater.operators.union import StreamUnion
 from slackwater.windows.graph import WindowGraph
 

@@ -14,13 +14,13 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import cast
 
+from slackwater.core.batch import ROW, Batch
+from slackwater.core.state import StateUpdate
+from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.controllers import FixedSlack, SlackController
-from slackwater.kernel import StateUpdate
-from slackwater.model.batch import ROW, Batch
-from slackwater.model.time import BEFORE_ALL
-from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.aggregate.count_windows import CountWindows
+from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.contract import OperatorSpec
-from slackwater.operators.count_windows import CountWindows
 from slackwater.operators.distinct import StreamDistinct
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.join.operator import WindowJoin

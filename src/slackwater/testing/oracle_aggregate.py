@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
-from slackwater.model.batch import Batch
-from slackwater.model.schema import Kind
-from slackwater.operators.aggregate import WindowAggregate
-from slackwater.operators.algebra import AggregateSpec
+from slackwater.core.batch import Batch
+from slackwater.core.schema import Kind
+from slackwater.operators.aggregate.algebra import AggregateSpec
+from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.testing.oracle_release import NEVER, Released, Tuple, tuples_of
 from slackwater.testing.words import Value, decode
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
-from slackwater.model.batch import Batch
-from slackwater.operators.count_windows import CountWindows
-from slackwater.operators.landmark import NEVER, SATISFIED, LandmarkAggregate
+from slackwater.core.batch import Batch
+from slackwater.operators.aggregate.count_windows import CountWindows
+from slackwater.operators.aggregate.landmark import NEVER, SATISFIED, LandmarkAggregate
 from slackwater.testing.oracle_aggregate import Answer, aggregate_of
 from slackwater.testing.oracle_release import Released, Tuple, tuples_of
 
@@ -28,8 +28,8 @@ def oracle_count_windows(spec: CountWindows, batch: Batch, absent: Collection[in
 def oracle_count_window_processing(spec: CountWindows, released: Iterable[Released]) -> Answer:
     """The answer on a release sequence: late tuples are left out.
 
-    >>> from slackwater.operators.algebra import AggregateSpec
-    >>> from slackwater.operators.row_aggregate import RowAggregate
+    >>> from slackwater.operators.aggregate.algebra import AggregateSpec
+    >>> from slackwater.operators.aggregate.row_aggregate import RowAggregate
     >>> spec = RowAggregate(2, None, (), (AggregateSpec("COUNT"),), 2)
     >>> oracle_count_window_processing(spec, [Released(Tuple(0, t, (t, t)), 0, t) for t in (3, 5, 9)])
     {(3, (5, 0)): (2,), (9, (9, 0)): (1,)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable
 
-from slackwater.model.batch import Batch
+from slackwater.core.batch import Batch
 from slackwater.operators.distinct import StreamDistinct
 from slackwater.testing.oracle_projection import Made
 from slackwater.testing.oracle_release import Released, Tuple, tuples_of

@@ -11,8 +11,8 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from slackwater.model.batch import Batch
-from slackwater.operators.aggregate import WindowAggregate
+from slackwater.core.batch import Batch
+from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.graph import GraphNode, OperatorGraph
 from slackwater.operators.inputs import node_of, reads_node
 from slackwater.operators.join.operator import WindowJoin

@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import permutations, product
 
+from slackwater.core.batch import Batch
+from slackwater.core.schema import NULL_WORD
 from slackwater.expressions.tree import Column, streams_of, walk
-from slackwater.model.batch import Batch
-from slackwater.model.schema import NULL_WORD
 from slackwater.operators.join.count_windows import CountWindowJoin
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.rate_windows import RateJoin

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from slackwater.model.batch import FIRST_COLUMN, Batch
-from slackwater.operators.aggregate import WindowAggregate
+from slackwater.core.batch import FIRST_COLUMN, Batch
+from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.graph import GraphNode, OperatorGraph
 from slackwater.operators.inputs import node_of, reads_node
 from slackwater.operators.join.operator import WindowJoin

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import deque
 
-from slackwater.model.batch import Batch
-from slackwater.model.memory import Memory, Resident
-from slackwater.model.schema import Kind
+from slackwater.core.batch import Batch
+from slackwater.core.memory import Memory, Resident
+from slackwater.core.schema import Kind
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.rate_windows import RateJoin
 from slackwater.operators.state_size import OfInput, Weights

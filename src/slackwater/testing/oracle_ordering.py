@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import product
 
-from slackwater.model.batch import Batch
+from slackwater.core.batch import Batch
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.testing.oracle_join import Result, joins, near_enough
 from slackwater.testing.oracle_release import SlackRule, Tuple, TupleStages, oracle_tuple_release

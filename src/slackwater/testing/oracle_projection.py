@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from slackwater.core.batch import TS
+from slackwater.core.schema import NULL_WORD, Kind
 from slackwater.expressions.computed import Computed
 from slackwater.expressions.tree import Column, Expr, walk
-from slackwater.model.batch import TS
-from slackwater.model.schema import NULL_WORD, Kind
 from slackwater.operators.projection import Projection
 from slackwater.testing.evaluate import evaluate
 from slackwater.testing.oracle_release import Tuple

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
-from slackwater.model.batch import Batch
-from slackwater.model.rates import Resize
+from slackwater.core.batch import Batch
+from slackwater.core.rates import Resize
 from slackwater.operators.join.rate_windows import RateJoin
 from slackwater.testing.oracle_join import Result, joins
 from slackwater.testing.oracle_rates import FIRST_WITHIN, newest_of, resizes_of

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from slackwater.model.rates import Resize
+from slackwater.core.rates import Resize
 from slackwater.operators.join.rate_windows import RateJoin
 from slackwater.testing.oracle_release import Tuple
 

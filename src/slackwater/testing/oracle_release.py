@@ -12,7 +12,7 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slackwater.model.batch import Batch
+from slackwater.core.batch import Batch
 
 NEVER = -(2**70)
 """Earlier than any event time."""

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection
 from itertools import product
 
-from slackwater.model.batch import Batch
+from slackwater.core.batch import Batch
 from slackwater.operators.join.count_windows import CountWindowJoin
 from slackwater.testing.oracle_join import Members, Result, joins, near_enough
 from slackwater.testing.oracle_release import Tuple, tuples_of

@@ -13,7 +13,7 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from slackwater.model.batch import Batch
+from slackwater.core.batch import Batch
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
 from slackwater.testing.oracle_join import Members, Result, joins_so_far, near_so_far

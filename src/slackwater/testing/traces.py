@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from slackwater.model.batch import FIRST_COLUMN, Batch
-from slackwater.model.schema import NULL_FLOAT, NULL_WORD, Kind
-from slackwater.model.time import MAX_TIME, MIN_TIME
+from slackwater.core.batch import FIRST_COLUMN, Batch
+from slackwater.core.schema import NULL_FLOAT, NULL_WORD, Kind
+from slackwater.core.time import MAX_TIME, MIN_TIME
 
 Arrival = tuple[int, int, int, bool, tuple[int, ...]]
 """(stream, how far the clock moves, delay, passes its filter, words)."""

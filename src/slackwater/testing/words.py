@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import struct
 
-from slackwater.model.schema import NULL_FLOAT, NULL_WORD, Kind
+from slackwater.core.schema import NULL_FLOAT, NULL_WORD, Kind
 
 Value = int | float | None
 TOLERANCE = 1e-9

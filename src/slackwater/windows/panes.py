@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from slackwater.compiled import in_place, inner
+from slackwater.core.jit import in_place, inner
 
 
 class Panes(NamedTuple):

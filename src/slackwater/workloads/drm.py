@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from slackwater.model.errors import UsageError
+from slackwater.core.errors import UsageError
 from slackwater.workloads.modes import Mode, Periods
 from slackwater.workloads.profiles import Delays
 from slackwater.workloads.workload import (

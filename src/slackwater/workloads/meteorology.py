@@ -22,7 +22,7 @@ from textwrap import indent
 import numpy as np
 import pyarrow as pa
 
-from slackwater.model.errors import UsageError
+from slackwater.core.errors import UsageError
 from slackwater.workloads.modes import Mode, Periods, within
 from slackwater.workloads.products import FOUR, NINE, Product
 from slackwater.workloads.profiles import Delays

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slackwater.model.errors import UsageError
+from slackwater.core.errors import UsageError
 from slackwater.workloads.workload import Flags, Floats, Integers
 
 IN_ORDER = -1

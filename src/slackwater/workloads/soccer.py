@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from slackwater.model.errors import UsageError
+from slackwater.core.errors import UsageError
 from slackwater.workloads.motion import TEAM_SIZE, play
 from slackwater.workloads.profiles import IN_ORDER, Disordered, Profile, disordered_times
 from slackwater.workloads.workload import (

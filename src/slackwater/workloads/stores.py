@@ -17,7 +17,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from slackwater.model.errors import UsageError
+from slackwater.core.errors import UsageError
 from slackwater.workloads.dsyn import zipf_ranks
 from slackwater.workloads.workload import (
     EPOCH_MS,

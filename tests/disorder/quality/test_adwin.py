@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.disorder.quality.adwin import Adwin
+from slackwater.quality.stats.adwin import Adwin
 from slackwater.testing.oracle_adwin import OracleAdwin
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.disorder.quality.coverage_threshold import (
+from slackwater.quality.error.coverage_threshold import (
     count_threshold,
     critical_value,
     deviation_threshold,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.disorder.quality.delays import MOST_SKEWS, DelayHistogram
+from slackwater.quality.stats.delays import MOST_SKEWS, DelayHistogram
 from slackwater.testing.oracle_adwin import OracleAdwin
 
 G = 10

@@ -6,16 +6,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from slackwater.core.options import Options
+from slackwater.core.quality import RelativeError
+from slackwater.core.time import MILLISECOND, MINUTE, SECOND
 from slackwater.disorder.controllers import DelayObservations, Measured
 from slackwater.disorder.meters import Asked, Watched
-from slackwater.disorder.quality.error_beyond import BITS, MOST_BUCKETS, OFF, WITHIN, OldWindows
-from slackwater.disorder.quality.error_steady import SteadyError
-from slackwater.disorder.registry import learning_key
-from slackwater.model.options import Options
-from slackwater.model.quality import RelativeError
-from slackwater.model.time import MILLISECOND, MINUTE, SECOND
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.planner import plan
+from slackwater.quality.error.beyond_retention import BITS, MOST_BUCKETS, OFF, WITHIN, OldWindows
+from slackwater.quality.error.steady import SteadyError
+from slackwater.quality.registry import learning_key
 from slackwater.runtime.local.run import LocalRun
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.replay import replay

@@ -5,17 +5,17 @@ import time
 import numpy as np
 import pytest
 
+from slackwater.core.errors import UsageError
+from slackwater.core.options import Options
+from slackwater.core.quality import RelativeError
+from slackwater.core.time import MILLISECOND, MINUTE, SECOND
 from slackwater.disorder.controllers import DelayObservations, Measured
 from slackwater.disorder.meters import Asked, Watched
-from slackwater.disorder.quality.error_published import WARM_UP
-from slackwater.disorder.registry import controller_for
-from slackwater.model.errors import UsageError
-from slackwater.model.options import Options
-from slackwater.model.quality import RelativeError
-from slackwater.model.time import MILLISECOND, MINUTE, SECOND
-from slackwater.operators.aggregate import WindowAggregate
+from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.array_checkpoint import ArrayCheckpoint
 from slackwater.operators.pipeline import Epochs
+from slackwater.quality.error.published import WARM_UP
+from slackwater.quality.registry import controller_for
 from slackwater.testing.drive import pipeline_of
 from slackwater.testing.examples import KINDS, WITH_TARGETS
 from slackwater.testing.laws import going_on_after_restore_equals_never_stopping, taking_turns_equals_never_stopping

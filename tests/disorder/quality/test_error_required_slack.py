@@ -5,11 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.core.options import Options
+from slackwater.core.quality import RelativeError
+from slackwater.core.schema import NULL_WORD
 from slackwater.disorder.controllers import DelayObservations, Measured
 from slackwater.disorder.meters import Asked, Watched
-from slackwater.disorder.quality.error_steady import SteadyError
-from slackwater.disorder.quality.error_windows import WindowLosses
-from slackwater.disorder.quality.required_slack import (
+from slackwater.quality.error.quantile_slack import (
     BINS,
     bin_met_by,
     edge_of,
@@ -17,9 +18,8 @@ from slackwater.disorder.quality.required_slack import (
     no_weights,
     note_required_slack,
 )
-from slackwater.model.options import Options
-from slackwater.model.quality import RelativeError
-from slackwater.model.schema import NULL_WORD
+from slackwater.quality.error.steady import SteadyError
+from slackwater.quality.error.windows import WindowLosses
 
 KEY, VALUE = 2, 3
 OPTIONS = Options(granularity=10, adaptation_interval=1, retention=60)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.disorder.quality.loss_history import FAR, RECENT, REGIME, LossHistory
+from slackwater.quality.recall.loss_history import FAR, RECENT, REGIME, LossHistory
 
 SLACKS = 6
 Stretches = list[list[tuple[list[float], int]]]

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.disorder.quality.delays import DelayHistogram
-from slackwater.disorder.quality.published_delays import DelaysAsShares
+from slackwater.quality.stats.delays import DelayHistogram
+from slackwater.quality.stats.published_delays import DelaysAsShares
 from slackwater.testing.oracle_adwin import OracleAdwin
 from slackwater.testing.traces import cuttings
 

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
+from slackwater.core.errors import UsageError
+from slackwater.core.options import Options
+from slackwater.core.quality import Recall
+from slackwater.core.time import MILLISECOND, MINUTE, SECOND
 from slackwater.disorder.controllers import DelayObservations, Measured
-from slackwater.disorder.quality.productivity import Profile
-from slackwater.disorder.quality.published_recall import ModelRecall, PdRecall
-from slackwater.disorder.quality.steady import ControllerConfig
-from slackwater.disorder.registry import controller_for
-from slackwater.model.errors import UsageError
-from slackwater.model.options import Options
-from slackwater.model.quality import Recall
-from slackwater.model.time import MILLISECOND, MINUTE, SECOND
+from slackwater.quality.recall.published import ModelRecall, PdRecall
+from slackwater.quality.recall.steady import ControllerConfig
+from slackwater.quality.registry import controller_for
+from slackwater.quality.stats.productivity import Profile
 
 PACE = ControllerConfig(interval=SECOND, granularity=10 * MILLISECOND, basic_window=10 * MILLISECOND)
 WINDOWS = (5 * SECOND, 5 * SECOND)

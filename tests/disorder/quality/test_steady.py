@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.core.options import Options
+from slackwater.core.quality import Recall, RelativeError, default_cap
+from slackwater.core.time import DAY, MILLISECOND, MINUTE, SECOND
 from slackwater.disorder.controllers import DelayObservations, Measured
-from slackwater.disorder.quality.steady import ControllerConfig, SteadyRecall
-from slackwater.disorder.registry import controller_for, learning_key
-from slackwater.model.options import Options
-from slackwater.model.quality import Recall, RelativeError, default_cap
-from slackwater.model.time import DAY, MILLISECOND, MINUTE, SECOND
+from slackwater.quality.recall.steady import ControllerConfig, SteadyRecall
+from slackwater.quality.registry import controller_for, learning_key
 from tests.effort import tried
 
 RATE = 200

@@ -7,9 +7,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.disorder.quality.tree_productivity import TreeProductivity
-from slackwater.model.time import BEFORE_ALL
+from slackwater.quality.stats.tree_productivity import TreeProductivity
 
 G = 10
 WINDOWS = (20, 30, 5)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.disorder.quality.values import RecentValues, ValueMoments
+from slackwater.quality.stats.values import RecentValues, ValueMoments
 
 PIECES = st.lists(st.lists(st.floats(-100, 100) | st.just(float("nan")), max_size=20), max_size=8)
 

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.collections import ring as rings
-from slackwater.collections.ring import NEVER
-from slackwater.compiled import in_place, inner
-from slackwater.model.batch import Floats, Words
+from slackwater.core.batch import Floats, Words
+from slackwater.core.collections import ring as rings
+from slackwater.core.collections.ring import NEVER
+from slackwater.core.jit import in_place, inner
 
 
 class Buckets(NamedTuple):

@@ -17,20 +17,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from slackwater.core.batch import Words
+from slackwater.core.measured import MeasuredQuality
+from slackwater.core.options import Options
+from slackwater.core.quality import RelativeError
 from slackwater.disorder.controllers import DelayObservations, Measured
 from slackwater.disorder.meters import Measurable, QualityMeter, Watched
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.disorder.quality.error_required_slack import ENTERED
-from slackwater.disorder.quality.error_steady import SteadyError
-from slackwater.disorder.quality.keyed_sums import tidied
-from slackwater.model.batch import Words
-from slackwater.model.measured import MeasuredQuality
-from slackwater.model.options import Options
-from slackwater.model.quality import RelativeError
 from slackwater.operators.composed.error_rows import absorb_rows, mark_ended
 from slackwater.operators.composed.row_following import RowMeter
 from slackwater.operators.composed.row_tally import RowTally
 from slackwater.operators.composed.true_rows import TrueRows
+from slackwater.quality.error.required_slack import ENTERED
+from slackwater.quality.error.steady import SteadyError
+from slackwater.quality.stats.keyed_sums import tidied
 
 ROOM = 256
 """Records that there is room for at least."""

@@ -10,22 +10,11 @@ from a window and group is the difference.
 
 from __future__ import annotations
 
-from slackwater.collections.records import NONE
-from slackwater.compiled import in_place, inner
-from slackwater.disorder.quality.keyed_sums import (
-    GROUP,
-    NEXT,
-    NODES,
-    RECORDS,
-    Table,
-    find,
-    first_record,
-    found_or_made,
-    node_of,
-    place_of,
-)
-from slackwater.disorder.quality.required_slack import bin_of
-from slackwater.disorder.quality.window_losses import (
+from slackwater.core.batch import TS, Floats, Words
+from slackwater.core.collections.records import NONE
+from slackwater.core.jit import in_place, inner
+from slackwater.quality.error.quantile_slack import bin_of
+from slackwater.quality.error.window_losses import (
     CLOCK,
     FIRST_ARGUMENT,
     TUPLES,
@@ -38,7 +27,18 @@ from slackwater.disorder.quality.window_losses import (
     mark_changed,
     total_of,
 )
-from slackwater.model.batch import TS, Floats, Words
+from slackwater.quality.stats.keyed_sums import (
+    GROUP,
+    NEXT,
+    NODES,
+    RECORDS,
+    Table,
+    find,
+    first_record,
+    found_or_made,
+    node_of,
+    place_of,
+)
 
 
 @inner

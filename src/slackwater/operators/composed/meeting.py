@@ -15,18 +15,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.compiled import in_place, inner
+from slackwater.core.batch import TS, Words
+from slackwater.core.jit import in_place, inner
+from slackwater.core.state import NOTHING
+from slackwater.core.time import BEFORE_ALL
 from slackwater.expressions.compile import Condition, refine_listed_at
-from slackwater.kernel import NOTHING
-from slackwater.model.batch import TS, Words
-from slackwater.model.time import BEFORE_ALL
+from slackwater.operators.in_order.eager_probe import LEAST, Combining, Lines, N, combine, lines
 from slackwater.operators.join.loop import BUFFER_FULL, OVERFLOW, PASSES_BY, PROBES, nothing_after, place_probe_insert
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import first_plan
 from slackwater.operators.join.search import Arriving, Probes, Search, probes_of, search_space
 from slackwater.operators.join.store import BEGIN, END, Windows, WindowStore, insert, place
 from slackwater.operators.join.unordered_probe import Reach, reach_of
-from slackwater.operators.ordering.eager_probe import LEAST, Combining, Lines, N, combine, lines
 
 ROOM = 1 << 14
 """Results that are made before they are handed on; one tuple's are never split."""

@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from slackwater.core.batch import Words
+from slackwater.core.measured import MeasuredQuality
+from slackwater.core.quality import Recall
 from slackwater.disorder.controllers import DelayObservations
 from slackwater.disorder.meters import Measurable, QualityMeter
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.disorder.quality.steady import ControllerConfig, SteadyRecall
-from slackwater.model.batch import Words
-from slackwater.model.measured import MeasuredQuality
-from slackwater.model.quality import Recall
 from slackwater.operators.composed.row_following import RowMeter
 from slackwater.operators.composed.row_ledger import RowLedger
 from slackwater.operators.composed.true_rows import TrueRows
+from slackwater.quality.recall.steady import ControllerConfig, SteadyRecall
 
 
 class ComposedRecall(SteadyRecall):

@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import singledispatch
 
+from slackwater.core.errors import UsageError
+from slackwater.core.options import Options
+from slackwater.core.quality import Quality, Recall, RelativeError
+from slackwater.core.time import MINUTE
 from slackwater.disorder.controllers import SlackController
-from slackwater.disorder.quality.steady import ControllerConfig
-from slackwater.disorder.registry import controller_for, usual_interval
-from slackwater.model.errors import UsageError
-from slackwater.model.options import Options
-from slackwater.model.quality import Quality, Recall, RelativeError
-from slackwater.model.time import MINUTE
 from slackwater.operators.composed.error import ComposedError
 from slackwater.operators.composed.recall import ComposedRecall
 from slackwater.operators.composed.true_rows import TrueRows
@@ -22,6 +20,8 @@ from slackwater.operators.contract import Operator, OperatorSpec
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.graph_operator import GraphOperator
 from slackwater.operators.inputs import node_of
+from slackwater.quality.recall.steady import ControllerConfig
+from slackwater.quality.registry import controller_for, usual_interval
 
 
 @singledispatch

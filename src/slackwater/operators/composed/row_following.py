@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from slackwater.core.batch import Words
+from slackwater.core.measured import MeasuredQuality
 from slackwater.disorder.meters import QualityMeter
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.model.batch import Words
-from slackwater.model.measured import MeasuredQuality
 
 
 class RowFollower(Protocol):

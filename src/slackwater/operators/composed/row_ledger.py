@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.collections import ring
-from slackwater.kernel import NOTHING
-from slackwater.model.batch import Floats, Words
-from slackwater.model.measured import RESULTS, MeasuredQuality
-from slackwater.model.quality import Recall
-from slackwater.model.time import AFTER_ALL, BEFORE_ALL
+from slackwater.core.batch import Floats, Words
+from slackwater.core.collections import ring
+from slackwater.core.measured import RESULTS, MeasuredQuality
+from slackwater.core.quality import Recall
+from slackwater.core.state import NOTHING
+from slackwater.core.time import AFTER_ALL, BEFORE_ALL
 from slackwater.operators.composed.buckets import Buckets, RowMeter, note_made, note_true
 
 MOST_BUCKETS = 4096

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from slackwater.core.batch import TS, Floats, Words
+from slackwater.core.measured import WINDOWS, MeasuredQuality
+from slackwater.core.time import AFTER_ALL, BEFORE_ALL, SECOND
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.disorder.quality.keyed_sums import NO_LINE, Table, as_chunks, refilled, table, tidied
-from slackwater.disorder.quality.window_losses import CLOCK, Ledger, Watch, last_to_count
-from slackwater.model.batch import TS, Floats, Words
-from slackwater.model.measured import WINDOWS, MeasuredQuality
-from slackwater.model.time import AFTER_ALL, BEFORE_ALL, SECOND
 from slackwater.operators.composed.error_rows import judge_rows, note_made
+from slackwater.quality.error.window_losses import CLOCK, Ledger, Watch, last_to_count
+from slackwater.quality.stats.keyed_sums import NO_LINE, Table, as_chunks, refilled, table, tidied
 
 FIRST_CAPACITY = 256
 STEP = 2 * SECOND

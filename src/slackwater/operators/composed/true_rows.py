@@ -26,12 +26,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from slackwater.core.batch import TS, Words
+from slackwater.core.schema import NULL_FLOAT, NULL_WORD, Kind
+from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.controllers import DelayObservations
-from slackwater.disorder.synchronizer import with_rows
-from slackwater.model.batch import TS, Words
-from slackwater.model.schema import NULL_FLOAT, NULL_WORD, Kind
-from slackwater.model.time import BEFORE_ALL
-from slackwater.operators.aggregate import AggregateOperator, WindowAggregate
+from slackwater.disorder.release.synchronizer import with_rows
+from slackwater.operators.aggregate.operator import AggregateOperator, WindowAggregate
 from slackwater.operators.composed.meeting import Meeting
 from slackwater.operators.contract import Operator
 from slackwater.operators.graph_operator import GraphOperator, Vertex

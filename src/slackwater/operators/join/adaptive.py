@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from slackwater.model.batch import Floats, Words
+from slackwater.core.batch import Floats, Words
 from slackwater.operators.join.probe_order import cheapest_probe_order, cost_of
 from slackwater.operators.join.probe_stats import probe_stats_of
 from slackwater.operators.join.probing import Linkage, ProbeOrder, ProbePlan, plan_probes

@@ -5,9 +5,9 @@ Invariant: true of a combination iff its event times keep the bounds.
 
 from __future__ import annotations
 
+from slackwater.core.schema import Kind
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column, Expr, Literal
-from slackwater.model.schema import Kind
 from slackwater.windows.graph import WindowGraph
 
 TIME = "\0ts"
@@ -27,7 +27,7 @@ def at_most(newer: Column, older: Column, most: int) -> Expr:
 def one_alternative(graph: WindowGraph) -> Expr:
     """That a combination which keeps the widest bounds keeps one of the alternatives; of a graph that is undecided.
 
-    >>> from slackwater.model.bounds import before
+    >>> from slackwater.core.bounds import before
     >>> either = one_alternative(WindowGraph(2, (before(0, 1, 5), before(1, 0, 5))))
     >>> either.op, [direction.op for direction in either.args]
     ('or', ['<=', '<='])

@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from slackwater.compiled import in_place, inner
+from slackwater.core.batch import TS, Flags, Words
+from slackwater.core.jit import in_place, inner
+from slackwater.core.schema import NULL_WORD
+from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.compile import refine_at, refine_listed_at
-from slackwater.model.batch import TS, Flags, Words
-from slackwater.model.schema import NULL_WORD
-from slackwater.model.time import BEFORE_ALL
 from slackwater.operators.contract import PLAIN, BuildContext
 from slackwater.operators.join.loop import ENTERS, PASSES_BY, place_probe_insert
 from slackwater.operators.join.operator import JoinOperator, WindowJoin

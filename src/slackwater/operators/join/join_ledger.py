@@ -13,15 +13,15 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.collections import ring
+from slackwater.core.batch import TS, Floats, Words
+from slackwater.core.collections import ring
+from slackwater.core.measured import RESULTS, MeasuredQuality
+from slackwater.core.quality import Recall
+from slackwater.core.state import NOTHING
+from slackwater.core.time import AFTER_ALL, BEFORE_ALL
 from slackwater.disorder.meters import Ledger, LedgerTerms
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.compile import Condition
-from slackwater.kernel import NOTHING
-from slackwater.model.batch import TS, Floats, Words
-from slackwater.model.measured import RESULTS, MeasuredQuality
-from slackwater.model.quality import Recall
-from slackwater.model.time import AFTER_ALL, BEFORE_ALL
 from slackwater.operators.join import synopsis
 from slackwater.operators.join.ledger_loops import (
     COUNTED,

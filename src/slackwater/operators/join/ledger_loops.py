@@ -22,12 +22,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slackwater.collections import ring
-from slackwater.collections.ring import NEVER
-from slackwater.compiled import in_place, inner
+from slackwater.core.batch import TS, Flags, Floats, Words
+from slackwater.core.collections import ring
+from slackwater.core.collections.ring import NEVER
+from slackwater.core.jit import in_place, inner
+from slackwater.core.time import AFTER_ALL
 from slackwater.expressions.compile import refine_listed_at
-from slackwater.model.batch import TS, Flags, Floats, Words
-from slackwater.model.time import AFTER_ALL
 from slackwater.operators.join.loop import ENTERS, FINISHED, OVERFLOW, PASSES_BY, PROBES, place_probe_insert
 from slackwater.operators.join.probe_steps import Refine
 from slackwater.operators.join.retention import note_lateness

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from slackwater.compiled import inner
-from slackwater.model.batch import Words
+from slackwater.core.batch import Words
+from slackwater.core.jit import inner
 from slackwater.operators.join.search import Arriving
 
 FINISHED = 0

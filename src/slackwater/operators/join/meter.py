@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.collections.ring import NEVER
-from slackwater.model.batch import Floats, Words
+from slackwater.core.batch import Floats, Words
+from slackwater.core.collections.ring import NEVER
 from slackwater.operators.join.ledger_loops import Periods
 
 

@@ -15,15 +15,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slackwater.core.batch import TS, Flags, Words
+from slackwater.core.errors import DataError
+from slackwater.core.quality import Recall
+from slackwater.core.state import StateUpdate, decode_words, encode_words, state_update
+from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.meters import LedgerTerms
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.compile import Condition, compile_condition, no_condition
 from slackwater.expressions.tree import Expr, streams_of
-from slackwater.kernel import StateUpdate, decode_words, encode_words, state_update
-from slackwater.model.batch import TS, Flags, Words
-from slackwater.model.errors import DataError
-from slackwater.model.quality import Recall
-from slackwater.model.time import BEFORE_ALL
 from slackwater.operators.contract import PLAIN, BuildContext, Operator
 from slackwater.operators.join.adaptive import AdaptiveProbes
 from slackwater.operators.join.between_times import TIME, one_alternative

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from slackwater.compiled import in_place, inner
+from slackwater.core.batch import TS, Words
+from slackwater.core.jit import in_place, inner
 from slackwater.expressions.compile import refine_at, refine_listed_at
-from slackwater.model.batch import TS, Words
 from slackwater.operators.join.loop import (
     BUFFER_FULL,
     ENTERS,

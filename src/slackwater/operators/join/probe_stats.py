@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slackwater.compiled import inner
-from slackwater.model.batch import Words
+from slackwater.core.batch import Words
+from slackwater.core.jit import inner
 from slackwater.operators.join.probing import ProbePlan
 
 # Of a step: how often it was taken, what it met before checks and conditions, how often nothing was left.

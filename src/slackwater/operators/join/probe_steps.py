@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from slackwater.collections.bisection import first_where
-from slackwater.collections.chain import OLDER
-from slackwater.collections.records import NONE
-from slackwater.compiled import inner
-from slackwater.model.batch import TS, Words
-from slackwater.model.schema import NULL_WORD
+from slackwater.core.batch import TS, Words
+from slackwater.core.collections.bisection import first_where
+from slackwater.core.collections.chain import OLDER
+from slackwater.core.collections.records import NONE
+from slackwater.core.jit import inner
+from slackwater.core.schema import NULL_WORD
 from slackwater.operators.join.probe_stats import ProbeStats, count_step, count_test
 from slackwater.operators.join.probing import (
     ANY_KEY,

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slackwater.model.batch import Words
+from slackwater.core.batch import Words
 from slackwater.windows.graph import WindowGraph
 
 # Columns of a step. READY: how many enumerated steps must be bound before it.

@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
+from slackwater.core.batch import Words
+from slackwater.core.rates import RatesSeen, Resize
+from slackwater.core.state import StateUpdate
+from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.kernel import StateUpdate
-from slackwater.model.batch import Words
-from slackwater.model.rates import RatesSeen, Resize
-from slackwater.model.time import BEFORE_ALL
 from slackwater.operators.array_checkpoint import ArrayCheckpoint
 from slackwater.operators.contract import PLAIN, BuildContext, ResizeLog
 from slackwater.operators.join.count_windows import EVER, CountWindowJoin, CountWindowJoinOperator, evict

@@ -28,10 +28,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slackwater.compiled import inner
-from slackwater.model.batch import Words
-from slackwater.model.schema import NULL_WORD
-from slackwater.model.time import AFTER_ALL, BEFORE_ALL, MINUTE
+from slackwater.core.batch import Words
+from slackwater.core.jit import inner
+from slackwater.core.schema import NULL_WORD
+from slackwater.core.time import AFTER_ALL, BEFORE_ALL, MINUTE
 
 FIRST_SIZE = 100
 FIRST_WITHIN = 30 * MINUTE

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.compiled import inner
-from slackwater.model.batch import Words
-from slackwater.model.time import AFTER_ALL, BEFORE_ALL, MINUTE
+from slackwater.core.batch import Words
+from slackwater.core.jit import inner
+from slackwater.core.time import AFTER_ALL, BEFORE_ALL, MINUTE
 from slackwater.operators.join.store import WindowStore
 
 FEW, MOST = 1 << 16, 1 << 20

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slackwater.compiled import inner
+from slackwater.core.batch import TS, Words
+from slackwater.core.jit import inner
 from slackwater.expressions.lower import MAX_STREAMS
-from slackwater.model.batch import TS, Words
 from slackwater.operators.join.probing import STREAM, ProbePlan
 from slackwater.operators.join.store import Windows
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slackwater.model.batch import Floats, Words
+from slackwater.core.batch import Floats, Words
 from slackwater.operators.join.probe_stats import ASKED, EMPTY, MET, PASSED, TESTED, ProbeStats
 from slackwater.operators.join.probing import (
     ANY_KEY,

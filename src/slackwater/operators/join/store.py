@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slackwater.collections.chain import NEWER, OLDER, gap_for, link_between
-from slackwater.collections.hash_table import mix, slot_for
-from slackwater.collections.records import NONE
-from slackwater.compiled import compiled, in_place, inner
-from slackwater.model.batch import TS, Floats, Words
-from slackwater.model.schema import NULL_WORD
-from slackwater.model.time import AFTER_ALL, BEFORE_ALL
+from slackwater.core.batch import TS, Floats, Words
+from slackwater.core.collections.chain import NEWER, OLDER, gap_for, link_between
+from slackwater.core.collections.hash_table import mix, slot_for
+from slackwater.core.collections.records import NONE
+from slackwater.core.jit import compiled, in_place, inner
+from slackwater.core.schema import NULL_WORD
+from slackwater.core.time import AFTER_ALL, BEFORE_ALL
 from slackwater.operators.join.probing import ANY_KEY
 
 # Columns of a region.

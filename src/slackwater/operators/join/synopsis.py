@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.collections.hash_table import mix
-from slackwater.compiled import in_place, inner
-from slackwater.model.batch import TS, Words
-from slackwater.model.schema import NULL_WORD
-from slackwater.model.time import AFTER_ALL, BEFORE_ALL
+from slackwater.core.batch import TS, Words
+from slackwater.core.collections.hash_table import mix
+from slackwater.core.jit import in_place, inner
+from slackwater.core.schema import NULL_WORD
+from slackwater.core.time import AFTER_ALL, BEFORE_ALL
 from slackwater.operators.join.probing import Equality, classes_of
 
 SLOTS = 64

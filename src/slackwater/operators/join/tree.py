@@ -19,9 +19,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from slackwater.core.batch import FIRST_COLUMN, TS
+from slackwater.core.schema import Kind
 from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_of
-from slackwater.model.batch import FIRST_COLUMN, TS
-from slackwater.model.schema import Kind
 from slackwater.operators.contract import PLAIN, BuildContext
 from slackwater.operators.join.between_times import TIME, at_most
 from slackwater.operators.join.operator import WindowJoin

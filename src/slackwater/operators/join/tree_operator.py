@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from slackwater.core.batch import Words
+from slackwater.core.quality import Recall
+from slackwater.core.time import AFTER_ALL
 from slackwater.disorder.meters import LedgerTerms
-from slackwater.model.batch import Words
-from slackwater.model.quality import Recall
-from slackwater.model.time import AFTER_ALL
 from slackwater.operators.graph_operator import GraphOperator, Vertex
 from slackwater.operators.inputs import BELOW, from_node
 from slackwater.operators.join.join_ledger import JoinLedger, ledger_on

@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from slackwater.collections.bisection import first_where
-from slackwater.collections.chain import OLDER
-from slackwater.collections.records import NONE
-from slackwater.compiled import inner
-from slackwater.model.batch import TS, Words
-from slackwater.model.time import BEFORE_ALL
+from slackwater.core.batch import TS, Words
+from slackwater.core.collections.bisection import first_where
+from slackwater.core.collections.chain import OLDER
+from slackwater.core.collections.records import NONE
+from slackwater.core.jit import inner
+from slackwater.core.time import BEFORE_ALL
 from slackwater.operators.join.probe_steps import Refine, keep_equal, key_of
 from slackwater.operators.join.probing import (
     CHECK_BEGIN,

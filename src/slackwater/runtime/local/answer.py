@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from slackwater.model.errors import QueryError
+from slackwater.core.errors import QueryError
 from slackwater.operators.pipeline import Epochs, check_epochs
 from slackwater.plan.planner import plan
 from slackwater.runtime.local.run import LocalRun

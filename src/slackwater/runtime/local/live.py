@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slackwater.kernel import Emission
+from slackwater.core.batch import ROW, Batch
+from slackwater.core.errors import DataError, QueryError, UsageError
+from slackwater.core.nested import leaves
+from slackwater.core.schema import Kind, kind_of
+from slackwater.core.state import Emission
+from slackwater.core.time import AFTER_ALL
 from slackwater.language.bound import BoundQuery, RateWindow, streams_read
-from slackwater.model.batch import ROW, Batch
-from slackwater.model.errors import DataError, QueryError, UsageError
-from slackwater.model.nested import leaves
-from slackwater.model.schema import Kind, kind_of
-from slackwater.model.time import AFTER_ALL
 from slackwater.observe.run_statistics import RunStatistics
 from slackwater.operators.pipeline import Epochs, check_epochs
 from slackwater.plan.physical import PhysicalPlan
@@ -30,13 +30,13 @@ from slackwater.plan.planner import plan as planned
 from slackwater.runtime.driver import Driver
 from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.local.answer import Answer
+from slackwater.runtime.request.fresh import Fresh, lines_of
+from slackwater.runtime.request.handle import Clock, Handle
+from slackwater.runtime.request.patience import Patience
+from slackwater.runtime.request.recent import Chunk
+from slackwater.runtime.request.step import joined
 from slackwater.runtime.side_outputs.collectors import BufferedSideOutput
 from slackwater.runtime.side_outputs.rejections import RejectedRows, RejectionCounts, counts_by_reason
-from slackwater.runtime.steps.fresh import Fresh, lines_of
-from slackwater.runtime.steps.handle import Clock, Handle
-from slackwater.runtime.steps.patience import Patience
-from slackwater.runtime.steps.recent import Chunk
-from slackwater.runtime.steps.step import joined
 from slackwater.runtime.words_held import words_held
 from slackwater.sinks.rows import RowMaker
 from slackwater.sources.binding import bind_to_tables, left_out

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from slackwater.kernel import Emission, Observation
-from slackwater.model.batch import Batch
+from slackwater.core.batch import Batch
+from slackwater.core.state import Emission, Observation
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.driver import Clock, Driver, with_results

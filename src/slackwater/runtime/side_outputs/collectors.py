@@ -16,8 +16,8 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from slackwater.kernel import Late
-from slackwater.model.batch import ROW, Batch, Words
+from slackwater.core.batch import ROW, Batch, Words
+from slackwater.core.state import Late
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.side_outputs.rows import (
     LATE,

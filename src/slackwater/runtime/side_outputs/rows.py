@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slackwater.kernel import Late
-from slackwater.model.batch import ROW, TS, Batch, Words
+from slackwater.core.batch import ROW, TS, Batch, Words
+from slackwater.core.state import Late
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import AHEAD, GOOD, REASONS, UTC, Reasons, decode_column, encode_time

@@ -8,8 +8,8 @@ from typing import Any, Literal, overload
 
 from pyspark.sql import DataFrame, SparkSession
 
-from slackwater.model.errors import UsageError
-from slackwater.model.quality import Complete, Quality, clause
+from slackwater.core.errors import UsageError
+from slackwater.core.quality import Complete, Quality, clause
 from slackwater.runtime.spark import output_schema
 from slackwater.runtime.spark import query as build
 from slackwater.runtime.spark.outputs import Outputs

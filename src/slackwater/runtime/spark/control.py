@@ -18,7 +18,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from slackwater.model.errors import UsageError
+from slackwater.core.errors import UsageError
 from slackwater.runtime.spark.state.checkpoint import difference
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
-from slackwater.model.errors import DataError, QueryError, SlackwaterError, UsageError
+from slackwater.core.errors import DataError, QueryError, SlackwaterError, UsageError
 
 OURS = {kind.__name__: kind for kind in (DataError, QueryError, SlackwaterError, UsageError)}
 _PYTHON = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*): (?P<message>.*(?:\n {2,}.*)*)$", re.MULTILINE)
@@ -23,7 +23,7 @@ _JAVA = re.compile(r"^(?:Caused by: )?[\w$.]+(?:Exception|Error): (?P<message>.+
 def as_ours(text: str) -> SlackwaterError:
     """The failure that a text of Spark tells of.
 
-    >>> as_ours("Job aborted\\nTraceback (most recent call last):\\n  File x\\nslackwater.model.errors.DataError: bad")
+    >>> as_ours("Job aborted\\nTraceback (most recent call last):\\n  File x\\nslackwater.core.errors.DataError: bad")
     DataError('bad')
     >>> as_ours("Job aborted\\nTraceback (most recent call last):\\n  File x\\nZeroDivisionError: division by zero\\n")
     SlackwaterError('the query failed on Spark: ZeroDivisionError: division by zero')

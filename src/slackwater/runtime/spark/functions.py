@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from slackwater.core.schema import Kind
 from slackwater.expressions.functions import register
 from slackwater.expressions.user import USER_FUNCTIONS
-from slackwater.model.schema import Kind
 
 
 @dataclass(frozen=True)

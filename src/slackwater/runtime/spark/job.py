@@ -18,8 +18,8 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark import SparkFiles
 
-from slackwater.model.batch import TS
-from slackwater.model.errors import UsageError
+from slackwater.core.batch import TS
+from slackwater.core.errors import UsageError
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.spark.failures import one_sentence

@@ -16,15 +16,20 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from slackwater.core.batch import Words
+from slackwater.core.outlook import Outlook, worst
+from slackwater.core.quality import Quality
+from slackwater.core.time import BEFORE_ALL
 from slackwater.language.bound import RESULT_TIME, WINDOW_COLUMNS, BoundQuery
 from slackwater.language.clauses import parse_quality
-from slackwater.model.batch import Words
-from slackwater.model.outlook import Outlook, worst
-from slackwater.model.quality import Quality
-from slackwater.model.time import BEFORE_ALL
 from slackwater.observe.foreseen import as_reported
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.local.answer import Answer
+from slackwater.runtime.request.fresh import Fresh
+from slackwater.runtime.request.handle import Clock, Handle
+from slackwater.runtime.request.patience import Patience
+from slackwater.runtime.request.recent import columns_read, readable
+from slackwater.runtime.request.step import joined
 from slackwater.runtime.side_outputs.collectors import BufferedSideOutput
 from slackwater.runtime.spark.control import ControlLog
 from slackwater.runtime.spark.failures import as_ours, one_sentence
@@ -34,11 +39,6 @@ from slackwater.runtime.spark.query import emitted
 from slackwater.runtime.spark.replay.epoch_log import sorted_out
 from slackwater.runtime.spark.running import CONTROL, checkpoint_folder, say_target
 from slackwater.runtime.spark.types import selected
-from slackwater.runtime.steps.fresh import Fresh
-from slackwater.runtime.steps.handle import Clock, Handle
-from slackwater.runtime.steps.patience import Patience
-from slackwater.runtime.steps.recent import columns_read, readable
-from slackwater.runtime.steps.step import joined
 from slackwater.sources.codebook import Codebook
 
 COUNTS = ("in_time", "late", "filtered", "rejected", "held", "results")

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from slackwater.model.errors import UsageError
+from slackwater.core.errors import UsageError
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.side_outputs.rows import LATE, REJECTED
 from slackwater.runtime.spark import output_schema

@@ -17,9 +17,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
+from slackwater.core.errors import QueryError, UsageError
+from slackwater.core.quality import Recall
 from slackwater.language.bound import BoundQuery
-from slackwater.model.errors import QueryError, UsageError
-from slackwater.model.quality import Recall
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 from slackwater.plan.planner import plan as planned
 from slackwater.runtime.spark.control import ControlLog

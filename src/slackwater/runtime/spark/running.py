@@ -19,11 +19,11 @@ from typing import Any, Self
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from slackwater.disorder.registry import controller_for
-from slackwater.model.errors import UsageError
-from slackwater.model.quality import Quality, Recall, RelativeError, clause
-from slackwater.model.time import MILLISECOND, parse_duration
+from slackwater.core.errors import UsageError
+from slackwater.core.quality import Quality, Recall, RelativeError, clause
+from slackwater.core.time import MILLISECOND, parse_duration
 from slackwater.plan.physical import PhysicalPlan
+from slackwater.quality.registry import controller_for
 from slackwater.runtime.spark.control import Control, ControlLog
 from slackwater.runtime.spark.failures import as_ours, one_sentence
 from slackwater.runtime.spark.progress.history import History

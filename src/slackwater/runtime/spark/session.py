@@ -18,7 +18,7 @@ from typing import IO, cast
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from slackwater.model.errors import SlackwaterError, UsageError
+from slackwater.core.errors import SlackwaterError, UsageError
 from slackwater.runtime.spark.failures import one_sentence
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from slackwater.model.errors import UsageError
+from slackwater.core.errors import UsageError
 
 FOLDERS = ("parquet", "json", "csv", "orc")
 BATCH = "batch"

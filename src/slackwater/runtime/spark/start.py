@@ -8,7 +8,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from slackwater.model.errors import UsageError
+from slackwater.core.errors import UsageError
+from slackwater.runtime.request.handle import Clock
+from slackwater.runtime.request.patience import Patience
 from slackwater.runtime.spark.failures import one_sentence
 from slackwater.runtime.spark.live import SparkLiveQuery
 from slackwater.runtime.spark.outputs import ForEach, Outputs
@@ -17,8 +19,6 @@ from slackwater.runtime.spark.query import check_session, is_streaming, planned_
 from slackwater.runtime.spark.running import AVAILABLE, RunningQuery
 from slackwater.runtime.spark.session import default_shards
 from slackwater.runtime.spark.sinks import Given
-from slackwater.runtime.steps.handle import Clock
-from slackwater.runtime.steps.patience import Patience
 
 
 def start(

@@ -12,8 +12,8 @@ from pyspark.sql import functions as fn
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import CharType, DataType, DecimalType, StructType, VarcharType
 
-from slackwater.model.nested import leaves
-from slackwater.model.schema import kind_of
+from slackwater.core.nested import leaves
+from slackwater.core.schema import kind_of
 
 _GUARDED = {ord("."): "\ue000", ord("`"): "\ue001"}
 _UNGUARDED = {0xE000: ".", 0xE001: "`"}

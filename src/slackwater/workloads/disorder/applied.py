@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slackwater.model.errors import UsageError
+from slackwater.core.errors import UsageError
 from slackwater.workloads.disorder.model import Delay, Disorder, Sent
 from slackwater.workloads.workload import Floats, Integers, generator
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from slackwater.model.errors import UsageError
+from slackwater.core.errors import UsageError
 from slackwater.workloads.disorder.model import Disorder, Rng, Sent
 from slackwater.workloads.workload import Floats
 

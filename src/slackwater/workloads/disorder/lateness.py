@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from slackwater.model.errors import UsageError
+from slackwater.core.errors import UsageError
 from slackwater.workloads.disorder.model import Delay, Rng, Sent, delays
 from slackwater.workloads.workload import Flags, Floats
 

@@ -13,7 +13,7 @@ from enum import Enum
 import numpy as np
 import pyarrow as pa
 
-from slackwater.model.errors import UsageError
+from slackwater.core.errors import UsageError
 from slackwater.workloads.disorder.applied import apply_to_all
 from slackwater.workloads.disorder.faults import ahead, behind, dated_1970, drift, duplicates, jumps, stops
 from slackwater.workloads.disorder.lateness import bursts, cycle, exponential, heavy_tail, lag, offline, shift

@@ -19,12 +19,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slackwater.collections.chain import NEWER, gap_for, link_between, unlink
-from slackwater.collections.hash_table import mix
-from slackwater.collections.records import NONE
-from slackwater.compiled import compiled, in_place, inner
-from slackwater.model.batch import TS, Floats, Words
-from slackwater.model.time import BEFORE_ALL, MAX_TIME
+from slackwater.core.batch import TS, Floats, Words
+from slackwater.core.collections.chain import NEWER, gap_for, link_between, unlink
+from slackwater.core.collections.hash_table import mix
+from slackwater.core.collections.records import NONE
+from slackwater.core.jit import compiled, in_place, inner
+from slackwater.core.time import BEFORE_ALL, MAX_TIME
 
 NO_KEY = -1
 """The key row of a stream whose buffer is not hashed."""

@@ -12,8 +12,8 @@ References: 002 §3.1.2.
 
 from __future__ import annotations
 
-from slackwater.compiled import in_place, inner
-from slackwater.model.batch import TS, Words
+from slackwater.core.batch import TS, Words
+from slackwater.core.jit import in_place, inner
 from slackwater.operators.join.loop import PASSES_BY
 from slackwater.operators.join.search import Arriving
 from slackwater.operators.join.wjoin.buffers import HAND, Buffers, remove_old

@@ -17,8 +17,8 @@ References: 002 §3.2, Fig. 6; §5.1.
 
 from __future__ import annotations
 
-from slackwater.compiled import in_place, inner
-from slackwater.model.batch import TS, Words
+from slackwater.core.batch import TS, Words
+from slackwater.core.jit import in_place, inner
 from slackwater.operators.join.loop import nothing_after
 from slackwater.operators.join.search import Arriving
 from slackwater.operators.join.wjoin.buffers import Buffers, remove_old

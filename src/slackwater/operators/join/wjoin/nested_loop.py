@@ -10,8 +10,8 @@ References: 002 §3.1.1, Fig. 5.
 
 from __future__ import annotations
 
-from slackwater.compiled import in_place
-from slackwater.model.batch import Words
+from slackwater.core.batch import Words
+from slackwater.core.jit import in_place
 from slackwater.operators.join.loop import nothing_after
 from slackwater.operators.join.search import Arriving
 from slackwater.operators.join.wjoin.buffers import Buffers

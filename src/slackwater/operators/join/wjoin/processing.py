@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from slackwater.compiled import inner
+from slackwater.core.batch import TS, Words
+from slackwater.core.jit import inner
 from slackwater.expressions.compile import refine_listed_at
-from slackwater.model.batch import TS, Words
 from slackwater.operators.join.loop import ENTERS, PASSES_BY, PROBES, After, Probe, place_probe_insert
 from slackwater.operators.join.search import Arriving
 from slackwater.operators.join.wjoin.buffers import Buffers, enter, place, update_vector

@@ -7,8 +7,8 @@ References: 002 §4.3, Fig. 7; Haas, Hellerstein: Ripple Joins for Online Aggreg
 
 from __future__ import annotations
 
-from slackwater.compiled import in_place, inner
-from slackwater.model.batch import Words
+from slackwater.core.batch import Words
+from slackwater.core.jit import in_place, inner
 from slackwater.operators.join.loop import PASSES_BY
 from slackwater.operators.join.search import Arriving
 from slackwater.operators.join.wjoin.buffers import SINCE_CLEANING, Buffers, clean

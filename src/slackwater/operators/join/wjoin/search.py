@@ -18,11 +18,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slackwater.collections.records import NONE
-from slackwater.compiled import inner
+from slackwater.core.batch import TS, Words
+from slackwater.core.collections.records import NONE
+from slackwater.core.jit import inner
+from slackwater.core.schema import NULL_WORD
 from slackwater.expressions.lower import MAX_STREAMS
-from slackwater.model.batch import TS, Words
-from slackwater.model.schema import NULL_WORD
 from slackwater.operators.join.loop import BUFFER_FULL, OVERFLOW
 from slackwater.operators.join.wjoin.approaches import ALL
 from slackwater.operators.join.wjoin.buffers import (

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from slackwater.core.batch import Words
+from slackwater.core.errors import UsageError
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.tree import streams_of
-from slackwater.model.batch import Words
-from slackwater.model.errors import UsageError
 from slackwater.operators.contract import PLAIN, BuildContext
 from slackwater.operators.join.loop import BUFFER_FULL, OVERFLOW
 from slackwater.operators.join.operator import ENOUGH, JoinOperator, WindowJoin

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slackwater.model.batch import Words
+from slackwater.core.batch import Words
 from slackwater.operators.join.probing import Equality, classes_of
 from slackwater.operators.join.wjoin.approaches import Filter
 

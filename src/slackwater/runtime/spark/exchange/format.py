@@ -13,7 +13,7 @@ import io
 import numpy as np
 import pyarrow as pa
 
-from slackwater.model.batch import Words
+from slackwater.core.batch import Words
 from slackwater.sources.codebook import Codebook, read_texts, write_texts
 
 ROWS = b"rows"

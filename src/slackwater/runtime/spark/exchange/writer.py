@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from slackwater.core.batch import ROW, TS, Flags, Words
+from slackwater.core.schema import Kind
 from slackwater.disorder.event_times import as_reported
-from slackwater.disorder.state import NO_PARTITION
-from slackwater.model.batch import ROW, TS, Flags, Words
-from slackwater.model.schema import Kind
+from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.plan.physical import InputPlan
 from slackwater.runtime.side_outputs.rejections import counts_by_reason
 from slackwater.runtime.side_outputs.rows import rejected_input_table

@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from slackwater.model.time import format_duration
+from slackwater.core.time import format_duration
 from slackwater.runtime.spark.progress.value import Progress
 
 BARS = "▁▂▃▄▅▆▇█"

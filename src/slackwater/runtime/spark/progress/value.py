@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from slackwater.core.measured import MeasuredQuality, together
+from slackwater.core.memory import Memory
+from slackwater.core.options import Options
+from slackwater.core.outlook import Outlook as Foreseen
+from slackwater.core.outlook import worst
+from slackwater.core.quality import Quality as Target
+from slackwater.core.time import AFTER_ALL, BEFORE_ALL
 from slackwater.language.clauses import parse_quality
-from slackwater.model.measured import MeasuredQuality, together
-from slackwater.model.memory import Memory
-from slackwater.model.options import Options
-from slackwater.model.outlook import Outlook as Foreseen
-from slackwater.model.outlook import worst
-from slackwater.model.quality import Quality as Target
-from slackwater.model.time import AFTER_ALL, BEFORE_ALL
 from slackwater.observe.foreseen import how_often, unreachable
 from slackwater.observe.waiting import PARTS, Slowest, advice, averaged, mostly_for_a_stream
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from slackwater.model.batch import Words
-from slackwater.model.time import AFTER_ALL
+from slackwater.core.batch import Words
+from slackwater.core.time import AFTER_ALL
 
 BY = ("_ts", "window_end", "second")
 """What results are in the order of: the first of these columns that they have, from the right."""

@@ -16,16 +16,16 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from slackwater.disorder.registry import controller_for
-from slackwater.kernel import NO_LATE, Emission, Observation
-from slackwater.model.measured import MeasuredQuality, together
-from slackwater.model.memory import Memory
-from slackwater.model.memory import together as all_shards
-from slackwater.model.outlook import Outlook, worst
-from slackwater.model.rates import RatesSeen, Resize
-from slackwater.model.time import BEFORE_ALL
-from slackwater.model.wrong_clocks import WrongClock
+from slackwater.core.measured import MeasuredQuality, together
+from slackwater.core.memory import Memory
+from slackwater.core.memory import together as all_shards
+from slackwater.core.outlook import Outlook, worst
+from slackwater.core.rates import RatesSeen, Resize
+from slackwater.core.state import NO_LATE, Emission, Observation
+from slackwater.core.time import BEFORE_ALL
+from slackwater.core.wrong_clocks import WrongClock
 from slackwater.plan.physical import PhysicalPlan
+from slackwater.quality.registry import controller_for
 from slackwater.runtime.recorded import RecordedRun, Tick, no_tick
 from slackwater.runtime.spark.exchange.writer import SOURCE_ROW
 from slackwater.runtime.spark.failures import as_ours, one_sentence

@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from slackwater.core.batch import TS, Words
+from slackwater.core.nested import column_at
+from slackwater.core.schema import NULL_WORD, Kind, kind_of
+from slackwater.core.state import NOTHING
 from slackwater.disorder.cutting import epochs_by_span
-from slackwater.kernel import NOTHING
-from slackwater.model.batch import TS, Words
-from slackwater.model.nested import column_at
-from slackwater.model.schema import NULL_WORD, Kind, kind_of
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.spark.exchange.writer import END, SOURCE_ROW

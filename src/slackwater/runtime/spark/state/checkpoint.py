@@ -13,8 +13,8 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from slackwater.kernel import StateUpdate, state_update
-from slackwater.operators.aggregate import WindowAggregate
+from slackwater.core.state import StateUpdate, state_update
+from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from slackwater.model.time import MILLISECOND
+from slackwater.core.time import MILLISECOND
 from slackwater.runtime.spark.state.store import ShardStore
 
 if TYPE_CHECKING:

@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from slackwater.core.batch import TS, Batch
+from slackwater.core.errors import UsageError
+from slackwater.core.quality import clause
+from slackwater.core.schema import NULL_WORD
+from slackwater.core.state import Emission, StateUpdate, decode_json, encode_json, state_update
+from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.clock_guard import UNGUARDED
 from slackwater.disorder.event_times import of_sampled
 from slackwater.disorder.header_guard import HeaderGuard
-from slackwater.disorder.state import NO_PARTITION
-from slackwater.kernel import Emission, StateUpdate, decode_json, encode_json, state_update
-from slackwater.model.batch import TS, Batch
-from slackwater.model.errors import UsageError
-from slackwater.model.quality import clause
-from slackwater.model.schema import NULL_WORD
-from slackwater.model.time import BEFORE_ALL
+from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.observe.report import LatencyUse, named_wrong_clocks
 from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.plan.physical import PhysicalPlan

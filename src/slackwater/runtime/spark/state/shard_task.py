@@ -15,10 +15,10 @@ from typing import Any
 import pandas as pd
 from pyspark import TaskContext
 
-from slackwater.kernel import Emission
+from slackwater.core.quality import clause
+from slackwater.core.state import Emission
+from slackwater.core.time import MILLISECOND
 from slackwater.language.clauses import parse_quality
-from slackwater.model.quality import clause
-from slackwater.model.time import MILLISECOND
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.driver import with_results
 from slackwater.runtime.side_outputs.rows import REJECTED, example_of

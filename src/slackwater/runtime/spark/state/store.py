@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from slackwater.kernel import StateUpdate
+from slackwater.core.state import StateUpdate
 
 FORMAT = 2
 REMEMBERED = 64

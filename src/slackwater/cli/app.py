@@ -1,0 +1,321 @@
+"""The command line: run, verify, explain, demo, workload, reproduce.
+
+Exit codes: 0 fine, 2 wrong use or query, 3 data that cannot be read, 1 anything else, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from slackwater.core.errors import SlackwaterError, UsageError
+
+app = typer.Typer(
+    name="slackwater",
+    help="Say how good the answer must be, not how long to wait.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+INTERRUPTED = 130
+
+Query = Annotated[str, typer.Argument(help="A file with the query, or its text.", show_default=False)]
+Streams = Annotated[
+    list[str],
+    typer.Option(
+        "--stream",
+        help="NAME=FILE[?column=value&...], once per stream: parquet, CSV or JSON lines, a folder of such files, or a"
+        " pattern in quotes ('s=day-*.csv'). Rows are in arrival order, files in the order of their names.",
+    ),
+]
+Time = Annotated[str, typer.Option("--time", help="The event-time column.")]
+TimeUnit = Annotated[str, typer.Option("--time-unit", help="Unit of integer event times: s, ms, us or ns.")]
+Epoch = Annotated[
+    str | None,
+    typer.Option(
+        "--epoch",
+        help="1: release tuple by tuple (not on Spark); N: every N tuples; a duration: each time the largest clock has"
+        " come so far [local: 1; spark: 50000].",
+    ),
+]
+Shards = Annotated[int | None, typer.Option("--shards", help="Spark: how many parts the work is cut into [cores].")]
+Master = Annotated[str | None, typer.Option("--master", help="Spark: where it runs [local\\[*]].")]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option("--checkpoint", help="Spark: folder from which the same command goes on where it was stopped."),
+]
+Trigger = Annotated[
+    str | None,
+    typer.Option("--trigger", help="Spark: available (as fast as it can), or a micro-batch every DURATION."),
+]
+Count = Annotated[bool, typer.Option("--count", help="Count the results per second instead of making rows.")]
+ArrivalTime = Annotated[
+    str | None,
+    typer.Option(
+        "--arrival-time",
+        help="COLUMN[:UNIT] with the moment of arrival: for wall latency, idle timeouts and tuples far ahead.",
+    ),
+]
+Functions = Annotated[
+    Path | None,
+    typer.Option("--functions", help="A Python file that registers functions for the query (slackwater.register)."),
+]
+IdleTimeout = Annotated[
+    str | None, typer.Option("--idle-timeout", help="Stop waiting for a stream that is silent for so long.")
+]
+MaxAhead = Annotated[
+    str | None, typer.Option("--max-ahead", help="How far ahead of its stream a tuple may be unconfirmed [10 minutes].")
+]
+MaxBehind = Annotated[
+    str | None,
+    typer.Option("--max-behind", help="A tuple further behind its stream is late, and teaches nothing [1 day]."),
+]
+InitialSlack = Annotated[str | None, typer.Option("--initial-slack", help="Slack of WITH COMPLETE to begin with [0].")]
+Runtime = Annotated[str, typer.Option("--runtime", help="Where to run it: local or spark.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
+Json = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
+Seed = Annotated[int, typer.Option("--seed", help="Another seed makes other streams; the same one, the same.")]
+
+
+@app.callback(invoke_without_command=True)
+def top(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    """Say how good the answer must be, not how long to wait."""
+    if version:
+        from slackwater import __version__
+
+        print(f"slackwater {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def run(
+    query: Query,
+    stream: Streams,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for results, late and rejected rows and the report.")
+    ] = None,
+    runtime: Runtime = "local",
+    epoch: Epoch = None,
+    shards: Shards = None,
+    master: Master = None,
+    checkpoint: Checkpoint = None,
+    trigger: Trigger = None,
+    time: Time = "ts",
+    time_unit: TimeUnit = "ms",
+    count: Count = False,
+    arrival_time: ArrivalTime = None,
+    idle_timeout: IdleTimeout = None,
+    max_ahead: MaxAhead = None,
+    max_behind: MaxBehind = None,
+    initial_slack: InitialSlack = None,
+    functions: Functions = None,
+    quiet: Quiet = False,
+) -> None:
+    """OrderedBatch a query over recorded streams."""
+    from slackwater.cli.explain import explain_query
+    from slackwater.cli.prepare import load_functions, prepare
+    from slackwater.cli.run import run_query, show
+    from slackwater.cli.runtimes import runtime_of
+    from slackwater.sources.binding import left_out
+
+    where = runtime_of(runtime, epoch, shards, master, checkpoint, trigger)
+    load_functions(functions)
+    prepared = prepare(query, stream, time, time_unit, _options(idle_timeout, max_ahead, max_behind, initial_slack))
+    if prepared.bound.explain:
+        explain_query(prepared, count)
+        return
+    for column in left_out(prepared.bound.query, prepared.sources):
+        Console(stderr=True).print(f"note: {column} is left out; a query cannot read it", markup=False, soft_wrap=True)
+    if out is None:
+        raise UsageError("--out FOLDER is missing: it says where results, late and rejected rows go")
+    report = run_query(prepared, where, out, count, arrival_time, quiet)
+    show(report, out, Console())
+    if report.interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+@app.command()
+def verify(
+    query: Query,
+    stream: Streams,
+    runtime: Runtime = "local",
+    epoch: Epoch = None,
+    shards: Shards = None,
+    master: Master = None,
+    checkpoint: Checkpoint = None,
+    trigger: Trigger = None,
+    time: Time = "ts",
+    time_unit: TimeUnit = "ms",
+    count: Count = False,
+    arrival_time: ArrivalTime = None,
+    idle_timeout: IdleTimeout = None,
+    max_ahead: MaxAhead = None,
+    max_behind: MaxBehind = None,
+    initial_slack: InitialSlack = None,
+    functions: Functions = None,
+    period: Annotated[
+        str | None,
+        typer.Option("--period", help="Recall is measured over so long [as WITH RECALL says, else 1 minute]."),
+    ] = None,
+    interval: Annotated[str, typer.Option("--interval", help="Recall is measured so often.")] = "1 second",
+    json_: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """OrderedBatch a query and compare it with the truth, computed by DuckDB on the sorted input."""
+    from slackwater.cli.prepare import load_functions, positive_duration_of, prepare
+    from slackwater.cli.runtimes import runtime_of
+    from slackwater.cli.verify import show, verify_query
+
+    where = runtime_of(runtime, epoch, shards, master, checkpoint, trigger)
+    over = None if period is None else positive_duration_of("period", period)
+    every = positive_duration_of("interval", interval)
+    load_functions(functions)
+    prepared = prepare(query, stream, time, time_unit, _options(idle_timeout, max_ahead, max_behind, initial_slack))
+    if prepared.bound.explain:
+        raise UsageError("verify compares results, and an EXPLAIN query has none; leave EXPLAIN out")
+    verified = verify_query(prepared, where, count, arrival_time, over, every, quiet or json_)
+    if json_:
+        print(json.dumps(verified.as_json(), indent=2))
+    else:
+        show(verified, Console())
+    if not verified.verdict.sound:
+        raise typer.Exit(1)
+
+
+@app.command()
+def explain(
+    query: Query,
+    stream: Streams,
+    time: Time = "ts",
+    time_unit: TimeUnit = "ms",
+    count: Count = False,
+    functions: Functions = None,
+    json_: Json = False,
+    figure: Annotated[
+        Path | None, typer.Option("--figure", help="Draw the plan into FILE.png, FILE.svg or FILE.pdf as well.")
+    ] = None,
+) -> None:
+    """Print the physical plan of a query, from its output down to its sources."""
+    from slackwater.cli.demo_figure import drawable
+    from slackwater.cli.explain import explain_query
+    from slackwater.cli.prepare import load_functions, prepare
+
+    drawable(figure)
+    load_functions(functions)
+    explain_query(prepare(query, stream, time, time_unit, {}), count, json_, figure)
+
+
+@app.command()
+def workload(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="dsyn3, dsyn4, soccer, velocity1, velocity2, plugs, stores, meteorology, meteorology9, drm, rates, or"
+            " a member of the zoo of disorder, such as zoo/heavy_tail (any other name lists them all)."
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the streams and the query.")],
+    seed: Seed = 0,
+    minutes: Annotated[float | None, typer.Option("--minutes", help="Shorter or longer than published.")] = None,
+    speed: Annotated[
+        float | None, typer.Option("--speed", help="Meteorology: how many times faster than in reality [8].")
+    ] = None,
+) -> None:
+    """Write a seeded workload: one parquet file per stream, and its query."""
+    from slackwater.cli.workload import make, write_workload
+
+    write_workload(make(name, seed, minutes, speed), out, Console())
+
+
+@app.command()
+def demo(
+    seconds: Annotated[
+        int | None, typer.Option("--seconds", help="How much of the game to play [60, with --runtime local 120].")
+    ] = None,
+    seed: Seed = 0,
+    fast: Annotated[bool, typer.Option("--fast", help="No live table, no slow motion: the summary alone.")] = False,
+    runtime: Runtime = "spark",
+    figure: Annotated[
+        Path | None, typer.Option("--figure", help="Draw recall, slack and latency over time into FILE.png.")
+    ] = None,
+) -> None:
+    """Two teams, positions out of order: who comes within 5 metres of whom, and what waiting costs."""
+    from slackwater.cli.demo import play
+
+    play(seconds, seed, Console(), fast, runtime, figure)
+
+
+@app.command()
+def reproduce(
+    id_: Annotated[str | None, typer.Argument(metavar="ID", help="A figure or table, as in 003-fig7.")] = None,
+    list_: Annotated[bool, typer.Option("--list", help="Name the experiments.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="6 minutes and one seed in place of the full length.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for the figure and its numbers [reproduced/ID].")
+    ] = None,
+    seed: Seed = 0,
+    json_: Json = False,
+) -> None:
+    """OrderedBatch an experiment of the papers, and put what was measured beside what they say."""
+    from slackwater.cli.reproduce import list_as_json, reproduce_experiment, show, show_list
+
+    if list_:
+        if json_:
+            print(json.dumps(list_as_json(), indent=2))
+        else:
+            show_list(Console())
+        return
+    if id_ is None:
+        raise UsageError("which experiment? `slackwater reproduce --list` names them")
+    done = reproduce_experiment(id_, quick, seed, out, json_)
+    if json_:
+        print(json.dumps(done.as_json(), indent=2))
+    else:
+        show(done, Console())
+
+
+def _options(
+    idle_timeout: str | None, max_ahead: str | None, max_behind: str | None, initial_slack: str | None
+) -> dict[str, str | None]:
+    return {
+        "idle_timeout": idle_timeout,
+        "max_ahead": max_ahead,
+        "max_behind": max_behind,
+        "initial_slack": initial_slack,
+    }
+
+
+def main() -> None:
+    """The entry point: every failure becomes one message and an exit code."""
+    try:
+        app()
+    except SlackwaterError as error:
+        _complain(str(error))
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except MemoryError:
+        _complain("there is not enough memory for these streams")
+        sys.exit(1)
+    except BrokenPipeError:
+        # Whoever read what is printed has seen enough; nothing more can be told, not even at the end of the process.
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - it is open for as long as the process lives
+        sys.exit(1)
+    except OSError as error:
+        _complain(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
+        sys.exit(1)
+
+
+def _complain(message: str) -> None:
+    # Without soft wrapping a narrow terminal would break the line that shows the place in the query.
+    Console(stderr=True).print(f"error: {message}", style="bold red", highlight=False, markup=False, soft_wrap=True)
+
+
+if __name__ == "__main__":
+    main()

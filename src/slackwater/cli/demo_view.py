@@ -1,0 +1,243 @@
+"""What the demo shows: the race as a frame, its outcome as a table, and the trade-off in words.
+
+Invariant: every number shown was measured by a run; 80 columns are enough, and no colour carries meaning.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from slackwater.cli.demo_race import Contender, Moment
+from slackwater.cli.demo_truth import Truth, recent_recall
+from slackwater.core.quality import Quality, Recall
+from slackwater.core.time import SECOND, format_duration
+from slackwater.observe.report import Report
+
+BARS = "▁▂▃▄▅▆▇█"
+SPARKS = 16
+WIDTH = 80
+NOTHING = "-"
+LEAST_SCALE = float(SECOND)
+Pick = Callable[[float, float], float]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one way of waiting ended. Times are milliseconds, None where no result came before the end."""
+
+    name: str
+    results: int
+    true_results: int
+    latency: float | None
+    latency_p95: float | None
+    slack: float
+    late: int
+    target: float | None = None
+    """The recall that was asked for."""
+    measured: float | None = None
+    """The recall that the run has itself measured."""
+    fulfilment: float | None = None
+    """The share of periods in which it has measured the target to be met."""
+
+    @classmethod
+    def of(cls, report: Report, true_results: int) -> Outcome:
+        content = report.as_json()
+        latency = content["latency_ms"]
+        slack = content["slack_ms"]["avg"]
+        results, late = content["results"], content["late"]
+        own = content["measured_quality"] or {"target": None, "measured": None, "phi": None}
+        return cls(
+            report.quality, results, true_results, latency["avg"], latency["p95"], slack, late,
+            own["target"], own["measured"], own["phi"],
+        )  # fmt: skip
+
+    @property
+    def recall(self) -> float:
+        return self.results / self.true_results if self.true_results else 1.0
+
+
+def seconds_of(milliseconds: float | None) -> str:
+    """A short time, to the digits that matter.
+
+    >>> seconds_of(16.897), seconds_of(1025.8), seconds_of(17606.1), seconds_of(0), seconds_of(None)
+    ('17 ms', '1.03 s', '17.6 s', '0 s', '-')
+    """
+    if milliseconds is None:
+        return NOTHING
+    if milliseconds < 1000:
+        return f"{milliseconds:.0f} ms" if milliseconds else "0 s"
+    return f"{milliseconds / 1000:.2f} s" if milliseconds < 10_000 else f"{milliseconds / 1000:.1f} s"
+
+
+def percent(share: float) -> str:
+    """A share with one digit, and never 100 % unless nothing is missing.
+
+    >>> percent(0.4703), percent(0.99996), percent(1.0)
+    ('47.0 %', '99.9 %', '100 %')
+    """
+    return "100 %" if share >= 1 else f"{min(share * 100, 99.9):.1f} %"
+
+
+def sparkline(values: Sequence[float | None], largest: float) -> str:
+    """Values as bars between 0 and the largest; a dot where there is none.
+
+    >>> sparkline([0, None, 4, 8], 8)
+    '▁·▅█'
+    """
+    top = len(BARS) - 1
+    return "".join(
+        "·" if value is None else BARS[min(top, int(value * len(BARS) / (largest or 1)))] for value in values
+    )
+
+
+def _history(moments: Sequence[Moment], values: Sequence[float | None], tuples: int, worst: Pick) -> list[float | None]:
+    """The worst value in each part of the game so far."""
+    parts: list[float | None] = [None] * SPARKS
+    for moment, value in zip(moments, values, strict=True):
+        if value is not None:
+            part = min(SPARKS - 1, moment.tuples * SPARKS // max(1, tuples))
+            before = parts[part]
+            parts[part] = value if before is None else worst(before, value)
+    return parts
+
+
+def frame(
+    contenders: Sequence[Contender], begin: int, length: int, tuples: int, truth: Truth, period: int
+) -> RenderableType:
+    """The race as it stands; the game begins at event time `begin`, lasts `length` and has so many tuples."""
+    # A contender may note a moment while this one is drawn.
+    noted = [list(contender.moments) for contender in contenders]
+    latest = [moments[-1] if moments else Moment.at() for moments in noted]
+    recalls = [recent_recall(moments, truth, period) for moments in noted]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("waiting", no_wrap=True)
+    for contender in contenders:
+        table.add_column(_in_two_lines(contender.name), justify="right", min_width=SPARKS)
+
+    def row(name: str, cells: Sequence[str], style: str = "") -> None:
+        table.add_row(name, *cells, style=style)
+
+    row("asked for", [_asked(contender.quality) for contender in contenders])
+    row("pairs found", [f"{moment.results:,}" for moment in latest])
+    row(f"recall, last {format_duration(period)}", [_percent(seen[-1] if seen else None) for seen in recalls], "bold")
+    row("by its own ledger", [_percent(moment.measured) for moment in latest])
+    row("slack", [seconds_of(moment.slack / 1000) for moment in latest])
+    row("latency now", [NOTHING if m.latency is None else seconds_of(m.latency / 1000) for m in latest])
+    row("late tuples", [f"{moment.late:,}" for moment in latest])
+    row("held to be sorted", [f"{moment.held:,}" for moment in latest])
+    histories = [_history(moments, seen, tuples, min) for moments, seen in zip(noted, recalls, strict=True)]
+    row("recall, █ 100 %", [sparkline(history, 1.0) for history in histories])
+    slack: list[list[float | None]] = [[moment.slack for moment in moments] for moments in noted]
+    latency: list[list[float | None]] = [[moment.latency for moment in moments] for moments in noted]
+    for name, values in (("slack", slack), ("latency", latency)):
+        histories = [_history(moments, seen, tuples, max) for moments, seen in zip(noted, values, strict=True)]
+        scale = max([LEAST_SCALE, *(value for history in histories for value in history if value is not None)])
+        row(f"{name}, █ {seconds_of(scale / 1000)}", [sparkline(history, scale) for history in histories])
+    return Group(_clock_line(latest, begin, length, tuples), table)
+
+
+def _in_two_lines(name: str) -> str:
+    return name.replace(" OVER ", "\nOVER ")
+
+
+def _asked(quality: Quality) -> str:
+    return _target(quality.target if isinstance(quality, Recall) else None)
+
+
+def _target(share: float | None) -> str:
+    return NOTHING if share is None else f"{100 * share:g} %"
+
+
+def _percent(share: float | None) -> str:
+    return NOTHING if share is None else percent(share)
+
+
+def _clock_line(latest: Sequence[Moment], begin: int, length: int, tuples: int) -> RenderableType:
+    """Where the game is: its time, its tuples, a bar."""
+    seen = max(moment.tuples for moment in latest)
+    clock = max((moment.clock for moment in latest if moment.clock is not None), default=begin)
+    line = Table.grid(padding=(0, 2))
+    line.add_row(
+        f"event time {_game_time(clock - begin)} of {_game_time(length)}",
+        f"{seen:>{len(f'{tuples:,}')},} tuples in",
+        ProgressBar(total=max(1, tuples), completed=seen, width=24),
+    )
+    return line
+
+
+def _game_time(micros: int) -> str:
+    minutes, seconds = divmod(micros // SECOND, 60)
+    return f"{minutes}:{seconds:02d}"
+
+
+def outcome_table(outcomes: Sequence[Outcome]) -> Table:
+    """What each way of waiting found, and what it cost."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("waiting", no_wrap=True)
+    for title in ("asked", "recall", "pairs", "latency", "95 % in", "slack", "late"):
+        table.add_column(title, justify="right")
+    for one in outcomes:
+        times = (seconds_of(value) for value in (one.latency, one.latency_p95, one.slack))
+        found = (_target(one.target), Text(percent(one.recall), "bold"), f"{one.results:,}")
+        table.add_row(_in_two_lines(one.name), *found, *times, f"{one.late:,}")
+    return table
+
+
+def in_words(none: Outcome, asked: Outcome, most: Outcome) -> str:
+    """The trade-off as sentences.
+
+    >>> none = Outcome("NO WAIT", 47, 100, 17.0, 60.0, 0.0, 9)
+    >>> asked = Outcome("RECALL 0.95 OVER 20 s", 97, 100, 113.0, 300.0, 276.0, 2, 0.95, 0.97, 1.0)
+    >>> most = Outcome("COMPLETE", 100, 100, None, None, 26e3, 0)
+    >>> print(in_words(none, asked, most).replace(". ", ".\\n"))
+    NO WAIT answered after 17 ms on average and lost 53 pairs: it found 47.0 %.
+    COMPLETE found 100 %, but answered only when the game was over.
+    RECALL asked for 95 %, got 97.0 % and answered after 113 ms on average.
+    """
+    lost = none.true_results - none.results
+    slower = most.latency is None or (asked.latency is not None and most.latency > asked.latency)
+    wanted = f"asked for {_target(asked.target)}, got {percent(asked.recall)}"
+    return (
+        f"{none.name} answered {_when(none)} and lost {lost:,} pairs: it found {percent(none.recall)}. "
+        f"{most.name} found {percent(most.recall)}{', but' if slower else ' and'} answered {_when(most)}. "
+        f"{asked.name.split()[0]} {wanted} and answered {_when(asked)}."
+    )
+
+
+def own_ledger(asked: Outcome, period: int) -> str:
+    """What a run with a target knows of itself.
+
+    >>> asked = Outcome("RECALL 0.95 OVER 20 s", 97, 100, 113.0, 300.0, 276.0, 2, 0.95, 0.97, 1.0)
+    >>> print(own_ledger(asked, 20_000_000))
+    By its own ledger, which knows no truth, it has 97.0 %, and 100 % of all spans of 20 s met the target.
+    """
+    if asked.measured is None:
+        return "The game was too short for its own ledger."
+    met = ""
+    if asked.fulfilment is not None:
+        met = f", and {percent(asked.fulfilment)} of all spans of {format_duration(period)} met the target"
+    return f"By its own ledger, which knows no truth, it has {percent(asked.measured)}{met}."
+
+
+def _when(one: Outcome) -> str:
+    return "only when the game was over" if one.latency is None else f"after {seconds_of(one.latency)} on average"
+
+
+def paragraph(text: str, width: int) -> str:
+    """Text in lines that never part a number from its unit.
+
+    >>> print(paragraph("It came after 17.6 s of waiting.", 18))
+    It came after
+    17.6 s of waiting.
+    """
+    bound = re.sub(r"(\d) (ms|s|%)(?!\w)", "\\1\N{NO-BREAK SPACE}\\2", text)
+    return textwrap.fill(bound, min(width, WIDTH)).replace("\N{NO-BREAK SPACE}", " ")

@@ -1,0 +1,171 @@
+"""From the words of a command line to a bound query and its streams."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from slackwater.core.batch import Words
+from slackwater.core.errors import SlackwaterError, UsageError
+from slackwater.core.options import Options, out_of_range
+from slackwater.core.time import parse_duration
+from slackwater.language.bind import Bound, sources_of
+from slackwater.operators.pipeline import MOST_TUPLES, Epochs
+from slackwater.plan.rate_model import Expected
+from slackwater.sources.binding import bind_to_tables
+from slackwater.sources.encode import TIME_UNITS
+from slackwater.sources.expected import expected_of
+from slackwater.sources.files import StreamFile, read_streams
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A query ready to be planned, with the rows of its streams."""
+
+    bound: Bound
+    sources: dict[str, pa.Table]
+    places: dict[str, Words] | None
+    time_unit: str
+
+    @property
+    def expected(self) -> dict[str, Expected]:
+        """What its streams lead one to expect, where its plan goes by that."""
+        return expected_of(self.bound.query, self.sources, self.time_unit)
+
+
+STATEMENTS = ("select", "explain", "with")
+"""The words that queries begin with. What begins with one of them, and goes on, is the query and not its file."""
+
+
+LONGEST_NAME = 255
+
+
+def prepare(
+    query: str | Path, streams: list[str], time: str, time_unit: str, overrides: dict[str, str | None]
+) -> Prepared:
+    """Read the query and its streams, and bind one to the others."""
+    if time_unit not in TIME_UNITS:
+        raise UsageError(f"--time-unit {time_unit}: it is one of {', '.join(TIME_UNITS)}")
+    text = text_of(str(query))
+    files = [StreamFile.parse(stream) for stream in streams]
+    names = [file.name for file in files]
+    if len(set(names)) < len(names):
+        raise UsageError("a stream is given twice; each --stream needs a name of its own")
+    needed = sources_of(text)
+    _check_names(names, needed)
+    sources, places = read_streams(files)
+    bound = bind_to_tables(text, sources, time)
+    return Prepared(_with_options(bound, overrides), sources, places, time_unit)
+
+
+def text_of(query: str) -> str:
+    """The text of a query that is given as a file, or as it is.
+
+    >>> text_of("SELECT * FROM a [5 SECONDS]")
+    'SELECT * FROM a [5 SECONDS]'
+    >>> text_of("nowhere.sql")
+    Traceback (most recent call last):
+    slackwater.core.errors.UsageError: the query nowhere.sql cannot be read: ...; give a file or the text of a query
+    """
+    if not query.strip():
+        raise UsageError("the query is empty; give a file or the text of a query")
+    if query.lower().lstrip().startswith(STATEMENTS) and len(query.split()) > 1:
+        return query
+    try:
+        return Path(query).read_text()
+    except (OSError, ValueError) as error:
+        # What has several lines, or is too long for a name, was not meant as one.
+        if "\n" in query.strip() or len(query) > LONGEST_NAME:
+            return query
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"the query {query} cannot be read: {reason}; give a file or the text of a query") from None
+
+
+def load_functions(file: Path | None) -> None:
+    """Run the user's own Python file, which registers functions that the query calls."""
+    if file is None:
+        return
+    spec = spec_from_file_location("slackwater_user_functions", file)
+    if spec is None or spec.loader is None or not file.is_file():
+        raise UsageError(f"--functions {file}: this is not a Python file")
+    try:
+        spec.loader.exec_module(module_from_spec(spec))
+    except SlackwaterError:
+        raise
+    except Exception as error:
+        raise UsageError(f"--functions {file}: {type(error).__name__}: {error}") from error
+
+
+def _check_names(given: list[str], needed: tuple[str, ...]) -> None:
+    folded = {name.lower() for name in given}
+    missing = [name for name in needed if name.lower() not in folded]
+    if missing:
+        raise UsageError(f"the query reads {', '.join(missing)}: give it as --stream {missing[0]}=FILE.parquet")
+    unused = [name for name in given if name.lower() not in {source.lower() for source in needed}]
+    if unused:
+        raise UsageError(f"--stream {unused[0]}: the query does not read it; it reads {', '.join(needed)}")
+
+
+def _with_options(bound: Bound, overrides: dict[str, str | None]) -> Bound:
+    given: dict[str, Any] = {}
+    for name, value in overrides.items():
+        if value is None:
+            continue
+        option = name.replace("_", "-")
+        given[name] = duration_of(option, value)
+        wrong = out_of_range(name, given[name])
+        if wrong is not None:
+            raise UsageError(f"--{option}: {wrong}")
+    query = bound.query
+    options: Options = replace(query.options, **given)
+    return replace(bound, query=replace(query, options=options))
+
+
+def duration_of(option: str, text: str) -> int:
+    """The microseconds of an option's value.
+
+    >>> duration_of("period", "5 s")
+    5000000
+    """
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"--{option}: {error}") from None
+
+
+def positive_duration_of(option: str, text: str) -> int:
+    """The same, for an option that nothing can be measured over or by if it is nothing.
+
+    >>> positive_duration_of("interval", "0 s")
+    Traceback (most recent call last):
+    slackwater.core.errors.UsageError: --interval 0 s: it must be longer than nothing
+    """
+    found = duration_of(option, text)
+    if found == 0:
+        raise UsageError(f"--{option} {text}: it must be longer than nothing")
+    return found
+
+
+def epochs_of(text: str) -> Epochs:
+    """`1` is tuple release, `N` so many tuples, a duration so much event time.
+
+    >>> epochs_of("1000").tuples, epochs_of("1 s").span, epochs_of("1").each_tuple
+    (1000, 1000000, True)
+    """
+    stripped = text.strip()
+    if stripped.isascii() and stripped.isdigit():
+        # So many digits are no number of tuples, and more than a few thousand no number that Python reads.
+        count = int(stripped) if len(stripped) < 20 else MOST_TUPLES + 1
+        if count == 0:
+            raise UsageError("--epoch 0: an epoch has at least one tuple")
+        if count > MOST_TUPLES:
+            raise UsageError(f"--epoch {stripped[:24]}: an epoch has at most {MOST_TUPLES:,} tuples")
+        return Epochs(each_tuple=True) if count == 1 else Epochs(tuples=count)
+    span = duration_of("epoch", stripped)
+    if span == 0:
+        raise UsageError(f"--epoch {text}: an epoch is longer than nothing")
+    return Epochs(span=span)

@@ -1,0 +1,96 @@
+"""`slackwater run`: a query over recorded streams, into a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from slackwater.cli.interrupts import interruptible
+from slackwater.cli.measure import own_measure, resident, sized, waited_for
+from slackwater.cli.prepare import Prepared
+from slackwater.cli.progress import progress
+from slackwater.cli.runtimes import Runtime
+from slackwater.cli.warn import warn_at_first, warn_at_last
+from slackwater.observe.foreseen import how_often
+from slackwater.observe.report import Report
+from slackwater.plan.planner import plan
+from slackwater.sinks.folder import OutputFolder
+from slackwater.sources.replay import replay
+
+
+def run_query(
+    prepared: Prepared, runtime: Runtime, out: Path, count_only: bool, arrival_time: str | None, quiet: bool
+) -> Report:
+    """Run a query and write what it emits; returns the report that was written."""
+    physical = plan(prepared.bound.query, count_only=count_only, expected=prepared.expected)
+    arrivals = replay(physical, prepared.sources, prepared.time_unit, arrival_time, prepared.places)
+    first = warn_at_first(physical, arrivals)
+    with runtime.begin(physical, arrivals, prepared.sources, prepared.time_unit) as run:
+        run.warm_up()
+        folder = OutputFolder(out)
+        with interruptible(run), progress(run, quiet) as bar:
+            for table in run.tables(bar.tick):
+                folder.results.write(table)
+        folder.results.close()
+        for position, one in enumerate(physical.inputs):
+            for what, rows in (
+                ("late", run.side_outputs.late_rows(position)),
+                ("rejected", run.side_outputs.rejected_rows(position)),
+            ):
+                if rows.num_rows:
+                    folder.aside(what, one.stream.alias, rows)
+        report = run.report()
+        warn_at_last(run, first)
+    folder.report(report.as_json())
+    return report
+
+
+MOSTLY_LATE = (
+    "a large part came late although slack was chosen for a target: a clock may have run ahead, or been set back;"
+    " option clock_by names the parts of a stream whose clocks are wrong"
+)
+
+
+def show(report: Report, out: Path, console: Console) -> None:
+    """The report as a short table."""
+    content = report.as_json()
+    slack, latency = content["slack_ms"], content["latency_ms"]
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_row("results", f"{content['results']:,}")
+    table.add_row(
+        "tuples",
+        f"{content['tuples']:,}: {content['in_time']:,} in time, {content['late']:,} late, "
+        f"{content['filtered']:,} filtered, {content['rejected']:,} rejected"
+        + (f", {content['held']:,} still held" if content["held"] else ""),
+    )
+    for reason, count in content["rejected_reasons"].items():
+        table.add_row("", f"rejected as {reason}: {count:,}")
+    for stream, times in content["idle_timeouts"].items():
+        table.add_row("", f"idle timeout let the others go on without {stream}: {times:,} times")
+    for wrong in report.wrong_clocks:
+        table.add_row("", str(wrong))
+    if report.mostly_late:
+        table.add_row("", MOSTLY_LATE)
+    table.add_row("slack", f"{slack['avg']:,g} ms on average, at most {slack['max']:,g} ms")
+    if latency["avg"] is not None:
+        table.add_row("latency", f"{latency['avg']:,g} ms on average, 95 % within {latency['p95']:,g} ms (event time)")
+        table.add_row("", waited_for(content))
+    if content["waiting_advice"] is not None:
+        table.add_row("", content["waiting_advice"])
+    if report.observation.quality is not None:
+        table.add_row("quality", own_measure(report.observation.quality))
+    if report.observation.outlook is not None:
+        if content["outlook"]["said"] is not None:
+            table.add_row("target", content["outlook"]["said"])
+        table.add_row("cap", how_often(report.observation.outlook))
+    table.add_row("memory", resident(content["memory"]))
+    for join in content.get("rates", ()):
+        table.add_row("windows", sized(join))
+    rate = content["throughput_tps"]
+    table.add_row("speed", f"{rate:,.0f} tuples/s" if rate else "no tuples")
+    console.print(table)
+    console.print(f"written to {out}", soft_wrap=True, highlight=False, markup=False)
+    if report.interrupted:
+        console.print("interrupted: everything emitted so far is written; held tuples were not flushed")

@@ -1,0 +1,194 @@
+"""`slackwater verify`: run a query, and have an independent engine say what it should have answered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+
+from slackwater.cli.interrupts import interruptible
+from slackwater.cli.measure import own_measure
+from slackwater.cli.prepare import Prepared
+from slackwater.cli.progress import progress
+from slackwater.cli.runtimes import Runtime
+from slackwater.cli.warn import warn_at_first, warn_at_last
+from slackwater.core.batch import ROW, TS
+from slackwater.core.errors import UsageError
+from slackwater.core.quality import Recall, RelativeError
+from slackwater.core.rates import Resize
+from slackwater.core.time import SECOND, format_duration
+from slackwater.observe.report import Report, moment
+from slackwater.plan.planner import plan
+from slackwater.runtime.recorded import RecordedRun
+from slackwater.sources.replay import replay
+from slackwater.verify import JudgedInput, Verdict, check_rates_judged, judge
+
+RECALLS = (0.9, 0.95, 0.99, 1.0)
+ERRORS = (0.0, 0.01, 0.05, 0.1)
+
+
+@dataclass(frozen=True)
+class Verified:
+    """A run and its verdict."""
+
+    report: Report
+    verdict: Verdict
+    target: float | None
+    period: int
+    interval: int
+
+    def as_json(self) -> dict[str, Any]:
+        levels = self.levels()
+        report = self.report.as_json()
+        kept = (
+            "tuples",
+            "in_time",
+            "late",
+            "filtered",
+            "rejected",
+            "epochs",
+            "slack_ms",
+            "latency_ms",
+            "latency_by_cause_ms",
+            "measured_quality",
+            "outlook",
+            "runtime",
+            "shards",
+        )
+        return {
+            **self.verdict.to_json(),
+            "fulfilment": {f"{x:g}": self.verdict.fulfilment(x) for x in levels},
+            "target": self.target,
+            "period_ms": self.period / 1000,
+            "interval_ms": self.interval / 1000,
+            "measured": [
+                {"t_ms": t / 1000, self.verdict.measure: value if np.isfinite(value) else None}
+                for t, value in self.verdict.measurements
+            ],
+            **{name: report[name] for name in kept if name in report},
+        }
+
+    def levels(self) -> tuple[float, ...]:
+        usual = RECALLS if self.verdict.measure == "recall" else ERRORS
+        return usual if self.target is None else tuple(sorted({*usual, self.target}))
+
+
+def verify_query(
+    prepared: Prepared, runtime: Runtime, count_only: bool, arrival_time: str | None,
+    period: int | None, interval: int, quiet: bool,
+) -> Verified:  # fmt: skip
+    """OrderedBatch a query and judge it."""
+    query = prepared.bound.query
+    check_rates_judged(query)
+    physical = plan(query, count_only=count_only, identities=True, expected=prepared.expected)
+    arrivals = replay(physical, prepared.sources, prepared.time_unit, arrival_time, prepared.places)
+    first = warn_at_first(physical, arrivals)
+    with runtime.begin(physical, arrivals, prepared.sources, prepared.time_unit) as run:
+        run.warm_up()
+        with interruptible(run), progress(run, quiet) as bar:
+            rows = list(run.tables(bar.tick))
+        warn_at_last(run, first)
+    if run.interrupted:
+        raise KeyboardInterrupt
+    quality = query.quality
+    if period is None:
+        period = quality.over if isinstance(quality, Recall) else 60 * SECOND
+    target = quality.target if isinstance(quality, Recall) else None
+    if isinstance(quality, RelativeError):
+        target = quality.bound
+    inputs = [_judged(run, position) for position in range(len(physical.inputs))]
+    verdict = judge(
+        query, inputs, rows, count_only=count_only, period=period, interval=interval, resizes=_in_force(run)
+    )
+    return Verified(run.report(), verdict, target, period, interval)
+
+
+def _in_force(run: RecordedRun) -> list[Resize]:
+    """Where windows follow rates: what was in force, from the beginning on."""
+    known = [one for _, one in run.resizes]
+    count_only = sum(seen.resized + 1 for seen in run.observe().rates)
+    if len(known) != count_only:
+        raise UsageError(
+            f"of {count_only:,} changes of windows {count_only - len(known):,} are not known any more, nor is the true"
+            " answer; verify in shorter epochs"
+        )
+    return known
+
+
+def _judged(run: RecordedRun, position: int) -> JudgedInput:
+    """The rows of one input that were not rejected, with their identity and how they fared."""
+    table = run.replay.tables[position]
+    words = run.replay.inputs[position].words
+    late = np.zeros(table.num_rows, np.bool_)
+    watermark = np.zeros(table.num_rows, np.int64)
+    row, met = run.side_outputs.frontiers(position)
+    late[row], watermark[row] = True, met
+    keep = np.ones(table.num_rows, np.bool_)
+    keep[run.side_outputs.rejected(position)] = False
+    own = {"_row": words[ROW], "_ts": words[TS], "_late": late, "_watermark": watermark}
+    taken = [name for name in own if name in table.column_names]
+    read = {name for name, _, _ in run.plan.inputs[position].columns}
+    for name in taken:
+        if name in read:
+            raise UsageError(f"verify needs the column name {name} for itself; rename it in the stream")
+    table = table.drop_columns(taken)
+    for name, values in own.items():
+        table = table.append_column(name, pa.array(values))
+    came = run.replay.row[run.replay.stream == position]
+    return JudgedInput(table.take(pa.array(came[keep[came]])))
+
+
+def show(verified: Verified, console: Console) -> None:
+    """The verdict as a table, the measurements in one line each level."""
+    verdict = verified.verdict
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_row("results", f"{verdict.results:,}")
+    table.add_row("true_results", f"{verdict.true_results:,}")
+    explained = f"{verdict.missing_late:,} because of late tuples, {verdict.missing_unexplained:,} unexplained"
+    table.add_row("missing", f"{verdict.missing:,} ({explained})")
+    table.add_row("missing_unexplained", f"{verdict.missing_unexplained:,}")
+    table.add_row("spurious", f"{verdict.spurious:,}")
+    table.add_row("out_of_order", f"{verdict.out_of_order:,}")
+    if verdict.displaced:
+        table.add_row("displaced", f"{verdict.displaced:,} (there only because late tuples are not)")
+    table.add_row("recall_overall", f"{verdict.recall_overall:.6f}")
+    own = verified.report.observation.quality
+    if own is not None and own.share is not None:
+        table.add_row("measured by itself", own_measure(own))
+    foreseen = verified.report.as_json()["outlook"]
+    if foreseen is not None and foreseen["said"] is not None:
+        table.add_row("target", foreseen["said"])
+    table.add_row("late tuples", f"{verified.report.observation.late:,} of {verified.report.tuples:,}")
+    console.print(table)
+    if not verdict.measurements:
+        console.print(f"no measurement: the streams are shorter than one period of {format_duration(verified.period)}")
+        return
+    what = "recall" if verdict.measure == "recall" else "relative error"
+    period = f" over {format_duration(verified.period)}, every {format_duration(verified.interval)}"
+    scope = period if verdict.measure == "recall" else " per window"
+    console.print(f"\n{what}{scope}: {len(verdict.measurements):,} measurements")
+    _show_periods(verdict, console)
+    sign = "≥" if verdict.measure == "recall" else "≤"
+    for level in verified.levels():
+        met = verdict.fulfilment(level)
+        mark = "  <- the target" if level == verified.target else ""
+        console.print(f"Φ({what} {sign} {level:g}) = {met:.4f}{mark}")
+
+
+def _show_periods(verdict: Verdict, console: Console, most: int = 12) -> None:
+    """Every measurement, or a dozen of them, evenly spread, where there are more."""
+    count = len(verdict.measurements)
+    picked = sorted({round(i * (count - 1) / (most - 1)) for i in range(most)}) if count > most else range(count)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("measured at")
+    table.add_column(verdict.measure, justify="right")
+    for i in picked:
+        t, value = verdict.measurements[i]
+        table.add_row(moment(t), f"{value:.6f}" if np.isfinite(value) else "never emitted")
+    console.print(table)
+    if count > most:
+        console.print(f"({len(picked)} of {count:,} shown; --json has all)")

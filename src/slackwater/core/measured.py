@@ -1,0 +1,164 @@
+"""What a query with a target knows of its own quality, as counts that can be added up.
+
+Invariant: `good` and `bad` are exact for everything whose losses are known. What came too late for that is counted in
+`unknown_late`; it has probably cost `estimated` beyond `bad`, and `unsure` at most. So `share` is the best estimate,
+and the truth lies between `low` and `high` whatever it may be. From `provisional_from` on, late tuples that the counts
+do not have yet may still come.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from slackwater.core.time import MILLISECOND
+
+RESULTS: Literal["results"] = "results"
+WINDOWS: Literal["windows"] = "windows"
+
+
+@dataclass(frozen=True)
+class MeasuredQuality:
+    """Results of a join, or windows of an aggregate, against what was asked for.
+
+    >>> seen = MeasuredQuality("results", 0.95, good=90.0, bad=5.0, unknown_late=1, unsure=10.0, estimated=5.0)
+    >>> seen.share, round(seen.low, 3), round(seen.high, 3), seen.fulfilment
+    (0.9, 0.857, 0.947, None)
+    """
+
+    of: Literal["results", "windows"]
+    target: float
+    """The share of results that must be there, or of windows that must be within the bound."""
+    good: float = 0.0
+    """Results made, or windows within the bound."""
+    bad: float = 0.0
+    """Results lost, or windows further off."""
+    unknown_late: int = 0
+    """Late tuples whose losses are not known, or not in full, because they came later than the retention reaches: they
+    are counted by estimate."""
+    unsure: float = 0.0
+    """The most that these can have cost beyond `bad`."""
+    periods: int = 0
+    """How many periods were measured."""
+    met: int = 0
+    """How many of them met the target."""
+    latest_good: float = 0.0
+    latest_bad: float = 0.0
+    """As `good` and `bad`, of the latest period that is settled."""
+    exact: bool = True
+    """False: windows are judged by how much of them is missing, because what that does to the value is not known."""
+    provisional_from: int | None = None
+    """Event time from which on late tuples may still be expected; None once nothing can come any more."""
+    estimated: float = 0.0
+    """What the tuples beyond the retention horizon have probably cost beyond `bad`."""
+    surely_met: int = 0
+    most_periods: int = 0
+    """Periods that met the target even if these have cost all they can, of all that have results then."""
+    perhaps_met: int = 0
+    fewest_periods: int = 0
+    """Periods that met it if these have cost nothing, of those that have results then."""
+    retention: int | None = None
+    """How far back late tuples are counted exactly now; None where nothing has been forgotten."""
+    retained_by: str = ""
+    """Why it is not longer: 'stated'; 'delays', nearly no late tuple has needed more; 'memory'; 'all': it is all."""
+
+    @property
+    def share(self) -> float | None:
+        """The measured recall, or the measured share of windows within the bound; None before there is any."""
+        return _share(self.good, self.good + self.bad + self.estimated)
+
+    @property
+    def low(self) -> float | None:
+        """What the share is at least, however much the tuples beyond the retention horizon have cost."""
+        if self.of == RESULTS:
+            return _share(self.good, self.good + self.bad + self.unsure)
+        return _share(max(0.0, self.good - self.unsure), self.good + self.bad)
+
+    @property
+    def high(self) -> float | None:
+        """What the share is at most: a lost result stays lost, but errors can cancel each other out."""
+        if self.of == RESULTS:
+            return 0.0 if self.unsure and not self.good else _share(self.good, self.good + self.bad)
+        return _share(min(self.good + self.unsure, self.good + self.bad), self.good + self.bad)
+
+    @property
+    def latest(self) -> float | None:
+        """The share over the latest settled period."""
+        return _share(self.latest_good, self.latest_good + self.latest_bad)
+
+    @property
+    def fulfilment(self) -> float | None:
+        """The share of measured periods that met the target."""
+        return _share(self.met, self.periods)
+
+    @property
+    def least_fulfilment(self) -> float | None:
+        """What `fulfilment` is at least, however much the tuples beyond the retention horizon have cost."""
+        return _share(self.surely_met, self.most_periods)
+
+    @property
+    def most_fulfilment(self) -> float | None:
+        """What `fulfilment` is at most."""
+        # Where only lost results are in doubt, no period can have met.
+        return 0.0 if self.most_periods and not self.fewest_periods else _share(self.perhaps_met, self.fewest_periods)
+
+    def as_shares(self) -> dict[str, Any]:
+        """What users are told; `provisional_from` stays in microseconds."""
+        reported: dict[str, Any] = {
+            "of": self.of,
+            "target": self.target,
+            "measured": self.share,
+            "low": self.low,
+            "high": self.high,
+            "good": self.good,
+            "bad": self.bad,
+            "unknown_late": self.unknown_late,
+        }
+        if self.of == RESULTS:
+            reported |= {"estimated": self.estimated, "latest": self.latest, "phi": self.fulfilment}
+            reported |= {"phi_low": self.least_fulfilment, "phi_high": self.most_fulfilment, "periods": self.periods}
+            reported |= {"retention_ms": None if self.retention is None else self.retention / MILLISECOND}
+            reported |= {"retained_by": self.retained_by}
+        else:
+            reported |= {"by": "value" if self.exact else "coverage"}
+        return reported | {"provisional_from": self.provisional_from}
+
+    def as_counts(self) -> dict[str, Any]:
+        """All counts as plain data, for `of_counts` in another process."""
+        return asdict(self)
+
+    @classmethod
+    def of_counts(cls, counts: Mapping[str, Any]) -> MeasuredQuality:
+        """The inverse of `as_counts`."""
+        return cls(**counts)
+
+
+def together(parts: Sequence[MeasuredQuality]) -> MeasuredQuality | None:
+    """The parts of one query that were measured apart, as one; None where there are none.
+
+    >>> one = MeasuredQuality("results", 0.9, good=8.0, bad=2.0, provisional_from=7)
+    >>> together([one, MeasuredQuality("results", 0.9, good=10.0, provisional_from=5)])
+    MeasuredQuality(of='results', target=0.9, good=18.0, bad=2.0, unknown_late=0, unsure=0.0, periods=0, met=0, \
+latest_good=0.0, latest_bad=0.0, exact=True, provisional_from=5, estimated=0.0, surely_met=0, most_periods=0, \
+perhaps_met=0, fewest_periods=0, retention=None, retained_by='')
+    """
+    if not parts:
+        return None
+    summed = [
+        "good", "bad", "unknown_late", "unsure", "periods", "met", "latest_good", "latest_bad", "estimated",
+        "surely_met", "most_periods", "perhaps_met", "fewest_periods",
+    ]  # fmt: skip
+    sums = {name: sum(getattr(part, name) for part in parts) for name in summed}
+    open_from = [part.provisional_from for part in parts if part.provisional_from is not None]
+    first, since = parts[0], min(open_from, default=None)
+    shortest = min(parts, key=lambda part: math.inf if part.retention is None else part.retention)
+    return MeasuredQuality(
+        first.of, first.target, **sums, exact=first.exact, provisional_from=since,
+        retention=shortest.retention, retained_by=shortest.retained_by,
+    )  # fmt: skip
+
+
+def _share(part: float, whole: float) -> float | None:
+    return part / whole if whole else None

@@ -1,0 +1,108 @@
+"""What a user may ask of an answer: the quality, or the waiting.
+
+Each target is a value with a clause of the language as its face; the disorder package turns it into a slack controller.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from slackwater.core.time import MINUTE, format_duration
+
+
+@dataclass(frozen=True)
+class Complete:
+    """Never emitted early: slack is the largest delay seen so far (Max-K-slack)."""
+
+    def __str__(self) -> str:
+        return "COMPLETE"
+
+
+@dataclass(frozen=True)
+class NoWait:
+    """Slack 0 (No-K-slack). The slowest stream is still waited for."""
+
+    def __str__(self) -> str:
+        return "NO WAIT"
+
+
+@dataclass(frozen=True)
+class Delay:
+    """A fixed slack, in microseconds."""
+
+    slack: int
+
+    def __str__(self) -> str:
+        return f"DELAY {format_duration(self.slack)}"
+
+
+@dataclass(frozen=True)
+class Recall:
+    """At least this share of a join's true results, measured over the last `over` microseconds."""
+
+    target: float
+    over: int
+    at_most: int | None = None
+    """The most slack that may be chosen for it, in microseconds; None: what is sensible (`default_cap`)."""
+
+    def __str__(self) -> str:
+        return f"RECALL {self.target:g} OVER {format_duration(self.over)}" + _capped(self.at_most)
+
+
+@dataclass(frozen=True)
+class RelativeError:
+    """An aggregate off by at most this share of its true value, in this share of the windows."""
+
+    bound: float
+    confidence: float
+    at_most: int | None = None
+    """The most slack that may be chosen for it, in microseconds; None: what is sensible (`default_cap`)."""
+
+    def __str__(self) -> str:
+        return f"ERROR {self.bound:g} CONFIDENCE {self.confidence:g}" + _capped(self.at_most)
+
+
+Quality = Complete | NoWait | Delay | Recall | RelativeError
+
+
+def clause(quality: Quality) -> str:
+    """The target as the language has it, exact to the microsecond; `str` is the one for people.
+
+    >>> clause(Recall(0.99, 60_000_000))
+    'RECALL 0.99 OVER 60000000 MICROSECONDS'
+    """
+    if isinstance(quality, Delay):
+        return f"DELAY {quality.slack} MICROSECONDS"
+    if isinstance(quality, Recall):
+        return f"RECALL {quality.target!r} OVER {quality.over} MICROSECONDS" + _cap_clause(quality.at_most)
+    if isinstance(quality, RelativeError):
+        return f"ERROR {quality.bound!r} CONFIDENCE {quality.confidence!r}" + _cap_clause(quality.at_most)
+    return str(quality)
+
+
+def uncapped(quality: Quality) -> Quality:
+    """The target itself, whatever the most slack for it.
+
+    >>> print(uncapped(Recall(0.99, 60_000_000, at_most=1_000_000)))
+    RECALL 0.99 OVER 1 min
+    """
+    return replace(quality, at_most=None) if isinstance(quality, Recall | RelativeError) else quality
+
+
+def default_cap(period: int, max_behind: int) -> int:
+    """The most slack for a target that names none: ten of its periods, ten minutes at least, `max_behind` at most.
+
+    An answer over a minute that comes days later is not what was asked for; who wants it says AT MOST.
+
+    >>> default_cap(MINUTE, max_behind=24 * 60 * MINUTE) // MINUTE
+    10
+    """
+    return min(max(10 * period, 10 * MINUTE), max_behind)
+
+
+def _capped(at_most: int | None) -> str:
+    return "" if at_most is None else f" AT MOST {format_duration(at_most)}"
+
+
+def _cap_clause(at_most: int | None) -> str:
+    return "" if at_most is None else f" AT MOST {at_most} MICROSECONDS"

@@ -1,0 +1,43 @@
+"""What windows that follow rates have come to, as a value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from slackwater.core.time import MAX_TIME
+
+
+@dataclass(frozen=True)
+class Resize:
+    """Windows of `sizes` tuples, and matches `within` so much event time, for tuples from `at` on."""
+
+    at: int
+    sizes: tuple[int, ...]
+    within: int
+
+
+@dataclass(frozen=True)
+class RatesSeen:
+    """What is in force in one join, and how often that has changed."""
+
+    sizes: tuple[int, ...]
+    within: int
+    resized: int
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain data, for reports and for another process; `within_ms` is None where times need not match."""
+        within = None if self.within >= MAX_TIME else self.within / 1000
+        return {"sizes": list(self.sizes), "within_ms": within, "resized": self.resized}
+
+    @staticmethod
+    def of_json(reported: dict[str, Any]) -> RatesSeen:
+        """What `as_json` has told.
+
+        >>> RatesSeen.of_json(RatesSeen((250, 10), 500_000, 3).as_json())
+        RatesSeen(sizes=(250, 10), within=500000, resized=3)
+        >>> RatesSeen((1, 1), MAX_TIME, 0).as_json()["within_ms"] is None
+        True
+        """
+        within = MAX_TIME if reported["within_ms"] is None else round(reported["within_ms"] * 1000)
+        return RatesSeen(tuple(reported["sizes"]), within, reported["resized"])

@@ -1,0 +1,165 @@
+"""What a kernel and the runtime that hosts it hand each other: emissions, observations, and entries of state.
+
+A kernel (`operators.pipeline.Pipeline`) is a pure state machine: no threads, no wall clock, no Spark. A frozen spec
+describes it; `spec.build()` makes the mutable half. Its state leaves as (cell, key, bytes) entries, Arrow or JSON, and
+an entry whose value is None is dropped.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.core.batch import Batch, Words
+from slackwater.core.measured import MeasuredQuality
+from slackwater.core.memory import Memory
+from slackwater.core.ordering import OrderingSeen
+from slackwater.core.outlook import Outlook
+from slackwater.core.rates import RatesSeen
+from slackwater.core.waiting import NOTHING_IN_FORCE, InForce
+from slackwater.core.wrong_clocks import PartitionClock
+
+
+@dataclass(frozen=True)
+class StateUpdate:
+    """One entry of persisted state: what to write under (cell, key), or to drop where value is None."""
+
+    namespace: str
+    key: str
+    value: bytes | None
+
+
+@dataclass(frozen=True)
+class Late:
+    """Tuples that came behind the watermark."""
+
+    stream: Words
+    row: Words
+    ts: Words
+    delay: Words
+    watermark: Words
+    words: Words
+    """The tuples themselves, shape (rows, tuples)."""
+
+
+NOTHING: Words = np.zeros(0, np.int64)
+NO_LATE = Late(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING)
+
+
+@dataclass(frozen=True)
+class Emission:
+    """What one `advance` emitted, in timestamp order.
+
+    `columns` are word arrays in the order the spec names them. `clock` is the largest stream clock when each result was
+    emitted. `multiplicity` says how many results a line stands for (1 each, unless results are only counted).
+    """
+
+    ts: Words
+    columns: tuple[Words, ...]
+    clock: Words
+    multiplicity: Words | None
+    late: Late
+    flushed: bool = False
+    emit_time: Words | None = None
+    """When each result was emitted, by the arrival times of tuples, where these are known."""
+    in_force: InForce = NOTHING_IN_FORCE
+    """What they had to wait for."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What a kernel can tell about itself between two epochs. Times are microseconds."""
+
+    clocks: tuple[int, ...]
+    slack: int
+    watermark: int
+    tuples: int
+    in_time: int
+    late: int
+    filtered: int
+    ahead: int
+    held: int
+    """Tuples in slack buffers, synchronizer and admission."""
+    state_rows: int
+    """Tuples in join windows, or partial aggregates in panes."""
+    results: int
+    epochs: int
+    idle: tuple[int, ...] = ()
+    """How often each stream fell silent for longer than the idle timeout."""
+    quality: MeasuredQuality | None = None
+    """How good the answers were, where a target was stated and can be measured."""
+    ordering: OrderingSeen | None = None
+    """How results are brought into order, where that is not always done in one way."""
+    waited: float | None = None
+    """How long tuples waited for their turn on average, by arrival times, where these are known."""
+    rates: tuple[RatesSeen, ...] = ()
+    """What is in force in each join whose windows follow rates."""
+    memory: Memory | None = None
+    """What stands in the windows and can still be joined, and what it weighs."""
+    parts: tuple[PartitionClock, ...] = ()
+    """How far every part has come of the streams that have parts."""
+    outlook: Outlook | None = None
+    """Whether the target can be met, where slack may not grow for ever."""
+
+
+def state_update(namespace: str, key: str, value: bytes | None) -> StateUpdate:
+    """A state entry to write, or to drop.
+
+    >>> state_update("clocks", "all", None).value is None
+    True
+    """
+    return StateUpdate(namespace, key, value)
+
+
+def encode_json(value: dict[str, Any]) -> bytes:
+    """Small state as JSON."""
+    return json.dumps(value, sort_keys=True).encode()
+
+
+def decode_json(value: bytes) -> dict[str, Any]:
+    """The inverse of `encode_json`."""
+    decoded: dict[str, Any] = json.loads(value)
+    return decoded
+
+
+def encode_words(columns: dict[str, Words]) -> bytes:
+    """Word arrays of equal length as one Arrow stream.
+
+    >>> decode_words(encode_words({"a": np.array([1, 2])}))["a"].tolist()
+    [1, 2]
+    """
+    names = list(columns)
+    batch = pa.record_batch([pa.array(np.ascontiguousarray(columns[name])) for name in names], names=names)
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
+
+
+def decode_words(value: bytes) -> dict[str, Words]:
+    """The inverse of `encode_words`."""
+    table = pa.ipc.open_stream(value).read_all()
+    return {name: np.array(table.column(name).to_numpy()) for name in table.column_names}
+
+
+def encode_batch(batch: Batch, **extra: Words) -> bytes:
+    """A batch, and arrays of the same length that belong to its tuples, as Arrow."""
+    columns = {f"w{r}": batch.words[r] for r in range(batch.words.shape[0])}
+    columns |= {"stream": batch.stream, "passes": batch.passes.astype(np.int64)}
+    if batch.arrival_time is not None:
+        columns["heard"] = batch.arrival_time
+    return encode_words(columns | {f"x_{name}": array for name, array in extra.items()})
+
+
+def decode_batch(value: bytes) -> tuple[Batch, dict[str, Words]]:
+    """The inverse of `encode_batch`."""
+    columns = decode_words(value)
+    rows = sum(name[0] == "w" for name in columns)
+    words = np.stack([columns[f"w{r}"] for r in range(rows)])
+    batch = Batch(columns["stream"], words, columns["passes"].astype(np.bool_), columns.get("heard"))
+    return batch, {name[2:]: array for name, array in columns.items() if name.startswith("x_")}

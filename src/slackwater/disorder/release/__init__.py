@@ -1,0 +1,1 @@
+"""From slack heaps through the synchronizer to ordered batches."""

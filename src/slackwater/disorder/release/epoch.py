@@ -1,0 +1,177 @@
+"""Epoch release: take in a whole epoch, move the watermark once, emit everything up to it, sorted.
+
+Invariant: after an epoch every tuple taken in with `ts <= watermark` has been emitted, and the watermark is
+`min(clocks) - K` or where it was before. What arrives inside one epoch is put in order for free. With a K that covers
+every delay the results are those of tuple release.
+
+References: the watermark is T-sync of 004 Alg. 3.1 under the Same-K policy (004 Theorem 4.1).
+"""
+
+from __future__ import annotations
+
+from slackwater.core.batch import TS
+from slackwater.core.jit import in_place, inner
+from slackwater.core.time import BEFORE_ALL
+from slackwater.disorder.clocks import (
+    advance_clock,
+    arrival_time_of,
+    follow_largest_delay,
+    mark_idle,
+    min_clock,
+    must_pause,
+)
+from slackwater.disorder.release.slack_heap import emit, emit_watermark, hold, pop
+from slackwater.disorder.release.state import (
+    EPOCH_CLOCK,
+    EPOCH_TUPLES,
+    EPOCHS,
+    MAX_TS,
+    NOW,
+    SLACK,
+    WATERMARK,
+    Arrivals,
+    Buffers,
+    Clockwork,
+    Incoming,
+    OutputBuffer,
+    Policy,
+)
+
+
+@in_place
+def release_sorted(
+    new: Arrivals, begin: int, policy: Policy, clock: Clockwork, held: Buffers, out: OutputBuffer, n_out: int
+) -> tuple[int, int]:
+    """Arrivals in, a run out; stops early after the epoch in which the largest clock reached `policy.pause_at`.
+
+    Returns (arrivals consumed, tuples emitted).
+    """
+    n = new.words.shape[1]
+    for i in range(begin, n):
+        t = new.words[TS, i]
+        now = arrival_time_of(clock, new, i)
+        delay = advance_clock(clock, new, i, now, False)
+        if new.passes[i]:
+            if t < clock.scalars[WATERMARK]:
+                n_out = pass_on(clock, new, i, delay, out, n_out)
+            else:
+                hold(clock, held, 0, new, i, delay)
+        if epoch_is_full(clock, policy, new, i):
+            watermark_at_arrival = clock.scalars[WATERMARK]
+            end_epoch(clock, now, policy)
+            n_out = release_up_to(clock, clock.scalars[WATERMARK], watermark_at_arrival, held, out, n_out)
+            if must_pause(clock, policy):
+                return i + 1, n_out
+    return n, n_out
+
+
+@in_place
+def release_unsorted(new: Arrivals, begin: int, policy: Policy, clock: Clockwork, out: OutputBuffer) -> int:
+    """As `release_sorted` for operators that need no order: tuples pass at once, marked with the watermark they met."""
+    n = new.words.shape[1]
+    closed, closed_at = clock.scalars[EPOCH_CLOCK], clock.scalars[NOW]
+    for i in range(begin, n):
+        now = arrival_time_of(clock, new, i)
+        out.delay[i] = advance_clock(clock, new, i, now, False)
+        out.watermark_at_arrival[i] = clock.scalars[WATERMARK]
+        out.clock[i], out.emit_time[i] = closed, closed_at
+        if epoch_is_full(clock, policy, new, i):
+            end_epoch(clock, now, policy)
+            closed, closed_at = clock.scalars[MAX_TS], now
+            if must_pause(clock, policy):
+                return i + 1
+    return n
+
+
+@in_place
+def release_for_external_sync(
+    new: Arrivals, begin: int, policy: Policy, clock: Clockwork, held: Buffers, out: OutputBuffer, n_out: int
+) -> tuple[int, int]:
+    """As `release_sorted` where somebody else synchronizes: tuples pass at once, watermarks follow when an epoch
+    ends."""
+    n = new.words.shape[1]
+    for i in range(begin, n):
+        now = arrival_time_of(clock, new, i)
+        delay = advance_clock(clock, new, i, now, False)
+        if new.passes[i]:
+            n_out = pass_on(clock, new, i, delay, out, n_out)
+        if epoch_is_full(clock, policy, new, i):
+            end_epoch(clock, now, policy)
+            n_out = emit_watermarks(clock, out, n_out)
+            if must_pause(clock, policy):
+                return i + 1, n_out
+    return n, n_out
+
+
+@inner
+def emit_watermarks(clock: Clockwork, out: OutputBuffer, n_out: int) -> int:
+    """After an epoch: every stream has nothing left that is older than its clock, less the slack.
+
+    In the order of the streams, and also where nothing has moved: whoever gets the watermark knows that the epoch ends.
+    """
+    slow = min_clock(clock.clocks, clock.idle)
+    for k in range(len(clock.clocks)):
+        bound = slow if clock.idle[k] == 1 else clock.clocks[k]
+        if bound != BEFORE_ALL:
+            n_out = emit_watermark(clock, k, bound - clock.scalars[SLACK], out, n_out)
+    return n_out
+
+
+@in_place
+def end_silent_epoch(now: int, policy: Policy, clock: Clockwork, held: Buffers, out: OutputBuffer) -> int:
+    """An epoch in which nothing arrived ends at the moment `now`; returns how many tuples are emitted."""
+    clock.scalars[NOW] = now
+    watermark_at_arrival = clock.scalars[WATERMARK]
+    end_epoch(clock, now, policy)
+    if policy.external_sync:
+        return emit_watermarks(clock, out, 0)
+    return release_up_to(clock, clock.scalars[WATERMARK], watermark_at_arrival, held, out, 0)
+
+
+@inner
+def epoch_is_full(clock: Clockwork, policy: Policy, new: Arrivals, i: int) -> bool:
+    """Whether the epoch ends after tuple i: as it says, by count, or by how far the largest clock has come."""
+    if len(new.ends) > 0:
+        return bool(new.ends[i])
+    if policy.ends_here and i == new.words.shape[1] - 1:
+        return True
+    if policy.epoch_tuples > 0 and clock.scalars[EPOCH_TUPLES] >= policy.epoch_tuples:
+        return True
+    return policy.epoch_span > 0 and clock.scalars[MAX_TS] - clock.scalars[EPOCH_CLOCK] >= policy.epoch_span
+
+
+@inner
+def end_epoch(clock: Clockwork, now: int, policy: Policy) -> None:
+    """Choose K, move the watermark, begin the next epoch."""
+    if policy.follow:
+        follow_largest_delay(clock)
+    mark_idle(clock, now, policy)
+    slow = min_clock(clock.clocks, clock.idle)
+    if slow != BEFORE_ALL:
+        clock.scalars[WATERMARK] = max(clock.scalars[WATERMARK], slow - clock.scalars[SLACK])
+    for s in range(len(clock.clocks)):
+        clock.before[s] = clock.clocks[s]
+    clock.scalars[EPOCH_TUPLES] = 0
+    clock.scalars[EPOCH_CLOCK] = clock.scalars[MAX_TS]
+    clock.scalars[EPOCHS] += 1
+
+
+@inner
+def pass_on(clock: Clockwork, new: Arrivals | Incoming, i: int, delay: int, out: OutputBuffer, n_out: int) -> int:
+    """A tuple goes into the run where it arrived; returns the run's new length."""
+    for r in range(new.words.shape[0]):
+        out.words[r, n_out] = new.words[r, i]
+    out.stream[n_out], out.delay[n_out] = new.stream[i], delay
+    out.watermark_at_arrival[n_out], out.clock[n_out] = clock.scalars[WATERMARK], clock.scalars[MAX_TS]
+    out.emit_time[n_out] = clock.scalars[NOW]
+    return n_out + 1
+
+
+@in_place
+def release_up_to(
+    clock: Clockwork, bound: int, watermark_at_arrival: int, held: Buffers, out: OutputBuffer, n_out: int
+) -> int:
+    """Move every held tuple with `ts <= bound` into the run, sorted."""
+    while held.sizes[0] > 0 and held.ts[0, 0] <= bound:
+        n_out = emit(clock, held, pop(held, 0), watermark_at_arrival, out, n_out)
+    return n_out

@@ -1,0 +1,302 @@
+"""Release: the two disciplines behind one face. Arrivals go in, runs come out.
+
+Invariant: every tuple taken in leaves in exactly one run, as in time or late, or is filtered; K is one for all streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from slackwater.core.batch import Batch, Flags, Words
+from slackwater.core.state import NOTHING, StateUpdate
+from slackwater.core.time import AFTER_ALL, BEFORE_ALL, LONGEST
+from slackwater.core.wrong_clocks import PartitionClock
+from slackwater.disorder.clocks import min_clock_now
+from slackwater.disorder.controllers import DelayObservations, Measured, SlackController
+from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.disorder.release import state as st
+from slackwater.disorder.release.epoch import (
+    end_silent_epoch,
+    release_for_external_sync,
+    release_sorted,
+    release_unsorted,
+    release_up_to,
+)
+from slackwater.disorder.release.stage_state import StageState
+from slackwater.disorder.release.tuple import drain_all, release_each
+
+
+@dataclass(frozen=True)
+class ReleaseSpec:
+    """How tuples are emitted.
+
+    `epoch_tuples` or `epoch_span` (microseconds of the largest clock) cut epochs; with neither, each call ends one.
+    """
+
+    streams: int
+    rows: int
+    discipline: Literal["tuple", "epoch"] = "epoch"
+    sorted: bool = True
+    """False: the operator commutes, so epoch release may hand tuples over as they come, marked with the watermark."""
+    epoch_tuples: int = 0
+    epoch_span: int = 0
+    idle_timeout: int | None = None
+    idle_after: float | None = None
+    """A stream that the others have left behind by more than so many of its usual gaps holds nobody back."""
+    partition_slots: tuple[int, ...] = ()
+    """Per stream, the row that tells its parts apart, or NO_PART; empty: no stream has parts."""
+    max_behind: int = LONGEST
+    """A tuple further behind its stream's clock teaches nothing about delays."""
+    external_sync: bool = False
+    """True: only slack is dealt with here. Runs hold tuples as they leave their stream's slack, and watermark
+    events, for synchronizers that stand elsewhere to make an order of."""
+
+    @property
+    def heaps(self) -> int:
+        """Tuple release: slack buffers 0 to m-1, and those of the synchronizer, m to 2m-1."""
+        return 2 * self.streams if self.discipline == "tuple" else 1
+
+    @property
+    def ends_with_calls(self) -> bool:
+        """Whether every call ends an epoch; then what waits lies behind the watermark, and can be persisted piece by
+        piece."""
+        return self.discipline == "epoch" and self.epoch_tuples == 0 and self.epoch_span == 0
+
+
+class Release:
+    """The disorder stage of one query.
+
+    >>> from slackwater.disorder.controllers import FixedSlack
+    >>> release = Release(ReleaseSpec(streams=1, rows=2, discipline="tuple"), FixedSlack(1))
+    >>> arrivals = Batch.of([(0, t) for t in (1, 4, 3, 5, 7, 8, 6, 9)])
+    >>> [run.ts.tolist() for run in release.drain(arrivals)]
+    [[1, 3, 4, 5, 7, 6, 8]]
+    """
+
+    def __init__(self, spec: ReleaseSpec, controller: SlackController) -> None:
+        self.spec, self.controller = spec, controller
+        self.state = StageState(
+            spec.streams, spec.rows, spec.heaps, spec.ends_with_calls, controller.slack, spec.max_behind
+        )
+        self._slack_log: list[tuple[int, int]] = []
+        self.taught = False
+        """True: the controller learns from what `teach` is told of the whole stream, not from the tuples that come."""
+        self._partition_numbers: dict[tuple[int, int], int] = {}
+
+    @property
+    def _clock(self) -> st.Clockwork:
+        return self.state.clock
+
+    @property
+    def _unsorted(self) -> bool:
+        return self.spec.discipline == "epoch" and not self.spec.sorted
+
+    def drain(self, batch: Batch, end: bool = False, ends: Flags | None = None) -> Iterator[OrderedBatch]:
+        """Take in arrivals; yield what may be processed now. With `end`, everything.
+
+        `ends` says after which tuples an epoch ends; without it, the spec does.
+        """
+        learns = self.controller.learns and not self.taught
+        new = st.arrivals(batch, self._parts_of(batch), learns, ends)
+        begin = 0
+        while begin < len(batch):
+            first = begin
+            begin, run = self._stretch(batch, new, begin)
+            if learns:
+                self.controller.learn(_arrived(batch, new, first, begin))
+            if len(run) or self._unsorted:
+                yield run
+            # Only now the controller knows what became of these tuples.
+            self._consult_controller()
+        if end:
+            yield self._flush()
+
+    def _parts_of(self, batch: Batch) -> Words:
+        """The number of the part that each arrival belongs to; parts not heard of before get one."""
+        if not self.spec.partition_slots:
+            return NOTHING
+        partition = np.full(len(batch), st.NO_PARTITION, np.int64)
+        for stream, row in enumerate(self.spec.partition_slots):
+            mine = np.flatnonzero(batch.stream == stream)
+            if row != st.NO_PARTITION:
+                names, sequence = np.unique(batch.words[row, mine], return_inverse=True)
+                partition[mine] = np.array([self._partition(stream, name) for name in names.tolist()], np.int64)[
+                    sequence
+                ]
+        return partition
+
+    def _partition(self, stream: int, name: int) -> int:
+        number = self._partition_numbers.setdefault((stream, name), len(self._partition_numbers))
+        if number == self._clock.partitions.shape[1]:
+            fresh = np.array([[stream], [BEFORE_ALL], [BEFORE_ALL], [0]])
+            self.state.clock = self._clock._replace(partitions=np.hstack([self._clock.partitions, fresh]))
+        return number
+
+    def on_processing_time(self, now: int) -> OrderedBatch:
+        """End an epoch in which nothing arrived, at a moment by the clock of the arrival times."""
+        out = st.output_buffer(self.held + self.spec.streams, self.spec.rows)
+        n = end_silent_epoch(now, self._policy(), self._clock, self.state.buffers, out)
+        return self.state.run(out, n)
+
+    def nothing(self) -> OrderedBatch:
+        """A run without tuples, which says where time stands."""
+        return self.state.run(st.output_buffer(0, self.spec.rows), 0)
+
+    def _policy(self) -> st.Policy:
+        spec, controller = self.spec, self.controller
+        self._clock.scalars[st.SLACK] = controller.slack
+        idle = -1 if spec.idle_timeout is None else spec.idle_timeout
+        after = 0 if spec.idle_after is None else round(64 * spec.idle_after)
+        explicit = spec.epoch_tuples == 0 and spec.epoch_span == 0
+        return st.Policy(
+            spec.epoch_tuples, spec.epoch_span, explicit, controller.follows_largest_delay, idle, after,
+            controller.next_adaptation, spec.external_sync,
+        )  # fmt: skip
+
+    def _stretch(self, batch: Batch, new: st.Arrivals, begin: int) -> tuple[int, OrderedBatch]:
+        """Arrivals up to the controller's next adaptation."""
+        clock, spec, policy = self._clock, self.spec, self._policy()
+        count = len(batch) - begin
+        if self._unsorted:
+            out = st.output_buffer(len(batch), 0)
+            stop = release_unsorted(new, begin, policy, clock, out)
+            return stop, self._passing(batch, begin, stop, out)
+        self.state.reserve(count)
+        watermarks = (
+            spec.streams * (1 if policy.ends_here and policy.idle_timeout < 0 and policy.idle_after == 0 else count)
+            if spec.external_sync
+            else 0
+        )
+        out = st.output_buffer(self.held + count + watermarks, spec.rows)
+        in_epochs = release_for_external_sync if spec.external_sync else release_sorted
+        loop = release_each if spec.discipline == "tuple" else in_epochs
+        stop, n = loop(new, begin, policy, clock, self.state.buffers, out, 0)
+        return stop, self.state.run(out, n)
+
+    def _passing(self, batch: Batch, begin: int, stop: int, out: st.OutputBuffer) -> OrderedBatch:
+        scalars = self._clock.scalars
+        index: slice | Words = slice(begin, stop)
+        passes = batch.passes[begin:stop]
+        if not passes.all():
+            # Those that only move clocks often come last; then the others need not be copied.
+            first = int(passes.argmin())
+            index = slice(begin, begin + first) if not passes[first:].any() else begin + np.flatnonzero(passes)
+        return OrderedBatch(
+            batch.stream[index], batch.words[:, index], out.watermark_at_arrival[index], out.clock[index],
+            out.emit_time[index],
+            out.delay[index], int(scalars[st.WATERMARK]), int(scalars[st.MAX_TS]), int(scalars[st.NOW]),
+        )  # fmt: skip
+
+    def _consult_controller(self) -> None:
+        scalars = self._clock.scalars
+        max_ts, slack = int(scalars[st.MAX_TS]), int(scalars[st.SLACK])
+        snapshot_delta = int(scalars[st.SLACK_CHANGES])
+        self._slack_log += [(int(c), int(k)) for c, k in self._clock.slack_log[:, :snapshot_delta].T]
+        scalars[st.SLACK_CHANGES] = 0
+        if self.controller.follows_largest_delay:
+            self.controller.slack = slack
+        if max_ts >= self.controller.next_adaptation:
+            self.controller.adapt(Measured(self.clocks, int(scalars[st.LARGEST_DELAY]), slack))
+            if self.controller.slack != slack:
+                self._slack_log.append((max_ts, self.controller.slack))
+
+    def _flush(self) -> OrderedBatch:
+        self.state.ended = True
+        out = st.output_buffer(self.held, self.spec.rows)
+        if self.spec.discipline == "tuple":
+            n = drain_all(self._clock, self.spec.external_sync, self.state.buffers, out, 0)
+        else:
+            n = release_up_to(
+                self._clock, AFTER_ALL, int(self._clock.scalars[st.WATERMARK]), self.state.buffers, out, 0
+            )
+        return self.state.run(out, n, ended=True)
+
+    def clock_before(self, stream: int) -> int:
+        """The clock of a stream when the epoch began."""
+        return int(self._clock.before[stream])
+
+    def note_oldest(self, stream: int, oldest: int) -> None:
+        """Another part of the stream has seen a tuple this old in the epoch that is about to end."""
+        before = int(self._clock.before[stream])
+        if before != BEFORE_ALL:
+            scalars = self._clock.scalars
+            scalars[st.LARGEST_DELAY] = max(int(scalars[st.LARGEST_DELAY]), before - oldest)
+
+    def teach(self, stream: int, ts: Words, counts: Words) -> None:
+        """So many tuples of the whole stream, of which this is a part, have come in the epoch that is about to end."""
+        own, all_of_them = int(self._clock.before[stream]), min_clock_now(self._clock.before, self._clock.idle)
+        if own != BEFORE_ALL:
+            teaches = own - ts <= self.spec.max_behind
+            ts, counts = ts[teaches], counts[teaches]
+        behind, needed = (np.repeat(_behind(clock, ts), counts) for clock in (own, all_of_them))
+        words = np.repeat(ts, counts)[np.newaxis]
+        self.controller.learn(DelayObservations(np.full(words.shape[1], stream), words, behind, needed))
+
+    @property
+    def held(self) -> int:
+        """Tuples in slack buffers and synchronizer."""
+        return self.state.waiting
+
+    @property
+    def clocks(self) -> tuple[int, ...]:
+        return tuple(self._clock.clocks.tolist())
+
+    @property
+    def slack(self) -> int:
+        return int(self._clock.scalars[st.SLACK])
+
+    @property
+    def watermark(self) -> int:
+        return self.state.watermark
+
+    @property
+    def epochs(self) -> int:
+        return int(self._clock.scalars[st.EPOCHS])
+
+    @property
+    def epoch_clock(self) -> int:
+        """The largest clock when the latest epoch ended."""
+        return int(self._clock.scalars[st.EPOCH_CLOCK])
+
+    @property
+    def idle_timeouts(self) -> tuple[int, ...]:
+        """How often each stream was taken out by the idle timeout."""
+        return tuple(self._clock.timeouts.tolist())
+
+    @property
+    def partition_clocks(self) -> tuple[PartitionClock, ...]:
+        """How far every part of every stream has come."""
+        clocks = self._clock.partitions[st.PARTITION_CLOCK].tolist()
+        return tuple(PartitionClock(s, name, clocks[n]) for (s, name), n in self._partition_numbers.items())
+
+    def slack_log(self) -> list[tuple[int, int]]:
+        """Changes of K since the last call, as (largest clock, K from there on)."""
+        log, self._slack_log = self._slack_log, []
+        return log
+
+    def snapshot_delta(self) -> list[StateUpdate]:
+        """What to persist since the last call."""
+        return self.state.snapshot_delta({"slack": self.controller.slack, "part_names": list(self._partition_numbers)})
+
+    def restore(self, entries: list[StateUpdate]) -> None:
+        """Take over persisted state, the slack in force among it."""
+        reported = self.state.restore(entries)
+        if reported:
+            self.controller.slack = reported["slack"]
+            self._partition_numbers = {(s, name): number for number, (s, name) in enumerate(reported["part_names"])}
+
+
+def _behind(clock: int, ts: Words) -> Words:
+    return np.maximum(0, clock - ts) if clock != BEFORE_ALL else np.zeros(len(ts), np.int64)
+
+
+def _arrived(batch: Batch, new: st.Arrivals, begin: int, end: int) -> DelayObservations:
+    passing: slice | Words = slice(begin, end)
+    teaching = batch.passes[begin:end] & (new.behind[begin:end] != st.UNTAUGHT)
+    if not teaching.all():
+        passing = begin + np.flatnonzero(teaching)
+    return DelayObservations(batch.stream[passing], batch.words[:, passing], new.behind[passing], new.needed[passing])

@@ -1,0 +1,1 @@
+"""Window aggregates: panes, partial values, holistic values, count and landmark windows."""

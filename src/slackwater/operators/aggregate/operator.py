@@ -1,0 +1,250 @@
+"""The window aggregate operator: sliding and tumbling, with and without groups, incremental.
+
+Invariant: a window `[start, end)` is emitted once per group that has tuples in it, when the watermark reaches `end`; a
+late tuple counts in every window that was still open when it came, and in no other.
+
+References: 004 §2.1.2, §3.1 (Example 3.1.1), §4.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from slackwater.core.batch import Words
+from slackwater.core.collections.records import NONE
+from slackwater.core.schema import Kind
+from slackwater.core.state import StateUpdate, decode_json, decode_words, encode_json, encode_words, state_update
+from slackwater.core.time import BEFORE_ALL
+from slackwater.disorder.meters import Asked, Watched
+from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.expressions.text_table import TextTable
+from slackwater.operators.aggregate import state as st
+from slackwater.operators.aggregate.algebra import AggregateSpec, Layout, lower
+from slackwater.operators.aggregate.partials import program_for
+from slackwater.operators.aggregate.sorted_window import SortedWindow
+from slackwater.operators.aggregate.tables import GrowingTables, put_back
+from slackwater.operators.aggregate.window_loop import (
+    CLOSED_ALL,
+    CLOSED_ONE,
+    EMITTED_BY,
+    OF_GROUP,
+    OF_KEY,
+    WINDOW,
+    admit_panes,
+    consume,
+)
+from slackwater.operators.contract import PLAIN, BuildContext, Operator
+from slackwater.operators.output import Output, joined
+from slackwater.operators.state_size import WindowContents
+from slackwater.windows.panes import Panes, first_open, last_pane, panes
+
+MOST_LINES = 1 << 17
+"""Lines at which an output is yielded; it is larger by at most one window."""
+
+
+@dataclass(frozen=True)
+class WindowAggregate:
+    """Spec: the window, the rows that hold the group keys, the aggregates.
+
+    Output columns: window start, window end, keys, aggregates.
+    """
+
+    range: int
+    slide: int | None
+    keys: tuple[int, ...]
+    aggregates: tuple[AggregateSpec, ...]
+    rows: int
+    """Word rows of an input tuple."""
+
+    @property
+    def streams(self) -> int:
+        return 1
+
+    @property
+    def needs_order(self) -> bool:
+        """Aggregates commute, so epoch release may hand tuples over unsorted."""
+        return False
+
+    @cached_property
+    def grid(self) -> Panes:
+        return panes(self.range, self.slide)
+
+    @cached_property
+    def layout(self) -> Layout:
+        return Layout.of(self.aggregates)
+
+    @property
+    def watched(self) -> Watched:
+        """What a slack controller must know to judge answers."""
+        asked = tuple(Asked(a.function, a.row, a.kind is Kind.FLOAT, a.parameter) for a in self.aggregates)
+        return Watched(self.range, self.grid.slide, self.keys, asked)
+
+    def build(self, context: BuildContext = PLAIN) -> Operator:
+        """The mutable half; MIN and MAX of text look texts up in a table."""
+        return AggregateOperator(self, context.texts)
+
+
+class AggregateOperator(Operator):
+    """The mutable half of `WindowAggregate`: runs in, closed windows out."""
+
+    spec: WindowAggregate
+
+    def __init__(self, spec: WindowAggregate, texts: TextTable | None = None) -> None:
+        self.spec, self._texts = spec, texts
+        self._key_rows = np.array(spec.keys, np.int64)
+        self._persisted: dict[tuple[str, str], bytes] = {}
+        self._begin()
+
+    def _begin(self) -> None:
+        spec = self.spec
+        kinds = {a.row: a.kind for a in spec.aggregates if a.holistic}
+        self._value_rows = np.array(list(kinds), np.int64)
+        self._sorted = {row: SortedWindow(i, kind) for i, (row, kind) in enumerate(kinds.items())}
+        self._tables = GrowingTables(
+            program_for(spec.layout, self._texts), len(spec.keys), spec.layout.width, len(kinds)
+        )
+        scalars = self._tables.scalars
+        scalars[st.NEXT] = first_open(spec.grid, BEFORE_ALL)
+        scalars[st.ENTERED] = scalars[st.FLIP] = last_pane(spec.grid, int(scalars[st.NEXT]) - 1)
+
+    @property
+    def watched(self) -> Watched:
+        return self.spec.watched
+
+    def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
+        """Take in a run; yield the windows it closes."""
+        t = self._tables
+        t.reserve(len(run))
+        words = np.ascontiguousarray(run.words)
+        new = st.Taken(words, words.view(np.float64), run.watermark_at_arrival, self._key_rows, self._value_rows)
+        begin, status, output_buffer, lines = 0, -1, 1024, 0
+        waiting: list[Output] = []
+        while status != CLOSED_ALL:
+            most = max(output_buffer, int(t.scalars[st.GROUPS]) + (len(run) - begin if t.keys else 1))
+            state = np.empty((most, t.width), np.int64)
+            closed = st.Closed(np.empty((most, OF_KEY + t.keys), np.int64), state, state.view(np.float64))
+            begin, n, status = consume(t.now, self.spec.grid, new, begin, ordered, run.watermark, closed)
+            if status == CLOSED_ONE:
+                self._slide_values()
+            else:
+                output_buffer = min(4 * output_buffer, MOST_LINES)
+            if n:
+                waiting.append(self._lowered(closed.lines[:n], state[:n]))
+                lines += n
+            # A window of a single line costs more on its way out than to close, so windows leave together.
+            if waiting and (status != CLOSED_ONE or lines >= MOST_LINES):
+                yield joined(waiting)
+                waiting, lines = [], 0
+
+    def _slide_values(self) -> None:
+        t = self._tables
+        moved, came, went = t.now.moved, int(t.scalars[st.ADDED]), int(t.scalars[st.REMOVED])
+        half = len(moved) // 2
+        for window in self._sorted.values():
+            window.slide(moved[:came], moved[half : half + went])
+        t.scalars[[st.ADDED, st.REMOVED]] = 0
+
+    def _lowered(self, lines: Words, state: Words) -> Output:
+        spec = self.spec
+        start = lines[:, WINDOW] * spec.grid.slide
+        group = np.ascontiguousarray(lines[:, OF_GROUP])
+        lowered = [
+            self._sorted[a.row].lower(a, group) if a.holistic else lower(a, spec.layout, state) for a in spec.aggregates
+        ]
+        # Views would keep whole buffers alive for as long as the results are.
+        keys = [lines[:, OF_KEY + c].copy() for c in range(len(spec.keys))]
+        return Output(
+            start + spec.range,
+            (start, start + spec.range, *keys, *lowered),
+            lines[:, EMITTED_BY].copy(),
+            None,
+            len(lines),
+            at_watermark=True,
+        )
+
+    @property
+    def state_rows(self) -> int:
+        """Partial aggregates, and values of holistic ones."""
+        return int(self._tables.scalars[st.PARTIALS] + self._tables.scalars[st.VALUES_KEPT])
+
+    def window_contents(self, watermark: int) -> Iterator[WindowContents]:
+        """Partial aggregates, and values of holistic ones; what they were made of is not kept."""
+        t = self._tables
+        partials, values = int(t.scalars[st.PARTIALS]), int(t.scalars[st.VALUES_KEPT])
+        words = partials * t.now.partials.shape[1] + values * t.now.values.shape[1]
+        yield WindowContents(0, partials + values, words)
+
+    def snapshot_delta(self) -> list[StateUpdate]:
+        table = self._tables.now.partials
+        live = np.flatnonzero(table[:, st.PANE] != st.NO_PANE)
+        pane_of = table[live, st.PANE]
+        touched = set(np.unique(pane_of[table[live, st.DIRTY] == 1]).tolist())
+        present = set(np.unique(pane_of).tolist())
+        entries = [state_update("aggregate", "next", encode_json({"next": int(self._tables.scalars[st.NEXT])}))]
+        for pane in sorted(touched):
+            members = live[pane_of == pane]
+            entries.append(state_update("pane", str(pane), self._encode_partials(members)))
+            if self._sorted:
+                entries.append(state_update("values", str(pane), self._encode_values(members)))
+        gone = {place for place in self._persisted if int(place[1]) not in present}
+        entries += [state_update(*place, None) for place in sorted(gone)]
+        table[:, st.DIRTY] = 0
+        self._note(entries[1:])
+        return entries
+
+    def _note(self, entries: list[StateUpdate]) -> None:
+        """Panes as they were persisted: a kernel that has fallen behind is given only those that changed."""
+        for entry in entries:
+            if entry.value is None:
+                self._persisted.pop((entry.namespace, entry.key), None)
+            else:
+                self._persisted[entry.namespace, entry.key] = entry.value
+
+    def _encode_partials(self, members: Words) -> bytes:
+        keys, width, t = self._tables.keys, self._tables.width, self._tables.now
+        group = t.partials[members, st.GROUP]
+        columns = {f"k{c}": t.groups[group, st.KEY + c] for c in range(keys)}
+        return encode_words(columns | {f"s{c}": t.partials[members, st.OWN + c] for c in range(width)})
+
+    def _encode_values(self, members: Words) -> bytes:
+        t = self._tables.now
+        owner, kept = [], []
+        for position, e in enumerate(members.tolist()):
+            v = int(t.partials[e, st.VALUES])
+            while v != NONE:
+                owner.append(position)
+                kept.append(v)
+                v = int(t.values[v, st.LINK])
+        columns = {"owner": np.array(owner, np.int64)}
+        return encode_words(columns | {f"v{h}": t.values[kept, st.WORD + h] for h in range(self._tables.arguments)})
+
+    def restore(self, entries: list[StateUpdate]) -> None:
+        """Rebuild the panes; those that had entered the window enter it again."""
+        (following,) = (decode_json(e.value)["next"] for e in entries if e.key == "next" and e.value is not None)
+        self._note([entry for entry in entries if entry.key != "next"])
+        self._begin()
+        for pane in sorted(int(key) for namespace, key in self._persisted if namespace == "pane"):
+            partials = decode_words(self._persisted["pane", str(pane)])
+            kept = decode_words(self._persisted["values", str(pane)]) if self._sorted else {}
+            self._restore_pane(pane, partials, kept)
+        t = self._tables
+        t.scalars[[st.NEXT, st.FLIP]] = following, st.NO_PANE
+        admit_panes(t.now, st.NO_PANE, last_pane(self.spec.grid, following - 1), bool(self._sorted))
+        self._slide_values()
+        t.now.partials[:, st.DIRTY] = 0
+
+    def _restore_pane(self, pane: int, partials: dict[str, Words], kept: dict[str, Words]) -> None:
+        t = self._tables
+        count = len(partials["s0"])
+        owners = kept.get("owner", np.zeros(0, np.int64))
+        t.reserve(max(count, len(owners)))
+        keys = np.array([partials[f"k{c}"] for c in range(t.keys)], np.int64).reshape(t.keys, count)
+        state = np.stack([partials[f"s{c}"] for c in range(t.width)], axis=1)
+        held = np.array([kept[f"v{h}"] for h in range(t.arguments)], np.int64).reshape(t.arguments, len(owners))
+        put_back(
+            t.now, pane, keys, np.arange(t.keys), np.ascontiguousarray(state), owners, held, np.arange(t.arguments)
+        )

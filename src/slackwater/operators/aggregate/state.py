@@ -1,0 +1,91 @@
+"""The state of a window aggregate, as one named group of tables that compiled code reads and updates in place.
+
+Invariant: a record keeps its number for as long as it lives, so one table may point into another. What is free, what is
+in use and where the window stands is written in `scalars`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from slackwater.core.batch import Floats, Words
+from slackwater.core.collections.records import FIRST_FIELD
+
+# A partial: its pane and group, the next in the pane, its neighbours in its group (a `chain`), its values,
+# whether it changed since it was last persisted; then its own state and its suffix.
+PANE, GROUP, NEXT_IN_PANE, OLDER, NEWER, VALUES, DIRTY = range(FIRST_FIELD, FIRST_FIELD + 7)
+OWN = FIRST_FIELD + 7
+NO_PANE = -(2**62)
+"""The pane of a partial that is not in use."""
+
+# A group: how many partials it has at all and inside the window, its oldest front partial, its newest inside, the
+# partial it used last, its place among the active, and the group that is active at this place; then its key and its
+# back.
+ENTRIES, INSIDE, FRONT, NEWEST, LAST_USED, POSITION, ACTIVE_AT = range(FIRST_FIELD, FIRST_FIELD + 7)
+KEY = FIRST_FIELD + 7
+
+# A pane: its number, its first partial; and at this place of the heap a number and its pane, of the ring a pane.
+NUMBER, HEAD, HEAP_NUMBER, HEAP, RING = range(FIRST_FIELD, FIRST_FIELD + 5)
+PANE_FIELDS = FIRST_FIELD + 5
+
+# A kept value: the next one of its partial (or the next free one), then one word per argument.
+LINK, WORD = 0, 1
+# A moved value: the group it entered or left with, then one word per argument. `moved` has two halves, came and went.
+FROM_GROUP = 0
+
+# Lines of the array of buckets.
+OF_PARTIALS, OF_GROUPS, OF_PANES = range(3)
+
+# Scalars.
+NEXT = 0
+"""The oldest window not yet closed."""
+FLIP = 1
+"""Newest pane of the front."""
+ENTERED = 2
+"""Newest pane whose partials have entered."""
+ACTIVE = 3
+"""How many groups have partials inside the window."""
+FREE_PARTIAL, FREE_GROUP, FREE_PANE = 4, 5, 6
+PARTIALS, GROUPS, PANES = 7, 8, 9
+"""How many records of each table are in use."""
+WAITING, INSIDE_BEGIN, INSIDE_COUNT = 10, 11, 12
+"""Panes in the heap; where the ring begins, and panes in it."""
+WIDTH, KEYS = 13, 14
+"""Words of a partial's state; key columns."""
+FREE_VALUE, VALUES_KEPT, ADDED, REMOVED = 15, 16, 17, 18
+"""Values of holistic aggregates: the first free one, how many are kept, how many entered and left the window."""
+SCALARS = 19
+
+
+class Tables(NamedTuple):
+    """All state of an aggregate. `floats` and `group_floats` are the memory of `partials` and `groups`."""
+
+    program: Words
+    """What the components of a partial do (`partials.program_for`)."""
+    partials: Words
+    floats: Floats
+    groups: Words
+    group_floats: Floats
+    panes: Words
+    buckets: Words
+    values: Words
+    moved: Words
+    scalars: Words
+
+
+class Taken(NamedTuple):
+    """Tuples as the loop takes them in: their words, the watermark each met, the rows of group keys and of values."""
+
+    words: Words
+    floats: Floats
+    watermark_at_arrival: Words
+    key_rows: Words
+    value_rows: Words
+
+
+class Closed(NamedTuple):
+    """Where closed windows are written: one line per window and group, and the combined partial of each."""
+
+    lines: Words
+    state: Words
+    floats: Floats

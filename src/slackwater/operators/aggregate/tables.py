@@ -1,0 +1,153 @@
+"""The tables of the aggregate operator: how they grow between two stretches of compiled code, and are filled again.
+
+Invariant: partials, panes, groups and values keep their numbers when their tables grow, so links stay valid. A pane put
+back has the partials and values it was persisted with, and waits to enter the window.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from slackwater.core.batch import Words
+from slackwater.core.collections.records import NONE, grown, hang, table
+from slackwater.core.jit import in_place
+from slackwater.operators.aggregate import state as st
+from slackwater.operators.aggregate.holistic_values import keep, value_tables
+from slackwater.operators.aggregate.pane_queue import add_to_pane, pane_bucket
+from slackwater.operators.aggregate.sliding import group_bucket, group_of, new_partial, partial_bucket
+
+SMALLEST = 256
+
+
+class GrowingTables:
+    """The state of one aggregate; `now` is what compiled code works on until the next growth."""
+
+    def __init__(self, program: Words, keys: int, width: int, arguments: int) -> None:
+        self.keys, self.width, self.arguments = keys, width, arguments
+        partials = table(SMALLEST, st.OWN + 2 * width)
+        partials[:, st.PANE] = st.NO_PANE
+        groups = table(SMALLEST, st.KEY + keys + width)
+        values, moved = value_tables(arguments, SMALLEST if arguments else 1)
+        self.scalars = np.zeros(st.SCALARS, np.int64)
+        self.scalars[[st.WIDTH, st.KEYS]] = width, keys
+        self.now = st.Tables(
+            program=program,
+            partials=partials,
+            floats=partials.view(np.float64),
+            groups=groups,
+            group_floats=groups.view(np.float64),
+            panes=table(SMALLEST, st.PANE_FIELDS),
+            buckets=np.full((3, SMALLEST), NONE, np.int64),
+            values=values,
+            moved=moved,
+            scalars=self.scalars,
+        )
+
+    def reserve(self, tuples: int) -> None:
+        """OutputBuffer for this many more tuples, each of which may need a partial, a pane, a group and a value."""
+        if wanted := self._too_small(self.now.partials, st.PARTIALS, tuples):
+            self._grow_partials(wanted)
+        if wanted := self._too_small(self.now.panes, st.PANES, tuples):
+            self._grow_panes(wanted)
+        if wanted := self._too_small(self.now.groups, st.GROUPS, tuples if self.keys else 1):
+            self._grow_groups(wanted)
+        if self.arguments and (wanted := self._too_small(self.now.values, st.VALUES_KEPT, tuples)):
+            self._grow_values(wanted)
+
+    def _too_small(self, records: Words, used: int, tuples: int) -> int:
+        """0 if there is room, else the power of two to grow to."""
+        size = len(records)
+        wanted = int(self.scalars[used]) + tuples + 1
+        if wanted <= size:
+            return 0
+        while size < wanted:
+            size *= 2
+        return size
+
+    def _empty_buckets(self, line: int, capacity: int) -> None:
+        """As many empty buckets for a table as it has records now."""
+        old = self.now.buckets
+        if capacity > old.shape[1]:
+            larger = np.full((len(old), capacity), NONE, np.int64)
+            larger[:, : old.shape[1]] = old
+            self.now = self.now._replace(buckets=larger)
+        self.now.buckets[line] = NONE
+
+    def _grow_partials(self, capacity: int) -> None:
+        size = len(self.now.partials)
+        partials = grown(self.now.partials, capacity, int(self.scalars[st.FREE_PARTIAL]))
+        partials[size:, st.PANE] = st.NO_PANE
+        self.scalars[st.FREE_PARTIAL] = size
+        self.now = self.now._replace(partials=partials, floats=partials.view(np.float64))
+        self._empty_buckets(st.OF_PARTIALS, capacity)
+        _hang_partials(self.now)
+
+    def _grow_panes(self, capacity: int) -> None:
+        old, size = self.now.panes, len(self.now.panes)
+        begin, count = int(self.scalars[st.INSIDE_BEGIN]), int(self.scalars[st.INSIDE_COUNT])
+        panes = grown(old, capacity, int(self.scalars[st.FREE_PANE]))
+        inside = old[(begin + np.arange(count)) % size, st.RING]
+        panes[:count, st.RING] = inside
+        self.scalars[[st.INSIDE_BEGIN, st.FREE_PANE]] = 0, size
+        waiting = old[: int(self.scalars[st.WAITING]), st.HEAP]
+        self.now = self.now._replace(panes=panes)
+        self._empty_buckets(st.OF_PANES, capacity)
+        _hang_panes(self.now, np.concatenate([inside, waiting]))
+
+    def _grow_groups(self, capacity: int) -> None:
+        size, partials = len(self.now.groups), self.now.partials
+        used = np.unique(partials[partials[:, st.PANE] != st.NO_PANE, st.GROUP])
+        groups = grown(self.now.groups, capacity, int(self.scalars[st.FREE_GROUP]))
+        self.scalars[st.FREE_GROUP] = size
+        self.now = self.now._replace(groups=groups, group_floats=groups.view(np.float64))
+        self._empty_buckets(st.OF_GROUPS, capacity)
+        _hang_groups(self.now, used)
+
+    def _grow_values(self, capacity: int) -> None:
+        old, before = self.now.values, self.now.moved
+        size, half = len(old), len(before) // 2
+        values, moved = value_tables(self.arguments, capacity)
+        values[:size] = old
+        values[-1, st.LINK] = self.scalars[st.FREE_VALUE]
+        came, went = int(self.scalars[st.ADDED]), int(self.scalars[st.REMOVED])
+        moved[:came] = before[:came]
+        moved[capacity : capacity + went] = before[half : half + went]
+        self.scalars[st.FREE_VALUE] = size
+        self.now = self.now._replace(values=values, moved=moved)
+
+
+@in_place
+def _hang_partials(t: st.Tables) -> None:
+    for e in range(len(t.partials)):
+        if t.partials[e, st.PANE] != st.NO_PANE:
+            b = partial_bucket(t, t.partials[e, st.PANE], t.partials[e, st.GROUP])
+            hang(t.partials, t.buckets, st.OF_PARTIALS, b, e)
+
+
+@in_place
+def _hang_panes(t: st.Tables, used: Words) -> None:
+    for p in used:
+        hang(t.panes, t.buckets, st.OF_PANES, pane_bucket(t, t.panes[p, st.NUMBER]), p)
+
+
+@in_place
+def _hang_groups(t: st.Tables, used: Words) -> None:
+    for g in used:
+        hang(t.groups, t.buckets, st.OF_GROUPS, group_bucket(t, g), g)
+
+
+@in_place
+def put_back(
+    t: st.Tables, pane: int, keys: Words, key_rows: Words, state: Words, owners: Words, held: Words, value_rows: Words
+) -> None:
+    """Make the partials of one pane as they were, each with the values it owned."""
+    v = 0
+    for p in range(len(state)):
+        g = group_of(t, keys, key_rows, p)
+        e = new_partial(t, pane, g)
+        add_to_pane(t, pane, e, False)
+        for c in range(state.shape[1]):
+            t.partials[e, st.OWN + c] = state[p, c]
+        while v < len(owners) and owners[v] == p:
+            keep(t, e, held, value_rows, v)
+            v += 1

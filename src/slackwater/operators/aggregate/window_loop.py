@@ -1,0 +1,205 @@
+"""Tuples into panes, panes into windows, windows out: the loop of the aggregate operator.
+
+Invariant: after `consume` has seen a watermark F, exactly the windows with `end <= F` are closed, in order, each with
+every tuple that arrived before it closed; windows without tuples are stepped over, never visited one by one.
+
+References: 004 §2.1.2 (sliding windows), §4.1.
+"""
+
+from __future__ import annotations
+
+from slackwater.core.batch import TS
+from slackwater.core.collections.records import NONE
+from slackwater.core.jit import in_place, inner
+from slackwater.operators.aggregate.holistic_values import discard, keep, note_entered, note_left, note_one
+from slackwater.operators.aggregate.pane_queue import add_to_pane, forget_pane, inside_at, pop_waiting, queue_inside
+from slackwater.operators.aggregate.partials import add
+from slackwater.operators.aggregate.sliding import (
+    enter,
+    find_partial,
+    flip,
+    free_partial,
+    group_of,
+    insert_late,
+    leave,
+    new_partial,
+    spread_late,
+    write_value,
+)
+from slackwater.operators.aggregate.state import (
+    ACTIVE,
+    ACTIVE_AT,
+    DIRTY,
+    ENTERED,
+    FLIP,
+    GROUP,
+    GROUPS,
+    HEAD,
+    HEAP_NUMBER,
+    INSIDE_BEGIN,
+    INSIDE_COUNT,
+    KEY,
+    KEYS,
+    LAST_USED,
+    NEXT,
+    NEXT_IN_PANE,
+    NUMBER,
+    OWN,
+    PANE,
+    RING,
+    WAITING,
+    Closed,
+    Tables,
+    Taken,
+)
+from slackwater.windows.panes import (
+    Panes,
+    first_open,
+    first_pane,
+    first_window_with,
+    last_pane,
+    pane_of,
+    window_end,
+)
+
+CLOSED_ALL = 0
+OUT_OF_CAPACITY = 1
+CLOSED_ONE = 2
+
+# Columns of a closed line; the group's key follows.
+WINDOW, EMITTED_BY, OF_GROUP, OF_KEY = range(4)
+
+
+@in_place
+def consume(
+    t: Tables, grid: Panes, new: Taken, begin: int, ordered: bool, watermark: int, closed: Closed
+) -> tuple[int, int, int]:
+    """Take in tuples from `begin` on; returns (tuples consumed, lines written, why it stopped)."""
+    n = new.words.shape[1]
+    holistic = len(new.value_rows) > 0
+    n_out = 0
+    for i in range(begin, n + 1):
+        done = i == n
+        reached = watermark if done else new.watermark_at_arrival[i]
+        if ordered and not done:
+            reached = max(reached, new.words[TS, i])
+        while window_end(grid, t.scalars[NEXT]) <= reached:
+            k = t.scalars[NEXT]
+            if t.scalars[ACTIVE] == 0:
+                k = next_with_tuples(t, grid, k)
+                if window_end(grid, k) > reached:
+                    skip_to(t, grid, first_open(grid, reached))
+                    break
+            if n_out + t.scalars[GROUPS] > len(closed.lines):
+                return i, n_out, OUT_OF_CAPACITY
+            retire_panes_before(t, first_pane(grid, k), holistic)
+            admit_panes(t, first_pane(grid, k), last_pane(grid, k), holistic)
+            n_out = write_window(t, k, i, closed, n_out)
+            t.scalars[NEXT] = k + 1
+            if holistic:
+                return i, n_out, CLOSED_ONE
+        if not done:
+            put_into_pane(t, grid, new, i, holistic)
+    return n, n_out, CLOSED_ALL
+
+
+@inner
+def next_with_tuples(t: Tables, grid: Panes, k: int) -> int:
+    """With no tuple inside: the first window from k on that will have one, or one beyond any watermark."""
+    if t.scalars[WAITING] == 0:
+        return 2**62 // grid.slide
+    return max(k, first_window_with(grid, t.panes[0, HEAP_NUMBER]))
+
+
+@inner
+def skip_to(t: Tables, grid: Panes, k: int) -> None:
+    """With no tuple inside: step over all windows before k."""
+    t.scalars[NEXT] = k
+    t.scalars[ENTERED] = last_pane(grid, k - 1)
+    t.scalars[FLIP] = t.scalars[ENTERED]
+
+
+@inner
+def write_window(t: Tables, k: int, by: int, closed: Closed, n_out: int) -> int:
+    """One line per group with tuples in window k, emit by tuple `by`; returns the new number of lines."""
+    for a in range(t.scalars[ACTIVE]):
+        g = t.groups[a, ACTIVE_AT]
+        closed.lines[n_out, WINDOW], closed.lines[n_out, EMITTED_BY], closed.lines[n_out, OF_GROUP] = k, by, g
+        for c in range(t.scalars[KEYS]):
+            closed.lines[n_out, OF_KEY + c] = t.groups[g, KEY + c]
+        write_value(t, g, closed, n_out)
+        n_out += 1
+    return n_out
+
+
+@inner
+def put_into_pane(t: Tables, grid: Panes, new: Taken, i: int, holistic: bool) -> None:
+    """Add tuple i to the partial of its pane and group, unless every window of the pane is closed."""
+    pane = pane_of(grid, new.words[TS, i])
+    if pane < first_pane(grid, t.scalars[NEXT]):
+        return
+    g = group_of(t, new.words, new.key_rows, i)
+    e = t.groups[g, LAST_USED]
+    if e == NONE or t.partials[e, PANE] != pane or t.partials[e, GROUP] != g:
+        e = find_partial(t, pane, g)
+    late = pane <= t.scalars[ENTERED]
+    if e == NONE:
+        e = new_partial(t, pane, g)
+        add_to_pane(t, pane, e, late)
+        if late:
+            insert_late(t, e)
+    t.groups[g, LAST_USED] = e
+    t.partials[e, DIRTY] = 1
+    if late:
+        spread_late(t, e, new, i)
+    else:
+        add(t.program, t.partials, t.floats, e, OWN, new.words, new.floats, i)
+    if holistic:
+        v = keep(t, e, new.words, new.value_rows, i)
+        if late:
+            note_one(t, g, v)
+
+
+@inner
+def retire_panes_before(t: Tables, first: int, holistic: bool) -> None:
+    """Panes older than the window leave it."""
+    while t.scalars[INSIDE_COUNT] > 0:
+        p = t.panes[inside_at(t, 0), RING]
+        if t.panes[p, NUMBER] >= first:
+            return
+        if t.panes[p, NUMBER] > t.scalars[FLIP]:
+            flip(t)
+        e = t.panes[p, HEAD]
+        while e != NONE:
+            following = t.partials[e, NEXT_IN_PANE]
+            if holistic:
+                note_left(t, e)
+            leave(t, e)
+            e = following
+        t.scalars[INSIDE_BEGIN] = (t.scalars[INSIDE_BEGIN] + 1) & (len(t.panes) - 1)
+        t.scalars[INSIDE_COUNT] -= 1
+        forget_pane(t, p)
+
+
+@in_place
+def admit_panes(t: Tables, first: int, last: int, holistic: bool) -> None:
+    """Panes up to the window's newest enter it, oldest first; one older than its oldest is in no window at all."""
+    while t.scalars[WAITING] > 0 and t.panes[0, HEAP_NUMBER] <= last:
+        p = pop_waiting(t)
+        e = t.panes[p, HEAD]
+        if t.panes[p, NUMBER] < first:
+            while e != NONE:
+                following = t.partials[e, NEXT_IN_PANE]
+                if holistic:
+                    discard(t, e)
+                free_partial(t, e)
+                e = following
+            forget_pane(t, p)
+            continue
+        while e != NONE:
+            enter(t, e)
+            if holistic:
+                note_entered(t, e)
+            e = t.partials[e, NEXT_IN_PANE]
+        queue_inside(t, p)
+    t.scalars[ENTERED] = last

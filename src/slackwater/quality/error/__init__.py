@@ -1,0 +1,1 @@
+"""Slack for an error target of an aggregate."""

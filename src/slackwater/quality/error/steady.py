@@ -1,0 +1,265 @@
+"""The steady controller for aggregates: the slack that all but delta of the recent windows needed.
+
+Every window has a needed slack: the least with which its answer would have been within the bound. It can be computed
+after the fact, exactly, from the late tuples that came for the window and what they weigh (`window_losses`). So
+
+1. K is the least slack that meets the need of all but a share (1 - m) delta of the remembered windows. What a window
+   needs is known only when it is older than that, and counted accordingly.
+2. m is the margin. Every window that fails raises it, every other lowers it a little, such that it rests where a little
+   less than delta of the windows fail.
+3. Growth: once the running period (a minute, or the range of a window) has spent a third of what it may fail, and
+   windows turn out to need more than K again and again, K is what they turn out to need, and ahead of that. This is
+   over when nothing of the kind has come out for a while: seconds after a burst.
+4. A drop: a block of seconds older than two periods, in which most windows needed twice what the last two periods ask
+   for, was another regime and is forgotten. A burst spoils less of a block, and is remembered.
+
+K never exceeds the cap. Where the cap is too little, K is the least that does nearly as well.
+
+Invariant: nothing is modelled for COUNT, SUM and AVG. For other aggregates it is not known what a value would have
+been without a given tuple, and the share of a window that may be missing comes from the coverage thresholds. Of several
+aggregates and several groups the worst decides; a group costs memory and time like the operator's own partial results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from slackwater.core.batch import TS
+from slackwater.core.measured import MeasuredQuality
+from slackwater.core.options import Options
+from slackwater.core.outlook import Outlook
+from slackwater.core.quality import RelativeError, default_cap
+from slackwater.core.time import BEFORE_ALL, MILLISECOND, MINUTE, SECOND
+from slackwater.disorder.controllers import DelayObservations, Measured
+from slackwater.disorder.meters import Watched
+from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.quality.error.quantile_slack import edge_of
+from slackwater.quality.error.required_slack import (
+    BOUND,
+    CHOICES,
+    INTO,
+    KNOWN,
+    MARGIN,
+    NOT_YET,
+    NUMBER,
+    REACHED,
+    SHORT,
+    SPENT,
+    WANTED,
+    Judging,
+    learn_and_choose,
+    no_required_slack,
+    required_as_arrays,
+    required_slack_of,
+)
+from slackwater.quality.error.threshold import Thresholds
+from slackwater.quality.error.windows import MOST_WINDOWS, WatchesWindows, WindowLosses
+
+INTERVAL = SECOND
+"""How often slack is chosen anew: every choice cuts the stream's batches."""
+ALERT = 250 * MILLISECOND
+"""The same once a period has spent so much that growth is looked for."""
+PERIOD = MINUTE
+"""In which a share delta of the windows may fail, or in the range of a window if that is longer."""
+MEMORY = 10 * MINUTE
+STRAGGLER = 20.0
+"""One straggler, which spoils every window it belongs to, may weigh at most delta over this."""
+FEWEST = 40.0
+"""The memory has at least this many windows that may fail, and a period three."""
+AIM = 0.7
+"""The share of delta at which the margin rests."""
+GAIN = 20.0
+FIRST_MARGIN = 0.5
+AHEAD = 0.7
+"""How far ahead of growth, as a share of what windows turn out to need, once a period has spent all it may."""
+TIMES = 2.0
+"""From how many times as much on, what was needed before is another regime."""
+SPENDING = 1 / 3
+"""Once this much of what a period may fail is spent, growth is looked for."""
+NEWEST = 3 * SECOND
+"""For how long what came out counts then; four choices at least."""
+BLOCK = 10 * SECOND
+"""What is forgotten at once; four ranges of a window at least, because a burst spoils more than one."""
+PATIENCE = 3.0
+"""In periods: the cap must have been too little for some two thirds of this before the target is out of reach."""
+NO_WORDS = np.zeros((1, 0), np.int64)
+EXACT = frozenset(("COUNT", "SUM", "AVG"))
+
+
+class SteadyError(WatchesWindows):
+    """Slack for a bound on the error of an aggregate."""
+
+    learns = True
+
+    def __init__(self, target: RelativeError, options: Options) -> None:
+        self.target, self._options = target, options
+        self.slack = options.initial_slack if target.at_most is None else min(options.initial_slack, target.at_most)
+        self.next_adaptation = self._count_due = BEFORE_ALL
+        self._pending: DelayObservations | None = None
+        """Arrivals that are not noted yet: that is cheaper together with the next choice."""
+
+    def watch(self, watched: Watched) -> None:
+        """Hear which windows there are."""
+        self._unit = max(1, self._options.granularity // 10)
+        kept = self._options.retention
+        self._losses = WindowLosses(
+            watched, PERIOD if kept is None else kept, self._unit, self._options.max_behind if kept is None else 0
+        )
+        self._modelled = Thresholds(self.target, tuple(a for a in watched.aggregates if a.function not in EXACT))
+        self._is_modelled = np.array([a.function not in EXACT for a in watched.aggregates], np.bool_)
+        self._models = bool(self._is_modelled.any())
+        self._allowed = np.full(len(watched.aggregates), self.target.bound)
+        delta = 1.0 - self.target.confidence
+        slide = watched.slide
+        self._interval = self._options.adaptation_interval or INTERVAL
+        self._alert = self._options.adaptation_interval or min(max(slide, ALERT), INTERVAL)
+        time = max(watched.range, PERIOD)
+        stated = self.target.at_most
+        self._cap = default_cap(time, self._options.max_behind) if stated is None else stated
+        period = max(time // slide, int(np.ceil(3 / delta)))
+        block = max(BLOCK // slide, 4 * watched.range // slide, 16)
+        memory = max(
+            MEMORY // slide, 2 * period + 2 * block, 2 * self._cap // slide,
+            int(max(STRAGGLER * watched.range / slide, FEWEST) / delta),
+        )  # fmt: skip
+        memory = min(memory, MOST_WINDOWS)
+        self._judging = Judging(
+            delta=delta,
+            aim=AIM * delta,
+            gain=GAIN / memory,
+            period=period,
+            alarm=int(SPENDING * delta * period),
+            lately=2 * period,
+            block=block,
+            stride=max(1, period // 6),
+            times=TIMES,
+            slide=slide,
+            overlap=watched.range // slide + 1,
+            newest=max(NEWEST, 4 * max(self._alert, slide)),
+            ahead=AHEAD,
+            calming=max(5 * NEWEST, 8 * max(self._alert, slide)),
+            settling=slide + SECOND,
+            patience=PATIENCE * time,
+        )
+        self._required = no_required_slack(memory, FIRST_MARGIN)
+        self._scratch = np.zeros((2, self._losses.components))
+
+    @property
+    def margin(self) -> float:
+        """m, by which less than delta is aimed at."""
+        return float(self._required.scalars[MARGIN])
+
+    def needed(self, end: int) -> int | None:
+        """The slack that the window with this end needed, as far as is known; None if nothing is known of it."""
+        self._catch_up()
+        window = self._losses.last_ended(end)
+        ring = self._required.ring
+        at = window % ring.shape[1]
+        return edge_of(int(ring[INTO, at]), self._unit) if ring[NUMBER, at] == window else None
+
+    def outlook(self) -> Outlook:
+        """What the cap does for the target, by the windows that are remembered."""
+        marks, scalars = self._required.marks, self._required.scalars
+        known = bool(marks[KNOWN])
+        return Outlook(
+            cap=self._cap,
+            stated=self.target.at_most is not None,
+            choices=int(marks[CHOICES]),
+            bound=int(marks[BOUND]),
+            needed=int(marks[WANTED]) if known else None,
+            reached=float(scalars[REACHED]) if known else None,
+            unreachable=bool(scalars[SHORT] > 0.5 and scalars[REACHED] < 1.0 - self._judging.delta),
+        )
+
+    def learn(self, arrived: DelayObservations) -> None:
+        self._catch_up()
+        self._pending = arrived
+        if self._models:
+            self._modelled.absorb(arrived.words)
+
+    def _catch_up(self) -> None:
+        """Note the arrivals that wait for the next choice."""
+        if self._pending is not None:
+            self._losses.absorb(self._pending, self.slack, self._allowed)
+            self._pending = None
+
+    def observe_batch(self, run: OrderedBatch) -> None:
+        """Hear which tuples came too late."""
+        if self._losses.tally.is_far_ahead(run):
+            self._catch_up()
+        self._losses.tally.observe_batch(run)
+
+    def measured(self) -> MeasuredQuality:
+        """The windows so far that were within the bound."""
+        self._catch_up()
+        return self._losses.measured(self.target.confidence, not self._is_modelled.any(), self._allowed)
+
+    def adapt(self, measured: Measured) -> None:
+        clock = max(measured.clocks)
+        self.next_adaptation = clock + self._interval
+        if clock == BEFORE_ALL:
+            return
+        losses, required = self._losses, self._required
+        if clock >= self._count_due:
+            self._catch_up()
+            losses.count(self._allowed)
+            losses.follow_delays()
+            self._count_due = clock + losses.tally.interval
+        if self._models and self._modelled.is_due(clock):
+            self._catch_up()
+            self._allow(clock)
+        self.slack = self._choice(clock, measured.slack)
+        if required.marks[SPENT] > self._judging.alarm:
+            self.next_adaptation = clock + self._alert
+
+    def _choice(self, clock: int, slack: int) -> int:
+        losses, words, behind = self._losses, NO_WORDS, NO_WORDS[0]
+        if self._pending is not None:
+            words, behind = np.ascontiguousarray(self._pending.words), self._pending.behind
+            self._pending = None
+        done = 0
+        while True:
+            chosen = learn_and_choose(
+                losses.watch, losses.ledger, self._required, self._judging, self._allowed, self._scratch, words,
+                words.view(np.float64), behind, done, clock, slack, self._cap,
+            )  # fmt: skip
+            if chosen > NOT_YET:
+                return chosen
+            done = NOT_YET - chosen
+            losses.reserve(int(words[TS, done]), self._allowed)
+
+    def _allow(self, clock: int) -> None:
+        """Work out anew what may be missing where the effect on the value is not known."""
+        self._modelled.recalculate(clock, self._losses.tuples())
+        self._allowed[self._is_modelled] = 1.0 - self._modelled.shares
+
+    def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        self._catch_up()
+        found: dict[str, npt.NDArray[Any]] = {"times": np.array([self.slack, self.next_adaptation, self._count_due])}
+        found |= {f"needs_{name}": array for name, array in required_as_arrays(self._required).items()}
+        found |= {f"losses_{name}": array for name, array in self._losses.as_arrays().items()}
+        found |= {f"modelled_{name}": array for name, array in self._modelled.as_arrays().items()}
+        return found | {"allowed": self._allowed.copy()}
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        slack, self.next_adaptation, self._count_due = arrays["times"].tolist()
+        self.slack = min(slack, self._cap)
+        self._required = required_slack_of(self._required.ring.shape[1], self._judging.lately, under("needs_", arrays))
+        self._losses.restore(under("losses_", arrays))
+        self._modelled.restore(under("modelled_", arrays))
+        self._allowed = np.array(arrays["allowed"])
+
+    def describe(self) -> str:
+        return (
+            f"the least slack that would have kept the error of recent windows within {self.target.bound:g}, but for"
+            f" {1 - self.target.confidence:.4g} of them, by what late tuples really weighed (steady)"
+        )
+
+
+def under(prefix: str, arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+    """The arrays whose names begin so, under the rest of their names."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

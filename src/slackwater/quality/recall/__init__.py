@@ -1,0 +1,1 @@
+"""Slack for a recall target of a join."""

@@ -1,0 +1,1 @@
+"""What is learned of delays, rates and values."""

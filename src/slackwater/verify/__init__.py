@@ -1,0 +1,86 @@
+"""The judge behind `slackwater verify`: the true answer of a query on sorted input, by DuckDB, against what a run
+produced.
+
+Invariant: it shares no evaluation code with the engine. Both read the same bound query; what its operators, windows and
+aggregates mean is written down here a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.core.errors import UsageError
+from slackwater.core.rates import Resize
+from slackwater.core.time import SECOND
+from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, is_chain, raw_streams
+from slackwater.verify.aggregate import judge_aggregate
+from slackwater.verify.chain import all_expressions
+from slackwater.verify.chain_rows import judge_chain
+from slackwater.verify.counted import judge_counted_join
+from slackwater.verify.inputs import JudgedInput, load, workbench
+from slackwater.verify.join import judge_join
+from slackwater.verify.rate_truth import check_rates_judged
+from slackwater.verify.row_aggregate import judge_row_aggregate
+from slackwater.verify.row_join import judge_counted_row_join, judge_row_join
+from slackwater.verify.row_truth import counts_rows
+from slackwater.verify.sql import Renderer
+from slackwater.verify.verdict import Verdict
+
+__all__ = ["JudgedInput", "Verdict", "check_rates_judged", "judge"]
+
+
+def judge(
+    query: BoundQuery,
+    inputs: Sequence[JudgedInput],
+    produced: Iterable[pa.Table] | pa.Table,
+    *,
+    count_only: bool = False,
+    period: int = 60 * SECOND,
+    interval: int = SECOND,
+    resizes: Sequence[Resize] = (),
+) -> Verdict:
+    """Compare what a run produced with the truth. `inputs` has one entry for each stream that is read, in the order of
+    the text.
+
+    A join's rows have the SELECT list, `_ts` and `_row_<alias>` of every stream; with `count_only` they have `second`
+    and `count`. An aggregate's have window_start, window_end, every GROUP BY key (selected or not) and the aggregates.
+    Recall is measured over `period`, every `interval`, both in microseconds. Where windows follow rates, `resizes` says
+    what was in force since when, from the beginning on.
+    """
+    streams = raw_streams(query)
+    if len(inputs) != len(streams):
+        raise UsageError(f"the query reads {len(streams)} streams, but {len(inputs)} inputs were given to verify")
+    if period <= 0 or interval <= 0:
+        raise UsageError("the period and the interval of measurement must be longer than nothing")
+    check_rates_judged(query)
+    exprs = list(all_expressions(query))
+    if is_chain(query):
+        with workbench(exprs) as connection:
+            return judge_chain(
+                connection, query, inputs, produced, span=_span(inputs), period=period, interval=interval
+            )
+    render = Renderer([stream.schema for stream in streams])
+    with workbench(exprs) as connection:
+        for position, (stream, given) in enumerate(zip(streams, inputs, strict=True)):
+            load(connection, position, stream, given, exprs, render)
+        if isinstance(query, AggregateQuery):
+            judge_windows = judge_aggregate if query.stream.window is None else judge_row_aggregate
+            return judge_windows(connection, query, render, produced)
+        assert isinstance(query, JoinQuery), "a union is a chain"
+        span = _span(inputs)
+        if counts_rows(query):
+            judge_counts = judge_counted_row_join if count_only else judge_row_join
+            return judge_counts(
+                connection, query, render, produced, span=span, period=period, interval=interval, resizes=resizes
+            )
+        judge_rows = judge_counted_join if count_only else judge_join
+        return judge_rows(connection, query, render, produced, span=span, period=period, interval=interval)
+
+
+def _span(inputs: Sequence[JudgedInput]) -> tuple[int, int]:
+    """The first and last event time of all inputs; filtered rows count, since they move the clocks too."""
+    extremes = [pc.min_max(given.table.column("_ts")).as_py() for given in inputs if given.table.num_rows]
+    return min((e["min"] for e in extremes), default=0), max((e["max"] for e in extremes), default=0)

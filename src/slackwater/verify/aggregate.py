@@ -1,0 +1,119 @@
+"""Window aggregates against the truth, row by row: a row is known by its window and its group.
+
+Invariant: every true row is exactly one of right, missing_late and missing_unexplained. It is unexplained unless the
+run gave for it what its in-time rows, and its late rows that still met an open window, make expected (or rightly
+nothing); of the rest it is missing_late where that differs from the truth.
+
+Integers, texts and times must be equal; floats within 1e-9 of the value plus the rounding that `aggregate_truth`
+allows.
+"""
+
+# ruff: noqa: S608 (every name and number put into the SQL is made in this package)
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from slackwater.core.schema import Kind
+from slackwater.language.bound import Aggregate, AggregateQuery
+from slackwater.verify.aggregate_truth import make_truth
+from slackwater.verify.inputs import OrderWatch, as_produced, column_of, tables, words
+from slackwater.verify.sql import TYPES, Renderer
+from slackwater.verify.verdict import Verdict
+
+
+def judge_aggregate(
+    connection: Any, query: AggregateQuery, render: Renderer, produced: Iterable[pa.Table] | pa.Table
+) -> Verdict:
+    """Compare the rows of a window aggregate with those expected of the run and with the truth."""
+    results, out_of_order, types = store_rows(connection, query, produced)
+    keys, arguments = read_by(query, types, render)
+    make_truth(connection, query, keys, arguments)
+    identity = ["window_start", "window_end", *(f"k{n}" for n in range(len(keys)))]
+    same_row = " AND ".join(f"t.{name} IS NOT DISTINCT FROM p.{name}" for name in identity)
+    expected, right = (
+        " AND ".join(near(n, value, rounding, a) for n, a in enumerate(query.aggregates)) or "true"
+        for value, rounding in (("e", "b"), ("t", "a"))
+    )
+    worst = ", ".join(error_of(n, aggregate) for n, aggregate in enumerate(query.aggregates)) or "CAST(0 AS DOUBLE)"
+    connection.execute(
+        f"CREATE TABLE judged AS SELECT t.window_end AS window_end, copy IS NOT NULL AS given,"
+        f" CASE WHEN copy IS NULL THEN present = 0 ELSE present > 0 AND {expected} END AS as_expected,"
+        f" copy IS NOT NULL AND {right} AS as_true,"
+        f" CASE WHEN copy IS NULL THEN CAST('inf' AS DOUBLE) ELSE greatest({worst}) END AS error"
+        f" FROM truth t LEFT JOIN (SELECT * FROM produced WHERE copy = 1) p ON {same_row}"
+    )
+    true_rows, given, unexplained, late = connection.execute(
+        "SELECT count(*), count(*) FILTER (given), count(*) FILTER (NOT as_expected),"
+        " count(*) FILTER (as_expected AND NOT as_true) FROM judged"
+    ).fetchone()
+    measured = connection.execute("SELECT window_end, error FROM judged ORDER BY window_end, error").fetchnumpy()
+    measurements = tuple(zip(measured["window_end"].tolist(), measured["error"].tolist(), strict=True))
+    return Verdict("error", results, true_rows, late, unexplained, results - given, out_of_order, measurements)
+
+
+def read_by(query: AggregateQuery, types: Mapping[str, pa.DataType], render: Renderer) -> tuple[list[str], list[str]]:
+    """The SQL of each GROUP BY key, and of what each aggregate reads, where results came in these types."""
+    schemas = [query.stream.schema]
+    keys = [as_produced(key.expr, schemas, types.get(key.name, pa.null()), render) for key in query.keys]
+    arguments = [
+        "1" if a.argument is None else as_produced(a.argument, schemas, types.get(a.name, pa.null()), render)
+        for a in query.aggregates
+    ]
+    return keys, arguments
+
+
+def store_rows(
+    connection: Any, query: AggregateQuery, produced: Iterable[pa.Table] | pa.Table
+) -> tuple[int, int, dict[str, pa.DataType]]:
+    """Make table `produced` (window_start, window_end, k0.., p0.., and which copy of its window and group a row is);
+    give back the number of rows, how often window_end went down, and the types the columns came in."""
+    kinds = {"window_start": Kind.TIME, "window_end": Kind.TIME}
+    names = {"window_start": "window_start", "window_end": "window_end"}
+    for n, key in enumerate(query.keys):
+        kinds[f"k{n}"], names[f"k{n}"] = key.expr.kind, key.name
+    for n, aggregate in enumerate(query.aggregates):
+        kinds[f"p{n}"], names[f"p{n}"] = aggregate.kind, aggregate.name
+    columns = ", ".join(f"{column} {TYPES[kind]}" for column, kind in kinds.items())
+    connection.execute(f"CREATE TABLE arrived (place BIGINT, {columns})")
+    watch, results, types = OrderWatch(), 0, dict[str, pa.DataType]()
+    for table in tables(produced):
+        types = types or {field.name: field.type for field in table.schema}
+        found = {column: words(column_of(table, names[column]), kind) for column, kind in kinds.items()}
+        watch.see(found["window_end"].to_numpy())
+        connection.register(
+            "arriving", pa.table({"place": pa.array(range(results, results + table.num_rows)), **found})
+        )
+        connection.execute(f"INSERT INTO arrived SELECT place, {', '.join(kinds)} FROM arriving")
+        connection.unregister("arriving")
+        results += table.num_rows
+    identity = ", ".join(["window_start", "window_end", *(f"k{n}" for n in range(len(query.keys)))])
+    connection.execute(
+        f"CREATE TABLE produced AS"
+        f" SELECT *, row_number() OVER (PARTITION BY {identity} ORDER BY place) AS copy FROM arrived"
+    )
+    return results, watch.descents, types
+
+
+def near(number: int, value: str, rounding: str, aggregate: Aggregate) -> str:
+    """In SQL: the aggregate of a row that was given is what another table has for it, but for rounding."""
+    given, truth = f"p{number}", f"{value}{number}"
+    if aggregate.kind is not Kind.FLOAT:
+        return f"({given} IS NOT DISTINCT FROM {truth})"
+    allowed = f"1e-9 * abs({truth}) + coalesce({rounding}{number}, 0)"
+    close = f"isfinite({given}) AND isfinite({truth}) AND abs({given} - {truth}) <= {allowed}"
+    return f"({given} IS NOT DISTINCT FROM {truth} OR coalesce({close}, false))"
+
+
+def error_of(number: int, aggregate: Aggregate) -> str:
+    """|A - Â| / |A|, absolute where A = 0; infinite where only one of the two is a number."""
+    right = f"WHEN {near(number, 't', 'a', aggregate)} THEN CAST(0 AS DOUBLE)"
+    if aggregate.kind in (Kind.TEXT, Kind.BOOL):
+        return f"CASE {right} ELSE CAST('inf' AS DOUBLE) END"
+    given, truth = f"CAST(p{number} AS DOUBLE)", f"CAST(t{number} AS DOUBLE)"
+    off = f"abs({truth} - {given}) / CASE WHEN {truth} = 0 THEN 1 ELSE abs({truth}) END"
+    finite = f"coalesce(isfinite({given}) AND isfinite({truth}), false)"
+    return f"CASE {right} WHEN {finite} THEN {off} ELSE CAST('inf' AS DOUBLE) END"

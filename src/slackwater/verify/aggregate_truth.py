@@ -1,0 +1,138 @@
+"""The true aggregates of every window and group, and those a run could give with its late rows, in one pass of SQL.
+
+Invariant: a row belongs to the windows [s, s + range) with s a multiple of the slide and s <= ts < s + range. The
+truth has all of a window's rows; the expected answer those that were in time or met a watermark before the window's
+end.
+
+Each aggregate `n` gives four columns: `t<n>` (truth), `e<n>` (expected) and the rounding `a<n>` and `b<n>` that any
+correct way of computing them may show beyond 1e-9 of their value. A float sum may cancel, so it cannot be asked for
+1e-9 of itself; adding m numbers in any order errs by at most (m - 1) u * sum|x| (Higham 2002, section 4.2), and that
+is what it is allowed.
+"""
+
+# ruff: noqa: S608 (every name and number put into the SQL is made in this package)
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from slackwater.core.errors import UsageError
+from slackwater.core.schema import Kind
+from slackwater.expressions.tree import Expr
+from slackwater.language.bound import Aggregate, AggregateQuery
+
+_UNIT = "2.220446049250313e-16::DOUBLE"
+_SMALL, _LARGE = f"{2.0**-600!r}::DOUBLE", f"{2.0**600!r}::DOUBLE"
+_SUMS = {"SUM": "sum", "AVG": "avg"}
+_SPREADS = {"VAR": "var_samp", "STDDEV": "stddev_samp"}
+_EXTREMES = {"MIN": "min", "MAX": "max"}
+
+
+def make_truth(
+    connection: Any,
+    query: AggregateQuery,
+    keys: Sequence[str],
+    arguments: Sequence[str],
+    source: str = "s0",
+    table: str = "truth",
+) -> None:
+    """A table of the true rows over those of a source: window_start, window_end, k0.., present (rows expected in the
+    window), and the columns of aggregates.
+
+    `keys` and `arguments` are the SQL of each GROUP BY key and of what each aggregate reads.
+    """
+    size = query.stream.range
+    if size is None:
+        raise UsageError(f"stream {query.stream.alias} has no window to aggregate over")
+    slide = query.stream.slide or size
+    groups = "".join(f", {key} AS k{n}" for n, key in enumerate(keys))
+    values = "".join(f", {argument} AS x{n}" for n, argument in enumerate(arguments))
+    starts = f"range(sw_floor(ts_0, {slide}) - {(size - 1) // slide * slide}, sw_floor(ts_0, {slide}) + 1, {slide})"
+    rows = (
+        f"SELECT *, window_start + {size} AS window_end FROM"
+        f" (SELECT ts_0, met_0, unnest({starts}) AS window_start{groups}{values} FROM {source})"
+        f" WHERE ts_0 < window_start + {size}"
+    )
+    columns = "".join(_columns(n, aggregate) for n, aggregate in enumerate(query.aggregates))
+    names = ", ".join(["window_start", "window_end", *(f"k{n}" for n in range(len(keys)))])
+    connection.execute(
+        f"CREATE TABLE {table} AS SELECT {names}, count(*) FILTER (met_0 < window_end) AS present{columns}"
+        f" FROM ({rows}) GROUP BY {names}"
+    )
+
+
+def _columns(number: int, aggregate: Aggregate) -> str:
+    text = ""
+    for value, rounding, which in (("t", "a", ""), ("e", "b", " FILTER (met_0 < window_end)")):
+        text += f", {value_of(aggregate, f'x{number}', which)} AS {value}{number}"
+        text += f", {rounding_of(aggregate, f'x{number}', which)} AS {rounding}{number}"
+    return text
+
+
+def value_of(aggregate: Aggregate, x: str, which: str) -> str:
+    """The SQL of an aggregate over column x, of the rows that `which` filters."""
+    function, argument = aggregate.function, aggregate.argument
+    if argument is None:
+        return f"count(*){which}"
+    if function == "COUNT":
+        return f"count({x}){which}"
+    if function == "COUNT_DISTINCT":
+        return f"count(DISTINCT {x}){which}"
+    if function in _EXTREMES:
+        return f"{_EXTREMES[function]}({x}){which}"
+    if function == "AVG" and argument.kind is Kind.DECIMAL:
+        # Four digits more, halves away from zero.
+        total, count = f"sum({x}){which}", f"nullif(count({x}){which}, 0)"
+        return f"TRY_CAST(sign({total}) * ((abs({total}) * 20000 + {count}) // (2 * {count})) AS BIGINT)"
+    if function in _SUMS:
+        return _sum(_SUMS[function], argument, x, which)
+    if function in _SPREADS:
+        # DuckDB refuses to square what is not finite; with such a value any spread is NaN, of one row alone it is null.
+        # Nor does it square what is too large for that: there the deviation is found in smaller units.
+        endless = f"coalesce(bool_or(NOT isfinite(CAST({x} AS DOUBLE))){which}, false)"
+        far = f"(stddev_samp(CASE WHEN isfinite(CAST({x} AS DOUBLE)) THEN CAST({x} AS DOUBLE) * {_SMALL} END){which}"
+        far += f" * {_LARGE})"
+        return (
+            f"CASE WHEN count({x}){which} < 2 THEN NULL WHEN {endless} THEN CAST('NaN' AS DOUBLE)"
+            f" WHEN {_wild(x, which)} THEN {far if function == 'STDDEV' else f'{far} * {far}'}"
+            f" ELSE {_SPREADS[function]}({_tame(x)}){which} END"
+        )
+    if function in ("MEDIAN", "QUANTILE"):
+        p = 0.5 if aggregate.parameter is None else aggregate.parameter
+        return f"quantile_cont(CAST({x} AS DOUBLE), {p!r}){which}"
+    raise UsageError(f"verify cannot compute {function}")
+
+
+def _sum(function: str, argument: Expr, x: str, which: str) -> str:
+    if argument.kind is not Kind.FLOAT:
+        return f"{function}({x}){which}"
+    # Kahan's summation turns an infinity into NaN; plain addition keeps both as IEEE has them.
+    return f"CASE WHEN {_wild(x, which)} THEN {function}({x}){which} ELSE f{function}({_tame(x)}){which} END"
+
+
+def rounding_of(aggregate: Aggregate, x: str, which: str) -> str:
+    """The error, beyond a share of the value, that rounding alone may cause."""
+    function, argument = aggregate.function, aggregate.argument
+    if argument is None or not argument.kind.numeric:
+        return "CAST(0 AS DOUBLE)"
+    count = f"count({x}){which}"
+    if function == "SUM" and argument.kind is Kind.FLOAT:
+        return f"{_UNIT} * {count} * sum(abs({_tame(x)})){which}"
+    if function == "AVG":
+        return f"{_UNIT} * sum(abs({_tame(x)})){which}"
+    if function in _SPREADS:
+        noise = f"({_UNIT} * {count} * sqrt(avg({_tame(x)} * {_tame(x)}){which}))"
+        return noise if function == "STDDEV" else f"{noise} * ({noise} + stddev_samp({_tame(x)}){which})"
+    if function in ("MEDIAN", "QUANTILE"):
+        return f"4 * {_UNIT} * max(abs({_tame(x)})){which}"
+    return "CAST(0 AS DOUBLE)"
+
+
+def _tame(x: str) -> str:
+    """Only the finite values, not so large that a square overflows."""
+    return f"CASE WHEN abs(CAST({x} AS DOUBLE)) < 1e150 THEN CAST({x} AS DOUBLE) END"
+
+
+def _wild(x: str, which: str) -> str:
+    return f"coalesce(bool_or(NOT (abs(CAST({x} AS DOUBLE)) < 1e150)){which}, false)"

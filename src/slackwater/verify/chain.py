@@ -1,0 +1,157 @@
+"""The answer of a query of several operators by DuckDB, one level after the other, three times.
+
+What a late row costs depends on the order in which equal event times are processed, which is free; so beside the truth
+there are two answers that bound what a run could give: `sure` leaves out what a late row may have lost, `maybe` what it
+must have lost.
+
+Invariant: a result of a join is lost for sure iff a member met a watermark behind its time, and perhaps iff it met its
+very time; a late row is in the windows that end after the watermark it met, and in no selection.
+"""
+
+# ruff: noqa: S608 (every name and number put into the SQL is made in this package)
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+from slackwater.core.schema import Kind
+from slackwater.core.time import BEFORE_ALL
+from slackwater.expressions.tree import Expr, columns_of
+from slackwater.language.bound import (
+    AggregateQuery,
+    BoundQuery,
+    JoinQuery,
+    LandmarkWindow,
+    StreamRef,
+    UnionQuery,
+    streams_read,
+)
+from slackwater.verify.aggregate_truth import make_truth
+from slackwater.verify.inputs import JudgedInput, load
+from slackwater.verify.join_truth import Enumeration
+from slackwater.verify.sql import TYPES, Renderer
+
+Variant = Literal["true", "sure", "maybe"]
+VARIANTS: tuple[Variant, ...] = ("true", "sure", "maybe")
+
+
+def expressions_of(query: BoundQuery) -> list[Expr]:
+    """Every expression of one query, its sub-queries left out."""
+    found = [condition for stream in streams_read(query) for condition in stream.filters]
+    if isinstance(query, AggregateQuery):
+        window = query.stream.window
+        if isinstance(window, LandmarkWindow):
+            found += [expr for expr in (window.start, window.end) if expr is not None]
+        found += [key.expr for key in query.keys]
+        return found + [call.argument for call in query.aggregates if call.argument is not None]
+    conditions = query.conditions if isinstance(query, JoinQuery) else ()
+    return [*found, *conditions, *(output.expr for output in query.outputs)]
+
+
+def all_expressions(query: BoundQuery) -> Iterator[Expr]:
+    """Every expression of a query and of all inside it."""
+    yield from expressions_of(query)
+    for stream in streams_read(query):
+        if stream.query is not None:
+            yield from all_expressions(stream.query)
+
+
+class Levels:
+    """Makes tables of results: `ts`, and `c<k>` for the k-th column."""
+
+    def __init__(self, connection: Any, inputs: Sequence[JudgedInput]) -> None:
+        self._connection, self._inputs = connection, inputs
+        self._tables = 0
+
+    def results(self, query: BoundQuery, variant: Variant) -> str:
+        """The table of all results of a query."""
+        return self._results(query, variant, [0])
+
+    def windows(self, query: AggregateQuery, variant: Variant) -> str:
+        """The table of all windows of an aggregate, as `make_truth` has them."""
+        return self._windows(query, variant, [0])
+
+    def rows_into(self, query: AggregateQuery, variant: Variant) -> str:
+        """The table of all rows that an aggregate is given; `ts_0` has their event times."""
+        (source,) = self._sources(query, variant, [0], Renderer([query.stream.schema]))
+        return source
+
+    def _results(self, query: BoundQuery, variant: Variant, read: list[int]) -> str:
+        if isinstance(query, UnionQuery):
+            return self._united(query, variant, read)
+        if isinstance(query, AggregateQuery):
+            return self._aggregated(query, variant, read)
+        return self._joined(query, variant, read)
+
+    def _united(self, query: UnionQuery, variant: Variant, read: list[int]) -> str:
+        parts = [self._results(stream.query, variant, read) for stream in query.streams if stream.query is not None]
+        kinds = [output.expr.kind for output in query.outputs]
+        listed = ", ".join(["ts", *(f"CAST(c{k} AS {TYPES[kind]}) AS c{k}" for k, kind in enumerate(kinds))])
+        return self._made(" UNION ALL ".join(f"SELECT {listed} FROM {part}" for part in parts))
+
+    def _joined(self, query: JoinQuery, variant: Variant, read: list[int]) -> str:
+        render = Renderer([stream.schema for stream in query.streams])
+        sources = self._sources(query, variant, read, render)
+        streams = range(len(query.streams))
+        time = f"greatest({', '.join(f'ts_{i}' for i in streams)})"
+        needed = {render.column(*pair) for output in query.outputs for pair in columns_of(output.expr)}
+        keep = needed | {f"met_{i}" for i in streams}
+        rows = Enumeration(self._connection, query, render, sources).combinations(list(streams), query.conditions, keep)
+        # A selection has no other row that could complete a late one.
+        sign = "<=" if variant == "maybe" or len(streams) == 1 else "<"
+        there = "true" if variant == "true" else " AND ".join(f"met_{i} {sign} {time}" for i in streams)
+        columns = [f"{render.value(output.expr)} AS c{k}" for k, output in enumerate(query.outputs)]
+        return self._made(f"SELECT {', '.join([f'{time} AS ts', *columns])} FROM ({rows}) WHERE {there}")
+
+    def _aggregated(self, query: AggregateQuery, variant: Variant, read: list[int]) -> str:
+        windows = self._windows(query, variant, read)
+        value = "t" if variant == "true" else "e"
+        held = {key.name: (f"k{n}", key.expr.kind) for n, key in enumerate(query.keys)}
+        held |= {call.name: (f"{value}{n}", call.kind) for n, call in enumerate(query.aggregates)}
+        columns = [("window_start", Kind.TIME), ("window_end", Kind.TIME), *(held[name] for name in query.order)]
+        listed = [f"CAST({name} AS {TYPES[kind]}) AS c{k}" for k, (name, kind) in enumerate(columns)]
+        there = "true" if variant == "true" else "present > 0"
+        return self._made(f"SELECT window_end - 1 AS ts, {', '.join(listed)} FROM {windows} WHERE {there}")
+
+    def _windows(self, query: AggregateQuery, variant: Variant, read: list[int]) -> str:
+        render = Renderer([query.stream.schema])
+        (source,) = self._sources(query, variant, read, render)
+        keys = [render.value(key.expr) for key in query.keys]
+        arguments = ["1" if a.argument is None else render.value(a.argument) for a in query.aggregates]
+        table = self._name()
+        make_truth(self._connection, query, keys, arguments, source, table)
+        return table
+
+    def _sources(self, query: BoundQuery, variant: Variant, read: list[int], render: Renderer) -> list[str]:
+        """What a query reads, as tables with the columns that `load` makes; `read` counts the raw streams so far."""
+        exprs = expressions_of(query)
+        found = []
+        for position, stream in enumerate(streams_read(query)):
+            if stream.query is None:
+                load(self._connection, position, stream, self._inputs[read[0]], exprs, render)
+                read[0] += 1
+                found.append(self._name())
+                self._connection.execute(f"ALTER TABLE s{position} RENAME TO {found[-1]}")
+            else:
+                found.append(self._derived(position, stream, self._results(stream.query, variant, read), render))
+        return found
+
+    def _derived(self, position: int, stream: StreamRef, results: str, render: Renderer) -> str:
+        names = stream.schema.names
+        columns = [f"ts AS {render.column(position, name)}" for name in names if name == stream.schema.time]
+        own = [name for name in names if name != stream.schema.time]
+        columns += [f"c{k} AS {render.column(position, name)}" for k, name in enumerate(own)]
+        columns += [f"ts AS ts_{position}", f"CAST({BEFORE_ALL} AS BIGINT) AS met_{position}"]
+        columns.append(f"row_number() OVER () AS row_{position}")
+        inside = f"SELECT {', '.join(columns)} FROM {results}"
+        return self._made(f"SELECT * FROM ({inside}) WHERE {render.all_of(stream.filters)}")
+
+    def _made(self, select: str) -> str:
+        table = self._name()
+        self._connection.execute(f"CREATE TABLE {table} AS {select}")
+        return table
+
+    def _name(self) -> str:
+        self._tables += 1
+        return f"level_{self._tables}"

@@ -1,0 +1,183 @@
+"""A run of several operators against the truth, and against what its late rows leave of it.
+
+Invariant: what both bounds of the answer agree on must be there, and nothing may be there that neither of them nor the
+truth has. A true row that is missing, or has another value, is explained where the bounds say so.
+
+Rows of a join, a selection or a union have no identity here: they are compared as a multiset, floats to ten digits.
+Rows of an aggregate are known by window and group, as in `judge.aggregate`.
+"""
+
+# ruff: noqa: S608 (every name and number put into the SQL is made in this package)
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from slackwater.core.quality import Recall
+from slackwater.core.schema import Kind
+from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, UnionQuery
+from slackwater.verify.aggregate import error_of, near, store_rows
+from slackwater.verify.chain import VARIANTS, Levels, Variant
+from slackwater.verify.inputs import JudgedInput, OrderWatch, column_of, tables, words
+from slackwater.verify.recall import measure_recall
+from slackwater.verify.sql import TYPES
+from slackwater.verify.verdict import Verdict
+
+
+def judge_chain(
+    connection: Any,
+    query: BoundQuery,
+    inputs: Sequence[JudgedInput],
+    produced: Iterable[pa.Table] | pa.Table,
+    *,
+    span: tuple[int, int],
+    period: int,
+    interval: int,
+) -> Verdict:
+    """Compare what a query with others inside it gave with the truth. `inputs`: the raw streams in the order of the
+    text."""
+    levels = Levels(connection, inputs)
+    if isinstance(query, AggregateQuery):
+        verdict = _judge_windows(connection, query, levels, produced)
+        if isinstance(query.quality, Recall):
+            return _with_recall(connection, query, levels, verdict, span, period, interval)
+        return verdict
+    return _judge_rows(connection, query, levels, produced, span, period, interval)
+
+
+def _judge_rows(
+    connection: Any,
+    query: JoinQuery | UnionQuery,
+    levels: Levels,
+    produced: Iterable[pa.Table] | pa.Table,
+    span: tuple[int, int],
+    period: int,
+    interval: int,
+) -> Verdict:
+    kinds = [output.expr.kind for output in query.outputs]
+    columns = "".join(f", c{k} {TYPES[kind]}" for k, kind in enumerate(kinds))
+    connection.execute(f"CREATE TABLE produced (ts BIGINT{columns})")
+    watch, results = OrderWatch(), 0
+    for table in tables(produced):
+        found = {"ts": words(column_of(table, "_ts"), Kind.TIME)}
+        for k, output in enumerate(query.outputs):
+            found[f"c{k}"] = words(column_of(table, output.name), output.expr.kind)
+        watch.see(found["ts"].to_numpy())
+        results += table.num_rows
+        connection.register("arriving", pa.table(found))
+        connection.execute(f"INSERT INTO produced SELECT {', '.join(found)} FROM arriving")
+        connection.unregister("arriving")
+    sides = {variant: levels.results(query, variant) for variant in VARIANTS} | {"given": "produced"}
+    listed = ", ".join(["ts", *(f"{_comparable(f'c{k}', kind)} AS c{k}" for k, kind in enumerate(kinds))])
+    together = " UNION ALL ".join(f"SELECT {listed}, '{side}' AS side FROM {table}" for side, table in sides.items())
+    counts = ", ".join(f"count(*) FILTER (side = '{side}') AS n_{side}" for side in sides)
+    groups = ", ".join(["ts", *(f"c{k}" for k in range(len(kinds)))])
+    connection.execute(f"CREATE TABLE counted AS SELECT {groups}, {counts} FROM ({together}) GROUP BY {groups}")
+    true, hits, unexplained, spurious = connection.execute(
+        "SELECT coalesce(sum(n_true), 0), coalesce(sum(least(n_true, n_given)), 0),"
+        " coalesce(sum(greatest(0, least(n_sure, n_maybe) - n_given)), 0),"
+        " coalesce(sum(greatest(0, n_given - greatest(n_true, n_sure, n_maybe))), 0) FROM counted"
+    ).fetchone()
+    by_time = connection.execute(
+        "SELECT ts, CAST(sum(n_true) AS BIGINT) AS true, CAST(sum(least(n_true, n_given)) AS BIGINT) AS hit"
+        " FROM counted WHERE n_true > 0 GROUP BY ts ORDER BY ts"
+    ).fetchnumpy()
+    recalls = measure_recall(
+        by_time["ts"], by_time["true"], by_time["hit"], first=span[0], last=span[1], period=period, interval=interval
+    )
+    late = max(0, int(true - hits - unexplained))
+    return Verdict("recall", results, int(true), late, int(unexplained), int(spurious), watch.descents, recalls)
+
+
+def _with_recall(
+    connection: Any, query: AggregateQuery, levels: Levels, windows: Verdict, span: tuple[int, int], period: int,
+    interval: int,
+) -> Verdict:  # fmt: skip
+    """The verdict on the rows that should have reached an aggregate, where recall is asked for.
+
+    Which of them did is told by what its late tuples leave, and checked by the windows: these must be what such rows
+    make of them. A row whose member met a watermark at its very time counts as lost.
+    """
+    variants: tuple[Variant, ...] = ("true", "sure")
+    sides = {side: levels.rows_into(query, side) for side in variants}
+    together = " UNION ALL ".join(f"SELECT ts_0 AS ts, '{side}' AS side FROM {table}" for side, table in sides.items())
+    by_time = connection.execute(
+        "SELECT ts, count(*) FILTER (side = 'true') AS true, count(*) FILTER (side = 'sure') AS hit"
+        f" FROM ({together}) GROUP BY ts ORDER BY ts"
+    ).fetchnumpy()
+    true, hit = int(by_time["true"].sum()), int(by_time["hit"].sum())
+    recalls = measure_recall(
+        by_time["ts"], by_time["true"], by_time["hit"], first=span[0], last=span[1], period=period, interval=interval
+    )
+    return replace(
+        windows, measure="recall", results=hit, true_results=true, missing_late=true - hit, measurements=recalls
+    )
+
+
+def _comparable(column: str, kind: Kind) -> str:
+    """A float rounded to ten digits, so that two ways of adding it up agree; NaN as null."""
+    if kind is not Kind.FLOAT:
+        return column
+    known = f"nullif({column}, CAST('NaN' AS DOUBLE))"
+    digits = f"9 - CAST(floor(log10(abs({known}))) AS INTEGER)"
+    plain = f"{known} IS NULL OR {known} = 0 OR isinf({known})"
+    return f"CASE WHEN {plain} THEN {known} + 0.0 ELSE round({known}, {digits}) END"
+
+
+def _judge_windows(
+    connection: Any, query: AggregateQuery, levels: Levels, produced: Iterable[pa.Table] | pa.Table
+) -> Verdict:
+    results, out_of_order, _ = store_rows(connection, query, produced)
+    identity = ["window_start", "window_end", *(f"k{n}" for n in range(len(query.keys)))]
+    made = {variant: levels.windows(query, variant) for variant in VARIANTS}
+    sides = [_side(query, identity, variant, table) for variant, table in made.items()]
+    sides.append(("given", "SELECT * FROM produced WHERE copy = 1"))
+    joined = ""
+    for side, select in sides:
+        same = " AND ".join(f"known.{name} IS NOT DISTINCT FROM of_{side}.{name}" for name in identity)
+        joined += f" LEFT JOIN ({select}) of_{side} ON {same}"
+    known = " UNION ".join(f"SELECT {', '.join(identity)} FROM {table}" for table in made.values())
+    calls = list(enumerate(query.aggregates))
+    is_sure, is_true = (
+        " AND ".join(near(n, value, rounding, call) for n, call in calls) or "true"
+        for value, rounding in (_NAMES["sure"], _NAMES["true"])
+    )
+    agreed = " AND ".join(
+        ["n_sure IS NOT DISTINCT FROM n_maybe", *(f"x{n} IS NOT DISTINCT FROM y{n}" for n, _ in calls)]
+    )
+    worst = ", ".join(error_of(n, call) for n, call in calls) or "CAST(0 AS DOUBLE)"
+    connection.execute(
+        f"CREATE TABLE judged AS SELECT known.window_end AS window_end, n_true IS NOT NULL AS true_row,"
+        f" copy IS NOT NULL AS given, CASE WHEN NOT ({agreed}) THEN true WHEN n_sure IS NULL THEN copy IS NULL"
+        f" ELSE copy IS NOT NULL AND {is_sure} END AS as_expected, copy IS NOT NULL AND {is_true} AS as_true,"
+        f" CASE WHEN copy IS NULL THEN CAST('inf' AS DOUBLE) ELSE greatest({worst}) END AS error"
+        f" FROM ({known}) known{joined}"
+    )
+    true_rows, unexplained, late, right = connection.execute(
+        "SELECT count(*) FILTER (true_row), count(*) FILTER (true_row AND NOT as_expected),"
+        " count(*) FILTER (true_row AND as_expected AND NOT as_true),"
+        " count(*) FILTER (given AND (true_row OR as_expected)) FROM judged"
+    ).fetchone()
+    measured = connection.execute(
+        "SELECT window_end, error FROM judged WHERE true_row ORDER BY window_end, error"
+    ).fetchnumpy()
+    measurements = tuple(zip(measured["window_end"].tolist(), measured["error"].tolist(), strict=True))
+    return Verdict("error", results, true_rows, late, unexplained, results - right, out_of_order, measurements)
+
+
+_NAMES = {"true": ("t", "a"), "sure": ("x", "xr"), "maybe": ("y", "yr")}
+"""How values, and the rounding that each is allowed, are called in the comparison."""
+
+
+def _side(query: AggregateQuery, identity: list[str], variant: Variant, table: str) -> tuple[str, str]:
+    """The windows of one answer that are not empty."""
+    held = ("t", "a") if variant == "true" else ("e", "b")
+    count = "1" if variant == "true" else "present"
+    columns = [*identity, f"{count} AS n_{variant}"]
+    for n in range(len(query.aggregates)):
+        columns += [f"{own}{n} AS {name}{n}" for own, name in zip(held, _NAMES[variant], strict=True)]
+    return variant, f"SELECT {', '.join(columns)} FROM {table} WHERE {count} > 0"

@@ -1,0 +1,164 @@
+"""Arrow columns as the judge reads them: one DuckDB type for each kind of value.
+
+Invariant: whatever Arrow type a value came or left with, it is BIGINT, DOUBLE, BOOLEAN or VARCHAR here, a time is
+BIGINT microseconds and a decimal the BIGINT of its digits, so two columns that mean the same compare equal.
+"""
+
+# ruff: noqa: S608 (every name and number put into the SQL is made in this package)
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slackwater.core.errors import DataError
+from slackwater.core.nested import column_at, leaves
+from slackwater.core.schema import Kind, Schema
+from slackwater.core.time import BEFORE_ALL
+from slackwater.expressions.tree import Column, Expr, columns_of
+from slackwater.language.bound import StreamRef
+from slackwater.verify.sql import MACROS, Renderer, register_user_functions
+
+_ARROW = {Kind.INT: pa.int64(), Kind.FLOAT: pa.float64(), Kind.BOOL: pa.bool_(), Kind.TEXT: pa.string()}
+
+
+@dataclass(frozen=True)
+class JudgedInput:
+    """The accepted rows of one entry of FROM, in the order they came in.
+
+    Beside the stream's own columns: `_row` (int64, unique), `_ts` (int64 microseconds), `_late` (bool) and
+    `_watermark` (int64 microseconds: the watermark a late row met when it arrived; anything for a row in time).
+    """
+
+    table: pa.Table
+
+
+@contextmanager
+def workbench(exprs: Sequence[Expr]) -> Iterator[Any]:
+    """A DuckDB connection that knows the macros and the users' functions, and may spill to a directory of its own."""
+    with tempfile.TemporaryDirectory(prefix="slackwater-judge-") as spill:
+        settings: dict[str, str | bool | int | float | list[str]] = {
+            "temp_directory": spill,
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "python_enable_replacements": "false",
+        }
+        connection = duckdb.connect(":memory:", config=settings)
+        try:
+            for macro in MACROS:
+                connection.execute(macro)
+            register_user_functions(connection, exprs)
+            yield connection
+        except duckdb.Error as error:
+            reason = str(error).splitlines()[0]
+            raise DataError(f"the true answer of this query cannot be computed: {reason}") from error
+        finally:
+            connection.close()
+
+
+def load(
+    connection: Any, position: int, stream: StreamRef, given: JudgedInput, exprs: Sequence[Expr], render: Renderer
+) -> None:
+    """Make table `s<position>` of the rows that pass the stream's filters, with the columns some expression reads.
+
+    Beside `v<position>_<k>` it has `row_<position>`, `ts_<position>`, `met_<position>`: the watermark a late row met,
+    BEFORE_ALL for a row in time; and `place_<position>`: its place among those that came. An integer event-time column
+    is also kept as it came, as `raw_<position>`.
+    """
+    table, schema = given.table, stream.schema
+    wanted = sorted(name for at, name in {pair for expr in exprs for pair in columns_of(expr)} if at == position)
+    times = words(column_of(table, "_ts"), Kind.INT)
+    met = pc.if_else(column_of(table, "_late"), words(column_of(table, "_watermark"), Kind.INT), BEFORE_ALL)
+    columns = {f"row_{position}": words(column_of(table, "_row"), Kind.INT), f"ts_{position}": times}
+    columns[f"met_{position}"] = met
+    columns[f"place_{position}"] = pa.array(np.arange(table.num_rows))
+    for name in wanted:
+        is_clock = name == schema.time and schema[name].kind is Kind.TIME
+        columns[render.column(position, name)] = times if is_clock else words(column_of(table, name), schema[name].kind)
+        if is_clock and pa.types.is_integer(column_of(table, name).type):
+            columns[f"raw_{position}"] = words(column_of(table, name), Kind.INT)
+    connection.register("arriving", pa.table(columns))
+    # A row without a time of its own cannot have been accepted; a null here is the caller's mistake, not a filtered
+    # row.
+    if times.null_count:
+        raise DataError(f"accepted rows of {stream.alias} lack an event time")
+    connection.execute(f"CREATE TABLE s{position} AS SELECT * FROM arriving WHERE {render.all_of(stream.filters)}")
+    connection.unregister("arriving")
+
+
+def as_produced(expr: Expr, schemas: Sequence[Schema], produced: pa.DataType, render: Renderer) -> str:
+    """The SQL of an output as it was written: an event time that came as a number may leave as that number."""
+    if isinstance(expr, Column) and expr.kind is Kind.TIME and pa.types.is_integer(produced):
+        schema = schemas[expr.stream]
+        if expr.name == schema.time and pa.types.is_integer(schema[expr.name].arrow):
+            return f"raw_{expr.stream}"
+    return render.value(expr)
+
+
+def column_of(table: pa.Table, name: str) -> pa.ChunkedArray:
+    """A column by name; a table that lacks it is named in the error."""
+    found = leaves(table.schema)
+    if name not in found:
+        raise DataError(f"column '{name}' is missing; the table has {', '.join(found)}")
+    return column_at(table, name)
+
+
+def words(column: pa.ChunkedArray, kind: Kind) -> pa.ChunkedArray:
+    """The column in the judge's type for a kind.
+
+    >>> words(pa.chunked_array([[1.5, None]], pa.float32()), Kind.FLOAT).type
+    DataType(double)
+    >>> words(pa.chunked_array([[7]], pa.timestamp("ms")), Kind.TIME).to_pylist()
+    [7000]
+    """
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if kind is Kind.DECIMAL:
+        # The same bits with the point at the end: a decimal without digits behind it is an integer.
+        array = column.cast(pa.decimal128(38, column.type.scale)).combine_chunks()
+        moved = pa.Array.from_buffers(pa.decimal128(38, 0), len(array), array.buffers(), offset=array.offset)
+        return pa.chunked_array([moved.cast(pa.int64())])
+    if kind is not Kind.TIME:
+        return column.cast(_ARROW[kind])
+    if pa.types.is_integer(column.type):
+        return column.cast(pa.int64())
+    return column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+
+
+def tables(produced: Iterable[pa.Table] | pa.Table) -> Iterator[pa.Table]:
+    """The produced tables, one after the other."""
+    if isinstance(produced, pa.Table):
+        yield produced
+    else:
+        yield from produced
+
+
+class OrderWatch:
+    """Counts adjacent rows whose time goes down, over all the tables shown to it.
+
+    >>> watch = OrderWatch()
+    >>> watch.see(np.array([1, 3, 2])); watch.see(np.array([1, 1]))
+    >>> watch.descents
+    2
+    """
+
+    def __init__(self) -> None:
+        self.descents = 0
+        self._last: int | None = None
+
+    def see(self, times: np.ndarray[Any, np.dtype[np.int64]]) -> None:
+        """The times of the next rows, in the order they were produced."""
+        if not len(times):
+            return
+        if self._last is not None and times[0] < self._last:
+            self.descents += 1
+        self.descents += int(np.count_nonzero(times[1:] < times[:-1]))
+        self._last = int(times[-1])

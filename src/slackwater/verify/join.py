@@ -1,0 +1,116 @@
+"""A join against the truth, result by result: two results are the same iff all their members are.
+
+Invariant: a produced row is right iff its members form a true combination, its `_ts` is one with which that leaves, and
+every item of SELECT has the true value (floats within 1e-9 of it, relatively; a NaN is a null). A right row counts
+once: every further copy, and every row that is not right, is spurious.
+
+A true result without a right row is explained iff a member of it was late and met a watermark that had reached the
+result's time: whatever could have triggered it had been emitted by then. In a tree of joins this is so at the member's
+own node, for the part of the result that is known there.
+"""
+
+# ruff: noqa: S608 (every name and number put into the SQL is made in this package)
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from slackwater.core.schema import Kind
+from slackwater.language.bound import JoinQuery
+from slackwater.verify.inputs import OrderWatch, as_produced, column_of, tables, words
+from slackwater.verify.join_truth import Enumeration
+from slackwater.verify.recall import measure_recall
+from slackwater.verify.relation_to_stream import moments_of
+from slackwater.verify.sql import Renderer
+from slackwater.verify.verdict import Verdict
+
+
+def judge_join(
+    connection: Any,
+    query: JoinQuery,
+    render: Renderer,
+    produced: Iterable[pa.Table] | pa.Table,
+    *,
+    span: tuple[int, int],
+    period: int,
+    interval: int,
+) -> Verdict:
+    """Compare the rows of a join with all its true results. `span`: the first and last event time of the input."""
+    streams = range(len(query.streams))
+    members = ", ".join(f"row_{i}" for i in streams)
+    enumeration = Enumeration(connection, query, render, [f"s{i}" for i in streams])
+    keep = {f"{name}_{i}" for name in ("row", "met") for i in streams}
+    rows = enumeration.combinations(list(streams), query.conditions, keep)
+    connection.execute(
+        f"CREATE TABLE truth AS SELECT {members}, {moments_of(query)} AS time, {_explained(query)} AS explained"
+        f" FROM ({rows})"
+    )
+    results, out_of_order = store_right_rows(connection, query, render, produced)
+    connection.execute(
+        f"CREATE TABLE judged AS SELECT time, explained, hit IS NOT NULL AS hit FROM truth"
+        f" LEFT JOIN (SELECT DISTINCT {members}, time, true AS hit FROM produced) USING ({members}, time)"
+    )
+    true, hits, late = connection.execute(
+        "SELECT count(*), count(*) FILTER (hit), count(*) FILTER (NOT hit AND explained) FROM judged"
+    ).fetchone()
+    by_time = connection.execute(
+        "SELECT time, count(*) AS true, count(*) FILTER (hit) AS hit FROM judged GROUP BY time ORDER BY time"
+    ).fetchnumpy()
+    recalls = measure_recall(
+        by_time["time"], by_time["true"], by_time["hit"], first=span[0], last=span[1], period=period, interval=interval
+    )
+    return Verdict("recall", results, true, late, true - hits - late, results - hits, out_of_order, recalls)
+
+
+def _explained(query: JoinQuery) -> str:
+    """Whether a member was late where it joins the others: at the one operator, or at its node of a tree, which knows
+    the streams before it."""
+    streams = range(len(query.streams))
+    tree = query.options.shape == "binary"
+    reached = []
+    for i in streams:
+        there = [j for j in streams if not tree or j <= max(i, 1)]
+        reached.append(f"met_{i} >= greatest({', '.join(f'ts_{j}' for j in there)})")
+    return f"({' OR '.join(reached)})"
+
+
+def store_right_rows(
+    connection: Any, query: JoinQuery, render: Renderer, produced: Iterable[pa.Table] | pa.Table
+) -> tuple[int, int]:
+    """Fill table `produced` with the rows whose values agree with their members; give back how many rows there were
+    at all and how often their time went down."""
+    streams = range(len(query.streams))
+    schemas = [stream.schema for stream in query.streams]
+    identity = ", ".join(f"row_{i}" for i in streams)
+    connection.execute(f"CREATE TABLE produced ({', '.join(f'row_{i} BIGINT' for i in streams)}, time BIGINT)")
+    watch, results = OrderWatch(), 0
+    for table in tables(produced):
+        columns = {f"row_{i}": words(column_of(table, f"_row_{query.streams[i].alias}"), Kind.INT) for i in streams}
+        columns["time"] = words(column_of(table, "_ts"), Kind.TIME)
+        watch.see(columns["time"].to_numpy())
+        results += table.num_rows
+        agree = []
+        for number, output in enumerate(query.outputs):
+            column = column_of(table, output.name)
+            columns[f"out_{number}"] = words(column, output.expr.kind)
+            truth = as_produced(output.expr, schemas, column.type, render)
+            agree.append(_same(f"out_{number}", truth, output.expr.kind))
+        connection.register("arriving", pa.table(columns))
+        members = " ".join(f"JOIN s{i} USING (row_{i})" for i in streams)
+        connection.execute(
+            f"INSERT INTO produced SELECT {identity}, time FROM arriving {members}"
+            f" WHERE {' AND '.join(agree) or 'true'}"
+        )
+        connection.unregister("arriving")
+    return results, watch.descents
+
+
+def _same(produced: str, truth: str, kind: Kind) -> str:
+    if kind is not Kind.FLOAT:
+        return f"{produced} IS NOT DISTINCT FROM {truth}"
+    left, right = (f"nullif({text}, CAST('NaN' AS DOUBLE))" for text in (produced, truth))
+    near = f"coalesce(abs({left} - {right}) <= 1e-9 * abs({right}), false)"
+    return f"({left} IS NOT DISTINCT FROM {right} OR {near})"

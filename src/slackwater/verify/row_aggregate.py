@@ -1,0 +1,88 @@
+"""An aggregate over windows that are not of time against the truth, row by row.
+
+Invariant: a late row is in no window, and one late row may move all windows behind it. There are two truths, as for
+joins: that of all rows, and that of a run in which the late ones were never there, which it must have given. A row is
+known by the bounds of its window and its group, and of several such by which of them it is. What the run gave of the
+second truth alone is `displaced`.
+"""
+
+# ruff: noqa: S608 (every name and number put into the SQL is made in this package)
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from slackwater.core.time import BEFORE_ALL
+from slackwater.language.bound import AggregateQuery, LandmarkWindow, RowWindow
+from slackwater.verify.aggregate import near, read_by, store_rows
+from slackwater.verify.aggregate_truth import rounding_of, value_of
+from slackwater.verify.landmark_truth import landmark_windows
+from slackwater.verify.sql import Renderer
+from slackwater.verify.verdict import Verdict
+
+
+def judge_row_aggregate(
+    connection: Any, query: AggregateQuery, render: Renderer, produced: Iterable[pa.Table] | pa.Table
+) -> Verdict:
+    """Compare the rows of an aggregate with those expected of the run and with the truth."""
+    results, out_of_order, types = store_rows(connection, query, produced)
+    keys, arguments = read_by(query, types, render)
+    identity = ["window_start", "window_end", *(f"k{n}" for n in range(len(keys))), "copy"]
+    same_row = " AND ".join(f"t.{name} IS NOT DISTINCT FROM p.{name}" for name in identity)
+    right = " AND ".join(near(n, "t", "a", a) for n, a in enumerate(query.aggregates)) or "true"
+    for name, which in (("truth", "true"), ("expected", f"met_0 = {BEFORE_ALL}")):
+        windows = _windows(connection, query, render, keys, arguments, which)
+        connection.execute(
+            f"CREATE TABLE {name} AS SELECT t.window_end AS window_end, p.copy IS NOT NULL AS given,"
+            f" p.copy IS NOT NULL AND {right} AS hit FROM ({windows}) t LEFT JOIN produced p ON {same_row}"
+        )
+    true, hits = connection.execute("SELECT count(*), count(*) FILTER (hit) FROM truth").fetchone()
+    given, kept, unexplained = connection.execute(
+        "SELECT count(*) FILTER (given), count(*) FILTER (hit), count(*) FILTER (NOT hit) FROM expected"
+    ).fetchone()
+    measured = connection.execute(
+        "SELECT window_end, CASE WHEN hit THEN 0 ELSE CAST('inf' AS DOUBLE) END AS error FROM truth ORDER BY ALL"
+    ).fetchnumpy()
+    return Verdict(
+        "error", results, true, max(0, true - hits - unexplained), unexplained, results - given, out_of_order,
+        tuple(zip(measured["window_end"].tolist(), measured["error"].tolist(), strict=True)), max(0, kept - hits),
+    )  # fmt: skip
+
+
+def _windows(
+    connection: Any, query: AggregateQuery, render: Renderer, keys: Sequence[str], arguments: Sequence[str], which: str
+) -> str:
+    """A SELECT of the rows of every window of the tuples that `which` is true of: bounds, keys, copy, aggregates."""
+    window = query.stream.window
+    assert isinstance(window, RowWindow | LandmarkWindow), "judging a window of time as one of another kind"
+    groups = "".join(f", {key} AS k{n}" for n, key in enumerate(keys))
+    values = "".join(f", {argument} AS x{n}" for n, argument in enumerate(arguments))
+    numbered = f"SELECT *, row_number() OVER (ORDER BY ts_0, place_0) - 1 AS number FROM s0 WHERE {which}"
+    if isinstance(window, RowWindow):
+        inside = _of_rows(window, numbered)
+    else:
+        inside = landmark_windows(connection, window, render, numbered)
+    rows = f"SELECT ts_0, nth, closes{groups}{values} FROM ({inside})"
+    bounds = (
+        "SELECT nth, min(ts_0) AS window_start, coalesce(any_value(closes), max(ts_0)) AS window_end"
+        f" FROM ({rows}) GROUP BY nth"
+    )
+    columns = "".join(
+        f", {value_of(a, f'x{n}', '')} AS t{n}, {rounding_of(a, f'x{n}', '')} AS a{n}"
+        for n, a in enumerate(query.aggregates)
+    )
+    names = ", ".join(["window_start", "window_end", *(f"k{n}" for n in range(len(keys)))])
+    return (
+        f"SELECT *, row_number() OVER (PARTITION BY {names} ORDER BY nth) AS copy FROM"
+        f" (SELECT nth, {names}{columns} FROM ({rows}) JOIN ({bounds}) USING (nth) GROUP BY nth, {names})"
+    )
+
+
+def _of_rows(window: RowWindow, numbered: str) -> str:
+    """A SELECT of the numbered rows, once for each window (`nth`) they are in."""
+    size, slide = window.rows, window.slide or window.rows
+    inside = f"unnest(range(greatest(number - {size - slide}, 0) // {slide}, number // {slide} + 1))"
+    return f"SELECT *, {inside} AS nth, CAST(NULL AS BIGINT) AS closes FROM ({numbered})"
