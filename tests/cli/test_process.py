@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from slackwater.cli.progress import RunProgress
+from slackwater.cli.terminal import RunProgress
 from tests.cli.conftest import Command, rows
 
 SLACKWATER = [sys.executable, "-m", "slackwater.cli.app"]

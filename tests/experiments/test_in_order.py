@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slackwater.core.ordering import ADAPTIVE, FILTER, SYNC, Ordering
+from slackwater.core.results import ADAPTIVE, FILTER, SYNC, Ordering
 from slackwater.core.time import SECOND
 from slackwater.experiments.experiment import Scale
 from slackwater.experiments.in_order import COST, COSTS, WAYS, OrderTrial, arrivals, join_by_scanning, order_claims

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from slackwater.core.options import Options
-from slackwater.core.out import AS_MADE
+from slackwater.core.results import AS_MADE
 from slackwater.core.schema import Field, Kind, Schema
 from slackwater.core.time import format_duration
 from slackwater.expressions.tree import Call, Column, Expr

@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 
 import slackwater as sw
 from slackwater.core.batch import Batch
+from slackwater.core.state import InForce
 from slackwater.core.time import AFTER_ALL
-from slackwater.core.waiting import InForce
 from slackwater.disorder.controllers import FixedSlack
-from slackwater.disorder.release.release import Release, ReleaseSpec
-from slackwater.disorder.release.slack_in_force import Watch
+from slackwater.disorder.release.release import Release, ReleaseSpec, Watch
 from slackwater.observe.waiting import PARTS, Causes, SlowestUse, averaged, parts_of
 
 TIMES = st.integers(0, 10**12)

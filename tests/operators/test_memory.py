@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from slackwater.core.batch import ROW, TS, Batch
 from slackwater.core.memory import Resident
-from slackwater.core.ordering import FILTER, SYNC, Ordering
+from slackwater.core.results import FILTER, SYNC, Ordering
 from slackwater.core.schema import NULL_WORD, Field, Kind, Schema
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.language.bind import bind

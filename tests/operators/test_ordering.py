@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.core.batch import Batch
-from slackwater.core.ordering import FILTER, SYNC, Ordering
 from slackwater.core.quality import Recall
+from slackwater.core.results import FILTER, SYNC, Ordering
 from slackwater.core.time import SECOND
 from slackwater.disorder.controllers import FixedSlack, KeepsLedger
 from slackwater.operators.in_order.join import OrderedJoin

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from slackwater.core.batch import FIRST_COLUMN, Batch
-from slackwater.core.ordering import FILTER, SYNC, Ordering
+from slackwater.core.results import FILTER, SYNC, Ordering
 from slackwater.core.time import SECOND
 from slackwater.experiments.response_times import drive
 from slackwater.operators.in_order.analysis import MOST, Setting, improvement_at

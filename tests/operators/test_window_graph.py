@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.core.batch import ROW
-from slackwater.core.bounds import before, within
+from slackwater.core.time import before, within
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import STREAM, Equality

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.core.batch import Batch
-from slackwater.core.bounds import before, within
 from slackwater.core.errors import UsageError
 from slackwater.core.schema import NULL_WORD, Kind
-from slackwater.core.time import BEFORE_ALL
+from slackwater.core.time import BEFORE_ALL, before, within
 from slackwater.operators.join.wjoin.approaches import APPROACHES, GCA, LCA, PAIRWISE
 from slackwater.operators.join.wjoin.spec import ALGORITHMS, by_algorithm
 from slackwater.testing.oracle_release import SlackRule, oracle_tuple_release

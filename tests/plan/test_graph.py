@@ -11,8 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from slackwater.core.ordering import ADAPTIVE, FILTER, SYNC
 from slackwater.core.quality import Delay, Recall
+from slackwater.core.results import ADAPTIVE, FILTER, SYNC
 from slackwater.core.time import MINUTE, SECOND
 from slackwater.experiments.plan_figure import draw_plan, placed
 from slackwater.language.bind import Bound, bind

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given as drawn
 from hypothesis import strategies as st
 
-from slackwater.core.bounds import WindowBound, before, window_of, within
+from slackwater.core.time import WindowBound, before, window_of, within
 from slackwater.verify import judge
 from tests.effort import tried
 from tests.verify.cases import Row, count_only, given, join, joined, known_equal, same

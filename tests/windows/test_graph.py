@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.core.bounds import WindowBound, before, within
+from slackwater.core.time import WindowBound, before, within
 from slackwater.windows.graph import UNBOUNDED, WindowGraph, close
 
 STREAMS = 4

@@ -202,7 +202,7 @@ def explain(
     ] = None,
 ) -> None:
     """Print the physical plan of a query, from its output down to its sources."""
-    from slackwater.cli.demo_figure import drawable
+    from slackwater.cli.demo_view import drawable
     from slackwater.cli.explain import explain_query
     from slackwater.cli.prepare import load_functions, prepare
 

@@ -15,12 +15,13 @@ from rich.console import Console
 from rich.live import Live
 from rich.spinner import Spinner
 
-from slackwater.cli.demo_figure import draw, drawable
 from slackwater.cli.demo_race import TUPLE_RELEASE, Contender, LocalContender, race
 from slackwater.cli.demo_spark import micro_batches, spark_contenders, starting_spark
 from slackwater.cli.demo_truth import Truth
 from slackwater.cli.demo_view import (
     Outcome,
+    draw,
+    drawable,
     frame,
     in_words,
     outcome_table,

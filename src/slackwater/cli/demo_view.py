@@ -1,4 +1,4 @@
-"""What the demo shows: the race as a frame, its outcome as a table, and the trade-off in words.
+"""What the demo shows: the race as a frame and as a picture, its outcome as a table, and the trade-off in words.
 
 Invariant: every number shown was measured by a run; 80 columns are enough, and no colour carries meaning.
 """
@@ -9,7 +9,9 @@ import re
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+import numpy as np
 from rich import box
 from rich.console import Group, RenderableType
 from rich.progress_bar import ProgressBar
@@ -18,9 +20,15 @@ from rich.text import Text
 
 from slackwater.cli.demo_race import Contender, Moment
 from slackwater.cli.demo_truth import Truth, recent_recall
-from slackwater.core.quality import Quality, Recall
+from slackwater.core.batch import Floats
+from slackwater.core.errors import UsageError
+from slackwater.core.quality import Complete, NoWait, Quality, Recall
 from slackwater.core.time import SECOND, format_duration
 from slackwater.observe.report import Report
+
+FORMATS = (".png", ".svg", ".pdf")
+METHODS = {Complete: "Max-K-slack", NoWait: "No-K-slack", Recall: "steady"}
+
 
 BARS = "▁▂▃▄▅▆▇█"
 SPARKS = 16
@@ -241,3 +249,38 @@ def paragraph(text: str, width: int) -> str:
     """
     bound = re.sub(r"(\d) (ms|s|%)(?!\w)", "\\1\N{NO-BREAK SPACE}\\2", text)
     return textwrap.fill(bound, min(width, WIDTH)).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def drawable(path: Path | None) -> None:
+    """Refuse a path at which no picture can be written, before anything is played."""
+    if path is not None and path.suffix.lower() not in FORMATS:
+        raise UsageError(f"--figure {path}: name a file that ends in {', '.join(FORMATS)}")
+    if path is not None and not path.absolute().parent.is_dir():
+        raise UsageError(f"--figure {path}: there is no folder {path.absolute().parent}")
+
+
+def draw(contenders: Sequence[Contender], truth: Truth, begin: int, target: Recall, path: Path) -> None:
+    """Draw all contenders into a file; the game begins at event time `begin`."""
+    # Drawing takes a while to import, and most games are not drawn.
+    from slackwater.experiments.race_figure import Seen, draw_race
+
+    race = []
+    for contender in contenders:
+        # The last moment is the end of the input, where everything is emitted.
+        moments = [moment for moment in contender.moments[:-1] if moment.clock is not None]
+        race.append(
+            Seen(
+                contender.name,
+                METHODS[type(contender.quality)],
+                (_floats([moment.clock for moment in moments]) - begin) / SECOND,
+                _floats(recent_recall(moments, truth, target.over)),
+                _floats([moment.measured for moment in moments]),
+                _floats([moment.slack for moment in moments]) / SECOND,
+                _floats([moment.latency for moment in moments]) / SECOND,
+            )
+        )
+    draw_race(race, target, path)
+
+
+def _floats(values: Sequence[float | None]) -> Floats:
+    return np.array([np.nan if value is None else value for value in values], np.float64)

@@ -7,12 +7,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from slackwater.cli.interrupts import interruptible
 from slackwater.cli.measure import own_measure, resident, sized, waited_for
 from slackwater.cli.prepare import Prepared
-from slackwater.cli.progress import progress
 from slackwater.cli.runtimes import Runtime
-from slackwater.cli.warn import warn_at_first, warn_at_last
+from slackwater.cli.terminal import interruptible, progress, warn_at_first, warn_at_last
 from slackwater.observe.foreseen import how_often
 from slackwater.observe.report import Report
 from slackwater.plan.planner import plan

@@ -10,12 +10,10 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from slackwater.cli.interrupts import interruptible
 from slackwater.cli.measure import own_measure
 from slackwater.cli.prepare import Prepared
-from slackwater.cli.progress import progress
 from slackwater.cli.runtimes import Runtime
-from slackwater.cli.warn import warn_at_first, warn_at_last
+from slackwater.cli.terminal import interruptible, progress, warn_at_first, warn_at_last
 from slackwater.core.batch import ROW, TS
 from slackwater.core.errors import UsageError
 from slackwater.core.quality import Recall, RelativeError

@@ -18,11 +18,32 @@ import pyarrow as pa
 from slackwater.core.batch import Batch, Words
 from slackwater.core.measured import MeasuredQuality
 from slackwater.core.memory import Memory
-from slackwater.core.ordering import OrderingSeen
 from slackwater.core.outlook import Outlook
 from slackwater.core.rates import RatesSeen
-from slackwater.core.waiting import NOTHING_IN_FORCE, InForce
+from slackwater.core.results import OrderingSeen
 from slackwater.core.wrong_clocks import PartitionClock
+
+
+@dataclass(frozen=True)
+class InForce:
+    """What was in force when results were emitted: enough to say afterwards what each of them has waited for.
+
+    These are facts about the release, not about results. Durations are in microseconds of event time.
+    """
+
+    slack: int
+    lag: int
+    """How far the watermark was behind the largest clock when the last epoch ended."""
+    epoch: int = 0
+    """How far the largest clock came in an epoch; 0 where every tuple is emitted by itself."""
+    moved: int = 0
+    """How far the watermark came in an epoch."""
+    known: bool = True
+    """Whether this holds of every epoch that emitted results, and not of several on average."""
+
+
+NOTHING_IN_FORCE = InForce(0, 0)
+"""No slack, and every tuple by itself."""
 
 
 @dataclass(frozen=True)

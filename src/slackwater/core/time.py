@@ -1,12 +1,16 @@
-"""Event time: int64 microseconds since 1970-01-01 UTC, everywhere inside.
+"""Event time: int64 microseconds since 1970-01-01 UTC, everywhere inside; durations in words; and bounds between times.
+
+A bound between the event times of two streams of a join is what a window clause says, before anything follows from it.
 
 Invariant: every event time that passes admission lies in [MIN_TIME, MAX_TIME], so that adding or subtracting a window,
-a slack or a slide never overflows int64.
+a slack or a slide never overflows int64. A bound is one-sided and never negative; `ts_newer - ts_older <= most`. A
+window both ways is two of them.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from fractions import Fraction
 
 MICROSECOND = 1
@@ -95,3 +99,35 @@ def roughly(micros: float) -> str:
         if count >= 1:
             return f"{count:,.10g} {name}{'' if count == 1 else 's'}"
     return f"{float(f'{micros / MILLISECOND:.2g}'):g} ms"
+
+
+@dataclass(frozen=True)
+class WindowBound:
+    """A tuple of stream `newer` is at most `most` microseconds newer than the one of stream `older` it joins."""
+
+    newer: int
+    older: int
+    most: int
+
+
+Bounds = tuple[WindowBound, ...]
+"""All of them hold."""
+
+
+def window_of(stream: int, size: int, streams: int) -> Bounds:
+    """`stream [RANGE size]`: whatever joins a tuple of this stream is at most so much newer.
+
+    >>> window_of(1, 5, streams=3)
+    (WindowBound(newer=0, older=1, most=5), WindowBound(newer=2, older=1, most=5))
+    """
+    return tuple(WindowBound(other, stream, size) for other in range(streams) if other != stream)
+
+
+def within(a: int, b: int, size: int) -> Bounds:
+    """`WINDOW (a, b) = size`: the two are at most so much apart, either way round."""
+    return WindowBound(a, b, size), WindowBound(b, a, size)
+
+
+def before(first: int, then: int, size: int) -> Bounds:
+    """`DWINDOW (first, then) = size`: the second comes with or after the first, at most so much later."""
+    return WindowBound(then, first, size), WindowBound(first, then, 0)

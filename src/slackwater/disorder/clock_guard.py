@@ -30,8 +30,6 @@ from slackwater.core.state import (
     state_update,
 )
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
-from slackwater.disorder.clock_members import Members
-from slackwater.disorder.clock_verdicts import ADMITTED, AGAINST, ALONG, LATER, REJECTED, verdict_on, weigh
 from slackwater.disorder.crowd import (
     CLOCK,
     RINGS,
@@ -40,13 +38,57 @@ from slackwater.disorder.crowd import (
     advance_by_tuple,
     crowd,
     grown,
+    patience,
     tolerance_of,
 )
 from slackwater.disorder.cutting import Cutting, end_of_epoch
 from slackwater.disorder.event_times import TUPLES, EventTimes, clear, event_times, first_shift, note
+from slackwater.disorder.release.state import NO_PARTITION
 
+# Rows of the evidence: of the arrivals since a tuple was kept back, those that came along and those that did not; and
+# whether they were counted in a later epoch than its own.
+ALONG, AGAINST, LATER = range(3)
+CLEARLY = 15
+"""Of the epoch in which the input ends, so many times as many must be against a tuple ahead."""
+ADMITTED, REJECTED, PENDING = range(3)
 UNGUARDED = 2**60
 """A `max_ahead` from which on every tuple moves its clock."""
+
+
+class Members:
+    """Who has a clock: streams and their parts. Streams come first; a part keeps the number it first got."""
+
+    def __init__(self, streams: int, partition_slots: tuple[int, ...] = ()) -> None:
+        self.streams, self._partition_slots = streams, partition_slots
+        self._numbers: dict[tuple[int, int], int] = {}
+
+    def __len__(self) -> int:
+        return self.streams + len(self._numbers)
+
+    def number(self, stream: int, name: int | None) -> int:
+        """The number of a part, or of the stream where it has none."""
+        return stream if name is None else self._numbers.setdefault((stream, name), len(self))
+
+    def of(self, batch: Batch) -> Words:
+        """The member that each tuple belongs to."""
+        if not self._partition_slots:
+            return batch.stream
+        member = batch.stream.copy()
+        for stream, row in enumerate(self._partition_slots):
+            mine = np.flatnonzero(batch.stream == stream)
+            if row != NO_PARTITION and len(mine):
+                names, sequence = np.unique(batch.words[row, mine], return_inverse=True)
+                member[mine] = np.array([self.number(stream, name) for name in names.tolist()], np.int64)[sequence]
+        return member
+
+    @property
+    def names(self) -> list[tuple[int, int]]:
+        """Stream and name of every part, in the order of their numbers."""
+        return list(self._numbers)
+
+    def restore(self, names: list[tuple[int, int]]) -> None:
+        """Take over what `names` gave."""
+        self._numbers = {(s, name): self.streams + n for n, (s, name) in enumerate(names)}
 
 
 @dataclass(frozen=True)
@@ -333,3 +375,43 @@ def advance_by_arrivals(
     for m in range(len(c.marks)):
         if times.used[m, TUPLES] > 0:
             advance_by_epoch(c, m, times, arrived_at, max_ahead, tolerance)
+
+
+@inner
+def verdict_on(c: Crowd, t: int, m: int, evidence: Words, at: int, end: bool, max_ahead: int, tolerance: int) -> int:
+    """What becomes of a tuple that is, or would be, kept pending."""
+    clock = c.marks[m, CLOCK]
+    if clock == BEFORE_ALL:
+        return ADMITTED if end else PENDING
+    if t <= clock + max_ahead:
+        return ADMITTED
+    if end:
+        # Nothing is spoilt any more; but of the same epoch it is not known what came after it.
+        along = evidence[ALONG, at]
+        many = 0 if evidence[LATER, at] == 1 else 1 if along == 0 else CLEARLY * (1 + along)
+        return REJECTED if evidence[AGAINST, at] > max(many, evidence[ALONG, at]) else ADMITTED
+    voted = evidence[LATER, at] == 1 and evidence[AGAINST, at] >= patience(c, m, tolerance)
+    return REJECTED if voted else PENDING
+
+
+@compiled
+def verdicts(
+    c: Crowd, ts: Words, member: Words, before: int, evidence: Words, counts: Words, end: bool, max_ahead: int,
+    tolerance: int,
+) -> Words:  # fmt: skip
+    """What becomes of each tuple after an epoch; the first `before` were pending already."""
+    found = member.copy()
+    for i in range(len(ts)):
+        m = member[i]
+        weigh(evidence, i, counts[0, m], counts[1, m], i < before)
+        found[i] = verdict_on(c, ts[i], m, evidence, i, end, max_ahead, tolerance)
+    return found
+
+
+@inner
+def weigh(evidence: Words, at: int, along: int, against: int, later: bool) -> None:
+    """Count the arrivals of an epoch for and against a pending tuple; of its own epoch it is one itself."""
+    evidence[ALONG, at] += along if later else max(0, along - 1)
+    evidence[AGAINST, at] += against
+    if later and along + against > 0:
+        evidence[LATER, at] = 1

@@ -21,8 +21,7 @@ from slackwater.core.state import (
     state_update,
 )
 from slackwater.core.time import BEFORE_ALL
-from slackwater.disorder.clock_members import Members
-from slackwater.disorder.clock_verdicts import ADMITTED, PENDING, REJECTED, verdicts
+from slackwater.disorder.clock_guard import ADMITTED, PENDING, REJECTED, Members, verdicts
 from slackwater.disorder.crowd import CLOCK, RINGS, advance_by_histogram, crowd, grown, tolerance_of
 from slackwater.disorder.event_times import EventTimes, clear, event_times, first_shift, note_buckets, oldest_within
 

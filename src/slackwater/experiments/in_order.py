@@ -19,7 +19,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from slackwater.core.batch import FIRST_COLUMN, ROW, Batch
-from slackwater.core.ordering import ADAPTIVE, DEFAULT_ALPHA, FILTER, SYNC, Ordering
+from slackwater.core.results import ADAPTIVE, DEFAULT_ALPHA, FILTER, SYNC, Ordering
 from slackwater.core.schema import Kind
 from slackwater.core.time import SECOND
 from slackwater.experiments.experiment import Claim, Experiment, Scale, over_seeds, pick

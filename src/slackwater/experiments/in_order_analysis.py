@@ -11,7 +11,7 @@ from functools import partial
 
 from matplotlib.figure import Figure
 
-from slackwater.core.ordering import FILTER, SYNC
+from slackwater.core.results import FILTER, SYNC
 from slackwater.experiments.experiment import Claim, Experiment, Scale, over_seeds, pick
 from slackwater.experiments.figures import claimed, finish, logarithmic
 from slackwater.experiments.in_order import STYLES, TITLES

@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 
 from slackwater.core.batch import ROW, Batch, Floats
 from slackwater.core.jit import jit
-from slackwater.core.ordering import ADAPTIVE, FILTER, SYNC, Ordering
+from slackwater.core.results import ADAPTIVE, FILTER, SYNC, Ordering
 from slackwater.core.schema import Kind
 from slackwater.core.state import NOTHING
 from slackwater.core.time import SECOND

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from slackwater.core.batch import ROW, Batch, Floats, Words
-from slackwater.core.ordering import Ordering, OrderingSeen
+from slackwater.core.results import Ordering, OrderingSeen
 from slackwater.core.time import SECOND
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.disorder.ordered_batch import OrderedBatch

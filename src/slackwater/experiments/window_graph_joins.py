@@ -18,8 +18,7 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from slackwater.core.bounds import before, within
-from slackwater.core.time import MILLISECOND
+from slackwater.core.time import MILLISECOND, before, within
 from slackwater.experiments.experiment import Claim, Experiment, Scale, over_seeds, pick
 from slackwater.experiments.figures import evenly, finish, logarithmic
 from slackwater.experiments.stages import Stage

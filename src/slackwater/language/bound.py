@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slackwater.core.bounds import Bounds
 from slackwater.core.options import Options
-from slackwater.core.out import AS_MADE, Out
 from slackwater.core.quality import Quality
+from slackwater.core.results import AS_MADE, Out
 from slackwater.core.schema import Kind, Schema
+from slackwater.core.time import Bounds
 from slackwater.expressions.tree import Expr
 
 WINDOW_COLUMNS = ("window_start", "window_end")

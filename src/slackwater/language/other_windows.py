@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from slackwater.core.errors import QueryError
-from slackwater.core.out import ISTREAM
 from slackwater.core.quality import Recall, RelativeError
+from slackwater.core.results import ISTREAM
 from slackwater.language.bound import RateWindow, RowWindow, StreamRef
 from slackwater.language.clauses import Rate, Window
 from slackwater.language.landmarks import Landmarks, bind_landmarks

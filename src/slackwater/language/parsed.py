@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from slackwater.core.options import Options
-from slackwater.core.out import AS_MADE, Out
 from slackwater.core.quality import Quality
+from slackwater.core.results import AS_MADE, Out
 from slackwater.language.clauses import Rate, Window
 from slackwater.language.landmarks import Landmarks
 from slackwater.language.matching import MatchTime

@@ -8,8 +8,8 @@ from __future__ import annotations
 from sqlglot.tokenizer_core import Token, TokenType
 
 from slackwater.core.errors import QueryError
-from slackwater.core.out import AS_MADE, DSTREAM, ISTREAM, RSTREAM, Out
 from slackwater.core.quality import Quality, Recall, RelativeError
+from slackwater.core.results import AS_MADE, DSTREAM, ISTREAM, RSTREAM, Out
 from slackwater.language.bound import StreamRef
 from slackwater.language.clauses import read_duration
 from slackwater.language.tokens import Cursor, is_name

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain, pairwise, product
 
-from slackwater.core.bounds import Bounds, before, window_of, within
 from slackwater.core.errors import QueryError
-from slackwater.core.time import format_duration
+from slackwater.core.time import Bounds, before, format_duration, window_of, within
 from slackwater.language.bound import StreamRef
 from slackwater.language.parsed import ParsedQuery
 from slackwater.language.scope import did_you_mean, matching

@@ -24,8 +24,8 @@ import numpy as np
 
 from slackwater.core.batch import Words
 from slackwater.core.options import Options
+from slackwater.core.state import InForce
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL, MILLISECOND, roughly
-from slackwater.core.waiting import InForce
 from slackwater.observe.distribution import exact_sums
 
 PARTS = ("slack", "slowest_stream", "epoch")

@@ -35,12 +35,10 @@ from slackwater.core.state import (
 from slackwater.core.time import LONGEST
 from slackwater.disorder.clock_guard import ClockGuard
 from slackwater.disorder.controllers import SlackController
-from slackwater.disorder.cutting import Cutting
+from slackwater.disorder.cutting import MOST_TUPLES, Cutting, Epochs, check_epochs
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.disorder.release.release import Release, ReleaseSpec
-from slackwater.disorder.release.slack_in_force import Watch
+from slackwater.disorder.release.release import Release, ReleaseSpec, Watch
 from slackwater.operators.contract import Operator, OperatorSpec
-from slackwater.operators.epochs import MOST_TUPLES, Epochs, check_epochs
 from slackwater.operators.learned import CONTROLLER, LEDGER, Learned
 from slackwater.operators.response_time import Responding
 from slackwater.operators.state_size import Weights, plain_weights, state_size

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 from slackwater.core.batch import Batch
-from slackwater.core.ordering import OrderingSeen
+from slackwater.core.results import OrderingSeen
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release.release import Release
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from slackwater.core.bounds import Bounds, WindowBound
 from slackwater.core.options import Options
-from slackwater.core.out import AS_MADE
 from slackwater.core.quality import NoWait
+from slackwater.core.results import AS_MADE
+from slackwater.core.time import Bounds, WindowBound
 from slackwater.expressions.text_calls import mixes_streams
 from slackwater.expressions.tree import Call, Column, Expr, streams_of
 from slackwater.language.bound import (

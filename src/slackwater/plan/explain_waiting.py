@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from slackwater.core.errors import UsageError
 from slackwater.core.options import Options
-from slackwater.core.ordering import FILTER, SYNC
 from slackwater.core.quality import NoWait, Recall, RelativeError, default_cap
+from slackwater.core.results import FILTER, SYNC
 from slackwater.core.time import format_duration
 from slackwater.disorder.controllers import SlackController
 from slackwater.language.bound import AggregateQuery

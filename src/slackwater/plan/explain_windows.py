@@ -74,7 +74,7 @@ def pairs(most: Matrix, aliases: Sequence[str]) -> list[str]:
     """How far apart every two streams may be.
 
     >>> from slackwater.windows.graph import close
-    >>> from slackwater.core.bounds import before, within
+    >>> from slackwater.core.time import before, within
     >>> for line in pairs(close(3, (*within(0, 1, 5000), *before(1, 2, 2000))), ["a", "b", "c"]):
     ...     print(line)
     a and b at most 5 ms apart

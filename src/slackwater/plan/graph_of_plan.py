@@ -26,8 +26,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from slackwater.core.ordering import ADAPTIVE, FILTER
-from slackwater.core.out import DSTREAM, ISTREAM, Out
+from slackwater.core.results import ADAPTIVE, DSTREAM, FILTER, ISTREAM, Out
 from slackwater.core.time import format_duration
 from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.expressions.render import render

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from slackwater.core.errors import UsageError
 from slackwater.core.options import Options
-from slackwater.core.ordering import ADAPTIVE, DEFAULT_ALPHA, FILTER, STRATEGIES, SYNC, Ordering
-from slackwater.core.out import ISTREAM
+from slackwater.core.results import ADAPTIVE, DEFAULT_ALPHA, FILTER, ISTREAM, STRATEGIES, SYNC, Ordering
 from slackwater.language.bound import BoundQuery, RowWindow, follows_rates, streams_read
 
 

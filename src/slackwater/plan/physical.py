@@ -16,8 +16,8 @@ from hashlib import sha256
 import pyarrow as pa
 
 from slackwater.core.options import Options
-from slackwater.core.ordering import SYNC, Ordering
 from slackwater.core.quality import Quality, Recall, RelativeError, uncapped
+from slackwater.core.results import SYNC, Ordering
 from slackwater.core.schema import Kind
 from slackwater.disorder.release.release import ReleaseSpec
 from slackwater.disorder.release.state import NO_PARTITION

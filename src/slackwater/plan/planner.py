@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from slackwater.core.errors import UsageError
 from slackwater.core.options import Options
-from slackwater.core.out import DSTREAM, ISTREAM
+from slackwater.core.results import DSTREAM, ISTREAM
 from slackwater.core.schema import UTC, Kind
 from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.expressions.text_calls import text_of_one

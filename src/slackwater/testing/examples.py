@@ -15,8 +15,8 @@ from typing import Any
 
 import slackwater.operators
 from slackwater.core.batch import FIRST_COLUMN, ROW, TS
-from slackwater.core.bounds import Bounds, before, within
 from slackwater.core.schema import Kind
+from slackwater.core.time import Bounds, before, within
 from slackwater.expressions.computed import Computed
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column, Expr, Literal

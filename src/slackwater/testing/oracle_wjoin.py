@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from slackwater.core.bounds import Bounds
 from slackwater.core.schema import NULL_WORD
+from slackwater.core.time import Bounds
 from slackwater.expressions.tree import Column, streams_of, walk
 from slackwater.operators.join.wjoin.spec import WJoin
 from slackwater.operators.join.wjoin.steps import key_of_all
@@ -47,7 +47,7 @@ def _alternatives(spec: WJoin) -> list[tuple[Bounds, Matrix]]:
 def stated_windows(streams: int, stated: Bounds, closed: Matrix) -> dict[tuple[int, int], int]:
     """How much newer i may be than j: as stated, or where nothing is, by the shortest way.
 
-    >>> from slackwater.core.bounds import within
+    >>> from slackwater.core.time import within
     >>> graph = WindowGraph(3, ((*within(0, 1, 1), *within(1, 2, 2), *within(0, 2, 9)),))
     >>> stated_windows(3, graph.alternatives[0], graph.closed[0])[0, 2]
     9

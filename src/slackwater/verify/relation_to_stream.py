@@ -7,7 +7,7 @@ or at every multiple of the period while it is (RSTREAM), once for each.
 
 from __future__ import annotations
 
-from slackwater.core.out import DSTREAM, ISTREAM
+from slackwater.core.results import DSTREAM, ISTREAM
 from slackwater.language.bound import JoinQuery
 
 

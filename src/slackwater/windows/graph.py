@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from slackwater.core.bounds import Bounds, window_of
+from slackwater.core.time import Bounds, window_of
 
 Matrix = tuple[tuple[int, ...], ...]
 """[i][j]: stream i may be so much newer than stream j."""
@@ -25,7 +25,7 @@ UNBOUNDED = 1 << 62
 def close(streams: int, bounds: Bounds) -> Matrix:
     """The least bounds that follow; UNBOUNDED where none does (Floyd, Warshall).
 
-    >>> from slackwater.core.bounds import before, within
+    >>> from slackwater.core.time import before, within
     >>> close(3, (*within(0, 1, 5), *within(1, 2, 3)))
     ((0, 5, 8), (5, 0, 3), (8, 3, 0))
     >>> close(3, (*before(0, 1, 5), *before(1, 2, 3)))
@@ -45,7 +45,7 @@ def close(streams: int, bounds: Bounds) -> Matrix:
 class WindowGraph:
     """Bounds as they were stated, one set per alternative; what follows from them is worked out when asked for.
 
-    >>> from slackwater.core.bounds import before
+    >>> from slackwater.core.time import before
     >>> path = WindowGraph(3, ((*before(0, 1, 5), *before(1, 2, 3)),))
     >>> path.windows, path.plain
     ((8, 3, 0), False)
@@ -99,7 +99,7 @@ class WindowGraph:
     def apart(self) -> tuple[int, int] | None:
         """Two streams, newer and older, that nothing keeps near each other; None in a graph that can be joined.
 
-        >>> from slackwater.core.bounds import within
+        >>> from slackwater.core.time import within
         >>> WindowGraph(3, (within(0, 1, 5),)).apart
         (0, 2)
         """

@@ -1,7 +1,12 @@
 """A synchronizer: what stands behind slack buffers, in front of one node.
 
+A release that synchronizes its streams itself is faster than two stages; where a strategy wants to see tuples as they
+leave their slack, the synchronizer must stand apart: `separate` takes it out of a release, `unite` puts it back.
+
 Invariant: what it is given leaves in exactly one run; tuples in time leave in event-time order. It asks no controller:
-K has been dealt with in front of it, once for all nodes of a query.
+K has been dealt with in front of it, once for all nodes of a query. In a handover what is held is held in exactly one
+place, before and after; T-sync and the watermark go along. Tuple release alone: there heaps 0 to m-1 are slack buffers,
+and m to 2m-1 the synchronizer's.
 """
 
 from __future__ import annotations
@@ -14,12 +19,15 @@ import numpy as np
 
 from slackwater.core.batch import Words
 from slackwater.core.state import StateUpdate
+from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release import state as st
-from slackwater.disorder.release.release import ReleaseSpec
+from slackwater.disorder.release.release import Release, ReleaseSpec
 from slackwater.disorder.release.stage_state import StageState
 from slackwater.disorder.release.synchronizing import Last, hold_for_watermarks, synchronize_each
 from slackwater.disorder.release.watermarks import are_watermarks, as_streams, watermarks_of
+
+ALONG = [st.T_SYNC, st.WATERMARK, st.SEQUENCE, st.MAX_TS, st.NOW]
 
 
 @dataclass(frozen=True)
@@ -158,3 +166,27 @@ def with_rows(words: Words, rows: int) -> Words:
     """The same tuples with as many rows; what is new is 0."""
     missing = rows - words.shape[0]
     return words if missing == 0 else np.vstack([words, np.zeros((missing, words.shape[1]), np.int64)])
+
+
+def separate(release: Release, synchronizer: NodeSynchronizer) -> None:
+    """From now on the release keeps its streams apart, and the synchronizer goes on where it stood."""
+    held = release.state.columns()
+    behind = held["heap"] >= release.spec.streams
+    synchronizer.hold_again({name: column[behind] for name, column in held.items()})
+    release.state.fill({name: column[~behind] for name, column in held.items()})
+    clock = synchronizer.state.clock
+    clock.scalars[ALONG] = release.state.clock.scalars[ALONG]
+    clock.promised_watermark[:] = BEFORE_ALL
+    release.spec = replace(release.spec, external_sync=True)
+
+
+def unite(release: Release, synchronizer: NodeSynchronizer) -> None:
+    """From now on the release synchronizes its streams itself."""
+    held, waiting = release.state.columns(), synchronizer.state.columns()
+    release.state.fill({name: np.concatenate([held[name], waiting[name]]) for name in held})
+    synchronizer.hold_again({name: column[:0] for name, column in waiting.items()})
+    clock = release.state.clock
+    clock.scalars[ALONG] = np.maximum(synchronizer.state.clock.scalars[ALONG], clock.scalars[ALONG])
+    # Only an idle stream has sent a watermark, and the release knows for itself which ones are idle.
+    clock.promised_watermark[:] = BEFORE_ALL
+    release.spec = replace(release.spec, external_sync=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import singledispatch
 
-from slackwater.core.ordering import SYNC, Ordering
+from slackwater.core.results import SYNC, Ordering
 from slackwater.operators.contract import BuildContext, Operator, OperatorSpec
 from slackwater.operators.in_order.join import OrderedJoin
 from slackwater.operators.in_order.operator import OrderedOperator

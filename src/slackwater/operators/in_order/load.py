@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from slackwater.core.batch import Batch
-from slackwater.core.ordering import FILTER, SYNC
+from slackwater.core.results import FILTER, SYNC
 from slackwater.core.time import SECOND
 
 MEMORY = 20.0

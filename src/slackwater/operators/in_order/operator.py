@@ -17,12 +17,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from slackwater.core.batch import Batch
-from slackwater.core.ordering import Ordering, OrderingSeen
+from slackwater.core.results import Ordering, OrderingSeen
 from slackwater.core.state import StateUpdate, decode_json, encode_json, state_update
 from slackwater.disorder.meters import LedgerTerms
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.disorder.release.handover import separate, unite
 from slackwater.disorder.release.release import Release, ReleaseSpec
+from slackwater.disorder.release.synchronizer import separate, unite
 from slackwater.operators.contract import Operator
 from slackwater.operators.in_order.join import OrderedJoin
 from slackwater.operators.in_order.node import OrderedNode

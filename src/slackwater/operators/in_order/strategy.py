@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from slackwater.core.batch import Batch
-from slackwater.core.ordering import ADAPTIVE, FILTER, SYNC, Ordering, OrderingSeen
+from slackwater.core.results import ADAPTIVE, FILTER, SYNC, Ordering, OrderingSeen
 from slackwater.operators.in_order.load import Load
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from slackwater.core.batch import Batch
-from slackwater.core.ordering import Ordering, OrderingSeen
+from slackwater.core.results import Ordering, OrderingSeen
 from slackwater.core.state import StateUpdate, decode_json, encode_json, state_update
 from slackwater.disorder.release.release import Release
 from slackwater.operators.in_order.join import OrderedJoin

@@ -27,7 +27,7 @@ def at_most(newer: Column, older: Column, most: int) -> Expr:
 def one_alternative(graph: WindowGraph) -> Expr:
     """That a combination which keeps the widest bounds keeps one of the alternatives; of a graph that is undecided.
 
-    >>> from slackwater.core.bounds import before
+    >>> from slackwater.core.time import before
     >>> either = one_alternative(WindowGraph(2, (before(0, 1, 5), before(1, 0, 5))))
     >>> either.op, [direction.op for direction in either.args]
     ('or', ['<=', '<='])

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slackwater.core.bounds import Bounds
 from slackwater.core.errors import UsageError
+from slackwater.core.time import Bounds
 from slackwater.windows.graph import Matrix, WindowGraph
 
 LCA, GCA, PAIRWISE = "lca", "gca", "pairwise"
@@ -76,7 +76,7 @@ class Filter:
 def filter_of(graph: WindowGraph, approach: str) -> Filter:
     """How an approach filters by the windows of a graph, and what it refines.
 
-    >>> from slackwater.core.bounds import within
+    >>> from slackwater.core.time import within
     >>> pairs = WindowGraph(3, ((*within(0, 1, 5), *within(1, 2, 2), *within(0, 2, 3)),))
     >>> filter_of(pairs, LCA).earlier, filter_of(pairs, GCA).earlier
     ((5, 5, 3), (5, 5, 5))

@@ -1,4 +1,10 @@
-"""How results of a join are brought into order: what a query may ask for, and what a kernel tells of it."""
+"""How the results of a query leave: in which order, and as which stream.
+
+Results of a join are brought into order by a strategy. Results leave as they come into force, as they leave it, or
+again and again while they are in it. What a query may ask for stands here, and what a kernel tells of it.
+
+References: 004 §2.1.2 (relation-to-stream operators).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +14,7 @@ from typing import Any
 SYNC, FILTER, ADAPTIVE = "sync", "filter", "adaptive"
 STRATEGIES = (SYNC, FILTER, ADAPTIVE)
 DEFAULT_ALPHA = 0.3
+ISTREAM, DSTREAM, RSTREAM = "ISTREAM", "DSTREAM", "RSTREAM"
 
 
 @dataclass(frozen=True)
@@ -45,3 +52,23 @@ class OrderingSeen:
         for name, digits in (("load", 4), ("seconds_per_tuple", 9)):
             reported[name] = None if reported[name] is None else round(reported[name], digits)
         return reported | {"rates": [round(rate, 3) for rate in self.rates]}
+
+
+@dataclass(frozen=True)
+class Out:
+    """The operator from relation to stream.
+
+    >>> str(Out()), str(Out(RSTREAM, 1_000_000))
+    ('ISTREAM', 'RSTREAM')
+    """
+
+    kind: str = ISTREAM
+    every: int | None = None
+    """RSTREAM of a join: the results in force are given at every multiple of it, in microseconds."""
+
+    def __str__(self) -> str:
+        return self.kind
+
+
+AS_MADE = Out()
+"""A result leaves when it is made: what a query does that says nothing."""

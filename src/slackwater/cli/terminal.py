@@ -1,0 +1,108 @@
+"""A run at a terminal: a progress bar, warnings, and Ctrl-C.
+
+Bar and warnings go to the error stream, so that what a command prints can still be read by a program. The first Ctrl-C
+asks the run to end with a report, a second one ends the process.
+
+Invariant: a run is never cut off in the middle of a batch by a first Ctrl-C, wherever it arrives: in the kernel, while
+rows are written, or while the bar is drawn.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from slackwater.core.time import format_duration
+from slackwater.plan.physical import PhysicalPlan
+from slackwater.runtime.recorded import RecordedRun
+from slackwater.runtime.side_outputs.rejections import rejected_at_first, rejected_rows
+from slackwater.sources.replay import Replay
+
+REFRESH = 0.2
+
+
+class RunProgress:
+    """Updates the bar a few times a second, however often the run ticks."""
+
+    def __init__(self, bar: Progress, run: RecordedRun) -> None:
+        self._bar, self._run = bar, run
+        self._task = bar.add_task("", total=len(run.replay), rate="", slack="", late="")
+        self._begun = self._shown = time.monotonic()
+
+    def tick(self) -> None:
+        """Say what is to be said, and show how the run stands, unless that was done a moment ago."""
+        for sentence in self._run.take_news():
+            warn(sentence, self._bar.console)
+        now = time.monotonic()
+        if now - self._shown < REFRESH:
+            return
+        self._shown = now
+        seen = self._run.observe()
+        self._bar.update(
+            self._task,
+            completed=self._run.done,
+            rate=f"{self._run.done / (now - self._begun):,.0f} tuples/s",
+            slack=f"slack {format_duration(seen.slack)}",
+            late=f"late {seen.late:,}",
+        )
+
+
+@contextmanager
+def progress(run: RecordedRun, quiet: bool) -> Iterator[RunProgress]:
+    """A bar on standard error; nothing where that is not a terminal."""
+    console = Console(stderr=True)
+    columns = (BarColumn(), TaskProgressColumn(), *(TextColumn(f"{{task.fields[{name}]}}") for name in
+               ("rate", "slack", "late")), TimeRemainingColumn())  # fmt: skip
+    hidden = quiet or not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
+        yield RunProgress(bar, run)
+
+
+def warn_at_first(plan: PhysicalPlan, arrivals: Replay) -> bool:
+    """Say what is odd about streams before they are run; whether rows are rejected for it."""
+    rejected = rejected_at_first(plan, arrivals)
+    for sentence in (*arrivals.notes, *rejected):
+        warn(sentence)
+    return bool(rejected)
+
+
+def warn_at_last(run: RecordedRun, reported: bool) -> None:
+    """Say what was not said yet, and that most rows of a stream were rejected, unless that was told at first."""
+    for sentence in run.take_news():
+        warn(sentence)
+    if not reported:
+        for sentence in rejected_rows(run.plan, run.replay, run.side_outputs):
+            warn(sentence)
+
+
+def warn(sentence: str, console: Console | None = None) -> None:
+    """One sentence for whoever watches, on the error stream; where something is drawn there, by who draws it."""
+    (console or Console(stderr=True)).print(
+        f"warning: {sentence}", style="yellow", highlight=False, markup=False, soft_wrap=True
+    )
+
+
+@contextmanager
+def interruptible(run: RecordedRun) -> Iterator[None]:
+    """While inside, SIGINT interrupts the run instead of raising KeyboardInterrupt."""
+    if threading.current_thread() is not threading.main_thread():
+        # Only the main thread may set handlers, and only it is sent signals.
+        yield
+        return
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        run.interrupt()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
