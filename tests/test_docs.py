@@ -14,8 +14,8 @@ from slackwater.core.options import Options
 from slackwater.core.schema import Field, Kind, Schema
 from slackwater.expressions.functions import function_names
 from slackwater.expressions.user import USER_FUNCTIONS
-from slackwater.language.aggregate_names import AGGREGATES
 from slackwater.language.bind import bind
+from slackwater.language.forms import AGGREGATES
 from slackwater.sources.encode import REASONS
 
 ROOT = Path(__file__).parent.parent

@@ -13,13 +13,11 @@ from slackwater.core.errors import UsageError
 from slackwater.experiments import changes, stages, steady_joins
 from slackwater.experiments import experiment as definition
 from slackwater.experiments.catalogue import EXPERIMENTS, experiment_of
-from slackwater.experiments.changes_of_streams import CHANGES, UNCHANGED
 from slackwater.experiments.experiment import Claim, Experiment, Scale, over_seeds, pick
 from slackwater.experiments.figures import write_figure
 from slackwater.experiments.join_targets import recall_trial
-from slackwater.experiments.pool import parts_of, run_all
-from slackwater.experiments.stages import Stage
-from slackwater.experiments.sweep import CLAIRVOYANT, Row, Trial, measure
+from slackwater.experiments.stages import CHANGES, UNCHANGED, Stage
+from slackwater.experiments.sweep import CLAIRVOYANT, Row, Trial, measure, parts_of, run_all
 
 SHORT = Stage("dsyn4", seed=3, minutes=0.6)
 PUBLISHED = [f"003-fig{n}" for n in range(6, 12)] + [f"004-fig4.{n}" for n in range(9, 21)]

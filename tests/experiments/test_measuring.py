@@ -8,11 +8,9 @@ import pytest
 
 from slackwater.core.errors import UsageError
 from slackwater.experiments.changes import AT_S, periods_until_back, slack_after
-from slackwater.experiments.changes_of_streams import STRAGGLER_MS, changed
-from slackwater.experiments.clairvoyant import least_slack
-from slackwater.experiments.fulfilment import errors, recalls, share_at_least, share_at_most
+from slackwater.experiments.fulfilment import errors, least_slack, recalls, share_at_least, share_at_most
 from slackwater.experiments.recorded_streams import FOLDER, RECORDINGS, folder_of_recordings, recorded
-from slackwater.experiments.stages import Stage
+from slackwater.experiments.stages import STRAGGLER_MS, Stage, changed
 from slackwater.experiments.trials import answer, truth
 from slackwater.workloads import WORKLOADS
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.experiments import zoo, zoo_runs, zoo_truth
+from slackwater.experiments import zoo, zoo_runs
 from slackwater.experiments.experiment import Scale
 from slackwater.experiments.stages import Stage
 from slackwater.experiments.sweep import CLAIRVOYANT
@@ -40,13 +40,13 @@ def table(rows):
 @given(tuples, tuples)
 def test_joins_are_counted_as_pair_by_pair(left, right):
     pairs = [max(a, b) // 1000 for a, i in left for b, j in right if i == j and abs(a - b) <= 2000]
-    assert zoo_truth.join_truth({"a": table(left), "b": table(right)}) == {s: pairs.count(s) for s in set(pairs)}
+    assert zoo_runs.join_truth({"a": table(left), "b": table(right)}) == {s: pairs.count(s) for s in set(pairs)}
 
 
 @tried(50, deadline=None)
 @given(tuples)
 def test_sums_are_those_of_every_window_that_has_a_tuple(rows):
-    found = zoo_truth.sum_truth(table(rows))
+    found = zoo_runs.sum_truth(table(rows))
     for end in range(250, 16_000, 250):
         inside = [key + 1 for ts, key in rows if end - 5000 <= ts < end]
         assert found.get(1000 * end) == (pytest.approx(sum(inside)) if inside else None)
@@ -55,9 +55,9 @@ def test_sums_are_those_of_every_window_that_has_a_tuple(rows):
 
 def test_the_windows_are_those_of_the_queries():
     assert re.findall(r"RANGE (\d) SECONDS", members.JOIN) == ["2", "2"]
-    assert zoo_truth.WITHIN_MS == 2000
+    assert zoo_runs.WITHIN_MS == 2000
     assert "RANGE 5 SECONDS SLIDE 250 MILLISECONDS" in members.SUM
-    assert (zoo_truth.RANGE_MS, zoo_truth.SLIDE_MS) == (5000, 250)
+    assert (zoo_runs.RANGE_MS, zoo_runs.SLIDE_MS) == (5000, 250)
 
 
 @pytest.mark.parametrize("further", ["", "sum"])
@@ -129,7 +129,7 @@ def test_rejected_rows_are_no_part_of_what_a_report_is_held_against():
     streams = dict(SHORT.streams.streams)
     streams["a"] = streams["a"].take([i for i in range(streams["a"].num_rows) if i not in (3, 5)])
     held = zoo_runs.whole_truth(SHORT, SimpleNamespace(rejected=rejected))
-    assert held == zoo_truth.join_truth(streams)
+    assert held == zoo_runs.join_truth(streams)
 
 
 def test_claims_name_the_worst_case_and_compare_with_the_clairvoyants():

@@ -4,9 +4,16 @@ import pytest
 
 from slackwater.core.errors import UsageError
 from slackwater.core.schema import Kind
-from slackwater.expressions.functions import FUNCTIONS, ExpressionTypeError, function_names, register, typed_call
+from slackwater.expressions.functions import (
+    FUNCTIONS,
+    TEXT_OPERATORS,
+    ExpressionTypeError,
+    function_names,
+    is_text_call,
+    register,
+    typed_call,
+)
 from slackwater.expressions.kernels import CASTS, KERNELS, TRUNCATED
-from slackwater.expressions.text_calls import TEXT_OPERATORS, is_text_call
 from slackwater.expressions.textual import TEXT_FUNCTIONS, text_function
 from slackwater.expressions.tree import Call, Column, Literal
 

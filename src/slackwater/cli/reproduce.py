@@ -15,8 +15,7 @@ from rich.table import Table
 from slackwater.experiments.catalogue import EXPERIMENTS, experiment_of
 from slackwater.experiments.experiment import Claim, Experiment, Scale, over_seeds
 from slackwater.experiments.figures import write_figure, write_pictures
-from slackwater.experiments.pool import PROCESSES, run_all
-from slackwater.experiments.sweep import Row
+from slackwater.experiments.sweep import PROCESSES, Row, run_all
 
 AGREES = {True: "yes", False: "NO", None: "-"}
 NAMES = {

@@ -11,11 +11,10 @@ from itertools import pairwise
 
 from matplotlib.figure import Figure
 
-from slackwater.experiments.changes_of_streams import CHANGE_MINUTE, CHANGES, UNCHANGED
 from slackwater.experiments.experiment import Claim, Experiment, Scale, extreme, pick
 from slackwater.experiments.figures import STYLES, claimed, finish, logarithmic
 from slackwater.experiments.join_targets import recall_trial
-from slackwater.experiments.stages import Stage
+from slackwater.experiments.stages import CHANGE_MINUTE, CHANGES, UNCHANGED, Stage
 from slackwater.experiments.sweep import CLAIRVOYANT, Row, Trial
 
 TARGET = 0.95

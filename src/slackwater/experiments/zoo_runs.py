@@ -1,7 +1,8 @@
 """One trial in the zoo: a query with a target over one kind of disorder, and what came of it.
 
 Invariants:
-- The truth is counted without the engine (`zoo_truth`).
+- The truth is counted without the engine (`join_truth`, `sum_truth`): by sorting and counting, and
+  event times alone decide, never the order of arrival.
 - Where clocks are wrong, quality and latency are *the others'*. Results of a join that a tuple with a wrong clock takes
   part in are counted neither in the answer nor in the truth. To a sum such a tuple comes with the value 0, so it moves
   whatever it can move but the sum; and only windows of the present are judged. What is reported is held against
@@ -12,7 +13,7 @@ Invariants:
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any
@@ -23,18 +24,30 @@ import pyarrow as pa
 from slackwater.core.errors import QueryError, UsageError
 from slackwater.core.state import Emission
 from slackwater.core.time import MILLISECOND, SECOND
-from slackwater.experiments.clairvoyant import ENOUGH, least_slack
-from slackwater.experiments.fulfilment import EDGE, Floats, errors, recalls, share_at_least, share_at_most
+from slackwater.experiments.fulfilment import (
+    EDGE,
+    ENOUGH,
+    errors,
+    least_slack,
+    recalls,
+    share_at_least,
+    share_at_most,
+)
 from slackwater.experiments.stages import Stage
 from slackwater.experiments.sweep import CLAIRVOYANT, Row, Trial
 from slackwater.experiments.trials import WatchedRun
-from slackwater.experiments.zoo_truth import join_truth, sum_truth
 from slackwater.plan.planner import plan
 from slackwater.sinks.rows import RowMaker
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.replay import replay
 from slackwater.workloads import EPOCH_MS
 from slackwater.workloads.disorder import ZOO, Kind, Member
+from slackwater.workloads.workload import Floats, Integers
+
+WITHIN_MS = 2_000
+RANGE_MS, SLIDE_MS = 5_000, 250
+"""The windows of the join and of the sum; a test holds them against the texts of the queries."""
+
 
 SCHEDULE = "schedule"
 MINUTES, PERIOD_S, CONFIDENCE = 12.0, 60, 0.95
@@ -342,3 +355,44 @@ class ZooTrial(Trial):
 def _thinned(slacks: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """The slack where it changed, to draw."""
     return [one for i, one in enumerate(slacks) if i in (0, len(slacks) - 1) or one[1] != slacks[i - 1][1]]
+
+
+def join_truth(streams: Mapping[str, pa.Table]) -> dict[int, float]:
+    """How many results of the join fall into each second of result time.
+
+    >>> a, b = (pa.table({"ts": ts, "key": [1] * len(ts)}) for ts in ([1000, 4000], [1500, 3500, 9000]))
+    >>> join_truth({"a": a, "b": b})
+    {1: 1.0, 4: 1.0}
+    """
+    (ts, key), (other_ts, other_key) = ((_column(streams[name], "ts"), _column(streams[name], "key")) for name in "ab")
+    found: dict[int, float] = {}
+    for one in np.intersect1d(key, other_key).tolist():
+        mine, theirs = np.sort(ts[key == one]), np.sort(other_ts[other_key == one])
+        # A pair counts where its later tuple is; of two at the same time that is the first stream's.
+        for late, early, shift in ((mine, theirs, 1), (theirs, mine, 0)):
+            upto = np.searchsorted(early, late + shift, "left")
+            count = upto - np.searchsorted(early, late - WITHIN_MS, "left")
+            _add_seconds(found, late // 1000, count.astype(np.float64))
+    return {second: found[second] for second in sorted(found)}
+
+
+def sum_truth(table: pa.Table) -> dict[int, float]:
+    """The sum of every window that has a tuple, by its end in microseconds."""
+    ts, v = _column(table, "ts"), table["v"].to_numpy()
+    order = np.argsort(ts, kind="stable")
+    ts, total = ts[order], np.concatenate(([0.0], np.cumsum(v[order])))
+    first = ts // SLIDE_MS * SLIDE_MS + SLIDE_MS
+    ends = np.unique(np.concatenate([first + step for step in range(0, RANGE_MS, SLIDE_MS)]))
+    sums = total[np.searchsorted(ts, ends, "left")] - total[np.searchsorted(ts, ends - RANGE_MS, "left")]
+    return dict(zip((1000 * ends).tolist(), sums.tolist(), strict=True))
+
+
+def _column(table: pa.Table, name: str) -> Integers:
+    return np.asarray(table[name].to_numpy(), np.int64)
+
+
+def _add_seconds(found: dict[int, float], second: Integers, count: Floats) -> None:
+    seconds, place = np.unique(second, return_inverse=True)
+    for one, many in zip(seconds.tolist(), np.bincount(place, count, len(seconds)).tolist(), strict=True):
+        if many:
+            found[one] = found.get(one, 0.0) + many

@@ -20,8 +20,8 @@ import pyarrow as pa
 from slackwater.core.batch import Words
 from slackwater.core.errors import UsageError
 from slackwater.core.schema import NULL_WORD, Kind
+from slackwater.expressions.functions import is_text_call
 from slackwater.expressions.lower import EncodeText, Layout
-from slackwater.expressions.text_calls import is_text_call
 from slackwater.expressions.textual import text_function
 from slackwater.expressions.tree import Call, Column, Expr, Literal, columns_of
 

@@ -5,6 +5,10 @@ once and for all. Nothing raises inside compiled code: failure comes back as a n
 
 All columns of all streams are rows of one array, seen as integers (`words`) and as floats (`floats`); a position in it
 is a tuple. Row 0 is the event time.
+
+Conditions are handed to compiled code by their addresses. Numba can pass a function itself, but then asks Python for
+its type and its address at every call, which takes longer than joining a few hundred tuples. An address is a plain
+number, and lives as long as the `Condition` that its function belongs to.
 """
 
 from __future__ import annotations
@@ -13,23 +17,41 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numba import cfunc, types
+from numba.core import cgutils
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from slackwater.core.errors import DataError, UsageError
 from slackwater.core.jit import jit
 from slackwater.core.schema import Kind
-from slackwater.expressions.addresses import function_at
 from slackwater.expressions.columnar import with_text
 from slackwater.expressions.emit import evaluator
 from slackwater.expressions.filling import Fill, fillers
+from slackwater.expressions.functions import has_text_call
 from slackwater.expressions.lower import EncodeText, Layout, Node, constant, lower
 from slackwater.expressions.render import render
-from slackwater.expressions.text_calls import has_text_call
 from slackwater.expressions.tree import Call, Column, Expr, Literal, walk
+
+
+def function_at(signature: Any) -> Callable[[int], Callable[..., int]]:
+    """For compiled code: what makes a callable of this signature out of the address of a C function."""
+    kind = types.FunctionType(signature)
+
+    def at(typing: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
+            struct: Any = cgutils.create_struct_proxy
+            function = struct(kind)(context, builder)
+            function.c_addr = builder.inttoptr(args[0], context.get_value_type(types.voidptr))
+            return function._getvalue()
+
+        return kind(types.int64), generate
+
+    return cast("Callable[[int], Callable[..., int]]", intrinsic(at))
+
 
 IntWords = NDArray[np.int64]
 FloatWords = NDArray[np.float64]

@@ -4,12 +4,14 @@ Invariant: the code emitted for an expression has no side effects, never raises,
 state is KNOWN, UNKNOWN or FAILED and the value means something only when KNOWN.
 
 Each node is emitted straight into the caller's loop. Compared with one compiled function a node, this keeps the time to
-compile a query nearly independent of its size: what is compiled apart is only each kernel, once a process.
+compile a query nearly independent of its size: what is compiled apart is only each kernel, once a process. A strict
+operator that is one instruction of the machine is not even a call: the instruction gives what the function of the same
+operator gives, word for word, and saves the compiler milliseconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numba.core.cgutils
@@ -17,16 +19,12 @@ from llvmlite import ir
 from numba.extending import intrinsic
 
 from slackwater.core.schema import NULL_FLOAT, NULL_WORD, Kind
-from slackwater.expressions.instructions import instruction_for
+from slackwater.expressions import arithmetic
 from slackwater.expressions.kernels import Checked, Lazy, Strict
 from slackwater.expressions.logic import FAILED, KNOWN
 from slackwater.expressions.lower import MAX_STREAMS, Address, Cell, Count, Node, Step, Word
 from slackwater.expressions.shapes import Given, GivenRow, Shape, ShapeStep, parameters_of
 from slackwater.expressions.user import UserFunction
-
-# numba is only half typed: what it calls untyped would have to be excused at every use.
-types: Any = numba.types
-cgutils: Any = numba.core.cgutils
 
 _BITS = ir.IntType(64)
 _NULL = ir.Constant(_BITS, NULL_WORD)
@@ -35,6 +33,8 @@ _FAILED = ir.Constant(_BITS, FAILED)
 
 Emitted = tuple[Any, Any]
 """The values of the code builder that hold a result and its state."""
+Instruction = Callable[..., Any]
+"""(builder, value, ...) -> value."""
 
 
 def evaluator(nodes: tuple[Node, ...]) -> Any:
@@ -251,3 +251,43 @@ class _Writer:
             builder.store(value, value_slot)
             builder.store(builder.select(status.is_error, _FAILED, self._known(value, step.kind)), state_slot)
         return builder.load(value_slot), builder.load(state_slot)
+
+
+def instruction_for(function: Callable[..., Any], on_floats: bool) -> Instruction | None:
+    """The instruction that does what a strict operator does on words or on floats, where there is one."""
+    return (_ON_FLOATS if on_floats else _ON_WORDS).get(function)
+
+
+def _words(symbol: str) -> Instruction:
+    return lambda builder, a, b: builder.zext(builder.icmp_signed(symbol, a, b), _BITS)
+
+
+def _floats(symbol: str) -> Instruction:
+    return lambda builder, a, b: builder.zext(builder.fcmp_ordered(symbol, a, b), _BITS)
+
+
+_ON_FLOATS: dict[Callable[..., Any], Instruction] = {
+    arithmetic.add: lambda builder, a, b: builder.fadd(a, b),
+    arithmetic.subtract: lambda builder, a, b: builder.fsub(a, b),
+    arithmetic.multiply: lambda builder, a, b: builder.fmul(a, b),
+    arithmetic.negate: lambda builder, a: builder.fneg(a),
+    arithmetic.equal: _floats("=="),
+    # A NaN is unequal to everything; that it is unknown, its state says.
+    arithmetic.unequal: lambda builder, a, b: builder.zext(builder.fcmp_unordered("!=", a, b), _BITS),
+    arithmetic.less: _floats("<"),
+    arithmetic.at_most: _floats("<="),
+}
+_ON_WORDS: dict[Callable[..., Any], Instruction] = {
+    arithmetic.negate: lambda builder, a: builder.neg(a),
+    arithmetic.to_float: lambda builder, a: builder.sitofp(a, ir.DoubleType()),
+    arithmetic.equal: _words("=="),
+    arithmetic.unequal: _words("!="),
+    arithmetic.less: _words("<"),
+    arithmetic.at_most: _words("<="),
+    arithmetic.logical_not: lambda builder, a: builder.sub(ir.Constant(_BITS, 1), a),
+}
+
+
+# numba is only half typed: what it calls untyped would have to be excused at every use.
+types: Any = numba.types
+cgutils: Any = numba.core.cgutils

@@ -1,24 +1,53 @@
 """Texts by their codes: the bytes of every distinct text of a query, in one stretch of memory.
 
 A code is a hash of the UTF-8 bytes, so it is the same in every process, and a text that was let go and comes again has
-the code it had.
+the code it had. Compiled code reads the bytes by their address.
 
 Invariant: a code stands for one text at a time. Two texts of one code are told apart by their bytes, and the second one
 is refused. Entries stand in the order in which their texts came, and what is written of one never changes; so a
-dictionary of the first entries stays valid while others come.
+dictionary of the first entries stays valid while others come. Whoever hands out an address keeps what it points to
+alive, and in its place, until the call is over.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 from slackwater.core.batch import Flags, Words
 from slackwater.core.jit import in_place, inner
 from slackwater.core.schema import NULL_WORD
-from slackwater.expressions.memory import byte_at, half_at, number_at, word_at
+
+
+def _loading(bits: int, returned: Any) -> Callable[[int], Any]:
+    """For compiled code: what reads so many bits at an address, at whatever byte it begins."""
+
+    def at(typing: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
+            pointer = builder.inttoptr(args[0], ir.IntType(bits).as_pointer())
+            word = builder.load(pointer, align=1)
+            return word if bits == 64 else builder.zext(word, ir.IntType(64))
+
+        return returned(types.int64), generate
+
+    return cast("Callable[[int], Any]", intrinsic(at))
+
+
+word_at: Callable[[int], np.uint64] = _loading(64, types.uint64)
+"""Eight bytes as an unsigned number, the first one the smallest."""
+number_at: Callable[[int], int] = _loading(64, types.int64)
+"""Eight bytes as a signed number."""
+half_at: Callable[[int], np.uint64] = _loading(32, types.uint64)
+"""Four bytes as an unsigned number."""
+byte_at: Callable[[int], np.uint64] = _loading(8, types.uint64)
+"""One byte as an unsigned number."""
+
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int32]

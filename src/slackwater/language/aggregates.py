@@ -11,9 +11,9 @@ from sqlglot import exp
 from slackwater.core.schema import AVERAGE_DIGITS, DIGITS, Kind, type_name
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Expr, Literal
-from slackwater.language.aggregate_names import aggregate_function
 from slackwater.language.bound import Aggregate
 from slackwater.language.derived import leaves_as
+from slackwater.language.forms import aggregate_function
 from slackwater.language.scalars import Scalars
 from slackwater.language.scope import Scope
 from slackwater.language.syntax import place_of

@@ -3,6 +3,9 @@
 Invariant: a result stands at one event time, which is its column `_ts`: that of the newest member of a join's result,
 and the last instant of an aggregate's window. Windows are `[start, end)`, so that is `window_end` less a microsecond,
 as in Spark's `window_time`: minutes that are aggregated by the hour then belong to the hour they lie in.
+
+A decimal has never fewer digits than its value, and never more than a word holds. The rules are Spark's where it has
+them: a sum has one digit more than its longer side, a product those of both.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from slackwater.core.schema import (
     AVERAGE_DIGITS,
     SUM_DIGITS,
     UTC,
+    WORD_DIGITS,
     Field,
     Kind,
     Schema,
@@ -32,7 +36,10 @@ from slackwater.language.bound import (
     StreamRef,
     UnionQuery,
 )
-from slackwater.language.digits import digits
+
+_CHOOSING = frozenset(("abs", "neg", "coalesce", "nullif", "least", "greatest"))
+_INTEGERS = {pa.int8(): 3, pa.uint8(): 3, pa.int16(): 5, pa.uint16(): 5, pa.int32(): 10, pa.uint32(): 10}
+
 
 CHOOSING = frozenset(("case", "coalesce", "nullif", "least", "greatest", "min", "max"))
 """Calls whose value is one of their arguments."""
@@ -102,3 +109,35 @@ def _united(query: UnionQuery, at: int, name: str) -> Field:
     if not same and found[0].kind is Kind.DECIMAL:
         return Field(name, Kind.DECIMAL, decimal_type(found[0].scale, max(field.arrow.precision for field in found)))
     return Field(name, found[0].kind, found[0].arrow if same else ARROW_OF[found[0].kind])
+
+
+def digits(expr: Expr, streams: Sequence[StreamRef]) -> int:
+    """The digits of an integer or a decimal, on both sides of the point."""
+    return min(WORD_DIGITS, _digits(expr, streams))
+
+
+def _digits(expr: Expr, streams: Sequence[StreamRef]) -> int:
+    if isinstance(expr, Column):
+        schema = streams[expr.stream].schema
+        arrow = schema[expr.name].arrow if expr.name in schema else pa.int64()
+        return int(arrow.precision) if pa.types.is_decimal(arrow) else _INTEGERS.get(arrow, WORD_DIGITS)
+    if isinstance(expr, Literal):
+        return 1 if expr.value is None else len(str(abs(int(expr.value))))
+    if expr.op == "sign":
+        return 0
+    if expr.op not in (*_CHOOSING, "case", "+", "-", "*", "%", "rescale", "//"):
+        return WORD_DIGITS
+    values = (*expr.args[1:-1:2], expr.args[-1]) if expr.op == "case" else expr.args
+    each = [_digits(value, streams) for value in values]
+    match expr.op:
+        case "*":
+            return sum(each)
+        case "rescale":
+            return each[0] + each[1] - 1
+        case "//":
+            return max(1, each[0] - each[1] + 1)
+        case "+" | "-":
+            return max(each) + 1
+        case "%":
+            return each[0]
+    return max(each)

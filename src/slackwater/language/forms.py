@@ -1,19 +1,44 @@
-"""Forms of SQL that are no plain calls: CAST, LIKE, EXTRACT, || and sums of a timestamp and an INTERVAL.
+"""Forms of SQL that are no plain calls: constants, aggregates, CAST, LIKE, EXTRACT, ||, timestamp plus INTERVAL.
 
 Invariant: what comes out is the name of an operator of the allow-list and the parts of the text that are its arguments,
-or a refusal in one sentence.
+or a refusal in one sentence. An integer fits in 64 bits beside the null word; a timestamp is microseconds, UTC. MIN and
+MAX of two values or more are functions of a tuple, not aggregates.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 from sqlglot import exp
 
+from slackwater.core.schema import Kind
 from slackwater.core.time import parse_duration
 from slackwater.expressions.text_rules import PARTS, TARGETS
+from slackwater.expressions.tree import Literal, Written
 from slackwater.language.scope import Scope
+
+AGGREGATES = {
+    "count": "COUNT",
+    "sum": "SUM",
+    "avg": "AVG",
+    "min": "MIN",
+    "max": "MAX",
+    "var": "VAR",
+    "variance": "VAR",
+    "var_samp": "VAR",
+    "stddev": "STDDEV",
+    "stddev_samp": "STDDEV",
+    "median": "MEDIAN",
+    "quantile": "QUANTILE",
+}
+"""Every name an aggregate can be called by, and the aggregate."""
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LARGEST = 2**63 - 1
+
 
 LONGEST = 800_000
 """Months that can be added to a time; more than any stream has."""
@@ -130,3 +155,51 @@ def extracted_part(node: exp.Expr, scope: Scope) -> str:
         known = "YEAR, QUARTER, MONTH, WEEK, DAY, DAYOFWEEK, DOY, HOUR, MINUTE and SECOND"
         raise scope.fail(f"EXTRACT has no '{node.name}'; there are {known}", node)
     return part
+
+
+def number(node: exp.Literal, scope: Scope, negative: bool = False) -> Literal:
+    """A written number: an integer if it has neither point nor exponent."""
+    written = str(node.this)
+    if not written.isdecimal():
+        if float(written) == float("inf"):
+            raise scope.fail(f"{written} is too large for a float", node)
+        return Literal(Written(f"-{written}" if negative else written), Kind.FLOAT)
+    integer = int(written)
+    if integer > _LARGEST:
+        raise scope.fail(f"{written} does not fit in 64 bits; write it with a point for a float", node)
+    return Literal(-integer if negative else integer, Kind.INT)
+
+
+def timestamp(written: str) -> int | None:
+    """Microseconds since 1970 of a written timestamp, UTC unless it says otherwise; None if it is none.
+
+    >>> timestamp("1970-01-01 00:00:01"), timestamp("1970-01-01T01:00:00+01:00"), timestamp("yesterday")
+    (1000000, 0, None)
+    """
+    try:
+        moment = datetime.fromisoformat(written.strip())
+    except ValueError:
+        return None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def timestamp_literal(node: exp.Expr, written: str, scope: Scope) -> Literal:
+    """A written timestamp, or a complaint at its place."""
+    micros = timestamp(written)
+    if micros is None:
+        raise scope.fail(f"'{written}' is not a timestamp; write it as '2024-01-31 12:00:00'", node)
+    return Literal(micros, Kind.TIME)
+
+
+def aggregate_function(node: exp.Expr) -> str | None:
+    """The aggregate a node calls, or None if it calls none."""
+    if not isinstance(node, exp.Anonymous):
+        return None
+    function = AGGREGATES.get(node.name.lower())
+    return None if function in ("MIN", "MAX") and len(node.expressions) > 1 else function
+
+
+def first_aggregate(node: exp.Expr) -> exp.Expr | None:
+    """An aggregate call in an expression, or None."""
+    return next((call for call in node.find_all(exp.Anonymous) if aggregate_function(call)), None)

@@ -13,9 +13,9 @@ from sqlglot import exp
 from slackwater.core.errors import QueryError
 from slackwater.core.quality import Quality
 from slackwater.expressions.tree import Expr
-from slackwater.language.aggregate_names import aggregate_function, first_aggregate
 from slackwater.language.aggregates import bind_aggregate
 from slackwater.language.bound import WINDOW_COLUMNS, AggregateQuery, Output, StreamRef
+from slackwater.language.forms import aggregate_function, first_aggregate
 from slackwater.language.output_names import Wish, name_columns, spelled
 from slackwater.language.parsed import ParsedItem, ParsedQuery
 from slackwater.language.scalars import Scalars

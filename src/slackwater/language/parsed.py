@@ -12,8 +12,7 @@ from slackwater.core.quality import Quality
 from slackwater.core.results import AS_MADE, Out
 from slackwater.language.clauses import Rate, Window
 from slackwater.language.landmarks import Landmarks
-from slackwater.language.matching import MatchTime
-from slackwater.language.window_clauses import WindowClause
+from slackwater.language.window_clauses import MatchTime, WindowClause
 
 EXPLAIN_AS = ("TEXT", "JSON")
 """The forms that EXPLAIN has; the first is that of a text that names none."""

@@ -14,16 +14,24 @@ from sqlglot import exp
 
 from slackwater.core.errors import QueryError
 from slackwater.core.schema import Kind
-from slackwater.expressions.functions import ExpressionTypeError, function_names, typed_call
-from slackwater.expressions.text_calls import is_text_call
+from slackwater.expressions.functions import ExpressionTypeError, function_names, is_text_call, typed_call
 from slackwater.expressions.tree import Call, Column, Expr, Literal, streams_of
 from slackwater.language import unsupported
-from slackwater.language.aggregate_names import AGGREGATES, aggregate_function
-from slackwater.language.forms import Span, cast_operator, extracted_part, flattened, shifted, span, unwrapped
-from slackwater.language.literals import number, timestamp_literal
-from slackwater.language.scope import Scope
+from slackwater.language.forms import (
+    AGGREGATES,
+    Span,
+    aggregate_function,
+    cast_operator,
+    extracted_part,
+    flattened,
+    number,
+    shifted,
+    span,
+    timestamp_literal,
+    unwrapped,
+)
+from slackwater.language.scope import Scope, unknown_function
 from slackwater.language.syntax import name_place
-from slackwater.language.unknown import unknown_function
 
 _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",

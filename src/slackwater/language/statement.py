@@ -19,15 +19,17 @@ from slackwater.core.quality import Quality
 from slackwater.language import unsupported
 from slackwater.language.clauses import read_options, read_quality, read_window
 from slackwater.language.ctes import MOST_NESTED, check_named, named_query, read_named
-from slackwater.language.matching import MatchTime, begins_match, read_match
 from slackwater.language.parsed import EXPLAIN_AS, ParsedItem, ParsedQuery, ParsedStream
 from slackwater.language.relation_to_stream import read_relation_to_stream
 from slackwater.language.syntax import read_expression
 from slackwater.language.tokens import Cursor, is_name, split_at_commas, word
 from slackwater.language.window_clauses import (
     WINDOW_WORDS,
+    MatchTime,
     WindowClause,
+    begins_match,
     begins_window_clause,
+    read_match,
     read_window_clauses,
 )
 

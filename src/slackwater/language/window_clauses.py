@@ -1,9 +1,12 @@
-"""WINDOW, DWINDOW and PATH: windows between the streams of a join, as written.
+"""WINDOW, DWINDOW, PATH and MATCH TIME: what is said about times between the streams of a join, as written.
+
+MATCH TIME says how near in time the members of a join must be whose windows follow rates. Without WITHIN the bound is
+found while the join runs: half of the larger mean interval between two tuples of a stream.
 
 Invariant: what comes out names streams as the text does; which streams these are, and whether the windows agree with
 each other, is asked when the query is bound.
 
-References: 002 §1, §5.2.1.
+References: 002 §1, §5.2.1; 001 §2.2, §2.3.
 """
 
 from __future__ import annotations
@@ -151,3 +154,30 @@ def _stream(cursor: Cursor) -> StreamName:
 
 def _since(cursor: Cursor, first: Token) -> tuple[int, int]:
     return first.start, cursor.tokens[cursor.index - 1].end + 1
+
+
+@dataclass(frozen=True)
+class MatchTime:
+    """`MATCH TIME WITHIN within`, and where it stands."""
+
+    within: int | None
+    place: tuple[int, int]
+
+
+def begins_match(cursor: Cursor) -> bool:
+    """Whether MATCH TIME comes next, and not a stream's other name."""
+    return cursor.word() == "MATCH" and cursor.word(1) == "TIME"
+
+
+def read_match(cursor: Cursor) -> MatchTime | None:
+    """The clause, if it comes next.
+
+    >>> read_match(Cursor("MATCH TIME WITHIN 5 SECONDS")).within, read_match(Cursor("MATCH TIME")).within
+    (5000000, None)
+    """
+    if not begins_match(cursor):
+        return None
+    first = cursor.take()
+    cursor.take()
+    within = read_duration(cursor, "how far apart members may be") if cursor.accept("WITHIN") else None
+    return MatchTime(within, (first.start, cursor.tokens[cursor.index - 1].end + 1))

@@ -17,7 +17,7 @@ from slackwater.core.options import Options
 from slackwater.core.quality import NoWait
 from slackwater.core.results import AS_MADE
 from slackwater.core.time import Bounds, WindowBound
-from slackwater.expressions.text_calls import mixes_streams
+from slackwater.expressions.functions import mixes_streams
 from slackwater.expressions.tree import Call, Column, Expr, streams_of
 from slackwater.language.bound import (
     BoundQuery,

@@ -13,7 +13,7 @@ from slackwater.core.options import Options
 from slackwater.core.results import DSTREAM, ISTREAM
 from slackwater.core.schema import UTC, Kind
 from slackwater.disorder.release.state import NO_PARTITION
-from slackwater.expressions.text_calls import text_of_one
+from slackwater.expressions.functions import text_of_one
 from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_of
 from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, is_chain
 from slackwater.language.bound import Output as SelectItem
