@@ -16,8 +16,7 @@ from slackwater.disorder.controllers import FixedSlack
 from slackwater.disorder.release.release import Release, ReleaseSpec
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.testing.examples import KINDS, WITH_TARGETS
-from slackwater.testing.oracle_join import oracle_join
-from slackwater.testing.oracle_periods import oracle_periods
+from slackwater.testing.oracle_join import oracle_join, oracle_periods
 from slackwater.testing.traces import cuttings, pieces, seeded_trace, traces
 from tests.effort import tried
 

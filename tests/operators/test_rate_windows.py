@@ -23,9 +23,9 @@ from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.testing.drive import NO_GUARD, Outcome, feed, pipeline_of, results_of
 from slackwater.testing.laws import going_on_after_restore_equals_never_stopping
 from slackwater.testing.oracle_join import oracle_join
-from slackwater.testing.oracle_rate_join import oracle_rate_join
 from slackwater.testing.oracle_rates import resizes_of
 from slackwater.testing.oracle_release import tuples_of
+from slackwater.testing.oracle_row_join import oracle_rate_join
 from slackwater.testing.traces import cuttings, largest_delay_of, pieces, seeded_trace
 
 PAIRS = WindowJoin((0, 0), (), (), (), ((0, 1), (1, 1)), 2)

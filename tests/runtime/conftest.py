@@ -26,7 +26,7 @@ from slackwater.cli.run import run_query
 from slackwater.cli.verify import verify_query
 from slackwater.core.time import SECOND
 from slackwater.sources.binding import bind_to_tables
-from slackwater.sources.plain import plain
+from slackwater.sources.reading import plain
 from slackwater.verify import Verdict
 from tests.effort import ALL_ON_SPARK
 from tests.runtime.streams import TUPLE_RELEASE, Ran, Runtime

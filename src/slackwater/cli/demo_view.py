@@ -28,8 +28,6 @@ from slackwater.observe.report import Report
 
 FORMATS = (".png", ".svg", ".pdf")
 METHODS = {Complete: "Max-K-slack", NoWait: "No-K-slack", Recall: "steady"}
-
-
 BARS = "▁▂▃▄▅▆▇█"
 SPARKS = 16
 WIDTH = 80

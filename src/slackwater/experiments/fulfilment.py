@@ -20,8 +20,6 @@ import numpy.typing as npt
 
 ENOUGH = 0.97
 LONGEST_MS = 120_000
-
-
 Floats = npt.NDArray[np.float64]
 EDGE = 1e-12
 

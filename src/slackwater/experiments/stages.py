@@ -28,8 +28,6 @@ STEP_MS = 10
 STRAGGLER_MS = 60_000
 CHANGES = ("delays x10", "rate x10", "straggler")
 UNCHANGED = "unchanged"
-
-
 VELOCITIES = ("velocity1", "velocity2")
 """They are made in their published length only."""
 PUBLISHED_RANGE = "RANGE 5 SECONDS"

@@ -26,8 +26,6 @@ from slackwater.workloads import EPOCH_MS
 PROCESSES = 2
 TOGETHER = 4
 Reported = Callable[[int, int], None]
-
-
 Row = dict[str, Any]
 CLAIRVOYANT = "clairvoyant"
 COLD = 5

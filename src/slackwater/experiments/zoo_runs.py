@@ -47,8 +47,6 @@ from slackwater.workloads.workload import Floats, Integers
 WITHIN_MS = 2_000
 RANGE_MS, SLIDE_MS = 5_000, 250
 """The windows of the join and of the sum; a test holds them against the texts of the queries."""
-
-
 SCHEDULE = "schedule"
 MINUTES, PERIOD_S, CONFIDENCE = 12.0, 60, 0.95
 START = EPOCH_MS * MILLISECOND

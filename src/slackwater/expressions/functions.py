@@ -31,8 +31,6 @@ TEXT_OPERATORS = frozenset(
 )
 """Those that are of text in any case."""
 ORDERS = frozenset(("<", "<=", ">", ">="))
-
-
 __all__ = ["FUNCTIONS", "ExpressionTypeError", "Function", "function_names", "register", "typed_call"]
 
 INT_MAX = 2**63 - 1

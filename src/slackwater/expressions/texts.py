@@ -47,8 +47,6 @@ half_at: Callable[[int], np.uint64] = _loading(32, types.uint64)
 """Four bytes as an unsigned number."""
 byte_at: Callable[[int], np.uint64] = _loading(8, types.uint64)
 """One byte as an unsigned number."""
-
-
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int32]
 """Numbers of entries."""

@@ -39,8 +39,6 @@ from slackwater.language.bound import (
 
 _CHOOSING = frozenset(("abs", "neg", "coalesce", "nullif", "least", "greatest"))
 _INTEGERS = {pa.int8(): 3, pa.uint8(): 3, pa.int16(): 5, pa.uint16(): 5, pa.int32(): 10, pa.uint32(): 10}
-
-
 CHOOSING = frozenset(("case", "coalesce", "nullif", "least", "greatest", "min", "max"))
 """Calls whose value is one of their arguments."""
 

@@ -34,12 +34,8 @@ AGGREGATES = {
     "quantile": "QUANTILE",
 }
 """Every name an aggregate can be called by, and the aggregate."""
-
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LARGEST = 2**63 - 1
-
-
 LONGEST = 800_000
 """Months that can be added to a time; more than any stream has."""
 _MONTHS = {"month": 1, "months": 1, "mon": 1, "mons": 1, "year": 12, "years": 12, "yr": 12, "yrs": 12}

@@ -21,7 +21,7 @@ from slackwater.core.schema import Kind
 from slackwater.expressions.tree import Call, Column, Expr, streams_of, walk
 from slackwater.language.bound import JoinQuery, Output, RateWindow, StreamRef
 from slackwater.language.derived import result_schema
-from slackwater.operators.join.between_times import at_most
+from slackwater.operators.join.operator import at_most
 
 Reading = Callable[[Column], Column]
 

@@ -1,7 +1,9 @@
 """Arrow columns to words, and back. The one place where a null, a unit or a type of the outside is looked at.
 
 Invariant: after encoding, a FLOAT word is a number, the canonical NaN or NULL_FLOAT; any other word is a value or
-NULL_WORD. A value that no word can hold marks its row as bad; it is never changed silently.
+NULL_WORD. A value that no word can hold marks its row as bad; it is never changed silently. A word holds the digits of
+a decimal without its point, as Arrow does in 128 bits; the scale stays with the type, so nothing is rounded on either
+way.
 """
 
 from __future__ import annotations
@@ -19,7 +21,6 @@ from slackwater.core.batch import Flags, Words
 from slackwater.core.schema import NULL_FLOAT, NULL_WORD, Kind, kind_of, moment_type
 from slackwater.core.time import DAY, MAX_TIME, MICROSECOND, MILLISECOND, MIN_TIME, SECOND
 from slackwater.sources.codebook import Codebook
-from slackwater.sources.decimals import digits_of, with_point
 
 TIME_UNITS = {"s": SECOND, "ms": MILLISECOND, "us": MICROSECOND, "ns": 0}
 UTC = pa.timestamp("us", "UTC")
@@ -177,3 +178,31 @@ def _moments(words: Words, mask: Flags | None, arrow: pa.DataType) -> pa.Array:
     if pa.types.is_date(arrow):
         return pa.array((words // DAY).astype(np.int32), mask=mask).cast(arrow)
     return pa.array(words, mask=mask).cast(arrow)
+
+
+def digits_of(array: pa.Array, null: Flags) -> tuple[Words, Flags]:
+    """The words of a column of decimals, and which rows no word can hold.
+
+    >>> from decimal import Decimal
+    >>> digits_of(pa.array([Decimal("1.50"), Decimal("-0.01")]), np.zeros(2, np.bool_))[0].tolist()
+    [150, -1]
+    """
+    wide = array.cast(pa.decimal128(38, array.type.scale))
+    halves = np.frombuffer(wide.buffers()[1] or b"", np.int64).reshape(-1, 2)[wide.offset : wide.offset + len(wide)]
+    words = halves[:, 0].copy()
+    bad = ((words >> 63) != halves[:, 1]) | (words == NULL_WORD)
+    words[null] = NULL_WORD
+    return words, bad & ~null
+
+
+def with_point(words: Words, null: Flags, arrow: pa.DataType) -> pa.Array:
+    """Words as decimals of a type.
+
+    >>> with_point(np.array([150, -1]), np.zeros(2, np.bool_), pa.decimal128(9, 2)).to_pylist()
+    [Decimal('1.50'), Decimal('-0.01')]
+    """
+    halves = np.empty((len(words), 2), np.int64)
+    halves[:, 0], halves[:, 1] = words, words >> 63
+    valid = pa.array(~null).buffers()[1] if null.any() else None
+    type_ = pa.decimal128(arrow.precision, arrow.scale)
+    return pa.Array.from_buffers(type_, len(words), [valid, pa.py_buffer(halves)])

@@ -18,8 +18,7 @@ from slackwater.core.batch import Words
 from slackwater.core.errors import QueryError, UsageError
 from slackwater.core.nested import leaves
 from slackwater.core.schema import Field, Kind, Schema, kind_of, moment_type, type_name
-from slackwater.sources.plain import plain
-from slackwater.sources.reading import read_path
+from slackwater.sources.reading import plain, read_path
 
 ARRIVAL = "arrival"
 

@@ -36,13 +36,11 @@ from slackwater.testing.oracle_aggregate import (
 )
 from slackwater.testing.oracle_count_windows import oracle_count_window_processing, oracle_count_windows
 from slackwater.testing.oracle_distinct import oracle_distinct, oracle_distinct_processing
-from slackwater.testing.oracle_join import Result, oracle_join, oracle_join_processing
+from slackwater.testing.oracle_join import Result, oracle_join, oracle_join_processing, oracle_relation_to_stream
 from slackwater.testing.oracle_levels import oracle_graph, united_row
 from slackwater.testing.oracle_projection import Made
-from slackwater.testing.oracle_rate_join import oracle_rate_join
-from slackwater.testing.oracle_relation_to_stream import oracle_relation_to_stream
 from slackwater.testing.oracle_release import Released, Tuple, tuples_of
-from slackwater.testing.oracle_row_join import oracle_row_join
+from slackwater.testing.oracle_row_join import oracle_rate_join, oracle_row_join
 from slackwater.testing.oracle_tree import TreeOutcome
 from slackwater.testing.words import decode, same_value
 

@@ -1,7 +1,8 @@
-"""Joins, slow and obvious: the truth by trying all combinations, and Algorithm 2 line by line.
+"""Joins, slow and obvious: the truth by trying all combinations, Algorithm 2 line by line, and what leaves.
 
 Invariant: shares no code with the join kernel. A result is (timestamp, the members' identities in the order of the
-streams).
+streams). It is in force from its own timestamp to the last instant at which all its members are in their windows;
+DSTREAM and RSTREAM are told from that, instant by instant.
 
 References: 003 §II-A, Alg. 2; 004 Alg. 4.6.
 """
@@ -9,7 +10,7 @@ References: 003 §II-A, Alg. 2; 004 Alg. 4.6.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import permutations, product
 
 from slackwater.core.batch import Batch
@@ -18,6 +19,7 @@ from slackwater.expressions.tree import Column, streams_of, walk
 from slackwater.operators.join.count_windows import CountWindowJoin
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.rate_windows import RateJoin
+from slackwater.operators.relation_to_stream import RelationToStream
 from slackwater.testing.evaluate import evaluate
 from slackwater.testing.oracle_rates import SlowRates
 from slackwater.testing.oracle_release import Released, Tuple, tuples_of
@@ -145,3 +147,44 @@ def oracle_join_processing(spec: WindowJoin, released: Iterable[Released]) -> li
             results += [((e.ts, tuple(member.row for member in members)), step.clock) for members in made]
         windows.enter(e, step.met)
     return results
+
+
+def oracle_periods(
+    made: Mapping[int, float], true: Mapping[int, float], first: int, last: int, bucket: int, length: int
+) -> list[float]:
+    """The recall of every period of `length` stretches with true results, from the first tuple to the last event time.
+
+    >>> oracle_periods({0: 1, 9: 1}, {0: 1, 9: 2, 29: 1}, first=0, last=31, bucket=5, length=2)
+    [0.6666666666666666, 0.5, 0.0]
+    """
+    measured = []
+    for end in range(first // bucket + length, last // bucket + 1):
+        inside = [ts for ts in true if end - length <= ts // bucket < end]
+        if inside:
+            measured.append(sum(made.get(ts, 0) for ts in inside) / sum(true[ts] for ts in inside))
+    return measured
+
+
+def oracle_relation_to_stream(
+    spec: RelationToStream, results: Iterable[Result], times: Mapping[int, int]
+) -> Counter[Result]:
+    """Results as (timestamp, members) with the timestamps they leave with; `times` are those of the members.
+
+    >>> join = WindowJoin(windows=(2, 3), equalities=(), conditions=(), columns=(), emit=(), rows=2)
+    >>> sorted(oracle_relation_to_stream(RelationToStream(join), [(5, (0, 1))], {0: 4, 1: 5}))
+    [(7, (0, 1))]
+    >>> sorted(oracle_relation_to_stream(RelationToStream(join, every=2), [(5, (0, 1))], {0: 4, 1: 5}))
+    [(6, (0, 1))]
+    """
+    join = spec.made_by
+    assert isinstance(join, WindowJoin), "the rows of an aggregate are the same whenever they leave"
+    found: Counter[Result] = Counter()
+    for made, members in results:
+        instant = made
+        while all(instant <= times[row] + size for row, size in zip(members, join.windows, strict=True)):
+            if spec.every and instant % spec.every == 0:
+                found[instant, members] += 1
+            instant += 1
+        if not spec.every:
+            found[instant, members] += 1
+    return found

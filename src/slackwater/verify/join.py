@@ -7,6 +7,10 @@ once: every further copy, and every row that is not right, is spurious.
 A true result without a right row is explained iff a member of it was late and met a watermark that had reached the
 result's time: whatever could have triggered it had been emitted by then. In a tree of joins this is so at the member's
 own node, for the part of the result that is known there.
+
+A result is in force from the greatest of its members' times until the first of them is older than its window allows. It
+leaves when it comes into force (ISTREAM), at the first microsecond it is in force no more (DSTREAM), or at every
+multiple of the period while it is (RSTREAM), once for each.
 """
 
 # ruff: noqa: S608 (every name and number put into the SQL is made in this package)
@@ -18,12 +22,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from slackwater.core.results import DSTREAM, ISTREAM
 from slackwater.core.schema import Kind
 from slackwater.language.bound import JoinQuery
 from slackwater.verify.inputs import OrderWatch, as_produced, column_of, tables, words
 from slackwater.verify.join_truth import Enumeration
 from slackwater.verify.recall import measure_recall
-from slackwater.verify.relation_to_stream import moments_of
 from slackwater.verify.sql import Renderer
 from slackwater.verify.verdict import Verdict
 
@@ -114,3 +118,15 @@ def _same(produced: str, truth: str, kind: Kind) -> str:
     left, right = (f"nullif({text}, CAST('NaN' AS DOUBLE))" for text in (produced, truth))
     near = f"coalesce(abs({left} - {right}) <= 1e-9 * abs({right}), false)"
     return f"({left} IS NOT DISTINCT FROM {right} OR {near})"
+
+
+def moments_of(query: JoinQuery) -> str:
+    """The timestamp of a combination, of which `ts_<i>` are known; where it leaves several times, one row for each."""
+    made = f"greatest({', '.join(f'ts_{i}' for i in range(len(query.streams)))})"
+    if query.out.kind == ISTREAM:
+        return made
+    until = f"least({', '.join(f'ts_{i} + {stream.range}' for i, stream in enumerate(query.streams))})"
+    if query.out.kind == DSTREAM:
+        return f"{until} + 1"
+    every = query.out.every
+    return f"unnest(range(sw_floor({made} + {every} - 1, {every}), {until} + 1, {every}))"

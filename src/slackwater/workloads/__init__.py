@@ -11,15 +11,14 @@ from functools import partial
 from slackwater.workloads import disorder
 from slackwater.workloads.drm import drm, two_rates
 from slackwater.workloads.dsyn import dsyn3, dsyn4
-from slackwater.workloads.exponential import exponential_stream
 from slackwater.workloads.meteorology import meteorology, nine_products
 from slackwater.workloads.modes import Measured, Mode, measure
 from slackwater.workloads.plugs import smart_plugs
 from slackwater.workloads.profiles import Delays
+from slackwater.workloads.single_streams import exponential_stream, uniform_stream
 from slackwater.workloads.soccer import positions, velocities
 from slackwater.workloads.statistics import DisorderStatistics, disorder_statistics
 from slackwater.workloads.stores import store_sales
-from slackwater.workloads.uniform import uniform_stream
 from slackwater.workloads.workload import EPOCH_MS, Workload, write
 
 WORKLOADS: dict[str, Callable[..., Workload]] = {

@@ -25,9 +25,8 @@ from slackwater.disorder.controllers import DelayObservations, Measured
 from slackwater.disorder.meters import Measurable, QualityMeter, Watched
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.operators.composed.error_rows import absorb_rows, mark_ended
-from slackwater.operators.composed.row_following import RowMeter
 from slackwater.operators.composed.row_tally import RowTally
-from slackwater.operators.composed.true_rows import TrueRows
+from slackwater.operators.composed.true_rows import FollowerMeter, TrueRows
 from slackwater.quality.error.required_slack import ENTERED
 from slackwater.quality.error.steady import SteadyError
 from slackwater.quality.stats.keyed_sums import tidied
@@ -50,7 +49,7 @@ class ComposedError(SteadyError):
         self._tally = RowTally(losses.watch, losses.components, len(losses.ledger.totals.lines), retention, coarse)
 
     def meters(self, query: Measurable, automatic_retention: bool, max_behind: int) -> tuple[QualityMeter, ...]:
-        return (RowMeter(self),)
+        return (FollowerMeter(self),)
 
     def learn(self, arrived: DelayObservations) -> None:
         rows = self._rows.take(arrived, self.slack)

@@ -21,9 +21,8 @@ from slackwater.core.quality import Recall
 from slackwater.disorder.controllers import DelayObservations
 from slackwater.disorder.meters import Measurable, QualityMeter
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.operators.composed.row_following import RowMeter
 from slackwater.operators.composed.row_ledger import RowLedger
-from slackwater.operators.composed.true_rows import TrueRows
+from slackwater.operators.composed.true_rows import FollowerMeter, TrueRows
 from slackwater.quality.recall.steady import ControllerConfig, SteadyRecall
 
 
@@ -46,7 +45,7 @@ class ComposedRecall(SteadyRecall):
         self.ledger = self._row_ledger
 
     def meters(self, query: Measurable, automatic_retention: bool, max_behind: int) -> tuple[QualityMeter, ...]:
-        return (RowMeter(self),)
+        return (FollowerMeter(self),)
 
     def learn(self, arrived: DelayObservations) -> None:
         rows = self._rows.take(arrived, self.slack)

@@ -1,17 +1,18 @@
-"""A join that takes tuples in their turn or before it.
+"""A join that takes tuples in their turn or before it, and the node around it.
 
 While tuples come in their turn it is the window join, with its windows and its loop. Before the first one enters early
 the windows are indexed for a search in which any member may be the newest; once no tuple is ahead of its turn and no
 result is held it can be the window join again.
 
-Invariant: the results are those of the window join on the turns alone, in the same order.
+Invariant: the results are those of the window join on the turns alone, in the same order. Raw tuples have their fates,
+and nodes above are told what they are told, as by a `Node`.
 
 References: 000 §5, §6.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -19,7 +20,9 @@ from slackwater.core.batch import TS, Words
 from slackwater.core.errors import DataError
 from slackwater.core.state import StateUpdate, decode_json, encode_json, state_update
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.disorder.release.eager import Events
+from slackwater.disorder.release.eager import EagerSynchronizer, Events
+from slackwater.disorder.release.release import ReleaseSpec
+from slackwater.disorder.release.synchronizer import Inflow, Synchronized
 from slackwater.operators.in_order.eager_probe import AHEAD, Lines, N, join_events, lines
 from slackwater.operators.in_order.hold import HoldBuffer, Made
 from slackwater.operators.join.loop import BUFFER_FULL, OVERFLOW
@@ -28,6 +31,7 @@ from slackwater.operators.join.probing import first_plan
 from slackwater.operators.join.search import Arriving, probes_of, search_space
 from slackwater.operators.join.store import WindowStore
 from slackwater.operators.join.unordered_probe import reach_of
+from slackwater.operators.node import Node
 from slackwater.operators.output import Output
 from slackwater.operators.state_size import RESULTS, WindowContents
 
@@ -187,3 +191,37 @@ class OrderedJoin(JoinOperator):
         for stream in range(self.spec.streams):
             if (streams == stream).any():
                 self._any_store.put_back(stream, words[:, streams == stream], self._horizons())
+
+
+class OrderedNode(Node):
+    """A node behind an `EagerSynchronizer`; `early` says whether tuples are joined before their turn."""
+
+    synchronizer: EagerSynchronizer
+
+    def __init__(self, operator: OrderedJoin, inputs: tuple[int, ...], rows: int, raw: ReleaseSpec) -> None:
+        super().__init__(operator, inputs, rows, raw)
+        self.join = operator
+        self.early = False
+
+    def _synchronizer_of(self, spec: ReleaseSpec) -> EagerSynchronizer:
+        return EagerSynchronizer(spec)
+
+    @property
+    def settled(self) -> bool:
+        """Whether no tuple is ahead of its turn, and no result is held."""
+        return self.synchronizer.ahead == 0 and self.join.hold.held == 0
+
+    def admit(self, run: OrderedBatch, begin: int, end: int, below: Iterable[Inflow]) -> Synchronized:
+        if not self.early and self.settled:
+            self.join.go_in_order()
+        self.synchronizer.early = self.early
+        return super().admit(run, begin, end, below)
+
+    def raw_part(self, run: OrderedBatch) -> OrderedBatch:
+        return super().raw_part(run.turns()[0])
+
+    def restore(self, entries: list[StateUpdate]) -> None:
+        self.join.forget_ahead(self.synchronizer.watermark)
+        super().restore(entries)
+        if self.synchronizer.ahead:
+            self.join.put_ahead(*self.synchronizer.entered())

@@ -24,8 +24,7 @@ from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release.release import Release, ReleaseSpec
 from slackwater.disorder.release.synchronizer import separate, unite
 from slackwater.operators.contract import Operator
-from slackwater.operators.in_order.join import OrderedJoin
-from slackwater.operators.in_order.node import OrderedNode
+from slackwater.operators.in_order.join import OrderedJoin, OrderedNode
 from slackwater.operators.in_order.strategy import Strategy
 from slackwater.operators.join.join_ledger import JoinLedger
 from slackwater.operators.output import Output

@@ -4,6 +4,9 @@ Invariant: results are exactly the combinations with every member inside its win
 (`T - W_i <= ts_i <= T`), or where a window graph is given inside all bounds of it, every equality and condition true,
 whose last member in processing order was in time.
 
+Bounds that cannot be told while partners are looked for one by one become conditions (`at_most`, `one_alternative`),
+true of a combination iff its event times keep the bounds.
+
 References: 003 §II-A and Alg. 2; 004 Alg. 4.6; 002 §5.
 """
 
@@ -18,15 +21,16 @@ import numpy as np
 from slackwater.core.batch import TS, Flags, Words
 from slackwater.core.errors import DataError
 from slackwater.core.quality import Recall
+from slackwater.core.schema import Kind
 from slackwater.core.state import StateUpdate, decode_words, encode_words, state_update
 from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.meters import LedgerTerms
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.compile import Condition, compile_condition, no_condition
-from slackwater.expressions.tree import Expr, streams_of
+from slackwater.expressions.functions import typed_call
+from slackwater.expressions.tree import Column, Expr, Literal, streams_of
 from slackwater.operators.contract import PLAIN, BuildContext, Operator
 from slackwater.operators.join.adaptive import AdaptiveProbes
-from slackwater.operators.join.between_times import TIME, one_alternative
 from slackwater.operators.join.join_ledger import JoinLedger, Remembered, ledger_on
 from slackwater.operators.join.loop import BUFFER_FULL, OVERFLOW, PAUSED, TOO_MANY
 from slackwater.operators.join.probe import join_run
@@ -37,6 +41,8 @@ from slackwater.operators.output import Output
 from slackwater.operators.state_size import WindowContents
 from slackwater.windows.graph import WindowGraph
 
+TIME = "\0ts"
+"""The name of a member's own event time: one that no query can spell."""
 ENOUGH = 1 << 17
 """Results per output chunk; one tuple's results are never split."""
 
@@ -324,3 +330,31 @@ class JoinOperator(Operator):
             self._put_back(stream, words)
             if self._remembered is not None:
                 self._remembered.put_back(stream, words)
+
+
+def time_of(stream: int) -> Column:
+    """The event time of a member."""
+    return Column(stream, TIME, Kind.TIME)
+
+
+def at_most(newer: Column, older: Column, most: int) -> Expr:
+    """One event time is at most so much after another."""
+    return typed_call("<=", (typed_call("-", (newer, older)), Literal(most, Kind.INT)))
+
+
+def one_alternative(graph: WindowGraph) -> Expr:
+    """That a combination which keeps the widest bounds keeps one of the alternatives; of a graph that is undecided.
+
+    >>> from slackwater.core.time import before
+    >>> either = one_alternative(WindowGraph(2, (before(0, 1, 5), before(1, 0, 5))))
+    >>> either.op, [direction.op for direction in either.args]
+    ('or', ['<=', '<='])
+    """
+    return typed_call("or", tuple(_kept(graph, n) for n in range(len(graph.alternatives))))
+
+
+def _kept(graph: WindowGraph, alternative: int) -> Expr:
+    closed, every = graph.closed[alternative], range(graph.streams)
+    tighter = [(i, j) for i in every for j in every if closed[i][j] < graph.widest[i][j]]
+    bounds = [at_most(time_of(i), time_of(j), closed[i][j]) for i, j in tighter]
+    return bounds[0] if len(bounds) == 1 else typed_call("and", tuple(bounds))

@@ -9,6 +9,8 @@ member is inside its own window, or inside the bounds of the window graph, is as
 member carries along. Equalities are closed under transitivity, and each is applied at the lowest node that knows both
 sides; so are conditions.
 
+As an operator it is a graph of nodes that keeps a ledger of the whole join.
+
 Invariant: with enough slack the results are those of the m-way join. With less, a tree may lose more of them: a node
 does not wait for the streams above it, so what comes late is late for the node below already.
 
@@ -17,16 +19,23 @@ References: 004 §4.2.6, 003 §V; Golab, Özsu: Processing sliding window multi-
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from slackwater.core.batch import FIRST_COLUMN, TS
+import numpy as np
+
+from slackwater.core.batch import FIRST_COLUMN, TS, Words
+from slackwater.core.quality import Recall
 from slackwater.core.schema import Kind
+from slackwater.core.time import AFTER_ALL
+from slackwater.disorder.meters import LedgerTerms
 from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_of
 from slackwater.operators.contract import PLAIN, BuildContext
-from slackwater.operators.join.between_times import TIME, at_most
-from slackwater.operators.join.operator import WindowJoin
+from slackwater.operators.graph_operator import GraphOperator, Vertex
+from slackwater.operators.inputs import BELOW, from_node
+from slackwater.operators.join.join_ledger import JoinLedger, ledger_on
+from slackwater.operators.join.operator import TIME, JoinOperator, WindowJoin, at_most
 from slackwater.operators.join.probing import Equality, classes_of
-from slackwater.operators.join.tree_operator import TreeOperator
 
 Place = tuple[int, int]
 """(raw stream, row)."""
@@ -189,3 +198,45 @@ def _renamed(expr: Expr, n: int) -> Expr:
 
 def _name(member: int, column: str) -> str:
     return f"{member}.{column}"
+
+
+class TreeOperator(GraphOperator):
+    """The mutable half of `JoinTree`."""
+
+    def __init__(self, whole: WindowJoin, joins: Iterable[JoinOperator], encode_text: Callable[[str], int]) -> None:
+        self._encode_text = encode_text
+        self._operators = list(joins)
+        super().__init__(whole, (Vertex(operator, _inputs(n)) for n, operator in enumerate(self._operators)))
+
+    def ledger_for(self, terms: LedgerTerms) -> JoinLedger:
+        return ledger_on(terms, self.spec.windows, self.open_ledger)
+
+    def open_ledger(
+        self, retention: int, width: int, buckets: int, target: Recall, automatic: bool = False
+    ) -> JoinLedger:
+        """The ledger of the whole tree. Its nodes persist their raw tuples for them, combinations need not be kept."""
+        ledger = JoinOperator(self.spec, self._encode_text).ledger(retention, width, buckets, True, target, automatic)
+        for vertex, operator in zip(self._vertices, self._operators, strict=True):
+            operator.remember_for(_NodeMemory(ledger, vertex.raw, self.spec.rows))
+        return ledger
+
+
+class _NodeMemory:
+    """What a node of the tree remembers for the ledger: raw tuples alone."""
+
+    def __init__(self, ledger: JoinLedger, inputs: tuple[int, ...], raw_rows: int) -> None:
+        self._ledger, self._inputs, self._raw_rows = ledger, inputs, raw_rows
+
+    @property
+    def kept_since(self) -> Words:
+        inputs = np.array(self._inputs)
+        return np.where(inputs == BELOW, AFTER_ALL, self._ledger.kept_since[np.maximum(inputs, 0)])
+
+    def put_back(self, stream: int, words: Words) -> None:
+        if self._inputs[stream] != BELOW:
+            self._ledger.put_back(self._inputs[stream], words[: self._raw_rows])
+
+
+def _inputs(n: int) -> tuple[int, int]:
+    """What node n, counted from 0, joins: what the node below makes, or stream 0, and stream n + 1."""
+    return (from_node(n - 1) if n else 0, n + 1)

@@ -1,18 +1,25 @@
-"""Benchmark inputs: a plain stream of steady rate, uniform keys and as much disorder as asked for.
+"""Single streams for benchmarks and experiments: one of steady rate with as much disorder as asked for, one in order.
 
-Invariant: `arrival` counts microseconds from the start, so streams of different rates interleave as they would arrive;
-event times are evenly spaced, and what is held back loses its place in the arrival order only.
+Invariant: the same seed gives the same stream. `arrival` of a uniform stream counts microseconds from the start, so
+streams of different rates interleave as they would arrive; event times are evenly spaced, and what is held back loses
+its place in the arrival order only. An exponential stream has event times in microseconds, in order.
+
+References: 002 §4.2 (synthetic data streams: integers with exponential times between them).
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from slackwater.core.errors import UsageError
 from slackwater.workloads.profiles import Delays
-from slackwater.workloads.workload import EPOCH_MS, generator
+from slackwater.workloads.workload import EPOCH_MS, Integers, generator
 
+_GAP, _NUMBER = range(2)
+SWITCHED_EVERY = 100
 _KEY, _VALUE, _X, _Y, _DELAY = range(5)
 
 
@@ -49,3 +56,17 @@ def uniform_stream(
         columns["x"] = generator(seed, _X).uniform(0, field_m, tuples)
         columns["y"] = generator(seed, _Y).uniform(0, field_m, tuples)
     return pa.table({name: column[rows] for name, column in columns.items()})
+
+
+def exponential_stream(
+    seed: int, number: int, tuples: int, rates: Sequence[float], values: int
+) -> tuple[Integers, Integers]:
+    """Event times and values of one stream; where several rates a second are given, they change every 100 tuples.
+
+    >>> ts, value = exponential_stream(seed=0, number=0, tuples=1000, rates=[100.0], values=5)
+    >>> bool(8 < ts[-1] / 1e6 < 12), sorted(set(value.tolist()))
+    (True, [0, 1, 2, 3, 4])
+    """
+    turn = np.arange(tuples) // SWITCHED_EVERY % len(rates)
+    gap = generator(seed, number, _GAP).exponential(1e6, tuples) / np.asarray(rates)[turn]
+    return np.cumsum(gap).astype(np.int64), generator(seed, number, _NUMBER).integers(0, values, tuples)
