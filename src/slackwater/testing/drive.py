@@ -115,7 +115,7 @@ def _joined(spec: Any, emissions: Iterable[Emission]) -> Counter[Any]:
     for emission in emissions:
         clock = emission.clock.tolist()
         for line, ts in enumerate(emission.ts.tolist()):
-            if getattr(spec, "counted", False):
+            if getattr(spec, "count_only", False):
                 assert emission.multiplicity is not None
                 found[ts, clock[line]] += int(emission.multiplicity[line])
             else:

@@ -155,7 +155,7 @@ class StageState:
             elif entry.key == CLOCK:
                 reported = decode_json(entry.value)
                 self.clock = self.clock._replace(
-                    partitions=np.zeros((st.PARTITION_ROWS, len(reported["parts"][0])), np.int64)
+                    partitions=np.zeros((st.PARTITION_ROWS, len(reported["partitions"][0])), np.int64)
                 )
                 for name, array in self.clock._asdict().items():
                     if name in reported:
