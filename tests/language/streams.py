@@ -12,6 +12,7 @@ from slackwater.expressions.tree import Call, Column, Expr
 from slackwater.language.bind import Bound, bind
 from slackwater.language.bound import (
     BoundQuery,
+    DistinctQuery,
     JoinQuery,
     LandmarkWindow,
     RateWindow,
@@ -82,6 +83,8 @@ def _query(query: BoundQuery) -> list[str]:
         lines += _stream(position, stream)
     if isinstance(query, UnionQuery):
         lines += [f"united {output.name} {output.expr.kind.value}" for output in query.outputs]
+    elif isinstance(query, DistinctQuery):
+        lines += [f"distinct {output.name} = {_expr(output.expr)} {output.expr.kind.value}" for output in query.outputs]
     elif isinstance(query, JoinQuery):
         lines += _bounds(query)
         if query.match is not None:

@@ -44,8 +44,8 @@ def kept_books(spec, parts, slack, discipline, retention, buckets=4096, far=(LON
         nothing = parts[0].take(np.zeros(0, np.int64)) if parts else None
         for run in release.drain(nothing if part is None else part, part is None) if parts else ():
             for output in operator.process(run, True):
-                weights = np.ones(len(output.ts), np.int64) if output.weight is None else output.weight
-                ledger.made(output.ts, output.weight)
+                weights = np.ones(len(output.ts), np.int64) if output.multiplicity is None else output.multiplicity
+                ledger.made(output.ts, output.multiplicity)
                 for ts, weight in zip(output.ts.tolist(), weights.tolist(), strict=True):
                     made[ts] += weight
             price = ledger.take(run)
@@ -73,7 +73,7 @@ def test_measured_recall_is_the_true_recall_over_the_run_and_over_every_period(e
     assert seen.low == seen.share == seen.high
     filled = [run for run in runs if len(run)]
     if filled:
-        first, last = oldest(filled), runs[-1].largest
+        first, last = oldest(filled), runs[-1].max_ts
         measured = oracle_periods(made, true, first, last, 4, TARGET.over // 4)
         assert seen.periods == len(measured)
         assert seen.met == sum(recall >= TARGET.target for recall in measured)
@@ -131,7 +131,7 @@ def test_the_true_share_of_periods_that_met_lies_between_low_and_high(example, b
         ledger, made, runs, _ = kept_books(example.spec, parts, 2, "tuple", retention, buckets)
         true = Counter(ts for ts, _ in oracle_join(example.spec, batch).elements())
         first = oldest(runs)
-        periods = oracle_periods(made, true, first, runs[-1].largest, 4, TARGET.over // 4)
+        periods = oracle_periods(made, true, first, runs[-1].max_ts, 4, TARGET.over // 4)
         seen = ledger.measured()
         if periods:
             phi = sum(recall >= TARGET.target for recall in periods) / len(periods)
@@ -151,7 +151,7 @@ def test_periods_before_the_first_tuple_in_time_count_as_they_do_for_the_judge(b
     parts = pieces(batch, [*range(7, 160, 7), 160])
     ledger, made, runs, _ = kept_books(example.spec, parts, 0, "tuple", LONG, buckets)
     true = Counter(ts for ts, _ in oracle_join(example.spec, batch).elements())
-    periods = oracle_periods(made, true, oldest(runs), runs[-1].largest, 4, TARGET.over // 4)
+    periods = oracle_periods(made, true, oldest(runs), runs[-1].max_ts, 4, TARGET.over // 4)
     phi = sum(recall >= TARGET.target for recall in periods) / len(periods)
     seen = ledger.measured()
     assert 0 < phi < 1

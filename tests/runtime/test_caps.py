@@ -44,7 +44,7 @@ def test_a_query_goes_on_with_what_it_has_learned_under_another_cap(query: str) 
         first.absorb(batch)
         for _ in first.advance():
             pass
-    kept = list(first.changes())
+    kept = list(first.snapshot_delta())
     learned = first.release.controller.as_arrays()
     assert first.release.slack > 0
     capped = kernel(f"{query} AT MOST 1 HOUR")

@@ -123,7 +123,7 @@ class Sharded:
         for some in _reported(rows, self.plan, shard.codebook, shard.epoch(blocks)):
             self.found.update(some)
         places = []
-        for change in shard.changes():
+        for change in shard.snapshot_delta():
             places.append((change.namespace, change.key))
             if change.value is None:
                 self.state.pop(places[-1], None)

@@ -56,7 +56,7 @@ def state() -> list[StateUpdate]:
     rows = packed.select(["stream", "part", "header", "block"]).to_pylist()
     shard = shard_of_sums()
     assert list(shard.epoch(Block(**row | {"header": json.loads(row["header"])}) for row in rows))
-    return [entry for entry in shard.changes() if entry.value is not None]
+    return [entry for entry in shard.snapshot_delta() if entry.value is not None]
 
 
 def test_state_of_this_version_is_taken_over(state: list[StateUpdate]) -> None:
@@ -87,7 +87,7 @@ def test_rows_that_come_after_the_end_are_rejected_and_not_lost(restarted: bool)
 
     shard = shard_of_sums()
     assert list(shard.epoch(blocks(0), end=True))
-    state = [entry for entry in shard.changes() if entry.value is not None]
+    state = [entry for entry in shard.snapshot_delta() if entry.value is not None]
     if restarted:
         shard = shard_of_sums()
         shard.restore(state)
@@ -127,6 +127,6 @@ def test_what_is_learned_of_some_aggregates_is_not_taken_for_that_of_others() ->
     for items in ("AVG(v) AS a", "AVG(v) AS a, SUM(v) AS b"):
         query = f"SELECT {items} FROM s [RANGE 1 SECOND] WITH ERROR 1%"
         kernel = kernel_for(plan(bind_to_tables(query, {"s": table}, "ts").query), Epochs(), Codebook())
-        (version,) = [entry for entry in kernel.changes() if entry.key == "version"]
+        (version,) = [entry for entry in kernel.snapshot_delta() if entry.key == "version"]
         keys.append(decode_json(version.value or b"")["learning_key"])
     assert keys[0] != keys[1]

@@ -41,7 +41,7 @@ def test_a_live_chain_counts_members_once_also_after_a_restart() -> None:
     assert first.windows["j"] == Resident(4, 4, 220)
     assert first.query == Resident(10, 6, 222)
     restored = Shard(physical, ((), (), ()), "the same query")
-    restored.restore(shard.changes())
+    restored.restore(shard.snapshot_delta())
     again = epoch(restored, physical, came | {"b": came["b"].slice(0, 1)})
     # Two more of a and one of b, which are not those that came before the restart.
     assert again.nodes["j"] == Resident(7, 7, 430)

@@ -57,7 +57,7 @@ def traffic(text: str, epochs: int, workers: int) -> tuple[float, float]:
         shard = current(hosted, store, kept.pop(turns[epoch], None), now)
         for _ in shard.epoch(blocks):
             pass
-        kept[turns[epoch]] = (store.write(now, shard.changes()), shard)
+        kept[turns[epoch]] = (store.write(now, shard.snapshot_delta()), shard)
         reported = store.traffic()
         seen.append((reported["state_read"], reported["state_written"]))
     read, written = np.array(seen[-20:]).mean(axis=0)

@@ -139,7 +139,20 @@ class UnionQuery:
     out: Out = AS_MADE
 
 
-BoundQuery = JoinQuery | AggregateQuery | UnionQuery
+@dataclass(frozen=True)
+class DistinctQuery:
+    """SELECT DISTINCT: the rows of one stream, unless an equal one has been emitted within its window before."""
+
+    streams: tuple[StreamRef, ...]
+    """The one entry of FROM."""
+    outputs: tuple[Output, ...]
+    """What is compared, and given."""
+    quality: Quality
+    options: Options
+    out: Out = AS_MADE
+
+
+BoundQuery = JoinQuery | AggregateQuery | UnionQuery | DistinctQuery
 
 
 def streams_read(query: BoundQuery) -> tuple[StreamRef, ...]:

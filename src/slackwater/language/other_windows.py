@@ -43,6 +43,12 @@ def check_chain(parsed: ParsedQuery) -> None:
     Windows that follow rates may stand there: what comes from below is in order and never late.
     """
     for select in (parsed, *parsed.united):
+        if select.distinct is not None:
+            raise QueryError(
+                _NOT_IN_A_CHAIN.format("SELECT DISTINCT", "is", "it reads a stream, and no query reads it"),
+                parsed.text,
+                *select.distinct,
+            )
         if select.out.kind != ISTREAM:
             raise QueryError(
                 _NOT_IN_A_CHAIN.format(select.out.kind, "is", "leave it out"), parsed.text, *select.out_place

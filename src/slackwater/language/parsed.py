@@ -65,3 +65,5 @@ class ParsedQuery:
     out_place: tuple[int, int] = (0, 0)
     match: MatchTime | None = None
     """MATCH TIME, before or after WHERE."""
+    distinct: tuple[int, int] | None = None
+    """Where DISTINCT stands behind SELECT; None where it does not."""

@@ -117,7 +117,7 @@ def _query(cursor: Cursor) -> ParsedQuery:
 
 def _select(cursor: Cursor) -> ParsedQuery:
     start = cursor.peek()
-    _begin(cursor)
+    distinct = _begin(cursor)
     out, out_place = read_relation_to_stream(cursor)
     items = _items(cursor)
     if not cursor.accept("FROM"):
@@ -133,7 +133,7 @@ def _select(cursor: Cursor) -> ParsedQuery:
     place = start.start, cursor.tokens[cursor.index - 1].end + 1
     return ParsedQuery(
         cursor.text, place, items, tuple(streams), tuple(conditions), tuple(windows), groups,
-        out=out, out_place=out_place, match=match,
+        out=out, out_place=out_place, match=match, distinct=distinct,
     )  # fmt: skip
 
 
@@ -148,13 +148,14 @@ def _between(cursor: Cursor, known: MatchTime | None = None) -> tuple[list[Windo
     return windows, match
 
 
-def _begin(cursor: Cursor) -> None:
+def _begin(cursor: Cursor) -> tuple[int, int] | None:
+    """SELECT; returns where DISTINCT stands behind it."""
     if cursor.word() == "WITH":
         cursor.fail("a query begins with SELECT; WITH name AS (SELECT ...) stands once, before the whole query")
     if not cursor.accept("SELECT"):
         cursor.fail(unsupported.clause(cursor.word()) or "a query begins with SELECT, or with EXPLAIN SELECT")
-    if cursor.word() == "DISTINCT":
-        cursor.fail(unsupported.clause("DISTINCT") or "")
+    token = cursor.peek()
+    return (token.start, token.end + 1) if token is not None and cursor.accept("DISTINCT") else None
 
 
 def _items(cursor: Cursor) -> tuple[ParsedItem, ...]:

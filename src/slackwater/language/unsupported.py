@@ -17,7 +17,7 @@ _CLAUSES = {
     "OFFSET": _LIMIT,
     "FETCH": _LIMIT,
     "TOP": _LIMIT,
-    "DISTINCT": "SELECT DISTINCT is not offered; group by the columns and select COUNT(*) with them",
+    "DISTINCT": "DISTINCT stands right behind SELECT, or in COUNT(DISTINCT x)",
     "UNION": _UNION,
     "EXCEPT": _SET,
     "INTERSECT": _SET,

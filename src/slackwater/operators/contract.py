@@ -9,7 +9,7 @@ Invariant: the hooks that a controller may call are those of `disorder.meters.Me
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -105,6 +105,35 @@ class BuildContext:
 
 PLAIN = BuildContext()
 """For specs that read no text."""
+
+
+class PlannedSpec(ABC):
+    """The frozen half of an operator that tells a plan of itself what the plan must know: no part of a plan need know
+    its kind. It reads one stream, in order, unless it says otherwise."""
+
+    rows: int
+    """Word rows of a tuple."""
+
+    @property
+    def streams(self) -> int:
+        return 1
+
+    @property
+    def needs_order(self) -> bool:
+        return True
+
+    @property
+    def shard_rows(self) -> tuple[tuple[int, ...], ...] | None:
+        """Per input, the rows in which tuples that can meet are equal; None where any two can meet."""
+        return None
+
+    @abstractmethod
+    def described(self, aliases: Sequence[str], name: Callable[[int, int], str]) -> tuple[str, dict[str, Any]]:
+        """What EXPLAIN says of it, and as attributes, given its inputs and the name of what stands in a row of one."""
+
+    @abstractmethod
+    def build(self, context: BuildContext = PLAIN) -> Operator:
+        """The mutable half."""
 
 
 class OperatorSpec(Protocol):

@@ -7,24 +7,25 @@ row that stands for it may be out already.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from slackwater.core.batch import Flags, Words
 from slackwater.core.jit import in_place
 from slackwater.core.state import StateUpdate
-from slackwater.core.time import BEFORE_ALL
+from slackwater.core.time import BEFORE_ALL, format_duration
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.operators.array_checkpoint import ArrayCheckpoint
-from slackwater.operators.contract import PLAIN, BuildContext, Operator
+from slackwater.operators.contract import PLAIN, BuildContext, Operator, PlannedSpec
 from slackwater.operators.output import Output
 from slackwater.operators.state_size import WindowContents
 
 
 @dataclass(frozen=True)
-class StreamDistinct:
+class StreamDistinct(PlannedSpec):
     """Spec: the window, and the rows of a tuple that are compared. Output columns: these rows."""
 
     range: int
@@ -32,12 +33,14 @@ class StreamDistinct:
     rows: int
 
     @property
-    def streams(self) -> int:
-        return 1
+    def shard_rows(self) -> tuple[tuple[int, ...], ...]:
+        return (self.columns,)
 
-    @property
-    def needs_order(self) -> bool:
-        return True
+    def described(self, aliases: Sequence[str], name: Callable[[int, int], str]) -> tuple[str, dict[str, Any]]:
+        (stream,), columns = aliases, [name(0, row) for row in self.columns]
+        label = f"distinct {', '.join(columns)} of {stream} within {format_duration(self.range)}, in event-time order"
+        windows = {stream: {"range_us": self.range, "slide_us": None}}
+        return label, {"operator": "distinct", "windows": windows, "keys": columns}
 
     def build(self, context: BuildContext = PLAIN) -> DistinctOperator:
         return DistinctOperator(self)

@@ -14,6 +14,7 @@ from slackwater.core.time import format_duration
 from slackwater.expressions.render import render
 from slackwater.language.bound import RESULT_TIME, JoinQuery
 from slackwater.operators.aggregate.operator import WindowAggregate
+from slackwater.operators.contract import PlannedSpec
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import (
@@ -66,6 +67,10 @@ def _described(plan: PhysicalPlan) -> Described:
     if isinstance(operator, StreamUnion):
         label = f"union of {operator.streams} queries, in event-time order"
         return Described(label, {"operator": "union", "streams": aliases_of(plan)}, ())
+    if isinstance(operator, PlannedSpec):
+        aliases = aliases_of(plan)
+        label, attributes = operator.described(aliases, lambda stream, row: row_name(plan, stream, row))
+        return Described(label, {"streams": aliases, "needs_order": operator.needs_order} | attributes, ())
     assert not isinstance(operator, OperatorGraph), "a graph is described node by node"
     if isinstance(operator, JoinTree):
         return describe_node(plan, operator, len(operator.nodes) - 1)

@@ -13,6 +13,7 @@ from slackwater.core.rates import Resize
 from slackwater.operators.aggregate.landmark import LandmarkAggregate
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.aggregate.row_aggregate import RowAggregate
+from slackwater.operators.contract import PlannedSpec
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.inputs import node_of, reads_node
 from slackwater.operators.join.count_windows import CountWindowJoin
@@ -63,6 +64,8 @@ def shard_keys_of(plan: PhysicalPlan) -> ShardKeys | None:
         return None if found is None else [(found.rows[stream],) for stream in range(operator.streams)]
     if isinstance(operator, WindowAggregate):
         return [operator.keys] if operator.keys else None
+    if isinstance(operator, PlannedSpec):
+        return None if operator.shard_rows is None else list(operator.shard_rows)
     assert not isinstance(operator, StreamUnion), "a union is planned as part of a graph"
     for members in classes_of(operator.equalities):
         rows = dict(sorted(members, reverse=True))

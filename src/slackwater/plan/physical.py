@@ -25,6 +25,7 @@ from slackwater.expressions.computed import Computed
 from slackwater.expressions.tree import Expr
 from slackwater.language.bound import BoundQuery, StreamRef
 from slackwater.operators.aggregate.operator import WindowAggregate
+from slackwater.operators.contract import PlannedSpec
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import JoinTree
@@ -97,7 +98,7 @@ class PhysicalPlan:
 
     query: BoundQuery
     inputs: tuple[InputPlan, ...]
-    operator: WindowJoin | JoinTree | WindowAggregate | StreamUnion | OperatorGraph
+    operator: WindowJoin | JoinTree | WindowAggregate | StreamUnion | OperatorGraph | PlannedSpec
     outputs: tuple[OutputColumn, ...]
     emitted: tuple[tuple[int, str], ...]
     """Joins: the (stream, column) that each kernel column holds."""

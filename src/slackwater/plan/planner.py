@@ -15,11 +15,12 @@ from slackwater.core.schema import UTC, Kind
 from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.expressions.functions import text_of_one
 from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_of
-from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, is_chain
+from slackwater.language.bound import AggregateQuery, BoundQuery, DistinctQuery, JoinQuery, is_chain
 from slackwater.language.bound import Output as SelectItem
 from slackwater.language.derived import aggregate_leaves_as, leaves_as
 from slackwater.operators.aggregate.algebra import AggregateSpec
 from slackwater.operators.aggregate.operator import WindowAggregate
+from slackwater.operators.distinct import StreamDistinct
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
 from slackwater.operators.join.tree import JoinTree, left_deep
@@ -72,6 +73,10 @@ def _plan(query: BoundQuery, count_only: bool, identities: bool) -> PhysicalPlan
     _check_relation_to_stream(query, count_only)
     if isinstance(query, JoinQuery):
         physical = _plan_join(_with_identities(query) if identities else query, count_only)
+    elif isinstance(query, DistinctQuery):
+        if count_only:
+            raise UsageError("--count counts the results of a join; leave it out, or leave out DISTINCT")
+        physical = _plan_distinct(query)
     else:
         assert isinstance(query, AggregateQuery), "a union of nothing"
         if count_only:
@@ -252,6 +257,24 @@ def _plan_aggregate(query: AggregateQuery, identities: bool) -> PhysicalPlan:
     return PhysicalPlan(
         query, (one,), operator, _aggregate_outputs(query, identities), (), query.quality, query.options
     )
+
+
+def _plan_distinct(query: DistinctQuery) -> PhysicalPlan:
+    """What is selected is compared as the keys of groups are."""
+    _check_unset(query.options, "joins alone")
+    (stream,) = query.streams
+    assert stream.range is not None, "a window of time"
+    layout = InputLayout(stream, 0)
+    rows = [layout.value(item.expr, "group key") for item in query.outputs]
+    columns = tuple(dict.fromkeys(rows))
+    one = layout.finish(query.options.clock_by)
+    outputs = tuple(
+        OutputColumn(item.name, item.expr.kind, leaves_as(item.expr, query.streams), columns.index(row))
+        for item, row in zip(query.outputs, rows, strict=True)
+    )
+    emitted = tuple((0, query.outputs[rows.index(row)].name) for row in columns)
+    operator = StreamDistinct(stream.range, columns, one.rows)
+    return PhysicalPlan(query, (one,), operator, outputs, emitted, query.quality, query.options)
 
 
 def _aggregate_outputs(query: AggregateQuery, identities: bool) -> tuple[OutputColumn, ...]:

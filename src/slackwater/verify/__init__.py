@@ -15,11 +15,12 @@ import pyarrow.compute as pc
 from slackwater.core.errors import UsageError
 from slackwater.core.rates import Resize
 from slackwater.core.time import SECOND
-from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, is_chain, raw_streams
+from slackwater.language.bound import AggregateQuery, BoundQuery, DistinctQuery, JoinQuery, is_chain, raw_streams
 from slackwater.verify.aggregate import judge_aggregate
 from slackwater.verify.chain import all_expressions
 from slackwater.verify.chain_rows import judge_chain
 from slackwater.verify.counted import judge_counted_join
+from slackwater.verify.distinct import judge_distinct
 from slackwater.verify.inputs import JudgedInput, load, workbench
 from slackwater.verify.join import judge_join
 from slackwater.verify.rate_truth import check_rates_judged
@@ -69,8 +70,10 @@ def judge(
         if isinstance(query, AggregateQuery):
             judge_windows = judge_aggregate if query.stream.window is None else judge_row_aggregate
             return judge_windows(connection, query, render, produced)
-        assert isinstance(query, JoinQuery), "a union is a chain"
         span = _span(inputs)
+        if isinstance(query, DistinctQuery):
+            return judge_distinct(connection, query, render, produced, span=span, period=period, interval=interval)
+        assert isinstance(query, JoinQuery), "a union is a chain"
         if counts_rows(query):
             judge_counts = judge_counted_row_join if count_only else judge_row_join
             return judge_counts(

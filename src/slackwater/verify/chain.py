@@ -82,6 +82,7 @@ class Levels:
             return self._united(query, variant, read)
         if isinstance(query, AggregateQuery):
             return self._aggregated(query, variant, read)
+        assert isinstance(query, JoinQuery), "DISTINCT stands alone"
         return self._joined(query, variant, read)
 
     def _united(self, query: UnionQuery, variant: Variant, read: list[int]) -> str:

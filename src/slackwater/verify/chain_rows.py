@@ -46,6 +46,7 @@ def judge_chain(
         if isinstance(query.quality, Recall):
             return _with_recall(connection, query, levels, verdict, span, period, interval)
         return verdict
+    assert isinstance(query, JoinQuery | UnionQuery), "DISTINCT stands alone"
     return _judge_rows(connection, query, levels, produced, span, period, interval)
 
 

@@ -1,0 +1,60 @@
+"""SELECT DISTINCT: rows of one stream, without those that repeat one within a window.
+
+A row is emitted, at its own event time, unless a row with equal selected columns has been emitted at most the window
+before it, both ends included. It is what has been emitted that counts, and not what has come: of a row that comes every
+second, [RANGE 5 SECONDS] gives every sixth. Event times decide, not arrival. Nulls are equal to each other, and so are
+NaNs; -0.0 is 0.0.
+
+Invariant: what does not go with DISTINCT is refused, with its place in the text.
+"""
+
+from __future__ import annotations
+
+from slackwater.core.errors import QueryError
+from slackwater.core.out import ISTREAM
+from slackwater.core.quality import Complete, Recall, RelativeError
+from slackwater.language.bound import DistinctQuery, StreamRef
+from slackwater.language.parsed import ParsedQuery
+from slackwater.language.scope import Scope
+from slackwater.language.selection import bind_outputs
+
+
+def check_distinct(parsed: ParsedQuery, streams: tuple[StreamRef, ...], aggregation: bool) -> None:
+    """Refuse what does not go with DISTINCT, where that is written."""
+    refused = None if parsed.distinct is None else _refusal(parsed, streams, aggregation, parsed.distinct)
+    if refused is not None:
+        message, place = refused
+        raise QueryError(message, parsed.text, *place)
+
+
+def bind_distinct(parsed: ParsedQuery, streams: tuple[StreamRef, ...]) -> DistinctQuery:
+    """The query over a stream whose window and filters are bound already."""
+    outputs = bind_outputs(parsed.items, Scope(parsed.text, streams))
+    return DistinctQuery((streams[0],), outputs, parsed.quality or Complete(), parsed.options, parsed.out)
+
+
+def _refusal(
+    parsed: ParsedQuery, streams: tuple[StreamRef, ...], aggregation: bool, place: tuple[int, int]
+) -> tuple[str, tuple[int, int]] | None:
+    """Why a query cannot be DISTINCT, and where that stands; `place` is that of DISTINCT itself."""
+    if aggregation:
+        return "SELECT DISTINCT takes no aggregates: a group is in the result of a window once already", place
+    if len(streams) > 1:
+        return "SELECT DISTINCT reads one stream, not a join", place
+    if parsed.out.kind != ISTREAM:
+        return f"{parsed.out.kind} does not go with DISTINCT; its rows leave when they are made", parsed.out_place
+    (stream,), (written,) = streams, parsed.streams
+    if stream.range is None:
+        wanted = f"as in {stream.alias} [RANGE 5 SECONDS]"
+        if written.window is None:
+            return f"DISTINCT needs a window, or it would have to remember every row for ever, {wanted}", written.place
+        return f"DISTINCT needs a window of time, {wanted}", written.window.place
+    if stream.slide is not None and written.window is not None:
+        return "SLIDE belongs to aggregates; the window of DISTINCT moves with every row", written.window.place
+    if isinstance(parsed.quality, Recall | RelativeError):
+        name = "RECALL" if isinstance(parsed.quality, Recall) else "ERROR"
+        return (
+            f"{name} is not offered with SELECT DISTINCT: a late row would have held others back, so its price has no"
+            " end; write DELAY, COMPLETE or NO WAIT"
+        ), parsed.quality_place
+    return None

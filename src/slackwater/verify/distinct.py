@@ -1,0 +1,103 @@
+"""SELECT DISTINCT against the truth: two rows are the same iff their times and all their values are.
+
+Which values are equal is DuckDB's to say; which of equal rows leave is a plain walk along their event times.
+
+Invariant: a produced row is right iff it leaves on the rows that were not late, and counts once. A right row that does
+not leave on all rows is displaced: only a late row would have held it back. A true row that does not leave without the
+late rows is missing because of them; any other that should have left and did not is unexplained.
+"""
+
+# ruff: noqa: S608 (every name and number put into the SQL is made in this package)
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.core.schema import Kind
+from slackwater.core.time import BEFORE_ALL
+from slackwater.language.bound import DistinctQuery
+from slackwater.verify.inputs import OrderWatch, as_produced, column_of, tables, words
+from slackwater.verify.recall import measure_recall
+from slackwater.verify.sql import TYPES, Renderer
+from slackwater.verify.verdict import Verdict
+
+Row = tuple[int, int]
+"""Its event time, and the number of its values."""
+
+
+def judge_distinct(
+    connection: Any,
+    query: DistinctQuery,
+    render: Renderer,
+    produced: Iterable[pa.Table] | pa.Table,
+    *,
+    span: tuple[int, int],
+    period: int,
+    interval: int,
+) -> Verdict:
+    """Compare the rows that were given with those that should have been."""
+    (stream,) = query.streams
+    assert stream.range is not None, "a window of time"
+    kinds = [output.expr.kind for output in query.outputs]
+    listed = ", ".join(f"c{k}" for k in range(len(kinds)))
+    typed = ", ".join(f"c{k} {TYPES[kind]}" for k, kind in enumerate(kinds))
+    connection.execute(f"CREATE TABLE produced (ts BIGINT, {typed})")
+    watch, types = OrderWatch(), dict[str, pa.DataType]()
+    for table in tables(produced):
+        types = types or {field.name: field.type for field in table.schema}
+        columns = {"ts": words(column_of(table, "_ts"), Kind.TIME)}
+        watch.see(columns["ts"].to_numpy())
+        for k, output in enumerate(query.outputs):
+            columns[f"c{k}"] = words(column_of(table, output.name), output.expr.kind)
+        connection.register("arriving", pa.table(columns))
+        connection.execute(f"INSERT INTO produced SELECT ts, {listed} FROM arriving")
+        connection.unregister("arriving")
+    read = [as_produced(one.expr, [stream.schema], types.get(one.name, pa.null()), render) for one in query.outputs]
+    # A sum with 0.0 makes -0.0 the other zero.
+    values = ", ".join(f"c{k} + 0.0" if kind is Kind.FLOAT else f"c{k}" for k, kind in enumerate(kinds))
+    given = ", ".join(f"{sql} AS c{k}" for k, sql in enumerate(read))
+    rows = connection.execute(
+        f"SELECT ts, dense_rank() OVER (ORDER BY {values}) AS of, late, made FROM"
+        f" (SELECT ts_0 AS ts, {given}, met_0 > {BEFORE_ALL} AS late, false AS made FROM s0"
+        f" UNION ALL SELECT ts, {listed}, false, true FROM produced) ORDER BY ts"
+    ).fetchnumpy()
+    came = list(zip(*(rows[name].tolist() for name in ("ts", "of", "late", "made")), strict=True))
+    true = _leaving(((ts, of) for ts, of, _, made in came if not made), stream.range)
+    expected = _leaving(((ts, of) for ts, of, late, made in came if not (made or late)), stream.range)
+    results = Counter((ts, of) for ts, of, _, made in came if made)
+    right = expected & set(results)
+    spurious = results.total() - len(right)
+    recalls = measure_recall(
+        *_by_time(true, right), first=span[0], last=span[1], period=period, interval=interval
+    )  # fmt: skip
+    return Verdict(
+        "recall", results.total(), len(true), len(true - expected), len(expected - right), spurious, watch.descents,
+        recalls, len(right - true),
+    )  # fmt: skip
+
+
+def _leaving(ordered: Iterable[Row], size: int) -> set[Row]:
+    """The rows that leave, of some in the order of time.
+
+    >>> sorted(_leaving([(1, 7), (3, 7), (5, 7), (6, 8), (6, 7)], 4))
+    [(1, 7), (6, 7), (6, 8)]
+    """
+    left: dict[int, int] = {}
+    leaving = set()
+    for ts, of in ordered:
+        if of not in left or ts - left[of] > size:
+            left[of] = ts
+            leaving.add((ts, of))
+    return leaving
+
+
+def _by_time(true: set[Row], right: set[Row]) -> tuple[Any, Any, Any]:
+    """The times of true rows, rising, with how many there are and how many of them were given."""
+    times, counts = np.unique(np.array([ts for ts, _ in true], np.int64), return_counts=True)
+    hits = Counter(ts for ts, _ in true & right)
+    return times, counts, np.array([hits[ts] for ts in times.tolist()], np.int64)
