@@ -11,8 +11,8 @@ Invariant: what does not go with DISTINCT is refused, with its place in the text
 from __future__ import annotations
 
 from slackwater.core.errors import QueryError
-from slackwater.core.out import ISTREAM
 from slackwater.core.quality import Complete, Recall, RelativeError
+from slackwater.core.results import ISTREAM
 from slackwater.language.bound import DistinctQuery, StreamRef
 from slackwater.language.parsed import ParsedQuery
 from slackwater.language.scope import Scope

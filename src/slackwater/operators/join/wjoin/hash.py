@@ -4,7 +4,7 @@ A bucket is cleaned by those who probe it. Those that are rarely probed would ke
 tuple a hand moves on by one bucket of one stream, and where no tuple has probed it for a whole window its old tuples
 are removed. Buckets that are often probed are left alone.
 
-This is the report's hash join, kept as a baseline. The engine in `operators/join/enumerate.py` is another: it has a
+This is the report's hash join, kept as a baseline. The engine in `operators/join/probe.py` is another: it has a
 chain for every key, never meets another key's tuples, cuts chains off at the old end and counts by factors.
 
 References: 002 §3.1.2.
