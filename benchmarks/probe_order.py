@@ -68,7 +68,7 @@ class CountedProbes(AdaptiveProbes):
     work = 0
 
     def choose(self, live: Words) -> bool:
-        self.work += int(self.tally.work[DONE])
+        self.work += int(self.probe_stats.work[DONE])
         return super().choose(live)
 
 
@@ -115,7 +115,7 @@ def measure(case: Case, way: str, tuples: int) -> Measured:
             run = run_of(stream[at : at + AT_ONCE], words[:, at : at + AT_ONCE])
             results += sum(output.results for output in join.process(run, True))
         best = min(best, time.process_time() - begun)
-    work = SAMPLE * (join.order.work + int(join.order.tally.work[DONE])) / tuples
+    work = SAMPLE * (join.order.work + int(join.order.probe_stats.work[DONE])) / tuples
     return Measured(case.name, way, best, 1e6 * best / tuples, work, results, join.order.switches)
 
 

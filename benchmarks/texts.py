@@ -103,9 +103,9 @@ def sharded(million: float, texts: int | None = None) -> None:
                 shard.codebook.decode(emission.columns[2])
         for change in shard.snapshot_delta():
             if change.value is None:
-                state.pop((change.cell, change.key), None)
+                state.pop((change.namespace, change.key), None)
             else:
-                state[change.cell, change.key] = change.value
+                state[change.namespace, change.key] = change.value
         most = max(most, sum(map(len, state.values())))
         most_texts = max(most_texts, sum(len(value) for (cell, _), value in state.items() if cell == "texts"))
 

@@ -195,7 +195,7 @@ def test_a_join_finds_the_stream_with_few_partners_and_follows_when_that_changes
         arrivals = distinct_keys(4, rare, 4000, begin)
         batches = [Batch.of(arrivals[at : at + 400], spec.rows) for at in range(0, 4000, 400)]
         feed(pipeline, batches, Outcome(), end=False)
-        assert built.order.routes[0].streams[0] == rare
+        assert built.order.probe_orders[0].streams[0] == rare
 
 
 def one_on_k(streams):
@@ -204,8 +204,8 @@ def one_on_k(streams):
 
 def test_with_two_streams_and_one_key_nothing_is_counted():
     two = WindowJoin((5, 5), one_on_k(2), (), (), (), L + 1, count_only=True)
-    assert not two.build().order.tally.on
-    assert WindowJoin((5,) * 3, one_on_k(3), (), (), (), L + 1, count_only=True).build().order.tally.on
+    assert not two.build().order.probe_stats.on
+    assert WindowJoin((5,) * 3, one_on_k(3), (), (), (), L + 1, count_only=True).build().order.probe_stats.on
 
 
 @pytest.mark.parametrize("missing", [1, 7])
