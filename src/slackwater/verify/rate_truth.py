@@ -72,7 +72,7 @@ class RateEnumeration:
         }
         self.connection.register("reported", pa.table(columns, pa.schema([(name, pa.int64()) for name in columns])))
         # Of several that came into force at once the last one stays.
-        reported = "SELECT * FROM told QUALIFY nth = max(nth) OVER (PARTITION BY since)"
+        reported = "SELECT * FROM reported QUALIFY nth = max(nth) OVER (PARTITION BY since)"
         times = "SELECT r.at FROM reached_0 r UNION SELECT r.at FROM reached_1 r"
         step = f"SELECT t.at AS time, f.* FROM ({times}) t ASOF JOIN ({reported}) f ON t.at >= f.since"
         for j in (0, 1):
