@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 SECOND = 1_000_000
 
 
@@ -27,8 +25,6 @@ class OracleCrowd:
 
     @property
     def allowed(self) -> int:
-        if self.arrivals < 4:
-            return self.max_ahead
         if self.arrivals < 16:
             return max(10 * self.tolerance, 32 * self.step)
         return max(self.tolerance, 8 * self.step, 2 * self.delay, min(20 * self.gap, 5 * self.tolerance))
@@ -52,7 +48,7 @@ class OracleCrowd:
         if at_once:
             self.run = []
             self.clock = max(self.clock, t)
-            if self.arrivals < 16:
+            if self.arrivals < 16 and lead <= 8 * self.step:
                 self.step = max(self.step, lead)
             return
         self.run.append(t)
@@ -68,21 +64,15 @@ class OracleCrowd:
     def _agree(self, times: list[int]) -> None:
         times = sorted(times)
         n = len(times)
-        middle = times[n // 2]
+        middle = times[n // 2 if n > 2 else 0]
         external_sync = 10 * self.tolerance if n == 2 else self.max_ahead
         if self.clock is None and n < 9 and 2 * sum(abs(t - middle) <= external_sync for t in times) <= n:
             return
         low, high = n // 4, min(n - 1, n // 2 + max(1, n // 4))
-        step = (middle - times[low]) // max(1, n // 2 - low)
-        if n > 2:
-            step = min(step, (times[high] - middle) // max(1, high - n // 2))
-        if self.clock is None and n < 16:
-            near = [
-                (a, b) for a, b in itertools.pairwise(times) if max(abs(a - middle), abs(b - middle)) <= external_sync
-            ]
-            step = max([step, *(b - a for a, b in near)])
+        before, after = (middle - times[low]) // max(1, n // 2 - low), (times[high] - middle) // max(1, high - n // 2)
+        step = min(before, after) if n > 2 else 0
         last = middle
-        for t in times[n // 2 :]:
+        for t in times[n // 2 if n > 2 else n :]:
             if t - last <= max(self.tolerance, 8 * step):
                 last = t
         self._begin_anew(last, step)

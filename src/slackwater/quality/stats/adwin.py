@@ -94,12 +94,10 @@ def _insert(a: Adwins, s: int, value: float) -> None:
     size = 1.0
     while a.buckets[s, row] > BUCKETS:
         at = a.buckets[s, row + 1]
-        external_sync = a.sums[s, row, 0] - a.sums[s, row, 1]
+        apart = a.sums[s, row, 0] - a.sums[s, row, 1]
         a.sums[s, row + 1, at] = a.sums[s, row, 0] + a.sums[s, row, 1]
         # n n (u/n - v/n)^2 / (n + n), with sums u and v of n values each.
-        a.spreads[s, row + 1, at] = (
-            a.spreads[s, row, 0] + a.spreads[s, row, 1] + external_sync * external_sync / (2.0 * size)
-        )
+        a.spreads[s, row + 1, at] = a.spreads[s, row, 0] + a.spreads[s, row, 1] + apart * apart / (2.0 * size)
         a.buckets[s, row + 1] += 1
         _forget_buckets(a, s, row, 2)
         row += 1
@@ -152,8 +150,8 @@ def _has_changed(a: Adwins, s: int, delta: float) -> bool:
                 return False
             if older >= SHORTEST_SIDE:
                 m = 1.0 / (older - SHORTEST_SIDE + 1) + 1.0 / (newer - SHORTEST_SIDE + 1)
-                external_sync = abs(older_sum / older - (a.total[s] - older_sum) / newer)
-                if external_sync > math.sqrt(wide * m) + 2.0 / 3.0 * evidence * m:
+                apart = abs(older_sum / older - (a.total[s] - older_sum) / newer)
+                if apart > math.sqrt(wide * m) + 2.0 / 3.0 * evidence * m:
                     return True
     return False
 
