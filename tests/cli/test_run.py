@@ -66,7 +66,7 @@ def test_the_report_has_every_promised_number(command: Command, query: Query, tw
     assert report["slack_ms"]["max"] == report["slack_ms"]["last"] == 500.0
 
 
-def test_a_late_row_is_written_with_its_delay_and_the_frontier_it_met(
+def test_a_late_row_is_written_with_its_delay_and_the_watermark_it_met(
     command: Command, query: Query, parquet: Written, tmp_path: Path
 ) -> None:
     path = parquet("s", ts=[1000, 5000, 2000, 6000], stream=["p", "q", "r", "p"], v=[1, 2, 3, 4])

@@ -64,7 +64,7 @@ def test_tuple_release_lets_out_what_algorithm_1_lets_out_in_its_order(data, str
 
 
 @given(data=st.data(), streams=st.integers(1, 4), slack=SLACK)
-def test_epoch_release_lets_out_each_epoch_sorted_up_to_the_frontier(data, streams, slack):
+def test_epoch_release_lets_out_each_epoch_sorted_up_to_the_watermark(data, streams, slack):
     batch = data.draw(traces(streams, filtered=True))
     cuts = data.draw(cuttings(len(batch)))
     controller, rule = controllers(slack)
@@ -88,7 +88,7 @@ def test_unsorted_release_marks_the_same_tuples_late_as_sorted_release(data, sla
 
 
 @given(st.lists(st.tuples(TIMES, st.integers(0, 50)), min_size=1, max_size=4))
-def test_one_slack_for_all_streams_moves_the_frontier_like_any_choice_of_slacks(streams):
+def test_one_slack_for_all_streams_moves_the_watermark_like_any_choice_of_slacks(streams):
     # Theorem 4.1 on watermarks, and Proposition 4.1: the skew is what it was.
     clocks = [clock for clock, _ in streams]
     k = min(clocks) - min(clock - own for clock, own in streams)

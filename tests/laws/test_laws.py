@@ -211,7 +211,7 @@ def test_long_traces_survive_a_restart(example):
 
 
 @each_example
-def test_what_lies_exactly_at_the_frontier_survives_a_restart(example):
+def test_what_lies_exactly_at_the_watermark_survives_a_restart(example):
     batch = a_trace(13, example.spec.streams, KINDS, tuples=28, largest_delay=1, longest_step=0, keys=2)
     for epochs in WAYS:
         restarted(example.spec, batch, epochs, list(range(4, 29, 4)), "none")

@@ -207,15 +207,15 @@ def test_a_silent_stream_holds_the_others_back_until_the_idle_timeout(epochs, si
     spec = tree(50, 50, 50)
     speaking = [s for s in range(3) if s != silent]
     arrivals = [(silent, 0, 7)] + [(s, t, 7) for t in range(0, 60, 2) for s in speaking]
-    frontiers = []
+    watermarks = []
     for timeout in (None, 10):
         pipeline = Pipeline(spec, spec.build(), FixedSlack(0), epochs, NO_GUARD, timeout)
         outcome = feed(pipeline, pieces(Batch.of(arrivals, ROWS), range(1, len(arrivals) + 1)), Outcome(), end=False)
-        frontiers.append(outcome.observed[-1].watermark)
+        watermarks.append(outcome.observed[-1].watermark)
         made = results_of(spec, outcome.emissions)
         assert (len(made) > 100) == (timeout is not None)
-    assert frontiers[0] <= 0
-    assert frontiers[1] >= 40
+    assert watermarks[0] <= 0
+    assert watermarks[1] >= 40
 
 
 def test_an_epoch_without_arrivals_lets_out_what_a_silent_stream_held_back():

@@ -51,7 +51,7 @@ def test_late_and_rejected_tuples_reach_the_side_output_as_often_as_they_are_cou
         assert side_output.late_rows(0).num_rows == len(late)
     seen = kernel.observe()
     assert len(late) == seen.late > 0
-    assert side_output.frontiers(0)[0].tolist() == late
+    assert side_output.watermarks(0)[0].tolist() == late
     assert side_output.ahead() == seen.ahead == 2
     assert np.flatnonzero(side_output.reasons(0) == AHEAD).tolist() == [111, 222]
     assert seen.tuples == seen.in_time + seen.late + seen.filtered + seen.ahead

@@ -40,18 +40,18 @@ def micro_batches(work: list[Shard]) -> list[tuple[list[int], list[int]]]:
 @given(shards)
 def test_rows_leave_in_order_and_none_is_lost(work: list[Shard]) -> None:
     merged, seen, given_so_far = Merged(), [], []
-    for out, frontiers in micro_batches(work):
+    for out, watermarks in micro_batches(work):
         given_so_far += out
-        seen += times(merged.in_order(rows(out), min(frontiers)))
-        assert seen == sorted(t for t in given_so_far if t <= min(frontiers))
+        seen += times(merged.in_order(rows(out), min(watermarks)))
+        assert seen == sorted(t for t in given_so_far if t <= min(watermarks))
     assert seen + times(merged.rest()) == sorted(given_so_far)
     assert merged.rest() is None
 
 
 @given(shards)
-def test_nothing_is_held_where_all_shards_share_a_frontier(work: list[Shard]) -> None:
+def test_nothing_is_held_where_all_shards_share_a_watermark(work: list[Shard]) -> None:
     together = [(all_, work[0][1]) for all_, _ in work]
     merged = Merged()
-    for out, frontiers in micro_batches(together):
-        assert times(merged.in_order(rows(out), min(frontiers))) == sorted(out)
+    for out, watermarks in micro_batches(together):
+        assert times(merged.in_order(rows(out), min(watermarks))) == sorted(out)
     assert merged.rest() is None

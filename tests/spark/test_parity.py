@@ -32,7 +32,7 @@ def last_metrics(finished: Finished) -> list[dict[str, Any]]:
     return [json.loads(shard) for shard in [entry for entry in reported if entry and entry["shards"]][-1]["shards"]]
 
 
-def frontier_of(finished: Finished) -> datetime:
+def watermark_of(finished: Finished) -> datetime:
     """Up to where everything has been emitted, by shards that agree on it and found nothing late."""
     shards = last_metrics(finished)
     assert [shard["late"] + shard["rejected"] for shard in shards] == [0] * len(shards)
@@ -58,7 +58,7 @@ def test_a_join_equals_the_native_stream_stream_join(streamed: Streamed, finishe
             select="a.key AS key, a.v AS av, b.v AS bv", quality=sw.delay(LARGEST_DELAY),
         )
     )  # fmt: skip
-    watermark = frontier_of(finished)
+    watermark = watermark_of(finished)
     a, b = (timed(frame, name) for name, frame in frames.items())
     near = fn.expr("amoment BETWEEN bmoment - INTERVAL 50 MILLISECONDS AND bmoment + INTERVAL 50 MILLISECONDS")
     joined = a.join(b, (fn.col("akey") == fn.col("bkey")) & near).select(
@@ -85,7 +85,7 @@ def test_an_aggregate_equals_the_native_one(
             quality=sw.delay(LARGEST_DELAY),
         )
     )  # fmt: skip
-    watermark = frontier_of(finished)
+    watermark = watermark_of(finished)
 
     def aggregated(stream: DataFrame) -> DataFrame:
         windows = stream.groupBy(fn.window("moment", "400 milliseconds", "100 milliseconds"), *by).agg(

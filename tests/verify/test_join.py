@@ -94,7 +94,7 @@ def test_a_missing_result_without_a_late_member_is_unexplained():
 
 
 @pytest.mark.parametrize(("met", "explained"), [(9, 0), (10, 1), (12, 2)])
-def test_a_late_member_explains_only_results_its_frontier_had_reached(met, explained):
+def test_a_late_member_explains_only_results_its_watermark_had_reached(met, explained):
     late = [Row(5, 1, met=met), *B[1:]]
     verdict = verdict_of(PAIR, [[Row(10, 1), Row(12, 1)], late], joined([A, B], []))
     assert verdict.missing == 4

@@ -29,7 +29,7 @@ def test_a_slide_has_at_most_two_panes(grid, ts):
 
 
 @given(GRID, TS)
-def test_the_first_open_window_is_the_oldest_that_ends_after_the_frontier(grid, watermark):
+def test_the_first_open_window_is_the_oldest_that_ends_after_the_watermark(grid, watermark):
     k = first_open(grid, watermark)
     assert window_end(grid, k - 1) <= watermark < window_end(grid, k)
 

@@ -123,7 +123,7 @@ def _judged(run: RecordedRun, position: int) -> JudgedInput:
     words = run.replay.inputs[position].words
     late = np.zeros(table.num_rows, np.bool_)
     watermark = np.zeros(table.num_rows, np.int64)
-    row, met = run.side_outputs.frontiers(position)
+    row, met = run.side_outputs.watermarks(position)
     late[row], watermark[row] = True, met
     keep = np.ones(table.num_rows, np.bool_)
     keep[run.side_outputs.rejected(position)] = False

@@ -169,7 +169,7 @@ class RecordedSideOutput:
 
     def late_rows(self, position: int) -> pa.Table:
         """Late rows of one input: stream, delay (milliseconds), the watermark they met, and the row."""
-        row, watermark = self.frontiers(position)
+        row, watermark = self.watermarks(position)
         delay = _joined([delay[stream == position] for stream, _, delay, _ in self._late])
         return self._table(
             position, row, {"delay": pa.array(delay / 1000.0), "watermark": pa.array(watermark).cast(UTC)}
@@ -181,7 +181,7 @@ class RecordedSideOutput:
         row = np.flatnonzero(reasons != GOOD)
         return self._table(position, row, {"reason": pa.array([REASONS[code] for code in reasons[row]], pa.string())})
 
-    def frontiers(self, position: int) -> tuple[Words, Words]:
+    def watermarks(self, position: int) -> tuple[Words, Words]:
         """The late rows of one input and the watermark that each of them met."""
         mine = [(row[stream == position], watermark[stream == position]) for stream, row, _, watermark in self._late]
         return _joined([row for row, _ in mine]), _joined([watermark for _, watermark in mine])
