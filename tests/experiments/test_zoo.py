@@ -162,3 +162,11 @@ def test_every_member_is_asked_and_a_quick_run_asks_less():
     assert {trial.target for trial in full} == {0.9, 0.95, 0.99, 0.01, 0.05}
     assert {trial.way for trial in full} == {CLAIRVOYANT, SCHEDULE, "steady", "model", "pd"}
     assert len(quick) * 5 < len(full)
+
+
+def test_of_sums_the_truth_is_reported_where_some_clocks_run_ahead():
+    steady = (t for t in zoo.trials(Scale()) if (t.stage.workload, t.way, t.target) == ("zoo/jumps", "steady", 0.05))
+    trial = next(steady)
+    row = replace(trial, stage=replace(trial.stage, minutes=3)).measured()
+    assert abs(row["reported"] - row["true"]) < 0.01
+    assert row["inside"] == 1.0

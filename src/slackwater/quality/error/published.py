@@ -65,7 +65,7 @@ class PublishedError(WatchesWindows):
     def watch(self, watched: Watched) -> None:
         """Hear which windows there are."""
         self._unit = max(1, self._options.granularity // 10)
-        self._losses = WindowLosses(watched, self._options.least_retention(), self._unit)
+        self._losses = WindowLosses(watched, self._options.least_retention(), self._unit, ahead=self._options.max_ahead)
         self._thresholds = Thresholds(self.target, watched.aggregates)
         self._is_modelled = np.array([a.function not in EXACT for a in watched.aggregates], np.bool_)
 

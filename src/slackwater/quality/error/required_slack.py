@@ -328,7 +328,7 @@ def put_right(
     """Late tuples have come for some windows: what do these need now? Returns the largest need that has changed."""
     found = 0
     for i in range(b.marks[CHANGED]):
-        window = b.state_update[i]
+        window = b.changed[i]
         b.is_changed[window & (len(b.is_changed) - 1)] = 0
         at = window % n.ring.shape[1]
         if window <= n.marks[ENTERED] - n.ring.shape[1]:

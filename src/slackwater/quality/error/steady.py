@@ -107,8 +107,9 @@ class SteadyError(WatchesWindows):
         self._unit = max(1, self._options.granularity // 10)
         kept = self._options.retention
         self._losses = WindowLosses(
-            watched, PERIOD if kept is None else kept, self._unit, self._options.max_behind if kept is None else 0
-        )
+            watched, PERIOD if kept is None else kept, self._unit, self._options.max_behind if kept is None else 0,
+            self._options.max_ahead,
+        )  # fmt: skip
         self._modelled = Thresholds(self.target, tuple(a for a in watched.aggregates if a.function not in EXACT))
         self._is_modelled = np.array([a.function not in EXACT for a in watched.aggregates], np.bool_)
         self._models = bool(self._is_modelled.any())

@@ -66,7 +66,7 @@ class Ledger(NamedTuple):
 
     totals: Table
     late: Table
-    state_update: Words
+    changed: Words
     """Windows with new late tuples, the first `marks[CHANGED]` of them."""
     is_changed: Words
     """By place in the ring of `late`."""
@@ -173,7 +173,7 @@ def mark_changed(b: Ledger, window: int) -> None:
     at = place_of(b.late, window)
     if at != NONE and b.is_changed[at] == 0:
         b.is_changed[at] = 1
-        b.state_update[b.marks[CHANGED]] = window
+        b.changed[b.marks[CHANGED]] = window
         b.marks[CHANGED] += 1
 
 

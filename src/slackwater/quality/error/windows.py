@@ -84,10 +84,12 @@ class ErrorMeter(QualityMeter):
 class WindowLosses:
     """Totals of pieces, and what came too late for each window."""
 
-    def __init__(self, watched: Watched, retention: int, unit: int, most: int = 0) -> None:
-        self.watched = watched
+    def __init__(self, watched: Watched, retention: int, unit: int, most: int = 0, ahead: int = 0) -> None:
+        """Tuples up to `ahead` in front of the others must not drive windows out that are still to be filled."""
+        self.watched, self._ahead = watched, ahead
         longest = (MOST_WINDOWS - 64) * watched.slide
-        retention, most = min(retention, longest), min(most, longest)
+        ahead = min(ahead, longest // 2)
+        retention, most = min(retention, longest - ahead), min(most, longest - ahead)
         rows = list(dict.fromkeys((a.row, int(a.is_float)) for a in watched.aggregates if a.row >= 0))
         required = [(_kind(a), _component(a, rows)) for a in watched.aggregates]
         self.watch = Watch(
@@ -95,8 +97,8 @@ class WindowLosses:
             np.array(rows, np.int64).reshape(-1, 2), np.array(required, np.int64).reshape(-1, 2),
         )  # fmt: skip
         self.components = FIRST_ARGUMENT + 2 * len(rows)
-        windows = 64 + retention // watched.slide
-        pieces = min(MOST_PIECES, 64 + 2 * ((retention + watched.range) // watched.slide + 1))
+        windows = 64 + (retention + ahead) // watched.slide
+        pieces = min(MOST_PIECES, 64 + 2 * ((retention + ahead + watched.range) // watched.slide + 1))
         late = table(FIRST_CAPACITY, FIRST_CAPACITY, windows, self.components)
         self.tally = WindowTally(self.watch, self.components, pieces)
         self.ledger = Ledger(
@@ -131,19 +133,19 @@ class WindowLosses:
         if retention <= self.watch.retention:
             return
         old = self.ledger
-        longer = WindowLosses(self.watched, retention, self.watch.unit, self.watch.most)
+        longer = WindowLosses(self.watched, retention, self.watch.unit, self.watch.most, self._ahead)
         fresh = longer.ledger
         self.watch = longer.watch
         self.ledger = Ledger(
             tidied(old.totals, FIRST_CAPACITY, 0, len(fresh.totals.lines)),
             tidied(old.late, FIRST_CAPACITY, FIRST_CAPACITY, len(fresh.late.lines)),
-            fresh.state_update, fresh.is_changed, old.marks,
+            fresh.changed, fresh.is_changed, old.marks,
         )  # fmt: skip
-        self._mark_changed(old.state_update[: old.marks[CHANGED]])
+        self._mark_changed(old.changed[: old.marks[CHANGED]])
         self.tally.keep(self.watch, len(fresh.totals.lines))
 
     def _mark_changed(self, windows: Words) -> None:
-        self.ledger.state_update[: len(windows)] = windows
+        self.ledger.changed[: len(windows)] = windows
         self.ledger.is_changed[windows & (len(self.ledger.late.lines) - 1)] = 1
 
     def coverage(self, window: int) -> float | None:
@@ -181,7 +183,7 @@ class WindowLosses:
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All state, the tables by chunks of lines; what has been displaced is left out."""
         b = self.ledger
-        found = {"marks": b.marks.copy(), "changed": b.state_update[: b.marks[CHANGED]].copy()}
+        found = {"marks": b.marks.copy(), "changed": b.changed[: b.marks[CHANGED]].copy()}
         found["retention"] = np.array([self.watch.retention])
         for name, one in (("totals", b.totals), ("late", b.late)):
             found |= {f"{name}_{number}": chunk for number, chunk in as_chunks(one).items()}
@@ -189,7 +191,7 @@ class WindowLosses:
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over what `as_arrays` gave."""
-        longer = WindowLosses(self.watched, int(arrays["retention"][0]), self.watch.unit, self.watch.most)
+        longer = WindowLosses(self.watched, int(arrays["retention"][0]), self.watch.unit, self.watch.most, self._ahead)
         fresh, self.watch = longer.ledger, longer.watch
         self.tally.keep(self.watch, len(fresh.totals.lines))
         tables = {}
