@@ -12,7 +12,7 @@ come along:
 
 - *A run*: of the last arrivals not one has stayed behind. In a slow stream five will do; a fast one is asked for what
   it sends in 1.6 seconds, so that one device that uploads what it kept is no run. So a real gap is recognised; and a
-  stream that has become slow, by 24 that cover a minute themselves, or by five while it is new.
+  stream that has become slow, by 24 that cover a minute themselves; while it is new, by five that do, or are near.
 - *A share*: 16 of the last 63 samples were as far ahead (a majority where there are few). Samples are taken such that
   they cover some seconds, so that a burst is one voice or two. So the present is recognised beside a backlog.
 
@@ -151,7 +151,11 @@ def has_come_along(c: Crowd, m: int, tolerance: int) -> bool:
     slow = SHORTEST_RUN if new else SLOW_RUN
     if run < slow:
         return False
-    return c.run[m, (run - 1) & (RING - 1)] - c.run[m, (run - slow) & (RING - 1)] >= MINUTES * tolerance
+    last = c.run[m, (run - 1) & (RING - 1)]
+    if new and last - c.marks[m, CLOCK] <= NEAR * tolerance:
+        # Not far: a stream that was silent for a second or two.
+        return True
+    return last - c.run[m, (run - slow) & (RING - 1)] >= MINUTES * tolerance
 
 
 @inner
