@@ -69,10 +69,10 @@ def _stop(length: float) -> Disorder:
 
 
 _MEMBERS = (
-    Member("exponential", "every tuple takes its own time, 0.2 s on average", Kind.ALIKE, lambda length: exponential()),
+    Member("exponential", "delays are independent, 0.2 s on average", Kind.ALIKE, lambda length: exponential()),
     Member(
         "heavy_tail",
-        "half of the tuples within 0.1 s, 1 in 100 later than 4 s, the last after half a minute",
+        "half of the tuples arrive within 0.1 s, 1 in 100 after more than 4 s, the last after half a minute",
         Kind.ALIKE,
         lambda length: heavy_tail(),
     ),
@@ -91,7 +91,7 @@ _MEMBERS = (
     ),
     Member(
         "cycle",
-        "delays swell tenfold and fall again, every four minutes",
+        "delays grow tenfold and fall again, every four minutes",
         Kind.CHANGING,
         lambda length: cycle(exponential(0.1), length / 3),
         known_after=4 / 12,
@@ -112,19 +112,19 @@ _MEMBERS = (
     ),
     Member(
         "ahead",
-        "one device of fifty lives 30 minutes in the future",
+        "the clock of one device in fifty is 30 minutes ahead",
         Kind.WRONG_CLOCKS,
         lambda length: exponential() + ahead(),
     ),
     Member(
         "jumps",
-        "3 in 100 tuples are dated ahead, by a second to three days, now and then",
+        "now and then 3 in 100 tuples are dated ahead, by a second to three days",
         Kind.WRONG_CLOCKS,
         lambda length: exponential() + jumps(),
     ),
     Member(
         "behind",
-        "one device of fifty lives 3 hours ago, and 2 in 1000 tuples are dated 1970",
+        "the clock of one device in fifty is 3 hours behind, and 2 in 1000 tuples are dated 1970",
         Kind.WRONG_CLOCKS,
         lambda length: exponential() + behind() + dated_1970(),
     ),
