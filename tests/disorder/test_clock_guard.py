@@ -19,7 +19,6 @@ from slackwater.operators.pipeline import Epochs
 from slackwater.testing.drive import drive, pipeline_of
 from slackwater.testing.oracle_crowd import OracleCrowd
 from slackwater.testing.traces import cuttings, pieces
-from slackwater.workloads import disorder
 
 EACH, CALLS, BY_TWENTY, BY_SECOND = (
     Cutting(True, 0, 0),
@@ -329,20 +328,9 @@ def test_what_comes_after_a_gap_at_the_end_is_not_lost(cutting, size):
 
 
 @BOTH
-@pytest.mark.parametrize("wrong", [(0,), (1,), (2,), (3,), (0, 5), (4, 9), (3, 17)])
-def test_wrong_rows_within_max_ahead_among_the_first_ones_move_no_clock(cutting, wrong):
+@pytest.mark.parametrize("wrong", [0, 1])
+def test_a_stream_does_not_begin_where_one_wrong_row_is(cutting, wrong):
     times = np.arange(6000) * 10 * MILLISECOND
-    for at, ahead in zip(wrong, (9 * SECOND, 200 * SECOND) if len(wrong) > 1 else (5 * MINUTE,), strict=True):
-        times[at] += ahead
+    times[wrong] += 5 * MINUTE
     late, rejected = late_of(times, cutting)
     assert (late, rejected) == (0, [])
-
-
-@BOTH
-@pytest.mark.parametrize("seed", [1, 10, 21, 23, 37])
-def test_jumps_of_the_zoo_leave_clocks_alone_from_the_first_tuple_on(cutting, seed):
-    for table in disorder.zoo("jumps", seed=seed, minutes=1).streams.values():
-        order = np.argsort(table["arrival"].to_numpy(), kind="stable")
-        ts, sent = (table[name].to_numpy()[order] * MILLISECOND for name in ("ts", "sent"))
-        clocks, _, _ = seen_by([(0, int(t)) for t in ts], cutting)
-        assert max(clock[0] for clock in clocks.values()) <= sent.max() + 2 * SECOND

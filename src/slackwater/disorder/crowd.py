@@ -43,6 +43,8 @@ from slackwater.disorder.event_times import TUPLES, EventTimes, sort_buckets
 
 RING = 64
 MOST = 63
+FIRST = 4
+"""Before so many arrivals nothing is usual, and `max_ahead` is allowed."""
 EARLY = 16
 """Of a stream's first arrivals more is allowed: EARLY_STEPS steps, or NEAR tolerances."""
 EARLY_STEPS, NEAR = 32, 10
@@ -108,19 +110,28 @@ def tolerance_of(max_ahead: int) -> int:
 
 
 @inner
+def begins_fast(c: Crowd, m: int, tolerance: int) -> bool:
+    """Whether the first steps of a stream are known to be short."""
+    return 0 < c.marks[m, STEP] < tolerance
+
+
+@inner
+def learn_early_step(c: Crowd, m: int, step: int, tolerance: int) -> None:
+    """Among a stream's first arrivals longer steps are usual too; where the first ones were short, none of another
+    kind."""
+    if c.marks[m, ARRIVALS] < EARLY and (not begins_fast(c, m, tolerance) or step <= STEPS * c.marks[m, STEP]):
+        c.marks[m, STEP] = max(c.marks[m, STEP], step)
+
+
+@inner
 def allowed(c: Crowd, m: int, max_ahead: int, tolerance: int) -> int:
     """How far ahead of its clock a tuple of a member may be and still move it."""
+    if c.marks[m, ARRIVALS] < FIRST and not begins_fast(c, m, tolerance):
+        return max_ahead
     if c.marks[m, ARRIVALS] < EARLY:
         return max(NEAR * tolerance, EARLY_STEPS * c.marks[m, STEP])
     stall = min(STALL * c.marks[m, GAP], COVERED * tolerance)
     return max(tolerance, max(stall, max(STEPS * c.marks[m, STEP], 2 * c.marks[m, DELAY])))
-
-
-@inner
-def learn_early_step(c: Crowd, m: int, step: int) -> None:
-    """Among a stream's first arrivals longer steps are usual too, but none that is of another kind."""
-    if c.marks[m, ARRIVALS] < EARLY and step <= STEPS * c.marks[m, STEP]:
-        c.marks[m, STEP] = max(c.marks[m, STEP], step)
 
 
 @inner
@@ -231,8 +242,7 @@ def begin_anew(c: Crowd, m: int, clock: int, step: int) -> None:
 def agree(c: Crowd, m: int, n: int, max_ahead: int, tolerance: int) -> bool:
     """Let the clock begin, or jump, where most of the last n arrivals of the run are; False where they disagree."""
     sorted_into(c, c.run[m], c.marks[m, RUN], n)
-    # Of two the earlier one: the other may be wrong.
-    middle, near = c.scratch[n // 2 if n > 2 else 0], 0
+    middle, near = c.scratch[n // 2], 0
     apart = NEAR * tolerance if n == 2 else max_ahead
     for i in range(n):
         near += 1 if abs(c.scratch[i] - middle) <= apart else 0
@@ -241,10 +251,17 @@ def agree(c: Crowd, m: int, n: int, max_ahead: int, tolerance: int) -> bool:
     # Wrong ones stand at the ends, so the step is that of the quarter before the middle or behind it, the less.
     low, high = n // 4, min(n - 1, n // 2 + max(1, n // 4))
     before = (middle - c.scratch[low]) // max(1, n // 2 - low)
-    # Two say nothing of what is usual: one of them may be wrong.
-    step = min(before, (c.scratch[high] - middle) // max(1, high - n // 2)) if n > 2 else 0
+    step = min(before, (c.scratch[high] - middle) // max(1, high - n // 2)) if n > 2 else before
+    if c.marks[m, CLOCK] == BEFORE_ALL and n < EARLY:
+        # Of so few it is not known what is usual: the longest step that most are no further apart than; but none of
+        # another kind, for one of the first may be wrong.
+        longest = STEPS * max(step, NEAR * tolerance)
+        for i in range(1, n):
+            here = max(abs(c.scratch[i] - middle), abs(c.scratch[i - 1] - middle)) <= apart
+            if here and c.scratch[i] - c.scratch[i - 1] <= longest:
+                step = max(step, c.scratch[i] - c.scratch[i - 1])
     last = middle
-    for i in range(n // 2 if n > 2 else n, n):
+    for i in range(n // 2, n):
         if c.scratch[i] - last <= max(tolerance, STEPS * step):
             last = c.scratch[i]
     begin_anew(c, m, last, step)
@@ -320,7 +337,7 @@ def advance_by_tuple(c: Crowd, m: int, t: int, arrival_time: int, max_ahead: int
     elif right or at_once:
         c.marks[m, CLOCK], c.marks[m, RUN] = t, 0
         if at_once:
-            learn_early_step(c, m, lead)
+            learn_early_step(c, m, lead, tolerance)
     else:
         join_run(c, m, t)
         if has_come_along(c, m, tolerance):
@@ -346,7 +363,7 @@ def advance_through(c: Crowd, m: int, times: EventTimes, buckets: int, max_ahead
         known = t <= there and t - c.marks[m, CLOCK] <= max_ahead
         if not known and (t - c.marks[m, CLOCK] > step or (t - clock > step and inside < usual)):
             break
-        learn_early_step(c, m, t - c.marks[m, CLOCK])
+        learn_early_step(c, m, t - c.marks[m, CLOCK], tolerance)
         c.marks[m, CLOCK] = max(c.marks[m, CLOCK], t)
         reached = b + 1
     return reached

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 SECOND = 1_000_000
 
 
@@ -25,6 +27,9 @@ class OracleCrowd:
 
     @property
     def allowed(self) -> int:
+        fast = 0 < self.step < self.tolerance
+        if self.arrivals < 4 and not fast:
+            return self.max_ahead
         if self.arrivals < 16:
             return max(10 * self.tolerance, 32 * self.step)
         return max(self.tolerance, 8 * self.step, 2 * self.delay, min(20 * self.gap, 5 * self.tolerance))
@@ -48,7 +53,8 @@ class OracleCrowd:
         if at_once:
             self.run = []
             self.clock = max(self.clock, t)
-            if self.arrivals < 16 and lead <= 8 * self.step:
+            fast = 0 < self.step < self.tolerance
+            if self.arrivals < 16 and (not fast or lead <= 8 * self.step):
                 self.step = max(self.step, lead)
             return
         self.run.append(t)
@@ -65,15 +71,20 @@ class OracleCrowd:
     def _agree(self, times: list[int]) -> None:
         times = sorted(times)
         n = len(times)
-        middle = times[n // 2 if n > 2 else 0]
-        external_sync = 10 * self.tolerance if n == 2 else self.max_ahead
-        if self.clock is None and n < 9 and 2 * sum(abs(t - middle) <= external_sync for t in times) <= n:
+        middle = times[n // 2]
+        apart = 10 * self.tolerance if n == 2 else self.max_ahead
+        if self.clock is None and n < 9 and 2 * sum(abs(t - middle) <= apart for t in times) <= n:
             return
         low, high = n // 4, min(n - 1, n // 2 + max(1, n // 4))
-        before, after = (middle - times[low]) // max(1, n // 2 - low), (times[high] - middle) // max(1, high - n // 2)
-        step = min(before, after) if n > 2 else 0
+        step = (middle - times[low]) // max(1, n // 2 - low)
+        if n > 2:
+            step = min(step, (times[high] - middle) // max(1, high - n // 2))
+        if self.clock is None and n < 16:
+            near = [(a, b) for a, b in itertools.pairwise(times) if max(abs(a - middle), abs(b - middle)) <= apart]
+            longest = 8 * max(step, 10 * self.tolerance)
+            step = max([step, *(b - a for a, b in near if b - a <= longest)])
         last = middle
-        for t in times[n // 2 if n > 2 else n :]:
+        for t in times[n // 2 :]:
             if t - last <= max(self.tolerance, 8 * step):
                 last = t
         self._begin_anew(last, step)
