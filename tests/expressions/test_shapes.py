@@ -38,11 +38,11 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sizes: list[int] = []
     make = filling._compiled
 
-    def count_only(shapes: Any) -> Any:
+    def counted(shapes: Any) -> Any:
         sizes.append(len(shapes))
         return make(shapes)
 
-    monkeypatch.setattr(filling, "_compiled", count_only)
+    monkeypatch.setattr(filling, "_compiled", counted)
     monkeypatch.setattr(filling, "_code", {})
     return sizes
 

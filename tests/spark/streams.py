@@ -23,6 +23,6 @@ def pieces(seed: int, count: int, each: int = 1000, late_share: float = 0.1) -> 
     return [readings(seed + 2 * i, each, i * each, late_share) for i in range(count)]
 
 
-def count_only(table: pa.Table, *names: str) -> Counter[tuple[object, ...]]:
+def counted(table: pa.Table, *names: str) -> Counter[tuple[object, ...]]:
     """Rows as a multiset, of these columns or of all."""
     return Counter(zip(*(table.column(name).to_pylist() for name in names or table.column_names), strict=True))

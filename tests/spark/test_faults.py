@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 import slackwater as sw
 from tests.effort import ALL_ON_SPARK
-from tests.spark.streams import count_only, pieces
+from tests.spark.streams import counted, pieces
 from tests.spark.supervised import QUERIES, answers, publish, written
 from tests.spark.supervisor import Supervisor, kill_now
 
@@ -45,7 +45,7 @@ def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
 
 def rows_of(spark: SparkSession, folder: Path) -> Rows:
     """What the sinks hold by their own logs; files of micro-batches that never ended are no part of them."""
-    return {name: count_only(spark.read.parquet(str(folder / name / "rows")).toArrow()) for name in QUERIES}
+    return {name: counted(spark.read.parquet(str(folder / name / "rows")).toArrow()) for name in QUERIES}
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ import slackwater as sw
 from slackwater.core.errors import UsageError
 from slackwater.runtime.spark.sinks import sink
 from tests.spark.conftest import Streamed
-from tests.spark.streams import START, count_only, pieces
+from tests.spark.streams import START, counted, pieces
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -277,7 +277,7 @@ def test_a_batch_dataframe_gives_the_whole_answer(spark: SparkSession) -> None:
     frames = {name: spark.createDataFrame(table.to_pandas()) for name, table in tables.items()}
     truth = sw.replay(JOIN + " WITH DELAY 10 SECONDS", tables).results
     answer = sw.sql(spark, JOIN + " WITH NO WAIT", **frames).toArrow()
-    assert count_only(answer, "key", "av", "bv") == count_only(truth, "key", "av", "bv")
+    assert counted(answer, "key", "av", "bv") == counted(truth, "key", "av", "bv")
     sums = sw.sql(spark, SUMS, s=frames["a"]).toArrow()
     whole = sw.replay(SUMS.replace("NO WAIT", "DELAY 10 SECONDS"), {"s": tables["a"]}).results
     assert sums.num_rows == whole.num_rows > 0

@@ -16,7 +16,7 @@ from pyspark.sql import functions as fn
 
 import slackwater as sw
 from tests.spark.conftest import Streamed
-from tests.spark.streams import count_only, pieces
+from tests.spark.streams import counted, pieces
 
 pytestmark = pytest.mark.xdist_group("spark, second half")
 
@@ -70,7 +70,7 @@ def test_a_join_equals_the_native_stream_stream_join(streamed: Streamed, finishe
     assert released.num_rows > 0.9 * native.num_rows > 9000
     assert max(released.column("apart").to_pylist()) == 50, "both ends of a window belong to it"
     names = ("key", "av", "bv", "_ts")
-    assert count_only(ours, *names) == count_only(released, *names)
+    assert counted(ours, *names) == counted(released, *names)
 
 
 @pytest.mark.parametrize("by", [["key"], []], ids=["by key", "over all"])
@@ -100,7 +100,7 @@ def test_an_aggregate_equals_the_native_one(
     everything = aggregated(timed(frame.sparkSession.read.parquet(str(tmp_path / "s")))).count()
     assert native.num_rows > 0.9 * everything > 90
     places = ("window_start", "window_end", *by)
-    assert count_only(ours, *places) == count_only(native, *places)
+    assert counted(ours, *places) == counted(native, *places)
     for name in ("total", "n", "most", "mean"):
         assert by_place(ours, places, name) == pytest.approx(by_place(native, places, name), rel=1e-9)
 

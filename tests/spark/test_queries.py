@@ -12,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 
 import slackwater as sw
 from slackwater.runtime.spark.session import complaints, have_rocksdb
-from tests.spark.streams import START, count_only, pieces
+from tests.spark.streams import START, counted, pieces
 
 # One worker: a session for each would fight for the same cores.
 pytestmark = pytest.mark.xdist_group("spark")
@@ -30,7 +30,7 @@ def test_a_join_gives_what_the_local_runtime_gives_epoch_by_epoch(spark, streame
     watermark = max(got.column("_ts").to_pylist())
     released = [ts <= watermark for ts in local.results.column("_ts").to_pylist()]
     names = ("key", "av", "bv", "_ts")
-    assert count_only(got, *names) == count_only(local.results.filter(pa.array(released)), *names)
+    assert counted(got, *names) == counted(local.results.filter(pa.array(released)), *names)
     assert late.num_rows == local.report["late"] > 0
     assert json.loads(late.column("row")[0].as_py())["key"].startswith("k")
 
@@ -43,7 +43,7 @@ def test_a_restart_goes_on_where_the_query_stopped(spark, streamed, finished):
     straight = finished(sw.sql(spark, query, a=streamed("c", a), b=streamed("d", b)), "straight")
     names = ("key", "av", "bv", "_ts")
     assert straight.num_rows > 1000
-    assert count_only(resumed, *names) == count_only(straight, *names)
+    assert counted(resumed, *names) == counted(straight, *names)
 
 
 def test_another_query_on_an_old_checkpoint_is_refused(spark, streamed, finished):

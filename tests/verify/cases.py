@@ -99,7 +99,7 @@ def joined(inputs: Sequence[Sequence[Row]], members: Sequence[tuple[int, ...]], 
     return pa.table(columns)
 
 
-def count_only(times: Sequence[int]) -> pa.Table:
+def counted(times: Sequence[int]) -> pa.Table:
     """What `--count` writes for results at these times."""
     seconds = sorted({time // 1_000_000 for time in times})
     counts = [sum(time // 1_000_000 == second for time in times) for second in seconds]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from slackwater.core.schema import Kind
 from slackwater.verify import judge
 from tests.effort import tried
-from tests.verify.cases import Row, call, col, combinations, count_only, given, join, known_equal, same
+from tests.verify.cases import Row, call, col, combinations, counted, given, join, known_equal, same
 
 SECOND = 1_000_000
 TIMES = st.sampled_from([-SECOND, -1, 0, 1, SECOND // 2, SECOND, 2 * SECOND, 2 * SECOND + 1])
@@ -67,7 +67,7 @@ def times_of(windows, inputs, holds):
 def test_the_factored_truth_equals_counting_every_combination(shape, inputs, windows):
     conditions, holds = SHAPES[shape]
     times = times_of(windows, inputs, holds)
-    verdict = judge(join(windows, *conditions), [given(rows) for rows in inputs], count_only(times), count_only=True)
+    verdict = judge(join(windows, *conditions), [given(rows) for rows in inputs], counted(times), count_only=True)
     assert (verdict.true_results, verdict.missing, verdict.spurious) == (len(times), 0, 0)
 
 
@@ -76,7 +76,7 @@ def test_a_combination_of_equal_times_is_counted_once(shape):
     conditions, holds = SHAPES[shape]
     inputs = [[Row(7, 0, 0), Row(7, 1, 1)]] * 4
     times = times_of([5] * 4, inputs, holds)
-    verdict = judge(join([5] * 4, *conditions), [given(rows) for rows in inputs], count_only(times), count_only=True)
+    verdict = judge(join([5] * 4, *conditions), [given(rows) for rows in inputs], counted(times), count_only=True)
     assert verdict.true_results == len(times) > 0
     assert verdict.sound
 
@@ -88,7 +88,7 @@ TIMES_OF_ALL = times_of([SECOND, SECOND], [A, B], lambda a, b: a.k == b.k)
 
 
 def verdict_of(times, **options):
-    return judge(PAIR, [given(A), given(B)], count_only(times), count_only=True, **options)
+    return judge(PAIR, [given(A), given(B)], counted(times), count_only=True, **options)
 
 
 def test_seconds_of_the_truth_are_those_of_the_latest_member():
@@ -109,13 +109,13 @@ def test_a_surplus_in_one_second_does_not_pay_for_a_lack_in_another():
 
 
 def test_a_second_that_comes_after_a_later_one_is_out_of_order():
-    table = count_only(TIMES_OF_ALL)
+    table = counted(TIMES_OF_ALL)
     verdict = judge(PAIR, [given(A), given(B)], [table.slice(1), table.slice(0, 1)], count_only=True)
     assert (verdict.out_of_order, verdict.missing, verdict.spurious) == (1, 0, 0)
 
 
 def test_a_second_may_be_spread_over_several_rows():
-    tables = [count_only(TIMES_OF_ALL[:2]), count_only(TIMES_OF_ALL[2:])]
+    tables = [counted(TIMES_OF_ALL[:2]), counted(TIMES_OF_ALL[2:])]
     assert judge(PAIR, [given(A), given(B)], tables, count_only=True).sound
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from slackwater.core.time import WindowBound, before, window_of, within
 from slackwater.verify import judge
 from tests.effort import tried
-from tests.verify.cases import Row, count_only, given, join, joined, known_equal, same
+from tests.verify.cases import Row, counted, given, join, joined, known_equal, same
 
 UNIT = 400_000
 ROWS = st.lists(
@@ -53,7 +53,7 @@ def test_rows_and_counts_equal_trying_every_combination(inputs, alternatives):
     verdict = judge(query, [given(rows) for rows in inputs], table, **options)
     assert (verdict.true_results, verdict.results, verdict.sound) == (len(truth), len(truth), True)
     options = {"period": 1_000_000, "interval": 1_000_000}
-    numbers = count_only([time for time, _ in truth])
+    numbers = counted([time for time, _ in truth])
     verdict = judge(query, [given(rows) for rows in inputs], numbers, count_only=True, **options)
     assert (verdict.true_results, verdict.results, verdict.sound) == (len(truth), len(truth), True)
 

@@ -1,6 +1,7 @@
 """Every member of the zoo shows the disorder that it promises, and nothing else."""
 
 import re
+import runpy
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -79,8 +80,9 @@ def test_delays_added_up_are_delays():
 
 
 @pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL))
-def test_what_the_page_shows_runs(code):
-    exec(code, {})
+def test_what_the_page_shows_runs(code, tmp_path):
+    (tmp_path / "block.py").write_text(code)
+    runpy.run_path(str(tmp_path / "block.py"))
 
 
 def test_the_page_shows_every_member_and_every_generator():

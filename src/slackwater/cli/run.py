@@ -38,7 +38,7 @@ def run_query(
                 ("rejected", run.side_outputs.rejected_rows(position)),
             ):
                 if rows.num_rows:
-                    folder.aside(what, one.stream.alias, rows)
+                    folder.side_output(what, one.stream.alias, rows)
         report = run.report()
         warn_at_last(run, first)
     folder.report(report.as_json())

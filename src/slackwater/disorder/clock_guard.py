@@ -231,7 +231,7 @@ def judge(
     arrival_time: Words, n_pending: int, seen: int, evidence: Words, end: bool, max_ahead: int, tolerance: int,
     shift: int,
 ) -> tuple[Words, Words, Flags, Words, Words, int, bool]:  # fmt: skip
-    """Judge epoch after epoch; returns (order, reading, ends, rejected, aside, consumed, whether nobody had to wait).
+    """Judge epoch after epoch; returns (order, reading, ends, rejected, pending, consumed, whether nobody had to wait).
 
     Pending tuples come first, then those of an unfinished epoch, which the cutter has seen.
     """

@@ -16,7 +16,8 @@ come along:
 - *A share*: 16 of the last 63 samples were as far ahead (a majority where there are few). Samples are taken such that
   they cover some seconds, so that a burst is one voice or two. So the present is recognised beside a backlog.
 
-With one wrong tuple in twenty neither goes wrong in weeks, and without wrong clocks a clock is the largest event time,
+With one wrong tuple in twenty neither goes wrong in weeks once a stream is known; among its very first arrivals a wrong
+one may still move the clock. Without wrong clocks a clock is the largest event time,
 as the papers have it. What is allowed is allowed from where the crowd is: less, while all of the last few arrivals were
 behind the clock, so that wrong tuples cannot lead it away step by step. A stream that has no clock yet waits for two
 arrivals within ten seconds, or for three and more of which most agree, unless other streams are there already; and of

@@ -199,10 +199,10 @@ def draw(figure: Figure, rows: Sequence[Row]) -> None:
             if shown is None:
                 continue
             place = len(names) - 1 - names.index(_member(row))
-            aside = 0.12 * (sorted(COLOURS).index(row["target"]) - 2)
+            shift = 0.12 * (sorted(COLOURS).index(row["target"]) - 2)
             colour = COLOURS[row["target"]]
             axes.plot(
-                shown, place + aside, "o" if row["value"] == 0 else "s", markersize=4.5,
+                shown, place + shift, "o" if row["value"] == 0 else "s", markersize=4.5,
                 color=colour, markerfacecolor=colour if row["value"] == 0 else "white",
             )  # fmt: skip
         finish(axes, "", label, "")

@@ -99,7 +99,7 @@ class OutputFolder:
             raise SlackwaterError(f"--out {path}: this folder cannot be written to; name another")
         self.results = PartWriter(path / "results")
 
-    def aside(self, what: str, stream: str, table: pa.Table) -> None:
+    def side_output(self, what: str, stream: str, table: pa.Table) -> None:
         """Late or rejected rows of one stream."""
         writer = PartWriter(self.path / what / folder_name(stream))
         writer.write(table)

@@ -63,7 +63,7 @@ class _Node:
             self.windows.enter(e, met)
 
     def close(self, watermark: int | None) -> None:
-        """Let out the windows that the watermark has passed."""
+        """Emit the windows that the watermark has passed."""
         if self.open is not None:
             for made in self.open.up_to(watermark):
                 self.make(made)

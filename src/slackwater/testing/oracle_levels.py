@@ -87,7 +87,7 @@ class OpenWindows:
                 self.members.setdefault((start, key), []).append(e)
 
     def up_to(self, watermark: int | None) -> Iterator[Made]:
-        """Let out the windows that end by then, or all."""
+        """Emit the windows that end by then, or all."""
         for start, key in sorted(self.members):
             end = start + self.spec.range
             if watermark is None or end <= watermark:

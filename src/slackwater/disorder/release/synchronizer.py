@@ -77,7 +77,7 @@ class NodeSynchronizer(ABC):
 
     @abstractmethod
     def take(self, came: Inflow) -> Synchronized:
-        """Let out what may be processed now; everything, where the input is ending."""
+        """Emit what may be processed now; everything, where the input is ending."""
 
     @property
     def held(self) -> int:

@@ -1,7 +1,7 @@
 """The ledger of the rows that reach the top: true rows and rows made, by buckets of event time.
 
 A true row is known when its last member arrives; whether it was made is known once the watermark has passed its time.
-So both wait aside until then.
+So both wait until then.
 
 Invariant: of every event time before the watermark, made + lost = true rows, all of them within the retention.
 """
