@@ -92,7 +92,7 @@ def measured(name: str) -> tuple[float, float]:
 
 
 def main() -> int:
-    """OrderedBatch each case in processes of its own, print, and say whether all met the target."""
+    """Run each case in processes of its own, print, and say whether all met the target."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.compile_time", description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of: {', '.join(CASES)}")
     parser.add_argument("--inside", metavar="NAME", help=argparse.SUPPRESS)

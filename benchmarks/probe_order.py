@@ -126,7 +126,7 @@ def run_of(stream: Words, words: Words) -> OrderedBatch:
 
 
 def main() -> int:
-    """OrderedBatch and print."""
+    """Run and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.probe_order", description="The order of probes.")
     parser.add_argument("--tuples", type=int, default=TUPLES)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")

@@ -96,7 +96,7 @@ def _changed(node: ast.AST, change: bool = False) -> str | None:
 
 
 def apply(mutant: Mutant, package: Path) -> None:
-    """StateUpdate a copy of the package."""
+    """Change a copy of the package."""
     tree = ast.parse((SOURCE / mutant.file).read_text())
     node = next(node for number, node in enumerate(ast.walk(tree)) if number == mutant.node)
     assert _changed(node, change=True) == mutant.what

@@ -107,7 +107,7 @@ def test_every_answer_is_sound(
 
 
 def answer_is_sound(runtime: Runtime, query: str, rows: list[tuple[Any, ...]], epoch: str) -> None:
-    """OrderedBatch a query over those of some rows that belong to its streams, and have it judged."""
+    """Run a query over those of some rows that belong to its streams, and have it judged."""
     reads = sources_of(query)
     nothing = arrived(COLUMNS, *((stream, 0, None, None, None) for stream in reads))
     streams = {stream: table.slice(0, 0) for stream, table in nothing.items()}

@@ -13,7 +13,7 @@ import slackwater as sw
 
 
 def main(folder: str) -> None:
-    """OrderedBatch a join over the files in a folder."""
+    """Run a join over the files in a folder."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from pyspark.sql import SparkSession

@@ -117,7 +117,7 @@ def run(
     functions: Functions = None,
     quiet: Quiet = False,
 ) -> None:
-    """OrderedBatch a query over recorded streams."""
+    """Run a query over recorded streams."""
     from slackwater.cli.explain import explain_query
     from slackwater.cli.prepare import load_functions, prepare
     from slackwater.cli.run import run_query, show
@@ -167,7 +167,7 @@ def verify(
     json_: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """OrderedBatch a query and compare it with the truth, computed by DuckDB on the sorted input."""
+    """Run a query and compare it with the truth, computed by DuckDB on the sorted input."""
     from slackwater.cli.prepare import load_functions, positive_duration_of, prepare
     from slackwater.cli.runtimes import runtime_of
     from slackwater.cli.verify import show, verify_query
@@ -262,7 +262,7 @@ def reproduce(
     seed: Seed = 0,
     json_: Json = False,
 ) -> None:
-    """OrderedBatch an experiment of the papers, and put what was measured beside what they say."""
+    """Run an experiment of the papers, and put what was measured beside what they say."""
     from slackwater.cli.reproduce import list_as_json, reproduce_experiment, show, show_list
 
     if list_:

@@ -104,7 +104,7 @@ class Contender(ABC):
 
     @abstractmethod
     def run(self, config: ControllerConfig) -> Report:
-        """OrderedBatch to the end of the game, or until the pace is stopped."""
+        """Run to the end of the game, or until the pace is stopped."""
 
     def _note(self) -> None:
         seen = self._run.observe()

@@ -79,7 +79,7 @@ def verify_query(
     prepared: Prepared, runtime: Runtime, count_only: bool, arrival_time: str | None,
     period: int | None, interval: int, quiet: bool,
 ) -> Verified:  # fmt: skip
-    """OrderedBatch a query and judge it."""
+    """Run a query and judge it."""
     query = prepared.bound.query
     check_rates_judged(query)
     physical = plan(query, count_only=count_only, identities=True, expected=prepared.expected)

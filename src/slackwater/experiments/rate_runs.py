@@ -63,7 +63,7 @@ class Watched:
 
 
 def watch(text: str, streams: Mapping[str, pa.Table], every_s: float, count_only: bool = False) -> Watched:
-    """OrderedBatch a query over recorded streams, and look at it every so many seconds of event time."""
+    """Run a query over recorded streams, and look at it every so many seconds of event time."""
     physical = plan(bind_to_tables(text, streams, "ts").query, count_only=count_only)
     arrivals = replay(physical, streams, "ms")
     batch = Batch.concat(list(arrivals.batches(EVERYTHING)))

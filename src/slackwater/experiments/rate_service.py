@@ -81,7 +81,7 @@ class ServiceTrial(RateTrial):
         }
 
     def served(self) -> Served:
-        """OrderedBatch the query, one arrival at a time as far as it can tell."""
+        """Run the query, one arrival at a time as far as it can tell."""
         streams = {name: self.streams().streams[name] for name in ("d", "r")}
         text = f"{MATCHES} WITH COMPLETE" + (f" OPTIONS ({self.options})" if self.options else "")
         physical = plan(bind_to_tables(text, streams, "ts").query)

@@ -55,7 +55,7 @@ class Trial:
         return self.way == CLAIRVOYANT
 
     def measured(self) -> Row:
-        """OrderedBatch the trial."""
+        """Run the trial."""
         return _row(self)
 
 

@@ -58,7 +58,7 @@ class TextTable:
         return self._cell.ctypes.data
 
     def _put(self, room: int, size: int) -> None:
-        """OutputBuffer for so many entries and bytes, and nothing in it."""
+        """Space for so many entries and bytes, and nothing in it."""
         assert room <= MOST, "texts cannot be numbered any more"
         slots = np.zeros(LOAD * room, np.int32)
         self.entries = Entries(

@@ -64,7 +64,7 @@ class StageState:
         return AFTER_ALL if self.ended else int(self.clock.scalars[st.WATERMARK])
 
     def reserve(self, count: int) -> None:
-        """OutputBuffer for so many more tuples to wait."""
+        """Space for so many more tuples to wait."""
         if self.clock.scalars[st.FREE] < count:
             capacity = self.buffers.pool.shape[1]
             self.buffers = st.grown(self.buffers, max(2 * capacity, capacity + count), self.clock)

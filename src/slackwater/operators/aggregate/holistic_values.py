@@ -26,7 +26,7 @@ from slackwater.operators.aggregate.state import (
 
 
 def value_tables(arguments: int, capacity: int) -> tuple[Words, Words]:
-    """OutputBuffer for this many kept values, and for as many to enter and to leave at once."""
+    """Space for this many kept values, and for as many to enter and to leave at once."""
     return table(capacity, WORD + arguments), np.zeros((2 * capacity, 1 + arguments), np.int64)
 
 

@@ -44,7 +44,7 @@ class GrowingTables:
         )
 
     def reserve(self, tuples: int) -> None:
-        """OutputBuffer for this many more tuples, each of which may need a partial, a pane, a group and a value."""
+        """Space for this many more tuples, each of which may need a partial, a pane, a group and a value."""
         if wanted := self._too_small(self.now.partials, st.PARTIALS, tuples):
             self._grow_partials(wanted)
         if wanted := self._too_small(self.now.panes, st.PANES, tuples):

@@ -64,7 +64,7 @@ class ComposedError(SteadyError):
                 self._reserve()
 
     def _reserve(self) -> None:
-        """OutputBuffer for more rows, each in all its windows."""
+        """Space for more rows, each in all its windows."""
         watch, ledger = self._losses.watch, self._losses.ledger
         most = watch.range // watch.slide + ROOM
         self._losses.ledger = ledger._replace(

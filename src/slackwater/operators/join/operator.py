@@ -209,7 +209,7 @@ class JoinOperator(Operator):
         return self._space
 
     def _capacity_for_results(self) -> Words:
-        """OutputBuffer for as many results as go out at once, kept for the same reason."""
+        """Space for as many results as go out at once, kept for the same reason."""
         if self._out is None:
             self._out = np.empty((self.spec.streams, 1 if self.spec.count_only else ENOUGH), np.int64)
         return self._out

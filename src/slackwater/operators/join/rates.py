@@ -107,7 +107,7 @@ def no_sampling(sizes: Words) -> Sampling:
 
 
 def no_log(streams: int, lines: int = 1) -> Words:
-    """OutputBuffer for so many changes."""
+    """Space for so many changes."""
     return np.zeros((lines, SIZES + streams), np.int64)
 
 

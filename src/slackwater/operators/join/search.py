@@ -78,7 +78,7 @@ class Search(NamedTuple):
 
 
 def search_space(streams: int, slots: int) -> Search:
-    """OutputBuffer for a search in windows that have so many slots in all."""
+    """Space for a search in windows that have so many slots in all."""
     found, at, bound, multiplicity = np.zeros((4, MAX_STREAMS), np.int64)
     return Search(
         np.empty((max(1, streams - 1), slots), np.int64), found, at, bound, multiplicity, np.zeros(1, np.int64)

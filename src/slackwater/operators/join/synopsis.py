@@ -64,7 +64,7 @@ class Synopsis(NamedTuple):
     ahead: Words
     """(streams, streams): how much older and newer than the first a tuple of the second may be."""
     slots: Words
-    """OutputBuffer for the counts of one row."""
+    """Space for the counts of one row."""
 
 
 def synopsis_of(equalities: tuple[Equality, ...], windows: Words, most: Words | None) -> Synopsis:

@@ -61,7 +61,7 @@ class Reach(NamedTuple):
 
 
 def reach_of(streams: int) -> Reach:
-    """OutputBuffer for a search over so many streams."""
+    """Space for a search over so many streams."""
     newest, limit = np.zeros((2, streams + 1), np.int64)
     return Reach(newest, limit, np.full(streams, BEFORE_ALL), np.zeros(1, np.int64))
 

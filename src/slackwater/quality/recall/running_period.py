@@ -61,7 +61,7 @@ class Running(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """OutputBuffer to reckon in."""
+    """Space to reckon in."""
 
     shares: Floats
     integrals: Floats

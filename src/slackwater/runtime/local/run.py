@@ -54,7 +54,7 @@ class LocalRun(RecordedRun):
             self.side_outputs.add_unreadable(position, one.reasons)
 
     def warm_up(self) -> None:
-        """OrderedBatch a few tuples through a kernel that is thrown away."""
+        """Run a few tuples through a kernel that is thrown away."""
         for batch in self.replay.batches(64):
             Driver(kernel_for(self.plan, self.epochs, self.replay.codebook)).discard(batch, end=True)
             return

@@ -61,13 +61,13 @@ class Search(NamedTuple):
     slots: Words
     """The tuple bound for each stream."""
     one: Words
-    """OutputBuffer for the one candidate that a condition is asked about."""
+    """Space for the one candidate that a condition is asked about."""
     written: Words
     """One number: how many results of a run have been written."""
 
 
 def search_space() -> Search:
-    """OutputBuffer for one iteration."""
+    """Space for one iteration."""
     at, least, max_ts, slots = np.zeros((4, MAX_STREAMS), np.int64)
     return Search(at, least, max_ts, slots, np.zeros(1, np.int64), np.zeros(1, np.int64))
 
