@@ -15,7 +15,7 @@ from slackwater.core.errors import UsageError
 from tests.runtime.streams import Runtime, at, moments, one
 
 INT, FLOAT, TEXT = pa.int64(), pa.float64(), pa.string()
-EPOCHS = ("1", "7", "1000", "1 s")
+EPOCHS = ("7", "100", "1", "1000", "1 s")
 QUERY = "SELECT DISTINCT k, name FROM s [RANGE 50 MS] WITH {}"
 
 
