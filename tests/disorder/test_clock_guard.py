@@ -161,7 +161,7 @@ def test_the_moment_of_arrival_vouches_for_a_tuple():
     assert seen.batch.reading.tolist() == [START, START + HOUR]
 
 
-def test_what_is_aside_when_the_input_ends_is_rejected_if_most_did_not_come_along():
+def test_what_is_pending_when_the_input_ends_is_rejected_if_most_did_not_come_along():
     far = START + HOUR
     assert seen_by([*steady(1), (0, far), (0, START + SECOND)])[1] == [50]
     assert seen_by([*steady(1), (0, far)])[1] == []

@@ -93,7 +93,7 @@ class Members:
 
 @dataclass(frozen=True)
 class Guarded:
-    """What admission decided about the tuples it was shown: those admitted, in order, and those rejected."""
+    """What became of the tuples: those admitted, in order, and those rejected."""
 
     batch: Batch
     ahead: Batch
@@ -343,10 +343,10 @@ def pass_through(
     reading: Words,
     n_order: int, max_ahead: int, tolerance: int,
 ) -> int:  # fmt: skip
-    """Tuple release: hear tuples, and let them in up to the first that is more than `max_ahead` ahead.
+    """Tuple release: admit tuples up to the first that is more than `max_ahead` ahead.
 
-    Where somebody waits, only that one tuple is heard. A loop of its own, because the other one has too much in it to
-    be fast.
+    While a tuple is pending, only one is admitted a call. A loop of its own, because the other one has too much in it
+    to be fast.
     """
     for i in range(begin, len(ts)):
         m, t = member[i], ts[i]

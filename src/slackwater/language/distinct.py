@@ -54,7 +54,7 @@ def _refusal(
     if isinstance(parsed.quality, Recall | RelativeError):
         name = "RECALL" if isinstance(parsed.quality, Recall) else "ERROR"
         return (
-            f"{name} is not offered with SELECT DISTINCT: a late row would have held others back, so its price has no"
-            " end; write DELAY, COMPLETE or NO WAIT"
+            f"{name} is not offered with SELECT DISTINCT: a late row would have held others back, so what it costs"
+            " has no bound; write DELAY, COMPLETE or NO WAIT"
         ), parsed.quality_place
     return None

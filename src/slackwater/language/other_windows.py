@@ -16,7 +16,7 @@ from slackwater.language.landmarks import Landmarks, bind_landmarks
 from slackwater.language.parsed import ParsedQuery
 
 _NO_TARGET = (
-    "{} is not offered with {}: a late tuple would change all windows after it, so its price has no end;"
+    "{} is not offered with {}: a late tuple would change all windows after it, so what it costs has no bound;"
     " write DELAY, COMPLETE or NO WAIT"
 )
 _NOT_IN_A_CHAIN = (

@@ -147,7 +147,7 @@ def taking_turns_equals_never_stopping(
 
 
 class Store:
-    """Persisted state as a runtime keeps it: entries by (cell, key), and which of them every epoch touched."""
+    """Persisted state as a runtime keeps it: entries by (namespace, key), and which of them every epoch touched."""
 
     def __init__(self) -> None:
         self.entries: dict[tuple[str, str], bytes] = {}
@@ -240,15 +240,15 @@ def state_is_bounded(spec: OperatorSpec, make: Make, batch: Batch, epochs: Epoch
     bound = Bound(
         cast("WindowAggregate | WindowJoin | JoinTree | StreamUnion | StreamDistinct | RelationToStream", spec)
     )
-    max_ts = 0
+    largest = 0
     for part in pieces(batch, cuts):
         allowed = bound.after(part, watermark_before=pipeline.observe().watermark)
         feed(pipeline, [part], Outcome(), end=False)
         o = pipeline.observe()
         allowed += bound.held(o.watermark)
         assert o.held + o.state_rows <= allowed, f"{o.held} held and {o.state_rows} retained; {allowed} would do"
-        max_ts = max(max_ts, allowed)
-    return max_ts
+        largest = max(largest, allowed)
+    return largest
 
 
 def late_tuples_count_as_published(
@@ -281,7 +281,7 @@ def late_tuples_count_as_in_the_graph(
 ) -> None:
     """With any slack: exactly the results, the clocks and the late tuples of the slow oracle of graphs."""
     outcome = drive(make(controller, epochs), pieces(batch, cuts))
-    assert sorted(outcome.late_rows) == sorted(step.tuple.row for step in wanted.decided if step.late)
+    assert sorted(outcome.late_rows) == sorted(step.tuple.row for step in wanted.released if step.late)
     assert_same(results_of(spec, outcome.emissions), results_of_graph(spec, (made for made, _ in wanted.results)))
     found = Counter((ts, clock) for (ts, _), clock in clocked_results_of(spec, outcome.emissions).elements())
     assert found == Counter((ts, clock) for (ts, _), clock in wanted.results), "results left at other moments"
@@ -298,7 +298,7 @@ def late_tuples_count_as_in_the_tree(
 ) -> None:
     """With any slack: exactly the results and the late tuples of the slow oracle of trees."""
     outcome = drive(make(controller, epochs), pieces(batch, cuts))
-    assert sorted(outcome.late_rows) == sorted(step.tuple.row for step in wanted.decided if step.late)
+    assert sorted(outcome.late_rows) == sorted(step.tuple.row for step in wanted.released if step.late)
     if spec.count_only:
         assert_same(results_of(spec, outcome.emissions), expected_of_tree(spec, wanted))
     else:

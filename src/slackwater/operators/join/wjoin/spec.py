@@ -129,9 +129,9 @@ class WJoinOperator(JoinOperator):
         counts = np.zeros(len(run), np.int64)
         words = np.ascontiguousarray(run.words)
         new, search = Arriving(run.stream, words, run.watermark_at_arrival, run.emit_time), search_space()
-        begin, output_buffer = 0, 1 if spec.count_only else ENOUGH
+        begin, capacity = 0, 1 if spec.count_only else ENOUGH
         while begin < len(run):
-            out = np.empty((spec.streams, output_buffer), np.int64)
+            out = np.empty((spec.streams, capacity), np.int64)
             begin_at = begin
             begin, n, status = self._algorithm.join_run(
                 self._condition.addresses[1], self._steps, new, begin, store.buffers, search, out, counts
@@ -140,7 +140,7 @@ class WJoinOperator(JoinOperator):
                 raise self._condition.failure()
             if status == BUFFER_FULL:
                 store.take_back()
-                output_buffer *= 4 if n == 0 else 1
+                capacity *= 4 if n == 0 else 1
             made = np.flatnonzero(counts[begin_at:begin]) + begin_at
             if len(made):
                 yield self._output(run, made, counts[made], out[:, :n])
