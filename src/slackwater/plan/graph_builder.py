@@ -1,6 +1,6 @@
 """Queries inside queries: every one of them planned as a node, and the nodes put together into a graph.
 
-Invariant: a node is planned as if each of its sub-queries were a stream; the inlet between two nodes then does for
+Invariant: a node is planned as if each of its sub-queries were a stream; the projection between two nodes then does for
 results what taking in does for rows. Raw streams are numbered in the order of the text.
 """
 

@@ -124,10 +124,8 @@ class Release:
         for stream, row in enumerate(self.spec.partition_slots):
             mine = np.flatnonzero(batch.stream == stream)
             if row != st.NO_PARTITION:
-                names, sequence = np.unique(batch.words[row, mine], return_inverse=True)
-                partition[mine] = np.array([self._partition(stream, name) for name in names.tolist()], np.int64)[
-                    sequence
-                ]
+                names, which = np.unique(batch.words[row, mine], return_inverse=True)
+                partition[mine] = np.array([self._partition(stream, name) for name in names.tolist()], np.int64)[which]
         return partition
 
     def _partition(self, stream: int, name: int) -> int:
