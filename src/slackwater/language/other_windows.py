@@ -43,11 +43,11 @@ def check_chain(parsed: ParsedQuery) -> None:
     Windows that follow rates may stand there: what comes from below is in order and never late.
     """
     for select in (parsed, *parsed.united):
-        if select.distinct is not None:
+        if select.kind:
             raise QueryError(
-                _NOT_IN_A_CHAIN.format("SELECT DISTINCT", "is", "it reads a stream, and no query reads it"),
+                _NOT_IN_A_CHAIN.format(f"SELECT {select.kind}", "is", "it reads a stream, and no query reads it"),
                 parsed.text,
-                *select.distinct,
+                *select.kind_place,
             )
         if select.out.kind != ISTREAM:
             raise QueryError(

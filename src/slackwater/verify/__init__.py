@@ -7,8 +7,8 @@ aggregates mean is written down here a second time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 from slackwater.core.errors import UsageError
 from slackwater.core.rates import Resize
 from slackwater.core.time import SECOND
-from slackwater.language.bound import AggregateQuery, BoundQuery, DistinctQuery, JoinQuery, is_chain, raw_streams
+from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, is_chain, raw_streams
+from slackwater.language.distinct import DistinctQuery
 from slackwater.verify.aggregate import judge_aggregate
 from slackwater.verify.chain import all_expressions
 from slackwater.verify.chain_rows import judge_chain
@@ -67,23 +68,28 @@ def judge(
         render = Renderer([stream.schema for stream in streams])
         for position, (stream, given) in enumerate(zip(streams, inputs, strict=True)):
             load(connection, position, stream, given, exprs, render)
-        trial = Trial(connection, query, render, produced, periods, count_only, resizes)
-        return _judged(trial)
-
-
-def _judged(trial: Trial[BoundQuery]) -> Verdict:
-    query = trial.query
-    if isinstance(query, AggregateQuery):
-        return (judge_aggregate if query.stream.window is None else judge_row_aggregate)(cast(Any, trial))
-    if isinstance(query, DistinctQuery):
-        return judge_distinct(cast(Any, trial))
-    assert isinstance(query, JoinQuery), "a union is a chain"
-    if counts_rows(query):
-        return (judge_counted_row_join if trial.count_only else judge_row_join)(cast(Any, trial))
-    return (judge_counted_join if trial.count_only else judge_join)(cast(Any, trial))
+        return JUDGES[type(query)](Trial(connection, query, render, produced, periods, count_only, resizes))
 
 
 def _span(inputs: Sequence[JudgedInput]) -> tuple[int, int]:
     """The first and last event time of all inputs; filtered rows count, since they move the clocks too."""
     extremes = [pc.min_max(given.table.column("_ts")).as_py() for given in inputs if given.table.num_rows]
     return min((e["min"] for e in extremes), default=0), max((e["max"] for e in extremes), default=0)
+
+
+def _judge_windows(trial: Trial[AggregateQuery]) -> Verdict:
+    return (judge_aggregate if trial.query.stream.window is None else judge_row_aggregate)(trial)
+
+
+def _judge_joined(trial: Trial[JoinQuery]) -> Verdict:
+    if counts_rows(trial.query):
+        return (judge_counted_row_join if trial.count_only else judge_row_join)(trial)
+    return (judge_counted_join if trial.count_only else judge_join)(trial)
+
+
+JUDGES: Mapping[type[BoundQuery], Callable[[Trial[Any]], Verdict]] = {
+    JoinQuery: _judge_joined,
+    AggregateQuery: _judge_windows,
+    DistinctQuery: judge_distinct,
+}
+"""By the kind of a query of one operator."""

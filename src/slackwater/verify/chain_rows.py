@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from slackwater.core.quality import Recall
 from slackwater.core.schema import Kind
-from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, UnionQuery
+from slackwater.language.bound import AggregateQuery, BoundQuery, RowsQuery
 from slackwater.verify.aggregate import error_of, near, store_rows
 from slackwater.verify.chain import VARIANTS, Levels, Variant
 from slackwater.verify.inputs import JudgedInput, OrderWatch, column_of, tables, words
@@ -43,13 +43,12 @@ def judge_chain(
         if isinstance(query.quality, Recall):
             return _with_recall(connection, query, levels, verdict, periods)
         return verdict
-    assert isinstance(query, JoinQuery | UnionQuery), "DISTINCT stands alone"
     return _judge_rows(connection, query, levels, produced, periods)
 
 
 def _judge_rows(
     connection: Any,
-    query: JoinQuery | UnionQuery,
+    query: RowsQuery,
     levels: Levels,
     produced: Iterable[pa.Table] | pa.Table,
     periods: Periods,

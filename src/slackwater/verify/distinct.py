@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from slackwater.core.schema import Kind
 from slackwater.core.time import BEFORE_ALL
-from slackwater.language.bound import DistinctQuery
+from slackwater.language.distinct import DistinctQuery
 from slackwater.verify.inputs import OrderWatch, as_produced, column_of, tables, words
 from slackwater.verify.sql import TYPES
 from slackwater.verify.verdict import Trial, Verdict
