@@ -39,6 +39,7 @@ from slackwater.operators.join.wjoin.spec import ALGORITHMS, by_algorithm
 from slackwater.operators.projection import Carried, Projection
 from slackwater.operators.relation_to_stream import RelationToStream
 from slackwater.operators.union import StreamUnion
+from slackwater.testing.oracles import ORACLES
 from slackwater.windows.graph import WindowGraph
 
 K, L, V = FIRST_COLUMN, FIRST_COLUMN + 1, FIRST_COLUMN + 2
@@ -287,7 +288,7 @@ def _graphs_of_operators() -> Iterator[Example]:
 EXAMPLES: tuple[Example, ...] = (*OPERATORS, *_graphs_of_operators())
 
 
-WITHOUT_TARGETS = (CountWindowJoin, CountWindows, RelationToStream, StreamUnion, StreamDistinct)
+WITHOUT_TARGETS = (CountWindowJoin, CountWindows, RelationToStream, StreamUnion, *ORACLES)
 WITH_TARGETS: tuple[Example, ...] = tuple(
     example for example in OPERATORS if not isinstance(example.spec, WITHOUT_TARGETS)
 )
