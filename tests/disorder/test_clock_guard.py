@@ -197,7 +197,7 @@ def test_the_clock_is_that_of_the_slow_twin(times):
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 40)), max_size=60), st.data())
-def test_admission_does_not_depend_on_how_arrivals_are_cut_into_calls(arrivals, data):
+def test_the_guard_does_not_depend_on_how_arrivals_are_cut_into_calls(arrivals, data):
     arrivals = [(s, t * SECOND if t < 36 else t * HOUR) for s, t in arrivals]
     cutting = data.draw(st.sampled_from([EACH, Cutting(False, 4, 0), BY_SECOND]))
     batch = Batch.of(arrivals)
@@ -256,7 +256,7 @@ def test_shards_that_hear_headers_decide_as_an_epoch_does_locally(times, shards,
         assert len(set(clock.tolist())) == 1
 
 
-def test_recorded_streams_are_cut_as_admission_cuts_them():
+def test_recorded_streams_are_cut_as_the_guard_cuts_them():
     rng = np.random.default_rng(0)
     ts = START + np.sort(rng.integers(0, 20 * SECOND, 500)) + np.where(rng.random(500) < 0.05, 3 * DAY, 0)
     arrivals = [(0, int(t)) for t in ts]

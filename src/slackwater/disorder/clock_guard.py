@@ -37,7 +37,7 @@ from slackwater.disorder.guard_state import AGAINST, ALONG, LATER, Members, Wait
 CLEARLY = 15
 """Of the epoch in which the input ends, so many times as many must be against a tuple ahead."""
 ADMITTED, REJECTED, PENDING = range(3)
-NAMESPACE = "admission"
+NAMESPACE = "clock_guard"
 UNGUARDED = 2**60
 """A `max_ahead` from which on every tuple moves its clock."""
 

@@ -10,6 +10,7 @@ release, in time, late, filtered, or rejected as too far ahead; `observe` counts
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -39,14 +40,14 @@ from slackwater.disorder.cutting import MOST_TUPLES, Cutting, Epochs, check_epoc
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release.release import Release, ReleaseSpec, Watch
 from slackwater.operators.contract import Operator, OperatorSpec
-from slackwater.operators.learned import CONTROLLER, LEDGER, Learned
+from slackwater.operators.learned import Learned
 from slackwater.operators.response_time import Responding
 from slackwater.operators.state_size import Weights, plain_weights, state_size
 
 __all__ = ["MOST_TUPLES", "STATE_VERSION", "Epochs", "Pipeline", "check_epochs"]
 
 STATE_VERSION = 9
-KERNEL, ADMISSION, RELEASE, OPERATOR = "kernel", "admission", "release", "operator"
+KERNEL, CLOCK_GUARD, RELEASE, OPERATOR = "kernel", "clock_guard", "release", "operator"
 """The namespaces of its state, beside those of what was learned."""
 
 
@@ -204,14 +205,13 @@ class Pipeline:
         A fresh kernel is given all entries. One that was up to date once is given those that were written or dropped
         since then; it must have persisted everything of its own.
         """
-        parts: dict[str, list[StateUpdate]] = {
-            name: [] for name in (KERNEL, ADMISSION, RELEASE, OPERATOR, CONTROLLER, LEDGER)
-        }
+        # Another version may have other namespaces; it is refused by its number.
+        parts: defaultdict[str, list[StateUpdate]] = defaultdict(list)
         for entry in entries:
             part, _, namespace = entry.namespace.partition("/")
             parts[part].append(replace(entry, namespace=namespace or part))
         before = self._restore_own(parts[KERNEL])
-        self._clock_guard.restore(parts[ADMISSION])
+        self._clock_guard.restore(parts[CLOCK_GUARD])
         self.release.restore(parts[RELEASE])
         self._learned.restore(parts, before, self.release)
         self._operator.restore(parts[OPERATOR])

@@ -54,7 +54,7 @@ Results = Counter[Any] | Answer
 
 
 def pipeline_of(spec: OperatorSpec, max_ahead: int = NO_GUARD, idle_timeout: int | None = None) -> Make:
-    """The plain factory: the spec's own operator behind admission and release."""
+    """The plain factory: the spec's own operator behind clock guard and release."""
     return lambda controller, epochs: Pipeline(spec, spec.build(), controller, epochs, max_ahead, idle_timeout)
 
 
