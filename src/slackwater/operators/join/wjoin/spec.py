@@ -23,7 +23,7 @@ from slackwater.operators.join.loop import BUFFER_FULL, OVERFLOW
 from slackwater.operators.join.operator import ENOUGH, JoinOperator, WindowJoin
 from slackwater.operators.join.search import Arriving
 from slackwater.operators.join.wjoin import hash as hashed
-from slackwater.operators.join.wjoin import merge, nested_loop, ripple, xjoin
+from slackwater.operators.join.wjoin import merge, nested_loop, ripple
 from slackwater.operators.join.wjoin.approaches import APPROACHES, GCA, LCA, PAIRWISE, Filter, filter_of
 from slackwater.operators.join.wjoin.buffers import NO_KEY, BufferStore, slots_of
 from slackwater.operators.join.wjoin.search import search_space
@@ -45,7 +45,7 @@ ALGORITHMS = {
     "hash": Algorithm(hashed.join_run, hashed=True, removes=True),
     "merge": Algorithm(merge.join_run, hashed=False, removes=True),
     "ripple": Algorithm(ripple.join_run, hashed=False, removes=False),
-    "xjoin": Algorithm(xjoin.join_run, hashed=True, removes=False),
+    "xjoin": Algorithm(ripple.join_run, hashed=True, removes=False),
 }
 OFFERED = ("hash", "nested_loop", "merge")
 """What a query may ask for; the others are there to be measured against."""
