@@ -30,7 +30,7 @@ def lines_for(benchmark: Benchmark, quick: bool) -> Iterator[Line]:
 
 
 def main() -> int:
-    """OrderedBatch, print, and say whether all targets were met."""
+    """Run, print, and say whether all targets were met."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.core", description="Speed of the kernels against targets."
     )

@@ -47,7 +47,7 @@ class Race:
 
 
 @dataclass(frozen=True)
-class ControllerConfig:
+class Measured:
     """The best that one side did."""
 
     rate: float
@@ -111,7 +111,7 @@ WARM = 1 / 3
 """The share of micro-batches in which both sides warm up: they compile, open state and fill their windows."""
 
 
-def config(race: Race, side: str, spark: SparkSession, folder: Path, tuples: int, size: int) -> ControllerConfig:
+def measure(race: Race, side: str, spark: SparkSession, folder: Path, tuples: int, size: int) -> Measured:
     """Run one side once, in micro-batches of `size` tuples."""
     recorded = race.write(folder, tuples)
     streams = recorded.streams(spark, size)
@@ -126,13 +126,13 @@ def config(race: Race, side: str, spark: SparkSession, folder: Path, tuples: int
     progress = [p for p in query.recentProgress if p["numInputRows"]]
     made = sum(int(p["observedMetrics"].get("rows", {"n": 0})["n"] or 0) for p in query.recentProgress)
     shutil.rmtree(checkpoint)
-    count_only = progress[round(WARM * len(progress)) :]
-    seconds = sum(p["durationMs"]["triggerExecution"] for p in count_only) / 1000
-    return ControllerConfig(sum(p["numInputRows"] for p in count_only) / seconds, size, made)
+    counted = progress[round(WARM * len(progress)) :]
+    seconds = sum(p["durationMs"]["triggerExecution"] for p in counted) / 1000
+    return Measured(sum(p["numInputRows"] for p in counted) / seconds, size, made)
 
 
 def main() -> int:
-    """OrderedBatch, print, and say whether all targets were met."""
+    """Run, print, and say whether all targets were met."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spark", description="Against Spark's own operators.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of: {', '.join(race.name for race in RACES)}")
     parser.add_argument("--quick", action="store_true", help="small inputs")
@@ -152,7 +152,7 @@ def main() -> int:
             for side, sizes in (("ours", race.our_sizes), ("native", () if asked.ours else race.native_sizes)):
                 for size in sizes:
                     with console.status(f"{race.name}: {side}, {size:,} tuples a micro-batch"):
-                        one = config(race, side, spark, Path(name), tuples, size)
+                        one = measure(race, side, spark, Path(name), tuples, size)
                     done = f"{one.rate:,.0f} tuples/s, {one.rows:,} rows"
                     console.print(f"{race.name} {side}, {size:,} a micro-batch: {done}", highlight=False)
                     best[side] = max(best.get(side, one), one, key=lambda p: p.rate)

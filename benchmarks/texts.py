@@ -107,14 +107,14 @@ def sharded(million: float, texts: int | None = None) -> None:
             else:
                 state[change.namespace, change.key] = change.value
         most = max(most, sum(map(len, state.values())))
-        most_texts = max(most_texts, sum(len(value) for (cell, _), value in state.items() if cell == "texts"))
+        most_texts = max(most_texts, sum(len(value) for (namespace, _), value in state.items() if namespace == "texts"))
 
     def more() -> str:
         """The most there was since the last time."""
         nonlocal most, most_texts
-        reported = f"{most / 1e6:.1f} MB of state at most, {most_texts / 1e6:.1f} MB of texts"
+        summary = f"{most / 1e6:.1f} MB of state at most, {most_texts / 1e6:.1f} MB of texts"
         most = most_texts = 0
-        return reported
+        return summary
 
     measured(million, epoch, more)
 

@@ -119,8 +119,8 @@ def native_join(job: Job, delay: str) -> Measured:
 def native_counts(job: Job, delay: str) -> Measured:
     """The windows as Spark's guide writes them."""
     windows = job.stream("impressions").withWatermark("ts", delay).groupBy(fn.window("ts", "1 minute"), "ad").count()
-    count_only = windows.select("ad", fn.col("window.end").alias("window_end"), fn.col("count").alias("n"))
-    return native(job, count_only, f"Spark, watermark {delay}", ["ad", "window_end"], "window_end", "n")
+    counts = windows.select("ad", fn.col("window.end").alias("window_end"), fn.col("count").alias("n"))
+    return native(job, counts, f"Spark, watermark {delay}", ["ad", "window_end"], "window_end", "n")
 
 
 def native(job: Job, frame: DataFrame, name: str, keys: list[str], at: str, value: str | None) -> Measured:
@@ -159,7 +159,7 @@ def ours(job: Job, text: str, target: str, keys: list[str], at: str, value: str 
     return seen
 
 
-def reported(one: Measured, right: str) -> str:
+def line_of(one: Measured, right: str) -> str:
     waits = np.array(one.waits)
     wait = f"{waits.mean():6.1f} {np.quantile(waits, 0.95):6.1f}" if len(waits) else "     -      -"
     return f"{one.name:42} {right:>9} {wait} {one.backwards:7,} {one.state_rows:8,} {one.dropped:6,} {one.seconds:7.1f}"
@@ -184,7 +184,7 @@ def main() -> int:
         ]
         for way in ways:
             one = way()
-            print(reported(one, f"{len(one.rows) / true_pairs:.4f}"))
+            print(line_of(one, f"{len(one.rows) / true_pairs:.4f}"))
         windows = impressions.groupBy(fn.window("ts", "1 minute"), "ad").count().collect()
         truth = {(row["ad"], row["window"]["end"]): row["count"] for row in windows}
         print(f"\ncounts a minute: {len(truth):,} windows are true; right: share of emitted ones within 1 %\n{heading}")
@@ -198,7 +198,7 @@ def main() -> int:
         for way in counts:
             one = way()
             near = [abs(n - truth[key]) <= 0.01 * truth[key] for key, n in one.rows.items()]
-            print(reported(one, f"{np.mean(near):.4f}" if near else "-"))
+            print(line_of(one, f"{np.mean(near):.4f}" if near else "-"))
     spark.stop()
     return 0
 

@@ -51,9 +51,9 @@ def test_verify_prints_the_verdict_in_words(command: Command, query: Query, two:
 def test_verify_counts_as_it_verifies_rows(command: Command, query: Query, two: list[str]) -> None:
     for waiting in ("NO WAIT", "DELAY 10 SECONDS"):
         rows = json.loads(command("verify", query(JOIN + waiting), *two, "--json").out)
-        count_only = json.loads(command("verify", query(JOIN + waiting), *two, "--json", "--count").out)
+        counted = json.loads(command("verify", query(JOIN + waiting), *two, "--json", "--count").out)
         for name in ("results", "true_results", "missing_late", "missing_unexplained", "spurious", "late"):
-            assert rows[name] == count_only[name]
+            assert rows[name] == counted[name]
 
 
 def test_verify_measures_the_error_of_aggregates(command: Command, query: Query, parquet: Written) -> None:

@@ -207,7 +207,7 @@ def test_an_interrupt_ends_every_run_of_the_race_at_once(short_game):
 def test_a_contender_that_fails_ends_the_race_with_its_error(short_game, monkeypatch):
     contenders, tuples = contenders_of(short_game)
 
-    def fail(config):
+    def fail(pace):
         raise ValueError("broken")
 
     monkeypatch.setattr(contenders[1], "run", fail)

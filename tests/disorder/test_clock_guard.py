@@ -161,7 +161,7 @@ def test_the_moment_of_arrival_vouches_for_a_tuple():
     assert seen.batch.reading.tolist() == [START, START + HOUR]
 
 
-def test_what_is_aside_when_the_input_ends_is_rejected_if_most_did_not_come_along():
+def test_what_is_pending_when_the_input_ends_is_rejected_if_most_did_not_come_along():
     far = START + HOUR
     assert seen_by([*steady(1), (0, far), (0, START + SECOND)])[1] == [50]
     assert seen_by([*steady(1), (0, far)])[1] == []
@@ -197,7 +197,7 @@ def test_the_clock_is_that_of_the_slow_twin(times):
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 40)), max_size=60), st.data())
-def test_admission_does_not_depend_on_how_arrivals_are_cut_into_calls(arrivals, data):
+def test_the_guard_does_not_depend_on_how_arrivals_are_cut_into_calls(arrivals, data):
     arrivals = [(s, t * SECOND if t < 36 else t * HOUR) for s, t in arrivals]
     cutting = data.draw(st.sampled_from([EACH, Cutting(False, 4, 0), BY_SECOND]))
     batch = Batch.of(arrivals)
@@ -256,7 +256,7 @@ def test_shards_that_hear_headers_decide_as_an_epoch_does_locally(times, shards,
         assert len(set(clock.tolist())) == 1
 
 
-def test_recorded_streams_are_cut_as_admission_cuts_them():
+def test_recorded_streams_are_cut_as_the_guard_cuts_them():
     rng = np.random.default_rng(0)
     ts = START + np.sort(rng.integers(0, 20 * SECOND, 500)) + np.where(rng.random(500) < 0.05, 3 * DAY, 0)
     arrivals = [(0, int(t)) for t in ts]

@@ -36,7 +36,7 @@ def test_a_stream_no_longer_than_one_period_has_no_recall() -> None:
     assert np.isnan(share_at_least(np.zeros(0), 0.9))
 
 
-def test_a_window_that_was_never_let_out_meets_no_bound() -> None:
+def test_a_window_that_was_never_emitted_meets_no_bound() -> None:
     assert share_at_most(errors({}, {1: 2.0, 2: 3.0}), 1e9) == 0.0
 
 

@@ -12,10 +12,10 @@ from slackwater.expressions.tree import Call, Column, Expr
 from slackwater.language.bind import Bound, bind
 from slackwater.language.bound import (
     BoundQuery,
-    DistinctQuery,
     JoinQuery,
     LandmarkWindow,
     RateWindow,
+    RowsQuery,
     RowWindow,
     StreamRef,
     UnionQuery,
@@ -83,8 +83,9 @@ def _query(query: BoundQuery) -> list[str]:
         lines += _stream(position, stream)
     if isinstance(query, UnionQuery):
         lines += [f"united {output.name} {output.expr.kind.value}" for output in query.outputs]
-    elif isinstance(query, DistinctQuery):
-        lines += [f"distinct {output.name} = {_expr(output.expr)} {output.expr.kind.value}" for output in query.outputs]
+    elif isinstance(query, RowsQuery) and not isinstance(query, JoinQuery):
+        kind = type(query).__name__.removesuffix("Query").lower()
+        lines += [f"{kind} {output.name} = {_expr(output.expr)} {output.expr.kind.value}" for output in query.outputs]
     elif isinstance(query, JoinQuery):
         lines += _bounds(query)
         if query.match is not None:

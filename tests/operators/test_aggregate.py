@@ -144,7 +144,7 @@ def test_tuples_between_windows_are_in_none():
     assert windows(WindowAggregate(3, 7, (), COUNT, 2), [0, 2, 3, 6, 7, 13]) == {(0, ()): (2,), (7, ()): (1,)}
 
 
-def test_a_window_is_let_out_when_the_watermark_reaches_its_end():
+def test_a_window_is_emitted_when_the_watermark_reaches_its_end():
     pipeline = pipeline_of(WindowAggregate(10, None, (), COUNT, 2))(FixedSlack(2), Epochs(tuples=1))
     outcome = Outcome()
     feed(pipeline, [Batch.of([(0, 3), (0, 11)])], outcome, end=False)

@@ -27,7 +27,7 @@ def settled(spec, batch, cuts, slack, discipline, retention):
     release = Release(ReleaseSpec(spec.streams, spec.rows, discipline), FixedSlack(slack))
     operator = spec.build()
     ledger = operator.ledger(retention, width=1, buckets=4096)
-    made, prices = Counter(), 0.0
+    made, losses = Counter(), 0.0
     for part in [*pieces(batch, cuts), None]:
         end = part is None
         for run in release.drain(batch.take(np.zeros(0, np.int64)) if end else part, end):
@@ -36,11 +36,11 @@ def settled(spec, batch, cuts, slack, discipline, retention):
                 ledger.made(output.ts, output.multiplicity)
                 for ts, weight in zip(output.ts.tolist(), weights.tolist(), strict=True):
                     made[ts] += weight
-            prices += ledger.take(run).sum()
+            losses += ledger.take(run).sum()
     moments = range(int(batch.ts.min()), int(batch.ts.max()) + 1) if len(batch) else []
     by_time = {ts: tuple(of.item() for of in ledger.between(np.array([ts, ts + 1]))) for ts in moments}
     assert {ts: n for ts, (n, _) in by_time.items() if n} == dict(made)
-    assert prices == sum(lost for _, lost in by_time.values())
+    assert losses == sum(lost for _, lost in by_time.values())
     return by_time, ledger.unknown
 
 
@@ -59,7 +59,7 @@ def test_results_made_and_results_lost_are_the_true_results(example, data):
     assert {ts: made + lost for ts, (made, lost) in ledger.items() if made + lost} == dict(true)
 
 
-def test_what_came_too_late_for_the_retention_is_priced_by_estimate_unless_it_has_no_partner():
+def test_losses_beyond_the_retention_are_estimated_unless_a_tuple_has_no_partner():
     (example,) = (example for example in JOINS if example.name == "equi-join")
     early, late = (1, 79, 1, 0, 0), (0, 80, 1, 0, 0)
     rest = [(0, 100, 1, 0, 0), (1, 100, 1, 0, 0)]

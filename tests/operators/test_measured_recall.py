@@ -33,7 +33,7 @@ def drawn(example, data):
     return batch, pieces(batch, data.draw(cuttings(len(batch)))), slack, discipline
 
 
-def kept_books(spec, parts, slack, discipline, retention, buckets=4096, far=(LONG, LONG), prices=None):
+def ledger_of(spec, parts, slack, discipline, retention, buckets=4096, far=(LONG, LONG), losses=None):
     """The ledger at the end, results made by timestamp, the runs, and where the provisional part began after each."""
     release = Release(ReleaseSpec(spec.streams, spec.rows, discipline), FixedSlack(slack))
     operator = spec.build()
@@ -48,9 +48,9 @@ def kept_books(spec, parts, slack, discipline, retention, buckets=4096, far=(LON
                 ledger.made(output.ts, output.multiplicity)
                 for ts, weight in zip(output.ts.tolist(), weights.tolist(), strict=True):
                     made[ts] += weight
-            price = ledger.take(run)
-            if prices is not None:
-                prices.append(price)
+            lost = ledger.take(run)
+            if losses is not None:
+                losses.append(lost)
             runs.append(run)
             provisional.append(ledger.measured().provisional_from)
     return ledger, made, runs, provisional
@@ -65,7 +65,7 @@ def oldest(runs):
 @given(data=st.data())
 def test_measured_recall_is_the_true_recall_over_the_run_and_over_every_period(example, data):
     batch, parts, slack, discipline = drawn(example, data)
-    ledger, made, runs, _ = kept_books(example.spec, parts, slack, discipline, LONG)
+    ledger, made, runs, _ = ledger_of(example.spec, parts, slack, discipline, LONG)
     true = Counter(ts for ts, _ in oracle_join(example.spec, batch).elements())
     seen = ledger.measured()
     assert seen.unknown_late == 0
@@ -85,9 +85,9 @@ def test_measured_recall_is_the_true_recall_over_the_run_and_over_every_period(e
 @given(data=st.data())
 def test_what_tuples_with_long_delays_have_cost_is_summed_up_by_itself(example, data):
     batch, parts, slack, discipline = drawn(example, data)
-    prices = []
-    ledger, _, runs, _ = kept_books(example.spec, parts, slack, discipline, LONG, far=(4, 12), prices=prices)
-    far = [price[run.late & (run.delay > 4) & (run.delay <= 12)].sum() for run, price in zip(runs, prices, strict=True)]
+    losses = []
+    ledger, _, runs, _ = ledger_of(example.spec, parts, slack, discipline, LONG, far=(4, 12), losses=losses)
+    far = [lost[run.late & (run.delay > 4) & (run.delay <= 12)].sum() for run, lost in zip(runs, losses, strict=True)]
     assert ledger.lost_to_far() == (oracle_join(example.spec, batch).total(), sum(far))
 
 
@@ -95,7 +95,7 @@ def test_what_is_only_estimated_of_tuples_with_long_delays_is_in_it_too():
     (example,) = (example for example in JOINS if example.name == "equi-join")
     batch = seeded_trace(0, example.spec.streams, KINDS, 160, 60, 0.4, 2, keys=2)
     parts = pieces(batch, [*range(7, 160, 7), 160])
-    ledger = kept_books(example.spec, parts, 0, "epoch", 3, far=(0, LONG))[0]
+    ledger = ledger_of(example.spec, parts, 0, "epoch", 3, far=(0, LONG))[0]
     seen = ledger.measured()
     assert seen.estimated > 0
     results, far = ledger.lost_to_far()
@@ -106,14 +106,14 @@ def test_what_is_only_estimated_of_tuples_with_long_delays_is_in_it_too():
 
 @each_join
 @pytest.mark.parametrize("discipline", ["epoch", "tuple"])
-def test_the_true_recall_lies_between_low_and_high_whatever_came_too_late_to_be_priced(example, discipline):
+def test_the_true_recall_lies_between_low_and_high_whatever_came_beyond_the_retention(example, discipline):
     tuples = {1: 200, 2: 160, 3: 90, 4: 48}[example.spec.streams]
     for seed in range(4):
         batch = seeded_trace(seed, example.spec.streams, KINDS, tuples, 60, 0.4, 2, keys=2)
         true = oracle_join(example.spec, batch).total()
         for retention in (0, 3, 20):
             parts = pieces(batch, [*range(7, tuples, 7), tuples])
-            ledger, made, _, _ = kept_books(example.spec, parts, 0, discipline, retention, 16)
+            ledger, made, _, _ = ledger_of(example.spec, parts, 0, discipline, retention, 16)
             seen = ledger.measured()
             assert seen.good + seen.bad <= true <= seen.good + seen.bad + seen.unsure
             if true and seen.share is not None:
@@ -128,7 +128,7 @@ def test_the_true_share_of_periods_that_met_lies_between_low_and_high(example, b
     for seed, retention in ((0, 0), (1, 3), (2, 20)):
         batch = seeded_trace(seed, example.spec.streams, KINDS, tuples, 150, 0.3, 4, keys=2)
         parts = pieces(batch, [*range(1, tuples + 1)])
-        ledger, made, runs, _ = kept_books(example.spec, parts, 2, "tuple", retention, buckets)
+        ledger, made, runs, _ = ledger_of(example.spec, parts, 2, "tuple", retention, buckets)
         true = Counter(ts for ts, _ in oracle_join(example.spec, batch).elements())
         first = oldest(runs)
         periods = oracle_periods(made, true, first, runs[-1].max_ts, 4, TARGET.over // 4)
@@ -149,7 +149,7 @@ def test_periods_before_the_first_tuple_in_time_count_as_they_do_for_the_judge(b
     batch = seeded_trace(0, example.spec.streams, KINDS, 160, 12, 0.0, 4, keys=2)
     batch.words[TS, 80:] -= back
     parts = pieces(batch, [*range(7, 160, 7), 160])
-    ledger, made, runs, _ = kept_books(example.spec, parts, 0, "tuple", LONG, buckets)
+    ledger, made, runs, _ = ledger_of(example.spec, parts, 0, "tuple", LONG, buckets)
     true = Counter(ts for ts, _ in oracle_join(example.spec, batch).elements())
     periods = oracle_periods(made, true, oldest(runs), runs[-1].max_ts, 4, TARGET.over // 4)
     phi = sum(recall >= TARGET.target for recall in periods) / len(periods)
@@ -160,12 +160,12 @@ def test_periods_before_the_first_tuple_in_time_count_as_they_do_for_the_judge(b
         assert (seen.periods, seen.fulfilment, seen.least_fulfilment) == (len(periods), phi, phi)
 
 
-def test_tuples_of_unknown_price_do_cost_results():
+def test_tuples_beyond_the_retention_do_cost_results():
     """Otherwise the test above would say nothing."""
     (example,) = (example for example in JOINS if example.name == "equi-join")
     batch = seeded_trace(0, example.spec.streams, KINDS, 160, 60, 0.4, 2, keys=2)
     parts = pieces(batch, [*range(7, 160, 7), 160])
-    seen = kept_books(example.spec, parts, 0, "epoch", 3)[0].measured()
+    seen = ledger_of(example.spec, parts, 0, "epoch", 3)[0].measured()
     assert seen.unknown_late > 0
     assert seen.good + seen.bad < oracle_join(example.spec, batch).total()
 
@@ -175,7 +175,7 @@ def test_tuples_of_unknown_price_do_cost_results():
 @given(data=st.data())
 def test_the_provisional_part_begins_ever_later_and_ends_with_the_input(example, data):
     _, parts, slack, discipline = drawn(example, data)
-    provisional = kept_books(example.spec, parts, slack, discipline, 5)[-1]
+    provisional = ledger_of(example.spec, parts, slack, discipline, 5)[-1]
     if provisional:
         assert provisional[-1] is None
     began = [since for since in provisional if since is not None]

@@ -150,7 +150,7 @@ class Watching(KeepsLedger, FixedSlack):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_the_books_are_those_of_sync_filter(seed):
+def test_the_ledger_is_that_of_sync_filter(seed):
     (spec,) = (one.spec for one in JOINS if one.name == "three-way chain")
     batch = seeded_trace(seed, 3, KINDS, 120, largest_delay=6, longest_step=1, keys=2)
     reported = []

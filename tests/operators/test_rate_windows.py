@@ -143,16 +143,16 @@ def test_intervals_of_arrival_wait_to_be_mapped_while_arrival_times_do_not_go_on
 
 
 @given(
-    seed=st.integers(0, 10**6), cuts=cuttings(200), stop=st.integers(0, 200), config=st.sampled_from([0, 1, 3]),
+    seed=st.integers(0, 10**6), cuts=cuttings(200), stop=st.integers(0, 200), pace=st.sampled_from([0, 1, 3]),
     epochs=st.sampled_from([Epochs(), Epochs(each_tuple=True)]),
 )  # fmt: skip
 def test_samples_are_restored_in_the_midst_of_a_slice(
-    seed: int, cuts: list[int], stop: int, config: int, epochs: Epochs
+    seed: int, cuts: list[int], stop: int, pace: int, epochs: Epochs
 ) -> None:
     batch = seeded_trace(seed, 2, (), 200, 5)
-    if config:
-        batch = replace(batch, arrival_time=np.maximum.accumulate(batch.ts) // config)
-    spec = by_rate(PAIRS, (20, 12), slices=4, by_arrival=config > 0, first=4)
+    if pace:
+        batch = replace(batch, arrival_time=np.maximum.accumulate(batch.ts) // pace)
+    spec = by_rate(PAIRS, (20, 12), slices=4, by_arrival=pace > 0, first=4)
     going_on_after_restore_equals_never_stopping(
         spec, pipeline_of(spec), batch, epochs, cuts, min(stop, len(cuts)), lambda: FixedSlack(5)
     )

@@ -33,7 +33,7 @@ def test_a_tick_waits_until_no_result_can_be_made_at_it():
     assert behind_it.timestamps == [10, 10], "none of them is in force at 15"
 
 
-def test_the_rows_of_a_window_leave_a_slide_after_its_end_and_are_all_let_out_at_the_end():
+def test_the_rows_of_a_window_leave_a_slide_after_its_end_and_are_all_emitted_at_the_end():
     pipeline, outcome = fed(RelationToStream(WindowAggregate(4, 2, (), (AggregateSpec("COUNT"),), 2)), 1, 5)
     assert outcome.timestamps == [4], "the window up to 2; the one up to 4 is in force until the next ends"
     feed(pipeline, [], outcome, end=True)

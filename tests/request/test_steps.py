@@ -182,7 +182,7 @@ def test_several_threads_push_while_one_asks() -> None:
     assert len(given) > 8
 
 
-def test_rows_beyond_any_calendar_stand_aside_and_stop_nothing() -> None:
+def test_rows_beyond_any_calendar_go_to_the_side_output_and_stop_nothing() -> None:
     """Microseconds taken for milliseconds: a year that no calendar has, and which the guard does not believe."""
     beyond = 1_700_000_000_000_000
     live = fed(

@@ -71,7 +71,7 @@ class CommandRuntime:
             self._prepared(query, streams, **options), self._runtime(epoch), out, count_only, arrival_time, quiet=True
         )
         report = json.loads((out / "report.json").read_text())
-        return Ran(_parts(out / "results"), _aside(out / "late"), _aside(out / "rejected"), report)
+        return Ran(_parts(out / "results"), _side_output(out / "late"), _side_output(out / "rejected"), report)
 
     def verify(
         self,
@@ -114,7 +114,7 @@ def _parts(folder: Path) -> pa.Table:
     return pa.concat_tables(pq.read_table(part) for part in sorted(folder.glob("*.parquet")))
 
 
-def _aside(folder: Path) -> dict[str, pa.Table]:
+def _side_output(folder: Path) -> dict[str, pa.Table]:
     return {stream.name: _parts(stream) for stream in folder.glob("*") if any(stream.glob("*.parquet"))}
 
 

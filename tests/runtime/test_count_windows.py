@@ -46,8 +46,8 @@ def test_a_late_tuple_enters_no_window_that_counts(runtime: Runtime) -> None:
 @pytest.mark.local_only("rows are counted where they are made, on every runtime")
 def test_counts_are_those_of_the_rows(runtime: Runtime) -> None:
     query = "SELECT a.v AS av FROM a [ROWS 2], b [ROWS 2] WHERE a.k = b.k WITH DELAY 10 SECONDS"
-    count_only = runtime.run(query, STREAMS, "1000", count_only=True)
-    assert count_only.rows("second", "count") == [(at(2000), 1), (at(4000), 1), (at(5000), 1)]
+    counted = runtime.run(query, STREAMS, "1000", count_only=True)
+    assert counted.rows("second", "count") == [(at(2000), 1), (at(4000), 1), (at(5000), 1)]
     assert runtime.verify(query, STREAMS, "1000", count_only=True).sound
 
 
@@ -60,7 +60,7 @@ def test_trees_and_algorithms_of_windows_of_time_are_refused(runtime: Runtime, o
 
 
 @pytest.mark.parametrize("epoch", ["1", "2", "1000"])
-def test_a_window_of_rows_is_let_out_when_it_is_full_and_at_the_end_if_it_never_was(
+def test_a_window_of_rows_is_emitted_when_it_is_full_and_at_the_end_if_it_never_was(
     runtime: Runtime, epoch: str
 ) -> None:
     query = "SELECT COUNT(*) AS n, SUM(v) AS total, MAX(ts) AS last FROM s [ROWS 4 SLIDE 2] WITH DELAY 3 MS"

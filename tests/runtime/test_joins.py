@@ -115,9 +115,9 @@ def test_a_join_takes_one_to_many_streams(runtime: Runtime, ways: int) -> None:
     assert (verdict.missing, verdict.spurious, verdict.out_of_order) == (0, 0, 0)
     ran = runtime.run(query, streams, "2")
     assert ran.report["results"] == verdict.true_results > 0
-    count_only = runtime.run(query, streams, "2", count_only=True)
-    assert count_only.report["results"] == ran.report["results"]
-    assert sum(n for (n,) in count_only.rows("count")) == ran.report["results"]
+    counted = runtime.run(query, streams, "2", count_only=True)
+    assert counted.report["results"] == ran.report["results"]
+    assert sum(n for (n,) in counted.rows("count")) == ran.report["results"]
 
 
 @pytest.mark.parametrize(

@@ -210,7 +210,7 @@ def test_an_event_time_that_no_word_can_hold_is_rejected_with_a_reason():
     assert answer.rejected["s"]["reason"].to_pylist() == ["time_out_of_range"] * 2
 
 
-def test_rows_turned_away_from_a_live_query_tell_decimals_and_dates_exactly():
+def test_rows_rejected_by_a_live_query_have_exact_decimals_and_dates():
     columns = {"ts": pa.array([None], pa.int64()), "p": pa.array(PRICES[:1]), "d": pa.array(DAYS[:1])}
     live = sw.open("SELECT p, d FROM s WITH NO WAIT", {"s": pa.table(columns)})
     (row,) = live.close().rejected["s"]["row"].to_pylist()

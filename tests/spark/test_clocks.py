@@ -58,9 +58,10 @@ def test_a_backlog_that_is_read_beside_the_present_is_not_late(spark, streamed, 
     ]
     frame = streamed("s", parts)
     query = "SELECT ts FROM s WITH NO WAIT"
-    late = finished(sw.sql(spark, query, s=frame, give="aside"), "late")
+    late = finished(sw.sql(spark, query, s=frame, give="late"), "late")
     assert late.num_rows == 100
     waited = f"{query} OPTIONS (clock_by = 'source')"
+    # The old word still gives late and rejected rows at once.
     assert finished(sw.sql(spark, waited, s=frame, give="aside"), "waited").num_rows == 0
     progress = finished.progress[-1]["observedMetrics"]["slackwater"]["shards"]
     assert [json.loads(shard)["clocks"] for shard in progress] == [[(START + 299) * 1000]]

@@ -25,7 +25,7 @@ def test_a_join_gives_what_the_local_runtime_gives_epoch_by_epoch(spark, streame
     query = JOIN.format("100 MS")
     frames = {"a": streamed("a", a), "b": streamed("b", b)}
     got = finished(sw.sql(spark, query, **frames))
-    late = finished(sw.sql(spark, query, give="aside", **frames), "late")
+    late = finished(sw.sql(spark, query, give="late", **frames), "late")
     local = sw.replay(query, {"a": pa.concat_tables(a), "b": pa.concat_tables(b)}, epochs=sw.Epochs(tuples=2000))
     watermark = max(got.column("_ts").to_pylist())
     released = [ts <= watermark for ts in local.results.column("_ts").to_pylist()]
@@ -63,8 +63,8 @@ def test_bad_and_poisoned_rows_come_out_as_rows_and_move_no_clock(spark, streame
     assert sorted(rows.column("v").to_pylist()) == [0, 0, 1, 1, 4, 5]
     progress = finished.progress[-1]["observedMetrics"]["slackwater"]["shards"]
     assert [json.loads(shard)["clocks"] for shard in progress] == [[(START + 501) * 1000]]
-    pending = finished(sw.sql(spark, query, s=frame, give="aside"), "aside")
-    assert pending.column("reason").to_pylist() == ["null_time"]
+    rejected = finished(sw.sql(spark, query, s=frame, give="rejected"), "rejected")
+    assert rejected.column("reason").to_pylist() == ["null_time"]
 
 
 def test_a_session_without_a_state_store_for_python_is_given_one_with_a_word(spark):

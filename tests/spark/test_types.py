@@ -292,6 +292,6 @@ def test_late_rows_tell_decimals_and_dates_exactly(spark, world):
     frame = world.stream.selectExpr(
         "if(id = 11, timestamp_seconds(0), ts) as ts", "c_decimal_9_2_ as p", "c_date as d", "event"
     )
-    out = sw.sql(spark, "SELECT p, d, event.user.id FROM s WITH NO WAIT", give="aside", s=frame)
+    out = sw.sql(spark, "SELECT p, d, event.user.id FROM s WITH NO WAIT", give="late", s=frame)
     (row,) = (json.loads(row.row) for row in world.run(out).collect())
     assert (row["p"], row["d"], row["event.user.id"]) == ("5.75", "2024-03-09", 11)

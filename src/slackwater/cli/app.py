@@ -41,14 +41,14 @@ Epoch = Annotated[
     typer.Option(
         "--epoch",
         help="1: release tuple by tuple (not on Spark); N: every N tuples; a duration: each time the largest clock has"
-        " come so far [local: 1; spark: 50000].",
+        " advanced by it [local: 1; spark: 50000].",
     ),
 ]
 Shards = Annotated[int | None, typer.Option("--shards", help="Spark: how many parts the work is cut into [cores].")]
 Master = Annotated[str | None, typer.Option("--master", help="Spark: where it runs [local\\[*]].")]
 Checkpoint = Annotated[
     Path | None,
-    typer.Option("--checkpoint", help="Spark: folder from which the same command goes on where it was stopped."),
+    typer.Option("--checkpoint", help="Spark: folder for state; the same command resumes from it."),
 ]
 Trigger = Annotated[
     str | None,
@@ -59,7 +59,7 @@ ArrivalTime = Annotated[
     str | None,
     typer.Option(
         "--arrival-time",
-        help="COLUMN[:UNIT] with the moment of arrival: for wall latency, idle timeouts and tuples far ahead.",
+        help="COLUMN[:UNIT] with the arrival time: for wall latency, idle timeouts and tuples far ahead.",
     ),
 ]
 Functions = Annotated[
@@ -67,20 +67,20 @@ Functions = Annotated[
     typer.Option("--functions", help="A Python file that registers functions for the query (slackwater.register)."),
 ]
 IdleTimeout = Annotated[
-    str | None, typer.Option("--idle-timeout", help="Stop waiting for a stream that is silent for so long.")
+    str | None, typer.Option("--idle-timeout", help="Stop waiting for a stream that is silent for this long.")
 ]
 MaxAhead = Annotated[
-    str | None, typer.Option("--max-ahead", help="How far ahead of its stream a tuple may be unconfirmed [10 minutes].")
+    str | None, typer.Option("--max-ahead", help="A tuple further ahead must be confirmed by later ones [10 minutes].")
 ]
 MaxBehind = Annotated[
     str | None,
-    typer.Option("--max-behind", help="A tuple further behind its stream is late, and teaches nothing [1 day]."),
+    typer.Option("--max-behind", help="A tuple further behind is late; slack does not follow it [1 day]."),
 ]
-InitialSlack = Annotated[str | None, typer.Option("--initial-slack", help="Slack of WITH COMPLETE to begin with [0].")]
+InitialSlack = Annotated[str | None, typer.Option("--initial-slack", help="Slack of WITH COMPLETE at the start [0].")]
 Runtime = Annotated[str, typer.Option("--runtime", help="Where to run it: local or spark.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
 Json = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
-Seed = Annotated[int, typer.Option("--seed", help="Another seed makes other streams; the same one, the same.")]
+Seed = Annotated[int, typer.Option("--seed", help="The same seed makes the same streams.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -161,9 +161,9 @@ def verify(
     functions: Functions = None,
     period: Annotated[
         str | None,
-        typer.Option("--period", help="Recall is measured over so long [as WITH RECALL says, else 1 minute]."),
+        typer.Option("--period", help="The period over which recall is measured [that of WITH RECALL, else 1 minute]."),
     ] = None,
-    interval: Annotated[str, typer.Option("--interval", help="Recall is measured so often.")] = "1 second",
+    interval: Annotated[str, typer.Option("--interval", help="How often recall is measured.")] = "1 second",
     json_: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -262,7 +262,7 @@ def reproduce(
     seed: Seed = 0,
     json_: Json = False,
 ) -> None:
-    """Run an experiment of the papers, and put what was measured beside what they say."""
+    """Run an experiment of the papers, and compare the results with theirs."""
     from slackwater.cli.reproduce import list_as_json, reproduce_experiment, show, show_list
 
     if list_:
@@ -304,7 +304,7 @@ def main() -> None:
         _complain("there is not enough memory for these streams")
         sys.exit(1)
     except BrokenPipeError:
-        # Whoever read what is printed has seen enough; nothing more can be told, not even at the end of the process.
+        # The reader of the output has closed it; nothing more can be printed, not even at the end of the process.
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - it is open for as long as the process lives
         sys.exit(1)
     except OSError as error:

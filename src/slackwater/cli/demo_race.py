@@ -72,7 +72,7 @@ class GatedReplay(Replay):
             yield batch
 
 
-class ControllerConfig:
+class RacePace:
     """When the next tuples are due, for all contenders alike; stopping it interrupts their runs."""
 
     def __init__(self, tuples: int, seconds: float) -> None:
@@ -103,7 +103,7 @@ class Contender(ABC):
         self._run = run
 
     @abstractmethod
-    def run(self, config: ControllerConfig) -> Report:
+    def run(self, pace: RacePace) -> Report:
         """Run to the end of the game, or until the pace is stopped."""
 
     def _note(self) -> None:
@@ -130,19 +130,19 @@ class LocalContender(Contender):
 
     def __init__(self, plan: PhysicalPlan, replay: Replay) -> None:
         super().__init__(LocalRun(plan, GatedReplay.of(replay, self._at_gate), TUPLE_RELEASE))
-        self._config: ControllerConfig | None = None
+        self._pace: RacePace | None = None
 
-    def run(self, config: ControllerConfig) -> Report:
-        self._config = config
+    def run(self, pace: RacePace) -> Report:
+        self._pace = pace
         for _ in self._run.tables():
             pass
         self._note()
         return self._run.report()
 
     def _at_gate(self, tuples: int) -> None:
-        assert self._config is not None, "a contender runs at a pace"
+        assert self._pace is not None, "a contender runs at a pace"
         self._note()
-        if not self._config.await_turn(tuples):
+        if not self._pace.await_turn(tuples):
             self._run.interrupt()
 
 
@@ -150,16 +150,16 @@ def race(
     contenders: Sequence[Contender], tuples: int, seconds: float, show: Callable[[], None] = lambda: None
 ) -> list[Report]:
     """Run all contenders at once, over at least so many seconds, and call `show` a few times a second meanwhile."""
-    config = ControllerConfig(tuples, seconds)
+    pace = RacePace(tuples, seconds)
     with ThreadPoolExecutor(len(contenders)) as pool:
         try:
-            runs = [pool.submit(contender.run, config) for contender in contenders]
+            runs = [pool.submit(contender.run, pace) for contender in contenders]
             while True:
                 done, running = wait(runs, FRAME, FIRST_EXCEPTION)
                 show()
                 if not running or any(run.exception() for run in done):
                     break
-            config.stop()
+            pace.stop()
             return [run.result() for run in runs]
         finally:
-            config.stop()
+            pace.stop()

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from slackwater.cli.demo_race import Contender, ControllerConfig
+from slackwater.cli.demo_race import Contender, RacePace
 from slackwater.cli.runtimes import ANYWHERE
 from slackwater.core.time import SECOND
 from slackwater.observe.report import Report
@@ -42,9 +42,9 @@ class SparkContender(Contender):
         super().__init__(run)
         self._noted = 0
 
-    def run(self, config: ControllerConfig) -> Report:
+    def run(self, pace: RacePace) -> Report:
         def tick() -> None:
-            if config.stopped:
+            if pace.stopped:
                 self._run.interrupt()
             if self._run.done > self._noted:
                 self._noted = self._run.done

@@ -108,10 +108,10 @@ def verify_query(
 def _in_force(run: RecordedRun) -> list[Resize]:
     """Where windows follow rates: what was in force, from the beginning on."""
     known = [one for _, one in run.resizes]
-    count_only = sum(seen.resized + 1 for seen in run.observe().rates)
-    if len(known) != count_only:
+    changes = sum(seen.resized + 1 for seen in run.observe().rates)
+    if len(known) != changes:
         raise UsageError(
-            f"of {count_only:,} changes of windows {count_only - len(known):,} are not known any more, nor is the true"
+            f"of {changes:,} changes of windows {changes - len(known):,} are not known any more, nor is the true"
             " answer; verify in shorter epochs"
         )
     return known

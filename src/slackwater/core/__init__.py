@@ -1,1 +1,1 @@
-"""The vocabulary every other package speaks. Imports nothing of ours."""
+"""What every other package uses: time, schema, batches, state, options, errors. Imports no other package."""

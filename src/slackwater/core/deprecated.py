@@ -13,7 +13,7 @@ OLD_KEYS = {"let_out_at_end": "emitted_at_end", "aside_dropped": "side_output_dr
 
 
 def warn_old_name(old: str, new: str) -> None:
-    """Say once per place that a name goes away."""
+    """Warn, once per place, that a name goes away."""
     warnings.warn(f"{old!r} is called {new!r} now, and goes with the next version", DeprecationWarning, stacklevel=3)
 
 
@@ -21,10 +21,10 @@ class WithOldNames(dict[str, Any]):
     """A report whose keys are also found under their old names.
 
     >>> import warnings
-    >>> with warnings.catch_warnings(record=True) as told:
+    >>> with warnings.catch_warnings(record=True) as warned:
     ...     warnings.simplefilter("always")
     ...     found = WithOldNames(emitted_at_end=3)["let_out_at_end"]
-    >>> found, str(told[0].message)
+    >>> found, str(warned[0].message)
     (3, "'let_out_at_end' is called 'emitted_at_end' now, and goes with the next version")
     >>> WithOldNames(late=1)["rejected"]
     Traceback (most recent call last):

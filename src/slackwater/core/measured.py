@@ -36,8 +36,8 @@ class MeasuredQuality:
     bad: float = 0.0
     """Results lost, or windows further off."""
     unknown_late: int = 0
-    """Late tuples whose losses are not known, or not in full, because they came later than the retention reaches: they
-    are counted by estimate."""
+    """Late tuples whose losses are not known, or not in full, because they are beyond the retention horizon: their
+    losses are estimated."""
     unsure: float = 0.0
     """The most that these can have cost beyond `bad`."""
     periods: int = 0
@@ -105,7 +105,7 @@ class MeasuredQuality:
         return 0.0 if self.most_periods and not self.fewest_periods else _share(self.perhaps_met, self.fewest_periods)
 
     def as_shares(self) -> dict[str, Any]:
-        """What users are told; `provisional_from` stays in microseconds."""
+        """As reported to users; `provisional_from` stays in microseconds."""
         reported: dict[str, Any] = {
             "of": self.of,
             "target": self.target,
@@ -136,7 +136,7 @@ class MeasuredQuality:
 
 
 def together(parts: Sequence[MeasuredQuality]) -> MeasuredQuality | None:
-    """The parts of one query that were measured apart, as one; None where there are none.
+    """The shards of one query as one; None if there are none.
 
     >>> one = MeasuredQuality("results", 0.9, good=8.0, bad=2.0, provisional_from=7)
     >>> together([one, MeasuredQuality("results", 0.9, good=10.0, provisional_from=5)])

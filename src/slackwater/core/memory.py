@@ -1,8 +1,8 @@
-"""What stands in the windows of a query, and what it weighs.
+"""What the windows of a query hold, in tuples, events and bytes.
 
-Invariant: an event that stands in several windows, alone or as a member of combinations, is one event, and weighs once,
-with the most that it weighs in any of them; `tuples` counts it everywhere it stands. So the events of a query are at
-most those of its nodes together, and those of a node at most those of its windows.
+Invariant: an event in several windows, alone or as a member of combinations, is one event, and its bytes count once,
+with the largest size it has in any of them; `tuples` counts it in every window. So the events of a query are at most
+those of its nodes together, and those of a node at most those of its windows.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 
 STREAMS, NODES, WINDOWS = "streams", "nodes", "windows"
 WORD = 8
-"""Bytes of a word: what an event weighs for each of those that are kept of it, where no column says its size."""
+"""Bytes of a word: an event has as many words as are kept of it, if no column says its size."""
 
 
 @dataclass(frozen=True)
 class Resident:
-    """Tuples that stand somewhere, how many different events they are, and the bytes of these."""
+    """Tuples in some place, how many different events they are, and the bytes of these."""
 
     tuples: int = 0
     events: int = 0
@@ -31,7 +31,7 @@ class Resident:
 
 @dataclass(frozen=True)
 class Memory:
-    """What is resident: in the whole query, of every source, at every node, and in every window.
+    """What is in memory: of the whole query, and by source, node and window.
 
     >>> one = Memory(Resident(3, 2, 16), windows={"a": Resident(2, 2, 16), "b": Resident(1, 1, 8)})
     >>> together([one, one]).windows["a"]
@@ -61,7 +61,7 @@ _GROUPS = (STREAMS, NODES, WINDOWS)
 
 
 def combined(parts: Sequence[Memory], how: Callable[[Sequence[int]], int]) -> Memory:
-    """Number by number what `how` makes of the same number in all parts; what a part does not have is 0 there.
+    """Combine the same number of all parts by `how`; a number that a part does not have is 0.
 
     >>> combined([Memory(Resident(3, 2, 16)), Memory(Resident(1, 1, 99))], max).query
     Resident(tuples=3, events=2, bytes=99)
@@ -79,5 +79,5 @@ def combined(parts: Sequence[Memory], how: Callable[[Sequence[int]], int]) -> Me
 
 
 def together(parts: Sequence[Memory]) -> Memory | None:
-    """The parts of one query that run apart, as one; None where there are none."""
+    """The shards of one query as one; None if there are none."""
     return combined(parts, sum) if parts else None

@@ -1,4 +1,4 @@
-"""The knobs of a query, all optional. `OPTIONS (name = value, ...)` sets them; a name that is not here is refused.
+"""The options of a query. `OPTIONS (name = value, ...)` sets them; a name that is not here is refused.
 
 Invariant: every number among them has a range, which stands beside it; whoever reads one from outside asks
 `out_of_range`.
@@ -54,22 +54,22 @@ class Options:
     max_ahead: int = _within(10 * MINUTE, Range(1, LONGEST))
     """How far ahead of its stream's clock a tuple may be before it must be confirmed by later ones."""
     max_behind: int = _within(DAY, Range(1, LONGEST))
-    """How far behind its stream's clock a tuple may be and still teach something about delays. What is further behind
-    is late whatever the slack: one row dated 1970 must not make a query wait for 54 years."""
+    """How far behind its stream's clock a tuple may be for the controller to learn from its delay. A tuple further
+    behind is late whatever the slack: one row dated 1970 must not make a query wait for 54 years."""
     idle_timeout: int | None = _within(None, Range(1, LONGEST))
     """A stream silent for longer no longer holds the others back; None: it holds them for ever."""
     idle_after: float | None = _within(None, Range(1.0, MOST_GAPS))
-    """In so many usual gaps of its own: a stream that the others have left behind by more, in event time, no longer
-    holds them back; None: it does."""
+    """A stream that is behind the others, in event time, by more than this many of its usual gaps no longer holds
+    them back; None: it does."""
     controller: str | None = None
-    """Who chooses the slack of a quality target; None: the steady one."""
+    """The controller that chooses the slack for a quality target; None: the steady one."""
     adaptation_interval: int | None = _within(None, Range(MILLISECOND, DAY))
     """How often a controller chooses anew; None: every second, more often where the period is short, and more rarely
     where it is long."""
     granularity: int = _within(10 * MILLISECOND, Range(1, DAY))
-    """How finely delays are told apart and slack is chosen (g)."""
+    """The granularity of delays and of slack (g)."""
     basic_window: int = _within(10 * MILLISECOND, Range(1, DAY))
-    """The pieces in which the model thinks of a window (b)."""
+    """The length of the basic windows into which the model divides a window (b)."""
     selectivity: str | None = None
     """What the published model for joins assumes of late tuples: 'noneqsel' (the default), that they join differently
     from others, as the last interval has shown; 'eqsel', that they do not."""
@@ -79,11 +79,11 @@ class Options:
     """How long after a window has passed late tuples can still be counted exactly. None: joins follow the period and
     the delays seen, as far as memory goes; aggregates keep to a minute."""
     clock_by: str | None = None
-    """A column that tells the parts of a stream apart, such as the partition it was read from: the stream's clock is
-    then the smallest of its parts', so that a part which lags behind is waited for."""
+    """A column that names the partition of a tuple, such as the one it was read from: the stream's clock is then the
+    smallest of its partitions', so that a partition that lags behind is waited for."""
     size_by: str | None = None
-    """A numeric column with the bytes of an event, for the account of memory; every stream that has it goes by it.
-    Without, an event weighs the words that are kept of it."""
+    """A numeric column with the bytes of an event, for the account of memory, of every stream that has it.
+    Without, the size of an event is the words that are kept of it."""
     shape: str = "multiway"
     """How streams are joined: 'multiway', by one operator; 'binary', by a left-deep tree of operators of two inputs."""
     join: str | None = None

@@ -1,4 +1,4 @@
-"""Whether a target can be met, by what the recent past asks for: what a controller knows, and users are told.
+"""Whether a target can be met, by what the recent past asks for: what a controller knows and users are shown.
 
 Invariant: `bound` never exceeds `choices`. `needed` and `reached` are estimates from recent delays, and say so.
 """

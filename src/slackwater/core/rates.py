@@ -32,7 +32,7 @@ class RatesSeen:
 
     @staticmethod
     def of_json(reported: dict[str, Any]) -> RatesSeen:
-        """What `as_json` has told.
+        """The inverse of `as_json`.
 
         >>> RatesSeen.of_json(RatesSeen((250, 10), 500_000, 3).as_json())
         RatesSeen(sizes=(250, 10), within=500000, resized=3)

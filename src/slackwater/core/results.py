@@ -1,7 +1,7 @@
 """How the results of a query leave: in which order, and as which stream.
 
 Results of a join are brought into order by a strategy. Results leave as they come into force, as they leave it, or
-again and again while they are in it. What a query may ask for stands here, and what a kernel tells of it.
+again and again while they are in it. This module has what a query may ask for, and what a kernel reports about it.
 
 References: 004 §2.1.2 (relation-to-stream operators).
 """

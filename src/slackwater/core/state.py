@@ -1,8 +1,8 @@
 """What a kernel and the runtime that hosts it hand each other: emissions, observations, and entries of state.
 
 A kernel (`operators.pipeline.Pipeline`) is a pure state machine: no threads, no wall clock, no Spark. A frozen spec
-describes it; `spec.build()` makes the mutable half. Its state leaves as (cell, key, bytes) entries, Arrow or JSON, and
-an entry whose value is None is dropped.
+describes it; `spec.build()` makes the mutable half. Its state leaves as (namespace, key, bytes) entries, Arrow or JSON,
+and an entry whose value is None is dropped.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ NOTHING_IN_FORCE = InForce(0, 0)
 
 @dataclass(frozen=True)
 class StateUpdate:
-    """One entry of persisted state: what to write under (cell, key), or to drop where value is None."""
+    """One entry of persisted state: what to write under (namespace, key), or to drop where value is None."""
 
     namespace: str
     key: str
@@ -105,7 +105,7 @@ class Observation:
     filtered: int
     ahead: int
     held: int
-    """Tuples in slack buffers, synchronizer and admission."""
+    """Tuples in slack buffers, synchronizer and clock guard."""
     state_rows: int
     """Tuples in join windows, or partial aggregates in panes."""
     results: int

@@ -2,7 +2,7 @@
 
 A bound between the event times of two streams of a join is what a window clause says, before anything follows from it.
 
-Invariant: every event time that passes admission lies in [MIN_TIME, MAX_TIME], so that adding or subtracting a window,
+Invariant: every event time that is admitted lies in [MIN_TIME, MAX_TIME], so that adding or subtracting a window,
 a slack or a slide never overflows int64. A bound is one-sided and never negative; `ts_newer - ts_older <= most`. A
 window both ways is two of them.
 """

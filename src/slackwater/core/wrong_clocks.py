@@ -1,6 +1,6 @@
-"""Parts of a stream whose clocks are wrong: far ahead of most others of the same stream, or far behind them.
+"""Partitions of a stream whose clocks are wrong: far ahead of most others of the same stream, or far behind them.
 
-Invariant: a part is named only where its stream has three parts at least; of two nobody knows which is wrong.
+Invariant: a partition is named only if its stream has at least three; of two nobody knows which is wrong.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FEWEST = 3
 
 @dataclass(frozen=True)
 class PartitionClock:
-    """How far a part of a stream has come; its name is the word of the column that tells parts apart."""
+    """The clock of one partition of a stream; its name is the word of the column that names partitions."""
 
     stream: int
     name: int
@@ -26,14 +26,14 @@ class PartitionClock:
 
 @dataclass(frozen=True)
 class WrongClock:
-    """A part by name, and how far its clock is ahead of most others, in microseconds; behind them, less than 0."""
+    """A partition by name, and how far its clock is ahead of most others, in microseconds; less than 0 if behind."""
 
     stream: str
     part: Any
     ahead: int
 
     def __str__(self) -> str:
-        """As users are told.
+        """As a sentence for users.
 
         >>> print(WrongClock("reports", "rx7", 30 * 60_000_000))
         part rx7 of stream reports has a clock 30 min ahead of most others
@@ -47,7 +47,7 @@ class WrongClock:
 
 
 def wrong_clocks(parts: Iterable[PartitionClock], max_ahead: int, max_behind: int) -> list[tuple[PartitionClock, int]]:
-    """The parts that are more than `max_ahead` ahead of the middle one of their stream, or `max_behind` behind it.
+    """The partitions that are more than `max_ahead` ahead of the middle one of their stream, or `max_behind` behind it.
 
     >>> parts = [PartitionClock(0, name, clock) for name, clock in enumerate((10, 11, 12, 5000, -5000))]
     >>> [(part.name, ahead) for part, ahead in wrong_clocks(parts, max_ahead=100, max_behind=100)]

@@ -1,1 +1,1 @@
-"""From arrival order to event-time order: admission, slack buffers, synchronizer, watermark, slack controllers."""
+"""From arrival order to event-time order: clock guard, slack buffers, synchronizer, watermark, slack controllers."""

@@ -18,21 +18,10 @@ import numpy as np
 
 from slackwater.core.batch import Batch, Flags, Words
 from slackwater.core.jit import compiled, in_place, inner
-from slackwater.core.state import (
-    NOTHING,
-    StateUpdate,
-    decode_batch,
-    decode_json,
-    decode_words,
-    encode_batch,
-    encode_json,
-    encode_words,
-    state_update,
-)
+from slackwater.core.state import NOTHING, StateUpdate, decode_json, encode_json, state_update
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
 from slackwater.disorder.crowd import (
     CLOCK,
-    RINGS,
     Crowd,
     advance_by_epoch,
     advance_by_tuple,
@@ -43,57 +32,19 @@ from slackwater.disorder.crowd import (
 )
 from slackwater.disorder.cutting import Cutting, end_of_epoch
 from slackwater.disorder.event_times import TUPLES, EventTimes, clear, event_times, first_shift, note
-from slackwater.disorder.release.state import NO_PARTITION
+from slackwater.disorder.guard_state import AGAINST, ALONG, LATER, Members, Waiting, restore_rings, save_rings
 
-# Rows of the evidence: of the arrivals since a tuple was kept back, those that came along and those that did not; and
-# whether they were counted in a later epoch than its own.
-ALONG, AGAINST, LATER = range(3)
 CLEARLY = 15
 """Of the epoch in which the input ends, so many times as many must be against a tuple ahead."""
 ADMITTED, REJECTED, PENDING = range(3)
+NAMESPACE = "clock_guard"
 UNGUARDED = 2**60
 """A `max_ahead` from which on every tuple moves its clock."""
 
 
-class Members:
-    """Who has a clock: streams and their parts. Streams come first; a part keeps the number it first got."""
-
-    def __init__(self, streams: int, partition_slots: tuple[int, ...] = ()) -> None:
-        self.streams, self._partition_slots = streams, partition_slots
-        self._numbers: dict[tuple[int, int], int] = {}
-
-    def __len__(self) -> int:
-        return self.streams + len(self._numbers)
-
-    def number(self, stream: int, name: int | None) -> int:
-        """The number of a part, or of the stream where it has none."""
-        return stream if name is None else self._numbers.setdefault((stream, name), len(self))
-
-    def of(self, batch: Batch) -> Words:
-        """The member that each tuple belongs to."""
-        if not self._partition_slots:
-            return batch.stream
-        member = batch.stream.copy()
-        for stream, row in enumerate(self._partition_slots):
-            mine = np.flatnonzero(batch.stream == stream)
-            if row != NO_PARTITION and len(mine):
-                names, sequence = np.unique(batch.words[row, mine], return_inverse=True)
-                member[mine] = np.array([self.number(stream, name) for name in names.tolist()], np.int64)[sequence]
-        return member
-
-    @property
-    def names(self) -> list[tuple[int, int]]:
-        """Stream and name of every part, in the order of their numbers."""
-        return list(self._numbers)
-
-    def restore(self, names: list[tuple[int, int]]) -> None:
-        """Take over what `names` gave."""
-        self._numbers = {(s, name): self.streams + n for n, (s, name) in enumerate(names)}
-
-
 @dataclass(frozen=True)
 class Guarded:
-    """What admission decided about the tuples it was shown: those admitted, in order, and those rejected."""
+    """What became of the tuples: those admitted, in order, and those rejected."""
 
     batch: Batch
     ahead: Batch
@@ -125,11 +76,8 @@ class ClockGuard:
         self._cutter = crowd(streams if cutting.span else 0)
         self._begun = np.array([BEFORE_ALL])
         """The largest clock of the cutter when the epoch began."""
-        self._waiting: Batch | None = None
-        """pending Tuples, and then those of an epoch that has not ended."""
-        self._evidence = np.zeros((3, 0), np.int64)
-        """Of the pending tuples."""
-        self._touched = False
+        self._waiting = Waiting(NAMESPACE)
+        """Pending tuples, and then those of an epoch that has not ended."""
 
     @property
     def clocks(self) -> Words:
@@ -139,24 +87,23 @@ class ClockGuard:
     @property
     def pending(self) -> int:
         """How many tuples wait here."""
-        return 0 if self._waiting is None else len(self._waiting)
+        return len(self._waiting)
 
     def admit(self, batch: Batch, end: bool = False) -> Guarded:
         """Judge a batch; with `end` nothing is left waiting."""
         if self._max_ahead >= UNGUARDED:
             return Guarded(batch, batch.take(NOTHING))
-        pending, seen = self._evidence.shape[1], self.pending
+        pending, seen = self._waiting.evidence.shape[1], self.pending
         shown = batch
-        if self._waiting is not None:
+        if self._waiting.batch is not None:
             # An empty batch knows no arrival times and must not make those that wait forget theirs.
-            shown = Batch.concat([self._waiting, batch]) if len(batch) else self._waiting
-        self._touched = self._touched or self._waiting is not None
+            shown = Batch.concat([self._waiting.batch, batch]) if len(batch) else self._waiting.batch
         member = self._members.of(shown)
         self._reserve()
         n = len(shown)
         # Only of those pending it is looked at, and written before.
         evidence = np.empty((3, n), np.int64)
-        evidence[:, :pending] = self._evidence
+        evidence[:, :pending] = self._waiting.evidence
         arrival_time = NOTHING if shown.arrival_time is None else shown.arrival_time
         order, reading, ends, rejected, still, done, straight = judge(
             self._crowd, self._times, self._cutter, self._begun, self._cutting, shown.stream, shown.ts, member,
@@ -164,9 +111,7 @@ class ClockGuard:
             pending, seen, evidence, end, self._max_ahead, self._tolerance, first_shift(self._max_ahead),
         )  # fmt: skip
         kept = np.concatenate([still, np.arange(done, n)])
-        self._waiting = shown.take(kept) if len(kept) else None
-        self._evidence = evidence[:, still]
-        self._touched = self._touched or self._waiting is not None
+        self._waiting.replace(shown.take(kept) if len(kept) else None, evidence[:, still])
         admit = shown if straight else shown.take(order)
         return Guarded(replace(admit, reading=reading), shown.take(rejected), ends)
 
@@ -177,52 +122,23 @@ class ClockGuard:
 
     def snapshot_delta(self) -> list[StateUpdate]:
         state = {"members": self._members.names, "begun": int(self._begun[0])}
-        rings = {
-            f"{name}_{ring}": array.reshape(-1)
-            for name, one in (("crowd", self._crowd), ("cutter", self._cutter))
-            for ring, array in zip(RINGS, (one.leads, one.clocks, one.run, one.lately), strict=True)
-        }
         state |= {"marks": self._crowd.marks.tolist(), "cutter": self._cutter.marks.tolist()}
-        entries = [state_update("admission", "state", encode_json(state))]
-        entries += [
-            state_update("admission", name, encode_words({"t": ring})) for name, ring in rings.items() if len(ring)
+        return [
+            state_update(NAMESPACE, "state", encode_json(state)),
+            *save_rings(NAMESPACE, crowd=self._crowd, cutter=self._cutter),
+            *self._waiting.snapshot_delta(),
         ]
-        if self._touched:
-            waiting = None
-            if self._waiting is not None:
-                evidence = np.zeros((3, len(self._waiting)), np.int64)
-                evidence[:, : self._evidence.shape[1]] = self._evidence
-                sided = np.arange(len(self._waiting)) < self._evidence.shape[1]
-                waiting = encode_batch(
-                    self._waiting, along=evidence[ALONG], against=evidence[AGAINST], later=evidence[LATER],
-                    sided=sided.astype(np.int64),
-                )  # fmt: skip
-            entries.append(state_update("admission", "waiting", waiting))
-            self._touched = False
-        return entries
 
     def restore(self, entries: list[StateUpdate]) -> None:
-        rings: dict[str, Words] = {}
         for entry in entries:
-            if entry.key == "waiting":
-                self._waiting, self._evidence = None, np.zeros((3, 0), np.int64)
-                if entry.value is not None:
-                    self._waiting, extra = decode_batch(entry.value)
-                    evidence = np.stack([extra[name] for name in ("along", "against", "later")])
-                    self._evidence = evidence[:, extra["sided"] == 1]
-            elif entry.key == "state" and entry.value is not None:
+            if entry.key == "state" and entry.value is not None:
                 state = decode_json(entry.value)
                 self._members.restore([(s, name) for s, name in state["members"]])
                 self._reserve()
                 self._begun[0] = state["begun"]
                 self._crowd.marks[:], self._cutter.marks[:] = state["marks"], state["cutter"] or self._cutter.marks
-            elif entry.value is not None:
-                rings[entry.key] = decode_words(entry.value)["t"]
-        for name, ring in rings.items():
-            of, partition = name.split("_")
-            one = self._crowd if of == "crowd" else self._cutter
-            array = getattr(one, partition)
-            array[:] = ring.reshape(array.shape)
+        self._waiting.restore(entries)
+        restore_rings(entries, crowd=self._crowd, cutter=self._cutter)
 
 
 @compiled
@@ -343,10 +259,10 @@ def pass_through(
     reading: Words,
     n_order: int, max_ahead: int, tolerance: int,
 ) -> int:  # fmt: skip
-    """Tuple release: hear tuples, and let them in up to the first that is more than `max_ahead` ahead.
+    """Tuple release: admit tuples up to the first that is more than `max_ahead` ahead.
 
-    Where somebody waits, only that one tuple is heard. A loop of its own, because the other one has too much in it to
-    be fast.
+    While a tuple is pending, only one is admitted a call. A loop of its own, because the other one has too much in it
+    to be fast.
     """
     for i in range(begin, len(ts)):
         m, t = member[i], ts[i]

@@ -56,8 +56,8 @@ def event_times(lines: int) -> EventTimes:
 @inner
 def clear(times: EventTimes, line: int, shift: int) -> None:
     """Forget what a line holds."""
-    for sequence in range(PLACES):
-        times.size[line, sequence] = 0
+    for place in range(PLACES):
+        times.size[line, place] = 0
     times.used[line, SHIFT], times.used[line, FILLED], times.used[line, TUPLES] = shift, 0, 0
 
 
@@ -68,45 +68,45 @@ def place_of(times: EventTimes, line: int, number: int) -> int:
 
 
 @inner
-def stops_at(times: EventTimes, sequence: int, line: int, number: int) -> bool:
+def stops_at(times: EventTimes, place: int, line: int, number: int) -> bool:
     """Whether a place is free, or that of a bucket."""
-    return times.size[line, sequence] == 0 or times.number[line, sequence] == number
+    return times.size[line, place] == 0 or times.number[line, place] == number
 
 
 @inner
 def put(times: EventTimes, line: int, number: int, count: int, latest: int, oldest: int) -> None:
     """Add tuples to a bucket of a line that has room for it."""
-    sequence = place_of(times, line, number)
-    if times.size[line, sequence] == 0:
-        times.number[line, sequence] = number
-        times.latest[line, sequence], times.oldest[line, sequence] = latest, oldest
+    place = place_of(times, line, number)
+    if times.size[line, place] == 0:
+        times.number[line, place] = number
+        times.latest[line, place], times.oldest[line, place] = latest, oldest
         times.used[line, FILLED] += 1
-    times.size[line, sequence] += count
-    times.latest[line, sequence] = max(times.latest[line, sequence], latest)
-    times.oldest[line, sequence] = min(times.oldest[line, sequence], oldest)
+    times.size[line, place] += count
+    times.latest[line, place] = max(times.latest[line, place], latest)
+    times.oldest[line, place] = min(times.oldest[line, place], oldest)
 
 
 @inner
 def coarsen(times: EventTimes, line: int) -> None:
     """Make every two buckets one."""
     scratch = len(times.used) - 1
-    for sequence in range(PLACES):
-        times.number[scratch, sequence], times.size[scratch, sequence] = (
-            times.number[line, sequence],
-            times.size[line, sequence],
+    for place in range(PLACES):
+        times.number[scratch, place], times.size[scratch, place] = (
+            times.number[line, place],
+            times.size[line, place],
         )
-        times.latest[scratch, sequence], times.oldest[scratch, sequence] = (
-            times.latest[line, sequence],
-            times.oldest[line, sequence],
+        times.latest[scratch, place], times.oldest[scratch, place] = (
+            times.latest[line, place],
+            times.oldest[line, place],
         )
-        times.size[line, sequence] = 0
+        times.size[line, place] = 0
     times.used[line, SHIFT] += 1
     times.used[line, FILLED] = 0
-    for sequence in range(PLACES):
-        if times.size[scratch, sequence] > 0:
+    for place in range(PLACES):
+        if times.size[scratch, place] > 0:
             put(
-                times, line, times.number[scratch, sequence] >> 1, times.size[scratch, sequence],
-                times.latest[scratch, sequence], times.oldest[scratch, sequence],
+                times, line, times.number[scratch, place] >> 1, times.size[scratch, place],
+                times.latest[scratch, place], times.oldest[scratch, place],
             )  # fmt: skip
 
 
@@ -126,19 +126,19 @@ def sort_buckets(times: EventTimes, line: int) -> int:
     """Write latest times and counts of a line into scratch, oldest first; returns how many buckets there are."""
     scratch, n = len(times.used) - 1, 0
     oldest, first = AFTER_ALL, 0
-    for sequence in range(PLACES):
-        if times.size[line, sequence] > 0 and times.latest[line, sequence] < oldest:
-            oldest, first = times.latest[line, sequence], sequence
+    for place in range(PLACES):
+        if times.size[line, place] > 0 and times.latest[line, place] < oldest:
+            oldest, first = times.latest[line, place], place
     # From there on they mostly stand in order, so that inserting one after the other moves little.
     for step in range(PLACES):
-        sequence = (first + step) & (PLACES - 1)
-        if times.size[line, sequence] > 0:
-            latest, at = times.latest[line, sequence], n
+        place = (first + step) & (PLACES - 1)
+        if times.size[line, place] > 0:
+            latest, at = times.latest[line, place], n
             while at > 0 and times.latest[scratch, at - 1] > latest:
                 times.latest[scratch, at] = times.latest[scratch, at - 1]
                 times.size[scratch, at] = times.size[scratch, at - 1]
                 at -= 1
-            times.latest[scratch, at], times.size[scratch, at] = latest, times.size[line, sequence]
+            times.latest[scratch, at], times.size[scratch, at] = latest, times.size[line, place]
             n += 1
     return n
 

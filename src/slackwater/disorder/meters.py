@@ -30,7 +30,7 @@ class QualityMeter:
 
     def emitted(self, ts: Words, weight: Words | None, by: Words) -> None:
         """Lines that leave: their timestamps, how many results each stands for (None: one), and the place in the run
-        of the tuple that emitted each."""
+        of the tuple that caused each."""
 
     def processed(self, run: OrderedBatch, raw: OrderedBatch) -> None:
         """A run that the operator has processed, and the raw tuples that turned out in time or late with it."""

@@ -1,6 +1,6 @@
 """Steady on joins, tuple by tuple and in epochs, on made and recorded streams, beside the best constant and the model.
 
-Invariant: a controller is held against a constant and a model that emitted results the same way. Epochs put what
+Invariant: a controller is held against a constant and a model that emit results the same way. Epochs put what
 arrives together in order for free and make results wait for their end; both are no merit of a controller.
 """
 

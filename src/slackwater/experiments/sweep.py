@@ -25,7 +25,7 @@ from slackwater.workloads import EPOCH_MS
 
 PROCESSES = 2
 TOGETHER = 4
-Reported = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 Row = dict[str, Any]
 CLAIRVOYANT = "clairvoyant"
 COLD = 5
@@ -60,7 +60,7 @@ class Trial:
 
 
 def measure(trials: Sequence[Trial]) -> list[Row]:
-    """OrderedBatch trials one after the other."""
+    """Run trials one after the other."""
     return [trial.measured() for trial in trials]
 
 
@@ -146,16 +146,16 @@ def _of_aggregate(trial: Trial, found: Answer) -> Row:
 
 
 def run_all(
-    trials: Sequence[Trial], processes: int = PROCESSES, reported: Reported = lambda done, of: None
+    trials: Sequence[Trial], processes: int = PROCESSES, on_progress: OnProgress = lambda done, of: None
 ) -> list[Row]:
-    """The rows of all trials; `reported` hears how many are done."""
+    """The rows of all trials; `on_progress` is called with how many are done, and of how many."""
     parts = parts_of(trials)
     rows: dict[int, Row] = {}
-    reported(0, len(trials))
+    on_progress(0, len(trials))
     if processes < 2:
         for part in parts:
             rows |= dict(zip(part, measure([trials[i] for i in part]), strict=True))
-            reported(len(rows), len(trials))
+            on_progress(len(rows), len(trials))
     else:
         # Spawned, not forked: the parent may hold threads and compiled code that do not survive a fork.
         with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
@@ -163,7 +163,7 @@ def run_all(
             try:
                 for done in as_completed(waiting):
                     rows |= dict(zip(waiting[done], done.result(), strict=True))
-                    reported(len(rows), len(trials))
+                    on_progress(len(rows), len(trials))
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise

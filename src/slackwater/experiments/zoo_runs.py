@@ -326,8 +326,8 @@ class ZooTrial(Trial):
         if self.series:
             ends, found = judged(stage, answer)
             thin = slice(None, None, 1 if stage.joins else 4)
-            reported = zip(ends[thin].round(2).tolist(), found[thin].round(5).tolist(), strict=True)
-            row["quality_over_time"] = list(reported)
+            drawn = zip(ends[thin].round(2).tolist(), found[thin].round(5).tolist(), strict=True)
+            row["quality_over_time"] = list(drawn)
             row["slack_over_time"] = _thinned(answer.slack_over_time)
         return row
 

@@ -34,9 +34,9 @@ def _date(days: int) -> tuple[int, int, int]:
 @inner
 def _day(year: int, month: int, day: int) -> int:
     """The day since 1970 of a date."""
-    count_only = year - 1 if month <= 2 else year
-    era = count_only // 400
-    of_era = count_only - era * 400
+    from_march = year - 1 if month <= 2 else year
+    era = from_march // 400
+    of_era = from_march - era * 400
     from_march = month - 3 if month > 2 else month + 9
     of_year = (153 * from_march + 2) // 5 + day - 1
     return era * _ERA + of_era * 365 + of_era // 4 - of_era // 100 + of_year - _MARCH_OF_0

@@ -18,8 +18,8 @@ from slackwater.language.clauses import Window
 from slackwater.language.composed import why_no_target
 from slackwater.language.ctes import MOST_INPUTS
 from slackwater.language.derived import result_schema
-from slackwater.language.distinct import bind_distinct, check_distinct
 from slackwater.language.grouping import bind_aggregation, is_aggregation
+from slackwater.language.kinds import bind_kind, check_kind
 from slackwater.language.option_checks import check_options
 from slackwater.language.other_windows import check_chain, check_other_windows, with_window
 from slackwater.language.parsed import ParsedQuery, ParsedStream
@@ -85,7 +85,7 @@ def _bind(parsed: ParsedQuery, schemas: Mapping[str, Schema]) -> BoundQuery:
         return bind_union(parsed, [_bind(one, schemas) for one in alone])
     streams = _streams(parsed, schemas)
     aggregation = is_aggregation(parsed)
-    check_distinct(parsed, streams, aggregation)
+    check_kind(parsed, streams, aggregation)
     check_rates(parsed, aggregation)
     bounds = bind_bounds(parsed, streams)
     _check_windows(parsed, aggregation)
@@ -98,8 +98,9 @@ def _bind(parsed: ParsedQuery, schemas: Mapping[str, Schema]) -> BoundQuery:
     scope = Scope(parsed.text, streams)
     filters, conditions = _split(_conjuncts(parsed, scope), len(streams))
     streams = tuple(replace(stream, filters=filters[at]) for at, stream in enumerate(streams))
-    if parsed.distinct is not None:
-        return bind_distinct(parsed, streams)
+    of_kind = bind_kind(parsed, streams)
+    if of_kind is not None:
+        return of_kind
     if not aggregation:
         outputs, match = bind_outputs(parsed.items, scope), bind_match(parsed)
         return JoinQuery(streams, conditions, outputs, asked, options, bounds, parsed.out, match)

@@ -5,7 +5,8 @@ Invariant: a bound query is plain, frozen data; two equal texts over equal schem
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import Field, dataclass
+from typing import Any, ClassVar
 
 from slackwater.core.options import Options
 from slackwater.core.quality import Quality
@@ -96,8 +97,22 @@ class Aggregate:
     kind: Kind
 
 
+class RowsQuery:
+    """A query whose results are rows, each at its own event time: what every kind of them has.
+
+    A kind is a frozen dataclass with at least these fields.
+    """
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    streams: tuple[StreamRef, ...]
+    outputs: tuple[Output, ...]
+    quality: Quality
+    options: Options
+    out: Out
+
+
 @dataclass(frozen=True)
-class JoinQuery:
+class JoinQuery(RowsQuery):
     """An m-way window join; with one stream, a plain selection in event-time order."""
 
     streams: tuple[StreamRef, ...]
@@ -128,7 +143,7 @@ class AggregateQuery:
 
 
 @dataclass(frozen=True)
-class UnionQuery:
+class UnionQuery(RowsQuery):
     """UNION ALL: the rows of several sub-queries with the same columns, each at its own event time."""
 
     streams: tuple[StreamRef, ...]
@@ -139,20 +154,8 @@ class UnionQuery:
     out: Out = AS_MADE
 
 
-@dataclass(frozen=True)
-class DistinctQuery:
-    """SELECT DISTINCT: the rows of one stream, unless an equal one has been emitted within its window before."""
-
-    streams: tuple[StreamRef, ...]
-    """The one entry of FROM."""
-    outputs: tuple[Output, ...]
-    """What is compared, and given."""
-    quality: Quality
-    options: Options
-    out: Out = AS_MADE
-
-
-BoundQuery = JoinQuery | AggregateQuery | UnionQuery | DistinctQuery
+BoundQuery = AggregateQuery | RowsQuery
+"""Two shapes: windows of an aggregate, or rows. Kinds of rows are added by their own files (`kinds`)."""
 
 
 def streams_read(query: BoundQuery) -> tuple[StreamRef, ...]:

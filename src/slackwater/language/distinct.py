@@ -10,33 +10,41 @@ Invariant: what does not go with DISTINCT is refused, with its place in the text
 
 from __future__ import annotations
 
-from slackwater.core.errors import QueryError
-from slackwater.core.quality import Complete, Recall, RelativeError
-from slackwater.core.results import ISTREAM
-from slackwater.language.bound import DistinctQuery, StreamRef
+from dataclasses import dataclass
+
+from slackwater.core.options import Options
+from slackwater.core.quality import Complete, Quality, Recall, RelativeError
+from slackwater.core.results import AS_MADE, ISTREAM, Out
+from slackwater.language.bound import Output, RowsQuery, StreamRef
 from slackwater.language.parsed import ParsedQuery
 from slackwater.language.scope import Scope
 from slackwater.language.selection import bind_outputs
 
 
-def check_distinct(parsed: ParsedQuery, streams: tuple[StreamRef, ...], aggregation: bool) -> None:
-    """Refuse what does not go with DISTINCT, where that is written."""
-    refused = None if parsed.distinct is None else _refusal(parsed, streams, aggregation, parsed.distinct)
-    if refused is not None:
-        message, place = refused
-        raise QueryError(message, parsed.text, *place)
+@dataclass(frozen=True)
+class DistinctQuery(RowsQuery):
+    """The rows of one stream, unless an equal one has been emitted within its window before."""
+
+    streams: tuple[StreamRef, ...]
+    """The one entry of FROM."""
+    outputs: tuple[Output, ...]
+    """What is compared, and given."""
+    quality: Quality
+    options: Options
+    out: Out = AS_MADE
 
 
-def bind_distinct(parsed: ParsedQuery, streams: tuple[StreamRef, ...]) -> DistinctQuery:
+def bound(parsed: ParsedQuery, streams: tuple[StreamRef, ...]) -> DistinctQuery:
     """The query over a stream whose window and filters are bound already."""
     outputs = bind_outputs(parsed.items, Scope(parsed.text, streams))
     return DistinctQuery((streams[0],), outputs, parsed.quality or Complete(), parsed.options, parsed.out)
 
 
-def _refusal(
-    parsed: ParsedQuery, streams: tuple[StreamRef, ...], aggregation: bool, place: tuple[int, int]
+def refusal(
+    parsed: ParsedQuery, streams: tuple[StreamRef, ...], aggregation: bool
 ) -> tuple[str, tuple[int, int]] | None:
-    """Why a query cannot be DISTINCT, and where that stands; `place` is that of DISTINCT itself."""
+    """Why a query cannot be DISTINCT, and the place of that in the text; None if it can."""
+    place = parsed.kind_place
     if aggregation:
         return "SELECT DISTINCT takes no aggregates: a group is in the result of a window once already", place
     if len(streams) > 1:
@@ -54,7 +62,7 @@ def _refusal(
     if isinstance(parsed.quality, Recall | RelativeError):
         name = "RECALL" if isinstance(parsed.quality, Recall) else "ERROR"
         return (
-            f"{name} is not offered with SELECT DISTINCT: a late row would have held others back, so its price has no"
-            " end; write DELAY, COMPLETE or NO WAIT"
+            f"{name} is not offered with SELECT DISTINCT: a late row would have held others back, so what it costs"
+            " has no bound; write DELAY, COMPLETE or NO WAIT"
         ), parsed.quality_place
     return None

@@ -16,7 +16,7 @@ from slackwater.language.landmarks import Landmarks, bind_landmarks
 from slackwater.language.parsed import ParsedQuery
 
 _NO_TARGET = (
-    "{} is not offered with {}: a late tuple would change all windows after it, so its price has no end;"
+    "{} is not offered with {}: a late tuple would change all windows after it, so what it costs has no bound;"
     " write DELAY, COMPLETE or NO WAIT"
 )
 _NOT_IN_A_CHAIN = (
@@ -43,11 +43,11 @@ def check_chain(parsed: ParsedQuery) -> None:
     Windows that follow rates may stand there: what comes from below is in order and never late.
     """
     for select in (parsed, *parsed.united):
-        if select.distinct is not None:
+        if select.kind:
             raise QueryError(
-                _NOT_IN_A_CHAIN.format("SELECT DISTINCT", "is", "it reads a stream, and no query reads it"),
+                _NOT_IN_A_CHAIN.format(f"SELECT {select.kind}", "is", "it reads a stream, and no query reads it"),
                 parsed.text,
-                *select.distinct,
+                *select.kind_place,
             )
         if select.out.kind != ISTREAM:
             raise QueryError(

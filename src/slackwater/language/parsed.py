@@ -65,5 +65,6 @@ class ParsedQuery:
     out_place: tuple[int, int] = (0, 0)
     match: MatchTime | None = None
     """MATCH TIME, before or after WHERE."""
-    distinct: tuple[int, int] | None = None
-    """Where DISTINCT stands behind SELECT; None where it does not."""
+    kind: str = ""
+    """The word behind SELECT that asks for another kind of query, one of `kinds.KINDS`; empty for a plain SELECT."""
+    kind_place: tuple[int, int] = (0, 0)

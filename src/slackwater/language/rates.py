@@ -56,7 +56,7 @@ def check_rates(parsed: ParsedQuery, aggregation: bool) -> None:
         name = "RECALL" if isinstance(parsed.quality, Recall) else "ERROR"
         message = (
             f"{name} is not offered with windows that follow rates: they count tuples, so a late one would change all"
-            " windows after it, and its price has no end; write DELAY, COMPLETE or NO WAIT"
+            " windows after it, and what it costs has no bound; write DELAY, COMPLETE or NO WAIT"
         )
         _refuse(parsed, message, parsed.quality_place)
 

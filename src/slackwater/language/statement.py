@@ -19,6 +19,7 @@ from slackwater.core.quality import Quality
 from slackwater.language import unsupported
 from slackwater.language.clauses import read_options, read_quality, read_window
 from slackwater.language.ctes import MOST_NESTED, check_named, named_query, read_named
+from slackwater.language.kinds import KINDS
 from slackwater.language.parsed import EXPLAIN_AS, ParsedItem, ParsedQuery, ParsedStream
 from slackwater.language.relation_to_stream import read_relation_to_stream
 from slackwater.language.syntax import read_expression
@@ -117,7 +118,7 @@ def _query(cursor: Cursor) -> ParsedQuery:
 
 def _select(cursor: Cursor) -> ParsedQuery:
     start = cursor.peek()
-    distinct = _begin(cursor)
+    kind, kind_place = _begin(cursor)
     out, out_place = read_relation_to_stream(cursor)
     items = _items(cursor)
     if not cursor.accept("FROM"):
@@ -133,7 +134,7 @@ def _select(cursor: Cursor) -> ParsedQuery:
     place = start.start, cursor.tokens[cursor.index - 1].end + 1
     return ParsedQuery(
         cursor.text, place, items, tuple(streams), tuple(conditions), tuple(windows), groups,
-        out=out, out_place=out_place, match=match, distinct=distinct,
+        out=out, out_place=out_place, match=match, kind=kind, kind_place=kind_place,
     )  # fmt: skip
 
 
@@ -148,14 +149,15 @@ def _between(cursor: Cursor, known: MatchTime | None = None) -> tuple[list[Windo
     return windows, match
 
 
-def _begin(cursor: Cursor) -> tuple[int, int] | None:
-    """SELECT; returns where DISTINCT stands behind it."""
+def _begin(cursor: Cursor) -> tuple[str, tuple[int, int]]:
+    """SELECT; returns the word behind it that names a kind of query, and its place."""
     if cursor.word() == "WITH":
         cursor.fail("a query begins with SELECT; WITH name AS (SELECT ...) stands once, before the whole query")
     if not cursor.accept("SELECT"):
         cursor.fail(unsupported.clause(cursor.word()) or "a query begins with SELECT, or with EXPLAIN SELECT")
     token = cursor.peek()
-    return (token.start, token.end + 1) if token is not None and cursor.accept("DISTINCT") else None
+    found = next((kind for kind in KINDS if cursor.accept(kind)), "")
+    return found, (token.start, token.end + 1) if token is not None and found else (0, 0)
 
 
 def _items(cursor: Cursor) -> tuple[ParsedItem, ...]:

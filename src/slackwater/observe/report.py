@@ -40,9 +40,9 @@ class SlackUse:
         if self._since == BEFORE_ALL:
             self._since = clock
 
-    def note(self, snapshot_delta: Sequence[tuple[int, int]], clock: int) -> None:
+    def note(self, changes: Sequence[tuple[int, int]], clock: int) -> None:
         """Changes of slack as (largest clock, slack from there on), and where the largest clock stands now."""
-        for at, slack in snapshot_delta:
+        for at, slack in changes:
             self._until(at)
             self._slack = slack
             self.largest = max(self.largest, slack)
@@ -115,7 +115,7 @@ class LatencyUse:
         return {"slack": slack, "slowest_stream": round(whole - slack - epoch, 3), "epoch": epoch}
 
     def wall_as_ms(self) -> dict[str, float | None] | None:
-        """The same from event time to the moment of arrival that emitted a result; None without arrival times."""
+        """The same from event time to the arrival that caused a result; None without arrival times."""
         return _quantiles(self._wall) if self._wall.weight else None
 
 

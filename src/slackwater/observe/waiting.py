@@ -67,7 +67,7 @@ class Causes:
         self._sums = dict.fromkeys(PARTS, 0)
         self._results = 0
         self.at_end = 0
-        """Results that only the end of the input has emitted."""
+        """Results that were emitted only because the input ended."""
         self.stuck = 0
         """How far the watermark was then behind where slack alone would have had it."""
 
@@ -81,7 +81,7 @@ class Causes:
         self._results += weight
 
     def end(self, results: int, force: InForce) -> None:
-        """The end of the input has emitted results ."""
+        """The input has ended, and everything was emitted."""
         self.at_end += results
         self.stuck = max(0, force.lag - force.slack)
 

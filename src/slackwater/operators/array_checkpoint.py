@@ -19,7 +19,7 @@ Array = npt.NDArray[Any]
 
 
 class ArrayCheckpoint:
-    """The arrays of one cell, as they were last persisted.
+    """The arrays of one namespace, as they were last persisted.
 
     >>> kept = ArrayCheckpoint("ledger")
     >>> [entry.key for entry in kept.snapshot_delta({"a": np.zeros(3), "b": np.ones(2)})]
@@ -29,21 +29,21 @@ class ArrayCheckpoint:
     """
 
     def __init__(self, namespace: str) -> None:
-        self._cell = namespace
+        self._namespace = namespace
         self._known: dict[str, Array] = {}
 
     def snapshot_delta(self, arrays: Mapping[str, Array]) -> Iterator[StateUpdate]:
         """What to write, now that the arrays are these."""
         for name in [name for name in self._known if name not in arrays]:
             del self._known[name]
-            yield state_update(self._cell, name, None)
+            yield state_update(self._namespace, name, None)
         for name, array in arrays.items():
             if name in self._known and _same(self._known[name], array):
                 continue
             self._known[name] = np.array(array)
             # The shape goes with the value: under one key there is one array, whatever its size.
             shape = ",".join(map(str, array.shape)).encode()
-            yield state_update(self._cell, name, shape + b";" + encode_words({"array": array.ravel()}))
+            yield state_update(self._namespace, name, shape + b";" + encode_words({"array": array.ravel()}))
 
     def restore(self, entries: Iterable[StateUpdate]) -> dict[str, Array]:
         """All arrays, with these entries applied."""

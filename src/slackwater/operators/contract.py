@@ -1,7 +1,7 @@
 """What a pipeline asks of the operator behind it, and of the spec that the operator was built from.
 
-Every operator takes runs in, gives outputs, and persists what it keeps. What only some can do is asked for by a hook,
-whose answer is "no" unless an operator says otherwise: nobody asks an operator what kind of operator it is.
+Every operator processes ordered batches, yields outputs, and persists its state. What only some can do has a hook,
+whose default is "no". Nothing tests the type of an operator.
 
 Invariant: the hooks that a controller may call are those of `disorder.meters.Measurable`.
 """
@@ -35,14 +35,14 @@ class ResizeLog(Protocol):
 
 
 class Operator(ABC):
-    """What stands behind a release, or in a node of a graph."""
+    """The operator behind a release, or in a node of a graph."""
 
     spec: Any
-    """The frozen half that it was built from."""
+    """The frozen spec that it was built from."""
 
     @abstractmethod
     def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
-        """Take in a run, which is in order or not; yield what leaves."""
+        """Process a run, in order or not; yield the outputs."""
 
     @property
     @abstractmethod
@@ -51,7 +51,7 @@ class Operator(ABC):
 
     @abstractmethod
     def window_contents(self, watermark: int) -> Iterator[WindowContents]:
-        """What stands in the windows where the watermark is there."""
+        """What the windows hold when the watermark is there."""
 
     @abstractmethod
     def snapshot_delta(self) -> list[StateUpdate]:
@@ -63,11 +63,11 @@ class Operator(ABC):
 
     @property
     def external_sync(self) -> bool:
-        """Whether it brings streams into order itself, so that the release in front deals with slack alone."""
+        """Whether it synchronizes its streams itself, so that the release in front applies slack alone."""
         return False
 
     def attach(self, release: Release) -> Stages:
-        """Stand behind this release; what a pipeline drives from then on."""
+        """Attach to this release; returns the stages that a pipeline drives from then on."""
         return DirectStage(release)
 
     @property
@@ -81,12 +81,12 @@ class Operator(ABC):
         return False
 
     def ledger_for(self, terms: LedgerTerms) -> Ledger | None:
-        """A ledger of results made and lost, where it can keep one."""
+        """A ledger of results made and lost, if it can keep one."""
         return None
 
     @property
     def watched(self) -> Watched | None:
-        """The windows of raw tuples whose answers have an error, where it has such."""
+        """The windows of raw tuples whose answers have an error, if there are any."""
         return None
 
     def resize_logs(self) -> list[tuple[int, ResizeLog]]:
@@ -100,7 +100,7 @@ class BuildContext:
 
     encode_text: Callable[[str], int] = lambda text: 0
     texts: TextTable | None = None
-    """For MIN and MAX of text, which must know how texts compare."""
+    """For MIN and MAX of text, which compare texts."""
 
 
 PLAIN = BuildContext()
@@ -108,8 +108,8 @@ PLAIN = BuildContext()
 
 
 class PlannedSpec(ABC):
-    """The frozen half of an operator that tells a plan of itself what the plan must know: no part of a plan need know
-    its kind. It reads one stream, in order, unless it says otherwise."""
+    """The frozen spec of an operator, with everything that a plan asks of it, so that no part of the plan tests its
+    type. By default it reads one stream, in order."""
 
     rows: int
     """Word rows of a tuple."""
@@ -129,15 +129,15 @@ class PlannedSpec(ABC):
 
     @abstractmethod
     def described(self, aliases: Sequence[str], name: Callable[[int, int], str]) -> tuple[str, dict[str, Any]]:
-        """What EXPLAIN says of it, and as attributes, given its inputs and the name of what stands in a row of one."""
+        """What EXPLAIN says about it, as text and as attributes, given its inputs and the name of every row of one."""
 
     @abstractmethod
     def build(self, context: BuildContext = PLAIN) -> Operator:
-        """The mutable half."""
+        """Build the operator, which holds the mutable state."""
 
 
 class OperatorSpec(Protocol):
-    """The frozen half of an operator."""
+    """The frozen spec of an operator."""
 
     @property
     def streams(self) -> int: ...
@@ -146,4 +146,4 @@ class OperatorSpec(Protocol):
     @property
     def needs_order(self) -> bool: ...
     def build(self, context: BuildContext = PLAIN) -> Operator:
-        """The mutable half."""
+        """Build the operator, which holds the mutable state."""

@@ -77,16 +77,16 @@ class GraphOperator(Operator, Stages):
 
     def _run_nodes(self, run: OrderedBatch, begin: int, end: int) -> tuple[OrderedBatch, OrderedBatch]:
         made: list[Inflow] = []
-        decided = []
+        raw = []
         for vertex, node in zip(self._vertices, self._nodes, strict=True):
             below = [made[n].as_input(at) for at, n in vertex.below()]
             synchronized = node.admit(run, begin, end, below)
-            decided.append(node.raw_part(synchronized.run))
+            raw.append(node.raw_part(synchronized.run))
             if node is not self._nodes[-1]:
                 made.append(node.made_of(synchronized))
         top = replace(synchronized.run, max_ts=run.max_ts, now=run.now)
         self._top = replace(synchronized, run=top)
-        return top, replace(together(decided), max_ts=run.max_ts, now=run.now)
+        return top, replace(together(raw), max_ts=run.max_ts, now=run.now)
 
     def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
         """What the last node makes of a run that has just reached it."""

@@ -42,15 +42,15 @@ class Learned:
     def snapshot_delta(self) -> Iterator[StateUpdate]:
         """What to persist since the last call."""
         yield from self._of_controller.snapshot_delta(self._controller.as_arrays())
-        count_only: dict[str, npt.NDArray[Any]] = {}
+        of_meters: dict[str, npt.NDArray[Any]] = {}
         for number, meter in enumerate(self._meters):
-            count_only |= {f"{number}/{name}": array for name, array in meter.as_arrays().items()}
-        yield from self._of_meters.snapshot_delta(count_only)
+            of_meters |= {f"{number}/{name}": array for name, array in meter.as_arrays().items()}
+        yield from self._of_meters.snapshot_delta(of_meters)
 
     def restore(self, entries: dict[str, list[StateUpdate]], before: dict[str, Any], release: Release) -> None:
         """Take over what was persisted on these terms; `release` has been restored, and says where the query stands."""
         learned = self._of_controller.restore(entries[CONTROLLER])
-        count_only = self._of_meters.restore(entries[LEDGER])
+        of_meters = self._of_meters.restore(entries[LEDGER])
         if before["learning_key"] != self._learning_key:
             if not (self._controller.learns or self._controller.follows_largest_delay):
                 self._controller.slack = self._stated
@@ -61,5 +61,5 @@ class Learned:
             self._controller.restore(learned)
         if entries[LEDGER]:
             for number, meter in enumerate(self._meters):
-                own = {name.partition("/")[2]: a for name, a in count_only.items() if name.startswith(f"{number}/")}
+                own = {name.partition("/")[2]: a for name, a in of_meters.items() if name.startswith(f"{number}/")}
                 meter.restore(own, same_target=before["target"] == self._target)

@@ -129,12 +129,12 @@ class Node:
 
 
 def emit_position(synchronized: Synchronized, output: Output) -> tuple[Words, Words, Words]:
-    """Of every line of what was made of a run: the place of what emitted it, the largest clock, and the moment."""
-    run, reported = synchronized.run, synchronized.progress
-    last = reported.last
+    """Of every result of a run: the place of the tuple that caused it, the largest clock, the time of emission."""
+    run, progress = synchronized.run, synchronized.progress
+    last = progress.last
     if output.at_watermark:
-        at = np.searchsorted(reported.words[TS], output.ts)
-        ways = ((reported.sequence, last.sequence), (reported.clock, last.clock), (reported.emit_time, last.emit_time))
+        at = np.searchsorted(progress.words[TS], output.ts)
+        ways = ((progress.sequence, last.sequence), (progress.clock, last.clock), (progress.emit_time, last.emit_time))
     else:
         at = output.by
         ways = ((synchronized.sequence, last.sequence), (run.clock, run.max_ts), (run.emit_time, run.now))

@@ -14,7 +14,7 @@ from slackwater.core.batch import Words
 class Output:
     """Results: `ts` per line and one array per output column.
 
-    `by` is the place in the run of the tuple that emitted each line; the length of the run stands for its end.
+    `by` is the place in the run of the tuple that caused each line; the length of the run stands for its end.
     `multiplicity` is None where every line is one result; `results` counts what the lines stand for.
     """
 

@@ -1,15 +1,16 @@
-"""A query as one kernel: admission, then release in event-time order, then the operator.
+"""A query as one kernel: clock guard, then release in event-time order, then the operator.
 
-A runtime hosts it: `absorb` takes tuples in, `advance` ends an epoch and gives what leaves, `snapshot_delta` and
-`restore` carry its state from one process to another, `observe` says where it stands. What differs from query to query
-is asked of the operator and of the controller through their hooks (`operators.contract`, `disorder.controllers`).
+A runtime hosts it: `absorb` takes tuples in, `advance` ends an epoch and yields results, `snapshot_delta` and
+`restore` carry its state from one process to another, `observe` reports clocks and counts. What differs from query to
+query is asked of the operator and of the controller through their hooks (`operators.contract`, `disorder.controllers`).
 
-Invariant (law 4): every tuple absorbed is, at any moment, in exactly one of these places: waiting in admission or
-release, in time, late, filtered, or rejected as ahead of all evidence; `observe` counts them and the counts add up.
+Invariant (law 4): every tuple absorbed is, at any time, in exactly one of these places: held by the clock guard or the
+release, in time, late, filtered, or rejected as too far ahead; `observe` counts them and the counts add up.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -39,19 +40,19 @@ from slackwater.disorder.cutting import MOST_TUPLES, Cutting, Epochs, check_epoc
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release.release import Release, ReleaseSpec, Watch
 from slackwater.operators.contract import Operator, OperatorSpec
-from slackwater.operators.learned import CONTROLLER, LEDGER, Learned
+from slackwater.operators.learned import Learned
 from slackwater.operators.response_time import Responding
 from slackwater.operators.state_size import Weights, plain_weights, state_size
 
 __all__ = ["MOST_TUPLES", "STATE_VERSION", "Epochs", "Pipeline", "check_epochs"]
 
 STATE_VERSION = 9
-KERNEL, ADMISSION, RELEASE, OPERATOR = "kernel", "admission", "release", "operator"
-"""The cells of its state, beside those of what was learned."""
+KERNEL, CLOCK_GUARD, RELEASE, OPERATOR = "kernel", "clock_guard", "release", "operator"
+"""The namespaces of its state, beside those of what was learned."""
 
 
 class Pipeline:
-    """The kernel a runtime hosts."""
+    """The kernel that a runtime hosts."""
 
     def __init__(
         self,
@@ -124,12 +125,12 @@ class Pipeline:
             yield from self._process(run)
 
     def on_processing_time(self, now: int) -> Iterator[Emission]:
-        """End an epoch in which nothing arrived: at this moment streams may have been silent for too long."""
+        """End an epoch in which nothing arrived: by now streams may have been silent for too long."""
         self._watch.begin(self.watermark)
         yield from self._process(self.release.on_processing_time(now))
 
     def report_busy_time(self, seconds: float) -> None:
-        """Whoever hosts this kernel has measured what its work took since the last time."""
+        """Tell the kernel how long its work took since the last call, as its host measured it."""
         self._stages.report_busy_time(seconds)
 
     def _process(self, run: OrderedBatch) -> Iterator[Emission]:
@@ -138,7 +139,7 @@ class Pipeline:
             yield from self._emit(top, raw)
 
     def _emit(self, run: OrderedBatch, raw: OrderedBatch) -> Iterator[Emission]:
-        """Have the operator process a run; `raw` has the raw tuples that turned out in time or late with it."""
+        """Have the operator process a run; `raw` has the raw tuples that it decides to be in time or late."""
         if self._has_arrival_times:
             self._responding.left(raw.emit_time)
         late = self._late_of(raw)
@@ -162,7 +163,7 @@ class Pipeline:
             meter.processed(run, raw)
 
     def _late_of(self, raw: OrderedBatch) -> Late:
-        """Those of these tuples that came late; all of them are counted here."""
+        """The late ones among these tuples; all of them are counted here."""
         index: Words = np.flatnonzero(raw.late)
         self._counts["late"] += len(index)
         self._counts["in_time"] += len(raw) - len(index)
@@ -173,7 +174,7 @@ class Pipeline:
 
     @property
     def watermark(self) -> int:
-        """Where the watermark stands, without all else that `observe` asks for."""
+        """The watermark alone, without the rest of what `observe` collects."""
         return self._stages.watermark
 
     def take_ahead(self) -> list[Batch]:
@@ -202,35 +203,34 @@ class Pipeline:
         """Take over the state that an earlier kernel of the same spec persisted.
 
         A fresh kernel is given all entries. One that was up to date once is given those that were written or dropped
-        since; what it had not persisted itself must be nothing.
+        since then; it must have persisted everything of its own.
         """
-        parts: dict[str, list[StateUpdate]] = {
-            name: [] for name in (KERNEL, ADMISSION, RELEASE, OPERATOR, CONTROLLER, LEDGER)
-        }
+        # Another version may have other namespaces; it is refused by its number.
+        parts: defaultdict[str, list[StateUpdate]] = defaultdict(list)
         for entry in entries:
             part, _, namespace = entry.namespace.partition("/")
             parts[part].append(replace(entry, namespace=namespace or part))
         before = self._restore_own(parts[KERNEL])
-        self._clock_guard.restore(parts[ADMISSION])
+        self._clock_guard.restore(parts[CLOCK_GUARD])
         self.release.restore(parts[RELEASE])
         self._learned.restore(parts, before, self.release)
         self._operator.restore(parts[OPERATOR])
 
     def _restore_own(self, entries: list[StateUpdate]) -> dict[str, Any]:
-        """Version and counts; returns on which terms this state was persisted."""
+        """Version and counts; returns the terms under which this state was persisted."""
         before = self._learned.terms()
         for entry in entries:
-            reported = {} if entry.value is None else decode_json(entry.value)
+            saved = {} if entry.value is None else decode_json(entry.value)
             if entry.key == "version":
-                before = reported
-                if reported["version"] != STATE_VERSION:
+                before = saved
+                if saved["version"] != STATE_VERSION:
                     raise ValueError(
-                        f"this state has format {reported['version']}, and this version reads format {STATE_VERSION}"
+                        f"this state has format {saved['version']}, and this version reads format {STATE_VERSION}"
                     )
             elif entry.key == "responding":
-                self._responding.restore(reported)
+                self._responding.restore(saved)
             else:
-                self._counts = reported
+                self._counts = saved
         return before
 
     def observe(self) -> Observation:
@@ -259,9 +259,9 @@ class Pipeline:
         return self.release.controller.outlook()
 
     def memory(self) -> Memory:
-        """What stands in the windows now, and what it weighs; costs as much as there is."""
+        """What the windows hold now, in tuples and bytes; the cost is linear in it."""
         return state_size(self._operator.window_contents(self.watermark), self._weights)
 
     def _measured(self) -> MeasuredQuality | None:
-        reported = (meter.measured() for meter in self._meters)
-        return next((quality for quality in reported if quality is not None), None)
+        measured = (meter.measured() for meter in self._meters)
+        return next((quality for quality in measured if quality is not None), None)

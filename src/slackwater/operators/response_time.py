@@ -57,6 +57,6 @@ class Responding:
         """For state."""
         return dict(vars(self))
 
-    def restore(self, reported: dict[str, Any]) -> None:
+    def restore(self, saved: dict[str, Any]) -> None:
         """The inverse of `as_json`."""
-        vars(self).update(reported)
+        vars(self).update(saved)

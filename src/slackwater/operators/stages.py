@@ -1,10 +1,10 @@
-"""What stands behind a release, as a pipeline drives it: one operator, a graph of them, or an eager join.
+"""The stages behind a release, as a pipeline drives them: one operator, a graph of them, or an eager join.
 
 A run leaves the release, passes the stages, and what reaches the last operator is processed. A single operator has no
 stage of its own: the release has brought the streams into order. A graph has a synchronizer in front of every node, and
-an eager join (Filter-Order) one that lets tuples enter before their turn.
+an eager join (Filter-Order) has one that passes tuples on before their turn.
 
-Invariant: a raw tuple turns out in time or late in exactly one pair that `run_stage` gives.
+Invariant: every raw tuple is in exactly one pair that `run_stage` yields, as in time or as late.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from slackwater.disorder.release.release import Release
 
 
 class Stages(ABC):
-    """The way of a run from the release to the last operator."""
+    """The stages of a run from the release to the last operator."""
 
     @abstractmethod
     def run_stage(self, run: OrderedBatch) -> Iterator[tuple[OrderedBatch, OrderedBatch]]:
-        """Pieces of a run as the last operator is to process them; and for each the raw tuples that have turned out in
-        time or late with it, which may be others."""
+        """Pieces of a run for the last operator; and with each the raw tuples that are now known to be in time or late,
+        which may be others."""
 
     @property
     @abstractmethod
@@ -37,11 +37,11 @@ class Stages(ABC):
         """Raw tuples that wait between the release and an operator."""
 
     def note_arrivals(self, batch: Batch) -> bool:
-        """Arrivals are about to be released; whether something that waits is to be processed before them."""
+        """Called before arrivals are released; returns whether waiting tuples are to be processed before them."""
         return False
 
     def report_busy_time(self, seconds: float) -> None:  # noqa: B027 - most do not care
-        """What the work took since the last time."""
+        """How long the work took since the last call."""
 
     @property
     def ordering(self) -> OrderingSeen | None:

@@ -37,25 +37,25 @@ def as_tree(graph: PlanGraph) -> str:
     └─ source s
        · ships ts, v
     """
-    reported: set[str] = set()
-    lines = [line for output in graph.outputs for line in _node(graph, output, reported)]
+    printed: set[str] = set()
+    lines = [line for output in graph.outputs for line in _node(graph, output, printed)]
     for note in graph.notes:
         lines += [note.text, *(line for detail in note.under for line in _detail(detail))]
     return "\n".join(lines)
 
 
-def _node(graph: PlanGraph, node: PlanNode, reported: set[str]) -> list[str]:
+def _node(graph: PlanGraph, node: PlanNode, printed: set[str]) -> list[str]:
     """A node, its details, and what it reads."""
     head = node.label if node.engine == ROW else f"{node.label} [{node.engine} engine]"
-    if node.id in reported:
+    if node.id in printed:
         return [f"{head} (shared, told above)"]
-    reported.add(node.id)
+    printed.add(node.id)
     below = graph.inputs_of(node)
     bar = "│  " if below else ""
     lines = [head, *(f"{bar}{line}" for detail in node.details for line in _detail(detail))]
     for position, child in enumerate(below):
         last = position == len(below) - 1
-        first, *rest = _node(graph, child, reported)
+        first, *rest = _node(graph, child, printed)
         lines.append(("└─ " if last else "├─ ") + first)
         lines += [("   " if last else "│  ") + line for line in rest]
     return lines

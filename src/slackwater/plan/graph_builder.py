@@ -1,6 +1,6 @@
 """Queries inside queries: every one of them planned as a node, and the nodes put together into a graph.
 
-Invariant: a node is planned as if each of its sub-queries were a stream; the inlet between two nodes then does for
+Invariant: a node is planned as if each of its sub-queries were a stream; the projection between two nodes then does for
 results what taking in does for rows. Raw streams are numbered in the order of the text.
 """
 
@@ -25,7 +25,7 @@ from slackwater.plan.physical import IN_TURN, InputPlan, OutputColumn, PhysicalP
 from slackwater.plan.sizes import carrying, members_carried
 
 PlanOne = Callable[[Any], PhysicalPlan]
-"""Plans a join or an aggregate by itself."""
+"""Plans one of the queries by itself."""
 
 
 def plan_chain(query: BoundQuery, plan_one: PlanOne) -> PhysicalPlan:
@@ -74,7 +74,7 @@ class _Builder:
         `carries`: its results say which events they are made of.
         """
         alone = replace(query, options=self._options)
-        plan = _plan_union(alone) if isinstance(alone, UnionQuery) else self._plan_one(alone)
+        plan = self._plan_one(alone)
         plan = carrying(plan) if carries else plan
         read = []
         for one in plan.inputs:
@@ -109,7 +109,7 @@ def _projection(below: PhysicalPlan, above: InputPlan) -> Projection:
     )
 
 
-def _plan_union(query: UnionQuery) -> PhysicalPlan:
+def plan_union(query: UnionQuery, count_only: bool, identities: bool) -> PhysicalPlan:
     """Every sub-query puts its columns into the same rows."""
     width = len(query.outputs)
     inputs = []

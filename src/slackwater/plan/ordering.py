@@ -1,4 +1,4 @@
-"""Which strategy for order a query asks for, and whether it can have it."""
+"""Options about joining streams: where they apply, and which strategy for order a query asks for."""
 
 from __future__ import annotations
 
@@ -6,6 +6,16 @@ from slackwater.core.errors import UsageError
 from slackwater.core.options import Options
 from slackwater.core.results import ADAPTIVE, DEFAULT_ALPHA, FILTER, ISTREAM, STRATEGIES, SYNC, Ordering
 from slackwater.language.bound import BoundQuery, RowWindow, follows_rates, streams_read
+
+OF_ONE_JOIN = ("shape", "join", "windows", "ordering", "alpha")
+"""Options that say how the streams of one join are joined."""
+
+
+def check_no_join_options(options: Options, wanted: str) -> None:
+    """Refuse these where no streams are joined, or by more than one operator; `wanted` says what they are for."""
+    for name in OF_ONE_JOIN:
+        if getattr(options, name) != getattr(Options(), name):
+            raise UsageError(f"option {name} is for {wanted}")
 
 
 def in_turn(query: BoundQuery) -> str | None:

@@ -4,8 +4,8 @@ What each input ships, which operator runs and by which engine, how tuples are r
 when results are emitted and how they are named, how the query is cut into shards. `graph_of_plan.py` shows it as nodes.
 
 Invariant: a plan is plain, frozen data. Row 0 of a tuple is its event time, row 1 its identity; every other row is
-given here, and columns that only a filter reads come last and are not shipped to the kernel. What hangs on the quality
-target is worked out when it is asked for, since a target may be replaced while a query runs.
+given here, and columns that only a filter reads come last and are not shipped to the kernel. What depends on the
+quality target is computed on demand, since a target may be replaced while a query runs.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ class InputPlan:
     all_rows: int
     """Rows including those that only filters read."""
     partition_slot: int = NO_PARTITION
-    """The row that tells the parts of the stream apart, where it has parts."""
+    """The row that names the partition of a tuple, if the stream has partitions."""
     members: tuple[Member, ...] = ()
-    """The events that a tuple is made of, where they are known: one of a raw stream, those that a join below has put
-    together where the query says how large events are."""
+    """The events that a tuple consists of, if known: one for a raw stream; for the result of a join below, its members
+    if the query says how large events are."""
 
 
 @dataclass(frozen=True)
@@ -82,10 +82,10 @@ class Partitioning:
     keys: tuple[tuple[int, ...], ...] | None
     """Per input, the rows whose words choose the shard; None where the query runs in one shard."""
     why: str = ""
-    """Of one shard: the reason, in words."""
+    """Why the query runs in one shard, in words."""
 
     def shards(self, asked: int) -> int:
-        """How many shards a query runs in where so many are asked for."""
+        """How many shards a query runs in if this many are asked for."""
         return 1 if self.keys is None else asked
 
 
@@ -114,7 +114,7 @@ class PhysicalPlan:
     """What holds results until they are emitted; None where they are emitted as they are made."""
     partitioning: Partitioning = ONE_SHARD
     weights: Weights = ()
-    """What the windows of the plan are called in reports of memory, and what their tuples are made of."""
+    """The names of the plan's windows in memory reports, and what their tuples consist of."""
     engine: str = ROW
     """What runs the operator; of a graph every plan in `nodes` has its own."""
 
@@ -125,13 +125,13 @@ class PhysicalPlan:
 
     @property
     def partition_slots(self) -> tuple[int, ...]:
-        """Per input, the row of its parts; empty where no input has any."""
+        """Per input, the row of its partitions; empty if no input has any."""
         rows = tuple(one.partition_slot for one in self.inputs)
         return rows if any(row != NO_PARTITION for row in rows) else ()
 
     @property
     def release(self) -> ReleaseSpec:
-        """How tuples are released, but for what a runtime says of epochs."""
+        """How tuples are released, except for how a runtime cuts epochs."""
         return ReleaseSpec(
             self.operator.streams,
             self.operator.rows,
@@ -145,7 +145,7 @@ class PhysicalPlan:
 
     @property
     def target(self) -> str:
-        """The quality that is asked for, whatever may be waited for it at most."""
+        """The quality that is asked for, without its cap."""
         return str(uncapped(self.quality))
 
     @property
@@ -153,7 +153,7 @@ class PhysicalPlan:
         """What two plans must have in common for one to go on with what the controller of the other has learned."""
         key = registry.learning_key(self.quality, self.options, self.windows)
         if isinstance(self.operator, WindowAggregate) and isinstance(self.quality, RelativeError):
-            # What is learned of an error is learned of every aggregate by itself.
+            # Errors are learned for each aggregate by itself.
             key += repr(self.operator.watched)
         if isinstance(self.operator, OperatorGraph) and isinstance(self.quality, Recall | RelativeError):
             # Rows are followed through all operators, so all of them must be what they were.

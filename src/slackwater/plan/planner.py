@@ -5,8 +5,9 @@ Equalities between two streams become hash keys, everything else a residual cond
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from slackwater.core.errors import UsageError
 from slackwater.core.options import Options
@@ -15,21 +16,22 @@ from slackwater.core.schema import UTC, Kind
 from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.expressions.functions import text_of_one
 from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_of
-from slackwater.language.bound import AggregateQuery, BoundQuery, DistinctQuery, JoinQuery, is_chain
+from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, UnionQuery, is_chain
 from slackwater.language.bound import Output as SelectItem
 from slackwater.language.derived import aggregate_leaves_as, leaves_as
+from slackwater.language.distinct import DistinctQuery
 from slackwater.operators.aggregate.algebra import AggregateSpec
 from slackwater.operators.aggregate.operator import WindowAggregate
-from slackwater.operators.distinct import StreamDistinct
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
 from slackwater.operators.join.tree import JoinTree, left_deep
 from slackwater.operators.join.wjoin.approaches import LCA
 from slackwater.operators.join.wjoin.spec import OFFERED, by_algorithm
 from slackwater.operators.relation_to_stream import RelationToStream
-from slackwater.plan.graph_builder import plan_chain
+from slackwater.plan.distinct import plan_distinct
+from slackwater.plan.graph_builder import plan_chain, plan_union
 from slackwater.plan.layout import InputLayout
-from slackwater.plan.ordering import in_turn, ordering_of
+from slackwater.plan.ordering import check_no_join_options, in_turn, ordering_of
 from slackwater.plan.other_windows import aggregate_over, counting, landmarks_of
 from slackwater.plan.partitioning import partitioning_of
 from slackwater.plan.physical import IDENTITY, InputPlan, OutputColumn, PhysicalPlan
@@ -40,8 +42,8 @@ from slackwater.windows.graph import WindowGraph
 
 MULTIWAY, BINARY = "multiway", "binary"
 SHAPES = (MULTIWAY, BINARY)
-OF_ONE_JOIN = ("shape", "join", "windows", "ordering", "alpha")
-"""Options that say how the streams of one join are joined."""
+PlanKind = Callable[[Any, bool, bool], PhysicalPlan]
+"""Plans a query of one kind by itself: whether results are only counted, and whether to add what identifies them."""
 
 
 def plan(
@@ -71,20 +73,16 @@ def _plan(query: BoundQuery, count_only: bool, identities: bool) -> PhysicalPlan
     if is_chain(query):
         return _plan_chain(query, count_only, identities)
     _check_relation_to_stream(query, count_only)
-    if isinstance(query, JoinQuery):
-        physical = _plan_join(_with_identities(query) if identities else query, count_only)
-    elif isinstance(query, DistinctQuery):
-        if count_only:
-            raise UsageError("--count counts the results of a join; leave it out, or leave out DISTINCT")
-        physical = _plan_distinct(query)
-    else:
-        assert isinstance(query, AggregateQuery), "a union of nothing"
-        if count_only:
-            raise UsageError("--count counts the results of a join; an aggregate already counts, with COUNT(*)")
-        physical = _plan_aggregate(query, identities)
+    physical = _plan_one(query, count_only, identities)
     _check_parts(query, physical.inputs)
     check_sizes(query)
     return physical
+
+
+def _plan_one(query: BoundQuery, count_only: bool, identities: bool) -> PhysicalPlan:
+    """The plan of one operator, by the kind of the query."""
+    plan_kind: PlanKind = PLANNERS[type(query)]
+    return plan_kind(query, count_only, identities)
 
 
 def _holds_results(query: BoundQuery) -> bool:
@@ -115,10 +113,8 @@ def _plan_chain(query: BoundQuery, count_only: bool, identities: bool) -> Physic
     """A query of several operators. Its results have no members that could be told apart."""
     if count_only:
         raise UsageError("--count counts the results of one join; around this query write SELECT COUNT(*)")
-    _check_unset(query.options, "one join of streams, not for a query of several operators")
-    physical = plan_chain(
-        query, lambda one: _plan_join(one, False) if isinstance(one, JoinQuery) else _plan_aggregate(one, identities)
-    )
+    check_no_join_options(query.options, "one join of streams, not for a query of several operators")
+    physical = plan_chain(query, lambda one: _plan_one(one, False, identities and isinstance(one, AggregateQuery)))
     _check_parts(query, physical.inputs)
     check_sizes(query)
     return physical
@@ -131,7 +127,8 @@ def _with_identities(query: JoinQuery) -> JoinQuery:
     return replace(query, outputs=query.outputs + members)
 
 
-def _plan_join(query: JoinQuery, count_only: bool) -> PhysicalPlan:
+def _plan_join(query: JoinQuery, count_only: bool, identities: bool) -> PhysicalPlan:
+    query = _with_identities(query) if identities else query
     layouts = [InputLayout(stream, i) for i, stream in enumerate(query.streams)]
     equalities, conditions = [], []
     for condition in query.conditions:
@@ -208,13 +205,6 @@ def _shaped(join: WindowJoin, options: Options, inputs: tuple[InputPlan, ...]) -
     return left_deep(join, () if options.size_by is None else kept_places(inputs))
 
 
-def _check_unset(options: Options, wanted: str) -> None:
-    """Refuse what is said about the joining of streams where none are joined, or by more than one operator."""
-    for name in OF_ONE_JOIN:
-        if getattr(options, name) != getattr(Options(), name):
-            raise UsageError(f"option {name} is for {wanted}")
-
-
 def _check_parts(query: BoundQuery, inputs: tuple[InputPlan, ...]) -> None:
     column = query.options.clock_by
     if column is not None and all(one.partition_slot == NO_PARTITION for one in inputs):
@@ -240,8 +230,10 @@ def _join_output(query: JoinQuery, item: SelectItem, emitted: tuple[tuple[int, s
     return OutputColumn(item.name, item.expr.kind, arrow, emitted.index((item.expr.stream, item.expr.name)))
 
 
-def _plan_aggregate(query: AggregateQuery, identities: bool) -> PhysicalPlan:
-    _check_unset(query.options, "joins alone")
+def _plan_aggregate(query: AggregateQuery, count_only: bool, identities: bool) -> PhysicalPlan:
+    if count_only:
+        raise UsageError("--count counts the results of a join; an aggregate already counts, with COUNT(*)")
+    check_no_join_options(query.options, "joins alone")
     layout = InputLayout(query.stream, 0)
     keys = tuple(layout.value(key.expr, "group key") for key in query.keys)
     specs = []
@@ -259,24 +251,6 @@ def _plan_aggregate(query: AggregateQuery, identities: bool) -> PhysicalPlan:
     )
 
 
-def _plan_distinct(query: DistinctQuery) -> PhysicalPlan:
-    """What is selected is compared as the keys of groups are."""
-    _check_unset(query.options, "joins alone")
-    (stream,) = query.streams
-    assert stream.range is not None, "a window of time"
-    layout = InputLayout(stream, 0)
-    rows = [layout.value(item.expr, "group key") for item in query.outputs]
-    columns = tuple(dict.fromkeys(rows))
-    one = layout.finish(query.options.clock_by)
-    outputs = tuple(
-        OutputColumn(item.name, item.expr.kind, leaves_as(item.expr, query.streams), columns.index(row))
-        for item, row in zip(query.outputs, rows, strict=True)
-    )
-    emitted = tuple((0, query.outputs[rows.index(row)].name) for row in columns)
-    operator = StreamDistinct(stream.range, columns, one.rows)
-    return PhysicalPlan(query, (one,), operator, outputs, emitted, query.quality, query.options)
-
-
 def _aggregate_outputs(query: AggregateQuery, identities: bool) -> tuple[OutputColumn, ...]:
     """Window bounds, then keys and aggregates as selected; kernel columns are start, end, keys, aggregates."""
     known: dict[str, OutputColumn] = {}
@@ -289,3 +263,12 @@ def _aggregate_outputs(query: AggregateQuery, identities: bool) -> tuple[OutputC
     hidden = [key.name for key in query.keys if identities and key.name not in query.order]
     bounds = (OutputColumn("window_start", Kind.TIME, UTC, 0), OutputColumn("window_end", Kind.TIME, UTC, 1))
     return (*bounds, *(known[name] for name in (*query.order, *hidden)))
+
+
+PLANNERS: Mapping[type[BoundQuery], PlanKind] = {
+    JoinQuery: _plan_join,
+    AggregateQuery: _plan_aggregate,
+    UnionQuery: plan_union,
+    DistinctQuery: plan_distinct,
+}
+"""By the kind of a query."""

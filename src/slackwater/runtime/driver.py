@@ -1,11 +1,11 @@
-"""The one loop that feeds a kernel: batches in, in the order of their arrival, and emissions out.
+"""The one loop that feeds a kernel: batches in, in arrival order, and emissions out.
 
-Local runs, live queries, shards on Spark, tests and experiments differ in where batches come from, in what becomes of
-emissions, and in what they watch. They say so with a few arguments, and the loop is always this one.
+Local runs, live queries, shards on Spark, tests and experiments differ in where batches come from, where emissions
+go, and what they measure. These are arguments; the loop is always this one.
 
-Invariant: an epoch is whatever is given to one call. Every emission is passed on once, as it comes, and its late tuples
-have reached the side output by then; the rejected ones reach it when the epoch has been drained. Time that the consumer
-takes between two emissions is not the kernel's. Without a clock no time is measured, and the kernel is told of none.
+Invariant: an epoch is what is given to one call. Every emission is yielded once, as it comes, after its late tuples
+have gone to the side output; rejected ones go there when the epoch has been drained. Time that the consumer takes
+between two emissions does not count as the kernel's. Without a clock no time is measured or reported.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Driver:
         self._side_output, self._on_emission, self._on_epoch = side_output, on_emission, on_epoch
         self._clock = clock
         self.seconds = 0.0
-        """What all epochs took, by the clock."""
+        """How long all epochs took, by the clock."""
 
     def run(self, batches: Iterable[Batch], end: bool = True) -> Iterator[Emission]:
         """One epoch a batch; with `end`, the input has ended after the last of them, and everything held is emitted."""
@@ -54,7 +54,7 @@ class Driver:
     def epoch(self, *batches: Batch, end: bool = False, since: float | None = None) -> Iterator[Emission]:
         """Absorb batches, then end the epoch; with `end`, everything held is emitted.
 
-        The work on it has begun at `since` by the clock, where it began before this call.
+        `since` is when work on it began by the clock, if that was before this call.
         """
         begun = self._now() if since is None else since
         for batch in batches:
@@ -62,11 +62,11 @@ class Driver:
         yield from self._drained(self.kernel.advance(end), begun)
 
     def on_processing_time(self, now: int) -> Iterator[Emission]:
-        """End an epoch in which nothing arrived; at this moment streams may have been silent for too long."""
+        """End an epoch in which nothing arrived; by now streams may have been silent for too long."""
         yield from self._drained(self.kernel.on_processing_time(now), self._now())
 
     def discard(self, *batches: Batch, end: bool = False) -> None:
-        """An epoch whose emissions nobody looks at."""
+        """An epoch whose emissions are dropped."""
         for emission in self.epoch(*batches, end=end):
             del emission
 
@@ -97,5 +97,5 @@ class Driver:
 
 
 def with_results(emissions: Iterable[Emission]) -> Iterator[Emission]:
-    """The emissions that hold results; the others tell of late tuples alone."""
+    """The emissions that hold results; the others hold late tuples alone."""
     return (emission for emission in emissions if len(emission.ts))

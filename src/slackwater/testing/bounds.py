@@ -11,7 +11,7 @@ Invariant: the bound grows with slack, skew, windows and epoch only, never with 
 - tree of joins: the same for every node, where what a node reads from below is at most all combinations of tuples near
   enough to each other;
 - union: nothing;
-- DISTINCT: rows that left at or after `watermark - range`, a tuple each at most;
+- other operators of one stream: as their oracle says;
 - aggregate: tuples after `watermark - range - slide` (a partial each at most, and a value each where values are kept);
   where a window counts tuples, as many as it has and slides by, and those at or after the watermark;
   landmark windows: a partial for each group, and tuples at or after the watermark;
@@ -23,29 +23,28 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right, insort
+from functools import partial
 
 from slackwater.core.batch import Batch
 from slackwater.operators.aggregate.landmark import LandmarkAggregate
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.aggregate.row_aggregate import RowAggregate
-from slackwater.operators.distinct import StreamDistinct
 from slackwater.operators.join.count_windows import CountWindowJoin
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.rate_windows import RateJoin
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.relation_to_stream import RelationToStream
 from slackwater.operators.union import StreamUnion
+from slackwater.testing.oracles import ORACLES
 
 FIRST_CAPACITY = 256
-ROOM = 4
+GROWTH = 4
 
 
 class Bound:
     """Follows a trace, and says after each epoch what may be retained and held."""
 
-    def __init__(
-        self, spec: WindowAggregate | WindowJoin | JoinTree | StreamUnion | StreamDistinct | RelationToStream
-    ) -> None:
+    def __init__(self, spec: WindowAggregate | WindowJoin | JoinTree | StreamUnion | RelationToStream) -> None:
         self._spec = spec.made_by if isinstance(spec, RelationToStream) else spec
         self._out = isinstance(spec, RelationToStream)
         self._ts: list[list[int]] = [[] for _ in range(spec.streams)]
@@ -57,7 +56,7 @@ class Bound:
         """What the operator may retain after this epoch, results in force included where they are held."""
         kept = self._kept_after(epoch, watermark_before)
         spec = self._spec
-        if not self._out or isinstance(spec, StreamUnion | StreamDistinct):
+        if not self._out or isinstance(spec, StreamUnion):
             return kept
         if isinstance(spec, WindowAggregate):
             return kept + 2 * self._since(0, watermark_before - spec.range - 2 * spec.grid.slide)
@@ -69,8 +68,8 @@ class Bound:
         spec = self._spec
         if isinstance(spec, StreamUnion):
             return 0
-        if isinstance(spec, StreamDistinct):
-            return self._since(0, watermark_before - spec.range)
+        if type(spec) in ORACLES:
+            return ORACLES[type(spec)].state_bound(spec, partial(self._since, 0), watermark_before)
         if isinstance(spec, WindowAggregate):
             slide = spec.slide or spec.range
             holistic = any(aggregate.holistic for aggregate in spec.aggregates)
@@ -86,12 +85,12 @@ class Bound:
         for stream, window in enumerate(spec.windows):
             kept = watermark_before if last[stream] else watermark_before - window
             self._peak[stream] = max(self._peak[stream], last[stream] + self._since(stream, kept))
-        raw = sum(max(FIRST_CAPACITY, ROOM * peak) for peak in self._peak)
+        raw = sum(max(FIRST_CAPACITY, GROWTH * peak) for peak in self._peak)
         if not isinstance(spec, JoinTree):
             return raw
         for n in range(2, spec.streams):
             self._combined[n] = max(self._combined[n], self._combinations(spec, n, watermark_before))
-        return raw + sum(max(FIRST_CAPACITY, ROOM * combined) for combined in self._combined[2:])
+        return raw + sum(max(FIRST_CAPACITY, GROWTH * combined) for combined in self._combined[2:])
 
     def _most_asked(self, spec: RateJoin, stream: int) -> int:
         """The most tuples of a stream that one sample may hold, as if they were all of one instant."""

@@ -17,7 +17,6 @@ from slackwater.disorder.controllers import SlackController
 from slackwater.operators.aggregate.count_windows import CountWindows
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.contract import OperatorSpec
-from slackwater.operators.distinct import StreamDistinct
 from slackwater.operators.graph import GraphNode, OperatorGraph
 from slackwater.operators.join.count_windows import CountWindowJoin
 from slackwater.operators.join.operator import WindowJoin
@@ -35,13 +34,13 @@ from slackwater.testing.oracle_aggregate import (
     result_kind,
 )
 from slackwater.testing.oracle_count_windows import oracle_count_window_processing, oracle_count_windows
-from slackwater.testing.oracle_distinct import oracle_distinct, oracle_distinct_processing
 from slackwater.testing.oracle_join import Result, oracle_join, oracle_join_processing, oracle_relation_to_stream
 from slackwater.testing.oracle_levels import oracle_graph, united_row
 from slackwater.testing.oracle_projection import Made
 from slackwater.testing.oracle_release import Released, Tuple, tuples_of
 from slackwater.testing.oracle_row_join import oracle_rate_join, oracle_row_join
 from slackwater.testing.oracle_tree import TreeOutcome
+from slackwater.testing.oracles import ORACLES
 from slackwater.testing.words import decode, same_value
 
 NO_GUARD = 2**62
@@ -55,7 +54,7 @@ Results = Counter[Any] | Answer
 
 
 def pipeline_of(spec: OperatorSpec, max_ahead: int = NO_GUARD, idle_timeout: int | None = None) -> Make:
-    """The plain factory: the spec's own operator behind admission and release."""
+    """The plain factory: the spec's own operator behind clock guard and release."""
     return lambda controller, epochs: Pipeline(spec, spec.build(), controller, epochs, max_ahead, idle_timeout)
 
 
@@ -158,9 +157,9 @@ def truth(spec: OperatorSpec, batch: Batch) -> Results:
     if isinstance(spec, StreamUnion):
         return truth(_as_graph(spec), batch)
     if isinstance(spec, WindowJoin):
-        return _count_only(spec, oracle_join(spec, batch).elements())
-    if isinstance(spec, StreamDistinct):
-        return oracle_distinct(spec, batch)
+        return _as_counted(spec, oracle_join(spec, batch).elements())
+    if type(spec) in ORACLES:
+        return ORACLES[type(spec)].truth(spec, batch)
     raise TypeError(f"there is no oracle for {type(spec).__name__}; write one in slackwater.testing")
 
 
@@ -172,17 +171,17 @@ def bounds_of_truth(spec: OperatorSpec, batch: Batch, absent: Collection[int] = 
     if isinstance(spec, CountWindows):
         answer = oracle_count_windows(spec, batch, absent)
         return answer, answer
-    if isinstance(spec, StreamDistinct):
-        rows = oracle_distinct(spec, batch, absent)
+    if type(spec) in ORACLES:
+        rows = ORACLES[type(spec)].truth(spec, batch, absent)
         return rows, rows
     if not isinstance(spec, CountWindowJoin):
         true = truth(spec, batch)
         return true, true
     if isinstance(spec, RateJoin):
-        made = _count_only(spec, oracle_rate_join(spec, batch, absent).elements())
+        made = _as_counted(spec, oracle_rate_join(spec, batch, absent).elements())
         return made, made
     certain, possible = oracle_row_join(spec, batch, absent)
-    return _count_only(spec, certain), _count_only(spec, possible)
+    return _as_counted(spec, certain), _as_counted(spec, possible)
 
 
 def expected(spec: OperatorSpec, released: Iterable[Released]) -> Results:
@@ -199,9 +198,9 @@ def expected(spec: OperatorSpec, released: Iterable[Released]) -> Results:
     if isinstance(spec, WindowAggregate):
         return oracle_aggregate_processing(spec, released)
     if isinstance(spec, WindowJoin):
-        return _count_only(spec, (result for result, _ in oracle_join_processing(spec, released)))
-    if isinstance(spec, StreamDistinct):
-        return oracle_distinct_processing(spec, released)
+        return _as_counted(spec, (result for result, _ in oracle_join_processing(spec, released)))
+    if type(spec) in ORACLES:
+        return ORACLES[type(spec)].processed(spec, released)
     if isinstance(spec, StreamUnion):
         in_time = (step.tuple for step in released if not step.late)
         return results_of_graph(_as_graph(spec), [united_row(spec, e) for e in in_time])
@@ -231,10 +230,10 @@ def _as_graph(spec: StreamUnion) -> OperatorGraph:
 
 def expected_of_tree(spec: JoinTree, outcome: TreeOutcome) -> Results:
     """What the slow oracle of trees has made, late tuples included."""
-    return _count_only(spec, (result for result, _ in outcome.results))
+    return _as_counted(spec, (result for result, _ in outcome.results))
 
 
-def _count_only(spec: WindowJoin | JoinTree, results: Iterable[Result]) -> Counter[Any]:
+def _as_counted(spec: WindowJoin | JoinTree, results: Iterable[Result]) -> Counter[Any]:
     return Counter(result[0] for result in results) if spec.count_only else Counter(results)
 
 

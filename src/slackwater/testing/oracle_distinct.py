@@ -1,4 +1,4 @@
-"""DISTINCT within a window, slow and obvious: every tuple looks through all rows that have left.
+"""DISTINCT within a window, slow and obvious: every tuple looks through all rows that were emitted.
 
 Invariant: shares no code with the operator. A result is (timestamp, columns).
 """
@@ -6,7 +6,7 @@ Invariant: shares no code with the operator. A result is (timestamp, columns).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from slackwater.core.batch import Batch
 from slackwater.operators.distinct import StreamDistinct
@@ -14,21 +14,26 @@ from slackwater.testing.oracle_projection import Made
 from slackwater.testing.oracle_release import Released, Tuple, tuples_of
 
 
-def oracle_distinct(spec: StreamDistinct, batch: Batch, absent: Collection[int] = ()) -> Counter[Made]:
+def truth(spec: StreamDistinct, batch: Batch, absent: Collection[int] = ()) -> Counter[Made]:
     """The true rows on these tuples, but for those that are absent."""
     present = [e for e in tuples_of(batch) if e.passes and e.row not in absent]
     return _distinct(spec, sorted(present, key=lambda e: e.ts))
 
 
-def oracle_distinct_processing(spec: StreamDistinct, released: Iterable[Released]) -> Counter[Made]:
+def processed(spec: StreamDistinct, released: Iterable[Released]) -> Counter[Made]:
     """The rows on a release sequence: late tuples are left out.
 
     >>> spec = StreamDistinct(range=4, columns=(1,), rows=2)
-    >>> made = oracle_distinct_processing(spec, [Released(Tuple(0, t, (t, 7)), 0, t) for t in (1, 3, 5, 6)])
+    >>> made = processed(spec, [Released(Tuple(0, t, (t, 7)), 0, t) for t in (1, 3, 5, 6)])
     >>> sorted(made)
     [(1, (7,)), (6, (7,))]
     """
     return _distinct(spec, [step.tuple for step in released if not step.late])
+
+
+def state_bound(spec: StreamDistinct, since: Callable[[int], int], watermark: int) -> int:
+    """Rows that left at or after `watermark - range`, a tuple each at most."""
+    return since(watermark - spec.range)
 
 
 def _distinct(spec: StreamDistinct, ordered: list[Tuple]) -> Counter[Made]:

@@ -29,7 +29,7 @@ class GraphOutcome:
     known."""
 
     results: list[tuple[Made, int]] = field(default_factory=list)
-    decided: list[Released] = field(default_factory=list)
+    released: list[Released] = field(default_factory=list)
 
 
 class _Node:
@@ -47,7 +47,7 @@ class _Node:
     def process(self, e: Tuple, met: int) -> None:
         raw = self.node.inputs[e.stream]
         if not reads_node(raw):
-            self.outcome.decided.append(Released(Tuple(raw, e.ts, e.words), met, self.clock))
+            self.outcome.released.append(Released(Tuple(raw, e.ts, e.words), met, self.clock))
         assert not reads_node(raw) or e.ts >= met, "what comes from below was late"
         if self.open is not None:
             self.open.add(e, met)

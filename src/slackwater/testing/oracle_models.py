@@ -70,9 +70,9 @@ def gamma_by_trial(
     return ratio * produced / true
 
 
-def slack_by_trial(quality: Callable[[int], float], target: float, granularity: int, max_ts: int) -> int:
-    """Alg. 4.4 and 4.7: the first of 0, g, 2g, ... that meets the target; `max_ts` is the largest bin of a delay."""
+def slack_by_trial(quality: Callable[[int], float], target: float, granularity: int, largest: int) -> int:
+    """Alg. 4.4 and 4.7: the first of 0, g, 2g, ... that meets the target; `largest` is the largest bin of a delay."""
     k = 0
-    while k < max_ts and quality(k) < target:
+    while k < largest and quality(k) < target:
         k += 1
     return k * granularity

@@ -27,7 +27,7 @@ class TreeOutcome:
     """Results in the order in which they were made, and raw tuples in the order in which their fate was known."""
 
     results: list[tuple[Result, int]] = field(default_factory=list)
-    decided: list[Released] = field(default_factory=list)
+    released: list[Released] = field(default_factory=list)
 
 
 def newest(combination: Combination) -> int:
@@ -50,7 +50,7 @@ class _Node:
         raw = side == 1 or self.n == 1
         ts = newest(e)
         if raw:
-            self.outcome.decided.append(Released(e[0], met, self.clock))
+            self.outcome.released.append(Released(e[0], met, self.clock))
         assert raw or ts >= met, "a combination from below was late"
         if ts >= met:
             for other in self.window[1 - side]:

@@ -1,8 +1,19 @@
 """Slow, obvious twins of the kernels, in plain Python.
 
 Invariant: no oracle shares code with the kernel it judges; each reads like the definition or the published pseudo-code.
+
+An operator of one stream joins the laws by a module that is an `Oracle`, a line in `ORACLES`, and examples of its spec.
 """
 
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Protocol
+
+from slackwater.core.batch import Batch
+from slackwater.operators.distinct import StreamDistinct
+from slackwater.testing import oracle_distinct
 from slackwater.testing.oracle_aggregate import oracle_aggregate, oracle_aggregate_processing
 from slackwater.testing.oracle_graph import oracle_graph_by_epoch, oracle_graph_by_tuple
 from slackwater.testing.oracle_join import oracle_join, oracle_join_processing
@@ -19,6 +30,8 @@ from slackwater.testing.oracle_release import (
 from slackwater.testing.oracle_tree import oracle_tree_by_epoch, oracle_tree_by_tuple
 
 __all__ = [
+    "ORACLES",
+    "Oracle",
     "Released",
     "SlackRule",
     "cuts_by_count",
@@ -36,3 +49,22 @@ __all__ = [
     "oracle_tree_by_tuple",
     "oracle_tuple_release",
 ]
+
+
+class Oracle(Protocol):
+    """The slow twin of an operator of one stream, for which no target can be stated."""
+
+    def truth(self, spec: Any, batch: Batch, absent: Collection[int] = ()) -> Counter[Any]:
+        """The true results on these tuples, but for those that are absent."""
+
+    def processed(self, spec: Any, released: Iterable[Released]) -> Counter[Any]:
+        """The results on a release sequence, late tuples included."""
+
+    def state_bound(self, spec: Any, since: Callable[[int], int], watermark: int) -> int:
+        """How many tuples may be kept behind this watermark; `since` counts those at or after a time."""
+
+
+ORACLES: Mapping[type, Oracle] = {
+    StreamDistinct: oracle_distinct,
+}
+"""By the spec of the operator; those of joins, aggregates and graphs are called in `drive` and `bounds`."""

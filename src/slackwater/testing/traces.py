@@ -141,8 +141,8 @@ def pieces(batch: Batch, cuts: Sequence[int]) -> list[Batch]:
 def largest_delay_of(batch: Batch) -> int:
     """The slack that makes a trace complete: the largest delay of a tuple against its own stream's clock."""
     clocks: dict[int, int] = {}
-    max_ts = 0
+    largest = 0
     for stream, ts in zip(batch.stream.tolist(), batch.ts.tolist(), strict=True):
         clocks[stream] = max(clocks.get(stream, ts), ts)
-        max_ts = max(max_ts, clocks[stream] - ts)
-    return max_ts
+        largest = max(largest, clocks[stream] - ts)
+    return largest

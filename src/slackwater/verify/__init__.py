@@ -7,7 +7,8 @@ aggregates mean is written down here a second time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +16,8 @@ import pyarrow.compute as pc
 from slackwater.core.errors import UsageError
 from slackwater.core.rates import Resize
 from slackwater.core.time import SECOND
-from slackwater.language.bound import AggregateQuery, BoundQuery, DistinctQuery, JoinQuery, is_chain, raw_streams
+from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, is_chain, raw_streams
+from slackwater.language.distinct import DistinctQuery
 from slackwater.verify.aggregate import judge_aggregate
 from slackwater.verify.chain import all_expressions
 from slackwater.verify.chain_rows import judge_chain
@@ -24,11 +26,12 @@ from slackwater.verify.distinct import judge_distinct
 from slackwater.verify.inputs import JudgedInput, load, workbench
 from slackwater.verify.join import judge_join
 from slackwater.verify.rate_truth import check_rates_judged
+from slackwater.verify.recall import Periods
 from slackwater.verify.row_aggregate import judge_row_aggregate
 from slackwater.verify.row_join import judge_counted_row_join, judge_row_join
 from slackwater.verify.row_truth import counts_rows
 from slackwater.verify.sql import Renderer
-from slackwater.verify.verdict import Verdict
+from slackwater.verify.verdict import Trial, Verdict
 
 __all__ = ["JudgedInput", "Verdict", "check_rates_judged", "judge"]
 
@@ -58,32 +61,35 @@ def judge(
         raise UsageError("the period and the interval of measurement must be longer than nothing")
     check_rates_judged(query)
     exprs = list(all_expressions(query))
-    if is_chain(query):
-        with workbench(exprs) as connection:
-            return judge_chain(
-                connection, query, inputs, produced, span=_span(inputs), period=period, interval=interval
-            )
-    render = Renderer([stream.schema for stream in streams])
+    periods = Periods(*_span(inputs), period, interval)
     with workbench(exprs) as connection:
+        if is_chain(query):
+            return judge_chain(connection, query, inputs, produced, periods)
+        render = Renderer([stream.schema for stream in streams])
         for position, (stream, given) in enumerate(zip(streams, inputs, strict=True)):
             load(connection, position, stream, given, exprs, render)
-        if isinstance(query, AggregateQuery):
-            judge_windows = judge_aggregate if query.stream.window is None else judge_row_aggregate
-            return judge_windows(connection, query, render, produced)
-        span = _span(inputs)
-        if isinstance(query, DistinctQuery):
-            return judge_distinct(connection, query, render, produced, span=span, period=period, interval=interval)
-        assert isinstance(query, JoinQuery), "a union is a chain"
-        if counts_rows(query):
-            judge_counts = judge_counted_row_join if count_only else judge_row_join
-            return judge_counts(
-                connection, query, render, produced, span=span, period=period, interval=interval, resizes=resizes
-            )
-        judge_rows = judge_counted_join if count_only else judge_join
-        return judge_rows(connection, query, render, produced, span=span, period=period, interval=interval)
+        return JUDGES[type(query)](Trial(connection, query, render, produced, periods, count_only, resizes))
 
 
 def _span(inputs: Sequence[JudgedInput]) -> tuple[int, int]:
     """The first and last event time of all inputs; filtered rows count, since they move the clocks too."""
     extremes = [pc.min_max(given.table.column("_ts")).as_py() for given in inputs if given.table.num_rows]
     return min((e["min"] for e in extremes), default=0), max((e["max"] for e in extremes), default=0)
+
+
+def _judge_windows(trial: Trial[AggregateQuery]) -> Verdict:
+    return (judge_aggregate if trial.query.stream.window is None else judge_row_aggregate)(trial)
+
+
+def _judge_joined(trial: Trial[JoinQuery]) -> Verdict:
+    if counts_rows(trial.query):
+        return (judge_counted_row_join if trial.count_only else judge_row_join)(trial)
+    return (judge_counted_join if trial.count_only else judge_join)(trial)
+
+
+JUDGES: Mapping[type[BoundQuery], Callable[[Trial[Any]], Verdict]] = {
+    JoinQuery: _judge_joined,
+    AggregateQuery: _judge_windows,
+    DistinctQuery: judge_distinct,
+}
+"""By the kind of a query of one operator."""

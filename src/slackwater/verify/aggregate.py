@@ -22,15 +22,14 @@ from slackwater.language.bound import Aggregate, AggregateQuery
 from slackwater.verify.aggregate_truth import make_truth
 from slackwater.verify.inputs import OrderWatch, as_produced, column_of, tables, words
 from slackwater.verify.sql import TYPES, Renderer
-from slackwater.verify.verdict import Verdict
+from slackwater.verify.verdict import Trial, Verdict
 
 
-def judge_aggregate(
-    connection: Any, query: AggregateQuery, render: Renderer, produced: Iterable[pa.Table] | pa.Table
-) -> Verdict:
+def judge_aggregate(trial: Trial[AggregateQuery]) -> Verdict:
     """Compare the rows of a window aggregate with those expected of the run and with the truth."""
-    results, out_of_order, types = store_rows(connection, query, produced)
-    keys, arguments = read_by(query, types, render)
+    connection, query = trial.connection, trial.query
+    results, out_of_order, types = store_rows(connection, query, trial.produced)
+    keys, arguments = read_by(query, types, trial.render)
     make_truth(connection, query, keys, arguments)
     identity = ["window_start", "window_end", *(f"k{n}" for n in range(len(keys)))]
     same_row = " AND ".join(f"t.{name} IS NOT DISTINCT FROM p.{name}" for name in identity)

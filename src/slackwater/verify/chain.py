@@ -12,7 +12,7 @@ very time; a late row is in the windows that end after the watermark it met, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 from slackwater.core.schema import Kind
@@ -78,12 +78,10 @@ class Levels:
         return source
 
     def _results(self, query: BoundQuery, variant: Variant, read: list[int]) -> str:
-        if isinstance(query, UnionQuery):
-            return self._united(query, variant, read)
-        if isinstance(query, AggregateQuery):
-            return self._aggregated(query, variant, read)
-        assert isinstance(query, JoinQuery), "DISTINCT stands alone"
-        return self._joined(query, variant, read)
+        level_of: dict[type[BoundQuery], Callable[[Any, Variant, list[int]], str]] = {
+            UnionQuery: self._united, AggregateQuery: self._aggregated, JoinQuery: self._joined,
+        }  # fmt: skip
+        return level_of[type(query)](query, variant, read)
 
     def _united(self, query: UnionQuery, variant: Variant, read: list[int]) -> str:
         parts = [self._results(stream.query, variant, read) for stream in query.streams if stream.query is not None]

@@ -19,11 +19,11 @@ import pyarrow as pa
 
 from slackwater.core.quality import Recall
 from slackwater.core.schema import Kind
-from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, UnionQuery
+from slackwater.language.bound import AggregateQuery, BoundQuery, RowsQuery
 from slackwater.verify.aggregate import error_of, near, store_rows
 from slackwater.verify.chain import VARIANTS, Levels, Variant
 from slackwater.verify.inputs import JudgedInput, OrderWatch, column_of, tables, words
-from slackwater.verify.recall import measure_recall
+from slackwater.verify.recall import Periods
 from slackwater.verify.sql import TYPES
 from slackwater.verify.verdict import Verdict
 
@@ -33,10 +33,7 @@ def judge_chain(
     query: BoundQuery,
     inputs: Sequence[JudgedInput],
     produced: Iterable[pa.Table] | pa.Table,
-    *,
-    span: tuple[int, int],
-    period: int,
-    interval: int,
+    periods: Periods,
 ) -> Verdict:
     """Compare what a query with others inside it gave with the truth. `inputs`: the raw streams in the order of the
     text."""
@@ -44,20 +41,17 @@ def judge_chain(
     if isinstance(query, AggregateQuery):
         verdict = _judge_windows(connection, query, levels, produced)
         if isinstance(query.quality, Recall):
-            return _with_recall(connection, query, levels, verdict, span, period, interval)
+            return _with_recall(connection, query, levels, verdict, periods)
         return verdict
-    assert isinstance(query, JoinQuery | UnionQuery), "DISTINCT stands alone"
-    return _judge_rows(connection, query, levels, produced, span, period, interval)
+    return _judge_rows(connection, query, levels, produced, periods)
 
 
 def _judge_rows(
     connection: Any,
-    query: JoinQuery | UnionQuery,
+    query: RowsQuery,
     levels: Levels,
     produced: Iterable[pa.Table] | pa.Table,
-    span: tuple[int, int],
-    period: int,
-    interval: int,
+    periods: Periods,
 ) -> Verdict:
     kinds = [output.expr.kind for output in query.outputs]
     columns = "".join(f", c{k} {TYPES[kind]}" for k, kind in enumerate(kinds))
@@ -87,17 +81,12 @@ def _judge_rows(
         "SELECT ts, CAST(sum(n_true) AS BIGINT) AS true, CAST(sum(least(n_true, n_given)) AS BIGINT) AS hit"
         " FROM counted WHERE n_true > 0 GROUP BY ts ORDER BY ts"
     ).fetchnumpy()
-    recalls = measure_recall(
-        by_time["ts"], by_time["true"], by_time["hit"], first=span[0], last=span[1], period=period, interval=interval
-    )
+    recalls = periods.recalls(by_time["ts"], by_time["true"], by_time["hit"])
     late = max(0, int(true - hits - unexplained))
     return Verdict("recall", results, int(true), late, int(unexplained), int(spurious), watch.descents, recalls)
 
 
-def _with_recall(
-    connection: Any, query: AggregateQuery, levels: Levels, windows: Verdict, span: tuple[int, int], period: int,
-    interval: int,
-) -> Verdict:  # fmt: skip
+def _with_recall(connection: Any, query: AggregateQuery, levels: Levels, windows: Verdict, periods: Periods) -> Verdict:
     """The verdict on the rows that should have reached an aggregate, where recall is asked for.
 
     Which of them did is told by what its late tuples leave, and checked by the windows: these must be what such rows
@@ -111,9 +100,7 @@ def _with_recall(
         f" FROM ({together}) GROUP BY ts ORDER BY ts"
     ).fetchnumpy()
     true, hit = int(by_time["true"].sum()), int(by_time["hit"].sum())
-    recalls = measure_recall(
-        by_time["ts"], by_time["true"], by_time["hit"], first=span[0], last=span[1], period=period, interval=interval
-    )
+    recalls = periods.recalls(by_time["ts"], by_time["true"], by_time["hit"])
     return replace(
         windows, measure="recall", results=hit, true_results=true, missing_late=true - hit, measurements=recalls
     )

@@ -20,33 +20,25 @@ from slackwater.core.time import BEFORE_ALL, SECOND
 from slackwater.language.bound import JoinQuery
 from slackwater.verify.counted_truth import count_by_second
 from slackwater.verify.inputs import OrderWatch, column_of, tables, words
-from slackwater.verify.recall import Int64s, measure_recall
+from slackwater.verify.recall import Int64s, Periods
 from slackwater.verify.sql import Renderer
-from slackwater.verify.verdict import Verdict
+from slackwater.verify.verdict import Trial, Verdict
 
 _Counts = tuple[Int64s, Int64s]
 
 
-def judge_counted_join(
-    connection: Any,
-    query: JoinQuery,
-    render: Renderer,
-    produced: Iterable[pa.Table] | pa.Table,
-    *,
-    span: tuple[int, int],
-    period: int,
-    interval: int,
-) -> Verdict:
+def judge_counted_join(trial: Trial[JoinQuery]) -> Verdict:
     """Compare (second, count) rows with the true counts. Periods are taken in whole seconds, [t - P, t)."""
+    connection, query, render = trial.connection, trial.query, trial.render
     streams = range(len(query.streams))
     truth = count_by_second(connection, query, render, [f"s{i}" for i in streams])
     in_time = _in_time(connection, query, render, truth)
-    counts, out_of_order = counts_of(produced)
+    counts, out_of_order = counts_of(trial.produced)
     seconds = np.unique(np.concatenate((truth[0], counts[0])))
     true, least, given = (spread(seconds, found) for found in (truth, in_time, counts))
     missing = int(np.maximum(true - given, 0).sum())
     unexplained = int(np.maximum(least - given, 0).sum())
-    recalls = recall_by_second(seconds, true, given, span=span, period=period, interval=interval)
+    recalls = recall_by_second(seconds, true, given, trial.periods)
     spurious = int(np.maximum(given - true, 0).sum())
     return Verdict(
         "recall",
@@ -69,22 +61,14 @@ def _in_time(connection: Any, query: JoinQuery, render: Renderer, truth: _Counts
     return count_by_second(connection, query, render, names) if late else truth
 
 
-def recall_by_second(
-    seconds: Int64s, true: Int64s, given: Int64s, *, span: tuple[int, int], period: int, interval: int
-) -> tuple[tuple[int, float], ...]:
+def recall_by_second(seconds: Int64s, true: Int64s, given: Int64s, periods: Periods) -> tuple[tuple[int, float], ...]:
     """Recall over periods of whole seconds, [t - P, t)."""
     some = true > 0
     # One microsecond into each second, the period (t - P, t] of a whole second t holds exactly the seconds of [t - P,
     # t).
-    return measure_recall(
-        seconds[some] + 1,
-        true[some],
-        np.minimum(true, given)[some],
-        first=_whole(span[0]) - (SECOND if span[0] % SECOND else 0),
-        last=_whole(span[1]),
-        period=_whole(period),
-        interval=_whole(interval),
-    )
+    first = periods.first - periods.first % SECOND
+    whole = Periods(first, _whole(periods.last), _whole(periods.period), _whole(periods.interval))
+    return whole.recalls(seconds[some] + 1, true[some], np.minimum(true, given)[some])
 
 
 def counts_of(produced: Iterable[pa.Table] | pa.Table) -> tuple[_Counts, int]:

@@ -20,27 +20,18 @@ import pyarrow as pa
 
 from slackwater.core.schema import Kind
 from slackwater.core.time import BEFORE_ALL
-from slackwater.language.bound import DistinctQuery
+from slackwater.language.distinct import DistinctQuery
 from slackwater.verify.inputs import OrderWatch, as_produced, column_of, tables, words
-from slackwater.verify.recall import measure_recall
-from slackwater.verify.sql import TYPES, Renderer
-from slackwater.verify.verdict import Verdict
+from slackwater.verify.sql import TYPES
+from slackwater.verify.verdict import Trial, Verdict
 
 Row = tuple[int, int]
 """Its event time, and the number of its values."""
 
 
-def judge_distinct(
-    connection: Any,
-    query: DistinctQuery,
-    render: Renderer,
-    produced: Iterable[pa.Table] | pa.Table,
-    *,
-    span: tuple[int, int],
-    period: int,
-    interval: int,
-) -> Verdict:
+def judge_distinct(trial: Trial[DistinctQuery]) -> Verdict:
     """Compare the rows that were given with those that should have been."""
+    connection, query = trial.connection, trial.query
     (stream,) = query.streams
     assert stream.range is not None, "a window of time"
     kinds = [output.expr.kind for output in query.outputs]
@@ -48,7 +39,7 @@ def judge_distinct(
     typed = ", ".join(f"c{k} {TYPES[kind]}" for k, kind in enumerate(kinds))
     connection.execute(f"CREATE TABLE produced (ts BIGINT, {typed})")
     watch, types = OrderWatch(), dict[str, pa.DataType]()
-    for table in tables(produced):
+    for table in tables(trial.produced):
         types = types or {field.name: field.type for field in table.schema}
         columns = {"ts": words(column_of(table, "_ts"), Kind.TIME)}
         watch.see(columns["ts"].to_numpy())
@@ -57,7 +48,9 @@ def judge_distinct(
         connection.register("arriving", pa.table(columns))
         connection.execute(f"INSERT INTO produced SELECT ts, {listed} FROM arriving")
         connection.unregister("arriving")
-    read = [as_produced(one.expr, [stream.schema], types.get(one.name, pa.null()), render) for one in query.outputs]
+    read = [
+        as_produced(one.expr, [stream.schema], types.get(one.name, pa.null()), trial.render) for one in query.outputs
+    ]
     # A sum with 0.0 makes -0.0 the other zero.
     values = ", ".join(f"c{k} + 0.0" if kind is Kind.FLOAT else f"c{k}" for k, kind in enumerate(kinds))
     given = ", ".join(f"{sql} AS c{k}" for k, sql in enumerate(read))
@@ -72,9 +65,7 @@ def judge_distinct(
     results = Counter((ts, of) for ts, of, _, made in came if made)
     right = expected & set(results)
     spurious = results.total() - len(right)
-    recalls = measure_recall(
-        *_by_time(true, right), first=span[0], last=span[1], period=period, interval=interval
-    )  # fmt: skip
+    recalls = trial.periods.recalls(*_by_time(true, right))
     return Verdict(
         "recall", results.total(), len(true), len(true - expected), len(expected - right), spurious, watch.descents,
         recalls, len(right - true),

@@ -27,22 +27,13 @@ from slackwater.core.schema import Kind
 from slackwater.language.bound import JoinQuery
 from slackwater.verify.inputs import OrderWatch, as_produced, column_of, tables, words
 from slackwater.verify.join_truth import Enumeration
-from slackwater.verify.recall import measure_recall
 from slackwater.verify.sql import Renderer
-from slackwater.verify.verdict import Verdict
+from slackwater.verify.verdict import Trial, Verdict
 
 
-def judge_join(
-    connection: Any,
-    query: JoinQuery,
-    render: Renderer,
-    produced: Iterable[pa.Table] | pa.Table,
-    *,
-    span: tuple[int, int],
-    period: int,
-    interval: int,
-) -> Verdict:
-    """Compare the rows of a join with all its true results. `span`: the first and last event time of the input."""
+def judge_join(trial: Trial[JoinQuery]) -> Verdict:
+    """Compare the rows of a join with all its true results."""
+    connection, query, render = trial.connection, trial.query, trial.render
     streams = range(len(query.streams))
     members = ", ".join(f"row_{i}" for i in streams)
     enumeration = Enumeration(connection, query, render, [f"s{i}" for i in streams])
@@ -52,7 +43,7 @@ def judge_join(
         f"CREATE TABLE truth AS SELECT {members}, {moments_of(query)} AS time, {_explained(query)} AS explained"
         f" FROM ({rows})"
     )
-    results, out_of_order = store_right_rows(connection, query, render, produced)
+    results, out_of_order = store_right_rows(connection, query, render, trial.produced)
     connection.execute(
         f"CREATE TABLE judged AS SELECT time, explained, hit IS NOT NULL AS hit FROM truth"
         f" LEFT JOIN (SELECT DISTINCT {members}, time, true AS hit FROM produced) USING ({members}, time)"
@@ -63,9 +54,7 @@ def judge_join(
     by_time = connection.execute(
         "SELECT time, count(*) AS true, count(*) FILTER (hit) AS hit FROM judged GROUP BY time ORDER BY time"
     ).fetchnumpy()
-    recalls = measure_recall(
-        by_time["time"], by_time["true"], by_time["hit"], first=span[0], last=span[1], period=period, interval=interval
-    )
+    recalls = trial.periods.recalls(by_time["time"], by_time["true"], by_time["hit"])
     return Verdict("recall", results, true, late, true - hits - late, results - hits, out_of_order, recalls)
 
 

@@ -7,11 +7,28 @@ result are not measured, and are never even made, so a gap of years between two 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 Int64s = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(frozen=True)
+class Periods:
+    """Where recall is measured: from the first to the last event time of the input, over `period`, every `interval`."""
+
+    first: int
+    last: int
+    period: int
+    interval: int
+
+    def recalls(self, times: Int64s, true: Int64s, produced: Int64s) -> tuple[tuple[int, float], ...]:
+        """`measure_recall` over these periods."""
+        return measure_recall(
+            times, true, produced, first=self.first, last=self.last, period=self.period, interval=self.interval
+        )
 
 
 def measure_recall(

@@ -14,7 +14,7 @@ and an answer at each multiple of SLIDE behind a row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,14 +27,13 @@ from slackwater.verify.aggregate import near, read_by, store_rows
 from slackwater.verify.aggregate_truth import rounding_of, value_of
 from slackwater.verify.join_truth import MOST_COMPARISONS
 from slackwater.verify.sql import Renderer
-from slackwater.verify.verdict import Verdict
+from slackwater.verify.verdict import Trial, Verdict
 
 
-def judge_row_aggregate(
-    connection: Any, query: AggregateQuery, render: Renderer, produced: Iterable[pa.Table] | pa.Table
-) -> Verdict:
+def judge_row_aggregate(trial: Trial[AggregateQuery]) -> Verdict:
     """Compare the rows of an aggregate with those expected of the run and with the truth."""
-    results, out_of_order, types = store_rows(connection, query, produced)
+    connection, query, render = trial.connection, trial.query, trial.render
+    results, out_of_order, types = store_rows(connection, query, trial.produced)
     keys, arguments = read_by(query, types, render)
     identity = ["window_start", "window_end", *(f"k{n}" for n in range(len(keys))), "copy"]
     same_row = " AND ".join(f"t.{name} IS NOT DISTINCT FROM p.{name}" for name in identity)

@@ -10,42 +10,26 @@ what was given is taken as chosen.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from slackwater.core.rates import Resize
 from slackwater.core.time import SECOND
 from slackwater.language.bound import JoinQuery, follows_rates
 from slackwater.verify.counted import counts_of, recall_by_second, spread
 from slackwater.verify.join import store_right_rows
 from slackwater.verify.rate_truth import RateEnumeration
-from slackwater.verify.recall import Int64s, measure_recall
+from slackwater.verify.recall import Int64s
 from slackwater.verify.row_truth import RowEnumeration, explained_by_late
-from slackwater.verify.sql import Renderer
-from slackwater.verify.verdict import Verdict
+from slackwater.verify.verdict import Trial, Verdict
 
 
-def judge_row_join(
-    connection: Any,
-    query: JoinQuery,
-    render: Renderer,
-    produced: Iterable[pa.Table] | pa.Table,
-    *,
-    span: tuple[int, int],
-    period: int,
-    interval: int,
-    resizes: Sequence[Resize] = (),
-) -> Verdict:
-    """Compare the rows of a join with its true results. `span`: the first and last event time of the input.
-
-    `resizes`: where windows follow rates, what was in force since when.
-    """
-    _store_both(connection, query, render, resizes)
+def judge_row_join(trial: Trial[JoinQuery]) -> Verdict:
+    """Compare the rows of a join with its true results."""
+    connection, query = trial.connection, trial.query
+    _store_both(trial)
     members = ", ".join(f"row_{i}" for i in range(len(query.streams)))
-    results, out_of_order = store_right_rows(connection, query, render, produced)
+    results, out_of_order = store_right_rows(connection, query, trial.render, trial.produced)
     connection.execute(f"CREATE TABLE given AS SELECT DISTINCT {members}, time, true AS hit FROM produced")
     for name in ("truth", "expected"):
         connection.execute(
@@ -69,29 +53,18 @@ def judge_row_join(
         "SELECT time, count(*) AS true, count(*) FILTER (hit) AS hit FROM judged_truth WHERE certain OR hit"
         " GROUP BY time ORDER BY time"
     ).fetchnumpy()
-    recalls = measure_recall(
-        by_time["time"], by_time["true"], by_time["hit"], first=span[0], last=span[1], period=period, interval=interval
-    )
+    recalls = trial.periods.recalls(by_time["time"], by_time["true"], by_time["hit"])
     return Verdict(
         "recall", results, true, true - hits - both, lacking, results - expected_hits, out_of_order, recalls,
         expected_hits - kept,
     )  # fmt: skip
 
 
-def judge_counted_row_join(
-    connection: Any,
-    query: JoinQuery,
-    render: Renderer,
-    produced: Iterable[pa.Table] | pa.Table,
-    *,
-    span: tuple[int, int],
-    period: int,
-    interval: int,
-    resizes: Sequence[Resize] = (),
-) -> Verdict:
+def judge_counted_row_join(trial: Trial[JoinQuery]) -> Verdict:
     """Compare (second, count) rows with the true counts; each second lies between what is certain and what may be."""
-    _store_both(connection, query, render, resizes)
-    counts, out_of_order = counts_of(produced)
+    connection, query = trial.connection, trial.query
+    _store_both(trial)
+    counts, out_of_order = counts_of(trial.produced)
     certain = _by_second(connection, "truth", "certain")
     possible = _by_second(connection, "truth", "true")
     least = _by_second(connection, "expected", f"certain AND NOT ({explained_by_late(query)})")
@@ -102,17 +75,18 @@ def judge_counted_row_join(
     missing, unexplained = np.maximum(true - given, 0), np.maximum(needed - given, 0)
     spurious = np.maximum(given - allowed, 0)
     displaced = np.maximum(given - high, 0) - np.maximum(given - np.maximum(high, allowed), 0)
-    recalls = recall_by_second(seconds, true, given, span=span, period=period, interval=interval)
+    recalls = recall_by_second(seconds, true, given, trial.periods)
     return Verdict(
         "recall", int(given.sum()), int(true.sum()), int(np.maximum(missing - unexplained, 0).sum()),
         int(unexplained.sum()), int(spurious.sum()), out_of_order, recalls, int(displaced.sum()),
     )  # fmt: skip
 
 
-def _store_both(connection: Any, query: JoinQuery, render: Renderer, resizes: Sequence[Resize]) -> None:
-    enumeration: RowEnumeration | RateEnumeration = RowEnumeration(connection, query, render)
-    if follows_rates(query):
-        enumeration = RateEnumeration(connection, query, render, resizes)
+def _store_both(trial: Trial[JoinQuery]) -> None:
+    given = trial.connection, trial.query, trial.render
+    enumeration: RowEnumeration | RateEnumeration = RowEnumeration(*given)
+    if follows_rates(trial.query):
+        enumeration = RateEnumeration(*given, trial.resizes)
     enumeration.store("truth", late_ones=True)
     enumeration.store("expected", late_ones=False)
 

@@ -1,10 +1,34 @@
-"""What the judge found. Invariant: missing = missing_late + missing_unexplained."""
+"""What is judged, and what the judge found. Invariant: missing = missing_late + missing_unexplained."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
+
+import pyarrow as pa
+
+from slackwater.core.rates import Resize
+from slackwater.verify.recall import Periods
+from slackwater.verify.sql import Renderer
+
+Query = TypeVar("Query", covariant=True)
+
+
+@dataclass(frozen=True)
+class Trial(Generic[Query]):
+    """A query of one operator, and what a run of it produced. The rows of its streams are in tables s0, s1, ..."""
+
+    connection: Any
+    query: Query
+    render: Renderer
+    produced: Iterable[pa.Table] | pa.Table
+    periods: Periods
+    count_only: bool = False
+    """Whether results were counted by second instead of made."""
+    resizes: Sequence[Resize] = ()
+    """Where windows follow rates: which sizes were in force since when, from the beginning on."""
 
 
 @dataclass(frozen=True)

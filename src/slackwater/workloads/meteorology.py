@@ -194,16 +194,16 @@ def _events(
     count reaches a sum of numbers around 1.
     """
     edges = np.array(sorted({0, length, *(edge for storm in storms for edge in storm)}), np.int64)
-    config = np.array(product.per_hour)[within(edges[:-1], storms).astype(np.int64)] * speed / HOUR_MS
-    count_only = np.concatenate(([0.0], np.cumsum(config * np.diff(edges))))
-    many = int(count_only[-1] / (1 - JITTER)) + 2
+    rate = np.array(product.per_hour)[within(edges[:-1], storms).astype(np.int64)] * speed / HOUR_MS
+    due_by = np.concatenate(([0.0], np.cumsum(rate * np.diff(edges))))
+    many = int(due_by[-1] / (1 - JITTER)) + 2
     due, source = [], []
     for one in range(product.sources):
         rng = generator(seed, number, _GAP, one)
         phase = rng.random()
         gaps = rng.uniform(1 - JITTER, 1 + JITTER, many)
         reached = np.cumsum(gaps) - phase * gaps[0]
-        due.append(np.interp(reached[reached < count_only[-1]], count_only, edges))
+        due.append(np.interp(reached[reached < due_by[-1]], due_by, edges))
         source.append(np.full(len(due[-1]), one, np.int64))
     moments = np.concatenate(due)
     order = np.argsort(moments, kind="stable")

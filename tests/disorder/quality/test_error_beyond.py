@@ -65,7 +65,7 @@ def test_the_truth_lies_within_what_is_measured_however_late_tuples_come(share, 
     assert share == 0.0 or reported["unknown_late"] > 0
 
 
-def test_a_window_that_gets_its_first_tuple_after_it_was_counted_was_never_let_out():
+def test_a_window_that_gets_its_first_tuple_after_it_was_counted_was_never_emitted():
     old = OldWindows()
     old.add(0, np.array([[WITHIN, 0, OFF, WITHIN], [10, 0, 10, 10], [1, 0, 1, 1]]))
     old.touch(np.array([[1], [2]]))

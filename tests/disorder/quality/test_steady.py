@@ -186,7 +186,7 @@ def test_a_target_is_not_out_of_reach_where_the_cap_reaches_it_with_little_to_sp
 
 @dataclass
 class LostWindows:
-    """Ledger in which a tuple beyond the cap costs so many times what others do."""
+    """A ledger in which a tuple beyond the cap costs so many times what others do."""
 
     worth: float
     asked: int = 0

@@ -13,7 +13,7 @@ from slackwater.quality.stats.tree_productivity import TreeProductivity
 
 G = 10
 WINDOWS = (20, 30, 5)
-FATES = st.lists(
+ARRIVALS = st.lists(
     st.tuples(st.integers(0, 2), st.integers(0, 6), st.integers(0, 9), st.integers(0, 2000)), min_size=2, max_size=40
 )
 """Raw tuples: stream, how far time moves, how far the watermark is ahead of it, the delay."""
@@ -29,10 +29,10 @@ def run_of(stream, ts, watermark_at_arrival, delay):
     )
 
 
-def runs_of(decided, made):
-    ts = np.cumsum([step for _, step, _, _ in decided]).tolist()
-    ahead = [t + max(0, a - 5) for t, (_, _, a, _) in zip(ts, decided, strict=True)]
-    raw = run_of([s for s, *_ in decided], ts, ahead, [d for *_, d in decided])
+def runs_of(arrivals, made):
+    ts = np.cumsum([step for _, step, _, _ in arrivals]).tolist()
+    ahead = [t + max(0, a - 5) for t, (_, _, a, _) in zip(ts, arrivals, strict=True)]
+    raw = run_of([s for s, *_ in arrivals], ts, ahead, [d for *_, d in arrivals])
     moments = np.cumsum([step for step, _, _ in made]).tolist()
     return raw, run_of([0] * len(made), moments, [BEFORE_ALL] * len(made), [d for _, d, _ in made])
 
@@ -62,9 +62,9 @@ def cut(run, begin, end):
     return run_of(run.stream[begin:end], run.ts[begin:end], run.watermark_at_arrival[begin:end], run.delay[begin:end])
 
 
-@given(decided=FATES, made=MADE, at=st.integers(0, 40))
-def test_the_maps_are_those_of_the_definition_however_runs_are_cut(decided, made, at):
-    raw, top = runs_of(decided, made)
+@given(arrivals=ARRIVALS, made=MADE, at=st.integers(0, 40))
+def test_the_maps_are_those_of_the_definition_however_runs_are_cut(arrivals, made, at):
+    raw, top = runs_of(arrivals, made)
     results = [n for _, _, n in made]
     profiler = TreeProductivity(WINDOWS, G)
     profiler.note(cut(top, 0, at), np.array(results[:at], float), cut(raw, 0, at))

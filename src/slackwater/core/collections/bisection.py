@@ -1,4 +1,4 @@
-"""Bisection for compiled loops: where something begins to hold that goes on holding.
+"""Bisection for compiled loops: the first place where a condition holds.
 
 Invariant: `holds` is false up to a place and true from it on, or the answer means nothing.
 """

@@ -1,12 +1,12 @@
-"""A synchronizer whose operator may be given tuples before their turn: they are joined when they leave their slack, and
-their results wait in their place.
+"""A synchronizer that may pass tuples on before their turn: they are joined when they leave their slack, and their
+results wait in their place.
 
-Out of it come *events*, a run whose tuples each have a kind. ENTERS: a tuple is to be joined now, its turn is to come.
-LEAVES: its turn has come, and it has been joined before. BOTH: its turn has come, and it is to be joined now; so it is
-with all tuples while nothing is given early, and with late ones always, because they have no turn.
+It yields *events*, a run in which each tuple has a kind. ENTERS: join it now, its turn is still to come. LEAVES: its
+turn has come, and it has been joined before. BOTH: its turn has come, and it is joined now. All tuples are BOTH while
+nothing is joined early, and late ones always, because they have no turn.
 
-Invariant: a tuple is joined once, and has its turn once, in that order; the turns are those of a `Synchronizer`. What
-has its turn still to come is newer than all that had it, so it cannot be late any more.
+Invariant: a tuple is joined once, and has its turn once, in that order; the turns are those of a `Synchronizer`. A
+tuple whose turn is still to come is newer than all that had theirs, so it cannot be late any more.
 
 References: 000 §5 (the Filter-Order approach), §6 (the Adaptive approach).
 """
@@ -32,7 +32,7 @@ from slackwater.disorder.release.watermarks import is_watermark, stream_of
 
 BOTH, ENTERS, LEAVES = range(3)
 NEW = 2
-"""In place of whether a tuple has been joined: it has come just now."""
+"""Stands where a tuple is marked as joined or not: it has come just now."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Events(OrderedBatch):
 
     @property
     def reached(self) -> Words:
-        """Where the watermark stands after each event."""
+        """The watermark after each event."""
         late_or_early = self.late if self.kind is None else self.late | (self.kind == ENTERS)
         return np.where(late_or_early, self.watermark_at_arrival, self.ts)
 
@@ -63,7 +63,7 @@ class Events(OrderedBatch):
         )  # fmt: skip
 
     def turns(self) -> tuple[OrderedBatch, slice | Words]:
-        """The tuples whose turn has come, without those that only enter; and where they stand."""
+        """The tuples whose turn has come, without those that only enter; and their places."""
         sequence = self.turn
         return self.take(sequence), sequence
 
@@ -80,9 +80,9 @@ JOINED = "joined"
 
 
 class EagerSynchronizer(NodeSynchronizer):
-    """Brings the inputs of one node into event-time order, and says what to do until then. Tuple release alone.
+    """Brings the inputs of one node into event-time order, and says what to join until then. For tuple release only.
 
-    What waits is marked: whether it has been joined.
+    Held tuples are marked: whether they have been joined.
     """
 
     def __init__(self, spec: ReleaseSpec) -> None:
@@ -115,8 +115,8 @@ class EagerSynchronizer(NodeSynchronizer):
         sequence = np.concatenate([np.full(caught_up, first), np.repeat(came.sequence, each)])
         sequence = np.append(sequence, np.full(n - len(sequence), came.last.sequence))
         moved = np.flatnonzero(np.diff(reached, prepend=before))
-        reported = kind[:n] if kind[:n].any() else None
-        events = Events.of(state.run(out, n, came.last.ending), reported)
+        kinds = kind[:n] if kind[:n].any() else None
+        events = Events.of(state.run(out, n, came.last.ending), kinds)
         return Synchronized(events, sequence, promised_watermark(came, moved, reached))
 
     @property
@@ -147,8 +147,8 @@ def synchronize_eagerly(
 ) -> int:  # fmt: skip
     """As `synchronize_each`; a tuple that must wait enters at once where `early`. Returns how many events there are.
 
-    First others have their turn that waited for the one that has come, then that one is joined: their results are made
-    already, and need not wait for its work.
+    Tuples that waited for the new one have their turn first, then the new one is joined: their results exist already
+    and need not wait for its work.
     """
     m = len(clock.clocks)
     for i in range(len(new.stream)):
@@ -156,8 +156,8 @@ def synchronize_eagerly(
         clock.scalars[st.MAX_TS], clock.scalars[st.NOW] = new.clock[i], new.emit_time[i]
         slot = -1
         if is_watermark(s):
-            reported = stream_of(s)
-            clock.promised_watermark[reported] = max(clock.promised_watermark[reported], t)
+            source = stream_of(s)
+            clock.promised_watermark[source] = max(clock.promised_watermark[source], t)
         elif t <= clock.scalars[st.T_SYNC]:
             kind[n_out] = BOTH
             n_out = pass_on(clock, new, i, new.delay[i], out, n_out)
@@ -191,7 +191,7 @@ def turns(
     kind: Words,
     n_out: int,
 ) -> int:
-    """Alg. 3.1 emits tuples; the slots they leave free, in this order, tell which of them have been joined."""
+    """Alg. 3.1 emits tuples; the slots they leave free, in this order, show which of them have been joined."""
     free, first = clock.scalars[st.FREE], n_out
     n_out = synchronize(clock, m, drain, held, out, n_out)
     for k in range(n_out - first):
@@ -203,7 +203,7 @@ def turns(
 
 @in_place
 def probe_waiting(clock: st.Clockwork, held: st.Buffers, joined: Words, out: st.OutputBuffer, kind: Words) -> int:
-    """All that is held and has not been joined enters; returns how many there are."""
+    """Everything held that has not been joined enters; returns how many events there are."""
     n_out = 0
     for h in range(len(held.sizes)):
         for at in range(held.sizes[h]):

@@ -1,8 +1,8 @@
 """Epoch release: take in a whole epoch, move the watermark once, emit everything up to it, sorted.
 
 Invariant: after an epoch every tuple taken in with `ts <= watermark` has been emitted, and the watermark is
-`min(clocks) - K` or where it was before. What arrives inside one epoch is put in order for free. With a K that covers
-every delay the results are those of tuple release.
+`min(clocks) - K` or where it was before. Arrivals within one epoch are put in order at no cost in slack. If K covers
+every delay, the results are those of tuple release.
 
 References: the watermark is T-sync of 004 Alg. 3.1 under the Same-K policy (004 Theorem 4.1).
 """
@@ -87,7 +87,7 @@ def release_unsorted(new: Arrivals, begin: int, policy: Policy, clock: Clockwork
 def release_for_external_sync(
     new: Arrivals, begin: int, policy: Policy, clock: Clockwork, held: Buffers, out: OutputBuffer, n_out: int
 ) -> tuple[int, int]:
-    """As `release_sorted` where somebody else synchronizes: tuples pass at once, watermarks follow when an epoch
+    """As `release_sorted` with an external synchronizer: tuples pass at once, watermark events follow when an epoch
     ends."""
     n = new.words.shape[1]
     for i in range(begin, n):
@@ -105,9 +105,9 @@ def release_for_external_sync(
 
 @inner
 def emit_watermarks(clock: Clockwork, out: OutputBuffer, n_out: int) -> int:
-    """After an epoch: every stream has nothing left that is older than its clock, less the slack.
+    """After an epoch: a watermark event for every stream, its clock minus the slack.
 
-    In the order of the streams, and also where nothing has moved: whoever gets the watermark knows that the epoch ends.
+    In the order of the streams, and also if nothing has moved: the event tells the receiver that the epoch ends.
     """
     slow = min_clock(clock.clocks, clock.idle)
     for k in range(len(clock.clocks)):
@@ -119,7 +119,7 @@ def emit_watermarks(clock: Clockwork, out: OutputBuffer, n_out: int) -> int:
 
 @in_place
 def end_silent_epoch(now: int, policy: Policy, clock: Clockwork, held: Buffers, out: OutputBuffer) -> int:
-    """An epoch in which nothing arrived ends at the moment `now`; returns how many tuples are emitted."""
+    """An epoch in which nothing arrived ends at `now`; returns how many tuples are emitted."""
     clock.scalars[NOW] = now
     watermark_at_arrival = clock.scalars[WATERMARK]
     end_epoch(clock, now, policy)
@@ -158,7 +158,7 @@ def end_epoch(clock: Clockwork, now: int, policy: Policy) -> None:
 
 @inner
 def pass_on(clock: Clockwork, new: Arrivals | Incoming, i: int, delay: int, out: OutputBuffer, n_out: int) -> int:
-    """A tuple goes into the run where it arrived; returns the run's new length."""
+    """Append an arrival to the run; returns the run's new length."""
     for r in range(new.words.shape[0]):
         out.words[r, n_out] = new.words[r, i]
     out.stream[n_out], out.delay[n_out] = new.stream[i], delay

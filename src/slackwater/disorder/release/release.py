@@ -1,8 +1,7 @@
-"""Release: the two disciplines behind one face. Arrivals go in, runs come out.
+"""Release: the two disciplines behind one interface. Arrivals go in, ordered batches (runs) come out.
 
-Invariant: every tuple taken in leaves in exactly one run, as in time or late, or is filtered; K is one for all streams.
-A `Watch` decides nothing and is no state: a release that goes on after a restart is looked at anew, from its next epoch
-on.
+Invariant: every tuple taken in leaves in exactly one run, as in time or late, or is filtered; all streams
+share one K. A `Watch` only observes and is not persisted: after a restart it starts again with the next epoch.
 """
 
 from __future__ import annotations
@@ -43,19 +42,19 @@ class ReleaseSpec:
     rows: int
     discipline: Literal["tuple", "epoch"] = "epoch"
     sorted: bool = True
-    """False: the operator commutes, so epoch release may hand tuples over as they come, marked with the watermark."""
+    """False: the operator commutes, so epoch release may pass tuples on as they arrive, marked with the watermark."""
     epoch_tuples: int = 0
     epoch_span: int = 0
     idle_timeout: int | None = None
     idle_after: float | None = None
-    """A stream that the others have left behind by more than so many of its usual gaps holds nobody back."""
+    """A stream that is behind the others by more than this many of its usual gaps is not waited for."""
     partition_slots: tuple[int, ...] = ()
-    """Per stream, the row that tells its parts apart, or NO_PART; empty: no stream has parts."""
+    """Per stream, the row that names the partition of a tuple, or NO_PARTITION; empty: no stream has partitions."""
     max_behind: int = LONGEST
     """A tuple further behind its stream's clock teaches nothing about delays."""
     external_sync: bool = False
-    """True: only slack is dealt with here. Runs hold tuples as they leave their stream's slack, and watermark
-    events, for synchronizers that stand elsewhere to make an order of."""
+    """True: only slack is applied here. Runs hold tuples as they leave their stream's slack, and watermark events,
+    for synchronizers elsewhere to put in order."""
 
     @property
     def heaps(self) -> int:
@@ -86,7 +85,7 @@ class Release:
         )
         self._slack_log: list[tuple[int, int]] = []
         self.taught = False
-        """True: the controller learns from what `teach` is told of the whole stream, not from the tuples that come."""
+        """True: the controller learns by `teach` from the whole stream, not from the tuples that come here."""
         self._partition_numbers: dict[tuple[int, int], int] = {}
 
     @property
@@ -118,17 +117,15 @@ class Release:
             yield self._flush()
 
     def _parts_of(self, batch: Batch) -> Words:
-        """The number of the part that each arrival belongs to; parts not heard of before get one."""
+        """The number of the partition that each arrival belongs to; a new partition gets the next number."""
         if not self.spec.partition_slots:
             return NOTHING
         partition = np.full(len(batch), st.NO_PARTITION, np.int64)
         for stream, row in enumerate(self.spec.partition_slots):
             mine = np.flatnonzero(batch.stream == stream)
             if row != st.NO_PARTITION:
-                names, sequence = np.unique(batch.words[row, mine], return_inverse=True)
-                partition[mine] = np.array([self._partition(stream, name) for name in names.tolist()], np.int64)[
-                    sequence
-                ]
+                names, which = np.unique(batch.words[row, mine], return_inverse=True)
+                partition[mine] = np.array([self._partition(stream, name) for name in names.tolist()], np.int64)[which]
         return partition
 
     def _partition(self, stream: int, name: int) -> int:
@@ -139,13 +136,13 @@ class Release:
         return number
 
     def on_processing_time(self, now: int) -> OrderedBatch:
-        """End an epoch in which nothing arrived, at a moment by the clock of the arrival times."""
+        """End an epoch in which nothing arrived, at this time by the clock of arrival times."""
         out = st.output_buffer(self.held + self.spec.streams, self.spec.rows)
         n = end_silent_epoch(now, self._policy(), self._clock, self.state.buffers, out)
         return self.state.run(out, n)
 
     def nothing(self) -> OrderedBatch:
-        """A run without tuples, which says where time stands."""
+        """A run without tuples, which carries the clocks."""
         return self.state.run(st.output_buffer(0, self.spec.rows), 0)
 
     def _policy(self) -> st.Policy:
@@ -196,8 +193,8 @@ class Release:
     def _consult_controller(self) -> None:
         scalars = self._clock.scalars
         max_ts, slack = int(scalars[st.MAX_TS]), int(scalars[st.SLACK])
-        snapshot_delta = int(scalars[st.SLACK_CHANGES])
-        self._slack_log += [(int(c), int(k)) for c, k in self._clock.slack_log[:, :snapshot_delta].T]
+        changes = int(scalars[st.SLACK_CHANGES])
+        self._slack_log += [(int(c), int(k)) for c, k in self._clock.slack_log[:, :changes].T]
         scalars[st.SLACK_CHANGES] = 0
         if self.controller.follows_largest_delay:
             self.controller.slack = slack
@@ -222,14 +219,14 @@ class Release:
         return int(self._clock.before[stream])
 
     def note_oldest(self, stream: int, oldest: int) -> None:
-        """Another part of the stream has seen a tuple this old in the epoch that is about to end."""
+        """Another shard has seen a tuple this old in the epoch that is about to end."""
         before = int(self._clock.before[stream])
         if before != BEFORE_ALL:
             scalars = self._clock.scalars
             scalars[st.LARGEST_DELAY] = max(int(scalars[st.LARGEST_DELAY]), before - oldest)
 
     def teach(self, stream: int, ts: Words, counts: Words) -> None:
-        """So many tuples of the whole stream, of which this is a part, have come in the epoch that is about to end."""
+        """This many tuples of the whole stream have come in the epoch that is about to end, to all shards."""
         own, all_of_them = int(self._clock.before[stream]), min_clock_now(self._clock.before, self._clock.idle)
         if own != BEFORE_ALL:
             teaches = own - ts <= self.spec.max_behind
@@ -271,7 +268,7 @@ class Release:
 
     @property
     def partition_clocks(self) -> tuple[PartitionClock, ...]:
-        """How far every part of every stream has come."""
+        """The clock of every partition of every stream."""
         clocks = self._clock.partitions[st.PARTITION_CLOCK].tolist()
         return tuple(PartitionClock(s, name, clocks[n]) for (s, name), n in self._partition_numbers.items())
 
@@ -285,11 +282,11 @@ class Release:
         return self.state.snapshot_delta({"slack": self.controller.slack, "part_names": list(self._partition_numbers)})
 
     def restore(self, entries: list[StateUpdate]) -> None:
-        """Take over persisted state, the slack in force among it."""
-        reported = self.state.restore(entries)
-        if reported:
-            self.controller.slack = reported["slack"]
-            self._partition_numbers = {(s, name): number for number, (s, name) in enumerate(reported["part_names"])}
+        """Take over persisted state, including the slack in force."""
+        saved = self.state.restore(entries)
+        if saved:
+            self.controller.slack = saved["slack"]
+            self._partition_numbers = {(s, name): number for number, (s, name) in enumerate(saved["part_names"])}
 
 
 def _behind(clock: int, ts: Words) -> Words:
@@ -305,7 +302,7 @@ def _arrived(batch: Batch, new: st.Arrivals, begin: int, end: int) -> DelayObser
 
 
 class Watch:
-    """Looks at a release before and after it emits a run."""
+    """Observes a release before and after it emits a run."""
 
     def __init__(self, release: Release) -> None:
         self._release = release
@@ -313,12 +310,12 @@ class Watch:
         self.last = NOTHING_IN_FORCE
 
     def begin(self, watermark: int) -> None:
-        """Arrivals are about to come, and this is the watermark of the query."""
+        """Called before arrivals are released, with the watermark of the query."""
         self._epochs, self._clock, self._watermark = self._release.epochs, self._release.epoch_clock, watermark
 
     def look(self, watermark: int) -> None:
-        """See what is in force for the run that was just emitted; what the end of the input emits waited for as much
-        as the last before it."""
+        """Note what is in force for the run that was just emitted; what the end of the input emits counts like the last
+        run before it."""
         release = self._release
         if watermark == AFTER_ALL:
             return

@@ -52,7 +52,7 @@ def emit(clock: Clockwork, held: Buffers, slot: int, watermark_at_arrival: int, 
 
 @inner
 def emit_watermark(clock: Clockwork, k: int, ts: int, out: OutputBuffer, n_out: int) -> int:
-    """Write into the run that stream k has nothing older than this any more; a watermark never goes back."""
+    """Write a watermark event of stream k into the run; a watermark never goes back."""
     clock.promised_watermark[k] = max(clock.promised_watermark[k], ts)
     for r in range(out.words.shape[0]):
         out.words[r, n_out] = 0

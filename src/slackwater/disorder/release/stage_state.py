@@ -1,9 +1,9 @@
-"""What a stage of disorder handling keeps: clocks, and tuples that wait in heaps; and how both are persisted.
+"""The state of a stage of disorder handling: clocks, and tuples held in heaps; and how both are persisted.
 
-A release and a synchronizer each have one; the loops that work in it are theirs.
+A release and a synchronizer each have one, and run their own loops over it.
 
-Invariant: `restore` puts back exactly what waited and what the clocks were. Where every call ends an epoch, what waits
-is persisted in chunks, each written once, and dropped when the watermark has passed all of it.
+Invariant: `restore` puts back exactly the held tuples and the clocks. If every call ends an epoch, held tuples are
+persisted in chunks, each written once, and dropped when the watermark has passed all of it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from slackwater.disorder.release import state as st
 
 NAMESPACE = "release"
 CLOCK, WHOLE = "clock", "held"
-"""The keys under which clocks are persisted, and all that waits at once."""
+"""The keys of the clocks, and of all held tuples in one entry."""
 FIRST_CAPACITY = 1024
 
 
 class StageState:
-    """Clocks of so many streams, and tuples of so many rows in heaps.
+    """Clocks of this many streams, and tuples of this many rows in heaps.
 
-    `marks` names words that are kept of every waiting tuple beside its rows; `marked` has them, by slot.
+    `marks` names words that are kept for every held tuple beside its rows; `marked` has them, by slot.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class StageState:
         return AFTER_ALL if self.ended else int(self.clock.scalars[st.WATERMARK])
 
     def reserve(self, count: int) -> None:
-        """Space for so many more tuples to wait."""
+        """Reserve space to hold this many more tuples."""
         if self.clock.scalars[st.FREE] < count:
             capacity = self.buffers.pool.shape[1]
             self.buffers = st.grown(self.buffers, max(2 * capacity, capacity + count), self.clock)
@@ -82,12 +82,12 @@ class StageState:
         )  # fmt: skip
 
     def _slots(self) -> Words:
-        """The slots of all that waits, heap by heap."""
+        """The slots of all held tuples, heap by heap."""
         held = self.buffers
         return np.concatenate([held.slot[h, :size] for h, size in enumerate(held.sizes)])
 
     def columns(self) -> dict[str, Words]:
-        """All that waits."""
+        """All held tuples."""
         held, slot = self.buffers, self._slots()
         sizes = list(enumerate(held.sizes))
         columns = {
@@ -127,8 +127,8 @@ class StageState:
             self.marked[name][:count] = saved[name]
 
     def snapshot_delta(self, own: dict[str, Any]) -> list[StateUpdate]:
-        """The clocks and what the owner says of itself; and the tuples that came since the last call as a chunk of
-        their own."""
+        """The clocks with the owner's own entries; and the tuples that came since the last call as a chunk of their
+        own."""
         clock = {name: array.tolist() for name, array in self.clock._asdict().items() if name != "slack_log"}
         entries = [state_update(NAMESPACE, CLOCK, encode_json(clock | own))]
         if not self._in_chunks:
@@ -146,24 +146,24 @@ class StageState:
         return entries
 
     def restore(self, entries: Sequence[StateUpdate]) -> dict[str, Any]:
-        """Take over persisted state; returns what the owner has said of itself, and the clocks."""
-        reported: dict[str, Any] = {}
+        """Take over persisted state; returns the owner's own entries, and the clocks."""
+        saved: dict[str, Any] = {}
         partitions = [self.columns()] if self._in_chunks else []
         for entry in entries:
             if entry.value is None:
                 self._chunks.pop(entry.key, None)
             elif entry.key == CLOCK:
-                reported = decode_json(entry.value)
+                saved = decode_json(entry.value)
                 self.clock = self.clock._replace(
-                    partitions=np.zeros((st.PARTITION_ROWS, len(reported["partitions"][0])), np.int64)
+                    partitions=np.zeros((st.PARTITION_ROWS, len(saved["partitions"][0])), np.int64)
                 )
                 for name, array in self.clock._asdict().items():
-                    if name in reported:
-                        array[:] = reported[name]
+                    if name in saved:
+                        array[:] = saved[name]
             else:
                 partitions.append(decode_words(entry.value))
                 if self._in_chunks:
                     self._chunks[entry.key] = int(partitions[-1]["ts"].max())
         self._persisted = int(self.clock.scalars[st.SEQUENCE])
         self.fill({name: np.concatenate([partition[name] for partition in partitions]) for name in partitions[0]})
-        return reported
+        return saved

@@ -28,7 +28,7 @@ FREE = 9
 SLACK_CHANGES = 10
 """How many changes of K wait in `Clockwork.slack_log`."""
 NOW = 11
-"""When the latest tuple arrived; the largest clock where arrival times are not known."""
+"""When the latest tuple arrived; the largest clock if arrival times are not known."""
 MAX_BEHIND = 12
 """A tuple further behind its stream's clock than this teaches nothing about delays."""
 _SCALARS = 13
@@ -46,16 +46,16 @@ class Clockwork(NamedTuple):
     last_arrival: Words
     idle: Words
     timeouts: Words
-    """How often a stream was taken out because it was idle."""
+    """How often a stream was no longer waited for because it was idle."""
     gaps: Words
     """How far each stream's clock moves with a tuple on average, times 64; what is older counts less."""
     scalars: Words
     slack_log: Words
     """Columns (largest clock, K from there on)."""
     partitions: Words
-    """A column per part of a stream, where streams have parts: see the rows below."""
+    """A column per partition of a stream, if streams have partitions: see the rows below."""
     promised_watermark: Words
-    """Up to where each stream has said that nothing older will come; BEFORE_ALL where it sends no watermarks."""
+    """The watermark event of each stream: nothing older will come; BEFORE_ALL if it sends none."""
 
 
 # Rows of `Clockwork.partitions`.
@@ -69,7 +69,7 @@ UNTAUGHT = -1
 class Arrivals(NamedTuple):
     """A batch as compiled code sees it.
 
-    `arrival_time` is empty where arrival times are not known, `partition` where streams have no parts. `behind` is
+    `arrival_time` is empty if arrival times are not known, `partition` if streams have no partitions. `behind` is
     written: how far each tuple was behind its stream's clock at the beginning of the epoch, and so is `needed`: how far
     it was behind the slowest one; both are empty where nobody asks, and UNTAUGHT for a tuple that teaches nothing.
     `reading` is empty where every tuple moves its clock, `ends` where the loop itself says when an epoch ends.
@@ -98,13 +98,13 @@ class Policy(NamedTuple):
     """In 64ths of a stream's usual gap; 0: never."""
     pause_at: int
     external_sync: bool
-    """Streams leave their slack buffers each for itself, with watermarks; somebody else synchronizes them."""
+    """Each stream leaves its slack buffer by itself, with watermark events; an external synchronizer merges them."""
 
 
 class Incoming(NamedTuple):
     """What comes from slack buffers and from nodes below, in the order in which it came.
 
-    Some are watermark events (`watermarks`): their stream has nothing older than this event time any more.
+    Some are watermark events (`watermarks`): their stream will bring nothing older than this event time.
     """
 
     stream: Words
@@ -139,7 +139,7 @@ class OutputBuffer(NamedTuple):
 
 
 def clockwork(streams: int, slack: int, max_behind: int = LONGEST) -> Clockwork:
-    """Time before anything was heard."""
+    """The clocks before the first arrival."""
     scalars = np.zeros(_SCALARS, np.int64)
     scalars[SLACK], scalars[MAX_BEHIND] = slack, max_behind
     scalars[[WATERMARK, MAX_TS, EPOCH_CLOCK, T_SYNC, NOW]] = BEFORE_ALL
@@ -178,7 +178,7 @@ def buffers(heaps: int, rows: int, capacity: int) -> Buffers:
 
 
 def grown(old: Buffers, capacity: int, clock: Clockwork) -> Buffers:
-    """The same held tuples with room for more."""
+    """The same held tuples with space for more."""
     new = buffers(len(old.sizes), old.pool.shape[0], capacity)
     before = old.pool.shape[1]
     for source, target in zip(old, new, strict=True):
@@ -194,7 +194,7 @@ def grown(old: Buffers, capacity: int, clock: Clockwork) -> Buffers:
 
 
 def arrivals(batch: Batch, partition: Words, asked: bool, ends: Flags | None = None) -> Arrivals:
-    """A batch for compiled code; `asked` says that somebody wants to know how far tuples were behind."""
+    """A batch for compiled code; `asked`: note how far tuples were behind."""
     behind, needed = np.zeros((2, len(batch) if asked else 0), np.int64)
     arrival_time = np.empty(0, np.int64) if batch.arrival_time is None else batch.arrival_time
     reading = np.empty(0, np.int64) if batch.reading is None else batch.reading

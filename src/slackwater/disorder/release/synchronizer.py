@@ -1,11 +1,11 @@
-"""A synchronizer: what stands behind slack buffers, in front of one node.
+"""A synchronizer: behind the slack buffers, in front of one node.
 
-A release that synchronizes its streams itself is faster than two stages; where a strategy wants to see tuples as they
-leave their slack, the synchronizer must stand apart: `separate` takes it out of a release, `unite` puts it back.
+A release that synchronizes its streams itself is faster than two stages. A strategy that needs tuples as they leave
+their slack needs the synchronizer as a stage of its own: `separate` takes it out of a release, `unite` puts it back.
 
 Invariant: what it is given leaves in exactly one run; tuples in time leave in event-time order. It asks no controller:
-K has been dealt with in front of it, once for all nodes of a query. In a handover what is held is held in exactly one
-place, before and after; T-sync and the watermark go along. Tuple release alone: there heaps 0 to m-1 are slack buffers,
+K is applied in front of it, once for all nodes of a query. In a handover every held tuple is in exactly one place,
+before and after; T-sync and the watermark move with it. For tuple release only: there heaps 0 to m-1 are slack buffers,
 and m to 2m-1 the synchronizer's.
 """
 
@@ -59,17 +59,17 @@ class Inflow:
 
 @dataclass(frozen=True)
 class Synchronized:
-    """A run, and what a node above is told of it."""
+    """A run, and what the node above needs to know about it."""
 
     run: OrderedBatch
     sequence: Words
-    """Of what emitted each tuple of the run."""
+    """The sequence number of the arrival that caused each tuple of the run."""
     progress: Inflow
     """Watermarks of the node's own output: where the watermark moved to, or in epochs stayed."""
 
 
 class NodeSynchronizer(ABC):
-    """What stands in front of a node, and holds its inputs until they may be processed."""
+    """In front of a node: holds its inputs until they may be processed."""
 
     def __init__(self, spec: ReleaseSpec, marks: Sequence[str] = ()) -> None:
         self.spec = spec
@@ -81,7 +81,7 @@ class NodeSynchronizer(ABC):
 
     @property
     def held(self) -> int:
-        """Tuples that wait here."""
+        """Tuples that are held here."""
         return self.state.waiting
 
     def held_of(self, streams: Words) -> int:
@@ -131,7 +131,7 @@ class Synchronizer(NodeSynchronizer):
         sequence = np.append(np.repeat(came.sequence, each), np.full(n - int(each.sum()), came.last.sequence))
         tells = np.diff(reached, prepend=before) != 0
         if self.spec.discipline == "epoch":
-            # Also where nothing has moved: what lies at the watermark is held until somebody says that the epoch ends.
+            # Also if nothing has moved: tuples at the watermark are held until an event says that the epoch ends.
             tells |= are_watermarks(came.stream)
         moved = np.flatnonzero(tells)
         return Synchronized(state.run(out, n, came.last.ending), sequence, promised_watermark(came, moved, reached))
@@ -169,7 +169,7 @@ def with_rows(words: Words, rows: int) -> Words:
 
 
 def separate(release: Release, synchronizer: NodeSynchronizer) -> None:
-    """From now on the release keeps its streams apart, and the synchronizer goes on where it stood."""
+    """From now on the release only applies slack, and the synchronizer goes on with its state."""
     held = release.state.columns()
     behind = held["heap"] >= release.spec.streams
     synchronizer.hold_again({name: column[behind] for name, column in held.items()})

@@ -1,8 +1,7 @@
 """The loops of a synchronizer: tuples from slack buffers and from nodes below, put into one order.
 
-Invariant: a stream that comes from a node below is in order and tells by watermarks how far that node has come, so it
-is never late here; a raw stream is late here where it comes behind the watermark of this node, whatever the other nodes
-do.
+Invariant: a stream that comes from a node below is in order and sends the watermark of that node, so it is never
+late here; a tuple of a raw stream is late if it is older than the watermark of this node, whatever other nodes do.
 
 References: 004 §4.2.6, 003 §V: every instance of a join has a synchronizer of its own (Alg. 3.1), behind slack buffers
 that share one K.
@@ -23,7 +22,7 @@ from slackwater.disorder.release.watermarks import is_watermark, stream_of
 
 
 class Last(NamedTuple):
-    """How a stretch ends: a place behind all others, the largest clock, the moment, and whether the input ends too."""
+    """How a batch ends: a sequence number after all others, the largest clock, the time, and whether the input ends."""
 
     sequence: int
     clock: int
@@ -46,8 +45,8 @@ def synchronize_each(
         s, t = new.stream[i], new.words[TS, i]
         clock.scalars[MAX_TS], clock.scalars[NOW] = new.clock[i], new.emit_time[i]
         if is_watermark(s):
-            reported = stream_of(s)
-            clock.promised_watermark[reported] = max(clock.promised_watermark[reported], t)
+            source = stream_of(s)
+            clock.promised_watermark[source] = max(clock.promised_watermark[source], t)
         elif t <= clock.scalars[T_SYNC]:
             n_out = pass_on(clock, new, i, new.delay[i], out, n_out)
             clock.scalars[WATERMARK] = max(clock.scalars[WATERMARK], t)
@@ -69,8 +68,8 @@ def hold_for_watermarks(
     """Epoch release: the watermark is the smallest watermark of the inputs, and all that is held up to it is emitted,
     sorted.
 
-    Promises come when an epoch ends. Until then what lies at the watermark is held, so that late tuples of the same
-    epoch stand in their windows before it, however the epoch was put together.
+    Watermark events come when an epoch ends. Until then what lies at the watermark is held, so that late tuples of the
+    same epoch stand in their windows before it, however the epoch was put together.
     """
     n_out = 0
     for i in range(len(new.stream)):
@@ -78,8 +77,8 @@ def hold_for_watermarks(
         clock.scalars[MAX_TS], clock.scalars[NOW] = new.clock[i], new.emit_time[i]
         watermark = clock.scalars[WATERMARK]
         if is_watermark(s):
-            reported = stream_of(s)
-            clock.promised_watermark[reported] = max(clock.promised_watermark[reported], t)
+            source = stream_of(s)
+            clock.promised_watermark[source] = max(clock.promised_watermark[source], t)
             bound = AFTER_ALL
             for k in range(len(clock.promised_watermark)):
                 bound = min(bound, clock.promised_watermark[k])

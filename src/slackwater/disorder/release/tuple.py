@@ -1,8 +1,8 @@
-"""Tuple release: the published algorithms to the letter, arrival by arrival.
+"""Tuple release: the published algorithms, arrival by arrival.
 
-A K-slack buffer per stream lets a tuple go when `ts + K <= clock`, each time its stream's clock moves; the
-synchronizer merges what they let go (Alg. 3.1); T-join is the largest event time handed on, and a tuple behind it is
-late (Alg. 4.6).
+A K-slack buffer per stream releases a tuple when `ts + K <= clock`, each time its stream's clock moves. The
+synchronizer merges what they release (Alg. 3.1). T-join is the largest event time passed on, and an older tuple is late
+(Alg. 4.6).
 
 Invariant: what leaves the synchronizer's buffer leaves in event-time order; only a tuple at or behind T-sync passes
 it by.
@@ -76,7 +76,7 @@ def release_each(
 def drain_slack(
     clock: Clockwork, k: int, now: int, external_sync: bool, held: Buffers, out: OutputBuffer, n_out: int
 ) -> int:
-    """The slack buffer of stream k lets its tuples with `ts + K <= now` go to the synchronizer (Eq. 3.1)."""
+    """The slack buffer of stream k releases its tuples with `ts + K <= now` to the synchronizer (Eq. 3.1)."""
     m = len(clock.clocks)
     while held.sizes[k] > 0 and held.ts[k, 0] + clock.scalars[SLACK] <= now:
         if external_sync:

@@ -1,7 +1,7 @@
-"""Watermark events: how a run says among its tuples that a stream has nothing older than a time any more.
+"""Watermark events: how a run says among its tuples that a stream will bring nothing older than a time.
 
-They stand in the same columns as tuples, with the time in row TS, and are told apart by the stream column alone. This
-module owns how: nobody else knows what stands there.
+They are in the same columns as tuples, with the time in row TS, and differ in the stream column alone. Only this module
+knows the encoding.
 
 Invariant: `stream_of(watermark_of(s)) == s`, and no stream is a watermark.
 """
@@ -16,13 +16,13 @@ from slackwater.core.jit import inner
 
 @inner
 def is_watermark(stream: int) -> bool:
-    """Whether this stands for a watermark event, and not for a tuple."""
+    """Whether this entry of a stream column is a watermark event, and not a tuple."""
     return stream < 0
 
 
 @inner
 def watermark_of(stream: int) -> int:
-    """What stands in the stream column of a watermark event of this stream."""
+    """The entry of the stream column for a watermark event of this stream."""
     return ~stream
 
 
@@ -52,7 +52,7 @@ def streams_of(column: Words) -> Words:
 
 
 def as_streams(column: Words, streams: Words | int) -> Words:
-    """The same events, which are of these streams from now on.
+    """The same events, renumbered to these streams.
 
     >>> streams_of(as_streams(watermarks_of(np.array([0])), 7)).tolist()
     [7]

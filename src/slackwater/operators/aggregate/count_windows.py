@@ -91,7 +91,7 @@ class CountWindowOperator(Operator):
 
     @abstractmethod
     def _timed(self, run: OrderedBatch, first: Words) -> tuple[Words, Words, Words]:
-        """Of windows that begin with these numbers: start, end, and the place in the run of what emitted them."""
+        """Of windows that begin with these numbers: start, end, and the place of the tuple that caused them."""
 
     def _processed(self) -> None:
         """A run has been processed: windows that are closed may be forgotten."""

@@ -121,17 +121,17 @@ class AggregateOperator(Operator):
         t.reserve(len(run))
         words = np.ascontiguousarray(run.words)
         new = st.Taken(words, words.view(np.float64), run.watermark_at_arrival, self._key_rows, self._value_rows)
-        begin, status, output_buffer, lines = 0, -1, 1024, 0
+        begin, status, capacity, lines = 0, -1, 1024, 0
         waiting: list[Output] = []
         while status != CLOSED_ALL:
-            most = max(output_buffer, int(t.scalars[st.GROUPS]) + (len(run) - begin if t.keys else 1))
+            most = max(capacity, int(t.scalars[st.GROUPS]) + (len(run) - begin if t.keys else 1))
             state = np.empty((most, t.width), np.int64)
             closed = st.Closed(np.empty((most, OF_KEY + t.keys), np.int64), state, state.view(np.float64))
             begin, n, status = consume(t.now, self.spec.grid, new, begin, ordered, run.watermark, closed)
             if status == CLOSED_ONE:
                 self._slide_values()
             else:
-                output_buffer = min(4 * output_buffer, MOST_LINES)
+                capacity = min(4 * capacity, MOST_LINES)
             if n:
                 waiting.append(self._lowered(closed.lines[:n], state[:n]))
                 lines += n

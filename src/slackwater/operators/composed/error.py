@@ -31,7 +31,7 @@ from slackwater.quality.error.required_slack import ENTERED
 from slackwater.quality.error.steady import SteadyError
 from slackwater.quality.stats.keyed_sums import tidied
 
-ROOM = 256
+SPARE = 256
 """Records that there is room for at least."""
 
 
@@ -66,9 +66,9 @@ class ComposedError(SteadyError):
     def _reserve(self) -> None:
         """Space for more rows, each in all its windows."""
         watch, ledger = self._losses.watch, self._losses.ledger
-        most = watch.range // watch.slide + ROOM
+        most = watch.range // watch.slide + SPARE
         self._losses.ledger = ledger._replace(
-            totals=tidied(ledger.totals, ROOM, 0), late=tidied(ledger.late, most, most)
+            totals=tidied(ledger.totals, SPARE, 0), late=tidied(ledger.late, most, most)
         )
 
     @property

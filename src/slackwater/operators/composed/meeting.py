@@ -28,7 +28,7 @@ from slackwater.operators.join.search import Arriving, Probes, Search, probes_of
 from slackwater.operators.join.store import BEGIN, END, Windows, WindowStore, insert, place
 from slackwater.operators.join.unordered_probe import Reach, reach_of
 
-ROOM = 1 << 14
+FIRST_CAPACITY = 1 << 14
 """Results that are made before they are handed on; one tuple's are never split."""
 CHUNKS = 16
 """Into how many pieces of event time what is kept is cut, to be persisted: only the newest change much."""
@@ -74,9 +74,9 @@ class Meeting:
         new = Arriving(stream, np.ascontiguousarray(words), horizon[stream], NOTHING)
         windows = store.windows
         search = search_space(spec.streams, windows.words.shape[1])
-        parts, begin, output_buffer = [], 0, ROOM
+        parts, begin, capacity = [], 0, FIRST_CAPACITY
         while begin < words.shape[1]:
-            found = lines(output_buffer, spec.streams, 0)
+            found = lines(capacity, spec.streams, 0)
             found.state[LEAST] = BEFORE_ALL
             begin_at = begin
             begin, status = meet(
@@ -85,7 +85,7 @@ class Meeting:
             if status == OVERFLOW:
                 raise self._condition.failure()
             if status == BUFFER_FULL and begin == begin_at:
-                output_buffer *= 4
+                capacity *= 4
             n = int(found.state[N])
             parts.append((found.ts[:n], found.by[:n], found.slots[:, :n]))
         if not parts:

@@ -79,7 +79,7 @@ class RowLedger:
         return ring.sums_between(ledger.number, edges // ledger.width, ledger.made, ledger.lost)
 
     def lost_to_far(self) -> None:
-        """RequiredSlack are those of rows, so the curves are right about far ones too."""
+        """What is needed is counted by rows, so the curves are right about far ones too."""
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All state."""

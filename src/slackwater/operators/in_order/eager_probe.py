@@ -52,11 +52,11 @@ class Lines(NamedTuple):
     state: Words
 
 
-def lines(output_buffer: int, streams: int, ahead: int) -> Lines:
+def lines(capacity: int, streams: int, ahead: int) -> Lines:
     """Space for so many; without `streams`, slots are not written."""
     return Lines(
-        np.empty(output_buffer, np.int64), np.empty(output_buffer), np.empty(output_buffer, np.int64),
-        np.empty((streams, output_buffer), np.int64),
+        np.empty(capacity, np.int64), np.empty(capacity), np.empty(capacity, np.int64),
+        np.empty((streams, capacity), np.int64),
         np.array([0, 0, 0, ahead]),
     )  # fmt: skip
 

@@ -62,11 +62,11 @@ class HoldBuffer:
         `reached` has where the watermark stands after each of these events.
         """
         self._reserve(len(made.ts))
-        output_buffer = len(made.ts) + self.held
+        capacity = len(made.ts) + self.held
         out = Made(
-            np.empty(output_buffer, np.int64),
-            np.empty(output_buffer, np.int64),
-            np.empty((self._rows, output_buffer), np.int64),
+            np.empty(capacity, np.int64),
+            np.empty(capacity, np.int64),
+            np.empty((self._rows, capacity), np.int64),
         )
         n, most = hold_back(made, reached, begin, self._clock, self._held, out)
         self.most = max(self.most, most)

@@ -4,8 +4,8 @@ While tuples come in their turn it is the window join, with its windows and its 
 the windows are indexed for a search in which any member may be the newest; once no tuple is ahead of its turn and no
 result is held it can be the window join again.
 
-Invariant: the results are those of the window join on the turns alone, in the same order. Raw tuples have their fates,
-and nodes above are told what they are told, as by a `Node`.
+Invariant: the results are those of the window join on the turns alone, in the same order. Raw tuples are in time or
+late, and nodes above get the same watermarks, as with a `Node`.
 
 References: 000 §5, §6.
 """
@@ -35,7 +35,7 @@ from slackwater.operators.node import Node
 from slackwater.operators.output import Output
 from slackwater.operators.state_size import RESULTS, WindowContents
 
-ROOM = 1 << 14
+FIRST_CAPACITY = 1 << 14
 """Lines that are made before they are held or emitted; one tuple's are never split."""
 MOST = 2.0**53
 """Ways are multiplied as floats; up to here they are exact."""
@@ -94,9 +94,9 @@ class OrderedJoin(JoinOperator):
         windows = store.windows
         search = search_space(spec.streams, windows.words.shape[1])
         self.compared = np.zeros(len(run), np.int64)
-        begin, output_buffer = 0, ROOM
+        begin, capacity = 0, FIRST_CAPACITY
         while begin < len(run):
-            found = lines(output_buffer, 0 if spec.count_only else spec.streams, self._ahead)
+            found = lines(capacity, 0 if spec.count_only else spec.streams, self._ahead)
             end, status = join_events(
                 self._condition.addresses[1], self._unordered_probe, new, kind, begin, windows, search, self._reach,
                 found,
@@ -106,7 +106,7 @@ class OrderedJoin(JoinOperator):
             if status == OVERFLOW:
                 raise self._condition.failure()
             if status == BUFFER_FULL and end == begin:
-                output_buffer *= 4
+                capacity *= 4
             else:
                 out = self.hold.pass_through(self._made(found), reached[begin:end], begin)
                 if len(out.ts):
@@ -155,8 +155,8 @@ class OrderedJoin(JoinOperator):
 
     def snapshot_delta(self) -> list[StateUpdate]:
         """Those of the windows, and the results that are held."""
-        reported = {"in_order": self.in_order, "most": self.hold.most}
-        entries = [*super().snapshot_delta(), state_update("ordering", "state", encode_json(reported))]
+        saved = {"in_order": self.in_order, "most": self.hold.most}
+        entries = [*super().snapshot_delta(), state_update("ordering", "state", encode_json(saved))]
         if not self.in_order:
             entries.append(state_update("ordering", "held", self.hold.as_bytes()))
         return entries
@@ -166,11 +166,11 @@ class OrderedJoin(JoinOperator):
         mine = {entry.key: entry.value for entry in entries if entry.namespace == "ordering"}
         state, held = mine.get("state"), mine.get("held")
         if state is not None:
-            reported = decode_json(state)
-            self.hold.most = reported["most"]
-            if reported["in_order"]:
+            saved = decode_json(state)
+            self.hold.most = saved["most"]
+            if saved["in_order"]:
                 self.hold = HoldBuffer(self._columns)
-                self.hold.most = reported["most"]
+                self.hold.most = saved["most"]
                 self.go_in_order()
             else:
                 self.go_out_of_order()

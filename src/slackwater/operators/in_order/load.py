@@ -105,8 +105,8 @@ class Load:
             "stayed": self._stayed, "latest": self._latest,
         }  # fmt: skip
 
-    def restore(self, reported: dict[str, Any]) -> None:
+    def restore(self, saved: dict[str, Any]) -> None:
         """The inverse of `as_json`."""
-        self._arrived[:] = reported["arrived"]
-        self._time, self._spent, self._seen = reported["time"], reported["spent"], reported["seen"]
-        self._stayed, self._latest = reported["stayed"], reported["latest"]
+        self._arrived[:] = saved["arrived"]
+        self._time, self._spent, self._seen = saved["time"], saved["spent"], saved["seen"]
+        self._stayed, self._latest = saved["stayed"], saved["latest"]

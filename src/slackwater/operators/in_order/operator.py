@@ -131,15 +131,15 @@ class OrderedOperator(Operator, Stages):
         return self.strategy.seen(self.join.hold.held, self.join.hold.most)
 
     def snapshot_delta(self) -> list[StateUpdate]:
-        reported = self.strategy.as_json() | {"apart": self.synchronizes_here, "early": self.node.early}
-        return [state_update("strategy", "state", encode_json(reported)), *self.node.snapshot_delta()]
+        saved = self.strategy.as_json() | {"apart": self.synchronizes_here, "early": self.node.early}
+        return [state_update("strategy", "state", encode_json(saved)), *self.node.snapshot_delta()]
 
     def restore(self, entries: list[StateUpdate]) -> None:
         """Take over persisted state, of the release in front as far as its streams are apart or not."""
         for entry in entries:
             if entry.namespace == "strategy" and entry.value is not None:
-                reported = decode_json(entry.value)
-                self.strategy.restore(reported)
-                self.node.early = reported["early"]
-                self._behind.spec = replace(self._behind.spec, external_sync=reported["apart"])
+                saved = decode_json(entry.value)
+                self.strategy.restore(saved)
+                self.node.early = saved["early"]
+                self._behind.spec = replace(self._behind.spec, external_sync=saved["apart"])
         self.node.restore([entry for entry in entries if entry.namespace != "strategy"])

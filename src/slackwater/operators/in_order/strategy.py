@@ -58,7 +58,7 @@ class Strategy:
         """For state."""
         return {"in_force": self.in_force, "switches": self.switches, "load": self.load.as_json()}
 
-    def restore(self, reported: dict[str, Any]) -> None:
+    def restore(self, saved: dict[str, Any]) -> None:
         """The inverse of `as_json`."""
-        self.in_force, self.switches = reported["in_force"], reported["switches"]
-        self.load.restore(reported["load"])
+        self.in_force, self.switches = saved["in_force"], saved["switches"]
+        self.load.restore(saved["load"])

@@ -70,8 +70,8 @@ class OrderedTree(TreeOperator):
     def restore(self, entries: list[StateUpdate]) -> None:
         for entry in entries:
             if entry.namespace == "strategy" and entry.value is not None:
-                reported = decode_json(entry.value)
-                self.strategy.restore(reported)
-                for node, early in zip(self._ordered, reported["early"], strict=True):
+                saved = decode_json(entry.value)
+                self.strategy.restore(saved)
+                for node, early in zip(self._ordered, saved["early"], strict=True):
                     node.early = early
         super().restore([entry for entry in entries if entry.namespace != "strategy"])

@@ -164,8 +164,8 @@ class JoinLedger(Ledger):
             made = (self._total[0] / factor[MAKING]) / (factor[OF_LOOKED_AT] / factor[LOOKED_AT])
         if factor[OF_COUNTED] <= 0:
             return float(made)
-        multiplicity = factor[COUNTED] / (factor[COUNTED] + TRUSTED) if factor[LOOKED_AT] else 1.0
-        return float(multiplicity * factor[LOST_RESULTS] / factor[OF_COUNTED] + (1 - multiplicity) * made)
+        trust = factor[COUNTED] / (factor[COUNTED] + TRUSTED) if factor[LOOKED_AT] else 1.0
+        return float(trust * factor[LOST_RESULTS] / factor[OF_COUNTED] + (1 - trust) * made)
 
     def measured(self) -> MeasuredQuality | None:
         """The recall of all results so far; None where no recall is asked for."""

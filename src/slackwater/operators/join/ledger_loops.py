@@ -89,7 +89,7 @@ class Estimating(NamedTuple):
     """Results before this event time are not in the ledger."""
 
 
-class Pricing(NamedTuple):
+class LossCounting(NamedTuple):
     """What the loop of the ledger works on."""
 
     refine_listed: Refine
@@ -114,21 +114,22 @@ def settle(
     reach: Reach,
     periods: Periods, rough: Estimating, known: Words, retention: int, count_all_results: bool,
 ) -> int:  # fmt: skip
-    """Price the late tuples of a run, or all, and note all; `known` moves on. Returns the status.
+    """Count the results that the late tuples of a run have lost, or all tuples, and note all; `known` moves on. Returns
+    the status.
 
     `far`: which of them no slack that is allowed would have kept in time; what these cost is summed up by itself.
 
     Within the run nothing is forgotten where `retention` is negative.
     """
     refine_listed = refine_listed_at(condition)
-    job = Pricing(
+    job = LossCounting(
         refine_listed, plan, w, search, reach, periods, rough, lost_results, far, known, retention, count_all_results
     )
-    return place_probe_insert(place, insert, admit, find_price, note_priced, job, new, 0)[1]
+    return place_probe_insert(place, insert, admit, find_lost, note_lost, job, new, 0)[1]
 
 
 @inner
-def admit(job: Pricing, new: Arriving, i: int) -> int:
+def admit(job: LossCounting, new: Arriving, i: int) -> int:
     """A tuple enters that is not older than what is known; it probes if it is to be counted."""
     ts, watermark_at_arrival = new.words[TS, i], new.watermark_at_arrival[i]
     job.lost_results[i] = 0.0
@@ -142,7 +143,7 @@ def admit(job: Pricing, new: Arriving, i: int) -> int:
 
 
 @inner
-def find_price(job: Pricing, new: Arriving, i: int) -> int:
+def find_lost(job: LossCounting, new: Arriving, i: int) -> int:
     """Count the combinations of tuple i with those processed before it."""
     s, sizes = new.stream[i], job.plan.sizes
     # What is there by chance is not looked at: it is counted by the synopsis.
@@ -155,7 +156,7 @@ def find_price(job: Pricing, new: Arriving, i: int) -> int:
 
 
 @inner
-def note_priced(job: Pricing, new: Arriving, i: int, fate: int) -> None:
+def note_lost(job: LossCounting, new: Arriving, i: int, fate: int) -> None:
     """Estimate what could not be counted in full, learn from what could, and note the tuple in the synopsis."""
     s, ts, rough, known = new.stream[i], new.words[TS, i], job.rough, job.known[0]
     factor = rough.factor
@@ -184,7 +185,8 @@ def note_priced(job: Pricing, new: Arriving, i: int, fate: int) -> None:
 def estimate(
     rough: Estimating, periods: Periods, s: int, words: Words, i: int, found: float, known: int, window: int
 ) -> float:
-    """Price a tuple by the synopsis, beside what was found of its partners: all from `known` on, less their windows.
+    """Estimate the results of a tuple by the synopsis, beside what was found of its partners: all from `known` on, less
+    their windows.
 
     Returns what the synopsis expects of the rest.
     """

@@ -87,7 +87,7 @@ def _extend(
     found = there
     for c in classes:
         found *= float(shares[c])
-    for c in linkage.decided(stream, bound):
+    for c in linkage.newly_decidable(stream, bound):
         found *= float(known.conditions[root, c])
     # The step is taken once for everything that makes it ready, unless something else is found missing before.
     times = min(way.combinations[linkage.ready(stream, bound) :])
@@ -118,9 +118,9 @@ def _hangs_on(linkage: Linkage, leaf: int, bound: Sequence[int]) -> bool:
 def _by_urgency(linkage: Linkage, root: int, known: Selectivities) -> tuple[int, ...]:
     """Streams by what it costs to find out that they have nothing."""
 
-    def lost_results(stream: int) -> float:
+    def cost(stream: int) -> float:
         shares = [float(known.classes[root, c, stream]) for c in linkage.linking(stream, [root])]
         met = 0.0 if stream in linkage.leaves(root) else float(known.live[stream]) * min(shares, default=1.0)
         return (PROBE + CHAINED * met) / max(float(known.empty[root, stream]), 1e-3)
 
-    return tuple(sorted((s for s in range(linkage.streams) if s != root), key=lost_results))
+    return tuple(sorted((s for s in range(linkage.streams) if s != root), key=cost))

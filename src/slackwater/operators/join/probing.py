@@ -86,13 +86,13 @@ def classes_of(equalities: tuple[Equality, ...]) -> list[set[tuple[int, int]]]:
     classes: list[set[tuple[int, int]]] = []
     for eq in equalities:
         merged = {(eq.left, eq.left_row), (eq.right, eq.right_row)}
-        external_sync = []
+        separate = []
         for known in classes:
             if known & merged:
                 merged |= known
             else:
-                external_sync.append(known)
-        classes = [*external_sync, merged]
+                separate.append(known)
+        classes = [*separate, merged]
     return classes
 
 
@@ -183,7 +183,7 @@ class Linkage:
         """The classes that link a stream to those bound."""
         return [c for c, there in enumerate(self._joined) if stream in there and not there.isdisjoint(bound)]
 
-    def decided(self, stream: int, bound: Sequence[int]) -> list[int]:
+    def newly_decidable(self, stream: int, bound: Sequence[int]) -> list[int]:
         """The conditions that can be asked once a stream is bound, and could not before."""
         return [c for c, reads in enumerate(self.conditions) if stream in reads and reads <= {*bound, stream}]
 
@@ -193,7 +193,7 @@ class Linkage:
             return len(bound) - 1
         # A class asks about the first stream of it that is bound, a condition about all of its streams.
         first = (min(bound.index(s) for s in self._joined[c] if s in bound) for c in self.linking(stream, bound))
-        read = (bound.index(s) for c in self.decided(stream, bound) for s in self.conditions[c] if s != stream)
+        read = (bound.index(s) for c in self.newly_decidable(stream, bound) for s in self.conditions[c] if s != stream)
         return max((0, *first, *read))
 
     def time_left(self, stream: int, bound: Sequence[int]) -> float:
@@ -209,7 +209,7 @@ class Linkage:
         most = None if self.graph is None else self.graph.widest
         period = 0 if most is None else min(most[b][stream] + most[stream][b] for b in bound)
         links = sum(len(self.links(c, stream, bound)) for c in range(len(self.classes)))
-        return -links, -len(self.decided(stream, bound)), period, stream
+        return -links, -len(self.newly_decidable(stream, bound)), period, stream
 
     def _find_leaves(self, root: int) -> list[int]:
         candidates = [
@@ -241,7 +241,7 @@ class Linkage:
 
 
 class _Compiling:
-    """ShardKeys on their way to steps."""
+    """The orders of probing on their way to steps."""
 
     def __init__(self, linkage: Linkage, indexes: Collection[tuple[int, int]]) -> None:
         self.linkage = linkage
@@ -270,7 +270,7 @@ class _Compiling:
         elif leaf:
             line[INDEX], line[FROM_ROW] = self._index(stream, ANY_KEY), ANY_KEY
         line[CHECK_END] = len(self.checks)
-        self.order += linkage.decided(stream, bound)
+        self.order += linkage.newly_decidable(stream, bound)
         line[COND_END] = len(self.order)
         return line
 

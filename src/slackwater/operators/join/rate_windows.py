@@ -121,10 +121,10 @@ class RateJoinOperator(CountWindowJoinOperator):
         self._rates = self._rates._replace(log=no_log(self.spec.streams, len(run)))
         self._rates.state[LOGGED] = 0
         yield from super().process(run, ordered)
-        snapshot_delta = self._rates.log[: self._rates.state[LOGGED]].tolist()
-        self._resized += len(snapshot_delta)
+        resizes = self._rates.log[: self._rates.state[LOGGED]].tolist()
+        self._resized += len(resizes)
         del self._resizes[:-REMEMBERED]
-        self._resizes += [Resize(line[SINCE], tuple(line[SIZES:]), line[DISTANCE]) for line in snapshot_delta]
+        self._resizes += [Resize(line[SINCE], tuple(line[SIZES:]), line[DISTANCE]) for line in resizes]
 
     def resize_logs(self) -> list[tuple[int, ResizeLog]]:
         return [(0, self)]

@@ -138,10 +138,10 @@ def look(taken: Sampling, ts: int, emit_time: int) -> bool:
         new_distance(taken, peeked - state[FIRST_TS])
     if n > 1:
         grow(taken, ts)
-    state_update = left != taken.sizes[0] or right != taken.sizes[1] or within != state[WITHIN]
-    if state_update:
+    changed = left != taken.sizes[0] or right != taken.sizes[1] or within != state[WITHIN]
+    if changed:
         write_down(taken, ts)
-    return state_update
+    return changed
 
 
 @inner
@@ -276,9 +276,9 @@ def map_intervals(taken: Sampling, ts: int, emit_time: int) -> bool:
     passed = emit_time - state[FIRST_MOMENT]
     if passed < longest or ts == state[FIRST_TS]:
         return False
-    config = (ts - state[FIRST_TS]) / passed
+    pace = (ts - state[FIRST_TS]) / passed
     for s in range(len(taken.asked)):
-        taken.kept[s] = max(1, int(taken.asked[s] * config))
-    state[SLICE] = max(1, int(np.ceil(longest * config / taken.slices.shape[1])))
+        taken.kept[s] = max(1, int(taken.asked[s] * pace))
+    state[SLICE] = max(1, int(np.ceil(longest * pace / taken.slices.shape[1])))
     state[MAPPED], state[BEGUN] = 1, 0
     return True

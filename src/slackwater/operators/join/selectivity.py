@@ -106,11 +106,11 @@ def _share(test: Words) -> tuple[float, float]:
     return float(test[TESTED]), float(test[PASSED] / test[TESTED])
 
 
-def _note(known: Floats, place: tuple[int, ...], multiplicity: float, share: float) -> None:
+def _note(known: Floats, place: tuple[int, ...], weight: float, share: float) -> None:
     weights, shares = known
     before = weights[place] / 2
-    shares[place] = (before * shares[place] + multiplicity * share) / (before + multiplicity)
-    weights[place] = before + multiplicity
+    shares[place] = (before * shares[place] + weight * share) / (before + weight)
+    weights[place] = before + weight
 
 
 def _best_known(known: Floats, usual: Floats | float) -> Floats:

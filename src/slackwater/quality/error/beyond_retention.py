@@ -101,15 +101,15 @@ class OldWindows:
 
     def _forget(self, number: int) -> None:
         self._oldest = number + 1
-        for sequence, cost in enumerate(_cost(self._buckets.pop(number), *self._price)):
-            self._settled[sequence] += cost
+        for place, cost in enumerate(_cost(self._buckets.pop(number), *self._judged_by)):
+            self._settled[place] += cost
 
-    _price = (1.0, 1.0)
+    _judged_by = (1.0, 1.0)
     """The share that may be missing and the slides in a range, as last asked for."""
 
     def lost_windows(self, allowed: float, overlap: float) -> LostWindows:
         """What late tuples have cost, where a share of a window may be missing."""
-        self._price = (allowed, overlap)
+        self._judged_by = (allowed, overlap)
         spoiled, never, fewer, more = self._settled
         for bucket in self._buckets.values():
             if bucket[TOUCHED]:
@@ -126,7 +126,7 @@ class OldWindows:
         """All state, buckets by chunks of neighbours."""
         found: dict[str, npt.NDArray[Any]] = {
             "counts": np.array([self.filled, self.off, self.late, self._oldest, self._lost]),
-            "settled": np.array([*self._settled, *self._price]),
+            "settled": np.array([*self._settled, *self._judged_by]),
         }
         chunks: dict[int, list[list[int]]] = {}
         for number in sorted(self._buckets):
@@ -139,7 +139,7 @@ class OldWindows:
         """Take over what `as_arrays` gave."""
         self.filled, self.off, self.late, self._oldest, self._lost = arrays["counts"].tolist()
         *self._settled, allowed, overlap = arrays["settled"].tolist()
-        self._price = (allowed, overlap)
+        self._judged_by = (allowed, overlap)
         self._buckets = {}
         for name, rows in arrays.items():
             if name.startswith("buckets_"):

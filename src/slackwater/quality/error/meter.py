@@ -67,7 +67,7 @@ STEP = 4 * SECOND
 @in_place
 def note_missing(
     w: Watch, missing: Table, words: Words, floats: Floats, late: Words, watermark_at_arrival: Words, begin: int,
-    count_only: int,
+    counted_up_to: int,
     beyond: Words,
 ) -> int:  # fmt: skip
     """Note the tuples numbered `late`; returns how many of them were noted before the table was full.
@@ -84,9 +84,9 @@ def note_missing(
         window = (ts - w.range) // w.slide + 1
         last = min(ts // w.slide, (watermark_at_arrival[i] - w.range) // w.slide)
         beyond[0, n], beyond[1, n] = window, window - 1
-        if window <= min(last, count_only):
-            beyond[1, n] = min(last, count_only)
-            window = count_only + 1
+        if window <= min(last, counted_up_to):
+            beyond[1, n] = min(last, counted_up_to)
+            window = counted_up_to + 1
         while window <= last:
             r = found_or_made(missing, window, group)
             if r != NONE:

@@ -70,8 +70,8 @@ def no_weights() -> Floats:
 
 @in_place
 def note_required_slack(weights: Floats, required: Words, unit: int) -> None:
-    """Count needs by their bins; those of 0 and less are none."""
+    """Count required slacks by their bins; 0 and less do not count."""
     for i in range(len(required)):
         if required[i] > 0:
-            # A delay of k is waited for by slack k, a need of k only by more.
+            # A delay of k is waited for by slack k, a required slack of k only by more.
             weights[bin_of(required[i] - 1, unit)] += 1.0

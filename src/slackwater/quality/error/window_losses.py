@@ -38,7 +38,7 @@ from slackwater.quality.stats.keyed_sums import (
 
 # Components of every sum: tuples, tuples that really were missing, and per argument how many values and their sum.
 TUPLES, MISSED, FIRST_ARGUMENT = range(3)
-# Columns of `Watch.required`: how an answer is judged, and by which component.
+# Columns of `Watch.judged`: how an answer is judged, and by which component.
 KIND, AMOUNT = range(2)
 SHARE, SUM, MEAN = range(3)
 # Places in `Ledger.marks`.
@@ -57,7 +57,7 @@ class Watch(NamedTuple):
     keys: Words
     arguments: Words
     """(row, 1 for a float) per argument."""
-    required: Words
+    judged: Words
     """(kind, component) per aggregate."""
 
 
@@ -242,15 +242,15 @@ def is_bad(w: Watch, allowed: Floats, total: Floats, missing: Floats) -> bool:
     """Whether an answer without what is missing is further off than allowed; absolutely where the truth is 0."""
     if missing[TUPLES] >= total[TUPLES]:
         return True
-    for n in range(len(w.required)):
-        c = w.required[n, AMOUNT]
-        if w.required[n, KIND] == SHARE:
+    for n in range(len(w.judged)):
+        c = w.judged[n, AMOUNT]
+        if w.judged[n, KIND] == SHARE:
             if missing[c] > allowed[n] * total[c]:
                 return True
             continue
         if total[c] > 0 and missing[c] >= total[c]:
             return True
-        if w.required[n, KIND] == SUM:
+        if w.judged[n, KIND] == SUM:
             truth, off = abs(total[c + 1]), abs(missing[c + 1])
         elif total[c] > 0:
             truth = abs(total[c + 1] / total[c])

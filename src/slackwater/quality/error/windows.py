@@ -91,10 +91,10 @@ class WindowLosses:
         ahead = min(ahead, longest // 2)
         retention, most = min(retention, longest - ahead), min(most, longest - ahead)
         rows = list(dict.fromkeys((a.row, int(a.is_float)) for a in watched.aggregates if a.row >= 0))
-        required = [(_kind(a), _component(a, rows)) for a in watched.aggregates]
+        judged = [(_kind(a), _component(a, rows)) for a in watched.aggregates]
         self.watch = Watch(
             watched.range, watched.slide, retention, most, unit, np.array(watched.keys, np.int64),
-            np.array(rows, np.int64).reshape(-1, 2), np.array(required, np.int64).reshape(-1, 2),
+            np.array(rows, np.int64).reshape(-1, 2), np.array(judged, np.int64).reshape(-1, 2),
         )  # fmt: skip
         self.components = FIRST_ARGUMENT + 2 * len(rows)
         windows = 64 + (retention + ahead) // watched.slide

@@ -175,14 +175,14 @@ class SteadyRecall(KeepsLedger):
 
     def _count_far(self, passed: int) -> None:
         """Find out what tuples beyond the cap are worth: what those cost that came lately, whenever they are dated."""
-        reported = None if self.ledger is None else self.ledger.lost_to_far()
-        if reported is None:
+        counted = None if self.ledger is None else self.ledger.lost_to_far()
+        if counted is None:
             return
         self._far *= exp(-passed * self._config.interval / (MEMORY * self.target.over))
-        # ledger that were begun anew have less in them than before.
-        since = self._booked if reported[0] >= self._booked[0] else reported
-        self._far += (self._came[-1] if self._came else 0.0, self._running.far, *np.subtract(reported, since))
-        self._booked[:] = reported
+        # A ledger that was begun anew has less in it than before.
+        since = self._booked if counted[0] >= self._booked[0] else counted
+        self._far += (self._came[-1] if self._came else 0.0, self._running.far, *np.subtract(counted, since))
+        self._booked[:] = counted
         tuples, by_curves, results, lost = self._far.tolist()
         worth = lost * tuples / max(results, 1.0) / (by_curves + FAR_PRIOR)
         self._running.worth = min(max(worth, 0.0), 1.0)

@@ -69,12 +69,12 @@ def with_capacity(d: Delays, width: Words, places: int) -> Delays:
     streams, before = d.ring.shape
     if places <= before:
         return d
-    output_buffer = 1 << (places - 1).bit_length()
-    ring = np.zeros((streams, output_buffer), np.int32)
-    marks = np.zeros((streams, 2 * output_buffer // MARK), np.int64)
+    capacity = 1 << (places - 1).bit_length()
+    ring = np.zeros((streams, capacity), np.int32)
+    marks = np.zeros((streams, 2 * capacity // MARK), np.int64)
     for s in range(streams):
         inside, marked = kept(d, width, s)
-        ring[s, inside % output_buffer] = d.ring[s, inside % before]
+        ring[s, inside % capacity] = d.ring[s, inside % before]
         marks[s, marked % marks.shape[1]] = d.marks[s, marked % d.marks.shape[1]]
     return d._replace(ring=ring, marks=marks)
 

@@ -249,14 +249,14 @@ def _unpacked(chunk: Words, components: int) -> tuple[Words, Floats, Words, Word
     )  # fmt: skip
 
 
-def refilled(lines: int, output_buffer: int, components: int, chunks: Iterable[Words]) -> Table:
+def refilled(lines: int, capacity: int, components: int, chunks: Iterable[Words]) -> Table:
     """A table with a ring of so many lines, with what `as_chunks` gave on its ledger."""
     partitions = [_unpacked(np.array(chunk), components) for chunk in chunks]
     records, nodes = (
         sum(len(partition[0]) for partition in partitions),
         sum(len(partition[3]) for partition in partitions),
     )
-    t = table(2 * records + output_buffer, 2 * nodes + output_buffer, lines, components)
+    t = table(2 * records + capacity, 2 * nodes + capacity, lines, components)
     for partition in partitions:
         _refill(t, *partition)
     return t

@@ -70,8 +70,8 @@ class Profiler(Protocol):
     windows: Words
     granularity: int
 
-    def note(self, run: OrderedBatch, made: Floats, decided: OrderedBatch | None = None) -> None:
-        """A run, how many results each of its tuples has made, and raw tuples with their fates, where these are
+    def note(self, run: OrderedBatch, made: Floats, raw: OrderedBatch | None = None) -> None:
+        """A run, how many results each of its tuples has made, and the raw tuples, where these are
         others."""
 
     def take(self) -> Profile:
@@ -141,7 +141,7 @@ class ProductivityProfiler:
         self._inside = Inside(np.zeros((streams, FIRST_CAPACITY), np.int64), np.zeros(streams, np.int64))
         self._maps = _no_maps(FIRST_BINS)
 
-    def note(self, run: OrderedBatch, made: Floats, decided: OrderedBatch | None = None) -> None:
+    def note(self, run: OrderedBatch, made: Floats, raw: OrderedBatch | None = None) -> None:
         """A run that the join has processed, and how many results each of its tuples has made."""
         if len(run) == 0:
             return

@@ -27,7 +27,7 @@ FADING = 0.9
 
 
 class TreeProductivity:
-    """Watches the fates of raw tuples, and what the last node of a tree makes."""
+    """Watches which raw tuples come in time and which late, and what the last node of a tree makes."""
 
     def __init__(self, windows: Sequence[int] | Words, granularity: int) -> None:
         self.windows, self.granularity = np.array(windows, np.int64), granularity
@@ -51,22 +51,22 @@ class TreeProductivity:
         self._late, self._made = np.zeros((2, FIRST_BINS))
         self._most = 0.0
 
-    def note(self, run: OrderedBatch, made: Floats, decided: OrderedBatch | None = None) -> None:
-        """A run that the last node has processed, its tuples' results, and raw tuples with their fates."""
-        assert decided is not None
-        self._note_decided(decided)
+    def note(self, run: OrderedBatch, made: Floats, raw: OrderedBatch | None = None) -> None:
+        """A run that the last node has processed, its tuples' results, and the raw tuples of its epoch."""
+        assert raw is not None
+        self._note_raw(raw)
         self._note_made(run.ts[made > 0], bins_of(run.delay[made > 0], self.granularity), made[made > 0])
 
-    def _note_decided(self, decided: OrderedBatch) -> None:
-        if len(decided) == 0:
+    def _note_raw(self, raw: OrderedBatch) -> None:
+        if len(raw) == 0:
             return
-        since = int(decided.ts.min()) if self._newest == BEFORE_ALL else self._newest
-        self._newest = max(since, int(decided.ts.max()))
-        self._rate += np.append(np.bincount(decided.stream, minlength=len(self.windows)), self._newest - since)
-        bins, late = bins_of(decided.delay, self.granularity), decided.late
+        since = int(raw.ts.min()) if self._newest == BEFORE_ALL else self._newest
+        self._newest = max(since, int(raw.ts.max()))
+        self._rate += np.append(np.bincount(raw.stream, minlength=len(self.windows)), self._newest - since)
+        bins, late = bins_of(raw.delay, self.granularity), raw.late
         self._reserve(int(bins.max()))
         np.add.at(self._late, bins[late], 1)
-        np.add.at(self._in_time, (decided.stream[~late], bins[~late]), 1)
+        np.add.at(self._in_time, (raw.stream[~late], bins[~late]), 1)
 
     def _note_made(self, ts: Words, bins: Words, made: Floats) -> None:
         if len(ts) == 0:

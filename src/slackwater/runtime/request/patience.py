@@ -19,11 +19,11 @@ Patience = str | Mapping[str, str]
 class SourceClocks:
     """What is known of the time of every stream.
 
-    >>> arrival_time = SourceClocks(("radar", "metar"), at=0)
-    >>> arrival_time.begin(0, now=1)
-    >>> arrival_time.note("metar", 0, now=1)
-    >>> arrival_time.note("radar", 90_000_000, now=2)
-    >>> arrival_time.slow(limits("1 minute", ("radar", "metar")), now=2)
+    >>> clocks = SourceClocks(("radar", "metar"), at=0)
+    >>> clocks.begin(0, now=1)
+    >>> clocks.note("metar", 0, now=1)
+    >>> clocks.note("radar", 90_000_000, now=2)
+    >>> clocks.slow(limits("1 minute", ("radar", "metar")), now=2)
     ('metar',)
     """
 

@@ -47,24 +47,24 @@ def results(out: DataFrame, plan: PhysicalPlan) -> DataFrame:
 
 def side_output(out: DataFrame) -> DataFrame:
     """Late and rejected tuples as rows."""
-    return _aside_rows(out, LATE, REJECTED)
+    return _side_output_rows(out, LATE, REJECTED)
 
 
-def _aside_rows(out: DataFrame, *kinds: str) -> DataFrame:
+def _side_output_rows(out: DataFrame, *kinds: str) -> DataFrame:
     blocks = out.where(fn.col("kind").isin(*kinds)).select("block")
     return blocks.mapInArrow(unpacker(), from_arrow_schema(SIDE_OUTPUT_SCHEMA))
 
 
 def late(out: DataFrame) -> DataFrame:
     """Late tuples as rows: which stream, how late, the watermark they met, and the tuple as JSON."""
-    return _aside_rows(out, LATE).select(
+    return _side_output_rows(out, LATE).select(
         "stream", "ts", fn.col("delay").alias("delay_ms"), fn.col("watermark").alias("watermark"), "row"
     )  # fmt: skip
 
 
 def rejected(out: DataFrame) -> DataFrame:
     """Rejected tuples as rows: which stream, why, and the tuple as JSON."""
-    return _aside_rows(out, REJECTED).select("stream", "reason", "ts", "row")
+    return _side_output_rows(out, REJECTED).select("stream", "reason", "ts", "row")
 
 
 def result_schema(plan: PhysicalPlan) -> pa.Schema:

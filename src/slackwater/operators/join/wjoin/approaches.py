@@ -86,12 +86,12 @@ def filter_of(graph: WindowGraph, approach: str) -> Filter:
     widest = [[max(one[i][j] for one in stated) for j in every] for i in every]
     earlier = tuple(max(widest[i][j] for i in every) for j in every)
     later = tuple(max(widest[j]) for j in every)
-    max_ts = (max(earlier),) * graph.streams
+    common = (max(earlier),) * graph.streams
     if approach == PAIRWISE:
         return Filter(earlier, later, graph.closed, tuple(_tree(graph.streams, one) for one in graph.alternatives))
-    if all(one[i][j] == max_ts[0] for one in stated for i in every for j in every if i != j):
-        return Filter(max_ts, max_ts)
-    return Filter(earlier, later, graph.closed) if approach == LCA else Filter(max_ts, max_ts, graph.closed)
+    if all(one[i][j] == common[0] for one in stated for i in every for j in every if i != j):
+        return Filter(common, common)
+    return Filter(earlier, later, graph.closed) if approach == LCA else Filter(common, common, graph.closed)
 
 
 def _stated(streams: int, bounds: Bounds, closed: Matrix) -> Matrix:

@@ -1,8 +1,11 @@
-"""The ripple join, adapted to windows: a nested loop whose buffers are cleaned only every 10,000 tuples.
+"""The ripple join and XJoin, adapted to windows: loops whose buffers are cleaned only every 10,000 tuples.
 
-Between two cleanings every tuple that has ever come is looked at, and tested for the period.
+Between two cleanings every tuple that has ever come is looked at, and tested for the period. XJoin is the same loop
+over buffers that are cut into hash buckets, which the buffers themselves know. What XJoin does with memory that
+overflows to disk is left out, as in the report.
 
-References: 002 §4.3, Fig. 7; Haas, Hellerstein: Ripple Joins for Online Aggregation, SIGMOD 1999.
+References: 002 §4.3, Fig. 7 (ripple join), Fig. 8 (XJoin); Haas, Hellerstein: Ripple Joins for Online Aggregation,
+SIGMOD 1999; Urhan, Franklin: XJoin, IEEE Data Engineering Bulletin 23(2), 2000.
 """
 
 from __future__ import annotations

@@ -56,8 +56,8 @@ class Search(NamedTuple):
     """Where an iteration stands: per level, the next tuple to look at and the bounds of the tuples bound so far."""
 
     at: Words
-    least: Words
-    max_ts: Words
+    oldest: Words
+    newest: Words
     slots: Words
     """The tuple bound for each stream."""
     one: Words
@@ -68,8 +68,8 @@ class Search(NamedTuple):
 
 def search_space() -> Search:
     """Space for one iteration."""
-    at, least, max_ts, slots = np.zeros((4, MAX_STREAMS), np.int64)
-    return Search(at, least, max_ts, slots, np.zeros(1, np.int64), np.zeros(1, np.int64))
+    at, oldest, newest, slots = np.zeros((4, MAX_STREAMS), np.int64)
+    return Search(at, oldest, newest, slots, np.zeros(1, np.int64), np.zeros(1, np.int64))
 
 
 @inner
@@ -82,7 +82,7 @@ def iterate(
     `windowed`: test whether a tuple is inside the period. `removes`: remove tuples out of reach on the way.
     """
     total, d, last = 0, 0, len(b.latest) - 2
-    search.least[0] = search.max_ts[0] = ts
+    search.oldest[0] = search.newest[0] = ts
     begin(plan, b, way, root, 0, ts, search)
     while d >= 0:
         k = next_joining(refine, plan, b, way, root, d, windowed, removes, search)
@@ -91,8 +91,8 @@ def iterate(
         if k == NONE:
             d -= 1
         elif d < last:
-            search.least[d + 1] = min(search.least[d], b.words[TS, k])
-            search.max_ts[d + 1] = max(search.max_ts[d], b.words[TS, k])
+            search.oldest[d + 1] = min(search.oldest[d], b.words[TS, k])
+            search.newest[d + 1] = max(search.newest[d], b.words[TS, k])
             d += 1
             begin(plan, b, way, root, d, ts, search)
         elif keeps_windows(plan, b, way, search):
@@ -153,7 +153,7 @@ def next_joining(
 def period(step: Words, b: Buffers, d: int, search: Search) -> tuple[int, int]:
     """Where tuples of step d lie: by the time of all that are bound, or of the one that is beside them."""
     if step[BESIDE] == ALL:
-        return search.max_ts[d] - step[EARLIER], search.least[d] + step[LATER]
+        return search.newest[d] - step[EARLIER], search.oldest[d] + step[LATER]
     ts = b.words[TS, search.slots[step[BESIDE]]]
     return ts - step[EARLIER], ts + step[LATER]
 

@@ -23,7 +23,7 @@ from slackwater.operators.join.loop import BUFFER_FULL, OVERFLOW
 from slackwater.operators.join.operator import ENOUGH, JoinOperator, WindowJoin
 from slackwater.operators.join.search import Arriving
 from slackwater.operators.join.wjoin import hash as hashed
-from slackwater.operators.join.wjoin import merge, nested_loop, ripple, xjoin
+from slackwater.operators.join.wjoin import merge, nested_loop, ripple
 from slackwater.operators.join.wjoin.approaches import APPROACHES, GCA, LCA, PAIRWISE, Filter, filter_of
 from slackwater.operators.join.wjoin.buffers import NO_KEY, BufferStore, slots_of
 from slackwater.operators.join.wjoin.search import search_space
@@ -45,7 +45,7 @@ ALGORITHMS = {
     "hash": Algorithm(hashed.join_run, hashed=True, removes=True),
     "merge": Algorithm(merge.join_run, hashed=False, removes=True),
     "ripple": Algorithm(ripple.join_run, hashed=False, removes=False),
-    "xjoin": Algorithm(xjoin.join_run, hashed=True, removes=False),
+    "xjoin": Algorithm(ripple.join_run, hashed=True, removes=False),
 }
 OFFERED = ("hash", "nested_loop", "merge")
 """What a query may ask for; the others are there to be measured against."""
@@ -129,9 +129,9 @@ class WJoinOperator(JoinOperator):
         counts = np.zeros(len(run), np.int64)
         words = np.ascontiguousarray(run.words)
         new, search = Arriving(run.stream, words, run.watermark_at_arrival, run.emit_time), search_space()
-        begin, output_buffer = 0, 1 if spec.count_only else ENOUGH
+        begin, capacity = 0, 1 if spec.count_only else ENOUGH
         while begin < len(run):
-            out = np.empty((spec.streams, output_buffer), np.int64)
+            out = np.empty((spec.streams, capacity), np.int64)
             begin_at = begin
             begin, n, status = self._algorithm.join_run(
                 self._condition.addresses[1], self._steps, new, begin, store.buffers, search, out, counts
@@ -140,7 +140,7 @@ class WJoinOperator(JoinOperator):
                 raise self._condition.failure()
             if status == BUFFER_FULL:
                 store.take_back()
-                output_buffer *= 4 if n == 0 else 1
+                capacity *= 4 if n == 0 else 1
             made = np.flatnonzero(counts[begin_at:begin]) + begin_at
             if len(made):
                 yield self._output(run, made, counts[made], out[:, :n])

@@ -44,7 +44,7 @@ class Packing:
     """What a partition needs to know."""
 
     plan: InputPlan
-    probe_order: tuple[int, ...]
+    shard_slots: tuple[int, ...]
     """Rows whose words choose the shard; empty: all tuples to the first."""
     shards: tuple[int, ...]
     """Labels of the shards, such that Spark's hash gives each its own partition."""
@@ -113,7 +113,7 @@ def packed(packing: Packing, table: pa.Table, part: int) -> pa.RecordBatch:
     shard = _shard_of(packing, words)
     header = {
         "reported": _reported_by_partition(packing, words[:, good], keep[good]),
-        "counts": None if packing.granularity is None else _count_only(words[TS, keep], packing.granularity),
+        "counts": None if packing.granularity is None else _counts(words[TS, keep], packing.granularity),
         "filtered": int(np.count_nonzero(good & ~taken.passes)),
         "rejected": counts_by_reason(taken.reasons),
         "rows": table.num_rows,
@@ -145,10 +145,10 @@ def packed(packing: Packing, table: pa.Table, part: int) -> pa.RecordBatch:
 
 
 def _shard_of(packing: Packing, words: Words) -> Words:
-    if not packing.probe_order or len(packing.shards) == 1:
+    if not packing.shard_slots or len(packing.shards) == 1:
         return np.zeros(words.shape[1], np.int64)
     h = np.zeros(words.shape[1], np.uint64)
-    for row in packing.probe_order:
+    for row in packing.shard_slots:
         h = _mixed(h ^ words[row].view(np.uint64))
     return (h % np.uint64(len(packing.shards))).astype(np.int64)
 
@@ -174,7 +174,7 @@ def _reported_by_partition(packing: Packing, words: Words, kept: Flags) -> list[
     return reported
 
 
-def _count_only(ts: Words, granularity: int) -> tuple[list[int], list[int]]:
+def _counts(ts: Words, granularity: int) -> tuple[list[int], list[int]]:
     """Event times, cut to the granularity, and how many tuples have each."""
     cut, counts = np.unique(ts // granularity * granularity, return_counts=True)
     return cut.tolist(), counts.tolist()

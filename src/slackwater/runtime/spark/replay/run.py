@@ -1,7 +1,7 @@
 """A run over recorded streams on Spark.
 
-Invariant: everything told comes from the files of `drain`, read in the order of the micro-batches; a run that takes
-up an older one reads that one's files first, so its results and its report are those of one run.
+Invariant: everything told comes from the files of the epoch log, read in the order of the micro-batches; a run that
+takes up an older one reads that one's files first, so its results and its report are those of one run.
 """
 
 from __future__ import annotations
@@ -193,8 +193,8 @@ class SparkRun(RecordedRun):
             return sum(one[name] for one in reported)
 
         ahead = self.side_outputs.ahead()
-        count_only = {name: total(name) for name in ("in_time", "late", "filtered", "held", "state_rows", "results")}
-        taken_in = ahead + sum(count_only[name] for name in ("in_time", "late", "filtered", "held"))
+        counts = {name: total(name) for name in ("in_time", "late", "filtered", "held", "state_rows", "results")}
+        taken_in = ahead + sum(counts[name] for name in ("in_time", "late", "filtered", "held"))
         return Observation(
             clocks=tuple(clocks_of(reported[0])) if reported else (BEFORE_ALL,) * inputs,
             slack=max((one["slack"] for one in reported), default=self._controller.slack),
@@ -212,5 +212,5 @@ class SparkRun(RecordedRun):
             memory=all_shards([Memory.of_json(one["memory"]) for one in reported]),
             parts=(),
             outlook=worst([Outlook.of_json(one["outlook"]) for one in reported if one["outlook"]]),
-            **count_only,
+            **counts,
         )

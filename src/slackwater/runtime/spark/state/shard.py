@@ -206,8 +206,8 @@ class Shard:
             if self.targets is not None:
                 yield self.targets.as_update()
             self._saved = True
-        reported = {"counts": self.counts, "rows": self.rows, "rejected": self.rejected.by_stream, "ended": self._ended}
-        yield state_update("shard", "counts", encode_json(reported))
+        saved = {"counts": self.counts, "rows": self.rows, "rejected": self.rejected.by_stream, "ended": self._ended}
+        yield state_update("shard", "counts", encode_json(saved))
         for entry in self._guard.snapshot_delta():
             yield StateUpdate(f"guard/{entry.namespace}", entry.key, entry.value)
         yield from self.codebook.snapshot_delta()
@@ -239,11 +239,11 @@ class Shard:
             if refusal is not None:
                 raise UsageError(refusal)
         elif entry.key == "counts":
-            reported = decode_json(entry.value)
-            self.counts |= reported["counts"]
-            self.rows |= reported["rows"]
-            self.rejected.by_stream |= reported["rejected"]
-            self._ended = reported["ended"]
+            saved = decode_json(entry.value)
+            self.counts |= saved["counts"]
+            self.rows |= saved["rows"]
+            self.rejected.by_stream |= saved["rejected"]
+            self._ended = saved["ended"]
         elif is_target(entry):
             self._saved = self.targets is None or entry.value == self.targets.as_update().value
 

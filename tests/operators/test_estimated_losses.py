@@ -139,7 +139,7 @@ def test_a_restart_changes_nothing_of_what_is_measured(example):
             assert len(reported) == 1
 
 
-def test_tuples_that_come_too_late_are_priced_and_cost_results():
+def test_losses_of_tuples_beyond_the_retention_are_estimated():
     """Otherwise the tests above would say nothing."""
     (example,) = (example for example in JOINS if example.name == "equi-join")
     batch = seeded_trace(0, 2, KINDS, 400, 200, 0.2, 2, keys=2)
