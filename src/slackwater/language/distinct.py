@@ -11,14 +11,16 @@ Invariant: what does not go with DISTINCT is refused, with its place in the text
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from slackwater.core.options import Options
 from slackwater.core.quality import Complete, Quality, Recall, RelativeError
 from slackwater.core.results import AS_MADE, ISTREAM, Out
 from slackwater.language.bound import Output, RowsQuery, StreamRef
-from slackwater.language.parsed import ParsedQuery
-from slackwater.language.scope import Scope
-from slackwater.language.selection import bind_outputs
+
+if TYPE_CHECKING:
+    # Planner and judge know the query, and need no parser for it.
+    from slackwater.language.parsed import ParsedQuery
 
 
 @dataclass(frozen=True)
@@ -34,9 +36,8 @@ class DistinctQuery(RowsQuery):
     out: Out = AS_MADE
 
 
-def bound(parsed: ParsedQuery, streams: tuple[StreamRef, ...]) -> DistinctQuery:
-    """The query over a stream whose window and filters are bound already."""
-    outputs = bind_outputs(parsed.items, Scope(parsed.text, streams))
+def bound(parsed: ParsedQuery, streams: tuple[StreamRef, ...], outputs: tuple[Output, ...]) -> DistinctQuery:
+    """The query over a stream whose window and filters are bound already, and so is what it selects."""
     return DistinctQuery((streams[0],), outputs, parsed.quality or Complete(), parsed.options, parsed.out)
 
 

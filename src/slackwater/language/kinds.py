@@ -13,8 +13,10 @@ from typing import Protocol
 
 from slackwater.core.errors import QueryError
 from slackwater.language import distinct
-from slackwater.language.bound import RowsQuery, StreamRef
+from slackwater.language.bound import Output, RowsQuery, StreamRef
 from slackwater.language.parsed import ParsedQuery
+from slackwater.language.scope import Scope
+from slackwater.language.selection import bind_outputs
 
 __all__ = ["KINDS", "bind_kind", "check_kind"]
 
@@ -27,8 +29,8 @@ class Kind(Protocol):
     ) -> tuple[str, tuple[int, int]] | None:
         """Why a query cannot be of this kind, and the place of that in the text; None if it can."""
 
-    def bound(self, parsed: ParsedQuery, streams: tuple[StreamRef, ...]) -> RowsQuery:
-        """The query over streams whose windows and filters are bound already."""
+    def bound(self, parsed: ParsedQuery, streams: tuple[StreamRef, ...], outputs: tuple[Output, ...]) -> RowsQuery:
+        """The query over streams whose windows and filters are bound already, and so is what it selects."""
 
 
 KINDS: Mapping[str, Kind] = {
@@ -47,4 +49,6 @@ def check_kind(parsed: ParsedQuery, streams: tuple[StreamRef, ...], aggregation:
 
 def bind_kind(parsed: ParsedQuery, streams: tuple[StreamRef, ...]) -> RowsQuery | None:
     """The query of its kind; None for a plain SELECT."""
-    return KINDS[parsed.kind].bound(parsed, streams) if parsed.kind else None
+    if not parsed.kind:
+        return None
+    return KINDS[parsed.kind].bound(parsed, streams, bind_outputs(parsed.items, Scope(parsed.text, streams)))
