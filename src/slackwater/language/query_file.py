@@ -103,9 +103,9 @@ def is_query_file(text: str) -> bool:
 def read_query_file(text: str) -> QueryFile:
     """The queries of a file, none of them bound yet.
 
-    >>> file = read_query_file("CREATE QUERY fast AS SELECT v FROM s WITH NO WAIT; CREATE QUERY all_ AS SELECT v FROM s")
+    >>> file = read_query_file("CREATE QUERY fast AS SELECT v FROM s WITH NO WAIT; CREATE QUERY all AS SELECT v FROM s")
     >>> file.texts()
-    {'fast': 'SELECT v FROM s WITH NO WAIT', 'all_': 'SELECT v FROM s'}
+    {'fast': 'SELECT v FROM s WITH NO WAIT', 'all': 'SELECT v FROM s'}
     """
     if not isinstance(text, str):
         raise UsageError(f"a file of queries is a text, not a {type(text).__name__}")
