@@ -2,8 +2,8 @@
 
 The root of a tree is the source, and passes everything. Every other node is a filter that tests some conjuncts in
 addition to what the nodes above it have tested. A reader is one input of one query; it hangs at the node where all of
-its filter has been tested. Windows, slack and operators belong to readers, so they are leaves. A node with several filters or
-readers under it is a branch operator; filters that nothing branches off from are fused with the one below.
+its filter has been tested. Windows, slack and operators belong to readers, so they are leaves. A node with several
+filters or readers under it is a branch operator; filters that nothing branches off from are fused with the one below.
 
 How the tree is chosen. Which tree tests least is hard to say without knowing how much each conjunct passes, so a greedy
 rule goes by what is known: of the readers at a node, take the conjunct that most of them have or imply, make it a node
@@ -83,6 +83,16 @@ class FilterTree:
     def node_of(self) -> dict[Reader, int]:
         """Where every reader hangs."""
         return {reader: node.number for node in self.nodes for reader in node.readers}
+
+    def operators(self) -> tuple[tuple[int, ...], tuple[str, ...]]:
+        """The tree with its readers as leaves: the parent of every operator (-1 for the source), and its name.
+
+        Parents come first. This is what algorithms that place slack in the tree take (`disorder/sharing`).
+        """
+        filters = [f"F{node.number}" for node in self.nodes[1:]]
+        parents = [-1 if node.parent is None else node.parent for node in self.nodes]
+        leaves = [(number, f"{reader.query}.{reader.position}") for reader, number in self.node_of.items()]
+        return (*parents, *(parent for parent, _ in leaves)), (self.source, *filters, *(name for _, name in leaves))
 
     @property
     def tests(self) -> int:
