@@ -7,7 +7,7 @@ case, for each of them names a folder.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NoReturn, TypeVar
 
@@ -53,14 +53,15 @@ class QueryFile:
         spelled = [name for query in self.queries for name in self.told(query, lambda one: places_of_sources(one.text))]
         return tuple(dict.fromkeys(spelled))
 
-    def check_streams(self, given: Mapping[str, object] | list[str]) -> None:
-        """Refuse the first query that reads a stream which is not there."""
+    def check_streams(self, given: Iterable[str], remedy: str = "") -> None:
+        """Refuse the first query that reads a stream which is not there; `remedy` says of `{}` how to give it."""
+        known = list(given)
         for query in self.queries:
             for name, (start, stop) in self.told(query, lambda one: places_of_sources(one.text)).items():
-                if matching(name, given):
+                if matching(name, known):
                     continue
-                hint = did_you_mean(name, given) or f"; the streams are {', '.join(given)}"
-                message = f"query {query.name}: there is no stream '{name}'{hint}"
+                hint = did_you_mean(name, known) or f"; the streams are {', '.join(known)}"
+                message = f"query {query.name}: there is no stream '{name}'{hint}{remedy.format(name)}"
                 raise QueryError(message, self.text, query.start + start, query.start + stop)
 
     def told(self, query: NamedQuery, make: Callable[[NamedQuery], _Made]) -> _Made:

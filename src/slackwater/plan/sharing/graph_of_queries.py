@@ -148,11 +148,8 @@ def _sharing(trees: Iterable[FilterTree], plans: Mapping[str, PhysicalPlan]) -> 
     tested = sum(tree.tests for tree in trees)
     if not apart:
         return []
-    return [
-        Detail(
-            f"filters: {_counted(apart, 'condition', 'conditions')} in {_counted(len(plans), 'query', 'queries')}, tested as {tested}"
-        )
-    ]
+    conditions, queries = _counted(apart, "condition", "conditions"), _counted(len(plans), "query", "queries")
+    return [Detail(f"filters: {conditions} in {queries}, tested as {tested}")]
 
 
 def _counted(count: int, one: str, several: str) -> str:
