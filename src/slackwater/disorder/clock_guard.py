@@ -12,6 +12,7 @@ bounded: a tuple stays there for a vote or two.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -169,6 +170,12 @@ class ClockGuard:
         self._touched = self._touched or self._waiting is not None
         admit = shown if straight else shown.take(order)
         return Guarded(replace(admit, reading=reading), shown.take(rejected), ends)
+
+    def relay(self, change: Callable[[Words], Words]) -> None:
+        """From now on tuples have other rows; what waits is changed."""
+        if self._waiting is not None:
+            self._waiting = replace(self._waiting, words=change(self._waiting.words))
+            self._touched = True
 
     def _reserve(self) -> None:
         if len(self._members) > len(self._crowd.marks):
