@@ -6,7 +6,8 @@ runs stops alone: the others go on, and what it has emitted before is written, w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,10 +23,13 @@ from slackwater.cli.terminal import interruptible, warn, warn_at_first, warn_at_
 from slackwater.cli.verify import Verified, judge_run
 from slackwater.core.errors import DataError
 from slackwater.observe.report import Report
+from slackwater.operators.query_set.kernel import FAILED
 from slackwater.plan.explain import as_json, as_tree
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.sharing.graph_of_queries import graph_of_queries
-from slackwater.runtime.recorded import RecordedRun, Tick, no_tick
+from slackwater.runtime.local.queries import LocalQueries
+from slackwater.runtime.recorded import RecordedRun
+from slackwater.runtime.side_outputs.rejections import rejected_rows
 from slackwater.sinks.folder import OutputFolder, folder_name
 from slackwater.sources.replay import replay
 from slackwater.verify import check_rates_judged
@@ -33,62 +37,14 @@ from slackwater.verify import check_rates_judged
 ONE_BY_ONE = "on Spark the queries of a file are run one after another, each with a reading of its own"
 
 
-class RunOfQueries(Protocol):
-    """A run of all queries over their recorded streams."""
+class Receiver(Protocol):
+    """What is done with what queries give."""
 
-    @property
-    def runs(self) -> Mapping[str, RecordedRun]:
-        """What each query amounts to."""
+    def take(self, name: str, table: pa.Table) -> None:
+        """More results of a query, in its output order."""
 
-    @property
-    def interrupted(self) -> bool: ...
-
-    def tables(self, tick: Tick = no_tick) -> Iterator[tuple[str, pa.Table]]:
-        """The results, each table with the name of its query; those of one query in its output order."""
-
-    def interrupt(self) -> None:
-        """Stop after the step at hand."""
-
-    def failure(self, name: str) -> str | None:
-        """Why a query has failed; None where it has not."""
-
-
-@dataclass
-class OneAfterAnother:
-    """Every query by itself, with a reading of its own."""
-
-    prepared: PreparedFile
-    plans: Mapping[str, PhysicalPlan]
-    runtime: Runtime
-    arrival_time: str | None
-    runs: dict[str, RecordedRun] = field(default_factory=dict)
-    interrupted: bool = False
-    _failures: dict[str, str] = field(default_factory=dict)
-
-    def tables(self, tick: Tick = no_tick) -> Iterator[tuple[str, pa.Table]]:
-        for name, plan in self.plans.items():
-            if self.interrupted:
-                return
-            one = self.prepared.queries[name]
-            arrivals = replay(plan, one.sources, one.time_unit, self.arrival_time, one.places)
-            first = warn_at_first(plan, arrivals)
-            with of_one_query(self.runtime, name).begin(plan, arrivals, one.sources, one.time_unit) as run:
-                self.runs[name] = run
-                run.warm_up()
-                try:
-                    for table in run.tables(tick):
-                        yield name, table
-                except DataError as error:
-                    self._failures[name] = str(error)
-                warn_at_last(run, first)
-
-    def interrupt(self) -> None:
-        self.interrupted = True
-        for run in self.runs.values():
-            run.interrupt()
-
-    def failure(self, name: str) -> str | None:
-        return self._failures.get(name)
+    def end(self, name: str, run: RecordedRun, failure: str | None) -> None:
+        """A query is at its end; where it has failed, this is why."""
 
 
 @dataclass(frozen=True)
@@ -120,47 +76,100 @@ def run_file(
 ) -> dict[str, QueryRan]:
     """Run all queries, each into a folder of its own; returns the reports that were written."""
     plans = prepared.plans(count_only)
-    run = _begun(prepared, plans, runtime, arrival_time)
-    folders = {name: OutputFolder(out / folder_name(name)) for name in plans}
-    with interruptible(run):
-        for name, table in run.tables(_pass_on(run)):
-            folders[name].results.write(table)
-    return {name: _written(run, name, folders[name]) for name in plans if name in run.runs}
+    folders = _Folders(out, plans)
+    _run_all(prepared, plans, runtime, arrival_time, folders)
+    return folders.done
 
 
-def _written(run: RunOfQueries, name: str, folder: OutputFolder) -> QueryRan:
-    """Write what is told of a query at its end."""
-    one = run.runs[name]
-    folder.results.close()
-    for position, entry in enumerate(one.plan.inputs):
-        sides = {"late": one.side_outputs.late_rows(position), "rejected": one.side_outputs.rejected_rows(position)}
-        for what, rows in sides.items():
-            if rows.num_rows:
-                folder.side_output(what, entry.stream.alias, rows)
-    ran = QueryRan(one.report(), run.failure(name), folder.path)
-    folder.report(dict(ran.report.as_json()) | ({} if ran.failure is None else {"error": ran.failure}))
-    return ran
+class _Folders:
+    """A folder for each query, as the run of a single one fills it."""
+
+    def __init__(self, out: Path, plans: Mapping[str, PhysicalPlan]) -> None:
+        self._folders = {name: OutputFolder(out / folder_name(name)) for name in plans}
+        self.done: dict[str, QueryRan] = {}
+
+    def take(self, name: str, table: pa.Table) -> None:
+        self._folders[name].results.write(table)
+
+    def end(self, name: str, run: RecordedRun, failure: str | None) -> None:
+        folder = self._folders[name]
+        folder.results.close()
+        for position, entry in enumerate(run.plan.inputs):
+            sides = {"late": run.side_outputs.late_rows(position), "rejected": run.side_outputs.rejected_rows(position)}
+            for what, rows in sides.items():
+                if rows.num_rows:
+                    folder.side_output(what, entry.stream.alias, rows)
+        ran = QueryRan(run.report(), failure, folder.path)
+        folder.report(dict(ran.report.as_json()) | ({} if failure is None else {"error": failure}))
+        self.done[name] = ran
 
 
-def _begun(
-    prepared: PreparedFile, plans: Mapping[str, PhysicalPlan], runtime: Runtime, arrival_time: str | None
-) -> RunOfQueries:
-    """All queries, ready to give their tables."""
-
-    if not isinstance(runtime, Local):
+def _run_all(
+    prepared: PreparedFile,
+    plans: Mapping[str, PhysicalPlan],
+    runtime: Runtime,
+    arrival_time: str | None,
+    receiver: Receiver,
+) -> None:
+    if isinstance(runtime, Local):
+        _run_together(prepared, plans, runtime, arrival_time, receiver)
+    else:
         warn(ONE_BY_ONE)
-    return OneAfterAnother(prepared, plans, runtime, arrival_time)
+        _run_one_by_one(prepared, plans, runtime, arrival_time, receiver)
 
 
-def _pass_on(run: RunOfQueries) -> Tick:
-    """Say what is to be said of a query while it runs."""
+def _run_together(
+    prepared: PreparedFile, plans: Mapping[str, PhysicalPlan], runtime: Local, arrival_time: str | None, to: Receiver
+) -> None:
+    """All queries over one reading of their streams."""
+    streams = prepared.streams
+    run = LocalQueries(
+        plans, streams.sources, streams.time_unit, runtime.epochs, arrival_time=arrival_time, places=streams.places
+    )
+    for note in run.notes:
+        warn(note)
 
     def tick() -> None:
         for name, one in run.runs.items():
             for sentence in one.take_news():
                 warn(f"query {name}: {sentence}")
 
-    return tick
+    with interruptible(run):
+        for name, table in run.tables(tick):
+            to.take(name, table)
+    tick()
+    told: set[str] = set()
+    for name, one in run.runs.items():
+        for sentence in rejected_rows(one.plan, one.replay, one.side_outputs):
+            # Queries of one stream reject the same rows.
+            if sentence not in told:
+                warn(sentence)
+            told.add(sentence)
+        standing = run.standing(name)
+        to.end(name, one, standing.reason if standing.status == FAILED else None)
+
+
+def _run_one_by_one(
+    prepared: PreparedFile, plans: Mapping[str, PhysicalPlan], runtime: Runtime, arrival_time: str | None, to: Receiver
+) -> None:
+    """Every query by itself, with a reading of its own."""
+    for name, plan in plans.items():
+        one = prepared.queries[name]
+        arrivals = replay(plan, one.sources, one.time_unit, arrival_time, one.places)
+        first = warn_at_first(plan, arrivals)
+        with of_one_query(runtime, name).begin(plan, arrivals, one.sources, one.time_unit) as run:
+            run.warm_up()
+            failure = None
+            try:
+                with interruptible(run):
+                    for table in run.tables():
+                        to.take(name, table)
+            except DataError as error:
+                failure = str(error)
+            warn_at_last(run, first)
+            to.end(name, run, failure)
+            if run.interrupted:
+                return
 
 
 def verify_file(
@@ -170,23 +179,36 @@ def verify_file(
     """Run all queries and judge each; a query that failed has its reason in place of a verdict."""
     prepared.file.of_each(lambda query: check_rates_judged(prepared.queries[query.name].bound.query))
     plans = prepared.plans(count_only, identities=True)
-    rows: dict[str, list[pa.Table]] = {name: [] for name in plans}
-    run = _begun(prepared, plans, runtime, arrival_time)
-    with interruptible(run):
-        for name, table in run.tables(_pass_on(run)):
-            rows[name].append(table)
-    if run.interrupted:
-        raise KeyboardInterrupt
-    judged: dict[str, Verified | str] = {}
-    for name, plan in plans.items():
-        failure = run.failure(name)
+    judges = _Judges(prepared, count_only, arrival_time, period, interval)
+    _run_all(prepared, plans, runtime, arrival_time, judges)
+    return judges.judged
+
+
+@dataclass
+class _Judges:
+    """Keeps the results of each query until it is at its end, and judges it then."""
+
+    prepared: PreparedFile
+    count_only: bool
+    arrival_time: str | None
+    period: int | None
+    interval: int
+    judged: dict[str, Verified | str] = field(default_factory=dict)
+    _rows: dict[str, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
+
+    def take(self, name: str, table: pa.Table) -> None:
+        self._rows[name].append(table)
+
+    def end(self, name: str, run: RecordedRun, failure: str | None) -> None:
+        if run.interrupted:
+            raise KeyboardInterrupt
+        rows = self._rows.pop(name, [])
         if failure is not None:
-            judged[name] = failure
-            continue
-        one, mine = prepared.queries[name], rows.pop(name)
-        arrivals = replay(plan, one.sources, one.time_unit, arrival_time, one.places)
-        judged[name] = judge_run(one.bound.query, run.runs[name], arrivals, mine, count_only, period, interval)
-    return judged
+            self.judged[name] = failure
+            return
+        one = self.prepared.queries[name]
+        arrivals = replay(run.plan, one.sources, one.time_unit, self.arrival_time, one.places)
+        self.judged[name] = judge_run(one.bound.query, run, arrivals, rows, self.count_only, self.period, self.interval)
 
 
 def is_sound(judged: Verified | str) -> bool:
@@ -220,24 +242,21 @@ def show_runs(done: Mapping[str, QueryRan], out: Path, console: Console) -> None
 
 def show_verdicts(judged: Mapping[str, Verified | str], console: Console) -> None:
     """A line for every query with its verdict, and what went wrong."""
-    table = _table("query", "verdict", "results", "true results", "missing", "spurious", "recall", "target")
+    table = _table("query", "verdict", "results", "missing", "spurious", "recall", "target met")
     for name, one in judged.items():
         if isinstance(one, str):
             table.add_row(name, "failed")
             continue
         verdict = one.verdict
-        met = "-"
-        if one.target is not None:
-            sign = "≥" if verdict.measure == "recall" else "≤"
-            met = f"Φ({verdict.measure} {sign} {one.target:g}) = {verdict.fulfilment(one.target):.4f}"
+        unexplained = f" ({verdict.missing_unexplained:,} unexplained)" if verdict.missing_unexplained else ""
+        met = "-" if one.target is None else f"Φ({one.target:g}) = {verdict.fulfilment(one.target):.4f}"
         table.add_row(
             name,
             "sound" if verdict.sound else "wrong",
             f"{verdict.results:,}",
-            f"{verdict.true_results:,}",
-            f"{verdict.missing:,} ({verdict.missing_unexplained:,} unexplained)",
+            f"{verdict.missing:,}{unexplained}",
             f"{verdict.spurious:,}",
-            f"{verdict.recall_overall:.6f}",
+            f"{verdict.recall_overall:.4f}",
             met if verdict.measurements else "not measured",
         )
     console.print(table)
@@ -263,7 +282,7 @@ def verdicts_as_json(judged: Mapping[str, Verified | str]) -> dict[str, Any]:
 def _table(*columns: str) -> Table:
     table = Table(box=None, pad_edge=False)
     for number, column in enumerate(columns):
-        table.add_column(column, justify="left" if number in (0, len(columns) - 1) else "right")
+        table.add_column(column, justify="left" if number in (0, len(columns) - 1) else "right", no_wrap=not number)
     return table
 
 
