@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+import slackwater as sw
 from slackwater.core.errors import QueryError, UsageError
 from slackwater.language.bind import bind
 from slackwater.language.query_file import (
@@ -109,3 +111,25 @@ def test_what_is_too_long_is_refused() -> None:
         read_query_file(" " * (MOST_CHARACTERS + 1))
     with pytest.raises(UsageError, match="not a int"):
         read_query_file(7)  # type: ignore[arg-type]
+
+
+def test_a_file_or_its_text_gives_queries_by_name(tmp_path: Path) -> None:
+    text = "-- both\nCREATE QUERY a AS SELECT v FROM s;\nCREATE QUERY b AS SELECT ok FROM s;\n"
+    path = tmp_path / "queries.sql"
+    path.write_text(text)
+    assert sw.query_file(text) == sw.query_file(path) == sw.query_file(str(path)) == read_query_file(text).texts()
+    with pytest.raises(UsageError, match=r"nowhere\.sql: this cannot be read: No such file"):
+        sw.query_file("nowhere.sql")
+    path.write_text("SELECT v FROM s")
+    with pytest.raises(QueryError, match="needs a name"):
+        sw.query_file(path)
+
+
+def test_several_queries_are_explained_as_one_plan() -> None:
+    ticks = {"s": pa.table({"ts": [1], "v": [2]})}
+    text = "CREATE QUERY a AS SELECT v FROM s WHERE v > 1; CREATE QUERY b AS SELECT v FROM s WHERE 1 < v WITH NO WAIT"
+    told = sw.explain(text, ticks)
+    assert told == sw.explain(sw.query_file(text), ticks)
+    assert told.count("filter v > 1, for a, b") == 1
+    with pytest.raises(QueryError, match="query b: no column 'w'"):
+        sw.explain({"a": "SELECT v FROM s", "b": "SELECT w FROM s"}, ticks)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NoReturn, TypeVar
 
 from sqlglot.tokenizer_core import Token
@@ -121,6 +122,22 @@ def read_query_file(text: str) -> QueryFile:
     _check_names(file)
     file.of_each(_check_parsed)
     return file
+
+
+def query_file(given: str | Path) -> dict[str, str]:
+    """The queries of a file, or of its text, by name: what everything that takes several queries takes.
+
+    >>> query_file("CREATE QUERY fast AS SELECT v FROM s WITH NO WAIT; CREATE QUERY slow AS SELECT v FROM s")
+    {'fast': 'SELECT v FROM s WITH NO WAIT', 'slow': 'SELECT v FROM s'}
+    """
+    if isinstance(given, str) and is_query_file(given):
+        return read_query_file(given).texts()
+    try:
+        text = Path(given).read_text()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"{given}: this cannot be read: {reason}; give a file of queries, or its text") from None
+    return read_query_file(text).texts()
 
 
 def queries_by_name(given: Mapping[str, str]) -> QueryFile:
