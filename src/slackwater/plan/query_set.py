@@ -1,8 +1,8 @@
 """A set of queries over the same streams, laid out to be read, encoded and filtered once.
 
 Per source: the columns and computed rows that any query ships, one row each, and its distinct filters by number. Per
-clock domain (queries that read the same sources on the same terms): the rows that its queries ship. Per query: which
-row of its domain each of its own rows is, and by which filter of each source its tuples are chosen.
+clock domain (queries that read the same sources, in the same order, on the same terms): the rows that its queries ship.
+Per query: which row of its domain each of its own rows is, and by which filter of each source its tuples are chosen.
 
 Invariant: plans are only ever added to or taken away from; rows and filters keep their numbers (`with_query`,
 `without`), so what is held from before keeps its meaning. Two filters are one where they say the same in the same
@@ -125,8 +125,8 @@ class QuerySetPlan:
         return replace(self, queries={**self.queries, name: plan})
 
     def _placed(self, plan: PhysicalPlan, sources: Mapping[str, SourcePlan]) -> tuple[DomainPlan, QueryPlace]:
-        order = sorted(range(len(plan.inputs)), key=lambda at: (plan.inputs[at].stream.source, at))
-        inputs = [plan.inputs[at] for at in order]
+        # Which clock is asked first depends on the order of FROM, and a far one follows another: so order counts.
+        inputs = plan.inputs
         names = tuple(one.stream.source for one in inputs)
         partitions = tuple(_partition_column(one) for one in inputs)
         options = plan.options
@@ -164,7 +164,7 @@ class QuerySetPlan:
             sources[name].filters.index(_filter_of(one)) if one.stream.filters else NO_FILTER
             for name, one in zip(names, inputs, strict=True)
         )
-        return domain, QueryPlace(key, View(np.array(order, np.int64), view[:, : plan.operator.rows]), filters)
+        return domain, QueryPlace(key, View(np.arange(len(inputs)), view[:, : plan.operator.rows]), filters)
 
 
 def unknown(name: str, queries: Mapping[str, object]) -> UsageError:

@@ -144,6 +144,19 @@ class Release:
         n = end_silent_epoch(now, self.policy(), self._clock, self.state.buffers, out)
         return self.state.run(out, n)
 
+    def begin_at(self, other: Release) -> int:
+        """Begin with the clocks of another release of the same streams, one epoch before they were there; returns the
+        moment at which they were."""
+        theirs = other.state.clock
+        self.state.clock = self._clock._replace(partitions=theirs.partitions.copy())
+        for name in ("clocks", "before", "last_arrival", "idle", "timeouts", "gaps"):
+            getattr(self._clock, name)[:] = getattr(theirs, name)
+        for at in (st.MAX_TS, st.NOW, st.EPOCH_CLOCK, st.EPOCHS):
+            self._clock.scalars[at] = theirs.scalars[at]
+        self._clock.scalars[st.EPOCHS] -= 1
+        self.partition_numbers = dict(other.partition_numbers)
+        return int(theirs.scalars[st.NOW])
+
     def nothing(self) -> OrderedBatch:
         """A run without tuples, which says where time stands."""
         return self.state.run(st.output_buffer(0, self.spec.rows), 0)

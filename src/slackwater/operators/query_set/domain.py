@@ -101,10 +101,19 @@ class Domain:
         if self._begun:
             member.query.count_taken(self._totals["taken"])
             member.query.count_judged(self._totals["ahead"], self._totals["admitted"], None)
-            if member.cursor is not None:
-                member.cursor.begin_here()
+            self._begin_here(member)
         self.members[name] = member
         return member
+
+    def _begin_here(self, member: Member) -> None:
+        """The clocks of a query begin as they stand."""
+        if member.cursor is not None:
+            member.cursor.begin_here()
+        elif self._shares:
+            # Whoever stands behind its release hears of the clocks when an epoch ends.
+            now = member.query.release.begin_at(self.clocks.release)
+            for _ in member.query.process([member.query.release.on_processing_time(now)]):
+                pass
 
     def rebuild(self, member: Member, build: Build, entries: list[StateUpdate]) -> None:
         """The same query built anew, which goes on from this state."""
@@ -125,8 +134,9 @@ class Domain:
         source, member.status = member.selection, PAUSED
         member.query.count_taken(-self.clocks.unjudged)
         member.paused += self.clocks.unjudged
+        frozen = self._select(Choice(member.place.filters, active=False), own=True)
         self._unselect(member)
-        member.selection = self._select(Choice(member.place.filters, active=False), own=True)
+        member.selection = frozen
         if member.cursor is not None:
             self.log.copy_flag(Selection.numbered(source), Selection.numbered(member.selection), member.cursor.cursor)
             member.cursor.selection = Selection.numbered(member.selection)
@@ -362,8 +372,8 @@ class Domain:
         self.clocks.restore([entry for entry in entries if entry.namespace not in ("domain", NAMESPACE)])
         self.clocks.relay(self.clocks.rows, change)
         for name, member in self.members.items():
-            if name not in known and member.cursor is not None and member.status != FAILED:
-                member.cursor.begin_here()
+            if name not in known:
+                self._begin_here(member)
         self.log.restore([entry for entry in entries if entry.namespace == NAMESPACE], change, self.cursors())
 
 

@@ -23,7 +23,7 @@ class DomainPlan:
     key: str
     """Says of which streams and on which terms; the same in every run."""
     sources: tuple[str, ...]
-    """The source of each stream, sorted; a source that is read twice stands there twice."""
+    """The source of each stream, in the order of FROM; a source that is read twice stands there twice."""
     terms: ClockTerms
     rows: tuple[tuple[int, ...], ...]
     """Per stream, the row of the source for each row of the domain."""
