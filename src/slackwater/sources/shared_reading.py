@@ -1,4 +1,4 @@
-"""Sources of a set of queries: each read and encoded once, each distinct filter judged once.
+"""Sources of a set of queries: each read and encoded once, filters judged together.
 
 `SharedIngest` takes rows of one source in, for any runtime; `SharedReading` replays recorded sources, each clock domain
 in its own order of arrival, out of the same words.
@@ -28,6 +28,7 @@ from slackwater.plan.query_set import QuerySetPlan, SourcePlan
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import GOOD, VALUE_OUT_OF_RANGE, Reasons, encode_column, encode_time
 from slackwater.sources.replay import interleaved, moments
+from slackwater.sources.shared_filters import SharedFilters
 
 BITS = 64
 """So many filters have their verdicts in one word."""
@@ -67,11 +68,8 @@ class SharedIngest:
         self._rows = shipped | {name: plan.rows + at for at, name in enumerate(behind)}
         places = self._rows | {plan.time: TS}
         coding = Coding(codebook)
-        self._filters = {
-            number: Taking(plan.filters[number], (), lambda stream, column: places[column], coding)
-            for number, queries in plan.wanted.items()
-            if queries
-        }
+        wanted = {number: plan.filters[number] for number, queries in plan.wanted.items() if queries}
+        self._filters = SharedFilters(wanted, lambda stream, column: places[column], coding)
         self._computed = [
             (Taking((), (row.computed,), lambda stream, column: places[column], coding), row)
             for row in plan.computed
@@ -89,13 +87,9 @@ class SharedIngest:
             words[row], wrong = encode_column(column_at(table, name), plan.read[name], self._codebook)
             if wrong.any():
                 bad[name] = wrong
-        failed: dict[str, DataError] = {}
-        verdicts: dict[int, Flags] = {NO_FILTER: reasons == GOOD}
-        for number, taking in self._filters.items():
-            try:
-                verdicts[number] = taking.take(words, _usable(reasons, bad, plan.filters[number]))
-            except DataError as error:
-                failed |= dict.fromkeys(plan.wanted[number], error)
+        verdicts, broken = self._filters.judge(words, lambda number: _usable(reasons, bad, plan.filters[number]))
+        failed = {name: error for number, error in broken.items() for name in plan.wanted[number]}
+        verdicts[NO_FILTER] = reasons == GOOD
         for taking, shared in self._computed:
             usable = _usable(reasons, bad, (shared.computed.expr,))
             asked = {number: verdicts[number] & usable for _, number in shared.wanted_by if number in verdicts}
