@@ -64,31 +64,44 @@ def test_behind_slack_every_query_has_the_nodes_that_it_has_alone(case: Path) ->
         assert [detail.text for detail in graph.notes if detail.text == f"query {name}"] == [f"query {name}"]
 
 
-def test_sources_filters_and_slack_are_shared() -> None:
+def test_sources_and_filters_are_shared_by_all_and_slack_by_those_of_one_clock_domain() -> None:
     graph = graph_of_queries(planned(COMMON))
     assert shared(graph) == [
         "source.a",
         "filter.a.1 <- source.a",
         "filter.a.2 <- filter.a.1",
-        "slack.a <- filter.a.1 filter.a.2",
+        "slack.a <- filter.a.1",
+        "slack.a.2 <- filter.a.1 filter.a.2",
         "source.b",
         "filter.b.1 <- source.b",
         "slack.b <- filter.b.1",
     ]
     assert graph["filter.a.1"].attributes["queries"] == ["pairs", "all of it", "high"]
     assert graph["filter.a.2"].attributes["conditions"] == ["x > 5.0"]
-    cursors = graph["slack.a"].attributes["cursors"]
-    assert [(one["query"], one["reads"]) for one in cursors] == [
-        ("pairs", "filter.a.1"),
-        ("high", "filter.a.2"),
-        ("all of it", "filter.a.1"),
-    ]
-    assert [one["quality"] for one in cursors] == [str(one.quality) for one in planned(COMMON).values()]
-    assert [node.id for node in graph.readers("slack.a")] == [
-        "pairs/synchronizer.1",
-        "high/operator.1",
-        "all of it/operator.1",
-    ]
+    cursors = graph["slack.a.2"].attributes["cursors"]
+    assert [(one["query"], one["reads"]) for one in cursors] == [("high", "filter.a.2"), ("all of it", "filter.a.1")]
+    plans = planned(COMMON)
+    assert [one["quality"] for one in cursors] == [str(plans[name].quality) for name in ("high", "all of it")]
+    assert [node.id for node in graph.readers("slack.a")] == ["pairs/synchronizer.1"]
+    assert [node.id for node in graph.readers("slack.a.2")] == ["high/operator.1", "all of it/operator.1"]
+
+
+def test_who_waits_together_is_what_a_run_says() -> None:
+    """Other terms for clocks, and an operator that brings streams into order itself, take a log of their own."""
+    graph = graph_of_queries(
+        planned(
+            """
+            CREATE QUERY one AS SELECT w FROM a WITH NO WAIT;
+            CREATE QUERY two AS SELECT w FROM a WHERE k = 1;
+            CREATE QUERY near AS SELECT w FROM a OPTIONS (max_ahead = 1 MINUTE);
+            CREATE QUERY inside AS SELECT COUNT(*) AS n FROM (SELECT w FROM a) t [RANGE 1 s];
+            """
+        )
+    )
+    logs = {node.id: node.attributes["queries"] for node in graph.of_kind(NodeKind.SLACK)}
+    assert logs == {"slack.a": ["one", "two"], "slack.a.2": ["near"], "slack.a.3": ["inside"]}
+    domains = [node.attributes["clock_domain"] for node in graph.of_kind(NodeKind.SLACK)]
+    assert domains[0] == domains[2] != domains[1]
 
 
 def test_the_graph_as_json_has_every_node() -> None:
