@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from slackwater.core.schema import Kind
     from slackwater.expressions.functions import register
+    from slackwater.language.query_file import query_file
     from slackwater.operators.pipeline import Epochs
     from slackwater.runtime.explaining import explain
     from slackwater.runtime.local.answer import Answer, replay
@@ -38,6 +39,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "slackwater.expressions.functions": ("register",),
     "slackwater.core.schema": ("Kind",),
+    "slackwater.language.query_file": ("query_file",),
     "slackwater.operators.pipeline": ("Epochs",),
     "slackwater.runtime.explaining": ("explain",),
     "slackwater.runtime.local.answer": ("Answer", "replay"),
@@ -74,6 +76,7 @@ __all__ = [
     "no_wait",
     "open",
     "progress",
+    "query_file",
     "recall",
     "register",
     "relative_error",

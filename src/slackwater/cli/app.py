@@ -9,12 +9,15 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from slackwater.core.errors import SlackwaterError, UsageError
+from slackwater.core.errors import DataError, SlackwaterError, UsageError
+
+if TYPE_CHECKING:
+    from slackwater.cli.prepare import Prepared
 
 app = typer.Typer(
     name="slackwater",
@@ -25,7 +28,13 @@ app = typer.Typer(
 )
 INTERRUPTED = 130
 
-Query = Annotated[str, typer.Argument(help="A file with the query, or its text.", show_default=False)]
+Query = Annotated[
+    str,
+    typer.Argument(
+        help="A file with the query, or its text. A file may have several: CREATE QUERY name AS SELECT ...; each.",
+        show_default=False,
+    ),
+]
 Streams = Annotated[
     list[str],
     typer.Option(
@@ -115,27 +124,46 @@ def run(
     max_behind: MaxBehind = None,
     initial_slack: InitialSlack = None,
     functions: Functions = None,
+    json_: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run a query over recorded streams."""
+    """Run a query, or a file of queries, over recorded streams."""
     from slackwater.cli.explain import explain_query
-    from slackwater.cli.prepare import load_functions, prepare
+    from slackwater.cli.prepare import load_functions, prepare_file, prepare_query, text_of
     from slackwater.cli.run import run_query, show
     from slackwater.cli.runtimes import runtime_of
-    from slackwater.sources.binding import left_out
+    from slackwater.language.query_file import is_query_file
 
     where = runtime_of(runtime, epoch, shards, master, checkpoint, trigger)
     load_functions(functions)
-    prepared = prepare(query, stream, time, time_unit, _options(idle_timeout, max_ahead, max_behind, initial_slack))
+    options = _options(idle_timeout, max_ahead, max_behind, initial_slack)
+    text = text_of(query)
+    if is_query_file(text):
+        from slackwater.cli.query_file import run_file, runs_as_json, show_runs
+
+        file = prepare_file(text, stream, time, time_unit, options)
+        for name, one in file.queries.items():
+            _tell_left_out(one, f"query {name}: ")
+        done = run_file(file, where, _needed(out), count, arrival_time)
+        if json_:
+            print(json.dumps(runs_as_json(done), indent=2))
+        else:
+            show_runs(done, _needed(out), Console())
+        if any(ran.report.interrupted for ran in done.values()):
+            raise typer.Exit(INTERRUPTED)
+        if any(ran.failure is not None for ran in done.values()):
+            raise typer.Exit(DataError.exit_code)
+        return
+    prepared = prepare_query(text, stream, time, time_unit, options)
     if prepared.bound.explain:
         explain_query(prepared, count)
         return
-    for column in left_out(prepared.bound.query, prepared.sources):
-        Console(stderr=True).print(f"note: {column} is left out; a query cannot read it", markup=False, soft_wrap=True)
-    if out is None:
-        raise UsageError("--out FOLDER is missing: it says where results, late and rejected rows go")
-    report = run_query(prepared, where, out, count, arrival_time, quiet)
-    show(report, out, Console())
+    _tell_left_out(prepared)
+    report = run_query(prepared, where, _needed(out), count, arrival_time, quiet)
+    if json_:
+        print(json.dumps(report.as_json(), indent=2))
+    else:
+        show(report, _needed(out), Console())
     if report.interrupted:
         raise typer.Exit(INTERRUPTED)
 
@@ -167,16 +195,31 @@ def verify(
     json_: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run a query and compare it with the truth, computed by DuckDB on the sorted input."""
-    from slackwater.cli.prepare import load_functions, positive_duration_of, prepare
+    """Run a query, or a file of queries, and compare with the truth, computed by DuckDB on the sorted input."""
+    from slackwater.cli.prepare import load_functions, positive_duration_of, prepare_file, prepare_query, text_of
     from slackwater.cli.runtimes import runtime_of
     from slackwater.cli.verify import show, verify_query
+    from slackwater.language.query_file import is_query_file
 
     where = runtime_of(runtime, epoch, shards, master, checkpoint, trigger)
     over = None if period is None else positive_duration_of("period", period)
     every = positive_duration_of("interval", interval)
     load_functions(functions)
-    prepared = prepare(query, stream, time, time_unit, _options(idle_timeout, max_ahead, max_behind, initial_slack))
+    options = _options(idle_timeout, max_ahead, max_behind, initial_slack)
+    text = text_of(query)
+    if is_query_file(text):
+        from slackwater.cli.query_file import is_sound, show_verdicts, verdicts_as_json, verify_file
+
+        file = prepare_file(text, stream, time, time_unit, options)
+        judged = verify_file(file, where, count, arrival_time, over, every)
+        if json_:
+            print(json.dumps(verdicts_as_json(judged), indent=2))
+        else:
+            show_verdicts(judged, Console())
+        if not all(map(is_sound, judged.values())):
+            raise typer.Exit(1)
+        return
+    prepared = prepare_query(text, stream, time, time_unit, options)
     if prepared.bound.explain:
         raise UsageError("verify compares results, and an EXPLAIN query has none; leave EXPLAIN out")
     verified = verify_query(prepared, where, count, arrival_time, over, every, quiet or json_)
@@ -201,14 +244,21 @@ def explain(
         Path | None, typer.Option("--figure", help="Draw the plan into FILE.png, FILE.svg or FILE.pdf as well.")
     ] = None,
 ) -> None:
-    """Print the physical plan of a query, from its output down to its sources."""
+    """Print the physical plan of a query, or of a file of queries, from its outputs down to its sources."""
     from slackwater.cli.demo_view import drawable
     from slackwater.cli.explain import explain_query
-    from slackwater.cli.prepare import load_functions, prepare
+    from slackwater.cli.prepare import load_functions, prepare_file, prepare_query, text_of
+    from slackwater.language.query_file import is_query_file
 
     drawable(figure)
     load_functions(functions)
-    explain_query(prepare(query, stream, time, time_unit, {}), count, json_, figure)
+    text = text_of(query)
+    if is_query_file(text):
+        from slackwater.cli.query_file import explain_file
+
+        explain_file(prepare_file(text, stream, time, time_unit, {}), count, json_, figure)
+        return
+    explain_query(prepare_query(text, stream, time, time_unit, {}), count, json_, figure)
 
 
 @app.command()
@@ -289,6 +339,21 @@ def _options(
         "max_behind": max_behind,
         "initial_slack": initial_slack,
     }
+
+
+def _needed(out: Path | None) -> Path:
+    if out is None:
+        raise UsageError("--out FOLDER is missing: it says where results, late and rejected rows go")
+    return out
+
+
+def _tell_left_out(prepared: Prepared, whose: str = "") -> None:
+    """Say which columns `SELECT *` cannot give."""
+    from slackwater.sources.binding import left_out
+
+    for column in left_out(prepared.bound.query, prepared.sources):
+        note = f"note: {whose}{column} is left out; a query cannot read it"
+        Console(stderr=True).print(note, markup=False, soft_wrap=True)
 
 
 def main() -> None:

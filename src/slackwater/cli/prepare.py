@@ -14,7 +14,10 @@ from slackwater.core.errors import SlackwaterError, UsageError
 from slackwater.core.options import Options, out_of_range
 from slackwater.core.time import parse_duration
 from slackwater.language.bind import Bound, sources_of
+from slackwater.language.query_file import NamedQuery, QueryFile, read_query_file
 from slackwater.operators.pipeline import MOST_TUPLES, Epochs
+from slackwater.plan.physical import PhysicalPlan
+from slackwater.plan.planner import plan
 from slackwater.plan.rate_model import Expected
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.encode import TIME_UNITS
@@ -37,7 +40,29 @@ class Prepared:
         return expected_of(self.bound.query, self.sources, self.time_unit)
 
 
-STATEMENTS = ("select", "explain", "with")
+@dataclass(frozen=True)
+class PreparedFile:
+    """The queries of a file, each ready to be planned, over streams that were read once for all of them."""
+
+    file: QueryFile
+    queries: dict[str, Prepared]
+
+    @property
+    def streams(self) -> Prepared:
+        """Any of the queries: their streams are the same."""
+        return next(iter(self.queries.values()))
+
+    def plans(self, count_only: bool, identities: bool = False) -> dict[str, PhysicalPlan]:
+        """The plan of every query, by name."""
+
+        def planned(query: NamedQuery) -> PhysicalPlan:
+            one = self.queries[query.name]
+            return plan(one.bound.query, count_only=count_only, identities=identities, expected=one.expected)
+
+        return self.file.of_each(planned)
+
+
+STATEMENTS = ("select", "explain", "with", "create")
 """The words that queries begin with. What begins with one of them, and goes on, is the query and not its file."""
 
 
@@ -47,19 +72,52 @@ LONGEST_NAME = 255
 def prepare(
     query: str | Path, streams: list[str], time: str, time_unit: str, overrides: dict[str, str | None]
 ) -> Prepared:
-    """Read the query and its streams, and bind one to the others."""
+    """Read the query, a file or its text, and its streams, and bind one to the others."""
+    return prepare_query(text_of(str(query)), streams, time, time_unit, overrides)
+
+
+def prepare_query(
+    text: str, streams: list[str], time: str, time_unit: str, overrides: dict[str, str | None]
+) -> Prepared:
+    """Read the streams of a query, and bind it to them."""
+    _check_unit(time_unit)
+    files = _stream_files(streams)
+    _check_names([file.name for file in files], sources_of(text))
+    sources, places = read_streams(files)
+    bound = bind_to_tables(text, sources, time)
+    return Prepared(_with_options(bound, _given(overrides)), sources, places, time_unit)
+
+
+def prepare_file(
+    text: str, streams: list[str], time: str, time_unit: str, overrides: dict[str, str | None]
+) -> PreparedFile:
+    """The same for a file of queries: whatever is wrong with one of them is told before anything is run."""
+    _check_unit(time_unit)
+    file = read_query_file(text)
+    files = _stream_files(streams)
+    names = [one.name for one in files]
+    file.check_streams(names, ". Give it as --stream {}=FILE.parquet")
+    needed = file.sources()
+    for name in names:
+        if name.lower() not in {source.lower() for source in needed}:
+            raise UsageError(f"--stream {name}: no query of the file reads it; they read {', '.join(needed)}")
+    given = _given(overrides)
+    sources, places = read_streams(files)
+    bound = file.of_each(lambda query: _with_options(bind_to_tables(query.text, sources, time), given))
+    return PreparedFile(file, {name: Prepared(one, sources, places, time_unit) for name, one in bound.items()})
+
+
+def _check_unit(time_unit: str) -> None:
     if time_unit not in TIME_UNITS:
         raise UsageError(f"--time-unit {time_unit}: it is one of {', '.join(TIME_UNITS)}")
-    text = text_of(str(query))
+
+
+def _stream_files(streams: list[str]) -> list[StreamFile]:
     files = [StreamFile.parse(stream) for stream in streams]
     names = [file.name for file in files]
     if len(set(names)) < len(names):
         raise UsageError("a stream is given twice; each --stream needs a name of its own")
-    needed = sources_of(text)
-    _check_names(names, needed)
-    sources, places = read_streams(files)
-    bound = bind_to_tables(text, sources, time)
-    return Prepared(_with_options(bound, overrides), sources, places, time_unit)
+    return files
 
 
 def text_of(query: str) -> str:
@@ -76,13 +134,18 @@ def text_of(query: str) -> str:
     if query.lower().lstrip().startswith(STATEMENTS) and len(query.split()) > 1:
         return query
     try:
-        return Path(query).read_text()
+        text = Path(query).read_text()
     except (OSError, ValueError) as error:
         # What has several lines, or is too long for a name, was not meant as one.
         if "\n" in query.strip() or len(query) > LONGEST_NAME:
             return query
         reason = error.strerror if isinstance(error, OSError) else error
         raise UsageError(f"the query {query} cannot be read: {reason}; give a file or the text of a query") from None
+    if not text.strip():
+        raise UsageError(
+            f"the file {query} is empty; write a query into it, or several: CREATE QUERY name AS SELECT ..."
+        )
+    return text
 
 
 def load_functions(file: Path | None) -> None:
@@ -110,7 +173,8 @@ def _check_names(given: list[str], needed: tuple[str, ...]) -> None:
         raise UsageError(f"--stream {unused[0]}: the query does not read it; it reads {', '.join(needed)}")
 
 
-def _with_options(bound: Bound, overrides: dict[str, str | None]) -> Bound:
+def _given(overrides: dict[str, str | None]) -> dict[str, Any]:
+    """The options of a command line, as those of a query."""
     given: dict[str, Any] = {}
     for name, value in overrides.items():
         if value is None:
@@ -120,6 +184,10 @@ def _with_options(bound: Bound, overrides: dict[str, str | None]) -> Bound:
         wrong = out_of_range(name, given[name])
         if wrong is not None:
             raise UsageError(f"--{option}: {wrong}")
+    return given
+
+
+def _with_options(bound: Bound, given: dict[str, Any]) -> Bound:
     query = bound.query
     options: Options = replace(query.options, **given)
     return replace(bound, query=replace(query, options=options))

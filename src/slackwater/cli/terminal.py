@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -89,8 +90,15 @@ def warn(sentence: str, console: Console | None = None) -> None:
     )
 
 
+class Interruptible(Protocol):
+    """What can be asked to stop."""
+
+    def interrupt(self) -> None:
+        """Stop after the step at hand."""
+
+
 @contextmanager
-def interruptible(run: RecordedRun) -> Iterator[None]:
+def interruptible(run: Interruptible) -> Iterator[None]:
     """While inside, SIGINT interrupts the run instead of raising KeyboardInterrupt."""
     if threading.current_thread() is not threading.main_thread():
         # Only the main thread may set handlers, and only it is sent signals.

@@ -19,10 +19,11 @@ from slackwater.core.errors import UsageError
 from slackwater.core.quality import Recall, RelativeError
 from slackwater.core.rates import Resize
 from slackwater.core.time import SECOND, format_duration
+from slackwater.language.bound import BoundQuery
 from slackwater.observe.report import Report, moment
 from slackwater.plan.planner import plan
 from slackwater.runtime.recorded import RecordedRun
-from slackwater.sources.replay import replay
+from slackwater.sources.replay import Replay, replay
 from slackwater.verify import JudgedInput, Verdict, check_rates_judged, judge
 
 RECALLS = (0.9, 0.95, 0.99, 1.0)
@@ -92,13 +93,21 @@ def verify_query(
         warn_at_last(run, first)
     if run.interrupted:
         raise KeyboardInterrupt
+    return judge_run(query, run, arrivals, rows, count_only, period, interval)
+
+
+def judge_run(
+    query: BoundQuery, run: RecordedRun, arrivals: Replay, rows: list[pa.Table], count_only: bool,
+    period: int | None, interval: int,
+) -> Verified:  # fmt: skip
+    """The verdict on a run that is over; without a period, by that of the target."""
     quality = query.quality
     if period is None:
         period = quality.over if isinstance(quality, Recall) else 60 * SECOND
     target = quality.target if isinstance(quality, Recall) else None
     if isinstance(quality, RelativeError):
         target = quality.bound
-    inputs = [_judged(run, position) for position in range(len(physical.inputs))]
+    inputs = [_judged(run, arrivals, position) for position in range(len(run.plan.inputs))]
     verdict = judge(
         query, inputs, rows, count_only=count_only, period=period, interval=interval, resizes=_in_force(run)
     )
@@ -117,10 +126,10 @@ def _in_force(run: RecordedRun) -> list[Resize]:
     return known
 
 
-def _judged(run: RecordedRun, position: int) -> JudgedInput:
+def _judged(run: RecordedRun, arrivals: Replay, position: int) -> JudgedInput:
     """The rows of one input that were not rejected, with their identity and how they fared."""
-    table = run.replay.tables[position]
-    words = run.replay.inputs[position].words
+    table = arrivals.tables[position]
+    words = arrivals.inputs[position].words
     late = np.zeros(table.num_rows, np.bool_)
     watermark = np.zeros(table.num_rows, np.int64)
     row, met = run.side_outputs.watermarks(position)
@@ -136,7 +145,7 @@ def _judged(run: RecordedRun, position: int) -> JudgedInput:
     table = table.drop_columns(taken)
     for name, values in own.items():
         table = table.append_column(name, pa.array(values))
-    came = run.replay.row[run.replay.stream == position]
+    came = arrivals.row[arrivals.stream == position]
     return JudgedInput(table.take(pa.array(came[keep[came]])))
 
 

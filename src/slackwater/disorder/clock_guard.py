@@ -12,6 +12,7 @@ bounded: a tuple stays there for a vote or two.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -114,6 +115,10 @@ class ClockGuard:
         self._waiting.replace(shown.take(kept) if len(kept) else None, evidence[:, still])
         admit = shown if straight else shown.take(order)
         return Guarded(replace(admit, reading=reading), shown.take(rejected), ends)
+
+    def relay(self, change: Callable[[Words], Words]) -> None:
+        """From now on tuples have other rows; what waits is changed."""
+        self._waiting.relay(change)
 
     def _reserve(self) -> None:
         if len(self._members) > len(self._crowd.marks):

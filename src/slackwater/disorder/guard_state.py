@@ -6,7 +6,8 @@ what `snapshot_delta` wrote. An entry for waiting tuples is written only when so
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -70,6 +71,12 @@ class Waiting:
 
     def __len__(self) -> int:
         return 0 if self.batch is None else len(self.batch)
+
+    def relay(self, change: Callable[[Words], Words]) -> None:
+        """From now on tuples have other rows; what waits is changed."""
+        if self.batch is not None:
+            self.batch = replace(self.batch, words=change(self.batch.words))
+            self._touched = True
 
     def replace(self, batch: Batch | None, evidence: Words) -> None:
         """From now on these wait."""

@@ -39,6 +39,11 @@ _SOFT = unsupported.CLAUSE_WORDS | WINDOW_WORDS | {"OPTIONS", "MATCH"}
 _JOINS = frozenset(("JOIN", "INNER", "CROSS"))
 _TARGETS = frozenset(("COMPLETE", "NO", "DELAY", "RECALL", "ERROR"))
 _WINDOW_WORDS = frozenset(("RANGE", "SLIDE", "ROWS"))
+_SECOND = (
+    "one query at a time; this is the beginning of a second. A file of several queries gives each of them a name:"
+    " CREATE QUERY name AS SELECT ..."
+)
+_OF_A_FILE = "CREATE QUERY names a query in a file of queries; one query by itself begins with SELECT"
 _NOT_AN_ALIAS = (
     (_SOFT - WINDOW_WORDS - {"MATCH"})
     | _JOINS
@@ -96,13 +101,25 @@ def sources_of(text: str) -> tuple[str, ...]:
     >>> sources_of("SELECT x.v FROM trades x [5 s], (SELECT v FROM quotes) y [5 s], trades z [5 s]")
     ('trades', 'quotes')
     """
-    return tuple(dict.fromkeys(_sources(parse(text))))
+    return tuple(places_of_sources(text))
 
 
-def _sources(query: ParsedQuery) -> Iterator[str]:
+def places_of_sources(text: str) -> dict[str, tuple[int, int]]:
+    """The same, each with the place where the text names it first.
+
+    >>> places_of_sources("SELECT x.v FROM trades x [5 s], trades z [5 s]")
+    {'trades': (16, 22)}
+    """
+    found: dict[str, tuple[int, int]] = {}
+    for stream in _raw_streams(parse(text)):
+        found.setdefault(stream.source, stream.place)
+    return found
+
+
+def _raw_streams(query: ParsedQuery) -> Iterator[ParsedStream]:
     for select in (query, *query.united):
         for stream in select.streams:
-            yield from [stream.source] if stream.query is None else _sources(stream.query)
+            yield from [stream] if stream.query is None else _raw_streams(stream.query)
 
 
 def _query(cursor: Cursor) -> ParsedQuery:
@@ -153,6 +170,8 @@ def _begin(cursor: Cursor) -> tuple[str, tuple[int, int]]:
     """SELECT; returns the word behind it that names a kind of query, and its place."""
     if cursor.word() == "WITH":
         cursor.fail("a query begins with SELECT; WITH name AS (SELECT ...) stands once, before the whole query")
+    if cursor.word() == "CREATE":
+        cursor.fail(_OF_A_FILE)
     if not cursor.accept("SELECT"):
         cursor.fail(unsupported.clause(cursor.word()) or "a query begins with SELECT, or with EXPLAIN SELECT")
     token = cursor.peek()
@@ -293,7 +312,7 @@ def _end(cursor: Cursor) -> None:
     if cursor.peek() is None:
         return
     if cursor.tokens[cursor.index - 1].text == ";":
-        cursor.fail("one query at a time; this is the beginning of a second")
+        cursor.fail(_SECOND)
     _refuse_rest(cursor)
 
 

@@ -55,16 +55,21 @@ def tokenize(text: str) -> list[Token]:
     ['FROM', 'a', '[', '5', 'sec', ']']
     """
     check_length(text)
+    tokens = tokens_of(text)
+    check_tokens(tokens, text)
+    return tokens
+
+
+def tokens_of(text: str) -> list[Token]:
+    """The tokens of any text, however many there are."""
     tokenizer = _QueryTokenizer()
     try:
-        tokens = tokenizer.tokenize(text)
+        return tokenizer.tokenize(text)
     except TokenError:
         read = tokenizer.tokens[-1].end + 1 if tokenizer.tokens else 0
         quotes = [place for mark in "'\"`" if (place := text.find(mark, read)) >= 0]
         start = min(quotes, default=read)
         raise QueryError("this quote is never closed", text, start, start + 1) from None
-    check_tokens(tokens, text)
-    return tokens
 
 
 def word(token: Token | None) -> str:

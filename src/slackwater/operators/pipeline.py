@@ -1,58 +1,32 @@
 """A query as one kernel: clock guard, then release in event-time order, then the operator.
 
 A runtime hosts it: `absorb` takes tuples in, `advance` ends an epoch and yields results, `snapshot_delta` and
-`restore` carry its state from one process to another, `observe` reports clocks and counts. What differs from query to
-query is asked of the operator and of the controller through their hooks (`operators.contract`, `disorder.controllers`).
+`restore` carry its state from one process to another, `observe` reports clocks and counts.
 
-Invariant (law 4): every tuple absorbed is, at any time, in exactly one of these places: held by the clock guard or the
-release, in time, late, filtered, or rejected as too far ahead; `observe` counts them and the counts add up.
+Invariant (law 4): that of `GuardedQuery`; what waits for the verdict of the clock guard is held.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from slackwater.core.batch import ROW, TS, Batch, Words
-from slackwater.core.measured import MeasuredQuality
-from slackwater.core.memory import Memory
-from slackwater.core.outlook import Outlook
-from slackwater.core.rates import Resize
-from slackwater.core.state import (
-    NO_LATE,
-    NOTHING,
-    Emission,
-    Late,
-    Observation,
-    StateUpdate,
-    decode_json,
-    encode_json,
-    state_update,
-)
-from slackwater.core.time import LONGEST
+from slackwater.core.batch import Batch
+from slackwater.core.state import Emission, StateUpdate
 from slackwater.disorder.clock_guard import ClockGuard
 from slackwater.disorder.controllers import SlackController
 from slackwater.disorder.cutting import MOST_TUPLES, Cutting, Epochs, check_epochs
-from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.disorder.release.release import Release, ReleaseSpec, Watch
 from slackwater.operators.contract import Operator, OperatorSpec
-from slackwater.operators.learned import Learned
-from slackwater.operators.response_time import Responding
-from slackwater.operators.state_size import Weights, plain_weights, state_size
+from slackwater.operators.guarded_query import STATE_VERSION, GuardedQuery
 
 __all__ = ["MOST_TUPLES", "STATE_VERSION", "Epochs", "Pipeline", "check_epochs"]
 
-STATE_VERSION = 9
-KERNEL, CLOCK_GUARD, RELEASE, OPERATOR = "kernel", "clock_guard", "release", "operator"
-"""The namespaces of its state, beside those of what was learned."""
+CLOCK_GUARD = "clock_guard"
+"""The namespace of what the clock guard keeps."""
 
 
-class Pipeline:
-    """The kernel that a runtime hosts."""
+class Pipeline(GuardedQuery):
+    """The kernel a runtime hosts; further arguments are those of `GuardedQuery`."""
 
     def __init__(
         self,
@@ -63,47 +37,19 @@ class Pipeline:
         max_ahead: int,
         idle_timeout: int | None = None,
         partition_slots: tuple[int, ...] = (),
-        weights: Weights | None = None,
-        target: str = "",
-        learning_key: str = "",
-        max_behind: int = LONGEST,
-        idle_after: float | None = None,
-        automatic_retention: bool = False,
+        *args: Any,
+        **more: Any,
     ) -> None:
-        self._spec, self._operator = spec, operator
-        self._ordered = epochs.each_tuple or spec.needs_order
+        super().__init__(spec, operator, controller, epochs, idle_timeout, partition_slots, *args, **more)
         cutting = Cutting(epochs.each_tuple, epochs.tuples, epochs.span)
         self._clock_guard = ClockGuard(spec.streams, max_ahead, cutting, partition_slots)
-        released = ReleaseSpec(
-            spec.streams,
-            spec.rows,
-            "tuple" if epochs.each_tuple else "epoch",
-            spec.needs_order,
-            epochs.tuples,
-            epochs.span,
-            idle_timeout,
-            idle_after,
-            partition_slots,
-            max_behind,
-            operator.external_sync,
-        )
-        self.release = Release(released, controller)
-        self._stages = operator.attach(self.release)
-        self._meters = controller.meters(operator, automatic_retention, max_behind)
-        self._learned = Learned(controller, self._meters, target, learning_key)
-        self._watch = Watch(self.release)
-        self._weights = plain_weights(operator.inputs) if weights is None else weights
-        self._responding = Responding()
         self._waiting: list[Batch] = []
-        self._has_arrival_times = False
         self._ahead: list[Batch] = []
-        self._counts = {"tuples": 0, "in_time": 0, "late": 0, "filtered": 0, "ahead": 0, "results": 0}
 
     def absorb(self, batch: Batch) -> None:
         """Take in tuples, in arrival order."""
         if len(batch):
-            self._counts["tuples"] += len(batch)
-            self._has_arrival_times = batch.arrival_time is not None
+            self.count_taken(len(batch), batch.arrival_time is not None)
             self._waiting.append(batch)
 
     def advance(self, end: bool = False) -> Iterator[Emission]:
@@ -113,91 +59,21 @@ class Pipeline:
         admitted = self._clock_guard.admit(batch, end)
         if len(admitted.ahead):
             self._ahead.append(admitted.ahead)
-            self._counts["ahead"] += len(admitted.ahead)
-        passes = admitted.batch.passes
-        self._counts["filtered"] += int(len(admitted.batch) - np.count_nonzero(passes))
-        if admitted.batch.arrival_time is not None:
-            self._responding.arrived(admitted.batch.arrival_time[passes])
-        if self._stages.note_arrivals(admitted.batch):
-            yield from self._process(self.release.nothing())
-        self._watch.begin(self.watermark)
-        for run in self.release.drain(admitted.batch, end, admitted.ends):
-            yield from self._process(run)
-
-    def on_processing_time(self, now: int) -> Iterator[Emission]:
-        """End an epoch in which nothing arrived: by now streams may have been silent for too long."""
-        self._watch.begin(self.watermark)
-        yield from self._process(self.release.on_processing_time(now))
-
-    def report_busy_time(self, seconds: float) -> None:
-        """Tell the kernel how long its work took since the last call, as its host measured it."""
-        self._stages.report_busy_time(seconds)
-
-    def _process(self, run: OrderedBatch) -> Iterator[Emission]:
-        for top, raw in self._stages.run_stage(run):
-            self._watch.look(self._stages.watermark)
-            yield from self._emit(top, raw)
-
-    def _emit(self, run: OrderedBatch, raw: OrderedBatch) -> Iterator[Emission]:
-        """Have the operator process a run; `raw` has the raw tuples that it decides to be in time or late."""
-        if self._has_arrival_times:
-            self._responding.left(raw.emit_time)
-        late = self._late_of(raw)
-        for output in self._operator.process(run, self._ordered):
-            self._counts["results"] += output.results
-            for meter in self._meters:
-                meter.emitted(output.ts, output.multiplicity, output.by)
-            clock, emit_time = output.clock, output.emit_time
-            if clock is None:
-                clock = np.append(run.clock, run.max_ts)[output.by]
-                emit_time = np.append(run.emit_time, run.now)[output.by]
-            yield Emission(
-                output.ts, output.columns, clock, output.multiplicity, late, run.ended,
-                emit_time if self._has_arrival_times else None,
-                self._watch.last,
-            )  # fmt: skip
-            late = NO_LATE
-        if late is not NO_LATE:
-            yield Emission(NOTHING, (), NOTHING, None, late, run.ended)
-        for meter in self._meters:
-            meter.processed(run, raw)
-
-    def _late_of(self, raw: OrderedBatch) -> Late:
-        """The late ones among these tuples; all of them are counted here."""
-        index: Words = np.flatnonzero(raw.late)
-        self._counts["late"] += len(index)
-        self._counts["in_time"] += len(raw) - len(index)
-        if not len(index):
-            return NO_LATE
-        words = raw.words[:, index]
-        return Late(raw.stream[index], words[ROW], words[TS], raw.delay[index], raw.watermark_at_arrival[index], words)
-
-    @property
-    def watermark(self) -> int:
-        """The watermark alone, without the rest of what `observe` collects."""
-        return self._stages.watermark
+        yield from self.take(admitted, end)
 
     def take_ahead(self) -> list[Batch]:
         """The tuples rejected since the last call."""
         ahead, self._ahead = self._ahead, []
         return ahead
 
-    def take_resizes(self) -> list[tuple[int, Resize]]:
-        """The resizes of windows that follow rates since the last call, each with the number of its node."""
-        return [(n, one) for n, log in self._operator.resize_logs() for one in log.take_resizes()]
+    @property
+    def unjudged(self) -> int:
+        return self._clock_guard.pending + sum(map(len, self._waiting))
 
     def snapshot_delta(self) -> Iterable[StateUpdate]:
         """What to persist since the last call."""
-        own = {"version": STATE_VERSION} | self._learned.terms()
-        yield state_update(KERNEL, "version", encode_json(own))
-        yield state_update(KERNEL, "counts", encode_json(self._counts))
-        yield state_update(KERNEL, "responding", encode_json(self._responding.as_json()))
         yield from self._clock_guard.snapshot_delta()
-        yield from self.release.snapshot_delta()
-        yield from self._learned.snapshot_delta()
-        yield from (
-            replace(entry, namespace=f"{OPERATOR}/{entry.namespace}") for entry in self._operator.snapshot_delta()
-        )
+        yield from super().snapshot_delta()
 
     def restore(self, entries: Iterable[StateUpdate]) -> None:
         """Take over the state that an earlier kernel of the same spec persisted.
@@ -205,63 +81,9 @@ class Pipeline:
         A fresh kernel is given all entries. One that was up to date once is given those that were written or dropped
         since then; it must have persisted everything of its own.
         """
-        # Another version may have other namespaces; it is refused by its number.
-        parts: defaultdict[str, list[StateUpdate]] = defaultdict(list)
+        guard: list[StateUpdate] = []
+        rest: list[StateUpdate] = []
         for entry in entries:
-            part, _, namespace = entry.namespace.partition("/")
-            parts[part].append(replace(entry, namespace=namespace or part))
-        before = self._restore_own(parts[KERNEL])
-        self._clock_guard.restore(parts[CLOCK_GUARD])
-        self.release.restore(parts[RELEASE])
-        self._learned.restore(parts, before, self.release)
-        self._operator.restore(parts[OPERATOR])
-
-    def _restore_own(self, entries: list[StateUpdate]) -> dict[str, Any]:
-        """Version and counts; returns the terms under which this state was persisted."""
-        before = self._learned.terms()
-        for entry in entries:
-            saved = {} if entry.value is None else decode_json(entry.value)
-            if entry.key == "version":
-                before = saved
-                if saved["version"] != STATE_VERSION:
-                    raise ValueError(
-                        f"this state has format {saved['version']}, and this version reads format {STATE_VERSION}"
-                    )
-            elif entry.key == "responding":
-                self._responding.restore(saved)
-            else:
-                self._counts = saved
-        return before
-
-    def observe(self) -> Observation:
-        """Clocks, slack, watermark and counts."""
-        release, stages = self.release, self._stages
-        return Observation(
-            clocks=release.clocks,
-            slack=release.slack,
-            watermark=self.watermark,
-            held=release.held + stages.pending + self._clock_guard.pending + sum(map(len, self._waiting)),
-            state_rows=self._operator.state_rows,
-            epochs=release.epochs,
-            idle=release.idle_timeouts,
-            parts=release.partition_clocks,
-            quality=self._measured(),
-            ordering=stages.ordering,
-            waited=self._responding.average,
-            rates=tuple(log.seen() for _, log in self._operator.resize_logs()),
-            memory=self.memory(),
-            outlook=self.outlook(),
-            **self._counts,
-        )
-
-    def outlook(self) -> Outlook | None:
-        """Whether the target can be met, where the controller knows."""
-        return self.release.controller.outlook()
-
-    def memory(self) -> Memory:
-        """What the windows hold now, in tuples and bytes; the cost is linear in it."""
-        return state_size(self._operator.window_contents(self.watermark), self._weights)
-
-    def _measured(self) -> MeasuredQuality | None:
-        measured = (meter.measured() for meter in self._meters)
-        return next((quality for quality in measured if quality is not None), None)
+            (guard if entry.namespace == CLOCK_GUARD else rest).append(entry)
+        self._clock_guard.restore(guard)
+        super().restore(rest)

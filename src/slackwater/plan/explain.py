@@ -7,11 +7,13 @@ behind a dot, then the nodes it reads. A node that several others read is told w
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from slackwater.language.parsed import EXPLAIN_AS
 from slackwater.plan.graph import ROW, Detail, PlanGraph, PlanNode
 from slackwater.plan.graph_of_plan import graph_of
 from slackwater.plan.physical import PhysicalPlan
+from slackwater.plan.sharing.graph_of_queries import graph_of_queries
 
 TEXT, JSON = EXPLAIN_AS
 
@@ -19,6 +21,14 @@ TEXT, JSON = EXPLAIN_AS
 def explain(plan: PhysicalPlan, quality_stated: bool = True, form: str = TEXT) -> str:
     """The plan of a query, as a tree of nodes or as JSON."""
     graph = graph_of(plan, quality_stated)
+    return as_json(graph) if form == JSON else as_tree(graph)
+
+
+def explain_queries(
+    plans: Mapping[str, PhysicalPlan], qualities_stated: Mapping[str, bool] | None = None, form: str = TEXT
+) -> str:
+    """The plan of several queries that run together, as a tree under the output of each, or as JSON."""
+    graph = graph_of_queries(plans, qualities_stated)
     return as_json(graph) if form == JSON else as_tree(graph)
 
 

@@ -7,17 +7,21 @@ from typing import Any
 
 import pyarrow as pa
 
-from slackwater.plan.explain import TEXT
+from slackwater.language.query_file import is_query_file, queries_by_name, read_query_file
+from slackwater.plan.explain import TEXT, explain_queries
 from slackwater.plan.explain import explain as rendered
 from slackwater.plan.planner import plan
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.tabular import as_table
 
 
-def explain(query: str, streams: Mapping[str, Any] | None = None, /, *, time: str = "ts", **named: Any) -> str:
+def explain(
+    query: str | Mapping[str, str], streams: Mapping[str, Any] | None = None, /, *, time: str = "ts", **named: Any
+) -> str:
     """How a query will run, as a tree from its output down to its sources. Streams are tables, schemas or DataFrames.
 
-    A text that begins with `EXPLAIN (FORMAT JSON)` gives the same as JSON.
+    A text that begins with `EXPLAIN (FORMAT JSON)` gives the same as JSON. Several queries, by name or as the text of a
+    file, are one plan with what they share.
 
     >>> ticks = pa.table({"ts": [1], "v": [2]})
     >>> reported = explain("SELECT SUM(v) AS total FROM s [RANGE 1 SECOND] WITH NO WAIT", s=ticks)
@@ -28,6 +32,11 @@ def explain(query: str, streams: Mapping[str, Any] | None = None, /, *, time: st
        └─ aggregate: window 1 s, tumbling
     """
     tables = {name: _empty(name, one) for name, one in {**(streams or {}), **named}.items()}
+    if not isinstance(query, str) or is_query_file(query):
+        file = read_query_file(query) if isinstance(query, str) else queries_by_name(query)
+        all_bound = file.of_each(lambda one: bind_to_tables(one.text, tables, time))
+        plans = file.of_each(lambda one: plan(all_bound[one.name].query))
+        return explain_queries(plans, {name: one.quality_stated for name, one in all_bound.items()})
     bound = bind_to_tables(query, tables, time)
     return rendered(plan(bound.query), bound.quality_stated, bound.explain or TEXT)
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from slackwater.core.errors import UsageError
+from slackwater.disorder.controllers import SlackController
+from slackwater.disorder.release.release import Release
 from slackwater.expressions.columnar import Coding
 from slackwater.operators.composed.registry import controller_of
-from slackwater.operators.contract import BuildContext, OperatorSpec
+from slackwater.operators.contract import BuildContext, Operator, OperatorSpec
+from slackwater.operators.guarded_query import GuardedQuery, MakeRelease
 from slackwater.operators.in_order.build import IN_TURN, build_ordered, may_be_eager
 from slackwater.operators.pipeline import Epochs, Pipeline
+from slackwater.operators.state_size import Weights
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.sources.codebook import Codebook
 
@@ -17,8 +21,21 @@ def kernel_for(plan: PhysicalPlan, epochs: Epochs, codebook: Codebook, max_ahead
 
     `max_ahead` replaces the plan's where the runtime judges poisoned clocks itself.
     """
-    options = plan.options
-    if options.idle_after is not None and epochs.each_tuple:
+    spec, operator, controller = _built(plan, epochs, codebook)
+    ahead = plan.options.max_ahead if max_ahead is None else max_ahead
+    return Pipeline(spec, operator, controller, epochs, ahead, *_asked(plan))
+
+
+def query_for(
+    plan: PhysicalPlan, epochs: Epochs, codebook: Codebook, make_release: MakeRelease = Release
+) -> GuardedQuery:
+    """The same without a clock guard, behind a release that somebody else makes."""
+    spec, operator, controller = _built(plan, epochs, codebook)
+    return GuardedQuery(spec, operator, controller, epochs, *_asked(plan), make_release)
+
+
+def _built(plan: PhysicalPlan, epochs: Epochs, codebook: Codebook) -> tuple[OperatorSpec, Operator, SlackController]:
+    if plan.options.idle_after is not None and epochs.each_tuple:
         raise UsageError(
             "option idle_after is for epochs, in which time moves with all streams together: say --epoch '1 s', or"
             " epochs=slackwater.Epochs(span=1_000_000); tuple by tuple, idle_timeout does it"
@@ -26,18 +43,16 @@ def kernel_for(plan: PhysicalPlan, epochs: Epochs, codebook: Codebook, max_ahead
     spec: OperatorSpec = plan.relation_to_stream or plan.operator
     ordering = plan.ordering if may_be_eager(spec) and epochs.each_tuple else IN_TURN
     operator = build_ordered(spec, BuildContext(Coding(codebook), codebook.table), ordering)
-    return Pipeline(
-        spec,
-        operator,
-        controller_of(spec, operator, plan.quality, options, plan.windows),
-        epochs,
-        options.max_ahead if max_ahead is None else max_ahead,
-        options.idle_timeout,
-        plan.partition_slots,
-        plan.weights,
-        plan.target,
-        plan.learning_key,
-        options.max_behind,
-        options.idle_after,
-        options.retention is None,
-    )
+    return spec, operator, controller_of(spec, operator, plan.quality, plan.options, plan.windows)
+
+
+Asked = tuple[int | None, tuple[int, ...], Weights, str, str, int, float | None, bool]
+
+
+def _asked(plan: PhysicalPlan) -> Asked:
+    """What a plan says of silence, parts, weights, its target and how far back one looks."""
+    options = plan.options
+    return (
+        options.idle_timeout, plan.partition_slots, plan.weights, plan.target, plan.learning_key, options.max_behind,
+        options.idle_after, options.retention is None,
+    )  # fmt: skip

@@ -6,7 +6,7 @@ under two aliases arrives at both. Where it is another order than that of the ro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,36 +81,49 @@ def replay(
         row = np.flatnonzero(inputs[0].reasons == GOOD)
         stream = np.zeros(len(row), np.int64)
     else:
-        stream, row, notes = _interleaved(plan, sources, tables, places)
+        stream, row, notes = interleaved([one.stream.source for one in plan.inputs], sources, places)
         good = np.zeros(len(row), np.bool_)
         for position, one in enumerate(inputs):
             mine = stream == position
             good[mine] = one.reasons[row[mine]] == GOOD
         stream, row = stream[good], row[good]
-    arrived = None
-    if arrival_time is not None:
-        column, _, unit = arrival_time.rpartition(":")
-        if unit not in TIME_UNITS:
-            column, unit = arrival_time, time_unit
-        arrived = np.empty(len(row), np.int64)
-        for position, (entry, table) in enumerate(zip(plan.inputs, tables, strict=True)):
-            mine = stream == position
-            arrived[mine] = _moments(entry.stream.source, table, column, unit)[row[mine]]
+    arrived = moments([one.stream.source for one in plan.inputs], tables, stream, row, arrival_time, time_unit)
     return Replay(inputs, tables, codebook, plan.operator.rows, stream, row, arrived, notes)
 
 
-def _interleaved(
-    plan: PhysicalPlan,
-    sources: Mapping[str, pa.Table],
-    tables: tuple[pa.Table, ...],
-    places: Mapping[str, Words] | None,
+def moments(
+    inputs: Sequence[str],
+    tables: Sequence[pa.Table],
+    stream: Words,
+    row: Words,
+    arrival_time: str | None,
+    time_unit: str,
+) -> Words | None:
+    """When each of some (input, row) arrived, where a column says so; `inputs` has the source of each input."""
+    if arrival_time is None:
+        return None
+    column, _, unit = arrival_time.rpartition(":")
+    if unit not in TIME_UNITS:
+        column, unit = arrival_time, time_unit
+    arrived = np.empty(len(row), np.int64)
+    for position, (source, table) in enumerate(zip(inputs, tables, strict=True)):
+        mine = stream == position
+        arrived[mine] = _moments(source, table, column, unit)[row[mine]]
+    return arrived
+
+
+def interleaved(
+    inputs: Sequence[str], sources: Mapping[str, pa.Table], places: Mapping[str, Words] | None
 ) -> tuple[Words, Words, tuple[str, ...]]:
-    """(input, row) of all rows of several inputs, in arrival order; and what is odd about it."""
-    names = list(dict.fromkeys(name for name in sources if any(one.stream.source == name for one in plan.inputs)))
+    """(input, row) of all rows of several inputs, in arrival order; and what is odd about it.
+
+    `inputs` has the source of each input.
+    """
+    names = [name for name in sources if name in inputs]
     lines = []
     notes: dict[str, None] = {}
-    for position, one in enumerate(plan.inputs):
-        table, source = tables[position], one.stream.source
+    for position, source in enumerate(inputs):
+        table = sources[source]
         arrival = _arrival(source, table, places) if len(names) > 1 else _in_order(table.num_rows)
         if (note := _backwards(source, *arrival)) is not None:
             notes[note] = None

@@ -86,7 +86,7 @@ class Release:
         self._slack_log: list[tuple[int, int]] = []
         self.taught = False
         """True: the controller learns by `teach` from the whole stream, not from the tuples that come here."""
-        self._partition_numbers: dict[tuple[int, int], int] = {}
+        self.partition_numbers: dict[tuple[int, int], int] = {}
 
     @property
     def _clock(self) -> st.Clockwork:
@@ -102,7 +102,7 @@ class Release:
         `ends` says after which tuples an epoch ends; without it, the spec does.
         """
         learns = self.controller.learns and not self.taught
-        new = st.arrivals(batch, self._parts_of(batch), learns, ends)
+        new = st.arrivals(batch, self.partitions_of(batch), learns, ends)
         begin = 0
         while begin < len(batch):
             first = begin
@@ -116,7 +116,7 @@ class Release:
         if end:
             yield self._flush()
 
-    def _parts_of(self, batch: Batch) -> Words:
+    def partitions_of(self, batch: Batch) -> Words:
         """The number of the partition that each arrival belongs to; a new partition gets the next number."""
         if not self.spec.partition_slots:
             return NOTHING
@@ -129,7 +129,7 @@ class Release:
         return partition
 
     def _partition(self, stream: int, name: int) -> int:
-        number = self._partition_numbers.setdefault((stream, name), len(self._partition_numbers))
+        number = self.partition_numbers.setdefault((stream, name), len(self.partition_numbers))
         if number == self._clock.partitions.shape[1]:
             fresh = np.array([[stream], [BEFORE_ALL], [BEFORE_ALL], [0]])
             self.state.clock = self._clock._replace(partitions=np.hstack([self._clock.partitions, fresh]))
@@ -138,14 +138,28 @@ class Release:
     def on_processing_time(self, now: int) -> OrderedBatch:
         """End an epoch in which nothing arrived, at this time by the clock of arrival times."""
         out = st.output_buffer(self.held + self.spec.streams, self.spec.rows)
-        n = end_silent_epoch(now, self._policy(), self._clock, self.state.buffers, out)
+        n = end_silent_epoch(now, self.policy(), self._clock, self.state.buffers, out)
         return self.state.run(out, n)
+
+    def begin_at(self, other: Release) -> int:
+        """Begin with the clocks of another release of the same streams, one epoch before they were there; returns the
+        moment at which they were."""
+        theirs = other.state.clock
+        self.state.clock = self._clock._replace(partitions=theirs.partitions.copy())
+        for name in ("clocks", "before", "last_arrival", "idle", "timeouts", "gaps"):
+            getattr(self._clock, name)[:] = getattr(theirs, name)
+        for at in (st.MAX_TS, st.NOW, st.EPOCH_CLOCK, st.EPOCHS):
+            self._clock.scalars[at] = theirs.scalars[at]
+        self._clock.scalars[st.EPOCHS] -= 1
+        self.partition_numbers = dict(other.partition_numbers)
+        return int(theirs.scalars[st.NOW])
 
     def nothing(self) -> OrderedBatch:
         """A run without tuples, which carries the clocks."""
         return self.state.run(st.output_buffer(0, self.spec.rows), 0)
 
-    def _policy(self) -> st.Policy:
+    def policy(self) -> st.Policy:
+        """When an epoch ends and what is chosen then, as compiled code reads it."""
         spec, controller = self.spec, self.controller
         self._clock.scalars[st.SLACK] = controller.slack
         idle = -1 if spec.idle_timeout is None else spec.idle_timeout
@@ -158,7 +172,7 @@ class Release:
 
     def _stretch(self, batch: Batch, new: st.Arrivals, begin: int) -> tuple[int, OrderedBatch]:
         """Arrivals up to the controller's next adaptation."""
-        clock, spec, policy = self._clock, self.spec, self._policy()
+        clock, spec, policy = self._clock, self.spec, self.policy()
         count = len(batch) - begin
         if self._unsorted:
             out = st.output_buffer(len(batch), 0)
@@ -270,7 +284,7 @@ class Release:
     def partition_clocks(self) -> tuple[PartitionClock, ...]:
         """The clock of every partition of every stream."""
         clocks = self._clock.partitions[st.PARTITION_CLOCK].tolist()
-        return tuple(PartitionClock(s, name, clocks[n]) for (s, name), n in self._partition_numbers.items())
+        return tuple(PartitionClock(s, name, clocks[n]) for (s, name), n in self.partition_numbers.items())
 
     def slack_log(self) -> list[tuple[int, int]]:
         """Changes of K since the last call, as (largest clock, K from there on)."""
@@ -279,14 +293,14 @@ class Release:
 
     def snapshot_delta(self) -> list[StateUpdate]:
         """What to persist since the last call."""
-        return self.state.snapshot_delta({"slack": self.controller.slack, "part_names": list(self._partition_numbers)})
+        return self.state.snapshot_delta({"slack": self.controller.slack, "part_names": list(self.partition_numbers)})
 
     def restore(self, entries: list[StateUpdate]) -> None:
         """Take over persisted state, including the slack in force."""
         saved = self.state.restore(entries)
         if saved:
             self.controller.slack = saved["slack"]
-            self._partition_numbers = {(s, name): number for number, (s, name) in enumerate(saved["part_names"])}
+            self.partition_numbers = {(s, name): number for number, (s, name) in enumerate(saved["part_names"])}
 
 
 def _behind(clock: int, ts: Words) -> Words:

@@ -40,12 +40,13 @@ class StageState:
         slack: int = 0,
         max_behind: int = LONGEST,
         marks: Sequence[str] = (),
+        capacity: int = FIRST_CAPACITY,
     ) -> None:
         self._rows, self._in_chunks = rows, in_chunks
         self.clock = st.clockwork(streams, slack, max_behind)
-        self.clock.scalars[st.FREE] = FIRST_CAPACITY
-        self.buffers = st.buffers(heaps, rows, FIRST_CAPACITY)
-        self.marked = {name: np.zeros(FIRST_CAPACITY, np.int64) for name in marks}
+        self.clock.scalars[st.FREE] = capacity
+        self.buffers = st.buffers(heaps, rows, capacity)
+        self.marked = {name: np.zeros(capacity, np.int64) for name in marks}
         self.ended = False
         self._chunks: dict[str, int] = {}
         self._persisted = 0

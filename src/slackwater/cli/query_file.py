@@ -1,0 +1,290 @@
+"""`slackwater run`, `verify` and `explain` of a file of named queries.
+
+Invariant: nothing is run or written before all queries have been read, bound and planned. A query that fails while it
+runs stops alone: the others go on, and what it has emitted before is written, with the reason in its report.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+
+from slackwater.cli.measure import own_measure
+from slackwater.cli.prepare import PreparedFile
+from slackwater.cli.runtimes import Local, Runtime, of_one_query
+from slackwater.cli.terminal import interruptible, warn, warn_at_first, warn_at_last
+from slackwater.cli.verify import Verified, judge_run
+from slackwater.core.errors import DataError
+from slackwater.observe.report import Report
+from slackwater.operators.query_set.kernel import FAILED
+from slackwater.plan.explain import as_json, as_tree
+from slackwater.plan.physical import PhysicalPlan
+from slackwater.plan.sharing.graph_of_queries import graph_of_queries
+from slackwater.runtime.local.queries import LocalQueries
+from slackwater.runtime.recorded import RecordedRun
+from slackwater.runtime.side_outputs.rejections import rejected_rows
+from slackwater.sinks.folder import OutputFolder, folder_name
+from slackwater.sources.replay import replay
+from slackwater.verify import check_rates_judged
+
+ONE_BY_ONE = "on Spark the queries of a file are run one after another, each with a reading of its own"
+
+
+class Receiver(Protocol):
+    """What is done with what queries give."""
+
+    def take(self, name: str, table: pa.Table) -> None:
+        """More results of a query, in its output order."""
+
+    def end(self, name: str, run: RecordedRun, failure: str | None) -> None:
+        """A query is at its end; where it has failed, this is why."""
+
+
+@dataclass(frozen=True)
+class QueryRan:
+    """What became of one query of a file."""
+
+    report: Report
+    failure: str | None
+    out: Path
+
+    def as_json(self) -> dict[str, Any]:
+        return {**self.report.as_json(), "error": self.failure, "out": str(self.out)}
+
+
+def explain_file(prepared: PreparedFile, count_only: bool, as_data: bool = False, figure: Path | None = None) -> None:
+    """Print the plan of all queries as one graph, or draw it."""
+    stated = {name: one.bound.quality_stated for name, one in prepared.queries.items()}
+    graph = graph_of_queries(prepared.plans(count_only), stated)
+    print(as_json(graph) if as_data else as_tree(graph))
+    if figure is not None:
+        # Drawing takes a while to import, and most plans are only printed.
+        from slackwater.experiments.plan_figure import draw_plan
+
+        draw_plan(graph, figure)
+
+
+def run_file(
+    prepared: PreparedFile, runtime: Runtime, out: Path, count_only: bool, arrival_time: str | None
+) -> dict[str, QueryRan]:
+    """Run all queries, each into a folder of its own; returns the reports that were written."""
+    plans = prepared.plans(count_only)
+    folders = _Folders(out, plans)
+    _run_all(prepared, plans, runtime, arrival_time, folders)
+    return folders.done
+
+
+class _Folders:
+    """A folder for each query, as the run of a single one fills it."""
+
+    def __init__(self, out: Path, plans: Mapping[str, PhysicalPlan]) -> None:
+        self._folders = {name: OutputFolder(out / folder_name(name)) for name in plans}
+        self.done: dict[str, QueryRan] = {}
+
+    def take(self, name: str, table: pa.Table) -> None:
+        self._folders[name].results.write(table)
+
+    def end(self, name: str, run: RecordedRun, failure: str | None) -> None:
+        folder = self._folders[name]
+        folder.results.close()
+        for position, entry in enumerate(run.plan.inputs):
+            sides = {"late": run.side_outputs.late_rows(position), "rejected": run.side_outputs.rejected_rows(position)}
+            for what, rows in sides.items():
+                if rows.num_rows:
+                    folder.side_output(what, entry.stream.alias, rows)
+        ran = QueryRan(run.report(), failure, folder.path)
+        folder.report(dict(ran.report.as_json()) | ({} if failure is None else {"error": failure}))
+        self.done[name] = ran
+
+
+def _run_all(
+    prepared: PreparedFile,
+    plans: Mapping[str, PhysicalPlan],
+    runtime: Runtime,
+    arrival_time: str | None,
+    receiver: Receiver,
+) -> None:
+    if isinstance(runtime, Local):
+        _run_together(prepared, plans, runtime, arrival_time, receiver)
+    else:
+        warn(ONE_BY_ONE)
+        _run_one_by_one(prepared, plans, runtime, arrival_time, receiver)
+
+
+def _run_together(
+    prepared: PreparedFile, plans: Mapping[str, PhysicalPlan], runtime: Local, arrival_time: str | None, to: Receiver
+) -> None:
+    """All queries over one reading of their streams."""
+    streams = prepared.streams
+    run = LocalQueries(
+        plans, streams.sources, streams.time_unit, runtime.epochs, arrival_time=arrival_time, places=streams.places
+    )
+    for note in run.notes:
+        warn(note)
+
+    def tick() -> None:
+        for name, one in run.runs.items():
+            for sentence in one.take_news():
+                warn(f"query {name}: {sentence}")
+
+    with interruptible(run):
+        for name, table in run.tables(tick):
+            to.take(name, table)
+    tick()
+    told: set[str] = set()
+    for name, one in run.runs.items():
+        for sentence in rejected_rows(one.plan, one.replay, one.side_outputs):
+            # Queries of one stream reject the same rows.
+            if sentence not in told:
+                warn(sentence)
+            told.add(sentence)
+        standing = run.standing(name)
+        to.end(name, one, standing.reason if standing.status == FAILED else None)
+
+
+def _run_one_by_one(
+    prepared: PreparedFile, plans: Mapping[str, PhysicalPlan], runtime: Runtime, arrival_time: str | None, to: Receiver
+) -> None:
+    """Every query by itself, with a reading of its own."""
+    for name, plan in plans.items():
+        one = prepared.queries[name]
+        arrivals = replay(plan, one.sources, one.time_unit, arrival_time, one.places)
+        first = warn_at_first(plan, arrivals)
+        with of_one_query(runtime, name).begin(plan, arrivals, one.sources, one.time_unit) as run:
+            run.warm_up()
+            failure = None
+            try:
+                with interruptible(run):
+                    for table in run.tables():
+                        to.take(name, table)
+            except DataError as error:
+                failure = str(error)
+            warn_at_last(run, first)
+            to.end(name, run, failure)
+            if run.interrupted:
+                return
+
+
+def verify_file(
+    prepared: PreparedFile, runtime: Runtime, count_only: bool, arrival_time: str | None,
+    period: int | None, interval: int,
+) -> dict[str, Verified | str]:  # fmt: skip
+    """Run all queries and judge each; a query that failed has its reason in place of a verdict."""
+    prepared.file.of_each(lambda query: check_rates_judged(prepared.queries[query.name].bound.query))
+    plans = prepared.plans(count_only, identities=True)
+    judges = _Judges(prepared, count_only, arrival_time, period, interval)
+    _run_all(prepared, plans, runtime, arrival_time, judges)
+    return judges.judged
+
+
+@dataclass
+class _Judges:
+    """Keeps the results of each query until it is at its end, and judges it then."""
+
+    prepared: PreparedFile
+    count_only: bool
+    arrival_time: str | None
+    period: int | None
+    interval: int
+    judged: dict[str, Verified | str] = field(default_factory=dict)
+    _rows: dict[str, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
+
+    def take(self, name: str, table: pa.Table) -> None:
+        self._rows[name].append(table)
+
+    def end(self, name: str, run: RecordedRun, failure: str | None) -> None:
+        if run.interrupted:
+            raise KeyboardInterrupt
+        rows = self._rows.pop(name, [])
+        if failure is not None:
+            self.judged[name] = failure
+            return
+        one = self.prepared.queries[name]
+        arrivals = replay(run.plan, one.sources, one.time_unit, self.arrival_time, one.places)
+        self.judged[name] = judge_run(one.bound.query, run, arrivals, rows, self.count_only, self.period, self.interval)
+
+
+def is_sound(judged: Verified | str) -> bool:
+    """Whether a query did what it should."""
+    return not isinstance(judged, str) and judged.verdict.sound
+
+
+def show_runs(done: Mapping[str, QueryRan], out: Path, console: Console) -> None:
+    """A line for every query, and what went wrong."""
+    table = _table("query", "results", "late", "slack", "latency", "quality")
+    for name, ran in done.items():
+        content = ran.report.as_json()
+        latency = content["latency_ms"]["avg"]
+        quality = ran.report.observation.quality
+        table.add_row(
+            name,
+            f"{content['results']:,}",
+            f"{content['late']:,}",
+            f"{content['slack_ms']['avg']:,g} ms",
+            "-" if latency is None else f"{latency:,g} ms",
+            str(content["quality"]) if quality is None else own_measure(quality),
+        )
+    console.print(table)
+    for name, ran in done.items():
+        if ran.failure is not None:
+            _say(console, f"query {name} failed: {ran.failure}")
+    _say(console, f"written to {out}, a folder for each query")
+    if any(ran.report.interrupted for ran in done.values()):
+        _say(console, "interrupted: everything emitted so far is written; held tuples were not flushed")
+
+
+def show_verdicts(judged: Mapping[str, Verified | str], console: Console) -> None:
+    """A line for every query with its verdict, and what went wrong."""
+    table = _table("query", "verdict", "results", "missing", "spurious", "recall", "target met")
+    for name, one in judged.items():
+        if isinstance(one, str):
+            table.add_row(name, "failed")
+            continue
+        verdict = one.verdict
+        unexplained = f" ({verdict.missing_unexplained:,} unexplained)" if verdict.missing_unexplained else ""
+        met = "-" if one.target is None else f"Φ({one.target:g}) = {verdict.fulfilment(one.target):.4f}"
+        table.add_row(
+            name,
+            "sound" if verdict.sound else "wrong",
+            f"{verdict.results:,}",
+            f"{verdict.missing:,}{unexplained}",
+            f"{verdict.spurious:,}",
+            f"{verdict.recall_overall:.4f}",
+            met if verdict.measurements else "not measured",
+        )
+    console.print(table)
+    for name, one in judged.items():
+        if isinstance(one, str):
+            _say(console, f"query {name} failed: {one}")
+
+
+def runs_as_json(done: Mapping[str, QueryRan]) -> dict[str, Any]:
+    """What `run --json` prints of a file."""
+    return {"queries": {name: ran.as_json() for name, ran in done.items()}}
+
+
+def verdicts_as_json(judged: Mapping[str, Verified | str]) -> dict[str, Any]:
+    """What `verify --json` prints of a file."""
+    queries = {
+        name: {"sound": False, "error": one} if isinstance(one, str) else {"sound": is_sound(one), **one.as_json()}
+        for name, one in judged.items()
+    }
+    return {"sound": all(map(is_sound, judged.values())), "queries": queries}
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="left" if number in (0, len(columns) - 1) else "right", no_wrap=not number)
+    return table
+
+
+def _say(console: Console, sentence: str) -> None:
+    console.print(sentence, soft_wrap=True, highlight=False, markup=False)

@@ -1,0 +1,1 @@
+"""Disorder handled once for many queries over the same streams."""

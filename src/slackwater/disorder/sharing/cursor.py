@@ -1,0 +1,420 @@
+"""A cursor: the release of a query that has no buffer of its own, but a place in the ordered log of its clock domain.
+
+It chooses the slack, moves the watermark, tells late tuples from those in time, and puts its own tuples into a run, as
+epoch release does (`release/epoch.py`): late ones where they arrived, the others when the watermark reaches them. An
+operator that needs no order is given its tuples as they come, and nothing of it is in the log.
+
+Invariant: runs, slack and watermarks are those of a `Release` that is fed the same tuples, marked by the query's
+filters. The work is proportional to the tuples that the query wants, and to those of the log that its cursor passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from slackwater.core.batch import TS, Batch, Flags, Words
+from slackwater.core.jit import compiled, in_place, inner
+from slackwater.core.state import StateUpdate
+from slackwater.core.time import AFTER_ALL, BEFORE_ALL
+from slackwater.disorder.clocks import follow_largest_delay
+from slackwater.disorder.controllers import DelayObservations, SlackController
+from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.disorder.release import state as st
+from slackwater.disorder.release.release import Release, ReleaseSpec
+from slackwater.disorder.release.stage_state import StageState
+from slackwater.disorder.sharing.clock_domain import ClockDomain, Timeline
+from slackwater.disorder.sharing.log import DELAY, STREAM, Held, OrderedLog, Selection
+
+NOWHERE = -1
+"""In place of the row of the domain that a row of the query is: it has nothing there."""
+
+
+class View(NamedTuple):
+    """How a query sees the tuples of its domain."""
+
+    stream: Words
+    """Per stream of the domain, the query's own number of it."""
+    rows: Words
+    """Per stream of the domain, the row of the domain for each of the query's own, or NOWHERE."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The tuples of a batch that a selection flags, for all queries that have it."""
+
+    batch: Batch
+    at: Words
+    """Their places, in the order of arrival."""
+
+    @cached_property
+    def by_ts(self) -> Words:
+        """The same, sorted by event time, and by arrival where that is equal."""
+        return self.at[np.argsort(self.batch.ts[self.at], kind="stable")]
+
+
+class CursorRelease(Release):
+    """The disorder stage of one query of a domain."""
+
+    def __init__(
+        self,
+        spec: ReleaseSpec,
+        controller: SlackController,
+        domain: ClockDomain,
+        log: OrderedLog,
+        selection: Selection,
+        view: View,
+    ) -> None:
+        super().__init__(spec, controller)
+        self.state = StageState(
+            spec.streams, spec.rows, spec.heaps, True, controller.slack, spec.max_behind, capacity=0
+        )  # fmt: skip
+        self.domain, self.log, self.selection, self.view = domain, log, selection, view
+        self._held = 0
+
+    @property
+    def waits(self) -> bool:
+        """Whether its tuples are held until the watermark reaches them."""
+        return self.spec.sorted
+
+    @property
+    def held(self) -> int:
+        return self._held
+
+    @property
+    def cursor(self) -> int:
+        """The watermark; what it wants and lies behind has been given to it."""
+        return self.state.watermark
+
+    def begin_here(self) -> None:
+        """A query that is added begins with the clocks as they stand, and what came before is nothing to it."""
+        self.follow_clocks()
+        slowest = int(self.domain.clock.scalars[st.WATERMARK])
+        if slowest != BEFORE_ALL:
+            self._clock.scalars[st.WATERMARK] = slowest - self.controller.slack
+
+    def follow_clocks(self) -> None:
+        """Take over the clocks as they stand, after a time in which nobody told of them."""
+        theirs = self.domain.clock
+        for at in (st.MAX_TS, st.NOW, st.EPOCH_CLOCK, st.EPOCHS):
+            self._clock.scalars[at] = theirs.scalars[at]
+        self._clock.clocks[:], self._clock.before[:] = self._own(theirs.clocks), self._own(theirs.before)
+
+    def _own(self, of_domain: Words) -> Words:
+        """What the streams of the domain have, in the order of the query's own."""
+        own = np.empty_like(of_domain)
+        own[self.view.stream] = of_domain
+        return own
+
+    def _follow_domain(self) -> None:
+        """What is the same for all queries of the domain, and is only shown here."""
+        theirs = self.domain.clock
+        self.state.clock = self._clock._replace(
+            idle=self._own(theirs.idle), timeouts=self._own(theirs.timeouts), gaps=self._own(theirs.gaps),
+            last_arrival=self._own(theirs.last_arrival), partitions=self._own_partitions(theirs.partitions),
+        )  # fmt: skip
+        names = self.domain.release.partition_numbers
+        self.partition_numbers = {(int(self.view.stream[s]), name): n for (s, name), n in names.items()}
+
+    def _own_partitions(self, of_domain: Words) -> Words:
+        own = of_domain.copy()
+        own[st.PARTITION_STREAM] = self.view.stream[of_domain[st.PARTITION_STREAM]]
+        return own
+
+    def runs(self, batch: Batch, line: Timeline, wanted: Wanted, end: bool = False) -> Iterator[OrderedBatch]:
+        """What may be processed now of what was admitted to the domain; with `end`, everything."""
+        self._follow_domain()
+        n, epochs = len(batch), line.epochs
+        at, learns = wanted.at, self.controller.learns and not self.taught
+        watermark = np.empty(epochs + 2, np.int64)
+        watermark[0] = self._clock.scalars[st.WATERMARK]
+        late = np.empty(len(at), np.bool_)
+        walk = Walk(watermark, late, np.array([0, 0, self._clock.scalars[st.WATERMARK]]))
+        position = 0
+        self._held += len(at) if self.waits else 0
+        while position < n:
+            first, from_epoch, cursor = (int(mark) for mark in walk.marks)
+            closed = int(self._clock.scalars[st.EPOCH_CLOCK]), int(self._clock.scalars[st.NOW])
+            policy = self.policy()
+            position = follow_time(line, batch.ts, at, policy, self._clock, self.view.stream, walk)
+            stop, to_epoch = int(walk.marks[0]), int(walk.marks[1])
+            if learns:
+                self.controller.learn(self._arrived(batch, line, at[first:stop]))
+            if self.waits:
+                run = self._in_order(batch, line, wanted, walk, first, stop, from_epoch, to_epoch, cursor, position)
+                self._held -= len(run)
+                if len(run):
+                    yield run
+            else:
+                yield self._as_they_came(batch, line, at[first:stop], walk.watermark, from_epoch, closed)
+            self._consult_controller()
+        if end:
+            yield self._everything(batch, line, wanted, walk)
+
+    def silent_run(self, line: Timeline) -> OrderedBatch:
+        """What an epoch emits in which nothing arrived."""
+        self._follow_domain()
+        nothing = Wanted(Batch.of([], self.log.rows + self.log.flags), np.zeros(0, np.int64))
+        cursor = int(self._clock.scalars[st.WATERMARK])
+        walk = Walk(np.full(3, cursor), np.empty(0, np.bool_), np.array([0, 0, cursor]))
+        follow_time(line, nothing.batch.ts, nothing.at, self.policy(), self._clock, self.view.stream, walk)
+        if not self.waits:
+            return self.nothing()
+        run = self._in_order(nothing.batch, line, nothing, walk, 0, 0, 0, 1, cursor, 0)
+        self._held -= len(run)
+        return run
+
+    def _arrived(self, batch: Batch, line: Timeline, at: Words) -> DelayObservations:
+        at = at[line.behind[at] != st.UNTAUGHT]
+        return DelayObservations(
+            self.view.stream[batch.stream[at]], gathered(batch.words, batch.stream, at, self.view.rows),
+            line.behind[at], line.needed[at],
+        )  # fmt: skip
+
+    def _as_they_came(
+        self, batch: Batch, line: Timeline, at: Words, watermark: Words, epoch: int, closed: tuple[int, int]
+    ) -> OrderedBatch:
+        """As `release_unsorted`: marked with the watermark they met, and with when that was reached."""
+        scalars, of = self._clock.scalars, line.epoch[at]
+        largest, ended_at = np.append(line.largest, closed[0]), np.append(line.ended_at, closed[1])
+        # Of the first epoch of a stretch it was reached before.
+        before = np.where(of == epoch, len(line.largest), of - 1)
+        return OrderedBatch(
+            self.view.stream[batch.stream[at]], gathered(batch.words, batch.stream, at, self.view.rows), watermark[of],
+            largest[before], ended_at[before], line.delay[at],
+            int(scalars[st.WATERMARK]), int(scalars[st.MAX_TS]), int(scalars[st.NOW]),
+        )  # fmt: skip
+
+    def _in_order(
+        self, batch: Batch, line: Timeline, wanted: Wanted, walk: Walk, first: int, stop: int, from_epoch: int,
+        to_epoch: int, cursor: int, position: int,
+    ) -> OrderedBatch:  # fmt: skip
+        """As `release_sorted`, for a stretch of epochs and what follows the last of them."""
+        held, bound = self.log.held, int(walk.watermark[to_epoch])
+        lowest = int(np.searchsorted(held.ts, cursor, "right"))
+        highest = int(np.searchsorted(held.ts, bound, "right"))
+        sorted_ts = batch.ts[wanted.by_ts]
+        low, high = np.searchsorted(sorted_ts, [cursor, bound], "right")
+        space = highest - lowest + int(high - low) + stop - first
+        out = st.output_buffer(space, self.spec.rows)
+        new = New(batch.stream, batch.words, wanted.at[first:stop], walk.late[first:stop], wanted.by_ts[low:high])
+        stretch = Stretch(lowest, highest, self.log.flag_row(self.selection), self.selection.bit, from_epoch, to_epoch,
+                          position)  # fmt: skip
+        n = order_run(held, new, stretch, line, walk.watermark, self.view, True, out)
+        return self.state.run(out, n)
+
+    def _everything(self, batch: Batch, line: Timeline, wanted: Wanted, walk: Walk) -> OrderedBatch:
+        """The input has ended: what the cursor has not reached, as one more epoch."""
+        self.state.ended = True
+        if not self.waits:
+            return self.state.run(st.output_buffer(0, self.spec.rows), 0, ended=True)
+        epochs, cursor = line.epochs, int(self._clock.scalars[st.WATERMARK])
+        walk.watermark[epochs], walk.watermark[epochs + 1] = cursor, AFTER_ALL
+        tail = int(np.searchsorted(wanted.at, line.stop[epochs - 1] if epochs else 0))
+        held = self.log.held
+        lowest = int(np.searchsorted(held.ts, cursor, "right"))
+        low = int(np.searchsorted(batch.ts[wanted.by_ts], cursor, "right"))
+        new = New(batch.stream, batch.words, wanted.at[tail:], walk.late[tail:], wanted.by_ts[low:])
+        stretch = Stretch(lowest, len(held.ts), self.log.flag_row(self.selection), self.selection.bit, epochs,
+                          epochs + 1, len(batch))  # fmt: skip
+        out = st.output_buffer(len(held.ts) - lowest + len(new.by_ts) + len(new.at), self.spec.rows)
+        n = order_run(held, new, stretch, line, walk.watermark, self.view, False, out)
+        self._held -= n
+        return self.state.run(out, n, ended=True)
+
+    def snapshot_delta(self) -> list[StateUpdate]:
+        own = {"slack": self.controller.slack, "part_names": list(self.partition_numbers), "held": self._held}
+        return self.state.snapshot_delta(own)
+
+    def restore(self, entries: list[StateUpdate]) -> None:
+        reported = self.state.restore(entries)
+        if reported:
+            self.controller.slack = reported["slack"]
+            self.partition_numbers = {(s, name): number for number, (s, name) in enumerate(reported["part_names"])}
+            self._held = reported["held"]
+
+
+class Walk(NamedTuple):
+    """How far a query has come in a batch, and what it has found."""
+
+    watermark: Words
+    """Where it stood before each epoch of the batch, and after the last."""
+    late: Flags
+    """Of the tuples it wants, in the order of arrival."""
+    marks: Words
+    """The next of these tuples, the next epoch, and the watermark there."""
+
+
+class New(NamedTuple):
+    """The arrivals of a domain, and those among them that a query wants."""
+
+    stream: Words
+    words: Words
+    at: Words
+    """Those of the stretch, in the order of arrival."""
+    late: Flags
+    by_ts: Words
+    """Those of the batch that the watermark passes in the stretch, by event time."""
+
+
+class Stretch(NamedTuple):
+    """What of the log is passed, in which epochs, and the place behind the last arrival."""
+
+    lowest: int
+    highest: int
+    flag_row: int
+    flag: int
+    from_epoch: int
+    to_epoch: int
+    position: int
+
+
+@in_place
+def follow_time(
+    line: Timeline, ts: Words, at: Words, policy: st.Policy, clock: st.Clockwork, own: Words, walk: Walk
+) -> int:
+    """Choose slack and watermark of every epoch, up to the controller's next adaptation; returns the place behind the
+    last arrival that was looked at."""
+    epochs, scalars, n = len(line.stop) - 1, clock.scalars, len(line.epoch)
+    a, e = walk.marks[0], walk.marks[1]
+    while e <= epochs:
+        watermark = scalars[st.WATERMARK]
+        stop = line.stop[e]
+        while a < len(at) and at[a] < stop:
+            i = at[a]
+            scalars[st.LARGEST_DELAY] = max(scalars[st.LARGEST_DELAY], line.behind[i])
+            walk.late[a] = ts[i] < watermark
+            a += 1
+        for s in range(len(own)):
+            clock.clocks[own[s]] = line.clocks[e, s]
+        if e == epochs:
+            scalars[st.MAX_TS], scalars[st.NOW] = line.largest[e], line.ended_at[e]
+            break
+        if stop > 0:
+            scalars[st.MAX_TS] = line.max_ts[stop - 1]
+        if policy.follow:
+            follow_largest_delay(clock)
+        scalars[st.MAX_TS], scalars[st.NOW] = line.largest[e], line.ended_at[e]
+        scalars[st.EPOCH_CLOCK] = line.largest[e]
+        scalars[st.EPOCHS] += 1
+        if line.slowest[e] != BEFORE_ALL:
+            scalars[st.WATERMARK] = max(watermark, line.slowest[e] - scalars[st.SLACK])
+        for s in range(len(own)):
+            clock.before[own[s]] = line.clocks[e, s]
+        e += 1
+        walk.watermark[e] = scalars[st.WATERMARK]
+        if (line.largest[e - 1] >= policy.pause_at or scalars[st.SLACK_CHANGES] == st.SLACK_LOG) and stop < n:
+            walk.marks[0], walk.marks[1], walk.marks[2] = a, e, scalars[st.WATERMARK]
+            return stop
+    walk.marks[0], walk.marks[1], walk.marks[2] = a, e, scalars[st.WATERMARK]
+    return n
+
+
+@inner
+def due(watermark: Words, epoch: int, t: int) -> int:
+    """The first epoch, from this one on, after which the watermark has reached a time."""
+    while watermark[epoch + 1] < t:
+        epoch += 1
+    return epoch
+
+
+@compiled
+def order_run(
+    held: Held, new: New, stretch: Stretch, line: Timeline, watermark: Words, view: View, with_late: bool,
+    out: st.OutputBuffer,
+) -> int:  # fmt: skip
+    """Write a run: epoch by epoch, the late ones as they arrived, then those that the watermark has reached, sorted.
+
+    Negative places are slots of the log.
+    """
+    first, last = stretch.from_epoch, stretch.to_epoch
+    place, epoch = np.empty_like(out.stream), np.empty_like(out.stream)
+    count = 0
+    begins = np.zeros(last - first + 2, np.int64)
+    # Those at the old cursor that came after it was there.
+    cursor = watermark[first]
+    for k in range(len(new.at)):
+        i = new.at[k]
+        if new.late[k]:
+            if with_late:
+                begins[min(line.epoch[i], last) - first + 1] += 1
+        elif new.words[TS, i] <= cursor and line.epoch[i] < last:
+            place[count], epoch[count] = i, line.epoch[i]
+            count += 1
+    i, j, reached = stretch.lowest, 0, first
+    while i < stretch.highest or j < len(new.by_ts):
+        old = j == len(new.by_ts) or (i < stretch.highest and held.ts[i] <= new.words[TS, new.by_ts[j]])
+        if old:
+            slot = held.slot[i]
+            i += 1
+            if (held.pool[stretch.flag_row, slot] >> stretch.flag) & 1 == 0:
+                continue
+            reached = due(watermark, reached, held.pool[TS, slot])
+            place[count], epoch[count] = ~slot, reached
+        else:
+            at = new.by_ts[j]
+            j += 1
+            t = new.words[TS, at]
+            if at >= stretch.position or t < watermark[line.epoch[at]]:
+                continue
+            reached = due(watermark, reached, t)
+            place[count], epoch[count] = at, max(reached, line.epoch[at])
+        count += 1
+    for k in range(count):
+        begins[epoch[k] - first + 1] += 1
+    for e in range(1, len(begins)):
+        begins[e] += begins[e - 1]
+    total = begins[len(begins) - 1]
+    if with_late:
+        for k in range(len(new.at)):
+            if new.late[k]:
+                i = new.at[k]
+                e = min(line.epoch[i], last) - first
+                n = begins[e]
+                begins[e] += 1
+                write(new.words, new.stream[i], i, view, out, n)
+                out.delay[n], out.watermark_at_arrival[n] = line.delay[i], watermark[line.epoch[i]]
+                out.clock[n], out.emit_time[n] = line.max_ts[i], line.now[i]
+    for k in range(count):
+        e = epoch[k]
+        n = begins[e - first]
+        begins[e - first] += 1
+        if place[k] < 0:
+            slot = ~place[k]
+            write(held.pool, held.notes[STREAM, slot], slot, view, out, n)
+            out.delay[n] = held.notes[DELAY, slot]
+        else:
+            write(new.words, new.stream[place[k]], place[k], view, out, n)
+            out.delay[n] = line.delay[place[k]]
+        out.watermark_at_arrival[n] = watermark[e]
+        out.clock[n], out.emit_time[n] = line.largest[e], line.ended_at[e]
+    return total
+
+
+@inner
+def write(words: Words, stream: int, at: int, view: View, out: st.OutputBuffer, n: int) -> None:
+    """One tuple, as the query sees it."""
+    out.stream[n] = view.stream[stream]
+    for r in range(view.rows.shape[1]):
+        row = view.rows[stream, r]
+        out.words[r, n] = words[row, at] if row >= 0 else 0
+
+
+def gathered(words: Words, stream: Words, at: Words, rows: Words) -> Words:
+    """Tuples as a query sees them."""
+    out = np.empty((rows.shape[1], len(at)), np.int64)
+    gather(words, stream, at, rows, out)
+    return out
+
+
+@in_place
+def gather(words: Words, stream: Words, at: Words, rows: Words, out: Words) -> None:
+    """Write the rows of a query for the tuples at these places."""
+    for r in range(rows.shape[1]):
+        for k in range(len(at)):
+            row = rows[stream[at[k]], r]
+            out[r, k] = words[row, at[k]] if row >= 0 else 0

@@ -1,0 +1,1 @@
+"""Many queries over one reading, as one kernel."""

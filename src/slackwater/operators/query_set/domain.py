@@ -1,0 +1,393 @@
+"""The queries of one clock domain: clocks and guard once, the log once, and each query behind its cursor.
+
+A *selection* is a choice of filters that some queries share; a tuple carries a flag for each, so which queries want it
+is worked out once, when it comes. A query that is added while others run gets a selection of its own, which flags
+nothing that came before; so does one that was paused.
+
+Invariant: each query is given what it is given alone, by the same functions (`GuardedQuery`, `CursorRelease`). Where
+epochs do not end for all queries at once (tuple release), and where an operator brings streams into order itself
+(graphs, trees), a query has a `Release` of its own behind the common guard: reading, encoding, filters and verdicts are
+shared then, slack is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from slackwater.core.batch import Batch, Flags, Words
+from slackwater.core.errors import SlackwaterError
+from slackwater.core.jit import in_place
+from slackwater.core.state import Emission, StateUpdate, decode_json, encode_json, state_update
+from slackwater.core.time import AFTER_ALL
+from slackwater.disorder.clock_guard import Guarded
+from slackwater.disorder.controllers import SlackController
+from slackwater.disorder.cutting import Epochs
+from slackwater.disorder.release.release import Release, ReleaseSpec
+from slackwater.disorder.sharing.clock_domain import ClockDomain, Timeline
+from slackwater.disorder.sharing.cursor import CursorRelease, View, Wanted, gathered
+from slackwater.disorder.sharing.log import FLAGS, NAMESPACE, OrderedLog, Selection
+from slackwater.operators.guarded_query import GuardedQuery, MakeRelease
+from slackwater.operators.query_set.places import NO_FILTER, DomainPlan, QueryPlace
+
+RUNNING, PAUSED, FAILED = "running", "paused", "failed"
+Build = Callable[[MakeRelease], GuardedQuery]
+"""Builds a query with the release that it is given."""
+NOBODY = NO_FILTER - 1
+"""In place of a filter: no tuple is wanted."""
+State = dict[tuple[str, str], bytes]
+
+
+@dataclass
+class Member:
+    """A query of a set."""
+
+    name: str
+    place: QueryPlace
+    query: GuardedQuery
+    selection: int
+    status: str = RUNNING
+    reason: str = ""
+    """Why it failed."""
+    paused: int = 0
+    """Tuples of its domain that came while it was paused, of which it knows nothing."""
+    ahead: list[Batch] = field(default_factory=list)
+    owed: list[StateUpdate] = field(default_factory=list)
+    """What is still to be persisted of it, beside what it says itself."""
+    kept: State | None = None
+    """What was persisted of it, where somebody remembers."""
+    keys: set[tuple[str, str]] = field(default_factory=set)
+
+    @property
+    def cursor(self) -> CursorRelease | None:
+        """Its release, where that is a cursor in the log."""
+        return self.query.release if isinstance(self.query.release, CursorRelease) else None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A selection in use: the filter of every stream, and whether what comes is flagged."""
+
+    filters: tuple[int, ...]
+    active: bool = True
+
+
+class Domain:
+    """Clocks, log and queries that share them."""
+
+    def __init__(self, plan: DomainPlan, epochs: Epochs) -> None:
+        self.plan, self._epochs = plan, epochs
+        self._flags = 1
+        self.clocks = ClockDomain(plan.terms, epochs, plan.width + self._flags)
+        self.log = OrderedLog(plan.width, self._flags)
+        self.members: dict[str, Member] = {}
+        self._choices: list[Choice | None] = []
+        self.keys: set[tuple[str, str]] = set()
+        """What is persisted of it."""
+        self._begun = False
+        self._totals = {"taken": 0, "admitted": 0, "ahead": 0}
+        self._shares = ClockDomain.shares(epochs, plan.terms.max_ahead)
+
+    # Queries come and go.
+
+    def add(self, name: str, place: QueryPlace, build: Build) -> Member:
+        """A query that begins now; what came before has only moved the clocks."""
+        selection = self._select(Choice(place.filters), own=self._begun)
+        member = Member(name, place, build(self._release_of(place.view, selection)), selection)
+        member.query.count_unjudged = lambda: self.clocks.unjudged if member.status == RUNNING else 0
+        if self._begun:
+            member.query.count_taken(self._totals["taken"])
+            member.query.count_judged(self._totals["ahead"], self._totals["admitted"], None)
+            self._begin_here(member)
+        self.members[name] = member
+        return member
+
+    def _begin_here(self, member: Member) -> None:
+        """The clocks of a query begin as they stand."""
+        if member.cursor is not None:
+            member.cursor.begin_here()
+        elif self._shares:
+            # Whoever stands behind its release hears of the clocks when an epoch ends.
+            now = member.query.release.begin_at(self.clocks.release)
+            for _ in member.query.process([member.query.release.on_processing_time(now)]):
+                pass
+
+    def rebuild(self, member: Member, build: Build, entries: list[StateUpdate]) -> None:
+        """The same query built anew, which goes on from this state."""
+        before = member.query
+        member.query = build(self._release_of(member.place.view, member.selection))
+        member.query.count_unjudged = before.count_unjudged
+        member.query.restore(entries)
+
+    def drop(self, name: str) -> Member:
+        member = self.members.pop(name)
+        self._unselect(member)
+        return member
+
+    def pause(self, member: Member) -> None:
+        """It takes nothing in from now on; what it holds, it holds."""
+        if member.status != RUNNING:
+            return
+        source, member.status = member.selection, PAUSED
+        member.query.count_taken(-self.clocks.unjudged)
+        member.paused += self.clocks.unjudged
+        frozen = self._select(Choice(member.place.filters, active=False), own=True)
+        self._unselect(member)
+        member.selection = frozen
+        if member.cursor is not None:
+            self.log.copy_flag(Selection.numbered(source), Selection.numbered(member.selection), member.cursor.cursor)
+            member.cursor.selection = Selection.numbered(member.selection)
+
+    def resume(self, member: Member) -> None:
+        """It takes in what comes from now on."""
+        if member.status != PAUSED:
+            return
+        member.status = RUNNING
+        member.query.count_taken(self.clocks.unjudged)
+        member.paused -= self.clocks.unjudged
+        self._choices[member.selection] = Choice(member.place.filters)
+        if member.cursor is not None:
+            member.cursor.follow_clocks()
+
+    def fail(self, member: Member, error: SlackwaterError) -> None:
+        """It stops here, and the others go on."""
+        member.status, member.reason = FAILED, str(error)
+        self._unselect(member)
+        member.owed += [state_update(namespace, key, None) for namespace, key in sorted(member.keys)]
+        member.keys.clear()
+
+    def grow(self, plan: DomainPlan) -> None:
+        """Tuples have more rows from now on."""
+        if plan.width > self.plan.width:
+            self._relay(plan.width, self._flags)
+        self.plan = plan
+
+    def _release_of(self, view: View, selection: int) -> MakeRelease:
+        def made(spec: ReleaseSpec, controller: SlackController) -> Release:
+            if not self._shares or spec.external_sync:
+                return Release(spec, controller)
+            return CursorRelease(spec, controller, self.clocks, self.log, Selection.numbered(selection), view)
+
+        return made
+
+    def _select(self, choice: Choice, own: bool) -> int:
+        if not own and choice in self._choices:
+            return self._choices.index(choice)
+        number = self._choices.index(None) if None in self._choices else len(self._choices)
+        if number == len(self._choices):
+            self._choices.append(None)
+        self._choices[number] = choice
+        if number >= FLAGS * self._flags:
+            self._relay(self.plan.width, 1 + number // FLAGS)
+        self.log.clear_flag(Selection.numbered(number))
+        self.clocks.relay(self.clocks.rows, lambda words: self._unflagged(words, number))
+        return number
+
+    def _unflagged(self, words: Words, number: int) -> Words:
+        changed = words.copy()
+        selection = Selection.numbered(number)
+        changed[self.plan.width + selection.word] &= ~np.int64(_bit(selection.bit))
+        return changed
+
+    def _unselect(self, member: Member) -> None:
+        others = (other for other in self.members.values() if other is not member and other.status != FAILED)
+        if all(other.selection != member.selection for other in others):
+            self._choices[member.selection] = None
+
+    def _relay(self, width: int, flags: int) -> None:
+        """More rows, or more flags; what is held gets nothing in them."""
+        before, words_before = self.plan.width, self._flags
+
+        def change(words: Words) -> Words:
+            wider = np.zeros((width + flags, words.shape[1]), np.int64)
+            wider[:before] = words[:before]
+            wider[width : width + words_before] = words[before:]
+            return wider
+
+        self._flags = flags
+        self.clocks.relay(width + flags, change)
+        self.log.relay(width, flags, change)
+
+    # Tuples.
+
+    def absorb(self, batch: Batch, passed: Words) -> None:
+        """Take in tuples in arrival order: rows as the plan lays them out, and bits that say which filters of its
+        source each has passed."""
+        if not len(batch):
+            return
+        self._begun = True
+        self._totals["taken"] += len(batch)
+        for member in self.members.values():
+            if member.status == RUNNING:
+                member.query.count_taken(len(batch), batch.arrival_time is not None)
+            else:
+                member.paused += len(batch) if member.status == PAUSED else 0
+        words = np.zeros((self.plan.width + self._flags, len(batch)), np.int64)
+        words[: len(batch.words)] = batch.words
+        streams = self.plan.terms.streams
+        filters = np.array(
+            [[NOBODY] * streams if one is None or not one.active else one.filters for one in self._choices],
+            np.int64,
+        ).reshape(len(self._choices), streams)
+        flag(batch.stream, passed, filters, words[self.plan.width :])
+        self.clocks.absorb(replace(batch, words=words))
+
+    def advance(self, end: bool = False) -> Iterator[tuple[str, Emission]]:
+        """End the epoch for every query; what leaves comes with the name of its query."""
+        guarded = self.clocks.admit(end)
+        batch = guarded.batch
+        self._totals["admitted"] += len(batch)
+        self._totals["ahead"] += len(guarded.ahead)
+        line = self.clocks.tell(batch, guarded.ends) if self._shares else None
+        wanted: dict[int, Wanted] = {}
+        first = int(self.clocks.sequence)
+        self.clocks.sequence += len(batch)
+        for member in list(self.members.values()):
+            if member.status != RUNNING:
+                continue
+            if len(guarded.ahead):
+                member.ahead.append(self._own(member, guarded.ahead))
+            if member.selection not in wanted:
+                wanted[member.selection] = Wanted(batch, np.flatnonzero(self._flagged(batch, member.selection)))
+            chosen = wanted[member.selection]
+            yield from self._emitted(member, self._runs(member, guarded, line, chosen, end))
+        if line is not None:
+            self.log.settle(batch, line.delay, first, self.cursors())
+
+    def _runs(
+        self, member: Member, guarded: Guarded, line: Timeline | None, chosen: Wanted, end: bool
+    ) -> Iterator[Emission]:
+        batch = guarded.batch
+        if member.cursor is None or line is None:
+            own = Guarded(self._own(member, batch), self._own(member, guarded.ahead), guarded.ends)
+            yield from member.query.take(own, end)
+            return
+        arrived = None if batch.arrival_time is None else batch.arrival_time[chosen.at]
+        member.query.count_judged(len(guarded.ahead), len(batch) - len(chosen.at), arrived)
+        yield from member.query.process(member.cursor.runs(batch, line, chosen, end))
+
+    def on_processing_time(self, now: int) -> Iterator[tuple[str, Emission]]:
+        """End an epoch in which nothing arrived."""
+        line = self.clocks.on_processing_time(now) if self._shares else None
+        for member in list(self.members.values()):
+            if member.status == RUNNING and (member.cursor is None or line is None):
+                yield from self._emitted(member, member.query.on_processing_time(now))
+            elif member.status == RUNNING and member.cursor is not None and line is not None:
+                yield from self._emitted(member, member.query.process(iter([member.cursor.silent_run(line)])))
+        if line is not None:
+            self.log.settle(Batch.of([], self.clocks.rows), np.zeros(0, np.int64), 0, self.cursors())
+
+    def _emitted(self, member: Member, emissions: Iterator[Emission]) -> Iterator[tuple[str, Emission]]:
+        """What a query emits, until it fails."""
+        while True:
+            try:
+                emission = next(emissions)
+            except StopIteration:
+                return
+            except SlackwaterError as error:
+                self.fail(member, error)
+                return
+            yield member.name, emission
+
+    def cursors(self) -> dict[int, int]:
+        """The oldest cursor of each selection that waits in the log."""
+        oldest: dict[int, int] = {}
+        for member in self.members.values():
+            if member.status != FAILED and member.cursor is not None and member.cursor.waits:
+                oldest[member.selection] = min(oldest.get(member.selection, AFTER_ALL), member.cursor.cursor)
+        return oldest
+
+    def _flagged(self, batch: Batch, number: int) -> Flags:
+        selection = Selection.numbered(number)
+        flagged: Flags = (batch.words[self.plan.width + selection.word] >> selection.bit) & 1 == 1
+        return flagged
+
+    def _own(self, member: Member, batch: Batch) -> Batch:
+        """Tuples of the domain as a query sees them."""
+        view = member.place.view
+        words = gathered(batch.words, batch.stream, np.arange(len(batch)), view.rows)
+        passes = self._flagged(batch, member.selection)
+        return Batch(view.stream[batch.stream], words, passes, batch.arrival_time, batch.reading)
+
+    # State.
+
+    def snapshot_delta(self) -> Iterator[StateUpdate]:
+        """What to persist of what is shared, since the last call."""
+        own: dict[str, Any] = {
+            "width": self.plan.width, "flags": self._flags, "totals": self._totals, "begun": self._begun,
+            "sequence": self.clocks.sequence,
+            "queries": {
+                name: {"selection": member.selection, "rows": member.place.view.rows.tolist()}
+                for name, member in self.members.items() if member.status != FAILED
+            },
+        }  # fmt: skip
+        yield state_update("domain", "own", encode_json(own))
+        yield from self.clocks.snapshot_delta()
+        yield from self.log.snapshot_delta()
+
+    def restore(self, entries: list[StateUpdate], known: dict[str, Any]) -> None:
+        """Take over what was shared; its queries, the `known` among them, have taken over their own state."""
+        own = next((entry.value for entry in entries if entry.namespace == "domain"), None)
+        if own is None:
+            return
+        reported = decode_json(own)
+        self._begun, self._totals = reported["begun"], reported["totals"]
+        self.clocks.sequence = reported["sequence"]
+        self._choices = []
+        moved: dict[int, int] = {}
+        bits: list[tuple[int, int]] = []
+        numbers: dict[tuple[int, tuple[int, ...], bool], int] = {}
+        for name, member in self.members.items():
+            before = reported["queries"].get(name) if name in known else None
+            active = member.status != PAUSED
+            if member.status == FAILED:
+                continue
+            if before is None:
+                member.selection = self._select(Choice(member.place.filters, active), own=True)
+            else:
+                group = before["selection"], member.place.filters, active
+                if group not in numbers:
+                    numbers[group] = self._select(Choice(member.place.filters, active), own=True)
+                    bits.append((before["selection"], numbers[group]))
+                member.selection = numbers[group]
+                pairs = zip(before["rows"], member.place.view.rows.tolist(), strict=True)
+                moved |= {old: new for olds, news in pairs for old, new in zip(olds, news, strict=True)}
+            if member.cursor is not None:
+                member.cursor.selection = Selection.numbered(member.selection)
+        width, flags = reported["width"], self._flags
+
+        def change(words: Words) -> Words:
+            changed = np.zeros((self.plan.width + flags, words.shape[1]), np.int64)
+            for old, new in moved.items():
+                if new >= 0 and old >= 0:
+                    changed[new] = words[old]
+            for old, new in bits:
+                was, now = Selection.numbered(old), Selection.numbered(new)
+                changed[self.plan.width + now.word] |= ((words[width + was.word] >> was.bit) & 1) << now.bit
+            return changed
+
+        self.clocks.restore([entry for entry in entries if entry.namespace not in ("domain", NAMESPACE)])
+        self.clocks.relay(self.clocks.rows, change)
+        for name, member in self.members.items():
+            if name not in known:
+                self._begin_here(member)
+        self.log.restore([entry for entry in entries if entry.namespace == NAMESPACE], change, self.cursors())
+
+
+def _bit(bit: int) -> int:
+    """One bit of a word, as a signed number."""
+    return 1 << bit if bit < FLAGS - 1 else -(1 << bit)
+
+
+@in_place
+def flag(stream: Words, passed: Words, filters: Words, flags: Words) -> None:
+    """Set the flag of every selection whose filter of the tuple's stream the tuple has passed."""
+    for number in range(len(filters)):
+        word, bit = number // FLAGS, number % FLAGS
+        for i in range(len(stream)):
+            chosen = filters[number, stream[i]]
+            if chosen == NO_FILTER or (chosen >= 0 and (passed[chosen // FLAGS, i] >> (chosen % FLAGS)) & 1 == 1):
+                flags[word, i] |= 1 << bit

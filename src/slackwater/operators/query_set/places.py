@@ -1,0 +1,50 @@
+"""Where queries of a set stand: the clock domains they share, and what of a domain is their own.
+
+Invariant: plain, frozen data, made by a plan (`plan.query_set`); a kernel needs to know nothing else of a query but how
+to build it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from slackwater.disorder.clock_guard import UNGUARDED
+from slackwater.disorder.sharing.clock_domain import ClockTerms
+from slackwater.disorder.sharing.cursor import View
+
+NO_FILTER = -1
+"""In place of the number of a filter: all tuples of the stream are wanted."""
+
+
+@dataclass(frozen=True)
+class DomainPlan:
+    """Streams whose clocks are moved once."""
+
+    key: str
+    """Says of which streams and on which terms; the same in every run."""
+    sources: tuple[str, ...]
+    """The source of each stream, in the order of FROM; a source that is read twice stands there twice."""
+    terms: ClockTerms
+    rows: tuple[tuple[int, ...], ...]
+    """Per stream, the row of the source for each row of the domain."""
+    odd: tuple[tuple[str, ...], ...] = ()
+    """Per stream, the columns by which queries of this domain reject rows."""
+
+    @property
+    def width(self) -> int:
+        """Rows of a tuple, without its flags."""
+        return max(map(len, self.rows))
+
+    def unguarded(self) -> DomainPlan:
+        """The same where the runtime judges poisoned clocks itself."""
+        return replace(self, terms=replace(self.terms, max_ahead=UNGUARDED))
+
+
+@dataclass(frozen=True)
+class QueryPlace:
+    """A query in its domain."""
+
+    domain: str
+    view: View
+    filters: tuple[int, ...]
+    """Per stream of the domain, the number of the filter among those of its source, or NO_FILTER."""

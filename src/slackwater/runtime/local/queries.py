@@ -1,0 +1,337 @@
+"""A local run of a set of queries: one process, recorded arrivals, each source read and encoded once.
+
+    run = LocalQueries(plans, sources, time_unit, epochs)
+    for name, table in run.tables():
+        ...                              # at least one table a query, unless it failed
+    run.report(name), run.side_outputs(name), run.standing(name)
+
+`runs` has for every query what a `LocalRun` is to its own: statistics, side outputs, report. Queries may be added,
+dropped, paused, resumed and given another target between two tables; a change takes effect before the next arrivals are
+taken in.
+
+Invariant: tables, side outputs and counts of a query are those of a `LocalRun` of it alone, with the same epochs. A
+query that fails is told by `standing`; the others go on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.core.batch import Words
+from slackwater.core.errors import SlackwaterError, UsageError
+from slackwater.core.quality import Quality
+from slackwater.core.state import Emission, Observation
+from slackwater.observe.report import Report
+from slackwater.operators.guarded_query import GuardedQuery
+from slackwater.operators.pipeline import Epochs
+from slackwater.operators.query_set.kernel import FAILED, RUNNING, Standing
+from slackwater.plan.physical import PhysicalPlan
+from slackwater.plan.query_set import QuerySetPlan
+from slackwater.runtime.driver import Clock
+from slackwater.runtime.local.run import BATCH
+from slackwater.runtime.query_sets import QuerySetKernel
+from slackwater.runtime.recorded import RecordedRun, Tick, no_tick
+from slackwater.runtime.side_outputs.collectors import RecordedSideOutput
+from slackwater.sinks.rows import RowMaker, SecondCounts
+from slackwater.sources.encode import AHEAD
+from slackwater.sources.replay import Replay
+from slackwater.sources.shared_reading import DomainReplay, SharedReading
+
+Change = Callable[[], None]
+
+
+class QueryOfSet(RecordedRun):
+    """One query of a run of many: its statistics, its side outputs and its report."""
+
+    runtime = "local"
+
+    def __init__(self, name: str, plan: PhysicalPlan, owner: LocalQueries) -> None:
+        kernel = owner.kernel.query(name)
+        super().__init__(plan, owner.replay_of(plan), kernel.release.controller)
+        self.name, self._owner = name, owner
+        self.in_epochs = not owner.epochs.each_tuple
+        self._maker = None if plan.count_only else RowMaker(plan, owner.reading.codebook)
+        self._seconds_counted = SecondCounts()
+        self._given = False
+        self._last: Observation | None = None
+        for position, one in enumerate(plan.inputs):
+            columns = frozenset(column for column, _, _ in one.columns)
+            reasons = owner.reading.ingested[one.stream.source].reasons_for(columns)
+            self.side_outputs.add_unreadable(position, reasons)
+
+    @property
+    def _kernel(self) -> GuardedQuery:
+        return self._owner.kernel.query(self.name)
+
+    def warm_up(self) -> None:
+        """Nothing: the set is warmed up as one."""
+
+    def tables(self, tick: Tick = no_tick) -> Iterator[pa.Table]:
+        raise UsageError("queries of a set give their tables together: LocalQueries.tables()")
+
+    def begin(self, ts: int) -> None:
+        """The first arrival has this event time."""
+        self._statistics.begin(ts)
+
+    def emitted(self, emission: Emission) -> pa.Table | None:
+        """Note an emission; its results as a table, where there are any."""
+        if len(emission.late.ts):
+            self.side_outputs.add_late(emission.late)
+        self._statistics.latency.note(emission)
+        self.resizes += self._kernel.take_resizes()
+        if not len(emission.ts):
+            return None
+        if self._maker is None:
+            self._seconds_counted.note(emission)
+            return None
+        self._given = True
+        return self._maker.table(emission)
+
+    def advanced(self, arrivals: int) -> None:
+        """An epoch has been drained."""
+        for batch in self._owner.kernel.take_ahead(self.name):
+            self.side_outputs.add_rejected(batch, AHEAD)
+        kernel = self._kernel
+        self._done += arrivals
+        self._statistics.note_clocks(kernel.release.slack_log(), kernel.release.clocks)
+        self.resizes += kernel.take_resizes()
+        self._note_outlook(kernel.outlook())
+        self._statistics.note_memory(kernel.memory, max(kernel.release.clocks), self._done)
+
+    def last_table(self) -> pa.Table | None:
+        """What is told at the end: the counts, or that there were no results."""
+        if self._maker is None:
+            return self._seconds_counted.table()
+        return None if self._given else self._maker.empty()
+
+    def retarget(self, plan: PhysicalPlan) -> None:
+        """The query was built anew, with another target."""
+        self.plan, self._controller = plan, self._kernel.release.controller
+
+    def keep_last(self) -> None:
+        """The query is about to go."""
+        self._last = self._kernel.observe()
+
+    @property
+    def seconds(self) -> float:
+        """What the work of all queries took together."""
+        return self._owner.seconds
+
+    def observe(self) -> Observation:
+        return self._last if self._last is not None else self._kernel.observe()
+
+
+class LocalQueries:
+    """Drives the kernel of a set over recorded streams."""
+
+    def __init__(
+        self,
+        plans: Mapping[str, PhysicalPlan],
+        sources: Mapping[str, pa.Table],
+        time_unit: str,
+        epochs: Epochs,
+        *,
+        arrival_time: str | None = None,
+        places: Mapping[str, Words] | None = None,
+        clock: Clock = time.perf_counter,
+        batch: int = BATCH,
+    ) -> None:
+        """`sources`, `time_unit`, `arrival_time` and `places` are those of `sources.replay.replay`."""
+        self.epochs, self._clock, self._batch = epochs, clock, batch
+        self.reading = SharedReading(sources, time_unit, arrival_time, places)
+        plan = QuerySetPlan.of(plans, self.reading.odd(plans.values()))
+        failed = self.reading.read(plan)
+        self.kernel = QuerySetKernel(plan, epochs, self.reading.codebook)
+        self.runs: dict[str, QueryOfSet] = {name: QueryOfSet(name, one, self) for name, one in plans.items()}
+        self._replays: dict[str, DomainReplay] = {
+            key: self.reading.replay(plan.domains[key]) for key in self.kernel.domains
+        }
+        self._fail(failed)
+        self._changes: list[Change] = []
+        self.seconds = 0.0
+        """What all epochs took, by the clock."""
+        self.interrupted = False
+
+    def replay_of(self, plan: PhysicalPlan) -> Replay:
+        """The tables of a query, and how their texts are coded; its arrivals are those of its domain."""
+        tables = tuple(self.reading.sources[one.stream.source] for one in plan.inputs)
+        nothing = np.zeros(0, np.int64)
+        return Replay((), tables, self.reading.codebook, plan.operator.rows, nothing, nothing, None, self.notes)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is odd about the order of arrival."""
+        return tuple(self.reading.notes)
+
+    @property
+    def names(self) -> list[str]:
+        """All queries that run, are paused or have failed."""
+        return self.kernel.names
+
+    def tables(self, tick: Tick = no_tick) -> Iterator[tuple[str, pa.Table]]:
+        """The results of each query in its output order, to the end of the input or until interrupted."""
+        try:
+            while not self.interrupted and (key := self._next()) is not None:
+                yield from self._take_in(key)
+                tick()
+            if not self.interrupted:
+                self._apply_changes()
+                for key in list(self.kernel.domains):
+                    yield from self._epoch(key, 0, end=True)
+        except KeyboardInterrupt:
+            self.interrupt()
+        for name, run in self.runs.items():
+            if name in self.names and self.standing(name).status != FAILED and (last := run.last_table()) is not None:
+                yield name, last
+
+    def interrupt(self) -> None:
+        """Stop after the step at hand."""
+        self.interrupted = True
+        for run in self.runs.values():
+            run.interrupt()
+
+    def _next(self) -> str | None:
+        """The domain that has come least far; None where all have been read to the end."""
+        self._apply_changes()
+        left = [
+            (replay.done / len(replay), key)
+            for key, replay in self._replays.items()
+            if replay.done < len(replay) and key in self.kernel.domains
+        ]
+        return min(left)[1] if left else None
+
+    def _take_in(self, key: str) -> Iterator[tuple[str, pa.Table]]:
+        begun = self._clock()
+        domain = self.kernel.domains[key]
+        batch, passed = self._replays[key].next(domain.plan, self._batch)
+        first = _begin_of(batch.ts, domain.plan.terms.max_behind)
+        for name in domain.members:
+            self.runs[name].begin(first)
+        self.kernel.absorb(key, batch, passed)
+        self.seconds += self._clock() - begun
+        yield from self._epoch(key, len(batch))
+
+    def _epoch(self, key: str, arrivals: int, end: bool = False) -> Iterator[tuple[str, pa.Table]]:
+        begun = self._clock()
+        for name, emission in self.kernel.advance_domain(key, end):
+            table = self._emitted(name, emission)
+            if table is not None:
+                self.seconds += self._clock() - begun
+                yield name, table
+                begun = self._clock()
+        self.seconds += self._clock() - begun
+        for name, member in self.kernel.domains[key].members.items():
+            if member.status == RUNNING:
+                self.runs[name].advanced(arrivals)
+
+    def _emitted(self, name: str, emission: Emission) -> pa.Table | None:
+        try:
+            return self.runs[name].emitted(emission)
+        except SlackwaterError as error:
+            self.kernel.fail(name, error)
+            return None
+
+    # Queries come and go.
+
+    def add(self, name: str, plan: PhysicalPlan) -> None:
+        """A query that begins with the next arrivals. Where others read the same streams on the same terms, it is the
+        query alone whose filter drops what came before; else its clocks begin then, too."""
+        if name in self.names:
+            raise UsageError(f"there is a query {name} already; every query of a set needs a name of its own")
+        self._changes.append(lambda: self._add(name, plan))
+
+    def _add(self, name: str, plan: PhysicalPlan) -> None:
+        furthest = {
+            source: max(self._read_of(source), default=0) for source in {one.stream.source for one in plan.inputs}
+        }
+        odd = self.reading.odd([*self.kernel.plan.queries.values(), plan])
+        self.kernel.plan = replace(self.kernel.plan, odd=odd)
+        self.kernel.add(name, plan)
+        failed = self.reading.read(self.kernel.plan)
+        key = self.kernel.plan.places[name].domain
+        if key not in self._replays:
+            replay = self.reading.replay(self.kernel.plan.domains[key])
+            names = self.kernel.plan.domains[key].sources
+            read = np.array([furthest[source] for source in names])[replay.stream]
+            self._replays[key] = replay.without(replay.row < read)
+        self.runs[name] = QueryOfSet(name, plan, self)
+        self._fail({one: error for one, error in failed.items() if one == name})
+
+    def _read_of(self, source: str) -> Iterator[int]:
+        """How many rows of a source each domain has been given."""
+        for key, domain in self.kernel.domains.items():
+            replay = self._replays[key]
+            for s, name in enumerate(domain.plan.sources):
+                rows = replay.row[: replay.done][replay.stream[: replay.done] == s] if name == source else []
+                yield int(rows[-1]) + 1 if len(rows) else 0
+
+    def drop(self, name: str) -> None:
+        """End a query before the next arrivals; its report stays."""
+        self.kernel.query(name)
+        self._changes.append(lambda: self._drop(name))
+
+    def _drop(self, name: str) -> None:
+        self.runs[name].keep_last()
+        self.kernel.drop(name)
+
+    def pause(self, name: str) -> None:
+        """Take nothing in for a query and emit nothing, from the next arrivals on."""
+        self.kernel.query(name)
+        self._changes.append(lambda: self.kernel.pause(name))
+
+    def resume(self, name: str) -> None:
+        """Go on with a query that was paused."""
+        self.kernel.query(name)
+        self._changes.append(lambda: self.kernel.resume(name))
+
+    def set_target(self, name: str, quality: Quality) -> None:
+        """Ask for another quality, from the next arrivals on."""
+        self.kernel.query(name)
+        self._changes.append(lambda: self._set_target(name, quality))
+
+    def _set_target(self, name: str, quality: Quality) -> None:
+        self.kernel.set_target(name, quality)
+        self.runs[name].retarget(self.kernel.plan.queries[name])
+
+    def _apply_changes(self) -> None:
+        changes, self._changes = self._changes, []
+        for change in changes:
+            change()
+
+    def _fail(self, failed: Mapping[str, SlackwaterError]) -> None:
+        for name, error in failed.items():
+            self.kernel.fail(name, error)
+
+    # What is asked.
+
+    def report(self, name: str) -> Report:
+        """What a query amounts to so far."""
+        return self._run_of(name).report()
+
+    def side_outputs(self, name: str) -> RecordedSideOutput:
+        """Late and rejected rows of a query."""
+        return self._run_of(name).side_outputs
+
+    def standing(self, name: str) -> Standing:
+        """Whether a query runs, is paused or has failed, and why."""
+        return self.kernel.standing(name)
+
+    def observe(self, name: str) -> Observation:
+        """Clocks, slack and counts of a query as they are now."""
+        return self._run_of(name).observe()
+
+    def _run_of(self, name: str) -> QueryOfSet:
+        if name not in self.runs:
+            raise UsageError(f"there is no query {name}; known are: {', '.join(self.runs) or 'none'}")
+        return self.runs[name]
+
+
+def _begin_of(ts: Words, max_behind: int) -> int:
+    """The event time of the first tuple, or of most of the first few where it is far from theirs."""
+    first, most = int(ts[0]), int(np.median(ts[:9]))
+    return first if abs(first - most) <= max_behind else most

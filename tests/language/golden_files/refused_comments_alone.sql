@@ -1,0 +1,2 @@
+-- nothing yet
+/* SELECT v FROM s */

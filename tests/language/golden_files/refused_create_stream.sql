@@ -1,0 +1,1 @@
+CREATE STREAM s (ts BIGINT);

@@ -1,0 +1,2 @@
+CREATE QUERY one AS SELECT v FROM s;
+;

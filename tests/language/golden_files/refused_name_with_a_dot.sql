@@ -1,0 +1,1 @@
+CREATE QUERY my.query AS SELECT v FROM s;

@@ -1,0 +1,1 @@
+CREATE QUERY one SELECT v FROM s;

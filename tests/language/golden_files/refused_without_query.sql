@@ -1,0 +1,1 @@
+CREATE QUERY one AS;

@@ -1,0 +1,1 @@
+CREATE QUERY a AS SELECT v FROM s WHERE name = 'x;y';

@@ -1,0 +1,105 @@
+"""Sets of queries: every query of a set answers as it does alone, whatever runs beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from slackwater.core.time import SECOND
+from slackwater.operators.pipeline import Epochs
+from slackwater.plan.physical import PhysicalPlan
+from slackwater.plan.planner import plan
+from slackwater.runtime.local.queries import LocalQueries
+from slackwater.runtime.local.run import LocalRun
+from slackwater.sources.binding import bind_to_tables
+from slackwater.sources.replay import replay
+
+QUERIES = {
+    "sums": "SELECT k, SUM(v) AS s FROM a [2 SECONDS SLIDE 1 SECOND] GROUP BY k WITH DELAY 300 MS",
+    "odd_sums": "SELECT k, SUM(v) AS s FROM a [2 SECONDS] WHERE k > 1 GROUP BY k WITH COMPLETE",
+    "near": "SELECT COUNT(*) AS n FROM a [3 SECONDS] WHERE k > 1 WITH ERROR 5%",
+    "halves": "SELECT k % 2 AS h, MAX(w) AS m FROM a [1 SECOND] GROUP BY k % 2 WITH NO WAIT",
+    "pairs": "SELECT a.v, b.v AS w FROM a [1 SECOND], b [1 SECOND] WHERE a.k = b.k WITH DELAY 500 MS",
+    "some_pairs": "SELECT a.v, b.w FROM a [2 SECONDS], b [1 SECOND]"
+    " WHERE a.k = b.k AND a.k > 1 AND b.v < 50 WITH NO WAIT",
+    "good_pairs": "SELECT a.v, b.w FROM b [1 SECOND], a [1 SECOND] WHERE a.k = b.k WITH RECALL 0.9 OVER 5 SECONDS",
+    "all_pairs": "SELECT a.v, b.w FROM a [1 SECOND], b [2 SECONDS] WHERE a.k = b.k AND b.v < 50 WITH COMPLETE",
+    "self": "SELECT x.v, y.v AS u FROM a AS x [1 SECOND], a AS y [1 SECOND]"
+    " WHERE x.k = y.k AND x.w < y.w WITH DELAY 1 SECOND",
+    "filtered": "SELECT v, w FROM a WHERE w > 40 WITH DELAY 200 MS",
+    "texts": "SELECT t, COUNT(*) AS n FROM b [2 SECONDS] WHERE t <> 'x' GROUP BY t WITH DELAY 100 MS",
+    "three": "SELECT a.v, b.v AS u, c.v AS w FROM a [1 SECOND], b [1 SECOND], c [1 SECOND]"
+    " WHERE a.k = b.k AND b.k = c.k WITH DELAY 300 MS",
+    "graph": "SELECT k, COUNT(*) AS n FROM"
+    " (SELECT a.k FROM a [1 SECOND], b [1 SECOND] WHERE a.k = b.k) AS q [2 SECONDS] GROUP BY k WITH DELAY 300 MS",
+}
+
+
+def streams(seed: int, rows: int = 3000) -> dict[str, pa.Table]:
+    """Three streams that come together, each with its own disorder."""
+    random = np.random.default_rng(seed)
+    of = random.integers(0, 3, rows)
+    now = np.cumsum(random.integers(0, 12, rows))
+    late = random.random(rows) < 0.3
+    ts = now - random.integers(0, 900, rows) * late
+    tables = {}
+    for number, name in enumerate("abc"):
+        mine = np.flatnonzero(of == number)
+        tables[name] = pa.table(
+            {
+                "arrival": mine,
+                "ts": ts[mine],
+                "k": random.integers(0, 5, len(mine)),
+                "v": random.integers(0, 100, len(mine)),
+                "w": np.round(random.normal(30, 20, len(mine)), 2),
+                "t": pa.array(random.choice(["x", "y", "z"], len(mine)).tolist()),
+            }
+        )
+    return tables
+
+
+def planned(queries: Mapping[str, str], tables: Mapping[str, pa.Table]) -> dict[str, PhysicalPlan]:
+    return {name: plan(bind_to_tables(text, dict(tables), "ts").query) for name, text in queries.items()}
+
+
+def rows_of(tables: list[pa.Table]) -> list[dict[str, Any]]:
+    return pa.concat_tables(tables).to_pylist()
+
+
+COUNTS = ("tuples", "in_time", "late", "filtered", "ahead", "held", "results", "epochs", "clocks", "slack", "watermark",
+          "state_rows", "idle")  # fmt: skip
+
+
+def assert_as_alone(
+    run: LocalQueries, found: dict[str, list[pa.Table]], plans: Mapping[str, PhysicalPlan], tables: dict[str, pa.Table],
+    epochs: Epochs, arrival_time: str | None = None,
+) -> None:  # fmt: skip
+    for name, one in plans.items():
+        alone = LocalRun(one, replay(one, tables, "ms", arrival_time), epochs, batch=run._batch)
+        assert rows_of(found[name]) == rows_of(list(alone.tables())), name
+        mine, theirs = run.observe(name), alone.observe()
+        assert {n: getattr(mine, n) for n in COUNTS} == {n: getattr(theirs, n) for n in COUNTS}, name
+        for position in range(len(one.inputs)):
+            outputs = run.side_outputs(name), alone.side_outputs
+            late, late_alone = (each.late_rows(position) for each in outputs)
+            assert late.equals(late_alone), name
+            rejected, rejected_alone = (each.rejected_rows(position) for each in outputs)
+            assert rejected.equals(rejected_alone), name
+        report, report_alone = run.report(name).as_json(), alone.report().as_json()
+        assert report["slack_ms"] == report_alone["slack_ms"], name
+        assert report["quality"] == report_alone["quality"], name
+
+
+@pytest.mark.parametrize("epochs", [Epochs(span=SECOND), Epochs(tuples=100), Epochs(), Epochs(each_tuple=True)])
+def test_every_query_of_a_set_answers_as_it_does_alone(epochs: Epochs) -> None:
+    tables = streams(1)
+    plans = planned(QUERIES, tables)
+    run = LocalQueries(plans, tables, "ms", epochs, batch=700)
+    found: dict[str, list[pa.Table]] = {name: [] for name in plans}
+    for name, table in run.tables():
+        found[name].append(table)
+    assert_as_alone(run, found, plans, tables, epochs)
