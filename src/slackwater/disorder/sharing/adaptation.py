@@ -139,14 +139,19 @@ class AdaptiveSlack:
         return self.penalty.of(self.slack.to_move(configuration, self.smart)) >= -min(given)
 
     def adapt(self, configuration: Configuration) -> tuple[Out, int] | None:
-        """Change to a configuration that was computed, unless that is profitless.
+        """Change to a configuration that was computed, unless that is profitless, and release what is due.
 
         Returns what reached leaves, and how many tuples were moved or copied.
         """
+        moved = self.change(configuration)
+        return None if moved is None else (self.slack.release(), moved)
+
+    def change(self, configuration: Configuration) -> int | None:
+        """As `adapt`, but nothing is released yet; returns how many tuples were moved or copied."""
         if self.profitless(configuration):
             self.suppressed += 1
             return None
-        released = self.slack.adapt(configuration, self.smart)
+        moved = self.slack.change(configuration, self.smart)
         self.in_force = list(self.reported)
         self.adaptations += 1
-        return released
+        return moved

@@ -162,6 +162,11 @@ class SharedSlack:
 
         Returns what reached leaves, and how many tuples had to be moved or copied.
         """
+        moved = self.change(configuration, smart)
+        return self.release(), moved
+
+    def change(self, configuration: Configuration, smart: bool = True) -> int:
+        """Change the configuration, and release nothing yet; returns how many tuples had to be moved or copied."""
         if configuration.shared != self.configuration.shared:
             raise ValueError("slack is shared, or it is not, for as long as a subplan runs")
         idx = places(self.plan, configuration)
@@ -169,13 +174,16 @@ class SharedSlack:
         moved = 0
         if idx != self._idx:
             self._rows = self._rows.with_capacity(self._capacity(0))
-            change = self._change(configuration, idx)
-            moved = migration.migrate(change, smart, self._tuples, self._rows)
+            moved = migration.migrate(self._change(configuration, idx), smart, self._tuples, self._rows)
             catching_up = migration.catching_up(self.plan, self._rows)
             self._wired = wiring_of(self.plan, idx, configuration.shared, catching_up)
         self.configuration, self._idx = configuration, idx
         self._rows.reach[:] = reaches(self.plan, configuration, idx)
-        return self._released(self.clock), moved
+        return moved
+
+    def release(self) -> Out:
+        """Release what is due by the source's clock."""
+        return self._released(self.clock)
 
     def to_move(self, configuration: Configuration, smart: bool = True) -> int:
         """About how many tuples a change would move or copy."""
