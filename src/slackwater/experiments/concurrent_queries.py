@@ -17,7 +17,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from slackwater.disorder.sharing.adaptation import TRIGGERS
+from slackwater.disorder.sharing.adaptation import NAIVE_REUSE, TRIGGERS
+from slackwater.disorder.sharing.adaptation import SMART_REUSE as SMART
 from slackwater.disorder.sharing.placement import PLACEMENTS
 from slackwater.experiments.concurrent_plans import PLANS, QueryStage, stages_of
 from slackwater.experiments.concurrent_runs import LOG, ConcurrentTrial
@@ -28,7 +29,6 @@ from slackwater.experiments.sweep import Row, Trial
 NO_WAIT, COMPLETE = "No-K-slack", "Max-K-slack"
 QUICK_MINUTES = 2.5
 SHARED = ("GQPlan1", "GQPlan3")
-SMART, NAIVE_REUSE = "smart", "naive"
 COLORS = {
     "UNSHARED": "#888888", "GREEDY": "#c05a00", "OPT": "#1f4e9c", "NAIVE": "#6aa0e8", LOG: "#0b6e4f",
     NO_WAIT: "#888888", COMPLETE: "#8a1c4a",

@@ -30,7 +30,7 @@ import numpy as np
 
 from slackwater.core.batch import Words
 from slackwater.core.time import MILLISECOND, SECOND
-from slackwater.disorder.sharing.adaptation import TRIGGERS, AdaptiveSlack, Trigger
+from slackwater.disorder.sharing.adaptation import NAIVE_REUSE, SMART_REUSE, TRIGGERS, AdaptiveSlack, Trigger
 from slackwater.disorder.sharing.chain import Out, SharedSlack
 from slackwater.disorder.sharing.configuration import Configuration
 from slackwater.disorder.sharing.placement import PLACEMENTS, candidates
@@ -246,16 +246,22 @@ class ConcurrentTrial(Trial):
         """Trials of one plan share the runs of its queries, so they stay in one process."""
         return True
 
+    @property
+    def described(self) -> Row:
+        """What tells this trial from others, beside its way."""
+        assert isinstance(self.stage, QueryStage)
+        reuse = SMART_REUSE if self.smart else NAIVE_REUSE
+        return {"workload": self.stage.plan, "change": reuse, "parameter": self.trigger}
+
     def measured(self) -> Row:
         """Run all sources."""
         stage = self.stage
         assert isinstance(stage, QueryStage)
         found = sources(stage.plan, stage.seed, stage.minutes)
         runs = {name: run_source(source, self.way, self.trigger, self.smart) for name, source in found.items()}
-        row: Row = {
-            "workload": stage.plan, "seed": stage.seed, "minutes": stage.minutes, "window_s": None,
-            "change": "smart" if self.smart else "naive", "way": self.way, "target": None, "period_s": 60,
-            "parameter": self.trigger, "value": 0.0, "offered": True,
+        row: Row = self.described | {
+            "seed": stage.seed, "minutes": stage.minutes, "window_s": None, "way": self.way, "target": None,
+            "period_s": 60, "value": 0.0, "offered": True,
             "candidates": int(np.prod([_candidates(source) for source in found.values()])),
             "adaptations": sum(run.adaptations for run in runs.values()),
             "suppressed": sum(run.suppressed for run in runs.values()),

@@ -34,7 +34,6 @@ from slackwater.disorder.sharing.placement import Placement, opt
 from slackwater.disorder.sharing.subplan import Demand, Number, Subplan
 
 NAIVE_REUSE, SMART_REUSE = "naive", "smart"
-REUSES = (NAIVE_REUSE, SMART_REUSE)
 
 
 @dataclass
