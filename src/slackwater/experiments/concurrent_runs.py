@@ -22,7 +22,7 @@ import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -187,9 +187,8 @@ def run_source(source: Source, placement: str, trigger: str, smart: bool) -> Sou
         if not adaptive.report(leaf, kappa):
             continue
         absorb(arrived)
-        selectivity = source.selectivity(arrived)
-        configuration, computing = _timed(lambda monitored=selectivity: adaptive.computed(monitored))
-        moved, adapting = _timed(lambda chosen=configuration: adaptive.change(chosen))
+        configuration, computing = _timed(partial(adaptive.computed, source.selectivity(arrived)))
+        moved, adapting = _timed(partial(adaptive.change, configuration))
         run.computing_us.append(computing)
         if moved is None:
             continue

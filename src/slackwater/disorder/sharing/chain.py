@@ -151,7 +151,7 @@ class SharedSlack:
             self._reserve(last)
             self._tuples.ts[first:last] = ts[begin:end]
             self._tuples.passes[first:last] = passes[begin:end]
-            out = self._room(end - begin)
+            out = self._output_for(end - begin)
             n = take_in(self._tuples, first, last, self._wired, self._rows, out, held[begin:end])
             outs.append(Out(*(column[:n] for column in out)))
             self.arrived = last
@@ -199,7 +199,7 @@ class SharedSlack:
 
     def _released(self, clock: int) -> Out:
         self._rows = self._rows.with_capacity(self._capacity(0))
-        out = self._room(0)
+        out = self._output_for(0)
         n = release_due(self._tuples, clock, self._wired, self._rows, self.arrived - 1, out)
         return Out(*(column[:n] for column in out))
 
@@ -207,8 +207,8 @@ class SharedSlack:
         """At most so many tuples can come to lie in one row."""
         return self.held + coming
 
-    def _room(self, coming: int) -> Out:
-        """Room for what a call can bring to leaves: each held or coming tuple once to each of them."""
+    def _output_for(self, coming: int) -> Out:
+        """Enough for what a call can bring to leaves: each held or coming tuple once to each of them."""
         most = (self.held + coming) * len(self.plan.leaves)
         return Out(*(np.empty(most, np.int64) for _ in range(3)))
 
