@@ -176,7 +176,7 @@ PLANS = {
             SharedQuery("Q3", ("s2",), 5.0, 0.02),
             SharedQuery("Q4", ("s1", "s2"), 3.0, 0.99),
             SharedQuery("Q5", ("s1", "s2"), 2.0, 0.99),
-            SharedQuery("Q6", ("s1", "s2"), 2.5, 0.985),
+            SharedQuery("Q6", ("s1", "s2"), 2.0, 0.99),
         ),
     ),
 }  # fmt: skip
