@@ -7,6 +7,7 @@ from slackwater.experiments import (
     aggregate_baselines,
     aggregate_targets,
     changes,
+    concurrent_queries,
     in_order,
     in_order_analysis,
     in_order_live,
@@ -62,6 +63,9 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     rate_weather.STORMY,
     rate_weather.REORDERED,
     rate_or_time.RATE_OR_TIME,
+    concurrent_queries.BASELINES,
+    concurrent_queries.BY_PLACEMENT,
+    concurrent_queries.BY_ADAPTATION,
 )
 
 

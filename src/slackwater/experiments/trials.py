@@ -84,7 +84,7 @@ def answer(stage: Stage, clause: str, options: str = "") -> Answer:
     text = f"{stage.query} WITH {clause}" + (f" OPTIONS ({options})" if options else "")
     physical = plan(bind_to_tables(text, streams, "ts").query, count_only=stage.joins)
     run = WatchedRun(physical, replay(physical, streams, "ms"), stage.epochs)
-    by_time = _counts(run) if stage.joins else _values(run)
+    by_time = counts_by_second(run) if stage.joins else values_by_end(run)
     return Answer(by_time, run.report().as_json(), run.slack_over_time, run.adaptation_ms, run.learning_ms)
 
 
@@ -98,7 +98,8 @@ def _truth(stage: Stage) -> dict[int, float]:
     return answer(stage, EVERYTHING).by_time
 
 
-def _counts(run: LocalRun) -> dict[int, float]:
+def counts_by_second(run: LocalRun) -> dict[int, float]:
+    """How many results a join makes, by the second of their time."""
     found: dict[int, float] = {}
     for emission in run.emissions():
         seconds, place = np.unique(emission.ts // SECOND, return_inverse=True)
@@ -107,7 +108,8 @@ def _counts(run: LocalRun) -> dict[int, float]:
     return found
 
 
-def _values(run: LocalRun) -> dict[int, float]:
+def values_by_end(run: LocalRun) -> dict[int, float]:
+    """What an aggregate answers, by the end of the window."""
     found: dict[int, float] = {}
     for table in run.tables():
         ends = table["window_end"].cast("int64").to_pylist()

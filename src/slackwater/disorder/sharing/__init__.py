@@ -1,1 +1,1 @@
-"""Disorder handled once for many queries over the same streams."""
+"""Slack that several queries share: one ordered log for all of them, and the published chains of K-slack buffers."""
