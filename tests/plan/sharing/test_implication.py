@@ -92,6 +92,7 @@ def test_nothing_follows_from_what_is_of_another_value_or_may_fail() -> None:
         (said("is_null", X), said("<", X, 3)),
         (said("<", X, 3), said("is_null", X)),
         (said(">", X, 10), fails),
+        (said(">", said("*", X, Y), 5), said("not", said("in", said("*", X, Y), 1, None))),
     ):
         assert not implies(one(first), one(second))
 
