@@ -250,9 +250,9 @@ def test_a_runtime_without_sets_runs_one_query_after_another(
     here = Local(Epochs(tuples=2))
     monkeypatch.setattr(query_file, "of_one_query", lambda runtime, name: here)
     prepared = prepare_file(FILE, [two[1], two[3]], "ts", "ms", {})
-    apart = run_file(prepared, cast("Runtime", object()), tmp_path / "apart", False, None)
+    apart = run_file(prepared, cast("Runtime", object()), tmp_path / "apart", False, None, quiet=True)
     assert "the queries of a file are run one after another" in capsys.readouterr().err
-    together = run_file(prepared, here, tmp_path / "together", False, None)
+    together = run_file(prepared, here, tmp_path / "together", False, None, quiet=True)
     assert list(apart) == list(together) == list(QUERIES)
     for name in QUERIES:
         assert rows(tmp_path / "apart" / name / "results") == rows(tmp_path / "together" / name / "results")

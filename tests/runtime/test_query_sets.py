@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from slackwater.core.errors import DataError, UsageError
+from slackwater.core.quality import Complete
 from slackwater.core.time import SECOND
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import PhysicalPlan
@@ -103,3 +105,92 @@ def test_every_query_of_a_set_answers_as_it_does_alone(epochs: Epochs) -> None:
     for name, table in run.tables():
         found[name].append(table)
     assert_as_alone(run, found, plans, tables, epochs)
+
+
+def taken(run: LocalQueries, changes: Mapping[int, Any] | None = None) -> dict[str, list[pa.Table]]:
+    """All tables of a run by query; changes are made when so many tables have come."""
+    found: dict[str, list[pa.Table]] = {}
+    for number, (name, table) in enumerate(run.tables()):
+        found.setdefault(name, []).append(table)
+        if changes and number in changes:
+            changes[number](run)
+    return found
+
+
+def test_queries_come_and_go_while_a_set_runs() -> None:
+    tables = streams(9)
+    plans = planned({name: QUERIES[name] for name in ("sums", "pairs", "filtered")}, tables)
+    others = planned({name: QUERIES[name] for name in ("halves", "texts")}, tables)
+
+    def change(run: LocalQueries) -> None:
+        for name, one in others.items():
+            run.add(name, one)
+        run.drop("filtered")
+        run.set_target("pairs", Complete())
+
+    run = LocalQueries(plans, tables, "ms", Epochs(span=SECOND), batch=300)
+    found = taken(run, {4: change})
+    assert set(run.names) == {"sums", "pairs", "halves", "texts"}
+    assert sum(table.num_rows for table in found["halves"]) > 0
+    # Of a stream that nobody has read so far, all is still to come.
+    assert sum(table.num_rows for table in found["texts"]) > 0
+    assert run.report("pairs").as_json()["quality"] == "COMPLETE"
+    assert run.report("filtered").as_json()["results"] == sum(table.num_rows for table in found["filtered"])
+    assert_as_alone(run, found, {"sums": plans["sums"]}, tables, Epochs(span=SECOND))
+
+
+def test_what_is_not_there_or_there_twice_is_refused_by_name() -> None:
+    tables = streams(10, 300)
+    run = LocalQueries(planned({"sums": QUERIES["sums"]}, tables), tables, "ms", Epochs())
+    for ask in (run.drop, run.pause, run.resume, run.report, run.standing):
+        with pytest.raises(UsageError, match="there is no query nobody; known are: sums"):
+            ask("nobody")
+    with pytest.raises(UsageError, match="there is a query sums already"):
+        run.add("sums", run.kernel.plan.queries["sums"])
+
+
+def test_a_query_fails_alone_by_its_filter_its_keys_or_what_it_selects() -> None:
+    tables = streams(11, 1500)
+    most = pa.array([2**62] * tables["a"].num_rows)
+    tables["a"] = tables["a"].append_column("big", most)
+    failing = {
+        "by_filter": "SELECT v FROM a WHERE big + big + k > 0 WITH NO WAIT",
+        "by_key": "SELECT SUM(v) AS s FROM a [1 SECOND] WHERE k > 1 GROUP BY big + big + k WITH NO WAIT",
+        "by_result": "SELECT big + big + k AS much FROM a WITH NO WAIT",
+    }
+    good = {
+        "sums": QUERIES["sums"],
+        "same_key": "SELECT SUM(v) AS s FROM a [1 SECOND] WHERE k > 9 GROUP BY big + big + k WITH NO WAIT",
+    }
+    plans = planned({**failing, **good}, tables)
+    run = LocalQueries(plans, tables, "ms", Epochs(span=SECOND), batch=300)
+    found = taken(run)
+    for name in failing:
+        assert run.standing(name).status == "failed", name
+        assert "integer overflow in" in run.standing(name).reason
+        with pytest.raises(DataError, match="integer overflow in"):
+            list(LocalRun(plans[name], replay(plans[name], tables, "ms"), Epochs(span=SECOND), batch=300).tables())
+    assert_as_alone(run, found, {name: plans[name] for name in good}, tables, Epochs(span=SECOND))
+
+
+def test_a_row_that_one_query_rejects_is_not_lost_to_the_others() -> None:
+    tables = streams(12, 900)
+    odd = np.where(np.arange(tables["a"].num_rows) % 7 == 3, 2**63 + 5, 1).astype(np.uint64)
+    tables["a"] = (
+        tables["a"]
+        .append_column("odd", pa.array(odd))
+        .set_column(
+            1, "ts", pa.array([None if n == 5 else ts for n, ts in enumerate(tables["a"].column("ts").to_pylist())])
+        )
+    )
+    texts = {
+        "sums": QUERIES["sums"],
+        "odd": "SELECT SUM(odd) AS s FROM a [1 SECOND] WITH DELAY 300 MS",
+        "odd_pairs": "SELECT a.odd, b.v FROM a [1 SECOND], b [1 SECOND] WHERE a.k = b.k WITH DELAY 300 MS",
+        "pairs": QUERIES["pairs"],
+    }
+    plans = planned(texts, tables)
+    run = LocalQueries(plans, tables, "ms", Epochs(span=SECOND), batch=300)
+    found = taken(run)
+    assert run.side_outputs("odd").rejected_rows(0).num_rows > run.side_outputs("sums").rejected_rows(0).num_rows == 1
+    assert_as_alone(run, found, plans, tables, Epochs(span=SECOND))

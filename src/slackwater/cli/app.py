@@ -144,7 +144,7 @@ def run(
         file = prepare_file(text, stream, time, time_unit, options)
         for name, one in file.queries.items():
             _tell_left_out(one, f"query {name}: ")
-        done = run_file(file, where, _needed(out), count, arrival_time)
+        done = run_file(file, where, _needed(out), count, arrival_time, quiet or json_)
         if json_:
             print(json.dumps(runs_as_json(done), indent=2))
         else:
@@ -211,7 +211,7 @@ def verify(
         from slackwater.cli.query_file import is_sound, show_verdicts, verdicts_as_json, verify_file
 
         file = prepare_file(text, stream, time, time_unit, options)
-        judged = verify_file(file, where, count, arrival_time, over, every)
+        judged = verify_file(file, where, count, arrival_time, over, every, quiet or json_)
         if json_:
             print(json.dumps(verdicts_as_json(judged), indent=2))
         else:

@@ -19,7 +19,7 @@ from rich.table import Table
 from slackwater.cli.measure import own_measure
 from slackwater.cli.prepare import PreparedFile
 from slackwater.cli.runtimes import Local, Runtime, of_one_query
-from slackwater.cli.terminal import interruptible, warn, warn_at_first, warn_at_last
+from slackwater.cli.terminal import interruptible, progress, progress_of_all, warn, warn_at_first, warn_at_last
 from slackwater.cli.verify import Verified, judge_run
 from slackwater.core.errors import DataError
 from slackwater.observe.report import Report
@@ -72,12 +72,12 @@ def explain_file(prepared: PreparedFile, count_only: bool, as_data: bool = False
 
 
 def run_file(
-    prepared: PreparedFile, runtime: Runtime, out: Path, count_only: bool, arrival_time: str | None
+    prepared: PreparedFile, runtime: Runtime, out: Path, count_only: bool, arrival_time: str | None, quiet: bool
 ) -> dict[str, QueryRan]:
     """Run all queries, each into a folder of its own; returns the reports that were written."""
     plans = prepared.plans(count_only)
     folders = _Folders(out, plans)
-    _run_all(prepared, plans, runtime, arrival_time, folders)
+    _run_all(prepared, plans, runtime, arrival_time, quiet, folders)
     return folders.done
 
 
@@ -109,18 +109,20 @@ def _run_all(
     plans: Mapping[str, PhysicalPlan],
     runtime: Runtime,
     arrival_time: str | None,
+    quiet: bool,
     receiver: Receiver,
 ) -> None:
     if isinstance(runtime, Local):
-        _run_together(prepared, plans, runtime, arrival_time, receiver)
+        _run_together(prepared, plans, runtime, arrival_time, quiet, receiver)
     else:
         warn(ONE_BY_ONE)
-        _run_one_by_one(prepared, plans, runtime, arrival_time, receiver)
+        _run_one_by_one(prepared, plans, runtime, arrival_time, quiet, receiver)
 
 
 def _run_together(
-    prepared: PreparedFile, plans: Mapping[str, PhysicalPlan], runtime: Local, arrival_time: str | None, to: Receiver
-) -> None:
+    prepared: PreparedFile, plans: Mapping[str, PhysicalPlan], runtime: Local, arrival_time: str | None, quiet: bool,
+    to: Receiver,
+) -> None:  # fmt: skip
     """All queries over one reading of their streams."""
     streams = prepared.streams
     run = LocalQueries(
@@ -129,15 +131,9 @@ def _run_together(
     for note in run.notes:
         warn(note)
 
-    def tick() -> None:
-        for name, one in run.runs.items():
-            for sentence in one.take_news():
-                warn(f"query {name}: {sentence}")
-
-    with interruptible(run):
+    with interruptible(run), progress_of_all(run.runs, quiet) as tick:
         for name, table in run.tables(tick):
             to.take(name, table)
-    tick()
     told: set[str] = set()
     for name, one in run.runs.items():
         for sentence in rejected_rows(one.plan, one.replay, one.side_outputs):
@@ -150,8 +146,9 @@ def _run_together(
 
 
 def _run_one_by_one(
-    prepared: PreparedFile, plans: Mapping[str, PhysicalPlan], runtime: Runtime, arrival_time: str | None, to: Receiver
-) -> None:
+    prepared: PreparedFile, plans: Mapping[str, PhysicalPlan], runtime: Runtime, arrival_time: str | None, quiet: bool,
+    to: Receiver,
+) -> None:  # fmt: skip
     """Every query by itself, with a reading of its own."""
     for name, plan in plans.items():
         one = prepared.queries[name]
@@ -161,8 +158,8 @@ def _run_one_by_one(
             run.warm_up()
             failure = None
             try:
-                with interruptible(run):
-                    for table in run.tables():
+                with interruptible(run), progress(run, quiet) as bar:
+                    for table in run.tables(bar.tick):
                         to.take(name, table)
             except DataError as error:
                 failure = str(error)
@@ -174,13 +171,13 @@ def _run_one_by_one(
 
 def verify_file(
     prepared: PreparedFile, runtime: Runtime, count_only: bool, arrival_time: str | None,
-    period: int | None, interval: int,
+    period: int | None, interval: int, quiet: bool,
 ) -> dict[str, Verified | str]:  # fmt: skip
     """Run all queries and judge each; a query that failed has its reason in place of a verdict."""
     prepared.file.of_each(lambda query: check_rates_judged(prepared.queries[query.name].bound.query))
     plans = prepared.plans(count_only, identities=True)
     judges = _Judges(prepared, count_only, arrival_time, period, interval)
-    _run_all(prepared, plans, runtime, arrival_time, judges)
+    _run_all(prepared, plans, runtime, arrival_time, quiet, judges)
     return judges.judged
 
 

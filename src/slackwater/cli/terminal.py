@@ -12,7 +12,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import Protocol
@@ -22,7 +22,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from slackwater.core.time import format_duration
 from slackwater.plan.physical import PhysicalPlan
-from slackwater.runtime.recorded import RecordedRun
+from slackwater.runtime.recorded import RecordedRun, Tick
 from slackwater.runtime.side_outputs.rejections import rejected_at_first, rejected_rows
 from slackwater.sources.replay import Replay
 
@@ -64,6 +64,29 @@ def progress(run: RecordedRun, quiet: bool) -> Iterator[RunProgress]:
     hidden = quiet or not console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
         yield RunProgress(bar, run)
+
+
+@contextmanager
+def progress_of_all(runs: Mapping[str, RecordedRun], quiet: bool) -> Iterator[Tick]:
+    """The same for queries that run together: one bar for all of them, and their news with their names."""
+    console = Console(stderr=True)
+    hidden = quiet or not console.is_terminal
+    columns = BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
+        total = sum(table.num_rows for run in runs.values() for table in run.replay.tables)
+        task, shown = bar.add_task("", total=total), time.monotonic()
+
+        def tick() -> None:
+            nonlocal shown
+            for name, run in runs.items():
+                for sentence in run.take_news():
+                    warn(f"query {name}: {sentence}", bar.console)
+            if time.monotonic() - shown >= REFRESH:
+                shown = time.monotonic()
+                bar.update(task, completed=sum(run.done for run in runs.values()))
+
+        yield tick
+        tick()
 
 
 def warn_at_first(plan: PhysicalPlan, arrivals: Replay) -> bool:

@@ -27,6 +27,10 @@ class RunStatistics:
         self.memory, self.slowest = MemoryUse(), SlowestUse()
         self._foretelling = Foretelling()
 
+    def retarget(self, plan: PhysicalPlan) -> None:
+        """Another quality is asked for from now on."""
+        self._plan = plan
+
     def begin(self, ts: int) -> None:
         """The first tuple has this event time; later calls do nothing."""
         self.slack.begin(ts)

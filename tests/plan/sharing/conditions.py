@@ -17,6 +17,7 @@ F = Column(0, "f", Kind.FLOAT)
 T = Column(0, "t", Kind.TEXT)
 B = Column(0, "b", Kind.BOOL)
 MOMENT = Column(0, "at", Kind.TIME)
+PRICE = Column(0, "price", Kind.DECIMAL, 2)
 VALUES: dict[Column, tuple[object, ...]] = {
     X: (None, -1, 0, 1, 2, 3, 4),
     Y: (None, 0, 2),
@@ -24,6 +25,7 @@ VALUES: dict[Column, tuple[object, ...]] = {
     T: (None, "", "a", "ab", "b", "é"),
     B: (None, False, True),
     MOMENT: (None, 10, 11, 12),
+    PRICE: (None, -100, 149, 150, 151, 200),
 }
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 
@@ -91,9 +93,15 @@ def _constant(rng: random.Random, kind: Kind) -> Expr:
         Kind.TEXT: ("", "a", "aa", "b", None),
         Kind.BOOL: (True, False, None),
         Kind.TIME: (10, 11, 12, None),
+        Kind.DECIMAL: (100, 150, 151, None),
     }[kind]
     value = rng.choice(known[:-1] if rng.random() < 0.9 else known)
-    return Literal(value, kind)
+    scale = 2 if kind is Kind.DECIMAL else 0
+    if scale and value == 100 and rng.random() < 0.5:
+        return Literal(1, Kind.INT)
+    if scale and value == 150 and rng.random() < 0.5:
+        return Literal(1500, kind, 3)
+    return Literal(value, kind, scale)
 
 
 def moved(expr: Expr, stream: int) -> Expr:
@@ -101,5 +109,7 @@ def moved(expr: Expr, stream: int) -> Expr:
     if isinstance(expr, Column):
         return Column(stream, expr.name, expr.kind, expr.scale)
     return (
-        expr if isinstance(expr, Literal) else Call(expr.op, tuple(moved(arg, stream) for arg in expr.args), expr.kind)
+        expr
+        if isinstance(expr, Literal)
+        else Call(expr.op, tuple(moved(arg, stream) for arg in expr.args), expr.kind, expr.scale)
     )

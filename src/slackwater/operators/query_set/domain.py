@@ -251,7 +251,7 @@ class Domain:
             if len(guarded.ahead):
                 member.ahead.append(self._own(member, guarded.ahead))
             if member.selection not in wanted:
-                wanted[member.selection] = Wanted(batch, np.flatnonzero(self._flagged(batch, member.selection)))
+                wanted[member.selection] = Wanted(batch, self._places(batch, member.selection))
             chosen = wanted[member.selection]
             yield from self._emitted(member, self._runs(member, guarded, line, chosen, end))
         if line is not None:
@@ -304,6 +304,11 @@ class Domain:
         selection = Selection.numbered(number)
         flagged: Flags = (batch.words[self.plan.width + selection.word] >> selection.bit) & 1 == 1
         return flagged
+
+    def _places(self, batch: Batch, number: int) -> Words:
+        """Where the tuples stand that a selection flags."""
+        selection, places = Selection.numbered(number), np.empty(len(batch), np.int64)
+        return places[: flagged_places(batch.words[self.plan.width + selection.word], selection.bit, places)]
 
     def _own(self, member: Member, batch: Batch) -> Batch:
         """Tuples of the domain as a query sees them."""
@@ -391,3 +396,13 @@ def flag(stream: Words, passed: Words, filters: Words, flags: Words) -> None:
             chosen = filters[number, stream[i]]
             if chosen == NO_FILTER or (chosen >= 0 and (passed[chosen // FLAGS, i] >> (chosen % FLAGS)) & 1 == 1):
                 flags[word, i] |= 1 << bit
+
+
+@in_place
+def flagged_places(flags: Words, bit: int, places: Words) -> int:
+    """Write where the bit is set; returns how often."""
+    n = 0
+    for i in range(len(flags)):
+        places[n] = i
+        n += (flags[i] >> bit) & 1
+    return n

@@ -112,6 +112,7 @@ class QueryOfSet(RecordedRun):
     def retarget(self, plan: PhysicalPlan) -> None:
         """The query was built anew, with another target."""
         self.plan, self._controller = plan, self._kernel.release.controller
+        self._statistics.retarget(plan)
 
     def keep_last(self) -> None:
         """The query is about to go."""
