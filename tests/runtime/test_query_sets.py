@@ -16,7 +16,7 @@ from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
 from slackwater.runtime.local.queries import LocalQueries
-from slackwater.runtime.local.run import LocalRun
+from slackwater.runtime.local.run import BATCH, LocalRun
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.replay import replay
 
@@ -81,7 +81,7 @@ def assert_as_alone(
     epochs: Epochs, arrival_time: str | None = None,
 ) -> None:  # fmt: skip
     for name, one in plans.items():
-        alone = LocalRun(one, replay(one, tables, "ms", arrival_time), epochs, batch=run._batch)
+        alone = LocalRun(one, replay(one, tables, "ms", arrival_time), epochs, batch=run._batch or BATCH)
         assert rows_of(found[name]) == rows_of(list(alone.tables())), name
         mine, theirs = run.observe(name), alone.observe()
         assert {n: getattr(mine, n) for n in COUNTS} == {n: getattr(theirs, n) for n in COUNTS}, name

@@ -215,7 +215,7 @@ class Domain:
 
     def absorb(self, batch: Batch, passed: Words) -> None:
         """Take in tuples in arrival order: rows as the plan lays them out, and bits that say which filters of its
-        source each has passed."""
+        source each has passed. A tuple that passes nothing (`Batch.passes`) only moves clocks."""
         if not len(batch):
             return
         self._begun = True
@@ -232,7 +232,7 @@ class Domain:
             [[NOBODY] * streams if one is None or not one.active else one.filters for one in self._choices],
             np.int64,
         ).reshape(len(self._choices), streams)
-        flag(batch.stream, passed, filters, words[self.plan.width :])
+        flag(batch.stream, batch.passes, passed, filters, words[self.plan.width :])
         self.clocks.absorb(replace(batch, words=words))
 
     def advance(self, end: bool = False) -> Iterator[tuple[str, Emission]]:
@@ -388,12 +388,12 @@ def _bit(bit: int) -> int:
 
 
 @in_place
-def flag(stream: Words, passed: Words, filters: Words, flags: Words) -> None:
+def flag(stream: Words, passes: Flags, passed: Words, filters: Words, flags: Words) -> None:
     """Set the flag of every selection whose filter of the tuple's stream the tuple has passed."""
     for number in range(len(filters)):
         word, bit = number // FLAGS, number % FLAGS
         for i in range(len(stream)):
-            chosen = filters[number, stream[i]]
+            chosen = filters[number, stream[i]] if passes[i] else NOBODY
             if chosen == NO_FILTER or (chosen >= 0 and (passed[chosen // FLAGS, i] >> (chosen % FLAGS)) & 1 == 1):
                 flags[word, i] |= 1 << bit
 

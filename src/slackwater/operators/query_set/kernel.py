@@ -106,7 +106,8 @@ class QuerySet:
         """Take in tuples of a domain in arrival order.
 
         `stream` and rows are those of the domain's plan; bit f of `passed` (64 a word) says that a tuple has passed
-        filter f of its source. Without filters `passed` may have no words.
+        filter f of its source. Without filters `passed` may have no words. What `Batch.passes` drops only moves
+        clocks, whatever the filters.
         """
         self.domains[domain].absorb(batch, passed)
 

@@ -29,6 +29,7 @@ from slackwater.core.state import Emission, Observation
 from slackwater.observe.report import Report
 from slackwater.operators.guarded_query import GuardedQuery
 from slackwater.operators.pipeline import Epochs
+from slackwater.operators.query_set.domain import Domain
 from slackwater.operators.query_set.kernel import FAILED, RUNNING, Standing
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.query_set import QuerySetPlan
@@ -43,6 +44,7 @@ from slackwater.sources.replay import Replay
 from slackwater.sources.shared_reading import DomainReplay, SharedReading
 
 Change = Callable[[], None]
+LARGE = 4 * BATCH
 
 
 class QueryOfSet(RecordedRun):
@@ -140,9 +142,10 @@ class LocalQueries:
         arrival_time: str | None = None,
         places: Mapping[str, Words] | None = None,
         clock: Clock = time.perf_counter,
-        batch: int = BATCH,
+        batch: int | None = None,
     ) -> None:
-        """`sources`, `time_unit`, `arrival_time` and `places` are those of `sources.replay.replay`."""
+        """`sources`, `time_unit`, `arrival_time` and `places` are those of `sources.replay.replay`; `batch` says how
+        many arrivals of a domain are taken in at once."""
         self.epochs, self._clock, self._batch = epochs, clock, batch
         self.reading = SharedReading(sources, time_unit, arrival_time, places)
         plan = QuerySetPlan.of(plans, self.reading.odd(plans.values()))
@@ -209,13 +212,20 @@ class LocalQueries:
     def _take_in(self, key: str) -> Iterator[tuple[str, pa.Table]]:
         begun = self._clock()
         domain = self.kernel.domains[key]
-        batch, passed = self._replays[key].next(domain.plan, self._batch)
+        batch, passed = self._replays[key].next(domain.plan, self._batch or self._batch_of(domain))
         first = _begin_of(batch.ts, domain.plan.terms.max_behind)
         for name in domain.members:
             self.runs[name].begin(first)
         self.kernel.absorb(key, batch, passed)
         self.seconds += self._clock() - begun
         yield from self._epoch(key, len(batch))
+
+    def _batch_of(self, domain: Domain) -> int:
+        """As of a single run, where the size of a batch means something; else many arrivals, because every batch has
+        work for every query."""
+        learns = any(member.query.release.controller.learns for member in domain.members.values())
+        cut = self.epochs.each_tuple or self.epochs.tuples or self.epochs.span
+        return LARGE if cut and not learns and self._replays[domain.plan.key].arrival_time is None else BATCH
 
     def _epoch(self, key: str, arrivals: int, end: bool = False) -> Iterator[tuple[str, pa.Table]]:
         begun = self._clock()
