@@ -128,7 +128,7 @@ def test_claims_about_placements_can_fail() -> None:
 def test_claims_about_adaptations_can_fail() -> None:
     total = {"eager": 9.0, "0.5-lazy": 5.0, "lazy": 2.0}
     rows = [
-        row(name, way, change=reuse, parameter=trigger, adapting_us=5.0 if way == "UNSHARED" else 20.0,
+        row(name, way, change=reuse, parameter=trigger, adapting_us=3.0 if way == "UNSHARED" else 20.0,
             adapting_total_ms=total[trigger] * (2 if reuse == "naive" else 1),
             latency_of={query.name: 1.0 + (reuse == "naive") for query in PLANS[name].queries})
         for name in PLANS

@@ -36,6 +36,8 @@ COLORS = {
 PAPER_GREEDY_MORE = 200.0
 PAPER_TWICE = (1.5, 2.5)
 PAPER_LATENCY_MS = 350.0
+FAR = 5.0
+"""So many times is taken for far more."""
 PAPER_PHI = {False: 0.8, True: 0.9}
 """Of sums, and of joins."""
 
@@ -274,7 +276,7 @@ def adaptation_claims(rows: Sequence[Row]) -> list[Claim]:
     )  # fmt: skip
     return [
         Claim("an adaptation takes far less unshared (0.7 µs) than shared (36 to 179 µs)", per_plan,
-              all(unshared[name] < once[name] for name in PLANS)),
+              all(FAR * unshared[name] < once[name] for name in PLANS)),
         Claim("total adaptation time: lazy < 0.5-lazy < eager", "; ".join(
             f"{name} " + " < ".join(f"{shared[name, SMART, trigger]:.1f}" for trigger in ("lazy", "0.5-lazy", "eager"))
             for name in PLANS) + " ms (smart)", ordered),
