@@ -112,7 +112,7 @@ def compare(name: str, queries: Mapping[str, str], tables: dict[str, pa.Table]) 
 
 
 def scale(tuples: int) -> list[dict[str, object]]:
-    """1 to 200 aggregates and self-joins over one stream: throughput and memory."""
+    """1 to 200 aggregates over one stream, each with a filter: throughput and memory."""
     tables = {"s": uniform_stream(tuples, 10_000, 100, 1, max_delay_ms=1_500, late_share=0.1, field_m=100.0)}
     found: list[dict[str, object]] = []
     for count in (1, 10, 50, 100, 200):
