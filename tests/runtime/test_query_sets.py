@@ -107,6 +107,19 @@ def test_every_query_of_a_set_answers_as_it_does_alone(epochs: Epochs) -> None:
     assert_as_alone(run, found, plans, tables, epochs)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_it_holds_for_any_queries_and_any_cutting(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    names = random.choice(list(QUERIES), 4, replace=False).tolist()
+    epochs = [Epochs(span=int(random.integers(1, 40)) * SECOND // 10), Epochs(tuples=int(random.integers(1, 300)))]
+    tables = streams(20 + seed, int(random.integers(1, 1500)))
+    plans = planned({name: QUERIES[name] for name in names}, tables)
+    cut = epochs[seed % 2]
+    run = LocalQueries(plans, tables, "ms", cut, batch=int(random.integers(1, 500)))
+    found = taken(run)
+    assert_as_alone(run, found, plans, tables, cut)
+
+
 def taken(run: LocalQueries, changes: Mapping[int, Any] | None = None) -> dict[str, list[pa.Table]]:
     """All tables of a run by query; changes are made when so many tables have come."""
     found: dict[str, list[pa.Table]] = {}
