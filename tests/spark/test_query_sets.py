@@ -16,6 +16,7 @@ pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 from slackwater.core.errors import UsageError
 from slackwater.core.quality import clause
 from slackwater.runtime.side_outputs.rows import LATE, REJECTED
+from slackwater.runtime.spark.exchange.writer import packed
 from slackwater.runtime.spark.output_schema import ROWS
 from slackwater.runtime.spark.query_set import host
 from slackwater.runtime.spark.query_set.control import (
@@ -31,9 +32,13 @@ from slackwater.runtime.spark.query_set.control import (
     changes_of_start,
     in_force,
 )
-from slackwater.runtime.spark.query_set.members import Member
+from slackwater.runtime.spark.query_set.host import HostedSet, SetHost
+from slackwater.runtime.spark.query_set.members import Member, member
+from slackwater.runtime.spark.query_set.packing import packed_set, readers_of
+from slackwater.runtime.spark.state.store import ShardStore
 from tests.effort import tried
-from tests.spark.set_in_process import PlayedAlone, PlayedSet, entries_of, planned
+from tests.spark.in_process import Handle
+from tests.spark.set_in_process import PlayedAlone, PlayedSet, Seen, entries_of, planned
 
 QUERIES = {
     "pairs": "SELECT a.key, a.v AS av, b.v AS bv FROM a [RANGE 50 MS], b [RANGE 50 MS] WHERE a.key = b.key"
@@ -184,6 +189,48 @@ def test_a_query_that_fails_stops_alone_with_its_reason(text: str, reason: str, 
     for table in tables[:good]:
         whole.batch({"s": table})
     assert played.seen[fails.key].rows[ROWS] == whole.seen.rows[ROWS]
+
+
+def test_a_silent_stream_is_noticed_while_other_queries_hear_theirs() -> None:
+    """The timer of the operator is put off by every row, so each query asks the clock itself."""
+    text = (
+        "SELECT a.v AS av, b.v AS bv FROM a [RANGE 50 MS], b [RANGE 50 MS] WITH NO WAIT OPTIONS (idle_timeout = '5 s')"
+    )
+    tables = {name: pa.table({"ts": [1000, 1010], "v": [1.0, 2.0]}) for name in "abc"}
+    later = pa.table({"ts": [1020], "v": [3.0]})
+    plans = {"waits": planned(text, tables), "other": planned("SELECT v FROM c WITH NO WAIT", tables)}
+    waits, other = (
+        member(name, number, one, (0,), "ms", True, False) for number, (name, one) in enumerate(plans.items(), 1)
+    )
+    assert (waits.beats, other.beats) == (True, False)
+    ours = SetHost(HostedSet((waits, other)), ShardStore(Handle()))
+    alone = waits.hosted.host(ShardStore(Handle()))
+    seen = {"set": Seen(), "alone": Seen()}
+
+    def feed(now: dict[str, pa.Table], moment: int, silent: bool = False) -> None:
+        lines = [
+            packed_set(readers_of([waits, other], source), table, 0, "ms").to_pandas() for source, table in now.items()
+        ]
+        for frame in ours.take_in((0,), iter(lines), moment):
+            for line in frame[frame["query"] == waits.key].to_dict("records"):
+                seen["set"].note(line["kind"], line["note"], line["block"])
+        mine = [packed(one, now[one.plan.stream.source], 0) for one in waits.packings if one.plan.stream.source in now]
+        frames = alone.on_processing_time((0,), moment) if silent else iter(())
+        if mine:
+            frames = alone.take_in((0,), iter([one.to_pandas() for one in mine]), moment)
+        for frame in frames:
+            for line in frame.to_dict("records"):
+                seen["alone"].note(line["kind"], line["note"], line["block"])
+
+    second = 1_000_000
+    feed(tables, 100 * second)
+    before = seen["set"].counts["results"]
+    feed({"a": later}, 101 * second)
+    feed({"c": later}, 103 * second)
+    assert seen["set"].counts["results"] == before
+    feed({"c": later}, 107 * second, silent=True)
+    assert seen["set"].counts["results"] > before
+    assert seen["set"].same_as(seen["alone"])
 
 
 def test_inputs_that_are_alike_are_packed_once() -> None:
