@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from itertools import pairwise
 
@@ -142,6 +143,31 @@ def test_queries_come_go_and_rest_without_a_trace_in_the_others() -> None:
         assert played.seen[key].same_as(one.seen), key
     held = {place[0].partition("/")[0] for handle in played.handles.values() for place in entries_of(handle)}
     assert held == {one.key for one in played.members}
+
+
+@pytest.mark.usefixtures("workers")
+def test_a_micro_batch_that_was_cut_off_runs_again_with_the_set_of_the_new_start() -> None:
+    rng = np.random.default_rng(8)
+    tables = {name: stream(rng, 450) for name in "ab"}
+    parts = {name: cut(rng, table, 4) for name, table in tables.items()}
+    batches = [{name: mine[number] for name, mine in parts.items()} for number in range(4)]
+    played = PlayedSet({name: planned(QUERIES[name], tables) for name in ("pairs", "all/of it")}, 2)
+    alone = {one.key: PlayedAlone(one) for one in played.members}
+    fed(played, list(alone.values()), batches[0])
+    # An attempt whose state is thrown away; the worker that made it may live on.
+    written, given = deepcopy(played.handles), deepcopy(played.seen)
+    played.batch(batches[1])
+    played.handles, played.seen = deepcopy(written), deepcopy(given)
+    played.batch(batches[1])
+    played.handles, played.seen = written, given
+    played.restart()
+    later = played.add("by key", planned(QUERIES["by key"], tables), 7)
+    alone[later.key] = PlayedAlone(later)
+    for batch in batches[1:]:
+        fed(played, list(alone.values()), batch)
+    for key, one in alone.items():
+        assert one.seen.counts["results"] > 0
+        assert played.seen[key].same_as(one.seen), key
 
 
 @pytest.mark.usefixtures("workers")
