@@ -190,7 +190,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=50_000, help="of one stream in a micro-batch")
     parser.add_argument("--master", default="local[2]")
     given = parser.parse_args()
-    spark = sw.session(given.master, shards=2, quiet=True, **{"spark.ui.enabled": "false"})
+    # Workers that import everything once, so that the first micro-batch does not wait for each of them.
+    settings = {"spark.ui.enabled": "false", "spark.python.daemon.module": "slackwater.runtime.spark.daemon"}
+    spark = sw.session(given.master, shards=2, quiet=True, **settings)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         write_streams(folder, given.batches, given.rows)
