@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from slackwater.runtime.spark.outputs import MicroBatch, Outputs
     from slackwater.runtime.spark.progress.reading import Listener, progress
     from slackwater.runtime.spark.progress.value import Progress
+    from slackwater.runtime.spark.query_set.batches import SetBatch
+    from slackwater.runtime.spark.query_set.running import Queries, RunningQueries, queries
     from slackwater.runtime.spark.running import RunningQuery
     from slackwater.runtime.spark.session import session
     from slackwater.runtime.spark.sinks import sink
@@ -48,6 +50,8 @@ _HOMES = {
     "slackwater.runtime.spark.outputs": ("MicroBatch", "Outputs"),
     "slackwater.runtime.spark.progress.reading": ("Listener", "progress"),
     "slackwater.runtime.spark.progress.value": ("Progress",),
+    "slackwater.runtime.spark.query_set.batches": ("SetBatch",),
+    "slackwater.runtime.spark.query_set.running": ("Queries", "RunningQueries", "queries"),
     "slackwater.runtime.spark.running": ("RunningQuery",),
     "slackwater.runtime.spark.session": ("session",),
     "slackwater.runtime.spark.sinks": ("sink",),
@@ -66,7 +70,10 @@ __all__ = [
     "MicroBatch",
     "Outputs",
     "Progress",
+    "Queries",
+    "RunningQueries",
     "RunningQuery",
+    "SetBatch",
     "Step",
     "aggregate",
     "complete",
@@ -76,6 +83,7 @@ __all__ = [
     "no_wait",
     "open",
     "progress",
+    "queries",
     "query_file",
     "recall",
     "register",

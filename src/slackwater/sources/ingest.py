@@ -1,6 +1,7 @@
 """Taking one input in: columns to words, keys computed, filters judged, bad rows set apart.
 
-Invariant: every row of the table is either given words or a reason; none is dropped here.
+Invariant: every row of the table is either given words or a reason; none is dropped here. Where several inputs read one
+table, `EncodedColumns` encodes each of its columns once.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import pyarrow as pa
 
 from slackwater.core.batch import ROW, TS, Flags, Words
 from slackwater.core.nested import column_at
+from slackwater.core.schema import Kind
 from slackwater.expressions.columnar import Coding
 from slackwater.expressions.computed import Taking
 from slackwater.plan.physical import InputPlan
@@ -29,14 +31,44 @@ class Ingested:
     reasons: Reasons
 
 
-def ingest(plan: InputPlan, table: pa.Table, codebook: Codebook, time_unit: str, first_row: int = 0) -> Ingested:
-    """Encode a table for one input of a plan."""
+class EncodedColumns:
+    """The columns of one table as words, each encoded when it is first asked for."""
+
+    def __init__(self, table: pa.Table, codebook: Codebook, time_unit: str) -> None:
+        self._table, self._codebook, self._unit = table, codebook, time_unit
+        self._times: dict[str, tuple[Words, Reasons]] = {}
+        self._columns: dict[tuple[str, Kind], tuple[Words, Flags]] = {}
+
+    def time(self, name: str) -> tuple[Words, Reasons]:
+        """Event times, and per row why it has none."""
+        if name not in self._times:
+            self._times[name] = encode_time(column_at(self._table, name), self._unit)
+        return self._times[name]
+
+    def column(self, name: str, kind: Kind) -> tuple[Words, Flags]:
+        """The words of a column, and which rows hold a value that no word can."""
+        if (name, kind) not in self._columns:
+            self._columns[name, kind] = encode_column(column_at(self._table, name), kind, self._codebook)
+        return self._columns[name, kind]
+
+
+def ingest(
+    plan: InputPlan,
+    table: pa.Table,
+    codebook: Codebook,
+    time_unit: str,
+    first_row: int = 0,
+    encoded: EncodedColumns | None = None,
+) -> Ingested:
+    """Encode a table for one input of a plan; `encoded` has the columns that other inputs have read from it."""
     n = table.num_rows
+    encoded = encoded or EncodedColumns(table, codebook, time_unit)
     words = np.empty((plan.all_rows, n), np.int64)
-    words[TS], reasons = encode_time(column_at(table, plan.stream.schema.time), time_unit)
+    words[TS], unreadable = encoded.time(plan.stream.schema.time)
+    reasons = unreadable.copy()
     words[ROW] = np.arange(first_row, first_row + n)
     for name, kind, row in plan.columns:
-        words[row], bad = encode_column(column_at(table, name), kind, codebook)
+        words[row], bad = encoded.column(name, kind)
         reasons[bad & (reasons == GOOD)] = VALUE_OUT_OF_RANGE
     places = {name: row for name, _, row in plan.columns} | {plan.stream.schema.time: TS}
     # A row that is rejected, or that the filter drops, must not fail a query by what is computed from it.

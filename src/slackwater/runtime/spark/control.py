@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Generic, Protocol, TypeVar
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -44,7 +45,10 @@ class Control:
     @classmethod
     def of_json(cls, text: str) -> Control:
         """The inverse of `as_json`."""
-        return cls(**json.loads(text))
+        fields = json.loads(text)
+        if "kind" in fields:
+            raise UsageError("this checkpoint belongs to a set of queries; use a new checkpoint folder")
+        return cls(**fields)
 
     def as_json(self) -> str:
         """As one line."""
@@ -64,62 +68,49 @@ def combined(messages: Sequence[Control], stated: str) -> tuple[str | None, bool
     return (targets[-1] if targets else None), any(message.end for message in ordered)
 
 
-class ControlLog:
-    """The messages of one query, in a folder that Spark can read."""
+class Message(Protocol):
+    """What a log holds."""
 
-    def __init__(self, spark: SparkSession, folder: str) -> None:
-        self._spark, self.folder = spark, folder
-        self._messages = self._read()
+    @property
+    def number(self) -> int: ...
 
-    def _read(self) -> list[Control]:
+    def as_json(self) -> str: ...
+
+
+AnyMessage = TypeVar("AnyMessage", bound=Message)
+
+
+class MessageLog(Generic[AnyMessage]):
+    """Messages in a folder that Spark can read."""
+
+    def __init__(self, spark: SparkSession, folder: str, of_json: Callable[[str], AnyMessage]) -> None:
+        self._spark, self.folder, self._of_json = spark, folder, of_json
+        self.messages = self._read()
+
+    def _read(self) -> list[AnyMessage]:
         try:
             lines = self._spark.read.text(self.folder).collect()
         except AnalysisException as error:
             if error.getCondition() != "PATH_NOT_FOUND":
                 raise
             return []
-        return sorted((Control.of_json(line.value) for line in lines), key=lambda message: message.number)
+        return sorted((self._of_json(line.value) for line in lines), key=lambda message: message.number)
 
     @property
     def is_new(self) -> bool:
         """Whether nothing was ever started from this checkpoint."""
-        return not self._messages
+        return not self.messages
 
-    @property
-    def shards(self) -> int | None:
-        """How many shards the query has; None before it is known."""
-        return self._messages[0].shards if self._messages else None
+    def numbered(self, message: AnyMessage, number: int) -> AnyMessage:
+        """A message with its place in the log."""
+        raise NotImplementedError
 
-    @property
-    def run(self) -> str:
-        """The name of the checkpoint."""
-        return (self._messages[0].run if self._messages else None) or ""
-
-    @property
-    def ending(self) -> bool:
-        """Whether the end of the input was said."""
-        return any(message.end for message in self._messages)
-
-    def begin(self, structure: str, shards: int) -> None:
-        """Say which query this is; refuses a folder that belongs to another one, or to one that has ended."""
-        for message in self._messages:
-            refusal = None if message.structure is None else difference(message.structure, structure)
-            if refusal is not None:
-                raise UsageError(refusal)
-            if message.done:
-                raise UsageError("this query was flushed and has ended; use a new checkpoint folder")
-        if not self._messages:
-            self.say(Control(structure=structure, shards=shards, run=secrets.token_hex(8)))
-
-    def say(self, message: Control) -> None:
-        """Add a message, unless it sets the target that was set last."""
-        targets = [one for one in self._messages if one.target is not None]
-        if targets and message.target is not None and replace(targets[-1], number=0) == message:
-            return
-        numbered = replace(message, number=len(self._messages))
-        frame = self._spark.createDataFrame([(numbered.as_json(),)], "value string")
+    def say(self, *messages: AnyMessage) -> None:
+        """Add messages, all of them at once."""
+        numbered = [self.numbered(one, number) for number, one in enumerate(messages, len(self.messages))]
+        frame = self._spark.createDataFrame([(one.as_json(),) for one in numbered], "value string")
         frame.coalesce(1).write.mode("append").text(self.folder)
-        self._messages.append(numbered)
+        self.messages += numbered
 
     def stream(self, labels: Sequence[int]) -> DataFrame:
         """The messages as lines of the packed stream, one a shard."""
@@ -132,3 +123,55 @@ class ControlLog:
             fn.lit(None).cast("binary").alias("block"),
             fn.lit(None).cast("binary").alias("rejected_rows"),
         )
+
+
+class ControlLog(MessageLog[Control]):
+    """The messages of one query."""
+
+    def __init__(self, spark: SparkSession, folder: str) -> None:
+        super().__init__(spark, folder, Control.of_json)
+
+    @property
+    def shards(self) -> int | None:
+        """How many shards the query has; None before it is known."""
+        return self.messages[0].shards if self.messages else None
+
+    @property
+    def run(self) -> str:
+        """The name of the checkpoint."""
+        return (self.messages[0].run if self.messages else None) or ""
+
+    @property
+    def ending(self) -> bool:
+        """Whether the end of the input was said."""
+        return any(message.end for message in self.messages)
+
+    def begin(self, structure: str, shards: int) -> None:
+        """Say which query this is; refuses a folder that belongs to another one, or to one that has ended."""
+        for message in self.messages:
+            refusal = None if message.structure is None else difference(message.structure, structure)
+            if refusal is not None:
+                raise UsageError(refusal)
+            if message.done:
+                raise UsageError("this query was flushed and has ended; use a new checkpoint folder")
+        if not self.messages:
+            self.say(Control(structure=structure, shards=shards, run=secrets.token_hex(8)))
+
+    def numbered(self, message: Control, number: int) -> Control:
+        """A message with its place in the log."""
+        return replace(message, number=number)
+
+    def say_target(self, target: str, stated: str) -> None:
+        """Set a target, unless it is the one that was set last."""
+        message = Control(target=target, stated=stated)
+        targets = [one for one in self.messages if one.target is not None]
+        if not targets or replace(targets[-1], number=0) != message:
+            self.say(message)
+
+    def say_end(self) -> None:
+        """Say that the input has ended."""
+        self.say(Control(end=True))
+
+    def say_done(self) -> None:
+        """Say that everything which was held is emitted."""
+        self.say(Control(done=True))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
@@ -22,11 +23,18 @@ from slackwater.runtime.side_outputs.rows import LATE, REJECTED
 from slackwater.runtime.spark import output_schema
 from slackwater.runtime.spark import query as build
 from slackwater.runtime.spark.output_schema import METRICS, ROWS
-from slackwater.runtime.spark.progress.value import Progress, progress_of
+from slackwater.runtime.spark.progress.value import Metrics, Progress, progress_of
 from slackwater.runtime.spark.query import check_session
 from slackwater.runtime.spark.running import RunningQuery, begin
 from slackwater.runtime.spark.session import default_shards
 from slackwater.runtime.spark.sinks import Given, writer_of
+
+
+class Told(NamedTuple):
+    """What is known of a micro-batch once it is computed: which outputs have rows, and what the shards say."""
+
+    kinds: frozenset[str]
+    shards: Sequence[Metrics]
 
 
 @dataclass(frozen=True)
@@ -36,10 +44,14 @@ class MicroBatch:
     number: int
     plan: PhysicalPlan
     emitted: DataFrame
+    told: Told | None = None
+    """None where that is still to be asked."""
 
     @cached_property
     def kinds(self) -> frozenset[str]:
         """Which outputs have rows; asking computes the micro-batch."""
+        if self.told is not None:
+            return self.told.kinds
         return frozenset(line.kind for line in self.emitted.select("kind").collect())
 
     @cached_property
@@ -60,9 +72,12 @@ class MicroBatch:
     @cached_property
     def progress(self) -> Progress | None:
         """The state of the query after this micro-batch; None where no shard had anything to do."""
-        lines = self.emitted.where(fn.col("kind") == METRICS).select("note").collect()
         aliases = [one.stream.alias for one in self.plan.inputs]
-        shards = [json.loads(line.note) for line in lines]
+        if self.told is not None:
+            shards = self.told.shards
+        else:
+            lines = self.emitted.where(fn.col("kind") == METRICS).select("note").collect()
+            shards = [json.loads(line.note) for line in lines]
         return progress_of(shards, aliases, {"batchId": self.number}) if shards else None
 
 

@@ -20,10 +20,10 @@ from pyspark.sql import functions as fn
 from slackwater.core.errors import QueryError, UsageError
 from slackwater.core.quality import Recall
 from slackwater.language.bound import BoundQuery
-from slackwater.plan.physical import InputPlan, PhysicalPlan
+from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan as planned
 from slackwater.runtime.spark.control import ControlLog
-from slackwater.runtime.spark.exchange.writer import END, PACKED, SOURCE_ROW, Packing, packer
+from slackwater.runtime.spark.exchange.writer import PACKED, Packing, packer
 from slackwater.runtime.spark.functions import registered
 from slackwater.runtime.spark.output_schema import EMITTED, METRICS
 from slackwater.runtime.spark.progress.reading import OBSERVED
@@ -85,27 +85,14 @@ def emitted(
     recorded one streams are silent by event time, as in the local runtime. Batch input is complete: it is flushed.
     """
     streaming = is_streaming(frames)
-    keys, used = plan.partitioning.keys, plan.partitioning.shards(shards)
-    labels = shard_labels(spark, used)
+    labels = shard_labels(spark, plan.partitioning.shards(shards))
     beats = live and streaming and plan.options.idle_timeout is not None
     kept = structure(plan, labels, time_unit, beats)
     if control is not None:
         control.begin(kept, shards)
-    packings = [
-        Packing(
-            one,
-            () if keys is None else keys[i],
-            labels,
-            time_unit,
-            plan.options.max_ahead,
-            plan.options.granularity if isinstance(plan.quality, Recall) and not plan.nodes else None,
-            complete=not streaming,
-        )
-        for i, one in enumerate(plan.inputs)
-    ]
+    packings = packings_of(plan, labels, time_unit, complete=not streaming)
     packed = [
-        _needed(frames[packing.plan.stream.source], packing.plan).mapInArrow(packer(packing), PACKED)
-        for packing in packings
+        _needed(frames[packing.plan.stream.source], packing).mapInArrow(packer(packing), PACKED) for packing in packings
     ]
     if control is not None:
         packed.append(control.stream(labels))
@@ -117,6 +104,24 @@ def emitted(
     metrics = fn.collect_list(fn.when(fn.col("kind") == METRICS, fn.col("note"))).alias("shards")
     aliases = fn.max(fn.lit(json.dumps([one.stream.alias for one in plan.inputs]))).alias("streams")
     return out.observe(OBSERVED, metrics, aliases)
+
+
+def packings_of(plan: PhysicalPlan, labels: tuple[int, ...], time_unit: str, complete: bool = False) -> list[Packing]:
+    """How every input of a query is packed for its shards."""
+    keys = plan.partitioning.keys
+    learns = isinstance(plan.quality, Recall) and not plan.nodes
+    return [
+        Packing(
+            one,
+            () if keys is None else keys[position],
+            labels,
+            time_unit,
+            plan.options.max_ahead,
+            plan.options.granularity if learns else None,
+            complete,
+        )
+        for position, one in enumerate(plan.inputs)
+    ]
 
 
 def is_streaming(frames: Mapping[str, DataFrame]) -> bool:
@@ -131,10 +136,8 @@ def is_streaming(frames: Mapping[str, DataFrame]) -> bool:
     return all(kinds.values())
 
 
-def _needed(frame: DataFrame, one: InputPlan) -> DataFrame:
-    names = [one.stream.schema.time, *(name for name, _, _ in one.columns)]
-    names += [name for name in (END, SOURCE_ROW) if name in frame.columns]
-    return guarded(selected(frame, names))
+def _needed(frame: DataFrame, packing: Packing) -> DataFrame:
+    return guarded(selected(frame, packing.read_from(frame.columns)))
 
 
 def shard_labels(spark: SparkSession, shards: int) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -24,7 +24,7 @@ from slackwater.core.quality import Quality, Recall, RelativeError, clause
 from slackwater.core.time import MILLISECOND, parse_duration
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.quality.registry import controller_for
-from slackwater.runtime.spark.control import Control, ControlLog
+from slackwater.runtime.spark.control import ControlLog
 from slackwater.runtime.spark.failures import as_ours, one_sentence
 from slackwater.runtime.spark.progress.history import History
 from slackwater.runtime.spark.progress.reading import progress
@@ -56,7 +56,7 @@ def begin(
 
     Without a number of shards it has as many as it had before, or as there are cores.
     """
-    when = _trigger(trigger)
+    when = trigger_of(trigger)
     if flush and trigger != AVAILABLE:
         raise UsageError("flush=True ends a query, so it goes with trigger='available'")
     folder = checkpoint_folder(spark, checkpoint, name)
@@ -79,18 +79,27 @@ def begin(
     return RunningQuery(started, control, plan, flush, trigger == AVAILABLE)
 
 
-class RunningQuery:
-    """A streaming query; `slackwater.start` makes one. A `with` block stops it at its end."""
+class EndOfInput(Protocol):
+    """A log of messages, as far as the end of the input is said there."""
+
+    @property
+    def ending(self) -> bool:
+        """Whether the end of the input was said."""
+
+    def say_end(self) -> None:
+        """Say that the input has ended."""
+
+    def say_done(self) -> None:
+        """Say that everything which was held is emitted."""
+
+
+class Running:
+    """What has been started as one streaming query of Spark. A `with` block stops it at its end."""
 
     def __init__(
-        self,
-        started: Callable[[], StreamingQuery],
-        control: ControlLog,
-        plan: PhysicalPlan,
-        flush: bool,
-        available: bool,
+        self, started: Callable[[], StreamingQuery], control: EndOfInput, flush: bool, available: bool
     ) -> None:
-        self._started, self._control, self._plan = started, control, plan
+        self._started, self._control = started, control
         self._available = available
         self._stopped = threading.Event()
         self._query = started()
@@ -109,20 +118,6 @@ class RunningQuery:
     def is_active(self) -> bool:
         """Whether it still runs."""
         return self._query.isActive or (self._flushing is not None and self._flushing.is_alive())
-
-    def progress(self) -> History:
-        """How it does: the latest micro-batch and the recent ones."""
-        return progress(self._query)
-
-    def set_target(self, target: Quality | str, at_most: str | None = None) -> None:
-        """Ask for another quality from the next micro-batch on, such as `slackwater.recall(0.99)`; `at_most` bounds the
-        slack that is chosen for it.
-
-        It stays in force over restarts, until it is set again or the query is started with another target in its text.
-        """
-        if self._available:
-            raise UsageError("a query over what is there now cannot be told anything; start it again with the target")
-        say_target(self._control, self._plan, target, at_most)
 
     def wait(self, timeout: int | None = None) -> bool:
         """Wait until it has ended, so many seconds at most; whether it has. A failure is raised as one sentence."""
@@ -162,13 +157,13 @@ class RunningQuery:
             if self._stopped.is_set():
                 return
             if not self._control.ending:
-                self._control.say(Control(end=True))
+                self._control.say_end()
             self._query = self._started()
             if self._stopped.is_set():
                 self._query.stop()
             self._ended(None)
             if not self._stopped.is_set():
-                self._control.say(Control(done=True))
+                self._control.say_done()
         except Exception as error:
             # Whoever waits is told.
             self._failure = error
@@ -181,17 +176,53 @@ class RunningQuery:
     ) -> None:
         self.stop()
 
-    def _repr_html_(self) -> str:
-        return self.progress()._repr_html_()
-
     def __repr__(self) -> str:
         failure = None if self._query.isActive else self._query.exception()
         state = "running" if self.is_active else "failed: " + str(as_ours(str(failure))) if failure else "ended"
-        return f"<RunningQuery {self._query.name or self._query.id}, {state}>"
+        return f"<{type(self).__name__} {self._query.name or self._query.id}, {state}>"
+
+
+class RunningQuery(Running):
+    """A streaming query; `slackwater.start` makes one. A `with` block stops it at its end."""
+
+    def __init__(
+        self,
+        started: Callable[[], StreamingQuery],
+        control: ControlLog,
+        plan: PhysicalPlan,
+        flush: bool,
+        available: bool,
+    ) -> None:
+        self._log, self._plan = control, plan
+        super().__init__(started, control, flush, available)
+
+    def progress(self) -> History:
+        """How it does: the latest micro-batch and the recent ones."""
+        return progress(self._query)
+
+    def set_target(self, target: Quality | str, at_most: str | None = None) -> None:
+        """Ask for another quality from the next micro-batch on, such as `slackwater.recall(0.99)`; `at_most` bounds the
+        slack that is chosen for it.
+
+        It stays in force over restarts, until it is set again or the query is started with another target in its text.
+        """
+        if self._available:
+            raise UsageError("a query over what is there now cannot be told anything; start it again with the target")
+        say_target(self._log, self._plan, target, at_most)
+
+    def _repr_html_(self) -> str:
+        return self.progress()._repr_html_()
 
 
 def say_target(control: ControlLog, plan: PhysicalPlan, target: Quality | str, at_most: str | None = None) -> None:
     """Tell a running query that another target than that of its text counts from now on."""
+    quality = settable(plan, target, at_most)
+    with one_sentence():
+        control.say_target(clause(quality), clause(plan.quality))
+
+
+def settable(plan: PhysicalPlan, target: Quality | str, at_most: str | None) -> Quality:
+    """A target that a running query can be given; any other is refused."""
     quality = capped(target, at_most)
     if quality is None:
         raise UsageError("say which target: slackwater.recall(0.99), or its text")
@@ -203,11 +234,11 @@ def say_target(control: ControlLog, plan: PhysicalPlan, target: Quality | str, a
         )
     # What does not go with the options of the query is refused here, and not in every shard.
     controller_for(quality, plan.options, plan.windows)
-    with one_sentence():
-        control.say(Control(target=clause(quality), stated=clause(plan.quality)))
+    return quality
 
 
-def _trigger(trigger: str | None) -> dict[str, Any]:
+def trigger_of(trigger: str | None) -> dict[str, Any]:
+    """When micro-batches begin, as Spark is told."""
     if trigger == AVAILABLE:
         return {"availableNow": True}
     if trigger is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,7 @@ from slackwater.runtime.spark.functions import register_here, registered
 from slackwater.runtime.spark.types import unguarded
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import GOOD
-from slackwater.sources.ingest import ingest
+from slackwater.sources.ingest import EncodedColumns, ingest
 
 UNCOUNTED = {"filtered": 0, "rejected": {}, "rows": 0}
 """What a header says to all shards but the first."""
@@ -60,6 +60,11 @@ class Packing:
         own = [row for _, kind, row in self.plan.columns if kind is Kind.TEXT and row < self.plan.rows]
         return (*own, *(one.row for one in self.plan.computed if one.expr.kind is Kind.TEXT))
 
+    def read_from(self, columns: Iterable[str]) -> list[str]:
+        """Those of a table's columns that are read: the time, what the plan names, and marks of ours."""
+        names = [self.plan.stream.schema.time, *(name for name, _, _ in self.plan.columns)]
+        return list(dict.fromkeys([*names, *(name for name in (END, SOURCE_ROW) if name in columns)]))
+
 
 def packer(packing: Packing) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that mapInArrow runs over the partitions of one input."""
@@ -68,21 +73,22 @@ def packer(packing: Packing) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa
 
     def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         register_here(functions)
-        part = _partition()
-        for number, batch in enumerate(_gathered(batches)):
+        part = partition_number()
+        for number, batch in enumerate(gathered(batches)):
             yield packed(packing, unguarded(pa.Table.from_batches([batch])), part * 1_000_000 + number)
 
     return pack
 
 
-def _partition() -> int:
+def partition_number() -> int:
+    """The partition that this task works on."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
     return 0 if context is None else int(context.partitionId())
 
 
-def _gathered(batches: Iterable[pa.RecordBatch], most: int = 1 << 19) -> Iterator[pa.RecordBatch]:
+def gathered(batches: Iterable[pa.RecordBatch], most: int = 1 << 19) -> Iterator[pa.RecordBatch]:
     """Few large batches in place of many small ones."""
     waiting: list[pa.RecordBatch] = []
     count = 0
@@ -96,15 +102,28 @@ def _gathered(batches: Iterable[pa.RecordBatch], most: int = 1 << 19) -> Iterato
         yield pa.Table.from_batches(waiting).combine_chunks().to_batches()[0]
 
 
-def packed(packing: Packing, table: pa.Table, part: int) -> pa.RecordBatch:
-    """A table as one line a shard: its header, and the block of the tuples that are its own."""
-    ended = False
-    if END in table.column_names:
-        marks = table.column(END).fill_null(False).to_numpy(zero_copy_only=False)
-        ended = bool(marks.any())
-        table = table.filter(pa.array(~marks))
-    codebook = Codebook()
-    taken = ingest(packing.plan, table, codebook, packing.time_unit)
+class Line(NamedTuple):
+    """What one shard gets of one table: a header, and the block of the tuples that are its own."""
+
+    shard: int
+    header: str
+    block: bytes | None
+    rejected_rows: bytes | None
+
+
+def without_end(table: pa.Table) -> tuple[pa.Table, bool]:
+    """The rows that are data, and whether another one says that the input has ended."""
+    if END not in table.column_names:
+        return table, False
+    marks = table.column(END).fill_null(False).to_numpy(zero_copy_only=False)
+    return table.filter(pa.array(~marks)), bool(marks.any())
+
+
+def lines_of(
+    packing: Packing, table: pa.Table, ended: bool, codebook: Codebook, encoded: EncodedColumns | None = None
+) -> list[Line]:
+    """A table as one line a shard; `encoded` has the columns that other inputs have read from the same table."""
+    taken = ingest(packing.plan, table, codebook, packing.time_unit, encoded=encoded)
     words = taken.words
     if SOURCE_ROW in table.column_names:
         words[ROW] = table.column(SOURCE_ROW).to_numpy()
@@ -119,26 +138,34 @@ def packed(packing: Packing, table: pa.Table, part: int) -> pa.RecordBatch:
         "rows": table.num_rows,
         "end": ended or packing.complete,
     }
-    blocks = []
     named = SOURCE_ROW in table.column_names
-    for place in range(len(packing.shards)):
+    away = as_bytes(rejected_input_table(packing.plan.stream.alias, table, taken.reasons)) if (~good).any() else None
+    lines = []
+    for place, label in enumerate(packing.shards):
         mine = keep & (shard == place)
         block = None
         if mine.any():
             own = words if mine.all() else words[:, mine]
             block = write_block(own, packing.text_rows, codebook, without=() if named else (ROW,))
-        blocks.append(block)
-    lines = len(packing.shards)
-    away = as_bytes(rejected_input_table(packing.plan.stream.alias, table, taken.reasons)) if (~good).any() else None
+        # What is not a tuple of some shard is counted by the first alone.
+        told = header if place == 0 else header | UNCOUNTED
+        lines.append(Line(label, json.dumps(told), block, away if place == 0 else None))
+    return lines
+
+
+def packed(packing: Packing, table: pa.Table, part: int) -> pa.RecordBatch:
+    """A table as one line a shard: its header, and the block of the tuples that are its own."""
+    table, ended = without_end(table)
+    lines = lines_of(packing, table, ended, Codebook())
+    shard, header, block, away = zip(*lines, strict=True)
     return pa.RecordBatch.from_arrays(
         [
-            pa.array(packing.shards, pa.int32()),
-            pa.array([packing.plan.position] * lines, pa.int32()),
-            pa.array([part] * lines, pa.int64()),
-            # What is not a tuple of some shard is counted by the first alone.
-            pa.array([json.dumps(header if i == 0 else header | UNCOUNTED) for i in range(lines)]),
-            pa.array(blocks, pa.binary()),
-            pa.array([away if i == 0 else None for i in range(lines)], pa.binary()),
+            pa.array(shard, pa.int32()),
+            pa.array([packing.plan.position] * len(lines), pa.int32()),
+            pa.array([part] * len(lines), pa.int64()),
+            pa.array(header, pa.string()),
+            pa.array(block, pa.binary()),
+            pa.array(away, pa.binary()),
         ],
         names=["shard", "stream", "part", "header", "block", "rejected_rows"],
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
@@ -21,8 +22,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from slackwater.runtime.spark.progress.history import History
 from slackwater.runtime.spark.progress.value import Progress, progress_of
 
-OBSERVED = "slackwater"
-"""The name under which Spark carries what the shards say."""
+OBSERVED, OBSERVED_SET = "slackwater", "slackwater_set"
+"""The names under which Spark carries what the shards say, of one query or of a set of them."""
 
 
 def progress(query: StreamingQuery | Any) -> History:
@@ -46,6 +47,23 @@ def parsed(reported: Any) -> Progress | None:
     return progress_of(shards, json.loads(streams), fields) if shards else None
 
 
+def parsed_set(reported: Any) -> dict[str, Progress]:
+    """The progress of every query of a set, by its key; of those that the micro-batch had something for."""
+    fields: Mapping[str, Any] = reported if isinstance(reported, Mapping) else json.loads(reported.json)
+    observed = fields.get("observedMetrics", {}).get(OBSERVED_SET)
+    if not observed:
+        return {}
+    told = observed if isinstance(observed, Mapping) else observed.asDict()
+    shards: dict[str, list[Any]] = {}
+    for one in map(json.loads, told["values"][0] if "values" in told else told["queries"]):
+        shards.setdefault(one["query"], []).append(one)
+    # The name stands before the last dot of a key, quoted.
+    return {
+        key: progress_of(mine, mine[0]["aliases"], {**fields, "name": unquote(key.rpartition(".")[0])})
+        for key, mine in shards.items()
+    }
+
+
 def _observed(observed: Any) -> tuple[list[str], str]:
     """What every shard said, and the names of the streams."""
     if isinstance(observed, Mapping):
@@ -55,7 +73,7 @@ def _observed(observed: Any) -> tuple[list[str], str]:
 
 
 class Listener(StreamingQueryListener):
-    """Calls a function with the `Progress` of every micro-batch of every query of ours.
+    """Calls a function with the `Progress` of every micro-batch of every query of ours, those of sets among them.
 
     Add it with `spark.streams.addListener(slackwater.Listener(print))`.
     """
@@ -69,8 +87,8 @@ class Listener(StreamingQueryListener):
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         """A micro-batch is done."""
         found = parsed(event.progress)
-        if found is not None:
-            self._function(found)
+        for one in parsed_set(event.progress).values() if found is None else [found]:
+            self._function(one)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         """Nothing has changed."""

@@ -134,6 +134,10 @@ class Progress:
     quality: Quality | None
     outlook: Outlook | None = None
     """None where slack has no cap, or nothing was chosen yet."""
+    paused: bool = False
+    """Of a query in a set: whether it is paused."""
+    failure: str | None = None
+    """Of a query in a set: why it has stopped."""
 
     @property
     def late_share(self) -> float | None:
@@ -187,6 +191,8 @@ def progress_of(shards: Sequence[Metrics], aliases: Sequence[str], spark: Mappin
         target=str(target),
         quality=None if measured is None else _quality(measured),
         outlook=_outlook(shards, target),
+        paused=any(one.get("paused", False) for one in shards),
+        failure=next((one["failure"] for one in shards if one.get("failure")), None),
     )
 
 

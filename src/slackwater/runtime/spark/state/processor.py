@@ -7,7 +7,7 @@ what state it keeps; the query is unpacked, and everything that runs it imported
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
@@ -16,7 +16,27 @@ from slackwater.core.time import MILLISECOND
 from slackwater.runtime.spark.state.store import ShardStore
 
 if TYPE_CHECKING:
-    from slackwater.runtime.spark.state.shard_task import Host, Hosted
+    import pandas as pd
+
+
+class Host(Protocol):
+    """What runs one key of the operator in one task."""
+
+    def take_in(self, key: Any, rows: Iterator[pd.DataFrame], now: int | None) -> Iterator[pd.DataFrame]:
+        """An epoch with these lines of the packed stream."""
+
+    def on_processing_time(self, key: Any, now: int) -> Iterator[pd.DataFrame]:
+        """An epoch in which nothing arrived."""
+
+    def wake_at(self, now: int) -> int:
+        """When, in milliseconds, it wants to be asked again if nothing arrives."""
+
+
+class Hosted(Protocol):
+    """A query, or a set of them, as it is shipped to workers."""
+
+    def host(self, store: ShardStore) -> Host:
+        """What runs one shard of it, over the state of that shard."""
 
 
 _serializer: Any = CloudPickleSerializer
@@ -52,9 +72,8 @@ class ShardProcessor(StatefulProcessor):
             self._set_timer(host, now)
 
     def _host(self) -> Host:
-        from slackwater.runtime.spark.state.shard_task import Host
-
-        return Host(_serializer().loads(self._shipped), self._store)
+        hosted: Hosted = _serializer().loads(self._shipped)
+        return hosted.host(self._store)
 
     def _moment(self, timer_values: Any) -> int | None:
         return int(timer_values.getCurrentProcessingTimeInMs()) * MILLISECOND if self._beats else None

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import pandas as pd
 from pyspark import TaskContext
 
 from slackwater.core.quality import clause
-from slackwater.core.state import Emission
+from slackwater.core.state import Emission, StateUpdate
 from slackwater.core.time import MILLISECOND
 from slackwater.language.clauses import parse_quality
 from slackwater.plan.physical import PhysicalPlan
@@ -47,6 +47,10 @@ class Hosted:
     fingerprint: str
     functions: tuple[Shipped, ...]
 
+    def host(self, store: ShardStore) -> Host:
+        """What runs one shard of it, over the state of that shard."""
+        return Host(self, store)
+
 
 class Host:
     """One key of the stateful operator in one task."""
@@ -69,7 +73,7 @@ class Host:
         examples = {}
         for block in blocks:
             if block.rejected_rows is not None:
-                yield _line(REJECTED, block.rejected_rows)
+                yield emitted_line(REJECTED, block.rejected_rows)
                 examples[self._hosted.plan.inputs[block.stream].stream.alias] = example_of(block.rejected_rows)
         yield from self._turn(key, lambda shard: shard.epoch(blocks, now, end), target, examples)
 
@@ -90,31 +94,47 @@ class Host:
         target: str | None = None,
         examples: Mapping[str, str] | None = None,
     ) -> Iterator[pd.DataFrame]:
-        name = (_query_run(), str(key[0]))
+        name = (query_run(), str(key[0]))
         before = self._store.mark()
         # A shard is kept again only once its micro-batch is written: one that failed half way is of no use.
         shard = current(self._hosted, self._store, _kept.pop(name, None), before, target)
         yield from self._answer(shard, epoch(shard))
         mark = self._store.write(before, shard.snapshot_delta())
         if name[0]:
-            forget_earlier_runs(name[0])
+            forget_earlier_runs(_kept, name[0])
             _kept[name] = (mark, shard)
-        yield _line(LATENCY, note=json.dumps(shard.latency.reported()))
+        yield emitted_line(LATENCY, note=json.dumps(shard.latency.reported()))
         reported = {"shard": int(key[0]), **shard.metrics(), **self._store.traffic(), "examples": examples or {}}
-        yield _line(METRICS, note=json.dumps(reported))
+        yield emitted_line(METRICS, note=json.dumps(reported))
 
     def _answer(self, shard: Shard, emissions: Iterator[Emission]) -> Iterator[pd.DataFrame]:
         """What one micro-batch emits: results, then the tuples that made none."""
-        for table in result_tables(self._hosted.plan, shard.codebook, with_results(emissions)):
-            if table.num_rows:
-                yield _line(ROWS, as_bytes(plain_text([table])[0]))
-        for kind, table in shard.side_output.take_tables():
-            yield _line(kind, as_bytes(table))
+        for kind, block in emitted_blocks(shard, emissions):
+            yield emitted_line(kind, block)
+
+
+def emitted_blocks(shard: Shard, emissions: Iterator[Emission]) -> Iterator[tuple[str, bytes]]:
+    """What a shard emits, as blocks with their kind: results, then the tuples that made none."""
+    for table in result_tables(shard.plan, shard.codebook, with_results(emissions)):
+        if table.num_rows:
+            yield ROWS, as_bytes(plain_text([table])[0])
+    for kind, table in shard.side_output.take_tables():
+        yield kind, as_bytes(table)
+
+
+class Entries(Protocol):
+    """The state of a shard, as far as it is read."""
+
+    def everything(self) -> list[StateUpdate]:
+        """All entries."""
+
+    def between(self, then: Mark, now: Mark) -> list[StateUpdate] | None:
+        """What was written or dropped after a mark, as it is now; None where that is not known."""
 
 
 def current(
     hosted: Hosted,
-    store: ShardStore,
+    store: Entries,
     kept: tuple[Mark, Shard] | None,
     now: Mark | None,
     target: str | None = None,
@@ -138,14 +158,14 @@ def current(
     return shard
 
 
-def forget_earlier_runs(run: str) -> None:
-    """Let go of the shards that this worker has kept of the same query before it was started again."""
+def forget_earlier_runs(kept: dict[tuple[str, str], Any], run: str) -> None:
+    """Let go of what this worker has kept of the same query before it was started again."""
     query = run.partition("/")[0]
-    for name in [name for name in _kept if name[0] != run and name[0].partition("/")[0] == query]:
-        del _kept[name]
+    for name in [name for name in kept if name[0] != run and name[0].partition("/")[0] == query]:
+        del kept[name]
 
 
-def _query_run() -> str:
+def query_run() -> str:
     """The running query this task belongs to; a restart of the same query is another run."""
     context = TaskContext.get()
     if context is None:
@@ -154,5 +174,6 @@ def _query_run() -> str:
     return f"{query}/{run}" if query and run else ""
 
 
-def _line(kind: str, block: bytes | None = None, note: str = "") -> pd.DataFrame:
+def emitted_line(kind: str, block: bytes | None = None, note: str = "") -> pd.DataFrame:
+    """One row of what is emitted."""
     return pd.DataFrame({"kind": [kind], "note": [note], "block": [block]})

@@ -1,0 +1,206 @@
+"""Many queries on Spark: as a set, each of ours by itself, each of Spark's own: `python -m benchmarks.spark_queries`.
+
+All sides read the same files in the same session, one file of every stream a micro-batch, and write folders of parquet.
+The rate is that of the source: its rows, without those of the first micro-batch, by the time from when the last of the
+queries had its first micro-batch behind it until all were done. Who is alone may run ahead of that.
+
+Invariant: the queries are the same on all sides, and wait as long for late rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+from pyspark.sql.streaming.query import StreamingQuery
+
+import slackwater as sw
+
+WAIT_MS = 1000
+Streams = dict[str, DataFrame]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One query, in both languages."""
+
+    text: str
+    native: Callable[[Streams], DataFrame]
+
+
+def asked(count: int) -> dict[str, Asked]:
+    """So many queries: of every four one is a join, the others are aggregates by three different keys."""
+    return {f"q{number:02d}": join(number) if number % 4 == 0 else aggregate(number) for number in range(count)}
+
+
+def aggregate(number: int) -> Asked:
+    """A sliding sum over the rows that pass a filter of its own."""
+    by = [["key"], ["g"], []][number % 3]
+    least, size = (number % 7) / 10, 1000 * (1 + number % 5)
+    keys = "".join(f"{name}, " for name in by)
+    group = f" GROUP BY {', '.join(by)}" if by else ""
+    text = (
+        f"SELECT {keys}SUM(v) AS total, COUNT(*) AS n FROM a [RANGE {size} MS SLIDE 500 MS] WHERE v >= {least}{group}"
+        f" WITH DELAY {WAIT_MS} MS"
+    )
+
+    def native(streams: Streams) -> DataFrame:
+        window = fn.window("moment", f"{size} milliseconds", "500 milliseconds")
+        rows = timed(streams["a"]).where(fn.col("v") >= least)
+        return rows.groupBy(window, *by).agg(fn.sum("v").alias("total"), fn.count("*").alias("n"))
+
+    return Asked(text, native)
+
+
+def join(number: int) -> Asked:
+    """Pairs of rows with the same key."""
+    within, least = 100 * (1 + number % 3), 0.5 + (number % 5) / 20
+    text = (
+        f"SELECT a.key, a.v AS av, b.v AS bv FROM a [RANGE {within} MS], b [RANGE {within} MS]"
+        f" WHERE a.key = b.key AND a.v >= {least} WITH DELAY {WAIT_MS} MS"
+    )
+
+    def native(streams: Streams) -> DataFrame:
+        a, b = (
+            timed(streams[name]).select(*(fn.col(column).alias(name + column) for column in ("moment", "key", "v")))
+            for name in "ab"
+        )
+        apart = f"INTERVAL {within} MILLISECONDS"
+        near = fn.expr(f"amoment BETWEEN bmoment - {apart} AND bmoment + {apart}")
+        return a.where(fn.col("av") >= least).join(b, (fn.col("akey") == fn.col("bkey")) & near)
+
+    return Asked(text, native)
+
+
+def timed(frame: DataFrame) -> DataFrame:
+    """A stream as Spark's own operators want it."""
+    return frame.select(fn.timestamp_millis("ts").alias("moment"), "key", "g", "v").withWatermark(
+        "moment", f"{WAIT_MS} milliseconds"
+    )
+
+
+def write_streams(folder: Path, batches: int, rows: int) -> None:
+    """Two streams of 10 000 rows a second of event time, one in ten up to a second late; a file a micro-batch."""
+    for seed, name in enumerate("ab"):
+        rng = np.random.default_rng(seed)
+        (folder / name).mkdir()
+        for number in range(batches):
+            ts = 1_700_000_000_000 + (number * rows + np.arange(rows)) // 10
+            ts -= np.where(rng.random(rows) < 0.1, rng.integers(0, WAIT_MS, rows), 0)
+            columns = {"ts": ts, "key": rng.integers(0, 1000, rows), "g": rng.integers(0, 20, rows)}
+            pq.write_table(pa.table(columns | {"v": rng.random(rows)}), folder / name / f"{number:05d}.parquet")
+
+
+def read_streams(spark: SparkSession, folder: Path) -> Streams:
+    """The streams, a file a micro-batch."""
+    return {
+        name: spark.readStream.schema("ts long, key long, g long, v double")
+        .option("maxFilesPerTrigger", 1)
+        .parquet(str(folder / name))
+        for name in "ab"
+    }
+
+
+def as_set(spark: SparkSession, queries: dict[str, Asked], streams: Streams, out: Path) -> list[StreamingQuery]:
+    """All of them as one streaming query."""
+    handle = sw.queries(spark, streams=streams, queries={name: one.text for name, one in queries.items()})
+    sinks = {name: str(out / name) for name in queries}
+    return [handle.start(out / "checkpoint", sinks=sinks, trigger="available").query]
+
+
+def apart(spark: SparkSession, queries: dict[str, Asked], streams: Streams, out: Path) -> list[StreamingQuery]:
+    """Each of ours by itself."""
+    running = []
+    for name, one in queries.items():
+        mine = streams if " b [" in one.text else {"a": streams["a"]}
+        given = {"results": str(out / name), "checkpoint": str(out / "checkpoints" / name), "trigger": "available"}
+        running.append(sw.start(spark, one.text, **given, **mine).query)  # type: ignore[arg-type]
+    return running
+
+
+def native(spark: SparkSession, queries: dict[str, Asked], streams: Streams, out: Path) -> list[StreamingQuery]:
+    """Each of Spark's own."""
+    return [
+        one.native(streams)
+        .writeStream.format("parquet")
+        .option("path", str(out / name))
+        .option("checkpointLocation", str(out / "checkpoints" / name))
+        .trigger(availableNow=True)
+        .start()
+        for name, one in queries.items()
+    ]
+
+
+SIDES = {"set": as_set, "apart": apart, "native": native}
+
+
+def finished_batches(running: list[StreamingQuery]) -> Iterator[int]:
+    """How many micro-batches the slowest query has behind it, until all have ended."""
+    while True:
+        ended = [not one.isActive for one in running]
+        yield min(len(one.recentProgress) for one in running)
+        if all(ended):
+            return
+        time.sleep(0.1)
+
+
+def measured(
+    side: str, spark: SparkSession, folder: Path, queries: dict[str, Asked], batches: int, rows: int
+) -> dict[str, float]:
+    """One side, by the clock."""
+    out = Path(tempfile.mkdtemp(dir=folder))
+    begun = time.perf_counter()
+    running = SIDES[side](spark, queries, read_streams(spark, folder), out)
+    first = None
+    for behind in finished_batches(running):
+        if first is None and behind >= 1:
+            first = time.perf_counter()
+    end = time.perf_counter()
+    for one in running:
+        one.awaitTermination()
+    read = sum(progress.numInputRows for one in running for progress in one.recentProgress)
+    shutil.rmtree(out, ignore_errors=True)
+    assert first is not None
+    return {
+        "seconds": end - begun,
+        "seconds_after_first": end - first,
+        "rows_per_second": 2 * rows * (batches - 1) / (end - first),
+        "rows_read": read,
+        "rows_of_the_source": 2 * rows * batches,
+    }
+
+
+def main() -> None:
+    """Measure the sides that are named, or all."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sides", nargs="*", default=list(SIDES))
+    parser.add_argument("--queries", type=int, default=20)
+    parser.add_argument("--batches", type=int, default=5)
+    parser.add_argument("--rows", type=int, default=50_000, help="of one stream in a micro-batch")
+    parser.add_argument("--master", default="local[2]")
+    given = parser.parse_args()
+    # Workers that import everything once, so that the first micro-batch does not wait for each of them.
+    settings = {"spark.ui.enabled": "false", "spark.python.daemon.module": "slackwater.runtime.spark.daemon"}
+    spark = sw.session(given.master, shards=2, quiet=True, **settings)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        write_streams(folder, given.batches, given.rows)
+        for side in given.sides:
+            found = measured(side, spark, folder, asked(given.queries), given.batches, given.rows)
+            print(json.dumps({"side": side, **{name: round(value, 2) for name, value in found.items()}}), flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

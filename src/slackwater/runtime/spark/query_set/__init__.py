@@ -1,0 +1,1 @@
+"""Many queries as one streaming query: one reading of every source, one exchange, one stateful operator."""

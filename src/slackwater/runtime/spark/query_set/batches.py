@@ -1,0 +1,119 @@
+"""What one micro-batch of a set emitted, query by query, and where it goes.
+
+Invariant: a micro-batch is computed once, whatever is done with its outputs. Of a query that has failed nothing is
+given from the micro-batch on in which it did, by any of its shards.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark import inheritable_thread_target
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+
+from slackwater.core.errors import UsageError
+from slackwater.plan.physical import PhysicalPlan
+from slackwater.runtime.spark import output_schema
+from slackwater.runtime.spark.output_schema import METRICS
+from slackwater.runtime.spark.outputs import KINDS, MicroBatch, Told
+from slackwater.runtime.spark.query_set.members import Member
+from slackwater.runtime.spark.sinks import Called, Given, Sink, writer_of
+
+Sinks = Given | Mapping[str, Given]
+"""Where the results of a query go; or a mapping that says it of `results`, `late` and `rejected`."""
+Writers = Mapping[str, Sink | Called]
+WRITING_AT_ONCE = 4
+"""Folders that are written at the same time: each is a small job, and most of it is waiting."""
+
+
+@dataclass(frozen=True)
+class SetBatch(Mapping[str, MicroBatch]):
+    """A micro-batch of a set: the `MicroBatch` of every query, by its name."""
+
+    number: int
+    emitted: DataFrame
+    queries: Mapping[str, MicroBatch]
+
+    def __getitem__(self, name: str) -> MicroBatch:
+        return self.queries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.queries)
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+
+ForEachSet = Callable[[SetBatch], None]
+
+
+def computed(members: Sequence[Member], kept: DataFrame, number: int) -> tuple[SetBatch, dict[str, str]]:
+    """A micro-batch that is computed now; and of the queries that failed in it, by their keys, why."""
+    note = fn.when(fn.col("kind") == METRICS, fn.col("note")).alias("note")
+    kinds: dict[str, set[str]] = {one.key: set() for one in members}
+    shards: dict[str, list[Any]] = {one.key: [] for one in members}
+    for line in kept.select("query", "kind", note).collect():
+        kinds[line.query].add(line.kind)
+        if line.kind == METRICS:
+            shards[line.query].append(json.loads(line.note))
+    failed = {key: told["failure"] for key, mine in shards.items() for told in mine if told["failure"] is not None}
+    batches = {
+        one.name: MicroBatch(
+            number, one.plan, kept.where(fn.col("query") == one.key), Told(frozenset(kinds[one.key]), shards[one.key])
+        )
+        for one in members
+        if one.key not in failed
+    }
+    return SetBatch(number, kept, batches), failed
+
+
+def writers_for(name: str, plan: PhysicalPlan, given: Sinks) -> dict[str, Sink | Called]:
+    """What writes each output of a query; refuses what cannot be written."""
+    wanted = given if isinstance(given, Mapping) else {"results": given}
+    writers = {}
+    for what, one in wanted.items():
+        if what not in KINDS:
+            raise UsageError(f"query {name}: there is no output {what}; there are {', '.join(KINDS)}")
+        writers[what] = writer_of(one, f"{what} of query {name}")
+        columns = output_schema.result_schema(plan).names if what == "results" else []
+        writers[what].check(columns, f"{what} of query {name}")
+    return writers
+
+
+def folders_of(given: Sinks | None) -> dict[str, str] | None:
+    """Sinks as a log can hold them: paths of folders; None where some are no paths."""
+    wanted = given if isinstance(given, Mapping) else {"results": given}
+    if given is None or not all(hasattr(one, "__fspath__") or isinstance(one, str) for one in wanted.values()):
+        return None
+    return {what: str(one) for what, one in wanted.items()}
+
+
+def write(spark: SparkSession, batch: SetBatch, writers: Mapping[str, Writers], first: bool) -> None:
+    """Write every output that has rows; folders a few at a time.
+
+    The first micro-batch of a start may have been written before, with rows that are none any more.
+    """
+    tasks = [
+        (writer, getattr(batch[name], what))
+        for name, mine in writers.items()
+        if name in batch
+        for what, writer in mine.items()
+        if first or not writer.only_rows or KINDS[what] in batch[name].kinds
+    ]
+    # A function may not be used to several threads.
+    called = [task for task in tasks if isinstance(task[0], Called)]
+    folders = [task for task in tasks if not isinstance(task[0], Called)]
+    with ThreadPoolExecutor(WRITING_AT_ONCE) as pool:
+        # Jobs of other threads belong to the same query only if they are told so.
+        begun = [
+            pool.submit(inheritable_thread_target(spark)(one.write), frame, batch.number) for one, frame in folders
+        ]
+        for one, frame in called:
+            one.write(frame, batch.number)
+        for job in begun:
+            job.result()

@@ -1,0 +1,50 @@
+"""From the queries of a set and DataFrames to one DataFrame of everything they emit.
+
+Invariant: every source is read by one scan, whoever reads it; all sources that were given are read, also those that no
+query reads now, since one that is added later may. There is one exchange and one stateful operator. Nothing is started
+here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
+
+from slackwater.runtime.spark.functions import registered
+from slackwater.runtime.spark.output_schema import METRICS
+from slackwater.runtime.spark.progress.reading import OBSERVED_SET
+from slackwater.runtime.spark.query_set.control import SetLog
+from slackwater.runtime.spark.query_set.host import EMITTED, HostedSet
+from slackwater.runtime.spark.query_set.members import Member, columns_read
+from slackwater.runtime.spark.query_set.packing import PACKED, readers_of, set_packer
+from slackwater.runtime.spark.state.processor import ShardProcessor
+from slackwater.runtime.spark.types import guarded, selected
+
+
+def emitted_by_set(
+    members: Sequence[Member],
+    frames: Mapping[str, DataFrame],
+    time: str,
+    time_unit: str,
+    labels: tuple[int, ...],
+    beats: bool,
+    log: SetLog | None = None,
+) -> DataFrame:
+    """Everything that the queries emit, as rows with the key of their query and a tag, with metrics observed."""
+    packed = []
+    for source, frame in frames.items():
+        names = columns_read(members, source, time, frame.columns)
+        pack = set_packer(readers_of(members, source), time_unit)
+        packed.append(guarded(selected(frame, names)).mapInArrow(pack, PACKED))
+    if log is not None:
+        said = log.stream(labels)
+        packed.append(said.withColumn("readers", fn.lit(None).cast("string")).drop("stream"))
+    together = reduce(lambda one, other: one.unionByName(other), packed)
+    processor = ShardProcessor(HostedSet(tuple(members), registered()), beats)
+    mode = "ProcessingTime" if beats else "None"
+    out = together.groupBy("shard").transformWithStateInPandas(processor, EMITTED, "Append", mode)
+    metrics = fn.collect_list(fn.when(fn.col("kind") == METRICS, fn.col("note"))).alias("queries")
+    return out.observe(OBSERVED_SET, metrics)

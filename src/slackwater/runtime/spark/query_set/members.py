@@ -1,0 +1,124 @@
+"""The queries of a set, each as its shards and its packers know it.
+
+Invariant: what a query of a set does, it does as it would alone: with its own plan, its own shards and its own state.
+A query that needs one shard only is given one by its name, so that such queries spread over all shards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+from zlib import crc32
+
+from pyspark.sql import DataFrame, SparkSession
+
+from slackwater.core.errors import QueryError, SlackwaterError, UsageError
+from slackwater.plan.physical import PhysicalPlan
+from slackwater.runtime.spark.exchange.writer import Packing
+from slackwater.runtime.spark.query import packings_of, planned_over
+from slackwater.runtime.spark.state.checkpoint import structure
+from slackwater.runtime.spark.state.shard_task import Hosted
+
+Texts = Mapping[str, str] | Iterable[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Member:
+    """One query of a set."""
+
+    name: str
+    generation: int
+    """The number of the message that added it: tells it from an earlier query of the same name."""
+    plan: PhysicalPlan
+    packings: tuple[Packing, ...]
+    """How each of its inputs is packed."""
+    structure: str
+    """What its state depends on."""
+    beats: bool
+    """Whether the silence of its streams is timed by the clock on the wall."""
+
+    @property
+    def key(self) -> str:
+        """The name of its state and of its rows; it has no slash.
+
+        >>> key_of("a/b", 3)
+        'a%2Fb.3'
+        """
+        return key_of(self.name, self.generation)
+
+    @property
+    def shards(self) -> tuple[int, ...]:
+        """The labels of its shards."""
+        return self.packings[0].shards
+
+    @property
+    def hosted(self) -> Hosted:
+        """As one shard of it is hosted."""
+        texts = tuple(packing.text_rows for packing in self.packings)
+        return Hosted(self.plan, texts, self.structure, ())
+
+
+def key_of(name: str, generation: int) -> str:
+    """See `Member.key`."""
+    return f"{quote(name, safe='')}.{generation}"
+
+
+def member(
+    name: str, generation: int, plan: PhysicalPlan, labels: tuple[int, ...], time_unit: str, live: bool, complete: bool
+) -> Member:
+    """A query with its shards among those of the set."""
+    own = shards_of(name, plan, labels)
+    beats = live and not complete and plan.options.idle_timeout is not None
+    packings = tuple(packings_of(plan, own, time_unit, complete))
+    return Member(name, generation, plan, packings, structure(plan, own, time_unit, beats), beats)
+
+
+def shards_of(name: str, plan: PhysicalPlan, labels: tuple[int, ...]) -> tuple[int, ...]:
+    """The shards of a query: all of them, the first by its name, or that one alone."""
+    first = crc32(name.encode()) % len(labels)
+    return (labels[first:] + labels[:first])[: plan.partitioning.shards(len(labels))]
+
+
+def named_texts(queries: Texts) -> dict[str, str]:
+    """The texts by their names; two of one name are refused."""
+    given = list(queries.items()) if isinstance(queries, Mapping) else list(queries)
+    texts: dict[str, str] = {}
+    for name, text in given:
+        if not isinstance(name, str) or not name:
+            raise UsageError(f"{name!r} is no name of a query; name it with a text that is not empty")
+        if name in texts:
+            raise UsageError(f"there are two queries of the name {name}; every query of a set needs a name of its own")
+        texts[name] = text
+    if not texts:
+        raise UsageError("name at least one query: queries={'name': 'SELECT ...'}")
+    return texts
+
+
+def planned_members(
+    spark: SparkSession, texts: Mapping[str, str], streams: Mapping[str, DataFrame], time: str, time_unit: str
+) -> dict[str, PhysicalPlan]:
+    """The plan of every query; the error of one names it."""
+    return dict(_planned(spark, texts, streams, time, time_unit))
+
+
+def _planned(
+    spark: SparkSession, texts: Mapping[str, str], streams: Mapping[str, DataFrame], time: str, time_unit: str
+) -> Iterator[tuple[str, PhysicalPlan]]:
+    for name, text in texts.items():
+        try:
+            yield name, planned_over(spark, text, streams, time, time_unit, stacklevel=5)[1]
+        except QueryError as error:
+            raise QueryError(f"query {name}: {error.message}", error.text, error.start, error.stop) from None
+        except SlackwaterError as error:
+            raise type(error)(f"query {name}: {error}") from None
+
+
+def columns_read(members: Sequence[Member], source: str, time: str, columns: Iterable[str]) -> list[str]:
+    """Those of the columns of a source that some query reads; of one that none reads, its time."""
+    names = [time]
+    for one in members:
+        for packing in one.packings:
+            if packing.plan.stream.source == source:
+                names += packing.read_from(columns)
+    return list(dict.fromkeys(names))

@@ -1,0 +1,481 @@
+"""Sets of queries: started as one streaming query, and changed while they run.
+
+Invariant: every query gives what it would give alone over the same micro-batches. A change takes effect at a
+micro-batch, exactly once, and stays in force over restarts; the results of the other queries are not touched by it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time as wall
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from slackwater.core.errors import UsageError
+from slackwater.core.quality import Quality, clause
+from slackwater.plan.physical import PhysicalPlan
+from slackwater.runtime.spark.failures import one_sentence
+from slackwater.runtime.spark.progress.history import History
+from slackwater.runtime.spark.progress.reading import parsed_set
+from slackwater.runtime.spark.progress.value import Progress
+from slackwater.runtime.spark.progress.warner import watch_rejections
+from slackwater.runtime.spark.query import check_session, is_streaming, shard_labels
+from slackwater.runtime.spark.query_set.batches import (
+    ForEachSet,
+    SetBatch,
+    Sinks,
+    Writers,
+    computed,
+    folders_of,
+    write,
+    writers_for,
+)
+from slackwater.runtime.spark.query_set.control import (
+    ADD,
+    DROP,
+    FAIL,
+    PAUSE,
+    RESUME,
+    TARGET,
+    Known,
+    SetLog,
+    SetMessage,
+    changes_of_start,
+    in_force,
+)
+from slackwater.runtime.spark.query_set.emitted import emitted_by_set
+from slackwater.runtime.spark.query_set.members import Member, Texts, member, named_texts, planned_members
+from slackwater.runtime.spark.running import AVAILABLE, CONTROL, Running, checkpoint_folder, settable, trigger_of
+from slackwater.runtime.spark.session import default_shards, fitting
+
+PAST = 100
+"""Micro-batches of earlier starts whose progress is kept."""
+
+
+def queries(
+    spark: SparkSession,
+    /,
+    *,
+    streams: Mapping[str, DataFrame],
+    queries: Texts,
+    time: str = "ts",
+    time_unit: str = "ms",
+    shards: int | None = None,
+) -> Queries:
+    """Many queries over the same streams, run as one streaming query: every stream is read once for all of them.
+
+        handle = sw.queries(
+            spark,
+            streams={"i": impressions, "c": clicks},
+            queries={
+                "clicked": "SELECT ... FROM i [...], c [...] WHERE i.ad = c.ad WITH RECALL 0.99 OVER 1 MINUTE",
+                "load": "SELECT ad, COUNT(*) AS n FROM i [RANGE 1 MINUTE] GROUP BY ad WITH ERROR 1%",
+            },
+        )
+        running = handle.start("out/checkpoint", sinks={"clicked": "out/clicked", "load": "out/load"})
+        running.progress()["load"].slack
+        running.add("seen", "SELECT ...", sinks="out/seen")
+
+    `queries` maps names to texts. Each query gives the results, late rows and counts that it would give alone. `time`,
+    `time_unit` and `shards` are as for `slackwater.sql`. If one of them cannot be bound, the error names it, and
+    nothing is started.
+    """
+    texts = named_texts(queries)
+    plans = planned_members(spark, texts, streams, time, time_unit)
+    is_streaming(streams)
+    watch_rejections(spark)
+    return Queries(spark, texts, plans, dict(streams), time, time_unit, shards)
+
+
+@dataclass(frozen=True)
+class Status:
+    """Where one query of a set stands."""
+
+    text: str
+    state: str
+    """`running`, `paused` or `failed`."""
+    reason: str | None
+    """Why it has failed."""
+    target: str
+    """The quality that is asked for now."""
+
+
+class Queries:
+    """Queries that are not started yet; `slackwater.queries` makes them."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        texts: dict[str, str],
+        plans: dict[str, PhysicalPlan],
+        frames: dict[str, DataFrame],
+        time: str,
+        unit: str,
+        shards: int | None,
+    ) -> None:
+        self._spark, self._texts, self._plans, self._frames = spark, texts, plans, frames
+        self._time, self._unit, self._shards = time, unit, shards
+
+    @property
+    def names(self) -> list[str]:
+        """The queries."""
+        return list(self._texts)
+
+    @property
+    def is_streaming(self) -> bool:
+        """False for batch input, which is complete and is answered at once by `all`."""
+        return is_streaming(self._frames)
+
+    def plan(self, name: str, text: str) -> PhysicalPlan:
+        """The plan of one more query over the same streams."""
+        if self._texts.get(name) == text:
+            return self._plans[name]
+        return planned_members(self._spark, {name: text}, self._frames, self._time, self._unit)[name]
+
+    def member(self, name: str, generation: int, plan: PhysicalPlan, labels: tuple[int, ...]) -> Member:
+        """A query with its shards."""
+        return member(name, generation, plan, labels, self._unit, self.is_streaming, not self.is_streaming)
+
+    def emitted(self, members: list[Member], labels: tuple[int, ...], beats: bool, log: SetLog | None) -> DataFrame:
+        """What these queries emit."""
+        return emitted_by_set(members, self._frames, self._time, self._unit, labels, beats, log)
+
+    def _by_hand(self, stacklevel: int) -> tuple[list[Member], DataFrame]:
+        """For whoever starts it by hand: the session itself must have what is needed."""
+        count = self._shards or default_shards(self._spark)
+        check_session(self._spark, count, stacklevel + 1)
+        labels = shard_labels(self._spark, count)
+        members = [self.member(name, 0, plan, labels) for name, plan in self._plans.items()]
+        return members, self.emitted(members, labels, any(one.beats for one in members), None)
+
+    def foreach_batch(self, function: ForEachSet) -> DataStreamWriter:
+        """A writer that calls a function with every `SetBatch`; set its options, trigger and checkpoint, and start it.
+
+        Of a query that has failed there is nothing in the batch; `start` is what remembers it.
+        """
+        members, frame = self._by_hand(stacklevel=2)
+
+        def each(batch: DataFrame, number: int) -> None:
+            kept = batch.persist()
+            try:
+                function(computed(members, kept, number)[0])
+            finally:
+                kept.unpersist()
+
+        return frame.writeStream.foreachBatch(each)
+
+    def all(self) -> SetBatch:
+        """The outputs of batch input, which is one micro-batch; free them with `emitted.unpersist()`."""
+        if self.is_streaming:
+            raise UsageError("the input is a stream; take `start` or `foreach_batch`")
+        members, frame = self._by_hand(stacklevel=2)
+        batch, failed = computed(members, frame.persist(), 0)
+        for one in members:
+            if one.key in failed:
+                raise UsageError(f"query {one.name}: {failed[one.key]}")
+        return batch
+
+    def start(
+        self,
+        checkpoint: str | os.PathLike[str] | None = None,
+        *,
+        sinks: Mapping[str, Sinks] | None = None,
+        foreach: ForEachSet | None = None,
+        trigger: str | None = None,
+        flush: bool = False,
+        name: str | None = None,
+    ) -> RunningQueries:
+        """Start all queries as one streaming query, or go on from a checkpoint.
+
+        `sinks` says of every query where its results go: the path of a folder (parquet, every row once),
+        `slackwater.sink("kafka", ...)`, or a function of a DataFrame and the number of the micro-batch; or a mapping
+        with sinks for `results`, `late` and `rejected`. `foreach` is called with each `SetBatch` whole. `trigger` and
+        `flush` are as for `slackwater.start`.
+
+        On a checkpoint that is there the last word counts: what was added, dropped or paused while the set ran stays
+        so; a query that is new among the stated ones begins now, one that was stated before and is no longer, is
+        dropped. State goes on where windows, keys and conditions are the same; else the query is refused by name.
+        """
+        if not self.is_streaming:
+            raise UsageError("the input is a batch DataFrame, which is complete; take `all`, or read it as a stream")
+        return _begun(self, self._spark, checkpoint, sinks or {}, foreach, trigger, flush, name)
+
+
+def _begun(
+    stated: Queries,
+    spark: SparkSession,
+    checkpoint: str | os.PathLike[str] | None,
+    sinks: Mapping[str, Sinks],
+    foreach: ForEachSet | None,
+    trigger: str | None,
+    flush: bool,
+    name: str | None,
+) -> RunningQueries:
+    when = trigger_of(trigger)
+    if flush and trigger != AVAILABLE:
+        raise UsageError("flush=True ends a set, so it goes with trigger='available'")
+    if not sinks and foreach is None:
+        raise UsageError("say where rows go: start(checkpoint, sinks={'name': 'folder'}), or foreach=...")
+    folder = checkpoint_folder(spark, checkpoint, name)
+    with one_sentence():
+        log = SetLog(spark, f"{folder}/{CONTROL}")
+    shards = stated._shards or log.shards or default_shards(spark)
+    with one_sentence(), fitting(spark, shards):
+        labels = shard_labels(spark, shards)
+    members = {one: stated.member(one, 0, plan, labels) for one, plan in stated._plans.items()}
+    changes = changes_of_start(log.messages, stated._texts, {one: mine.structure for one, mine in members.items()})
+    started = Started(stated, spark, log, labels, shards, folder, when, name, foreach)
+    after = in_force([*log.messages, *(log.numbered(one, i) for i, one in enumerate(changes, len(log.messages) + 1))])
+    strange = [one for one in sinks if one not in after and one not in stated._texts]
+    if strange:
+        raise UsageError(f"sinks: there is no query {strange[0]}; there are {', '.join(after)}")
+    beats = log.beats if not log.is_new else any(one.beats for one in members.values())
+    for one in after.values():
+        started.check_beats(one.name, stated.plan(one.name, one.text), beats)
+        if one.failure is None:
+            started.write_to(one, sinks.get(one.name, one.sinks), new=log.is_new or one.name not in log.queries)
+    with one_sentence():
+        log.begin(shards, beats)
+        if changes:
+            log.say(*changes)
+    return RunningQueries(started, flush, trigger == AVAILABLE)
+
+
+class Started:
+    """All that it takes to start a set, again and again on one checkpoint."""
+
+    def __init__(
+        self,
+        stated: Queries,
+        spark: SparkSession,
+        log: SetLog,
+        labels: tuple[int, ...],
+        shards: int,
+        folder: str,
+        when: dict[str, Any],
+        name: str | None,
+        foreach: ForEachSet | None,
+    ) -> None:
+        self.stated, self.log = stated, log
+        self._spark, self._labels, self._shards = spark, labels, shards
+        self._folder, self._when, self._name, self._foreach = folder, when, name, foreach
+        self._writers: dict[str, Writers] = {}
+        self.lock = threading.RLock()
+        """Held by whoever reads or adds messages."""
+
+    def check_beats(self, name: str, plan: PhysicalPlan, beats: bool) -> None:
+        """Refuse a query that needs the clock on the wall in a set that was begun without it."""
+        if plan.options.idle_timeout is not None and not beats:
+            raise UsageError(
+                f"query {name} has an idle_timeout, and the set was begun without a query that has one; use a new"
+                " checkpoint folder"
+            )
+
+    def write_to(self, query: Known, given: Sinks | None, new: bool) -> None:
+        """Let the outputs of a query go somewhere; a folder with rows of another run is refused where it is new."""
+        if given is None:
+            if self._foreach is None:
+                raise UsageError(f"query {query.name}: say where its rows go, as in sinks={{{query.name!r}: 'folder'}}")
+            return
+        writers = writers_for(query.name, self.stated.plan(query.name, query.text), given)
+        if new:
+            with one_sentence():
+                for what, writer in writers.items():
+                    writer.refuse_other_runs(self._spark, f"{what} of query {query.name}")
+        self._writers[query.name] = writers
+
+    def members(self) -> list[Member]:
+        """The queries that run now."""
+        return [
+            self.stated.member(one.name, one.generation, self.stated.plan(one.name, one.text), self._labels)
+            for one in self.log.queries.values()
+            if one.failure is None
+        ]
+
+    def start(self) -> StreamingQuery:
+        """Start what the log says."""
+        with one_sentence(), fitting(self._spark, self._shards), self.lock:
+            members = self.members()
+            frame = self.stated.emitted(members, self._labels, self.log.beats, self.log)
+            writer = frame.writeStream.foreachBatch(self._each(members)).trigger(**self._when)
+            writer = writer.option("checkpointLocation", self._folder)
+            return (writer if self._name is None else writer.queryName(self._name)).start()
+
+    def _each(self, members: list[Member]) -> Callable[[DataFrame, int], None]:
+        run = self.log.run
+        mine = {
+            one.name: {
+                what: writer.of_run(run, f"{one.name} {what}")
+                for what, writer in self._writers.get(one.name, {}).items()
+            }
+            for one in members
+        }
+        begun: list[int] = []
+
+        def each(frame: DataFrame, number: int) -> None:
+            kept = frame.persist()
+            try:
+                batch, failed = computed(members, kept, number)
+                self._note_failures(members, failed, number)
+                first = not begun
+                begun.append(number)
+                batch = self._without_failed(batch)
+                write(self._spark, batch, mine, first)
+                if self._foreach is not None:
+                    self._foreach(batch)
+            finally:
+                kept.unpersist()
+
+        return each
+
+    def _note_failures(self, members: list[Member], failed: Mapping[str, str], number: int) -> None:
+        """Say to all shards of a query that has failed in one of them that it has; they hear it next."""
+        with self.lock:
+            known = self.log.queries
+            news = [
+                SetMessage(FAIL, query=one.name, generation=one.generation, reason=failed[one.key], batch=number)
+                for one in members
+                if one.key in failed and one.name in known and known[one.name].failure is None
+            ]
+            if news:
+                self.log.say(*news)
+
+    def _without_failed(self, batch: SetBatch) -> SetBatch:
+        with self.lock:
+            failed = {one.name for one in self.log.queries.values() if one.failure is not None}
+        return SetBatch(batch.number, batch.emitted, {name: one for name, one in batch.items() if name not in failed})
+
+
+class RunningQueries(Running):
+    """A set of queries that runs as one streaming query. A `with` block stops it at its end."""
+
+    def __init__(self, started: Started, flush: bool, available: bool) -> None:
+        self._of, self._log = started, started.log
+        self._past: list[Any] = []
+        self._restart = threading.RLock()
+        super().__init__(started.start, started.log, flush, available)
+
+    @property
+    def names(self) -> list[str]:
+        """The queries of the set, paused and failed ones among them."""
+        return list(self.status())
+
+    def status(self) -> dict[str, Status]:
+        """Where every query stands, by its name."""
+        with self._of.lock:
+            known = self._log.queries
+        found = {}
+        for one in known.values():
+            state = "failed" if one.failure is not None else "paused" if one.paused else "running"
+            target = one.target or clause(self._of.stated.plan(one.name, one.text).quality)
+            found[one.name] = Status(one.text, state, one.failure, target)
+        return found
+
+    def progress(self) -> dict[str, History]:
+        """How every query does: its latest micro-batch and the recent ones, by its name; `failure` says why one has
+        stopped."""
+        with self._of.lock:
+            keys = {one.key: one.name for one in self._log.queries.values()}
+        found: dict[str, list[Progress]] = {name: [] for name in keys.values()}
+        for reported in [*self._past, *self._query.recentProgress]:
+            for key, one in parsed_set(reported).items():
+                if key in keys:
+                    found[keys[key]].append(one)
+        return {name: History(tuple(mine)) for name, mine in found.items()}
+
+    def add(self, name: str, text: str, sinks: Sinks | None = None) -> None:
+        """Add a query; it begins with a micro-batch that comes now, with whatever arrives from then on.
+
+        The streaming query is stopped and started again on its checkpoint for that, between two micro-batches; what
+        the other queries give is not touched. `sinks` is as for `start`. It stays over restarts; folders are known
+        again by the next start, other sinks must be given to it.
+        """
+        with self._restart, self._of.lock:
+            self._refuse_available()
+            if name in self._log.queries:
+                raise UsageError(f"there is a query {name} already; drop it first, or take another name")
+            plan = self._of.stated.plan(*named_texts({name: text}).popitem())
+            self._of.check_beats(name, plan, self._log.beats)
+            self._of.write_to(Known(name, 0, text, "", False), sinks, new=True)
+            structure = self._of.stated.member(name, 0, plan, self._of._labels).structure
+            message = SetMessage(ADD, query=name, text=text, structure=structure, sinks=folders_of(sinks))
+            self._change(message)
+
+    def drop(self, name: str) -> None:
+        """End a query: it emits nothing more, and its state is let go of. The streaming query starts again, as for
+        `add`."""
+        with self._restart, self._of.lock:
+            self._change(SetMessage(DROP, query=name, generation=self._known(name).generation))
+
+    def pause(self, name: str) -> None:
+        """Let a query rest from the next micro-batch on: what arrives passes it by, and its state stays."""
+        self._tell(name, SetMessage(PAUSE))
+
+    def resume(self, name: str) -> None:
+        """Go on with a query that rests, from the next micro-batch on."""
+        self._tell(name, SetMessage(RESUME))
+
+    def set_target(self, name: str, target: Quality | str, at_most: str | None = None) -> None:
+        """Ask for another quality of one query from the next micro-batch on, as `RunningQuery.set_target` does."""
+        known = self._known(name)
+        plan = self._of.stated.plan(name, known.text)
+        quality = settable(plan, target, at_most)
+        self._tell(name, SetMessage(TARGET, target=clause(quality), text=clause(plan.quality)))
+
+    def _known(self, name: str) -> Known:
+        self._refuse_available()
+        with self._of.lock:
+            known = self._log.queries
+        if name not in known:
+            raise UsageError(f"there is no query {name}; there are {', '.join(known) or 'none'}")
+        return known[name]
+
+    def _refuse_available(self) -> None:
+        if self._available:
+            raise UsageError("a set over what is there now cannot be told anything; start it again without 'available'")
+
+    def _tell(self, name: str, message: SetMessage) -> None:
+        known = self._known(name)
+        if known.failure is not None:
+            raise UsageError(f"query {name} has failed: {known.failure}; drop it, and add it again")
+        with self._of.lock, one_sentence():
+            told = SetMessage(
+                message.kind, query=name, generation=known.generation, target=message.target, text=message.text
+            )
+            self._log.say(told)
+
+    def _change(self, message: SetMessage) -> None:
+        """Say something that only another start can follow, and start again."""
+        if not self._query.isActive:
+            raise UsageError("the set does not run any more; start it again")
+        with one_sentence():
+            self._log.say(message)
+        # A micro-batch that is under way waits for the lock if a query fails in it.
+        self._of.lock.release()
+        try:
+            with one_sentence():
+                self._query.stop()
+        finally:
+            self._of.lock.acquire()
+        self._past = [*self._past, *self._query.recentProgress][-PAST:]
+        self._query = self._started()
+
+    def _ended(self, timeout: int | None) -> bool:
+        deadline = None if timeout is None else wall.monotonic() + timeout
+        while True:
+            query = self._query
+            with one_sentence():
+                if deadline is None:
+                    query.awaitTermination()
+                elif not query.awaitTermination(max(0.001, deadline - wall.monotonic())):  # type: ignore[arg-type]
+                    return False
+            # Who changes the set has stopped it, and starts it again.
+            with self._restart:
+                if query is self._query:
+                    return True

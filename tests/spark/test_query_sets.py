@@ -1,0 +1,305 @@
+"""Queries of a set give what each of them gives alone, over the same micro-batches."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
+
+from slackwater.core.errors import UsageError
+from slackwater.core.quality import clause
+from slackwater.runtime.side_outputs.rows import LATE, REJECTED
+from slackwater.runtime.spark.exchange.writer import packed
+from slackwater.runtime.spark.output_schema import ROWS
+from slackwater.runtime.spark.query_set import host
+from slackwater.runtime.spark.query_set.control import (
+    ADD,
+    BEGIN,
+    CHANGE,
+    DROP,
+    FAIL,
+    PAUSE,
+    RESUME,
+    TARGET,
+    SetMessage,
+    changes_of_start,
+    in_force,
+)
+from slackwater.runtime.spark.query_set.host import HostedSet, SetHost
+from slackwater.runtime.spark.query_set.members import Member, member
+from slackwater.runtime.spark.query_set.packing import packed_set, readers_of
+from slackwater.runtime.spark.state.store import ShardStore
+from tests.effort import tried
+from tests.spark.in_process import Handle
+from tests.spark.set_in_process import PlayedAlone, PlayedSet, Seen, entries_of, planned
+
+QUERIES = {
+    "pairs": "SELECT a.key, a.v AS av, b.v AS bv FROM a [RANGE 50 MS], b [RANGE 50 MS] WHERE a.key = b.key"
+    " WITH DELAY 60 MS",
+    "loud pairs": "SELECT a.key, a.v AS av FROM a [RANGE 50 MS], b [RANGE 50 MS] WHERE a.key = b.key AND a.v > 0.5"
+    " WITH RECALL 0.9 OVER 1 SECOND",
+    "self": "SELECT x.v AS xv, y.v AS yv FROM a [RANGE 20 MS] x, a [RANGE 20 MS] y WHERE x.key = y.key WITH NO WAIT",
+    "by key": "SELECT key, SUM(v) AS total, COUNT(*) AS n FROM a [RANGE 100 MS SLIDE 50 MS] GROUP BY key"
+    " WITH DELAY 30 MS",
+    "by key, patient": "SELECT key, SUM(v) AS total, COUNT(*) AS n FROM a [RANGE 100 MS SLIDE 50 MS] GROUP BY key"
+    " WITH DELAY 300 MS",
+    "all/of it": "SELECT COUNT(*) AS n, MAX(v) AS most FROM b [RANGE 100 MS] WITH ERROR 5%",
+    "by group": "SELECT g, AVG(v) AS mean FROM b [RANGE 80 MS] WHERE v < 0.8 GROUP BY g WITH COMPLETE",
+    "rows": "SELECT key, v FROM a WHERE v > 0.9 WITH DELAY 10 MS",
+}
+
+
+def stream(rng: np.random.Generator, count: int) -> pa.Table:
+    """About one tuple a millisecond, some late, some without a time."""
+    ts = 1_700_000_000_000 + np.arange(count) - np.where(rng.random(count) < 0.2, rng.integers(0, 200, count), 0)
+    times = pa.array(ts, mask=rng.random(count) < 0.01)
+    keys = [f"k{key}" for key in rng.integers(0, 5, count)]
+    return pa.table({"ts": times, "key": keys, "g": rng.integers(0, 3, count), "v": rng.random(count)})
+
+
+def cut(rng: np.random.Generator, table: pa.Table, batches: int) -> list[pa.Table]:
+    """A stream as micro-batches, some of them empty."""
+    at = [0, *sorted(rng.integers(0, table.num_rows, batches - 1).tolist()), table.num_rows]
+    return [table.slice(begin, end - begin) for begin, end in pairwise(at)]
+
+
+@tried(6)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1, 2, 4]), st.integers(2, 4))
+def test_every_query_gives_what_it_gives_alone(seed: int, shards: int, batches: int) -> None:
+    rng = np.random.default_rng(seed)
+    tables = {name: stream(rng, 600) for name in "ab"}
+    pieces = {name: cut(rng, table, batches) for name, table in tables.items()}
+    played = PlayedSet({name: planned(text, tables) for name, text in QUERIES.items()}, shards)
+    alone = {one.key: PlayedAlone(one) for one in played.members}
+    for number in range(batches):
+        now = {name: mine[number] for name, mine in pieces.items()}
+        played.batch(now)
+        for one in alone.values():
+            one.batch(now)
+    for key, one in alone.items():
+        assert one.seen.counts["results"] > 0
+        assert played.seen[key].same_as(one.seen), key
+    assert any(one.seen.rows[LATE] for one in alone.values())
+    assert any(one.seen.rows[REJECTED] for one in alone.values())
+    assert all(sum(one.seen.rows[ROWS].values()) == one.seen.counts["results"] for one in alone.values())
+
+
+def fed(played: PlayedSet, alone: list[PlayedAlone], tables: dict[str, pa.Table], *messages: SetMessage) -> None:
+    """One micro-batch for the set, and for each of these queries by itself."""
+    played.batch(tables, *messages)
+    for one in alone:
+        one.batch(tables)
+
+
+def told(kind: str, number: int, one: Member, **fields: object) -> SetMessage:
+    """A message about a query."""
+    return SetMessage(kind, number, one.name, one.generation, **fields)  # type: ignore[arg-type]
+
+
+@pytest.fixture(params=["every worker is new", "one worker keeps its shards"])
+def workers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether shards are read anew in every micro-batch."""
+    if request.param.startswith("one"):
+        monkeypatch.setattr(host, "query_run", lambda: "query/run")
+        monkeypatch.setattr(host, "_kept", {})
+
+
+@pytest.mark.usefixtures("workers")
+def test_queries_come_go_and_rest_without_a_trace_in_the_others() -> None:
+    rng = np.random.default_rng(5)
+    tables = {name: stream(rng, 600) for name in "ab"}
+    parts = {name: cut(rng, table, 6) for name, table in tables.items()}
+    batches = [{name: mine[number] for name, mine in parts.items()} for number in range(6)]
+    plans = {name: planned(QUERIES[name], tables) for name in ("pairs", "by key", "all/of it")}
+    played = PlayedSet(plans, 2)
+    pairs, by_key, over_all = played.members
+    alone = {one.key: PlayedAlone(one) for one in played.members}
+    fed(played, list(alone.values()), batches[0])
+    # Paused, the query sees nothing of two micro-batches.
+    going = [alone[one.key] for one in (by_key, over_all)]
+    fed(played, going, batches[1], told(PAUSE, 5, pairs))
+    played.restart()
+    later = played.add("rows", planned(QUERIES["rows"], tables), 6)
+    alone[later.key] = PlayedAlone(later)
+    fed(played, [*going, alone[later.key]], batches[2])
+    fed(played, list(alone.values()), batches[3], told(RESUME, 7, pairs))
+    # Dropped, and added again under its name: it begins anew.
+    played.members.remove(by_key)
+    played.restart()
+    again = played.add("by key", plans["by key"], 8)
+    alone[again.key] = PlayedAlone(again)
+    for batch in batches[4:]:
+        fed(played, [one for key, one in alone.items() if key != by_key.key], batch)
+    for key, one in alone.items():
+        assert one.seen.counts["results"] > 0
+        assert played.seen[key].same_as(one.seen), key
+    held = {place[0].partition("/")[0] for handle in played.handles.values() for place in entries_of(handle)}
+    assert held == {one.key for one in played.members}
+
+
+@pytest.mark.usefixtures("workers")
+def test_a_micro_batch_that_was_cut_off_runs_again_with_the_set_of_the_new_start() -> None:
+    rng = np.random.default_rng(8)
+    tables = {name: stream(rng, 450) for name in "ab"}
+    parts = {name: cut(rng, table, 4) for name, table in tables.items()}
+    batches = [{name: mine[number] for name, mine in parts.items()} for number in range(4)]
+    played = PlayedSet({name: planned(QUERIES[name], tables) for name in ("pairs", "all/of it")}, 2)
+    alone = {one.key: PlayedAlone(one) for one in played.members}
+    fed(played, list(alone.values()), batches[0])
+    # An attempt whose state is thrown away; the worker that made it may live on.
+    written, given = deepcopy(played.handles), deepcopy(played.seen)
+    played.batch(batches[1])
+    played.handles, played.seen = deepcopy(written), deepcopy(given)
+    played.batch(batches[1])
+    played.handles, played.seen = written, given
+    played.restart()
+    later = played.add("by key", planned(QUERIES["by key"], tables), 7)
+    alone[later.key] = PlayedAlone(later)
+    for batch in batches[1:]:
+        fed(played, list(alone.values()), batch)
+    for key, one in alone.items():
+        assert one.seen.counts["results"] > 0
+        assert played.seen[key].same_as(one.seen), key
+
+
+@pytest.mark.usefixtures("workers")
+def test_a_target_is_of_one_query_and_stays() -> None:
+    rng = np.random.default_rng(6)
+    tables = {name: stream(rng, 400) for name in "ab"}
+    parts = {name: cut(rng, table, 4) for name, table in tables.items()}
+    batches = [{name: mine[number] for name, mine in parts.items()} for number in range(4)]
+    played = PlayedSet({name: planned(QUERIES[name], tables) for name in ("pairs", "by key")}, 2)
+    pairs, by_key = played.members
+    alone = PlayedAlone(by_key)
+    fed(played, [alone], batches[0])
+    fed(played, [alone], batches[1], told(TARGET, 5, pairs, target="DELAY 200 MS", text=clause(pairs.plan.quality)))
+    fed(played, [alone], batches[2])
+    played.restart()
+    fed(played, [alone], batches[3], told(TARGET, 6, by_key, target="DELAY 200 MS", text="another text"))
+    assert played.seen[pairs.key].slack == {200_000}
+    assert played.seen[by_key.key].same_as(alone.seen)
+
+
+@pytest.mark.usefixtures("workers")
+@pytest.mark.parametrize(
+    ("text", "reason", "good"),
+    [
+        ("SELECT n FROM s WHERE n * 4 > 3 WITH NO WAIT", "integer overflow in", 2),
+        # A sum is made when its window is passed, by the tuples after it.
+        ("SELECT SUM(n) AS total FROM s [RANGE 1 S] WITH NO WAIT", "integer overflow in SUM", 3),
+    ],
+    ids=["in a filter", "in the operator"],
+)
+def test_a_query_that_fails_stops_alone_with_its_reason(text: str, reason: str, good: int) -> None:
+    large = 2**62
+    tables = [pa.table({"ts": [1000 * i, 1000 * i + 1], "n": [n, n]}) for i, n in enumerate([1, 2, large, 4, 5], 1)]
+    other = "SELECT MAX(n) AS most FROM s [RANGE 1 S] WITH NO WAIT"
+    played = PlayedSet({"fails": planned(text, {"s": tables[0]}), "goes on": planned(other, {"s": tables[0]})}, 2)
+    fails, goes_on = played.members
+    alone = PlayedAlone(goes_on)
+    for table in tables:
+        fed(played, [alone], {"s": table})
+    assert played.seen[goes_on.key].same_as(alone.seen)
+    assert alone.seen.counts["results"] == 4
+    (failed,) = [one for one in played.seen[fails.key].reported.values() if one["failure"]]
+    assert reason in failed["failure"]
+    whole = PlayedAlone(fails)
+    for table in tables[:good]:
+        whole.batch({"s": table})
+    assert played.seen[fails.key].rows[ROWS] == whole.seen.rows[ROWS]
+
+
+def test_a_silent_stream_is_noticed_while_other_queries_hear_theirs() -> None:
+    """The timer of the operator is put off by every row, so each query asks the clock itself."""
+    text = (
+        "SELECT a.v AS av, b.v AS bv FROM a [RANGE 50 MS], b [RANGE 50 MS] WITH NO WAIT OPTIONS (idle_timeout = '5 s')"
+    )
+    tables = {name: pa.table({"ts": [1000, 1010], "v": [1.0, 2.0]}) for name in "abc"}
+    later = pa.table({"ts": [1020], "v": [3.0]})
+    plans = {"waits": planned(text, tables), "other": planned("SELECT v FROM c WITH NO WAIT", tables)}
+    waits, other = (
+        member(name, number, one, (0,), "ms", True, False) for number, (name, one) in enumerate(plans.items(), 1)
+    )
+    assert (waits.beats, other.beats) == (True, False)
+    ours = SetHost(HostedSet((waits, other)), ShardStore(Handle()))
+    alone = waits.hosted.host(ShardStore(Handle()))
+    seen = {"set": Seen(), "alone": Seen()}
+
+    def feed(now: dict[str, pa.Table], moment: int, silent: bool = False) -> None:
+        lines = [
+            packed_set(readers_of([waits, other], source), table, 0, "ms").to_pandas() for source, table in now.items()
+        ]
+        for frame in ours.take_in((0,), iter(lines), moment):
+            for line in frame[frame["query"] == waits.key].to_dict("records"):
+                seen["set"].note(line["kind"], line["note"], line["block"])
+        mine = [packed(one, now[one.plan.stream.source], 0) for one in waits.packings if one.plan.stream.source in now]
+        frames = alone.on_processing_time((0,), moment) if silent else iter(())
+        if mine:
+            frames = alone.take_in((0,), iter([one.to_pandas() for one in mine]), moment)
+        for frame in frames:
+            for line in frame.to_dict("records"):
+                seen["alone"].note(line["kind"], line["note"], line["block"])
+
+    second = 1_000_000
+    feed(tables, 100 * second)
+    before = seen["set"].counts["results"]
+    feed({"a": later}, 101 * second)
+    feed({"c": later}, 103 * second)
+    assert seen["set"].counts["results"] == before
+    feed({"c": later}, 107 * second, silent=True)
+    assert seen["set"].counts["results"] > before
+    assert seen["set"].same_as(seen["alone"])
+
+
+def test_inputs_that_are_alike_are_packed_once() -> None:
+    tables = {name: stream(np.random.default_rng(0), 50) for name in "ab"}
+    text = QUERIES["by key"]
+    plans = {name: planned(text.replace("30 MS", f"{delay} MS"), tables) for delay, name in enumerate("xyz", 1)}
+    alike, other = PlayedSet(plans, 4), PlayedSet({"x": plans["x"]}, 4)
+    for played in (alike, other):
+        for one in played.members:
+            assert len(one.shards) == 4
+    # Queries differ in which of their shards counts rows, so lines are shared by those that agree on it.
+    first = {one.shards for one in alike.members}
+    alike.batch(tables)
+    other.batch(tables)
+    assert alike.packed_lines == len(first) * other.packed_lines
+
+
+def test_the_last_word_counts_over_restarts() -> None:
+    stated = {"a": "A", "b": "B"}
+    same = dict.fromkeys("abc", "{}")
+    log = [SetMessage(BEGIN), *numbered(changes_of_start([], stated, same), 1)]
+    assert changes_of_start(log, stated, same) == []
+    log += numbered(
+        [SetMessage(DROP, query="b", generation=2), SetMessage(ADD, query="c", text="C", structure="{}")], 3
+    )
+    assert list(in_force(log)) == ["a", "c"]
+    assert changes_of_start(log, stated, same) == [], "dropped stays dropped, added stays"
+    assert [one.kind for one in changes_of_start(log, {"a": "A", "b": "B2"}, same)] == [ADD]
+    assert [one.kind for one in changes_of_start(log, {"b": "B"}, same)] == [DROP]
+    left_out = log + numbered(changes_of_start(log, {"b": "B"}, same), 5)
+    assert [(one.kind, one.query) for one in changes_of_start(left_out, stated, same)] == [(ADD, "a")]
+    changed = changes_of_start(log, {"a": "A2", "b": "B"}, same)
+    assert [(one.kind, one.text) for one in changed] == [(CHANGE, "A2")]
+    with pytest.raises(UsageError, match="query a: this checkpoint belongs to another query: its windows differ"):
+        changes_of_start(log, stated, same | {"a": '{"windows": "2"}'})
+    failed = log + numbered([SetMessage(FAIL, query="a", generation=1, reason="why", batch=3)], 5)
+    assert [one.kind for one in changes_of_start(failed, {"a": "A2", "b": "B"}, same)] == [DROP, ADD]
+    assert changes_of_start(failed, stated, same) == []
+
+
+def numbered(messages: list[SetMessage], first: int) -> list[SetMessage]:
+    """Messages as a log has them."""
+    return [
+        replace(one, number=number, generation=number if one.kind == ADD else one.generation)
+        for number, one in enumerate(messages, first)
+    ]
