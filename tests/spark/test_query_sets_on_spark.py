@@ -80,6 +80,7 @@ def test_a_set_reads_once_restarts_and_takes_a_query_in_while_it_runs(
     last = handle.start(checkpoint, sinks=sinks, trigger="available")
     assert last.wait()
     assert {name: one.state for name, one in last.status().items()} == stands
+    assert not [one.target for one in last.status().values() if "MICROSECONDS" in one.target]
     read = {name: spark.read.parquet(sinks[name]["results"]).toArrow() for name in QUERIES}
     for name in ("pairs", "by key"):
         whole = local(QUERIES[name], a, b)
@@ -101,6 +102,7 @@ def test_a_query_that_fails_stops_alone(spark: SparkSession, streamed: Streamed,
     assert running.wait()
     stands = running.status()
     assert (stands["filtered"].state, stands["summed"].state) == ("failed", "running")
+    assert stands["summed"].target == "NO WAIT"
     assert "integer overflow" in str(stands["filtered"].reason)
     assert "integer overflow" in str(running.progress()["filtered"].failure)
     assert spark.read.parquet(sinks["filtered"]).toArrow().column("n").to_pylist() == [1, 1]

@@ -19,6 +19,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from slackwater.core.errors import UsageError
 from slackwater.core.quality import Quality, clause
+from slackwater.language.clauses import parse_quality
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.spark.failures import one_sentence
 from slackwater.runtime.spark.progress.history import History
@@ -373,8 +374,9 @@ class RunningQueries(Running):
         found = {}
         for one in known.values():
             state = "failed" if one.failure is not None else "paused" if one.paused else "running"
-            target = one.target or clause(self._of.stated.plan(one.name, one.text).quality)
-            found[one.name] = Status(one.text, state, one.failure, target)
+            stated = self._of.stated.plan(one.name, one.text).quality
+            target = stated if one.target is None else parse_quality(one.target)
+            found[one.name] = Status(one.text, state, one.failure, str(target))
         return found
 
     def progress(self) -> dict[str, History]:
