@@ -21,7 +21,7 @@ from tests.spark.in_process import InProcess
 
 
 def outcome(member: str, folder: Path, runtime: Runtime) -> dict[str, Any]:
-    """What became of the tuples of a member."""
+    """The verdicts on the tuples of a member."""
     workload = disorder.zoo(member, seed=3, minutes=0.5)
     folder.mkdir(parents=True)
     for name, table in workload.streams.items():

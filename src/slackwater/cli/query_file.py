@@ -49,7 +49,7 @@ class Receiver(Protocol):
 
 @dataclass(frozen=True)
 class QueryRan:
-    """What became of one query of a file."""
+    """The outcome of one query of a file."""
 
     report: Report
     failure: str | None

@@ -45,7 +45,7 @@ UNGUARDED = 2**60
 
 @dataclass(frozen=True)
 class Guarded:
-    """What became of the tuples: those admitted, in order, and those rejected."""
+    """The tuples admitted, in order, and those rejected."""
 
     batch: Batch
     ahead: Batch
