@@ -4,9 +4,9 @@ A release that synchronizes its streams itself is faster than two stages. A stra
 their slack needs the synchronizer as a stage of its own: `separate` takes it out of a release, `unite` puts it back.
 
 Invariant: what it is given leaves in exactly one run; tuples in time leave in event-time order. It asks no controller:
-K is applied in front of it, once for all nodes of a query. When the way of releasing changes, every held tuple is in exactly one place,
-before and after; T-sync and the watermark move with it. For tuple release only: there heaps 0 to m-1 are slack buffers,
-and m to 2m-1 the synchronizer's.
+K is applied in front of it, once for all nodes of a query. When the way of releasing changes, every held tuple is in
+exactly one place, before and after; T-sync and the watermark move with it. For tuple release only: there heaps 0 to m-1
+are slack buffers, and m to 2m-1 the synchronizer's.
 """
 
 from __future__ import annotations
