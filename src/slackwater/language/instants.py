@@ -22,8 +22,8 @@ class InstantQuery:
     """What is computed from the windows of one instant."""
 
     streams: tuple[StreamRef, ...]
-    """The windows in the order of the text, those of sub-queries too; `relation` refers to them by position. Two windows
-    over one source are two of them."""
+    """The windows in the order of the text, those of sub-queries too; `relation` refers to them by position. Two
+    windows over one source are two of them."""
     relation: Relation
     """Its columns are those that are selected, in their order and under their names."""
     slide: int
