@@ -99,6 +99,8 @@ def _query(query: BoundQuery) -> list[str]:
             inside = [] if call.argument is None else [_expr(call.argument)]
             inside += [] if call.parameter is None else [str(call.parameter)]
             lines.append(f"aggregate {call.name} = {call.function}({', '.join(inside)}) {call.kind.value}")
+        lines += [f"computed {one.name} = {_expr(one.expr)} {one.expr.kind.value}" for one in query.computed]
+        lines += [f"having {_expr(condition)}" for condition in query.having]
         lines.append(f"order {', '.join(query.order)}")
     return lines
 

@@ -131,7 +131,10 @@ def test_a_group_is_found_by_meaning_not_by_spelling() -> None:
 
 
 def test_a_column_wins_over_an_alias_of_its_name_in_group_by() -> None:
-    assert "stand in GROUP BY" in refusal("SELECT key % 2 AS key, COUNT(*) FROM s [1 s] GROUP BY key").message
+    query = bound("SELECT key % 2 AS key, COUNT(*) FROM s [1 s] GROUP BY key").query
+    assert isinstance(query, AggregateQuery)
+    assert [one.expr for one in query.keys] == [Column(0, "key", Kind.INT)]
+    assert [one.name for one in query.computed] == ["key"]
 
 
 def test_a_group_by_an_aggregate_is_refused() -> None:

@@ -43,6 +43,20 @@ QUERIES = {
     "one": "SELECT k, x, name FROM a WHERE k <> 1",
     "groups": """SELECT name, k, COUNT(*) AS n, SUM(k) AS total, AVG(x) AS mean, MIN(x) AS low, MEDIAN(k) AS mid
         FROM a [1 SEC SLIDE 250 MS] GROUP BY name, k""",
+    "groups that are wanted": """SELECT name, COUNT(*) AS n FROM a [1 SEC SLIDE 250 MS] GROUP BY name
+        HAVING COUNT(*) > 1 AND (MAX(k) > 0 OR name = 'p')""",
+    "around aggregates": """SELECT k + 1 AS next, SUM(x) / COUNT(*) AS mean, MAX(k) - MIN(k) AS spread,
+        concat(upper(MIN(name)), '!') AS first, COUNT(*) FILTER (WHERE x > 0.2) AS high, MAX(x) FILTER (WHERE k = 1)
+        FROM a [1 SEC SLIDE 250 MS] GROUP BY k HAVING spread >= 0 OR k IS NULL""",
+    "groups of the last that are wanted": """SELECT name, AVG(k) * 2 AS twice FROM a [ROWS 4 SLIDE 3] GROUP BY name
+        HAVING SUM(k) >= 1""",
+    "wanted between landmarks": """SELECT name FROM a [START WHEN k = 0 END WHEN name = 'q'] GROUP BY name
+        HAVING COUNT(*) FILTER (WHERE k = 0) > 0""",
+    "wanted, as they end": """SELECT DSTREAM k, SUM(k) + 1 AS n FROM a [1 SEC SLIDE 250 MS] GROUP BY k
+        HAVING COUNT(*) > 1""",
+    "groups of wanted groups": """SELECT k, SUM(n) AS total, MAX(twice) + COUNT(*) AS more FROM
+        (SELECT k, name, COUNT(*) AS n, 2 * SUM(k) AS twice FROM a [500 MS] GROUP BY k, name HAVING COUNT(*) > 1) g
+        [1 SEC] GROUP BY k HAVING SUM(n) > 2""",
     "groups of the last": "SELECT name, COUNT(*) AS n, AVG(x) AS mean FROM a [ROWS 4 SLIDE 3] GROUP BY name",
     "from landmark to landmark": """SELECT name, COUNT(*) AS n, AVG(x) AS mean
         FROM a [START WHEN k = 0 END WHEN name = 'q'] GROUP BY name""",

@@ -1,7 +1,7 @@
 """Aggregate calls with their argument bound and the kind of their result.
 
 Invariant: COUNT gives an integer, SUM an integer of integers, a decimal of decimals and a float of floats, MIN and MAX
-what they are given, AVG a decimal of decimals, and all others a float.
+what they are given, AVG a decimal of decimals, and all others a float. FILTER is a CASE around the argument.
 """
 
 from __future__ import annotations
@@ -23,9 +23,12 @@ _OF_FLOATS = frozenset(("VAR", "STDDEV", "MEDIAN", "QUANTILE"))
 
 def bind_aggregate(node: exp.Expr, name: str, scope: Scope) -> Aggregate:
     """One aggregate call, under the name its column will have."""
-    function = aggregate_function(node)
+    function, condition = aggregate_function(node), None
     if function is None:
         raise scope.fail("expected an aggregate here", node)
+    if isinstance(node, exp.Filter):
+        condition = Scalars(scope, "FILTER").condition(node.args["expression"])
+        node = node.this
     arguments, parameter = list(node.expressions), None
     if function == "QUANTILE":
         if len(arguments) != 2:
@@ -38,7 +41,8 @@ def bind_aggregate(node: exp.Expr, name: str, scope: Scope) -> Aggregate:
     if isinstance(argument, exp.Star):
         if function != "COUNT" or any(argument.args.values()):
             raise scope.fail("only COUNT can take *, as in COUNT(*)", argument)
-        return Aggregate(name, "COUNT", None, None, Kind.INT)
+        rows = None if condition is None else _where(condition, Literal(1, Kind.INT))
+        return Aggregate(name, "COUNT", rows, None, Kind.INT)
     if isinstance(argument, exp.Distinct):
         if function != "COUNT" or argument.args.get("on") or len(argument.expressions) != 1:
             raise scope.fail("DISTINCT is offered as COUNT(DISTINCT x) only", node)
@@ -47,7 +51,12 @@ def bind_aggregate(node: exp.Expr, name: str, scope: Scope) -> Aggregate:
     kind = _kind(function, bound, argument, scope)
     if bound.kind is Kind.DECIMAL and function in _OF_FLOATS:
         bound = typed_call("to_float", (bound,))
-    return Aggregate(name, function, bound, parameter, kind)
+    return Aggregate(name, function, bound if condition is None else _where(condition, bound), parameter, kind)
+
+
+def _where(condition: Expr, value: Expr) -> Expr:
+    """What FILTER (WHERE condition) leaves of a value: nulls are in no aggregate."""
+    return typed_call("case", (condition, value, Literal(None, Kind.INT)))
 
 
 def _kind(function: str, argument: Expr, node: exp.Expr, scope: Scope) -> Kind:

@@ -12,13 +12,14 @@ from slackwater.core.errors import QueryError
 from slackwater.core.options import Options
 from slackwater.core.quality import Complete, Recall, RelativeError
 from slackwater.core.schema import Kind, Schema
-from slackwater.expressions.tree import Call, Expr, Literal, streams_of
+from slackwater.expressions.tree import Expr, streams_of
 from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, StreamRef, is_chain, raw_streams
 from slackwater.language.clauses import Window
-from slackwater.language.composed import why_no_target
+from slackwater.language.composed import why_no_error, why_no_target
 from slackwater.language.ctes import MOST_INPUTS
 from slackwater.language.derived import result_schema
-from slackwater.language.grouping import bind_aggregation, is_aggregation
+from slackwater.language.grouping import bind_aggregation
+from slackwater.language.groups import conjuncts_of, is_aggregation
 from slackwater.language.kinds import bind_kind, check_kind
 from slackwater.language.option_checks import check_options
 from slackwater.language.other_windows import check_chain, check_other_windows, with_window
@@ -202,6 +203,7 @@ def _check_quality(parsed: ParsedQuery, query: BoundQuery) -> None:
             "ERROR measures the value of an aggregate; for a join write RECALL, as in WITH RECALL 0.99 OVER 1 MINUTE"
         )
     elif isinstance(query, AggregateQuery) and isinstance(quality, RelativeError):
+        message = why_no_error(query)
         others = [one for one in query.aggregates if one.kind is Kind.TEXT]
         if others:
             kind = others[0].kind.value
@@ -215,15 +217,7 @@ def _check_quality(parsed: ParsedQuery, query: BoundQuery) -> None:
 
 def _conjuncts(parsed: ParsedQuery, scope: Scope) -> list[Expr]:
     """What must all be true of a result, each as small as it gets."""
-    conjuncts: dict[Expr, None] = {}
-    pending = [Scalars(scope, "WHERE").condition(node) for node in reversed(parsed.conditions)]
-    while pending:
-        expr = pending.pop()
-        if isinstance(expr, Call) and expr.op == "and":
-            pending += reversed(expr.args)
-        elif expr != Literal(True, Kind.BOOL):
-            conjuncts.setdefault(expr)
-    return list(conjuncts)
+    return conjuncts_of([Scalars(scope, "WHERE").condition(node) for node in parsed.conditions])
 
 
 def _split(conjuncts: list[Expr], streams: int) -> tuple[list[tuple[Expr, ...]], tuple[Expr, ...]]:

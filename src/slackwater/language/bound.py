@@ -136,10 +136,15 @@ class AggregateQuery:
     keys: tuple[Output, ...]
     aggregates: tuple[Aggregate, ...]
     order: tuple[str, ...]
-    """Names of keys and aggregates as the SELECT list has them (a GROUP BY key need not be selected)."""
+    """Names of keys, aggregates and what is computed from them as the SELECT list has them (a GROUP BY key need not be
+    selected, and so need not an aggregate that something else reads)."""
     quality: Quality
     options: Options
     out: Out = AS_MADE
+    computed: tuple[Output, ...] = ()
+    """What is computed of a group once its aggregates are known; a column is that of the group (`groups_of`)."""
+    having: tuple[Expr, ...] = ()
+    """What must all be true of a group, or it is left out; the same columns."""
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,9 @@ def why_no_target(query: BoundQuery, quality: Quality | None) -> str | None:
             "ERROR measures the value of an aggregate, and the top of this query is none; write RECALL, as in WITH"
             " RECALL 0.99 OVER 1 MINUTE"
         )
+    around = why_no_error(query)
+    if around is not None:
+        return around
     others = [call.function for call in query.aggregates if call.function not in ADDING]
     if others:
         return (
@@ -45,6 +48,23 @@ def why_no_target(query: BoundQuery, quality: Quality | None) -> str | None:
     return _not_additive(query, below) or (
         None if below.stream.query is None else _no_aggregate_under(below.stream.query)
     )
+
+
+def why_no_error(query: AggregateQuery) -> str | None:
+    """Why the error of what an aggregate gives is not known from the errors of its aggregates; None where it is."""
+    if query.having:
+        return (
+            "HAVING leaves windows out by their value, and one that is left out or kept by mistake has no error that"
+            f" could be bounded. {_WRITE}, or filter where the results are read"
+        )
+    names = {call.name: call.function for call in query.aggregates}
+    around = next((one.name for one in query.computed if _reads(one.expr, names)), None)
+    if around is not None:
+        return (
+            f"ERROR bounds the error of each aggregate, and {around} is computed from them; select the aggregates by"
+            f" themselves. {_WRITE} otherwise"
+        )
+    return None
 
 
 def _no_aggregate_under(rows: BoundQuery) -> str | None:
@@ -73,7 +93,14 @@ def _not_additive(query: AggregateQuery, below: AggregateQuery) -> str | None:
                 f"{call.name} does not add up from what tuples add below: of an aggregate of aggregates ERROR is for"
                 f" SUM of a COUNT or a SUM, read by its name alone. {_WRITE}"
             )
-    if any(_reads(expr, values) for expr in (*query.stream.filters, *(key.expr for key in query.keys))):
+    values |= {one.name: "" for one in below.computed}
+    moving = any(_reads(expr, values) for expr in (*query.stream.filters, *(key.expr for key in query.keys)))
+    if below.having:
+        return (
+            "HAVING of the aggregate below reads a value of it, so one tuple may move a whole row; ERROR needs all rows."
+            f" {_WRITE}"
+        )
+    if moving:
         return (
             "WHERE or GROUP BY reads a value of the aggregate below, so one tuple may move a whole row; ERROR needs"
             f" those that read its keys and times alone. {_WRITE}"

@@ -97,7 +97,17 @@ def _of_aggregate(query: AggregateQuery) -> list[Field]:
     known |= {
         call.name: Field(call.name, call.kind, aggregate_leaves_as(call, (query.stream,))) for call in query.aggregates
     }
+    for one in query.computed:
+        known[one.name] = Field(one.name, one.expr.kind, leaves_as(one.expr, (groups_of(query),)))
     return [*(Field(name, Kind.TIME, UTC) for name in WINDOW_COLUMNS), *(known[name] for name in query.order)]
+
+
+def groups_of(query: AggregateQuery) -> StreamRef:
+    """The groups of an aggregate as if they were a stream: what HAVING and computed columns read."""
+    fields = [Field(name, Kind.TIME, UTC) for name in WINDOW_COLUMNS]
+    fields += [Field(key.name, key.expr.kind, leaves_as(key.expr, (query.stream,))) for key in query.keys]
+    fields += [Field(one.name, one.kind, aggregate_leaves_as(one, (query.stream,))) for one in query.aggregates]
+    return StreamRef("groups", "", Schema(tuple(fields), WINDOW_COLUMNS[1]), None)
 
 
 def _united(query: UnionQuery, at: int, name: str) -> Field:

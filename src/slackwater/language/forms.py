@@ -190,6 +190,8 @@ def timestamp_literal(node: exp.Expr, written: str, scope: Scope) -> Literal:
 
 def aggregate_function(node: exp.Expr) -> str | None:
     """The aggregate a node calls, or None if it calls none."""
+    if isinstance(node, exp.Filter):
+        return aggregate_function(node.this)
     if not isinstance(node, exp.Anonymous):
         return None
     function = AGGREGATES.get(node.name.lower())

@@ -77,14 +77,15 @@ def name_columns(wishes: Sequence[Wish], text: str, aggregate: bool) -> list[str
             taken.add(wish.plain)
     for position, wish in enumerate(wishes):
         if names[position] is None:
-            names[position] = _free(wish.longer, taken)
+            names[position] = free_name(wish.longer, taken)
     found = [name for name in names if name is not None]
     for name, wish in zip(found, wishes, strict=True):
         _refuse_reserved(name, text, wish.place, aggregate)
     return found
 
 
-def _free(name: str, taken: set[str]) -> str:
+def free_name(name: str, taken: set[str]) -> str:
+    """The name, or one with a number behind it where that is taken; it is taken from then on."""
     candidate, count = name, 1
     while candidate in taken:
         count += 1

@@ -52,6 +52,7 @@ class ParsedQuery:
     windows: tuple[WindowClause, ...]
     """WINDOW, DWINDOW and PATH, before and after WHERE."""
     groups: tuple[exp.Expr, ...] | None
+    having: exp.Expr | None = None
     united: tuple[ParsedQuery, ...] = ()
     """What stands behind each UNION ALL."""
     explain: str | None = None

@@ -289,6 +289,11 @@ class Scalars:
     def _at_name(self, message: str, node: exp.Expr) -> QueryError:
         return QueryError(message, self.scope.text, *name_place(node))
 
+    def _filter(self, node: exp.Expr) -> Expr:
+        if aggregate_function(node) is None:
+            raise self.scope.fail("FILTER stands behind an aggregate, as in SUM(v) FILTER (WHERE v > 0)", node)
+        return self.bind(node.this)
+
     def _interval(self, node: exp.Expr) -> Expr:
         raise self.scope.fail(_INTERVAL, node)
 
@@ -319,6 +324,7 @@ _BINDERS: dict[type[exp.Expr], Callable[[Scalars, exp.Expr], Expr]] = {
     exp.DPipe: lambda self, node: self._call("concat", flattened(node), node),
     exp.Extract: lambda self, node: self._call(extracted_part(node, self.scope), [node.args["expression"]], node),
     exp.Interval: Scalars._interval,
+    exp.Filter: Scalars._filter,
     exp.Anonymous: Scalars._function,
 }
 

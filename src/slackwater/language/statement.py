@@ -35,7 +35,7 @@ from slackwater.language.window_clauses import (
 )
 
 _HARD = frozenset(("FROM", "WHERE", "WITH", "GROUP BY", "ORDER BY"))
-_SOFT = unsupported.CLAUSE_WORDS | WINDOW_WORDS | {"OPTIONS", "MATCH"}
+_SOFT = unsupported.CLAUSE_WORDS | WINDOW_WORDS | {"HAVING", "OPTIONS", "MATCH"}
 _JOINS = frozenset(("JOIN", "INNER", "CROSS"))
 _TARGETS = frozenset(("COMPLETE", "NO", "DELAY", "RECALL", "ERROR"))
 _WINDOW_WORDS = frozenset(("RANGE", "SLIDE", "ROWS"))
@@ -147,10 +147,11 @@ def _select(cursor: Cursor) -> ParsedQuery:
         more, again = _between(cursor, match)
         windows, match = windows + more, match or again
     groups = _groups(cursor) if cursor.accept("GROUP", "BY") else None
+    having = _condition(cursor, "HAVING", commas=False) if cursor.accept("HAVING") else None
     assert start is not None, "a query that begins with nothing"
     place = start.start, cursor.tokens[cursor.index - 1].end + 1
     return ParsedQuery(
-        cursor.text, place, items, tuple(streams), tuple(conditions), tuple(windows), groups,
+        cursor.text, place, items, tuple(streams), tuple(conditions), tuple(windows), groups, having,
         out=out, out_place=out_place, match=match, kind=kind, kind_place=kind_place,
     )  # fmt: skip
 
@@ -327,10 +328,9 @@ def _refuse_rest(cursor: Cursor, otherwise: str | None = None) -> NoReturn:
         known = "a window stands in brackets after its stream, as in s [RANGE 5 SECONDS]"
     if begins_window_clause(cursor) or begins_match(cursor):
         known = f"{cursor.word()} cannot stand here; it stands before or after WHERE"
-    if known is None and cursor.word() in ("WHERE", "GROUP", "WITH", "OPTIONS", "FROM", "JOIN", "ON"):
-        known = (
-            f"{cursor.word()} cannot stand here; the order is SELECT, FROM, WHERE, GROUP BY, WITH, OPTIONS, each once"
-        )
+    if known is None and cursor.word() in ("WHERE", "GROUP", "HAVING", "WITH", "OPTIONS", "FROM", "JOIN", "ON"):
+        order = "SELECT, FROM, WHERE, GROUP BY, HAVING, WITH, OPTIONS"
+        known = f"{cursor.word()} cannot stand here; the order is {order}, each once"
     token = cursor.peek()
     strange = "" if token is None else f"did not expect '{cursor.text[token.start : token.end + 1]}' here"
     cursor.fail(known or otherwise or strange)

@@ -99,6 +99,19 @@ class _ExpressionParser(Parser):
             node.meta.setdefault(_TO, self._prev.end + 1)
         return node
 
+    def _parse_window(self, this: exp.Expr | None, alias: bool = False) -> exp.Expr | None:
+        """FILTER (WHERE condition) behind a call; FILTER is a word like any other to the tokenizer."""
+        if this is not None and word(self._curr or None) == "FILTER" and word(self._next or None) == "(":
+            self._advance(2)
+            if not self._match(TokenType.WHERE):
+                self.raise_error("Expecting WHERE, as in SUM(v) FILTER (WHERE v > 0)")
+            condition = self._parse_disjunction()
+            if condition is None:
+                self.raise_error("Expecting a condition, as in SUM(v) FILTER (WHERE v > 0)")
+            this = exp.Filter(this=this, expression=condition)
+            self._match_r_paren()
+        return super()._parse_window(this, alias)
+
     def _parse_escape(self, this: exp.Expr | None) -> exp.Expr | None:
         if this is None or not self._curr or word(self._curr) != "ESCAPE":
             return this

@@ -10,7 +10,6 @@ _OVER = "functions over a window are not offered; put the window in FROM, as in 
 _LIMIT = "a stream has no end to count from, so LIMIT, OFFSET and FETCH are not offered"
 
 _CLAUSES = {
-    "HAVING": "HAVING is not offered; filter around the aggregate, as in SELECT k, n FROM (SELECT ...) t WHERE n > 1",
     "ORDER": "ORDER BY is not offered; results always leave in the order of time",
     "SORT": "SORT BY is not offered; results always leave in the order of time",
     "LIMIT": _LIMIT,
@@ -42,7 +41,7 @@ _CLAUSES = {
 
 _INSIDE = {
     "OVER": _OVER,
-    "FILTER": "FILTER is not offered; write the condition in the aggregate, as in SUM(CASE WHEN c THEN v END)",
+    "FILTER": "FILTER stands behind an aggregate, as in SUM(v) FILTER (WHERE v > 0)",
     "WITHIN": "WITHIN GROUP is not offered; write QUANTILE(v, 0.5)",
     "SELECT": _SUBQUERY,
     "RLIKE": "regular expressions are not offered; write LIKE, contains, startswith or endswith",
@@ -89,8 +88,8 @@ _WINDOWS = {
 def clause(name: str) -> str | None:
     """Why a clause that begins with this word is refused, or None if the word begins no clause.
 
-    >>> clause("HAVING")
-    'HAVING is not offered; filter around the aggregate, as in SELECT k, n FROM (SELECT ...) t WHERE n > 1'
+    >>> clause("QUALIFY")
+    'QUALIFY is not offered; filter the results where they are read'
     """
     return _CLAUSES.get(name)
 

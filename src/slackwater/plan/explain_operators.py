@@ -121,6 +121,12 @@ def _aggregate(plan: PhysicalPlan, operator: WindowAggregate) -> Described:
     details = [Detail(f"group by {', '.join(names)}")] if names else []
     details += _own_windows(plan.inputs) if one.stream.window is not None else []
     details += [Detail(f"{one.function}: {one.algebra.slides_by}") for one in operator.aggregates]
+    computed = [f"{column.name} = {render(column.expr)}" for column in plan.outputs if column.expr is not None]
+    details += [Detail(f"computes {one}") for one in computed]
+    if operator.having is not None:
+        having = [render(condition) for condition in operator.having.conditions]
+        attributes["having"] = having
+        details.append(Detail(f"emits groups having {' and '.join(having)}"))
     return Described(f"aggregate: {aggregated_by(operator)}{keys}", attributes, tuple(details))
 
 

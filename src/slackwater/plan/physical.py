@@ -101,7 +101,8 @@ class PhysicalPlan:
     operator: WindowJoin | JoinTree | WindowAggregate | StreamUnion | OperatorGraph | PlannedSpec
     outputs: tuple[OutputColumn, ...]
     emitted: tuple[tuple[int, str], ...]
-    """Joins: the (stream, column) that each kernel column holds."""
+    """Joins, and aggregates with something computed around them: the (stream, column) that each kernel column holds;
+    the groups of an aggregate are stream 0."""
     quality: Quality
     options: Options
     nodes: tuple[PhysicalPlan, ...] = ()

@@ -18,9 +18,10 @@ from slackwater.expressions.functions import text_of_one
 from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_of
 from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, UnionQuery, is_chain
 from slackwater.language.bound import Output as SelectItem
-from slackwater.language.derived import aggregate_leaves_as, leaves_as
+from slackwater.language.derived import aggregate_leaves_as, groups_of, leaves_as
 from slackwater.language.distinct import DistinctQuery
 from slackwater.operators.aggregate.algebra import AggregateSpec
+from slackwater.operators.aggregate.having import Having
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
@@ -55,7 +56,8 @@ def plan(
 ) -> PhysicalPlan:
     """The plan of a query.
 
-    `identities` adds what tells results apart: a column `_row_<alias>` per stream of a join, group keys not selected.
+    `identities` adds what tells results apart: a column `_row_<alias>` per stream of a join, keys and aggregates not
+    selected.
     `expected` says what is known of streams beforehand, by alias or by source.
     """
     ordered, orders = in_order(query, expected or {})
@@ -246,8 +248,12 @@ def _plan_aggregate(query: AggregateQuery, count_only: bool, identities: bool) -
     truths = tuple(layout.value(landmark, "landmark") for landmark in landmarks_of(query.stream))
     one = layout.finish(query.options.clock_by)
     operator = aggregate_over(query.stream, keys, tuple(specs), one.rows, truths)
+    columns = groups_of(query).schema.names
+    if query.having:
+        operator = replace(operator, having=Having(query.having, columns))
+    emitted = tuple((0, name) for name in columns) if query.computed else ()
     return PhysicalPlan(
-        query, (one,), operator, _aggregate_outputs(query, identities), (), query.quality, query.options
+        query, (one,), operator, _aggregate_outputs(query, identities), emitted, query.quality, query.options
     )
 
 
@@ -260,7 +266,10 @@ def _aggregate_outputs(query: AggregateQuery, identities: bool) -> tuple[OutputC
         known[call.name] = OutputColumn(
             call.name, call.kind, aggregate_leaves_as(call, (query.stream,)), 2 + len(query.keys) + i
         )
-    hidden = [key.name for key in query.keys if identities and key.name not in query.order]
+    groups = (groups_of(query),)
+    for item in query.computed:
+        known[item.name] = OutputColumn(item.name, item.expr.kind, leaves_as(item.expr, groups), None, item.expr)
+    hidden = [name for name in known if identities and name not in query.order]
     bounds = (OutputColumn("window_start", Kind.TIME, UTC, 0), OutputColumn("window_end", Kind.TIME, UTC, 1))
     return (*bounds, *(known[name] for name in (*query.order, *hidden)))
 

@@ -50,7 +50,9 @@ class RowMaker:
         """No results, with the right columns."""
         # A group key that is not selected has a kernel column but no output.
         sources = [column.source for column in self._plan.outputs if column.source is not None]
-        width = len(self._plan.emitted) if self._plan.joins else 1 + max(sources)
+        width = len(self._plan.emitted)
+        if not self._plan.joins:
+            width = max(width, 1 + max(sources))
         nothing = np.zeros(0, np.int64)
         return self.table(Emission(nothing, (nothing,) * width, nothing, None, NO_LATE))
 

@@ -23,6 +23,7 @@ from slackwater.verify.chain import all_expressions
 from slackwater.verify.chain_rows import judge_chain
 from slackwater.verify.counted import judge_counted_join
 from slackwater.verify.distinct import judge_distinct
+from slackwater.verify.groups import group_expressions
 from slackwater.verify.inputs import JudgedInput, load, workbench
 from slackwater.verify.join import judge_join
 from slackwater.verify.rate_truth import check_rates_judged
@@ -50,7 +51,8 @@ def judge(
     the text.
 
     A join's rows have the SELECT list, `_ts` and `_row_<alias>` of every stream; with `count_only` they have `second`
-    and `count`. An aggregate's have window_start, window_end, every GROUP BY key (selected or not) and the aggregates.
+    and `count`. An aggregate's have window_start, window_end, every GROUP BY key and aggregate (selected or not)
+    and what is computed from them.
     Recall is measured over `period`, every `interval`, both in microseconds. Where windows follow rates, `resizes` says
     what was in force since when, from the beginning on.
     """
@@ -62,7 +64,7 @@ def judge(
     check_rates_judged(query)
     exprs = list(all_expressions(query))
     periods = Periods(*_span(inputs), period, interval)
-    with workbench(exprs) as connection:
+    with workbench([*exprs, *group_expressions(query)]) as connection:
         if is_chain(query):
             return judge_chain(connection, query, inputs, produced, periods)
         render = Renderer([stream.schema for stream in streams])

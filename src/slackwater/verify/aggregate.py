@@ -20,6 +20,7 @@ import pyarrow as pa
 from slackwater.core.schema import Kind
 from slackwater.language.bound import Aggregate, AggregateQuery
 from slackwater.verify.aggregate_truth import make_truth
+from slackwater.verify.groups import as_computed, is_wanted
 from slackwater.verify.inputs import OrderWatch, as_produced, column_of, tables, words
 from slackwater.verify.sql import TYPES, Renderer
 from slackwater.verify.verdict import Trial, Verdict
@@ -38,20 +39,29 @@ def judge_aggregate(trial: Trial[AggregateQuery]) -> Verdict:
         for value, rounding in (("e", "b"), ("t", "a"))
     )
     worst = ", ".join(error_of(n, aggregate) for n, aggregate in enumerate(query.aggregates)) or "CAST(0 AS DOUBLE)"
+    there = f"present > 0 AND {is_wanted(query, 'e', 't.')}"
     connection.execute(
         f"CREATE TABLE judged AS SELECT t.window_end AS window_end, copy IS NOT NULL AS given,"
-        f" CASE WHEN copy IS NULL THEN present = 0 ELSE present > 0 AND {expected} END AS as_expected,"
-        f" copy IS NOT NULL AND {right} AS as_true,"
+        f" {is_wanted(query, 't', 't.')} AS true_row,"
+        f" CASE WHEN copy IS NULL THEN NOT ({there}) ELSE {there} AND {expected} AND {as_computed(query, 'p.')} END"
+        f" AS as_expected, copy IS NOT NULL AND {right} AS as_true,"
         f" CASE WHEN copy IS NULL THEN CAST('inf' AS DOUBLE) ELSE greatest({worst}) END AS error"
         f" FROM truth t LEFT JOIN (SELECT * FROM produced WHERE copy = 1) p ON {same_row}"
     )
-    true_rows, given, unexplained, late = connection.execute(
-        "SELECT count(*), count(*) FILTER (given), count(*) FILTER (NOT as_expected),"
-        " count(*) FILTER (as_expected AND NOT as_true) FROM judged"
+    # A row that HAVING keeps only because late tuples are not in it is right, and no true row.
+    true_rows, given, unexplained, late, displaced = connection.execute(
+        "SELECT count(*) FILTER (true_row), count(*) FILTER (given AND (true_row OR as_expected)),"
+        " count(*) FILTER (NOT as_expected AND (true_row OR NOT given)),"
+        " count(*) FILTER (true_row AND as_expected AND NOT as_true),"
+        " count(*) FILTER (given AND as_expected AND NOT true_row) FROM judged"
     ).fetchone()
-    measured = connection.execute("SELECT window_end, error FROM judged ORDER BY window_end, error").fetchnumpy()
+    measured = connection.execute(
+        "SELECT window_end, error FROM judged WHERE true_row ORDER BY window_end, error"
+    ).fetchnumpy()
     measurements = tuple(zip(measured["window_end"].tolist(), measured["error"].tolist(), strict=True))
-    return Verdict("error", results, true_rows, late, unexplained, results - given, out_of_order, measurements)
+    return Verdict(
+        "error", results, true_rows, late, unexplained, results - given, out_of_order, measurements, displaced
+    )
 
 
 def read_by(query: AggregateQuery, types: Mapping[str, pa.DataType], render: Renderer) -> tuple[list[str], list[str]]:
@@ -68,14 +78,16 @@ def read_by(query: AggregateQuery, types: Mapping[str, pa.DataType], render: Ren
 def store_rows(
     connection: Any, query: AggregateQuery, produced: Iterable[pa.Table] | pa.Table
 ) -> tuple[int, int, dict[str, pa.DataType]]:
-    """Make table `produced` (window_start, window_end, k0.., p0.., and which copy of its window and group a row is);
-    give back the number of rows, how often window_end went down, and the types the columns came in."""
+    """Make table `produced` (window_start, window_end, k0.., p0.., q0.., and which copy of its window and group a row
+    is); give back the number of rows, how often window_end went down, and the types the columns came in."""
     kinds = {"window_start": Kind.TIME, "window_end": Kind.TIME}
     names = {"window_start": "window_start", "window_end": "window_end"}
     for n, key in enumerate(query.keys):
         kinds[f"k{n}"], names[f"k{n}"] = key.expr.kind, key.name
     for n, aggregate in enumerate(query.aggregates):
         kinds[f"p{n}"], names[f"p{n}"] = aggregate.kind, aggregate.name
+    for n, computed in enumerate(query.computed):
+        kinds[f"q{n}"], names[f"q{n}"] = computed.expr.kind, computed.name
     columns = ", ".join(f"{column} {TYPES[kind]}" for column, kind in kinds.items())
     connection.execute(f"CREATE TABLE arrived (place BIGINT, {columns})")
     watch, results, types = OrderWatch(), 0, dict[str, pa.DataType]()

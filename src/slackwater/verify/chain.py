@@ -28,6 +28,7 @@ from slackwater.language.bound import (
     streams_read,
 )
 from slackwater.verify.aggregate_truth import make_truth
+from slackwater.verify.groups import GroupRenderer, is_wanted
 from slackwater.verify.inputs import JudgedInput, load
 from slackwater.verify.join_truth import Enumeration
 from slackwater.verify.sql import TYPES, Renderer
@@ -108,9 +109,11 @@ class Levels:
         value = "t" if variant == "true" else "e"
         held = {key.name: (f"k{n}", key.expr.kind) for n, key in enumerate(query.keys)}
         held |= {call.name: (f"{value}{n}", call.kind) for n, call in enumerate(query.aggregates)}
+        groups = GroupRenderer(query, value)
+        held |= {one.name: (groups.value(one.expr), one.expr.kind) for one in query.computed}
         columns = [("window_start", Kind.TIME), ("window_end", Kind.TIME), *(held[name] for name in query.order)]
         listed = [f"CAST({name} AS {TYPES[kind]}) AS c{k}" for k, (name, kind) in enumerate(columns)]
-        there = "true" if variant == "true" else "present > 0"
+        there = is_wanted(query, value) + ("" if variant == "true" else " AND present > 0")
         return self._made(f"SELECT window_end - 1 AS ts, {', '.join(listed)} FROM {windows} WHERE {there}")
 
     def _windows(self, query: AggregateQuery, variant: Variant, read: list[int]) -> str:

@@ -22,6 +22,7 @@ from slackwater.core.schema import Kind
 from slackwater.language.bound import AggregateQuery, BoundQuery, RowsQuery
 from slackwater.verify.aggregate import error_of, near, store_rows
 from slackwater.verify.chain import VARIANTS, Levels, Variant
+from slackwater.verify.groups import as_computed, is_wanted
 from slackwater.verify.inputs import JudgedInput, OrderWatch, column_of, tables, words
 from slackwater.verify.recall import Periods
 from slackwater.verify.sql import TYPES
@@ -140,21 +141,25 @@ def _judge_windows(
     worst = ", ".join(error_of(n, call) for n, call in calls) or "CAST(0 AS DOUBLE)"
     connection.execute(
         f"CREATE TABLE judged AS SELECT known.window_end AS window_end, n_true IS NOT NULL AS true_row,"
-        f" copy IS NOT NULL AS given, CASE WHEN NOT ({agreed}) THEN true WHEN n_sure IS NULL THEN copy IS NULL"
+        f" copy IS NOT NULL AS given, (copy IS NULL OR {as_computed(query, 'of_given.')}) AND"
+        f" CASE WHEN NOT ({agreed}) THEN true WHEN n_sure IS NULL THEN copy IS NULL"
         f" ELSE copy IS NOT NULL AND {is_sure} END AS as_expected, copy IS NOT NULL AND {is_true} AS as_true,"
         f" CASE WHEN copy IS NULL THEN CAST('inf' AS DOUBLE) ELSE greatest({worst}) END AS error"
         f" FROM ({known}) known{joined}"
     )
-    true_rows, unexplained, late, right = connection.execute(
-        "SELECT count(*) FILTER (true_row), count(*) FILTER (true_row AND NOT as_expected),"
+    true_rows, unexplained, late, right, displaced = connection.execute(
+        "SELECT count(*) FILTER (true_row), count(*) FILTER (NOT as_expected AND (true_row OR NOT given)),"
         " count(*) FILTER (true_row AND as_expected AND NOT as_true),"
-        " count(*) FILTER (given AND (true_row OR as_expected)) FROM judged"
+        " count(*) FILTER (given AND (true_row OR as_expected)),"
+        " count(*) FILTER (given AND as_expected AND NOT true_row) FROM judged"
     ).fetchone()
     measured = connection.execute(
         "SELECT window_end, error FROM judged WHERE true_row ORDER BY window_end, error"
     ).fetchnumpy()
     measurements = tuple(zip(measured["window_end"].tolist(), measured["error"].tolist(), strict=True))
-    return Verdict("error", results, true_rows, late, unexplained, results - right, out_of_order, measurements)
+    return Verdict(
+        "error", results, true_rows, late, unexplained, results - right, out_of_order, measurements, displaced
+    )
 
 
 _NAMES = {"true": ("t", "a"), "sure": ("x", "xr"), "maybe": ("y", "yr")}
@@ -168,4 +173,5 @@ def _side(query: AggregateQuery, identity: list[str], variant: Variant, table: s
     columns = [*identity, f"{count} AS n_{variant}"]
     for n in range(len(query.aggregates)):
         columns += [f"{own}{n} AS {name}{n}" for own, name in zip(held, _NAMES[variant], strict=True)]
-    return variant, f"SELECT {', '.join(columns)} FROM {table} WHERE {count} > 0"
+    wanted = is_wanted(query, held[0])
+    return variant, f"SELECT {', '.join(columns)} FROM {table} WHERE {count} > 0 AND {wanted}"

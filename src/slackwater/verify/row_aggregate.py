@@ -25,6 +25,7 @@ from slackwater.core.time import BEFORE_ALL
 from slackwater.language.bound import AggregateQuery, LandmarkWindow, RowWindow
 from slackwater.verify.aggregate import near, read_by, store_rows
 from slackwater.verify.aggregate_truth import rounding_of, value_of
+from slackwater.verify.groups import as_computed, is_wanted
 from slackwater.verify.join_truth import MOST_COMPARISONS
 from slackwater.verify.sql import Renderer
 from slackwater.verify.verdict import Trial, Verdict
@@ -38,11 +39,13 @@ def judge_row_aggregate(trial: Trial[AggregateQuery]) -> Verdict:
     identity = ["window_start", "window_end", *(f"k{n}" for n in range(len(keys))), "copy"]
     same_row = " AND ".join(f"t.{name} IS NOT DISTINCT FROM p.{name}" for name in identity)
     right = " AND ".join(near(n, "t", "a", a) for n, a in enumerate(query.aggregates)) or "true"
+    computed = as_computed(query, "p.")
     for name, which in (("truth", "true"), ("expected", f"met_0 = {BEFORE_ALL}")):
         windows = _windows(connection, query, render, keys, arguments, which)
         connection.execute(
             f"CREATE TABLE {name} AS SELECT t.window_end AS window_end, p.copy IS NOT NULL AS given,"
-            f" p.copy IS NOT NULL AND {right} AS hit FROM ({windows}) t LEFT JOIN produced p ON {same_row}"
+            f" p.copy IS NOT NULL AND {right} AND {computed} AS hit"
+            f" FROM ({windows}) t LEFT JOIN produced p ON {same_row}"
         )
     true, hits = connection.execute("SELECT count(*), count(*) FILTER (hit) FROM truth").fetchone()
     given, kept, unexplained = connection.execute(
@@ -83,6 +86,7 @@ def _windows(
     return (
         f"SELECT *, row_number() OVER (PARTITION BY {names} ORDER BY nth) AS copy FROM"
         f" (SELECT nth, {names}{columns} FROM ({rows}) JOIN ({bounds}) USING (nth) GROUP BY nth, {names})"
+        f" WHERE {is_wanted(query, 't')}"
     )
 
 

@@ -29,7 +29,7 @@ class CountWindows(WindowAggregate, ABC):
     """Spec of an aggregate whose windows know no time."""
 
     @abstractmethod
-    def build(self, context: BuildContext = PLAIN) -> CountWindowOperator:
+    def build(self, context: BuildContext = PLAIN) -> Operator:
         """The mutable half, which gives the numbers."""
 
     @property

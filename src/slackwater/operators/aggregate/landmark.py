@@ -23,7 +23,7 @@ from slackwater.core.state import StateUpdate, decode_json, encode_json, state_u
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.text_table import TextTable
 from slackwater.operators.aggregate.count_windows import CountWindowOperator, CountWindows, Numbered
-from slackwater.operators.contract import PLAIN, BuildContext
+from slackwater.operators.contract import PLAIN, BuildContext, Operator
 
 OWN = "own landmarks"
 NEVER = -1
@@ -47,8 +47,9 @@ class LandmarkAggregate(CountWindows):
     def in_numbers(self) -> tuple[int, int | None]:
         return (RUNNING, 1) if self.end == NEVER else (1, None)
 
-    def build(self, context: BuildContext = PLAIN) -> CountWindowOperator:
-        return (RunningOperator if self.end == NEVER else LandmarkOperator)(self, context.texts)
+    def build(self, context: BuildContext = PLAIN) -> Operator:
+        made = (RunningOperator if self.end == NEVER else LandmarkOperator)(self, context.texts)
+        return self.emitting(made, context)
 
 
 @in_place

@@ -9,7 +9,7 @@ References: 004 §2.1.2, §3.1 (Example 3.1.1), §4.1.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -24,6 +24,7 @@ from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.text_table import TextTable
 from slackwater.operators.aggregate import state as st
 from slackwater.operators.aggregate.algebra import AggregateSpec, Layout, lower
+from slackwater.operators.aggregate.having import Having, HavingOperator
 from slackwater.operators.aggregate.partials import program_for
 from slackwater.operators.aggregate.sorted_window import SortedWindow
 from slackwater.operators.aggregate.tables import GrowingTables, put_back
@@ -59,6 +60,8 @@ class WindowAggregate:
     aggregates: tuple[AggregateSpec, ...]
     rows: int
     """Word rows of an input tuple."""
+    having: Having | None = field(default=None, kw_only=True)
+    """Which lines are emitted; None: all."""
 
     @property
     def streams(self) -> int:
@@ -85,7 +88,11 @@ class WindowAggregate:
 
     def build(self, context: BuildContext = PLAIN) -> Operator:
         """The mutable half; MIN and MAX of text look texts up in a table."""
-        return AggregateOperator(self, context.texts)
+        return self.emitting(AggregateOperator(self, context.texts), context)
+
+    def emitting(self, operator: Operator, context: BuildContext) -> Operator:
+        """An operator that computes all lines, as one that emits those that are wanted."""
+        return operator if self.having is None else HavingOperator(operator, self.having, context)
 
 
 class AggregateOperator(Operator):

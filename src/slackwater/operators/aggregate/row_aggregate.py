@@ -20,7 +20,7 @@ from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.text_table import TextTable
 from slackwater.operators.aggregate.count_windows import CountWindowOperator, CountWindows, Numbered
-from slackwater.operators.contract import PLAIN, BuildContext
+from slackwater.operators.contract import PLAIN, BuildContext, Operator
 
 COUNT, STARTS = "own count", "own starts"
 
@@ -34,8 +34,8 @@ class RowAggregate(CountWindows):
         """The slide; without one, windows tumble."""
         return self.slide or self.range
 
-    def build(self, context: BuildContext = PLAIN) -> RowAggregateOperator:
-        return RowAggregateOperator(self, context.texts)
+    def build(self, context: BuildContext = PLAIN) -> Operator:
+        return self.emitting(RowAggregateOperator(self, context.texts), context)
 
 
 class RowAggregateOperator(CountWindowOperator):

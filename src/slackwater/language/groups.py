@@ -1,0 +1,224 @@
+"""What a query says of groups: keys, aggregates, what is computed from both, and which groups are wanted at all.
+
+Aggregates may stand anywhere in SELECT and HAVING, as in `SUM(v) / COUNT(*)`. Each is taken out and computed as one
+column of the group; what is left is an expression over such columns.
+
+Invariant: an expression of a group reads keys, aggregates and the bounds of the window, and nothing else. Keys and
+aggregates have no names yet: `key_column` and `call_column` say how an expression refers to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from slackwater.core.errors import QueryError
+from slackwater.core.schema import Kind
+from slackwater.expressions.tree import Call, Column, Expr, Literal
+from slackwater.language.aggregates import bind_aggregate
+from slackwater.language.bound import WINDOW_COLUMNS, Aggregate
+from slackwater.language.derived import aggregate_leaves_as
+from slackwater.language.forms import aggregate_function, first_aggregate, unwrapped
+from slackwater.language.output_names import Wish, spelled
+from slackwater.language.parsed import ParsedItem, ParsedQuery
+from slackwater.language.scalars import Scalars
+from slackwater.language.scope import Scope
+from slackwater.language.selection import wish_for
+from slackwater.language.syntax import place_of
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The groups of a query. Names of aggregates are those that `call_column` gives them."""
+
+    keys: tuple[tuple[Expr, Wish], ...]
+    calls: tuple[Aggregate, ...]
+    """Those that are selected by themselves, in their order; then those that only expressions read."""
+    written: tuple[str, ...]
+    """How the text has each call, as a name."""
+    selected: tuple[tuple[Expr, Wish], ...]
+    """The SELECT list without the bounds of the window; a key or an aggregate by itself is a bare column."""
+    having: tuple[Expr, ...]
+    """Conjuncts."""
+
+
+def key_column(number: int) -> str:
+    """What stands for a key until it has a name; no query can spell it."""
+    return f"\0key {number}"
+
+
+def call_column(number: int) -> str:
+    """What stands for an aggregate until it has a name."""
+    return f"\0call {number}"
+
+
+def renamed(expr: Expr, names: Mapping[str, str]) -> Expr:
+    """An expression with other names for its columns."""
+    if isinstance(expr, Column):
+        return replace(expr, name=names.get(expr.name, expr.name))
+    if isinstance(expr, Call):
+        return replace(expr, args=tuple(renamed(arg, names) for arg in expr.args))
+    return expr
+
+
+def conjuncts_of(exprs: Sequence[Expr]) -> list[Expr]:
+    """What must all be true, each as small as it gets, and each once."""
+    found: dict[Expr, None] = {}
+    pending = list(reversed(exprs))
+    while pending:
+        expr = pending.pop()
+        if isinstance(expr, Call) and expr.op == "and":
+            pending += reversed(expr.args)
+        elif expr != Literal(True, Kind.BOOL):
+            found.setdefault(expr)
+    return list(found)
+
+
+def is_aggregation(query: ParsedQuery) -> bool:
+    """Whether a query asks for aggregates at all."""
+    grouped = query.groups is not None or query.having is not None
+    return grouped or any(first_aggregate(item.node) for item in query.items)
+
+
+def bind_groups(query: ParsedQuery, scope: Scope) -> Groups:
+    """The groups of a query over streams whose windows and filters are bound already."""
+    collected = _Collected(query, scope)
+    selected: list[tuple[Expr, Wish] | ParsedItem] = []
+    for item in query.items:
+        node = unwrapped(item.node)
+        if _is_window_column(item, node, scope):
+            continue
+        if aggregate_function(node) is not None:
+            name = spelled(scope.text[slice(*place_of(node))])
+            selected.append((collected.call(node, shared=False), Wish(item.alias, name, name, item.place)))
+        else:
+            selected.append(item)
+    # Aggregates that are selected by themselves come first, so that expressions find them.
+    done = [collected.item(one) if isinstance(one, ParsedItem) else one for one in selected]
+    having = () if query.having is None else (_Around(scope, "HAVING", collected).condition(query.having),)
+    if not collected.calls:
+        last = query.items[-1].place
+        raise QueryError("GROUP BY needs an aggregate in the SELECT list, such as COUNT(*)", query.text, *last)
+    return Groups(
+        tuple(collected.keys.items()), tuple(collected.calls), tuple(collected.written), tuple(done),
+        tuple(conjuncts_of(having)),
+    )  # fmt: skip
+
+
+class _Collected:
+    """Keys and aggregates found so far."""
+
+    def __init__(self, query: ParsedQuery, scope: Scope) -> None:
+        self.query, self._scope = query, scope
+        self.keys: dict[Expr, Wish] = _keys(query, scope)
+        self.calls: list[Aggregate] = []
+        self.written: list[str] = []
+
+    def call(self, node: exp.Expr, shared: bool) -> Column:
+        """The column of an aggregate call; `shared`, that of an equal one where there is one."""
+        call = bind_aggregate(node, "", self._scope)
+        known = [replace(one, name="") for one in self.calls]
+        number = known.index(call) if shared and call in known else len(known)
+        if number == len(known):
+            self.calls.append(replace(call, name=call_column(number)))
+            self.written.append(spelled(self._scope.text[slice(*place_of(node))]))
+        arrow = aggregate_leaves_as(call, self._scope.streams)
+        return Column(0, call_column(number), call.kind, int(arrow.scale) if call.kind is Kind.DECIMAL else 0)
+
+    def key(self, node: exp.Expr) -> Column | None:
+        """The column of an expression that is a key."""
+        try:
+            bound = Scalars(self._scope, "the SELECT list").bind(node)
+        except QueryError:
+            return None
+        if bound not in self.keys:
+            return None
+        return Column(0, key_column(list(self.keys).index(bound)), bound.kind, bound.scale)
+
+    def item(self, item: ParsedItem) -> tuple[Expr, Wish]:
+        """An item of the SELECT list that is no bare aggregate."""
+        node = unwrapped(item.node)
+        if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
+            raise self._scope.fail("an aggregate query cannot select *; name the keys and aggregates", node)
+        key = self.key(node)
+        if key is not None:
+            bound = Scalars(self._scope, "the SELECT list").bind(node)
+            return key, wish_for(ParsedItem(node, item.alias, item.place), bound, self._scope)
+        name = spelled(self._scope.text[slice(*place_of(node))])
+        return _Around(self._scope, "the SELECT list", self).bind(node), Wish(item.alias, name, name, item.place)
+
+
+@dataclass(frozen=True)
+class _Around(Scalars):
+    """Binds expressions of a group."""
+
+    collected: _Collected
+
+    def bind(self, node: exp.Expr) -> Expr:
+        inner = unwrapped(node)
+        if aggregate_function(inner) is not None:
+            return self.collected.call(inner, shared=True)
+        if first_aggregate(inner) is None:
+            window = window_column(inner, self.scope)
+            key = self.collected.key(inner)
+            if window is not None or key is not None:
+                return key or Column(0, window or "", Kind.TIME)
+            if isinstance(inner, exp.Column | exp.Dot):
+                return self._named(inner)
+        return super().bind(node)
+
+    def _named(self, node: exp.Column | exp.Dot) -> Expr:
+        """What HAVING calls by a name of the SELECT list; a column that is no key has many values in a group."""
+        if self.clause == "HAVING":
+            found = _called(node, self.collected.query, self.scope)
+            if found is not None:
+                return self.bind(found)
+        self.scope.column(node)
+        if self.clause == "HAVING":
+            raise self.scope.fail("HAVING reads aggregates and what stands in GROUP BY", node)
+        raise self.scope.fail("a selected item must be an aggregate or stand in GROUP BY", node)
+
+
+def _keys(query: ParsedQuery, scope: Scope) -> dict[Expr, Wish]:
+    """The keys of GROUP BY, each once."""
+    keys: dict[Expr, Wish] = {}
+    for node in query.groups or ():
+        if window_column(node, scope) is not None:
+            continue
+        if isinstance(node, exp.Literal):
+            raise scope.fail("GROUP BY takes columns or expressions, not positions", node)
+        meant = _called(node, query, scope) or node
+        if meant is not node and first_aggregate(meant) is not None:
+            raise scope.fail(f"'{node.name}' is an aggregate; groups are made before it can be known", node)
+        bound = Scalars(scope, "GROUP BY").bind(meant)
+        keys.setdefault(bound, wish_for(ParsedItem(meant, None, place_of(node)), bound, scope))
+    return keys
+
+
+def _called(node: exp.Expr, query: ParsedQuery, scope: Scope) -> exp.Expr | None:
+    """The item of the SELECT list that is called so, unless a stream has a column of that name."""
+    if not isinstance(node, exp.Column) or node.args.get("table") is not None:
+        return None
+    if any(name.lower() == node.name.lower() for stream in scope.streams for name in stream.schema.names):
+        return None
+    return next((item.node for item in query.items if (item.alias or "").lower() == node.name.lower()), None)
+
+
+def _is_window_column(item: ParsedItem, node: exp.Expr, scope: Scope) -> bool:
+    """Whether an item asks for a bound of the window, which is in the result in any case."""
+    window = window_column(node, scope)
+    if window is not None and item.alias not in (None, window):
+        message = f"{window} keeps its name; it is always in the result of an aggregate"
+        raise QueryError(message, scope.text, *item.place)
+    return window is not None
+
+
+def window_column(node: exp.Expr, scope: Scope) -> str | None:
+    """window_start or window_end, where no stream has a column of that name."""
+    if not isinstance(node, exp.Column) or node.args.get("table") is not None or isinstance(node.this, exp.Star):
+        return None
+    name = node.name.lower()
+    known = any(node.name in stream.schema for stream in scope.streams)
+    return name if name in WINDOW_COLUMNS and not known else None

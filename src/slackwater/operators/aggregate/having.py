@@ -1,0 +1,84 @@
+"""HAVING: which of the windows and groups that an aggregate has computed are emitted.
+
+Invariant: nothing but what leaves is changed. Panes, watermarks and late tuples are those of the aggregate without it,
+so a checkpoint does not depend on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from slackwater.core.state import StateUpdate
+from slackwater.disorder.meters import Watched
+from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.expressions.compile import compile_filter
+from slackwater.expressions.tree import Expr
+from slackwater.operators.contract import BuildContext, Operator
+from slackwater.operators.output import Output
+from slackwater.operators.state_size import WindowContents
+
+
+@dataclass(frozen=True)
+class Having:
+    """Spec: what must all be true of a line."""
+
+    conditions: tuple[Expr, ...]
+    columns: tuple[str, ...]
+    """The names of the columns of a line: bounds of the window, keys, aggregates."""
+
+
+class HavingOperator(Operator):
+    """An aggregate of which not all lines are emitted."""
+
+    def __init__(self, aggregate: Operator, having: Having, context: BuildContext) -> None:
+        self._aggregate = aggregate
+        places = {name: at for at, name in enumerate(having.columns)}
+        self._keep = compile_filter(having.conditions, lambda stream, name: places[name], context.encode_text)
+
+    @property
+    def spec(self) -> Any:
+        return self._aggregate.spec
+
+    def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
+        for output in self._aggregate.process(run, ordered):
+            lines = np.stack(output.columns)
+            kept = np.flatnonzero(self._keep(lines, lines.view(np.float64), lines.shape[1]))
+            if len(kept) == len(output.ts):
+                yield output
+            elif len(kept):
+                yield _only(output, kept)
+
+    @property
+    def state_rows(self) -> int:
+        return self._aggregate.state_rows
+
+    @property
+    def watched(self) -> Watched | None:
+        return self._aggregate.watched
+
+    def window_contents(self, watermark: int) -> Iterator[WindowContents]:
+        return self._aggregate.window_contents(watermark)
+
+    def snapshot_delta(self) -> list[StateUpdate]:
+        return self._aggregate.snapshot_delta()
+
+    def restore(self, entries: list[StateUpdate]) -> None:
+        self._aggregate.restore(entries)
+
+
+def _only(output: Output, kept: Any) -> Output:
+    """Some lines of an output, each of which is one result."""
+    assert output.multiplicity is None, "a window is one result"
+    return replace(
+        output,
+        ts=output.ts[kept],
+        columns=tuple(column[kept] for column in output.columns),
+        by=output.by[kept],
+        results=len(kept),
+        clock=None if output.clock is None else output.clock[kept],
+        emit_time=None if output.emit_time is None else output.emit_time[kept],
+    )

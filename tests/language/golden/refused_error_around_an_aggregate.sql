@@ -1,0 +1,1 @@
+SELECT SUM(v) / 2 FROM s [1 s] WITH ERROR 1%

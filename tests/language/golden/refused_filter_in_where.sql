@@ -1,0 +1,1 @@
+SELECT v FROM s WHERE SUM(v) FILTER (WHERE ok) > 1

@@ -1,0 +1,1 @@
+SELECT abs(v) FILTER (WHERE ok) FROM s

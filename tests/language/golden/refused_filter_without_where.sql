@@ -1,0 +1,1 @@
+SELECT SUM(v) FILTER (ok) FROM s [1 s]

@@ -1,0 +1,1 @@
+SELECT COUNT(*) FROM s [1 s] HAVING

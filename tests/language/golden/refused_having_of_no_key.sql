@@ -1,0 +1,1 @@
+SELECT key, COUNT(*) FROM s [1 s] GROUP BY key HAVING v > 1

@@ -1,0 +1,1 @@
+SELECT v + COUNT(*) FROM s [1 s] GROUP BY key
