@@ -21,6 +21,8 @@ from slackwater.language.bound import (
     UnionQuery,
     streams_read,
 )
+from slackwater.language.instants import InstantQuery
+from slackwater.relations.algebra import Aggregate, Join, Project, Relation, Scan, Select
 
 _ARROW = {
     Kind.TIME: pa.timestamp("us", "UTC"),
@@ -81,7 +83,10 @@ def _query(query: BoundQuery) -> list[str]:
         lines.append(f"out {query.out}" + (f" every {format_duration(query.out.every)}" if query.out.every else ""))
     for position, stream in enumerate(streams_read(query)):
         lines += _stream(position, stream)
-    if isinstance(query, UnionQuery):
+    if isinstance(query, InstantQuery):
+        lines.append(f"slide {format_duration(query.slide)}")
+        lines += tree(query.relation)
+    elif isinstance(query, UnionQuery):
         lines += [f"united {output.name} {output.expr.kind.value}" for output in query.outputs]
     elif isinstance(query, RowsQuery) and not isinstance(query, JoinQuery):
         kind = type(query).__name__.removesuffix("Query").lower()
@@ -103,6 +108,34 @@ def _query(query: BoundQuery) -> list[str]:
         lines += [f"having {_expr(condition)}" for condition in query.having]
         lines.append(f"order {', '.join(query.order)}")
     return lines
+
+
+def tree(relation: Relation, deep: int = 0) -> list[str]:
+    """A tree of relation-to-relation operators, one a line, with what it gives."""
+    columns = ", ".join(column.name for column in relation.columns)
+    match relation:
+        case Scan():
+            said = f"window of stream {relation.stream}, {format_duration(relation.range)}"
+        case Select():
+            said = f"select {_expr(relation.condition)}"
+        case Project():
+            said = f"project {', '.join(map(_expr, relation.expressions))}"
+        case Join():
+            said = f"{relation.kind} join" + "".join(f" {_expr(one)} = {_expr(other)}" for one, other in relation.keys)
+            said += "" if relation.condition is None else f" if {_expr(relation.condition)}"
+        case Aggregate():
+            calls = [
+                f"{call.function}({'' if call.argument is None else _expr(call.argument)}"
+                f"{'' if call.parameter is None else f', {call.parameter}'})"
+                for call in relation.calls
+            ]
+            said = f"aggregate {', '.join(calls)}" + (
+                f" by {', '.join(map(_expr, relation.keys))}" * bool(relation.keys)
+            )
+        case _:
+            said = type(relation).__name__.lower()
+    lines = [f"{'  ' * deep}{said} -> {columns}"]
+    return lines + [line for below in relation.inputs for line in tree(below, deep + 1)]
 
 
 def _bounds(query: JoinQuery) -> list[str]:

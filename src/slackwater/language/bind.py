@@ -14,12 +14,14 @@ from slackwater.core.quality import Complete, Recall, RelativeError
 from slackwater.core.schema import Kind, Schema
 from slackwater.expressions.tree import Expr, streams_of
 from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, StreamRef, is_chain, raw_streams
-from slackwater.language.clauses import Window
+from slackwater.language.clauses import Window, check_slide
 from slackwater.language.composed import why_no_error, why_no_target
 from slackwater.language.ctes import MOST_INPUTS
 from slackwater.language.derived import result_schema
 from slackwater.language.grouping import bind_aggregation
 from slackwater.language.groups import conjuncts_of, is_aggregation
+from slackwater.language.instant_binding import MOST_STREAMS, bind_instants
+from slackwater.language.instant_windows import over_instants
 from slackwater.language.kinds import bind_kind, check_kind
 from slackwater.language.option_checks import check_options
 from slackwater.language.other_windows import check_chain, check_other_windows, with_window
@@ -37,8 +39,6 @@ from slackwater.language.window_clauses import WindowForAll
 
 __all__ = ["MOST_STREAMS", "Bound", "bind", "parse", "sources_of"]
 
-MOST_STREAMS = 8
-MOST_WINDOWS = 1_000_000
 _NO_SLIDE = "SLIDE belongs to aggregates; the window of a join moves with every tuple"
 
 
@@ -65,10 +65,11 @@ def bind(text: str, schemas: Mapping[str, Schema]) -> Bound:
     ('integer', 'DELAY 2 s')
     """
     parsed = parse(text)
-    if _is_chained(parsed):
+    instants = over_instants(parsed)
+    if not instants and _is_chained(parsed):
         check_chain(parsed)
     try:
-        query = _bind(parsed, schemas)
+        query = _bind_instants(parsed, schemas) if instants else _bind(parsed, schemas)
     except RecursionError:
         raise QueryError("an expression of this query is nested too deeply", text) from None
     _check_quality(parsed, query)
@@ -77,6 +78,10 @@ def bind(text: str, schemas: Mapping[str, Schema]) -> Bound:
     if inputs > MOST_INPUTS:
         raise QueryError(f"a query reads at most {MOST_INPUTS} streams in all, and this one {inputs}", text)
     return Bound(query, parsed.explain, text, parsed.quality is not None)
+
+
+def _bind_instants(parsed: ParsedQuery, schemas: Mapping[str, Schema]) -> BoundQuery:
+    return bind_instants(parsed, schemas, lambda stream: _source(stream, schemas, parsed.text))
 
 
 def _bind(parsed: ParsedQuery, schemas: Mapping[str, Schema]) -> BoundQuery:
@@ -156,7 +161,7 @@ def _check_windows(parsed: ParsedQuery, aggregation: bool) -> None:
         if isinstance(clause, WindowForAll) and clause.slide is not None:
             if not aggregation:
                 raise QueryError(_NO_SLIDE, parsed.text, *clause.place)
-            _check_slide(clause.slide, clause.size, parsed.text, clause.place)
+            check_slide(clause.slide, clause.size, parsed.text, clause.place)
     for stream in parsed.streams:
         window = stream.window
         if window is None:
@@ -173,20 +178,7 @@ def _check_windows(parsed: ParsedQuery, aggregation: bool) -> None:
         if aggregation and window.range <= 0:
             raise QueryError("the window of an aggregate must be longer than nothing", parsed.text, *window.place)
         if window.slide is not None:
-            _check_slide(window.slide, window.range, parsed.text, window.slide_place, window.in_rows)
-
-
-def _check_slide(slide: int, size: int, text: str, place: tuple[int, int], in_rows: bool = False) -> None:
-    if not 0 < slide <= size:
-        message = "SLIDE must be longer than nothing and no longer than RANGE, or tuples would fall between windows"
-        if in_rows:
-            message = "SLIDE must be at most ROWS, or tuples would fall between windows"
-        raise QueryError(message, text, *place)
-    if size // slide > MOST_WINDOWS:
-        message = (
-            f"every tuple would be in {size // slide:,} windows, and may be in {MOST_WINDOWS:,}; make SLIDE longer"
-        )
-        raise QueryError(message, text, *place)
+            check_slide(window.slide, window.range, parsed.text, window.slide_place, window.in_rows)
 
 
 def _check_quality(parsed: ParsedQuery, query: BoundQuery) -> None:

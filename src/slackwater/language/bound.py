@@ -159,8 +159,18 @@ class UnionQuery(RowsQuery):
     out: Out = AS_MADE
 
 
-BoundQuery = AggregateQuery | RowsQuery
-"""Two shapes: windows of an aggregate, or rows. Kinds of rows are added by their own files (`kinds`)."""
+class RelationQuery:
+    """A query whose results are relations, one at every instant; `instants.InstantQuery` is the one there is."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    streams: tuple[StreamRef, ...]
+    quality: Quality
+    options: Options
+    out: Out
+
+
+BoundQuery = AggregateQuery | RowsQuery | RelationQuery
+"""Three shapes: windows of an aggregate, rows, or relations. Kinds of rows are added by their own files (`kinds`)."""
 
 
 def streams_read(query: BoundQuery) -> tuple[StreamRef, ...]:

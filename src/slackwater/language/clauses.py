@@ -24,6 +24,8 @@ Place = tuple[int, int]
 DEFAULT_CONFIDENCE = 0.95
 MOST_ROWS = 100_000_000
 """A window that counts is kept in memory; nobody means more tuples than these."""
+MOST_WINDOWS = 1_000_000
+"""In how many windows a tuple may be."""
 _TARGETS = "COMPLETE, NO WAIT, DELAY 2 SECONDS, RECALL 0.99 OVER 1 MINUTE or ERROR 1% CONFIDENCE 95%"
 
 
@@ -85,6 +87,20 @@ def read_window(cursor: Cursor) -> Window | Landmarks | Rate | None:
         cursor.fail(f"expected SLIDE and {'a number of tuples' if in_rows else 'a duration'}, or ']', here")
     start = slide_token.start if slide_token is not None else opening.start
     return Window(size, slide, (opening.start, closing.end + 1), (start, slide_stop), in_rows)
+
+
+def check_slide(slide: int, size: int, text: str, place: tuple[int, int], in_rows: bool = False) -> None:
+    """Refuse a window that would leave tuples out, or hold them all too often."""
+    if not 0 < slide <= size:
+        message = "SLIDE must be longer than nothing and no longer than RANGE, or tuples would fall between windows"
+        if in_rows:
+            message = "SLIDE must be at most ROWS, or tuples would fall between windows"
+        raise QueryError(message, text, *place)
+    if size // slide > MOST_WINDOWS:
+        message = (
+            f"every tuple would be in {size // slide:,} windows, and may be in {MOST_WINDOWS:,}; make SLIDE longer"
+        )
+        raise QueryError(message, text, *place)
 
 
 def _read_rate(cursor: Cursor, opening: Token) -> Rate:

@@ -97,8 +97,8 @@ def _not_additive(query: AggregateQuery, below: AggregateQuery) -> str | None:
     moving = any(_reads(expr, values) for expr in (*query.stream.filters, *(key.expr for key in query.keys)))
     if below.having:
         return (
-            "HAVING of the aggregate below reads a value of it, so one tuple may move a whole row; ERROR needs all rows."
-            f" {_WRITE}"
+            "HAVING of the aggregate below reads a value of it, so one tuple may move a whole row; ERROR needs all of"
+            f" them. {_WRITE}"
         )
     if moving:
         return (

@@ -82,7 +82,9 @@ def _check_extent(cursor: Cursor, query: ParsedQuery, as_name: bool = False) -> 
 def _extent(query: ParsedQuery, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
     """How deep a query is, and how many streams it reads; a query under several names is looked at once."""
     if id(query) not in known:
-        inside = [stream.query for select in (query, *query.united) for stream in select.streams]
+        selects = (query, *query.united)
+        inside = [stream.query for select in selects for stream in select.streams]
+        inside += [member for select in selects for member in select.members]
         below = [(0, 1) if one is None else _extent(one, known) for one in inside]
         known[id(query)] = 1 + max(deep for deep, _ in below), sum(streams for _, streams in below)
     return known[id(query)]

@@ -33,6 +33,7 @@ from slackwater.language.bound import (
     Aggregate,
     AggregateQuery,
     BoundQuery,
+    RowsQuery,
     StreamRef,
     UnionQuery,
 )
@@ -50,6 +51,7 @@ def result_schema(query: BoundQuery) -> Schema:
     elif isinstance(query, UnionQuery):
         fields = [_united(query, at, output.name) for at, output in enumerate(query.outputs)]
     else:
+        assert isinstance(query, RowsQuery), "no query reads the relations of another"
         fields = [Field(o.name, o.expr.kind, leaves_as(o.expr, query.streams)) for o in query.outputs]
     return Schema((*fields, Field(RESULT_TIME, Kind.TIME, UTC)), RESULT_TIME)
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from slackwater.core.options import Options
 from slackwater.core.quality import Quality
 from slackwater.core.results import AS_MADE, Out
-from slackwater.language.bound import StreamRef
+from slackwater.language.bound import RelationQuery, StreamRef
 from slackwater.relations.algebra import Relation
 
 
 @dataclass(frozen=True)
-class InstantQuery:
+class InstantQuery(RelationQuery):
     """What is computed from the windows of one instant."""
 
     streams: tuple[StreamRef, ...]

@@ -14,6 +14,14 @@ from slackwater.language.clauses import Rate, Window
 from slackwater.language.landmarks import Landmarks
 from slackwater.language.window_clauses import MatchTime, WindowClause
 
+QUERY_COLUMN = "\0query "
+
+
+def query_column(number: int) -> str:
+    """What stands in a condition for the query in its parentheses; no query can spell it."""
+    return f"{QUERY_COLUMN}{number}"
+
+
 EXPLAIN_AS = ("TEXT", "JSON")
 """The forms that EXPLAIN has; the first is that of a text that names none."""
 
@@ -53,6 +61,9 @@ class ParsedQuery:
     """WINDOW, DWINDOW and PATH, before and after WHERE."""
     groups: tuple[exp.Expr, ...] | None
     having: exp.Expr | None = None
+    members: tuple[ParsedQuery, ...] = ()
+    """The queries of IN (SELECT ...) and EXISTS (SELECT ...) in the conditions, in which `query_column` stands for
+    each."""
     united: tuple[ParsedQuery, ...] = ()
     """What stands behind each UNION ALL."""
     explain: str | None = None

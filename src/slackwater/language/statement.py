@@ -20,7 +20,7 @@ from slackwater.language import unsupported
 from slackwater.language.clauses import read_options, read_quality, read_window
 from slackwater.language.ctes import MOST_NESTED, check_named, named_query, read_named
 from slackwater.language.kinds import KINDS
-from slackwater.language.parsed import EXPLAIN_AS, ParsedItem, ParsedQuery, ParsedStream
+from slackwater.language.parsed import EXPLAIN_AS, ParsedItem, ParsedQuery, ParsedStream, query_column
 from slackwater.language.relation_to_stream import read_relation_to_stream
 from slackwater.language.syntax import read_expression
 from slackwater.language.tokens import Cursor, is_name, split_at_commas, word
@@ -120,6 +120,8 @@ def _raw_streams(query: ParsedQuery) -> Iterator[ParsedStream]:
     for select in (query, *query.united):
         for stream in select.streams:
             yield from [stream] if stream.query is None else _raw_streams(stream.query)
+        for member in select.members:
+            yield from _raw_streams(member)
 
 
 def _query(cursor: Cursor) -> ParsedQuery:
@@ -140,10 +142,11 @@ def _select(cursor: Cursor) -> ParsedQuery:
     items = _items(cursor)
     if not cursor.accept("FROM"):
         cursor.fail("expected FROM and the streams to read here")
-    streams, conditions = _from(cursor)
+    members: list[ParsedQuery] = []
+    streams, conditions = _from(cursor, members)
     windows, match = _between(cursor)
     if cursor.accept("WHERE"):
-        conditions.append(_condition(cursor, "WHERE", commas=False))
+        conditions.append(_condition(cursor, "WHERE", commas=False, members=members))
         more, again = _between(cursor, match)
         windows, match = windows + more, match or again
     groups = _groups(cursor) if cursor.accept("GROUP", "BY") else None
@@ -151,7 +154,7 @@ def _select(cursor: Cursor) -> ParsedQuery:
     assert start is not None, "a query that begins with nothing"
     place = start.start, cursor.tokens[cursor.index - 1].end + 1
     return ParsedQuery(
-        cursor.text, place, items, tuple(streams), tuple(conditions), tuple(windows), groups, having,
+        cursor.text, place, items, tuple(streams), tuple(conditions), tuple(windows), groups, having, tuple(members),
         out=out, out_place=out_place, match=match, kind=kind, kind_place=kind_place,
     )  # fmt: skip
 
@@ -206,7 +209,7 @@ def _list(cursor: Cursor, nothing: str, soft: tuple[str, ...]) -> list[list[Toke
     return items
 
 
-def _from(cursor: Cursor) -> tuple[list[ParsedStream], list[exp.Expr]]:
+def _from(cursor: Cursor, members: list[ParsedQuery]) -> tuple[list[ParsedStream], list[exp.Expr]]:
     streams, conditions = [_stream(cursor)], []
     while True:
         if cursor.accept(","):
@@ -219,7 +222,7 @@ def _from(cursor: Cursor) -> tuple[list[ParsedStream], list[exp.Expr]]:
             streams.append(_stream(cursor))
             if not cursor.accept("ON"):
                 cursor.fail(unsupported.clause(cursor.word()) or "JOIN needs a condition: ON, as in ON a.key = b.key")
-            conditions.append(_condition(cursor, "ON", commas=True))
+            conditions.append(_condition(cursor, "ON", commas=True, members=members))
         else:
             return streams, conditions
 
@@ -291,14 +294,40 @@ def _begins_rate(cursor: Cursor) -> bool:
     return cursor.word() == "RATE" and after is not None and after.token_type == TokenType.NUMBER
 
 
-def _condition(cursor: Cursor, clause: str, commas: bool) -> exp.Expr:
+def _condition(cursor: Cursor, clause: str, commas: bool, members: list[ParsedQuery] | None = None) -> exp.Expr:
+    """A condition; the queries of its IN and EXISTS are added to `members`, where they may stand there."""
     tokens = cursor.until(_HARD | {","} if commas else _HARD, _SOFT | _JOINS)
     if not tokens:
         cursor.fail(f"{clause} needs a condition")
     for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
         if word(before) == "AND" and word(token) in WINDOW_WORDS and word(after) == "(":
             cursor.fail(f"{word(token)} is a clause of its own, not a condition; leave out AND before it", before)
-    return read_expression(tokens, cursor.text)
+    return read_expression(tokens if members is None else _without_queries(cursor, tokens, members), cursor.text)
+
+
+def _without_queries(cursor: Cursor, tokens: list[Token], members: list[ParsedQuery]) -> list[Token]:
+    """The tokens of a condition with a name in the place of each query behind IN and EXISTS."""
+    end, found, skip = cursor.index, list[Token](), 0
+    for at, token in enumerate(tokens):
+        if skip:
+            skip -= 1
+            continue
+        found.append(token)
+        opens = word(token) in ("IN", "EXISTS") and [word(one) for one in tokens[at + 1 : at + 3]] == ["(", "SELECT"]
+        if not opens:
+            if word(token) == "SELECT":
+                cursor.fail(unsupported.inside_expression("SELECT") or "", token)
+            continue
+        cursor.index = begin = end - len(tokens) + at + 1
+        query = _inside(cursor)
+        last = cursor.tokens[cursor.index - 1]
+        skip = cursor.index - begin
+        first = tokens[at + 2]
+        name = Token(TokenType.IDENTIFIER, query_column(len(members)), first.line, first.col, first.start, last.end - 1)
+        found += [tokens[at + 1], name, last]
+        members.append(query)
+    cursor.index = end
+    return found
 
 
 def _groups(cursor: Cursor) -> tuple[exp.Expr, ...]:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-_SUBQUERY = "a query inside an expression is not offered; a sub-query stands in FROM, as in FROM (SELECT v FROM s) j"
+_SUBQUERY = (
+    "a query inside an expression is not offered; a sub-query stands in FROM, as in FROM (SELECT v FROM s) j, or in"
+    " WHERE behind IN and EXISTS"
+)
+_MEMBERS = "; rows with a partner, or without one, are told by IN and EXISTS with a query in WHERE"
 _OUTER = "only inner joins are offered; write JOIN ... ON, or a comma and WHERE"
 _SET = "queries cannot be combined with EXCEPT or INTERSECT; of streams only UNION ALL is offered"
 _UNION = "UNION would have to remember every row for ever to leave out the second of two; write UNION ALL"
@@ -27,8 +31,8 @@ _CLAUSES = {
     "RIGHT": _OUTER,
     "FULL": _OUTER,
     "OUTER": _OUTER,
-    "SEMI": "semi joins are not offered; " + _OUTER,
-    "ANTI": "anti joins are not offered; " + _OUTER,
+    "SEMI": _OUTER + _MEMBERS,
+    "ANTI": _OUTER + _MEMBERS,
     "ASOF": "as-of joins are not offered; " + _OUTER,
     "NATURAL": "NATURAL JOIN is not offered; name the columns, as in ON a.key = b.key",
     "USING": "USING is not offered; name the columns, as in ON a.key = b.key",
@@ -36,7 +40,7 @@ _CLAUSES = {
     "TABLESAMPLE": "samples of a stream are not offered",
     "PIVOT": "PIVOT is not offered",
     "SELECT": _SUBQUERY,
-    "EXISTS": "EXISTS is not offered; " + _OUTER,
+    "EXISTS": "EXISTS with a query stands in WHERE, by itself between ANDs",
 }
 
 _INSIDE = {
@@ -51,7 +55,7 @@ _INSIDE = {
     "[": "a value has no elements here; a window in brackets stands in FROM, after the stream",
     "GROUPING": "GROUPING SETS, ROLLUP and CUBE are not offered; run one query per grouping",
     "ORDER": "ORDER BY inside an aggregate is not offered",
-    "EXISTS": "EXISTS is not offered; " + _OUTER,
+    "EXISTS": "EXISTS with a query stands in WHERE, by itself between ANDs",
 }
 
 _GROUPING = "GROUPING SETS, ROLLUP and CUBE are not offered; run one query per grouping"

@@ -16,7 +16,7 @@ from slackwater.core.nested import leaves, nested
 from slackwater.core.schema import DIGITS, kind_of, type_name
 from slackwater.expressions.tree import Column
 from slackwater.language.bind import Bound, bind
-from slackwater.language.bound import AggregateQuery, BoundQuery, streams_read
+from slackwater.language.bound import BoundQuery, RowsQuery, streams_read
 from slackwater.sources.files import schema_of
 
 
@@ -36,7 +36,7 @@ def bind_to_tables(text: str, tables: Mapping[str, pa.Table], time: str) -> Boun
 def left_out(query: BoundQuery, tables: Mapping[str, pa.Table]) -> list[str]:
     """Columns that `SELECT *` cannot give because no query can read their type, as alias.column (type)."""
     inside = [name for stream in streams_read(query) if stream.query for name in left_out(stream.query, tables)]
-    if isinstance(query, AggregateQuery):
+    if not isinstance(query, RowsQuery):
         return inside
     given = {(item.expr.stream, item.expr.name) for item in query.outputs if isinstance(item.expr, Column)}
     return inside + [

@@ -23,6 +23,7 @@ from slackwater.language.bound import (
     BoundQuery,
     JoinQuery,
     LandmarkWindow,
+    RowsQuery,
     StreamRef,
     UnionQuery,
     streams_read,
@@ -46,6 +47,8 @@ def expressions_of(query: BoundQuery) -> list[Expr]:
             found += [expr for expr in (window.start, window.end) if expr is not None]
         found += [key.expr for key in query.keys]
         return found + [call.argument for call in query.aggregates if call.argument is not None]
+    if not isinstance(query, RowsQuery):
+        return found
     conditions = query.conditions if isinstance(query, JoinQuery) else ()
     return [*found, *conditions, *(output.expr for output in query.outputs)]
 

@@ -44,6 +44,7 @@ def judge_chain(
         if isinstance(query.quality, Recall):
             return _with_recall(connection, query, levels, verdict, periods)
         return verdict
+    assert isinstance(query, RowsQuery), "no query reads the relations of another"
     return _judge_rows(connection, query, levels, produced, periods)
 
 

@@ -1,0 +1,2 @@
+WITH m AS (SELECT key, MAX(v) AS top FROM s [RANGE 5 MINUTES SLIDE 1 SECOND] GROUP BY key)
+SELECT RSTREAM x.key FROM m x, m y WHERE x.top > y.top

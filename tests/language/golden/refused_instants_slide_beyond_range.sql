@@ -1,0 +1,1 @@
+SELECT a.v FROM a [RANGE 1 s SLIDE 2 s], b [RANGE 1 s SLIDE 2 s]

@@ -1,0 +1,1 @@
+SELECT a.v FROM a [RANGE 5 MINUTES SLIDE 1 SECOND], b [RANGE 5 s SLIDE 2 s] WHERE a.key = b.key

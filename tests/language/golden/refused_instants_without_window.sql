@@ -1,0 +1,1 @@
+SELECT a.v FROM a [RANGE 5 MINUTES SLIDE 1 SECOND], b WHERE a.key = b.key
