@@ -3,7 +3,11 @@ import pyarrow as pa
 import pytest
 
 from slackwater.core.errors import UsageError
+from slackwater.language.instants import InstantQuery
+from slackwater.relations.algebra import Join, operators, scans
+from slackwater.sources.binding import bind_to_tables
 from slackwater.workloads import Delays, disorder_statistics, smart_plugs
+from slackwater.workloads.plug_queries import PLUG_QUERIES, averages_over
 
 
 @pytest.fixture(scope="module")
@@ -64,3 +68,18 @@ def test_the_columns_are_those_of_the_recorded_data(stream):
 def test_a_number_of_plugs_that_cannot_be_is_refused(plugs):
     with pytest.raises(UsageError, match="plugs"):
         smart_plugs(plugs=plugs)
+
+
+@pytest.mark.parametrize(("name", "windows"), [("q1", 2), ("q2", 2), ("q3", 2), ("q4", 2), ("q5", 1), ("q6", 3)])
+def test_each_of_the_six_queries_binds_and_reads_loads_alone(stream, name, windows):
+    query = bind_to_tables(PLUG_QUERIES[name], {"plugs": stream}, "ts").query
+    assert isinstance(query, InstantQuery)
+    assert [len(one.filters) for one in query.streams] == [1] * windows
+    assert query.slide == 1_000_000
+    assert all("property" not in [column.name for column in scan.columns] for scan in scans(query.relation))
+
+
+def test_averages_over_eight_windows_are_seven_joins(stream):
+    query = bind_to_tables(averages_over(range(1, 9)), {"plugs": stream}, "ts").query
+    assert sum(isinstance(one, Join) for one in operators(query.relation)) == 7
+    assert [scan.range for scan in scans(query.relation)] == [minutes * 60_000_000 for minutes in range(1, 9)]

@@ -16,8 +16,10 @@ import pyarrow.compute as pc
 from slackwater.core.errors import UsageError
 from slackwater.core.rates import Resize
 from slackwater.core.time import SECOND
+from slackwater.expressions.tree import Expr
 from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, is_chain, raw_streams
 from slackwater.language.distinct import DistinctQuery
+from slackwater.language.instants import InstantQuery
 from slackwater.verify.aggregate import judge_aggregate
 from slackwater.verify.chain import all_expressions
 from slackwater.verify.chain_rows import judge_chain
@@ -25,9 +27,11 @@ from slackwater.verify.counted import judge_counted_join
 from slackwater.verify.distinct import judge_distinct
 from slackwater.verify.groups import group_expressions
 from slackwater.verify.inputs import JudgedInput, load, workbench
+from slackwater.verify.instants import columns_read, judge_instants
 from slackwater.verify.join import judge_join
 from slackwater.verify.rate_truth import check_rates_judged
 from slackwater.verify.recall import Periods
+from slackwater.verify.relation_sql import tree_expressions
 from slackwater.verify.row_aggregate import judge_row_aggregate
 from slackwater.verify.row_join import judge_counted_row_join, judge_row_join
 from slackwater.verify.row_truth import counts_rows
@@ -53,6 +57,7 @@ def judge(
     A join's rows have the SELECT list, `_ts` and `_row_<alias>` of every stream; with `count_only` they have `second`
     and `count`. An aggregate's have window_start, window_end, every GROUP BY key and aggregate (selected or not)
     and what is computed from them.
+    A query over instantaneous windows gives window_start, window_end and what it selects.
     Recall is measured over `period`, every `interval`, both in microseconds. Where windows follow rates, `resizes` says
     what was in force since when, from the beginning on.
     """
@@ -63,8 +68,12 @@ def judge(
         raise UsageError("the period and the interval of measurement must be longer than nothing")
     check_rates_judged(query)
     exprs = list(all_expressions(query))
+    of_tree: list[Expr] = []
+    if isinstance(query, InstantQuery):
+        exprs += columns_read(query)
+        of_tree += tree_expressions(query.relation)
     periods = Periods(*_span(inputs), period, interval)
-    with workbench([*exprs, *group_expressions(query)]) as connection:
+    with workbench([*exprs, *of_tree, *group_expressions(query)]) as connection:
         if is_chain(query):
             return judge_chain(connection, query, inputs, produced, periods)
         render = Renderer([stream.schema for stream in streams])
@@ -93,5 +102,6 @@ JUDGES: Mapping[type[BoundQuery], Callable[[Trial[Any]], Verdict]] = {
     JoinQuery: _judge_joined,
     AggregateQuery: _judge_windows,
     DistinctQuery: judge_distinct,
+    InstantQuery: judge_instants,
 }
 """By the kind of a query of one operator."""

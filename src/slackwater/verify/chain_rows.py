@@ -69,7 +69,7 @@ def _judge_rows(
         connection.execute(f"INSERT INTO produced SELECT {', '.join(found)} FROM arriving")
         connection.unregister("arriving")
     sides = {variant: levels.results(query, variant) for variant in VARIANTS} | {"given": "produced"}
-    listed = ", ".join(["ts", *(f"{_comparable(f'c{k}', kind)} AS c{k}" for k, kind in enumerate(kinds))])
+    listed = ", ".join(["ts", *(f"{comparable(f'c{k}', kind)} AS c{k}" for k, kind in enumerate(kinds))])
     together = " UNION ALL ".join(f"SELECT {listed}, '{side}' AS side FROM {table}" for side, table in sides.items())
     counts = ", ".join(f"count(*) FILTER (side = '{side}') AS n_{side}" for side in sides)
     groups = ", ".join(["ts", *(f"c{k}" for k in range(len(kinds)))])
@@ -108,7 +108,7 @@ def _with_recall(connection: Any, query: AggregateQuery, levels: Levels, windows
     )
 
 
-def _comparable(column: str, kind: Kind) -> str:
+def comparable(column: str, kind: Kind) -> str:
     """A float rounded to ten digits, so that two ways of adding it up agree; NaN as null."""
     if kind is not Kind.FLOAT:
         return column
