@@ -15,7 +15,7 @@ The keys of attributes, by kind of node:
 - synchronizer: inputs (their names), strategy, alpha, of ("tuples" before an operator, "results" behind one)
 - operator: operator ("join", "aggregate", "selection", "union", "distinct"), streams, columns, needs_order;
   of joins shape, windows, between, equalities, conditions, algorithm, because, probe_order, counted; of aggregates
-  windows, keys, aggregates; of distinct windows, keys
+  windows, keys, aggregates, having; of distinct windows, keys
 - relation_to_stream: relation_to_stream ("ISTREAM", "DSTREAM", "RSTREAM"), every_us, holds
 - output: columns, counted, quality, quality_stated, shard_keys, one_shard_because, join_orders (of windows that follow
   rates: order, because, and where rates are known expected_tuples and expected_bytes)

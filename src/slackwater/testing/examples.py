@@ -22,6 +22,7 @@ from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column, Expr, Literal
 from slackwater.operators.aggregate.algebra import AggregateSpec
 from slackwater.operators.aggregate.count_windows import CountWindows
+from slackwater.operators.aggregate.having import Having
 from slackwater.operators.aggregate.landmark import LandmarkAggregate
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.aggregate.row_aggregate import RowAggregate
@@ -72,6 +73,14 @@ class Example:
 
 def _aggregate(name: str, range_: int, slide: int | None, keys: tuple[int, ...], *aggregates: AggregateSpec) -> Example:
     return Example(name, WindowAggregate(range_, slide, keys, aggregates, ROWS))
+
+
+def _having(name: str, range_: int, slide: int, keys: tuple[int, ...], *aggregates: AggregateSpec) -> Example:
+    """Groups of two tuples or more; the first aggregate is their count."""
+    columns = ("window_start", "window_end", *(f"k{n}" for n in range(len(keys))), "n", *(f"a{n}" for n in range(9)))
+    many = typed_call(">", (Column(0, "n", Kind.INT), Literal(1, Kind.INT)))
+    having = Having((many,), columns[: 2 + len(keys) + len(aggregates)])
+    return Example(name, WindowAggregate(range_, slide, keys, aggregates, ROWS, having=having))
 
 
 def _by_rows(name: str, range_: int, slide: int | None, keys: tuple[int, ...], *aggregates: AggregateSpec) -> Example:
@@ -215,6 +224,7 @@ OPERATORS: tuple[Example, ...] = (
     _aggregate("two keys", 6, 2, (K, L), AggregateSpec("COUNT"), AggregateSpec("AVG", V, Kind.FLOAT)),
     _aggregate("gaps between windows", 3, 7, (K,), AggregateSpec("COUNT"), AggregateSpec("COUNT_DISTINCT", L)),
     _aggregate("texts", 8, 2, (K,), AggregateSpec("MIN", L, Kind.TEXT), AggregateSpec("MAX", L, Kind.TEXT)),
+    _having("wanted groups", 6, 2, (K,), AggregateSpec("COUNT"), AggregateSpec("SUM", L)),
     _aggregate("a window for every tick", 5, 1, (), AggregateSpec("MAX", L), AggregateSpec("MIN", V, Kind.FLOAT)),
     Example("union", StreamUnion(2, len(KINDS), ROWS)),
     Example("distinct keys", StreamDistinct(6, (K,), ROWS)),

@@ -14,6 +14,7 @@ from slackwater.core.batch import Batch
 from slackwater.core.schema import Kind
 from slackwater.operators.aggregate.algebra import AggregateSpec
 from slackwater.operators.aggregate.operator import WindowAggregate
+from slackwater.testing.evaluate import evaluate
 from slackwater.testing.oracle_release import NEVER, Released, Tuple, tuples_of
 from slackwater.testing.words import Value, decode
 
@@ -58,10 +59,20 @@ def oracle_aggregate_processing(spec: WindowAggregate, released: Iterable[Releas
             if start + spec.range > step.met:
                 key = tuple(e.words[row] for row in spec.keys)
                 members.setdefault((start, key), []).append(e)
-    return {
+    answer = {
         window: tuple(aggregate_of(aggregate, inside) for aggregate in spec.aggregates)
         for window, inside in members.items()
     }
+    return {window: values for window, values in answer.items() if _wanted(spec, window, values)}
+
+
+def _wanted(spec: WindowAggregate, window: WindowKey, values: tuple[Value, ...]) -> bool:
+    """Whether HAVING is true of a window and group."""
+    if spec.having is None:
+        return True
+    start, key = window
+    row = dict(zip(spec.having.columns, (start, start + spec.range, *key, *values), strict=True))
+    return all(evaluate(condition, [row]) is True for condition in spec.having.conditions)
 
 
 def aggregate_of(spec: AggregateSpec, members: list[Tuple]) -> Value:
