@@ -9,13 +9,25 @@ import numpy as np
 import pytest
 
 from slackwater.plan.placement import engine_search
+from slackwater.plan.placement.costs import CONSTANTS, Costs
 from slackwater.plan.placement.engine_search import best_engines, pure_costs, undominated
 from slackwater.plan.placement.exhaustive import all_placements, best_of_all
 from slackwater.plan.placement.plan_cost import Objective, cost_of, parts_of
 from slackwater.plan.placement.statistics import Statistics
 from slackwater.relations.algebra import operators
 from tests.effort import EXAMPLES
-from tests.plan.placement.trees import SECOND, average_of, costed, joined, projected, random_costs, random_tree
+from tests.plan.placement.trees import (
+    SECOND,
+    above,
+    aggregate,
+    average_of,
+    costed,
+    joined,
+    projected,
+    random_costs,
+    random_tree,
+    window,
+)
 
 OBJECTIVES = [Objective(feasibility, one_core) for feasibility in (True, False) for one_core in (True, False)]
 LARGEST = 8
@@ -42,6 +54,15 @@ def test_the_search_finds_a_plan_as_good_as_the_best_of_all(objective: Objective
             assert close(objective.rank(found.cost), objective.rank(best)), seed
         feasible += objective.is_feasible(best)
     assert 0 < feasible < 15 * EXAMPLES
+
+
+def test_a_dearer_plan_is_kept_if_what_stands_above_can_then_be_computed_by_tuple() -> None:
+    """Filters are cheap in the database here; an aggregate is not, and needs its input tuple by tuple."""
+    tree = aggregate(above(above(window(0)), 1))
+    costs = Costs(**{**dict.fromkeys(CONSTANTS, 0.0), "row_judge": 1.0, "row_hash": 1.0, "column_hash": 1e3})
+    operators_ = costed(tree, Statistics(SECOND, {0: 100.0}), costs)
+    found = best_engines(operators_, Objective())
+    assert found.placement == best_of_all(operators_, Objective())[0] == ("row", "row", "row")
 
 
 def test_the_runner_up_is_another_plan_with_its_own_cost() -> None:

@@ -38,10 +38,10 @@ def stays_by_tuple(node: Relation) -> bool:
 
 
 def _expressions(node: Select | Project) -> int:
-    """How many expressions are computed for each row."""
+    """How many expressions are computed for each row; a column that stays what it was is none."""
     if isinstance(node, Select):
         return 1
-    return max(1, sum(not isinstance(one, Column) for one in node.expressions))
+    return sum(not isinstance(one, Column) for one in node.expressions)
 
 
 def _simple(calls: tuple[AggregateCall, ...]) -> int:
@@ -50,6 +50,16 @@ def _simple(calls: tuple[AggregateCall, ...]) -> int:
 
 def _doublings(rows: float, groups: float) -> float:
     return 1 + log2(1 + rows / groups) if groups else 1.0
+
+
+def _pairs(node: Join, below: list[Size], out: Size) -> float:
+    """How many pairs a join looks at: those with equal keys, or all."""
+    return out.pairs if node.keys else below[0].rows * below[1].rows
+
+
+def row_join_cost(left: float, right: float, pairs: float, slides: float, unit: Costs) -> float:
+    """A join on the row engine, by the rows of its sides and the pairs it looks at."""
+    return slides * (unit.row_instant + left * unit.row_probe + right * unit.row_build + pairs * unit.row_pair)
 
 
 @dataclass(frozen=True)
@@ -74,9 +84,7 @@ class OperatorCosts:
                 return below[0].rate * work * unit.row_judge
             return self.slides * (unit.row_instant + rows * work * unit.row_scan)
         if isinstance(node, Join):
-            return self.slides * self._join(node, below, out, (unit.row_build, unit.row_probe, unit.row_pair)) + (
-                self.slides * unit.row_instant
-            )
+            return row_join_cost(rows, below[1].rows, _pairs(node, below, out), self.slides, unit)
         if isinstance(node, Aggregate):
             calls, simple = max(1, len(node.calls)), _simple(node.calls)
             emitted = self.slides * (unit.row_instant + out.rows * calls * unit.row_group)
@@ -95,18 +103,13 @@ class OperatorCosts:
         if isinstance(node, Select | Project):
             return self.slides * rows * _expressions(node) * unit.column_scan
         if isinstance(node, Join):
-            return self.slides * self._join(node, below, out, (unit.column_build, unit.column_probe, unit.column_pair))
+            probed, built = rows * unit.column_probe, below[1].rows * unit.column_build
+            return self.slides * (probed + built + _pairs(node, below, out) * unit.column_pair)
         if isinstance(node, Aggregate):
             simple = _simple(node.calls)
             a_row = max(1, simple) * unit.column_hash + (len(node.calls) - simple) * unit.column_sort
             return self.slides * (rows * a_row + out.rows * max(1, len(node.calls)) * unit.column_group)
         return self.slides * (rows * unit.column_hash + out.rows * unit.column_group)
-
-    def _join(self, node: Join, below: list[Size], out: Size, unit: tuple[float, float, float]) -> float:
-        """A join at one instant, by the costs of a row built, a row probed and a pair."""
-        left, right = below
-        pairs = out.pairs if node.keys else left.rows * right.rows
-        return right.rows * unit[0] + left.rows * unit[1] + pairs * unit[2]
 
     def transfer_in(self, number: int, by_tuple: bool) -> float:
         """The rows of a node go over to the column engine."""

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from slackwater.core.schema import Kind
-from slackwater.expressions.tree import Call, Column, Expr
+from slackwater.expressions.tree import Call, Column, Expr, walk
 from slackwater.plan.placement.statistics import SECOND, Statistics
 from slackwater.relations.algebra import Aggregate, Distinct, Given, Join, Project, Relation, Scan, Select
 
@@ -104,8 +104,7 @@ def size_of(node: Relation, inputs: list[Size], statistics: Statistics) -> Size:
         return _joined(node, inputs[0], inputs[1], statistics)
     (below,) = inputs
     if isinstance(node, Select):
-        share = statistics.selectivity(meaning_of(node.condition, below.meanings))
-        return Size(share * below.rate, share * below.rows, below.meanings, below.distinct, equal=below.equal)
+        return _selected(meaning_of(node.condition, below.meanings), below, statistics)
     if isinstance(node, Project):
         computed = zip(node.columns, node.expressions, strict=True)
         named_so = {column.name: meaning_of(expr, below.meanings) for column, expr in computed}
@@ -119,6 +118,20 @@ def size_of(node: Relation, inputs: list[Size], statistics: Statistics) -> Size:
         return grouped(keys, meanings, below, statistics)
     keys = list(below.meanings.values())
     return grouped(keys, below.meanings, below, statistics)
+
+
+def _selected(condition: Expr, below: Size, statistics: Statistics) -> Size:
+    """The rows that meet a condition (Eq. 6.1). Of a column that a part of it reads alone as many values are left, in
+    proportion, as rows: so a condition on a key drops as many groups above an aggregate as below."""
+    share = statistics.selectivity(condition)
+    distinct = dict(below.distinct)
+    for part in conjuncts(condition):
+        read = {one for one in walk(part) if isinstance(one, Column)}
+        if len(read) == 1:
+            (column,) = read
+            left = distinct.get(column, statistics.values(column)) * statistics.selectivity(part)
+            distinct[column] = max(1.0, left)
+    return Size(share * below.rate, share * below.rows, below.meanings, distinct, equal=below.equal)
 
 
 def _anything(below: Size) -> Expr:

@@ -81,14 +81,17 @@ class Statistics:
         if meaning.op == "not":
             return 1 - self.selectivity(below[0])
         if meaning.op == "=":
-            known = [self.distinct[one.stream, one.name] for one in below
-                     if isinstance(one, Column) and (one.stream, one.name) in self.distinct]  # fmt: skip
-            return 1 / max(1.0, *known) if known else EQUAL
+            if any(isinstance(one, Literal) and not self._is_known(other) for one, other in (below, below[::-1])):
+                return EQUAL
+            return 1 / max(1.0, *map(self.values, below))
         if meaning.op == "<>":
             return 1 - self.selectivity(Call("=", below, Kind.BOOL))
         if meaning.op == "in":
             return min(0.5, (len(below) - 1) * self.selectivity(Call("=", (below[0], below[0]), Kind.BOOL)))
         return RANGE if meaning.op in ("<", "<=", ">", ">=") else OTHER
+
+    def _is_known(self, meaning: Expr) -> bool:
+        return isinstance(meaning, Column) and (meaning.stream, meaning.name) in self.distinct
 
     def values(self, meaning: Expr) -> float:
         """How many distinct values an expression may have."""
