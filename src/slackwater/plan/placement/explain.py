@@ -88,8 +88,8 @@ def infeasible(placed: Placed) -> str:
         return "no plan keeps up: computing this query once a slide takes longer than the slide, at any rate"
     held = placed.holds * rate
     return (
-        f"no plan keeps up with {rate:,.0f} tuples/s; this one holds {held:,.0f} tuples/s. No tuples are dropped for it:"
-        " results come later and later, so choose a longer SLIDE, a shorter RANGE, or more shards"
+        f"no plan keeps up with {rate:,.0f} tuples/s; this one holds {held:,.0f} tuples/s. No tuples are dropped:"
+        " results come later and later. Choose a longer SLIDE, a shorter RANGE, or more shards"
     )
 
 
