@@ -67,9 +67,9 @@ class Costs:
     column_group: float = 5e-8
     """A group, for each aggregate."""
     column_build: float = 2.5e-8
-    """A row of a join's right side."""
+    """A row of a join's smaller side."""
     column_probe: float = 1e-8
-    """A row of a join's left side."""
+    """A row of a join's larger side."""
     column_pair: float = 5e-9
     """A pair of rows with equal keys."""
     measured: str = SHIPPED

@@ -103,8 +103,10 @@ class OperatorCosts:
         if isinstance(node, Select | Project):
             return self.slides * rows * _expressions(node) * unit.column_scan
         if isinstance(node, Join):
-            probed, built = rows * unit.column_probe, below[1].rows * unit.column_build
-            return self.slides * (probed + built + _pairs(node, below, out) * unit.column_pair)
+            # The database hashes the smaller side, whichever it is.
+            built, probed = sorted((rows, below[1].rows))
+            pairs = _pairs(node, below, out) * unit.column_pair
+            return self.slides * (built * unit.column_build + probed * unit.column_probe + pairs)
         if isinstance(node, Aggregate):
             simple = _simple(node.calls)
             a_row = max(1, simple) * unit.column_hash + (len(node.calls) - simple) * unit.column_sort
