@@ -25,6 +25,7 @@ PUBLISHED += ["002-fig7", "002-fig8", "002-fig9a", "002-fig9b", "002-fig9c", "00
 PUBLISHED += [f"000-fig{n}" for n in range(5, 11)] + ["000-live"]
 PUBLISHED += ["001-sec2.3", "001-table2", *(f"001-fig{n}" for n in (5, 6, 8, 9, 10, 11)), "rate-or-time"]
 PUBLISHED += ["004-table5.1", "004-fig5.8", "004-fig5.9", "004-fig5.10", "004-table5.2", "004-fig5.11"]
+PUBLISHED += ["004-table6.1", "004-table6.2"]
 PUBLISHED += ["003-table2", "004-table4.3", "004-table4.4", "changes", "steady-joins", "zoo"]
 TICKS = [60.0 * n for n in range(1, 46)]
 

@@ -8,6 +8,7 @@ from slackwater.experiments import (
     aggregate_targets,
     changes,
     concurrent_queries,
+    hybrid_optimizer,
     in_order,
     in_order_analysis,
     in_order_live,
@@ -66,6 +67,8 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     concurrent_queries.BASELINES,
     concurrent_queries.BY_PLACEMENT,
     concurrent_queries.BY_ADAPTATION,
+    hybrid_optimizer.JOINS,
+    hybrid_optimizer.QUERIES_1_TO_6,
 )
 
 

@@ -1,0 +1,135 @@
+"""What units of work cost on this machine: shipped defaults, or what `slackwater calibrate` has measured.
+
+All costs are seconds: of a statement, an instant, a tuple, a row, or a value of a row. A measured file is kept in the
+user's cache folder, under a version; a file of another version, or one that cannot be read, is refused with a sentence.
+
+Invariant: costs change which plan is chosen, and never a result.
+
+References: 004 §6.3.2, unit processing costs.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from slackwater.core.errors import UsageError
+
+VERSION = 1
+FILE = "SLACKWATER_COSTS"
+"""The environment variable that names the file of measured costs."""
+SHIPPED = "shipped with slackwater"
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds for each unit of work. `row_` is of the compiled kernels, `column_` of the database."""
+
+    row_judge: float = 1.5e-8
+    """A condition or expression, once a tuple, as it arrives."""
+    row_add: float = 8e-8
+    """A tuple into a pane, for each aggregate."""
+    row_holistic: float = 4e-8
+    """A tuple into an order of values, for each aggregate of that kind and each doubling of a group."""
+    row_group: float = 1.5e-7
+    """A group at an instant, for each aggregate: panes come and go, and its row is written."""
+    row_instant: float = 3e-5
+    """An operator that is computed at an instant, however small."""
+    row_scan: float = 2e-9
+    """A row through a condition or expression at an instant."""
+    row_hash: float = 2.5e-8
+    """A row into its group at an instant, for each aggregate."""
+    row_sort: float = 6e-9
+    """A row into the order of its group at an instant, for each doubling of the group."""
+    row_build: float = 3e-8
+    """A row of a join's right side at an instant."""
+    row_probe: float = 3e-8
+    """A row of a join's left side at an instant."""
+    row_pair: float = 6e-9
+    """A pair that a join looks at."""
+    column_statement: float = 6e-4
+    """A statement, however small."""
+    column_input: float = 4e-4
+    """A table that is brought up to date for a statement, however little is new."""
+    column_value_in: float = 1.2e-8
+    """A value that goes over to the database, and leaves it in the end."""
+    column_value_out: float = 1e-8
+    """A value of a result that comes back."""
+    column_scan: float = 2e-9
+    """A row through a condition or expression."""
+    column_hash: float = 8e-9
+    """A row into its group, for each aggregate."""
+    column_sort: float = 6e-8
+    """A row of a holistic aggregate."""
+    column_group: float = 5e-8
+    """A group, for each aggregate."""
+    column_build: float = 2.5e-8
+    """A row of a join's smaller side."""
+    column_probe: float = 1e-8
+    """A row of a join's larger side."""
+    column_pair: float = 5e-9
+    """A pair of rows with equal keys."""
+    measured: str = SHIPPED
+    """When and where they were measured."""
+
+    def __post_init__(self) -> None:
+        for name in CONSTANTS:
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+                raise ValueError(f"{name} is {value!r}; a cost is a number of seconds")
+
+
+CONSTANTS = tuple(one.name for one in fields(Costs) if one.name != "measured")
+
+
+def costs_file() -> Path:
+    """Where measured costs are kept.
+
+    >>> from unittest import mock
+    >>> with mock.patch.dict(os.environ, {FILE: "/there/costs.json"}):
+    ...     print(costs_file())
+    /there/costs.json
+    """
+    named = os.environ.get(FILE)
+    if named:
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slackwater" / "costs.json"
+
+
+def save_costs(costs: Costs, path: Path) -> None:
+    """Write costs for plans to come. A reader sees the old file or the new one, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    new.write_text(json.dumps({"version": VERSION, **asdict(costs)}, indent=1) + "\n", encoding="utf-8")
+    new.replace(path)
+
+
+def load_costs(path: Path | None = None) -> Costs:
+    """The costs of this machine: those that were measured, or else those that are shipped."""
+    place = costs_file() if path is None else path
+    try:
+        text = place.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return Costs()
+    except (OSError, UnicodeDecodeError) as error:
+        raise _unusable(place, "it cannot be read") from error
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise _unusable(place, "it is not JSON") from error
+    if not isinstance(found, dict) or found.get("version") != VERSION:
+        raise _unusable(place, "it is of another version")
+    found.pop("version")
+    if set(found) != {*CONSTANTS, "measured"} or not isinstance(found["measured"], str):
+        raise _unusable(place, "it does not have the costs that are needed")
+    try:
+        return Costs(**found)
+    except ValueError as error:
+        raise _unusable(place, str(error)) from error
+
+
+def _unusable(path: Path, why: str) -> UsageError:
+    return UsageError(f"the costs in {path} cannot be used: {why}; run `slackwater calibrate`, or delete the file")

@@ -1,0 +1,133 @@
+"""What an operator costs in a second, on either engine, and what crossing from one to the other costs.
+
+**Row engine.** What stands on a window alone is computed as tuples come and go: a selection or projection costs by
+tuple (λ); an aggregate costs by tuple, and at every instant by group; a holistic one also by the logarithm of its
+groups. Any other operator is computed at every instant, so that it costs by the rows of its inputs (|w|) and the
+instants of a second. In the words of Eq. 6.4: its unit cost is a function of the cardinality of its windows.
+
+**Column engine.** A fragment is one statement, executed at every instant:
+
+    u = n_slide (statement + Σ operators) + Σ inputs + output
+
+A window, or rows that a row operator keeps by tuple, go over once a tuple (λ); rows that are computed at every instant
+go over whole at every instant. The output comes back whole at every instant.
+
+So the cost of a fragment is a sum: of a part that is known as soon as an operator is put into it (the operator, and
+what of its inputs crosses over), and of a part that is known when the fragment ends (statement and output). That is all
+by which costs fail to be additive over operators, and the search of placements carries the first part along.
+
+References: 004 Eq. 6.4, cost of DSPS-ops and DB-ops (§6.3.2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log2
+
+from slackwater.expressions.tree import Column
+from slackwater.plan.placement.costs import Costs
+from slackwater.plan.placement.sizes import Numbered, Size
+from slackwater.relations.algebra import Aggregate, AggregateCall, Join, Project, Relation, Scan, Select
+
+HOLISTIC = frozenset(("MEDIAN", "QUANTILE", "COUNT_DISTINCT"))
+
+
+def stays_by_tuple(node: Relation) -> bool:
+    """Whether a row operator over rows that are kept by tuple gives rows that are."""
+    return isinstance(node, Select | Project)
+
+
+def _expressions(node: Select | Project) -> int:
+    """How many expressions are computed for each row; a column that stays what it was is none."""
+    if isinstance(node, Select):
+        return 1
+    return sum(not isinstance(one, Column) for one in node.expressions)
+
+
+def _simple(calls: tuple[AggregateCall, ...]) -> int:
+    return sum(call.function not in HOLISTIC for call in calls)
+
+
+def _doublings(rows: float, groups: float) -> float:
+    return 1 + log2(1 + rows / groups) if groups else 1.0
+
+
+def _pairs(node: Join, below: list[Size], out: Size) -> float:
+    """How many pairs a join looks at: those with equal keys, or all."""
+    return out.pairs if node.keys else below[0].rows * below[1].rows
+
+
+def row_join_cost(left: float, right: float, pairs: float, slides: float, unit: Costs) -> float:
+    """A join on the row engine, by the rows of its sides and the pairs it looks at."""
+    return slides * (unit.row_instant + left * unit.row_probe + right * unit.row_build + pairs * unit.row_pair)
+
+
+@dataclass(frozen=True)
+class OperatorCosts:
+    """What each node of a tree costs. Nodes are known by their numbers in post-order."""
+
+    tree: tuple[Numbered, ...]
+    sizes: tuple[Size, ...]
+    slides: float
+    """Instants a second."""
+    costs: Costs
+
+    def by_row(self, number: int, by_tuple: bool) -> float:
+        """An operator on the row engine, over input that is kept by tuple, or is computed at every instant."""
+        node, unit = self.tree[number].node, self.costs
+        out = self.sizes[number]
+        below = [self.sizes[one] for one in self.tree[number].inputs]
+        rows = below[0].rows
+        if isinstance(node, Select | Project):
+            work = _expressions(node)
+            if by_tuple:
+                return below[0].rate * work * unit.row_judge
+            return self.slides * (unit.row_instant + rows * work * unit.row_scan)
+        if isinstance(node, Join):
+            return row_join_cost(rows, below[1].rows, _pairs(node, below, out), self.slides, unit)
+        if isinstance(node, Aggregate):
+            calls, simple = max(1, len(node.calls)), _simple(node.calls)
+            emitted = self.slides * (unit.row_instant + out.rows * calls * unit.row_group)
+            doublings = (calls - simple) * _doublings(rows, out.rows) if node.calls else 0.0
+            if by_tuple:
+                return emitted + below[0].rate * (max(1, simple) * unit.row_add + doublings * unit.row_holistic)
+            return emitted + self.slides * rows * (max(1, simple) * unit.row_hash + doublings * unit.row_sort)
+        return self.slides * (unit.row_instant + rows * unit.row_hash + out.rows * unit.row_group)
+
+    def by_column(self, number: int) -> float:
+        """An operator inside a statement of the column engine."""
+        node, unit = self.tree[number].node, self.costs
+        out = self.sizes[number]
+        below = [self.sizes[one] for one in self.tree[number].inputs]
+        rows = below[0].rows
+        if isinstance(node, Select | Project):
+            return self.slides * rows * _expressions(node) * unit.column_scan
+        if isinstance(node, Join):
+            # The database hashes the smaller side, whichever it is.
+            built, probed = sorted((rows, below[1].rows))
+            pairs = _pairs(node, below, out) * unit.column_pair
+            return self.slides * (built * unit.column_build + probed * unit.column_probe + pairs)
+        if isinstance(node, Aggregate):
+            simple = _simple(node.calls)
+            a_row = max(1, simple) * unit.column_hash + (len(node.calls) - simple) * unit.column_sort
+            return self.slides * (rows * a_row + out.rows * max(1, len(node.calls)) * unit.column_group)
+        return self.slides * (rows * unit.column_hash + out.rows * unit.column_group)
+
+    def transfer_in(self, number: int, by_tuple: bool) -> float:
+        """The rows of a node go over to the column engine."""
+        size, unit = self.sizes[number], self.costs
+        rows = size.rate if by_tuple else self.slides * size.rows
+        return self.slides * unit.column_input + rows * self._width(number) * unit.column_value_in
+
+    def transfer_out(self, number: int) -> float:
+        """A statement, and the rows of its topmost operator on their way back."""
+        rows = self.sizes[number].rows
+        unit = self.costs
+        return self.slides * (unit.column_statement + rows * self._width(number) * unit.column_value_out)
+
+    def _width(self, number: int) -> int:
+        return max(1, len(self.tree[number].node.columns))
+
+    def is_window(self, number: int) -> bool:
+        """Whether a node is a window itself, which both engines can read."""
+        return isinstance(self.tree[number].node, Scan)

@@ -1,0 +1,110 @@
+"""From a tree and statistics to a plan: both phases, and what is to be told of the result.
+
+Invariant: a placed plan is plain data that holds everything it was made from, so that it can be explained, and made
+again when the statistics have changed.
+
+References: 004 §6.3.3 (two-phase optimization), §6.3.1 (feasible and infeasible queries).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from slackwater.plan.placement.costs import Costs, load_costs
+from slackwater.plan.placement.engine_search import best_engines, pure_costs
+from slackwater.plan.placement.operator_costs import OperatorCosts
+from slackwater.plan.placement.phase_one import best_tree
+from slackwater.plan.placement.plan_cost import Cost, Objective, Part, cost_of, parts_of
+from slackwater.plan.placement.sizes import numbered, sizes_of
+from slackwater.plan.placement.statistics import Statistics
+from slackwater.relations.algebra import Placement, Relation, scans
+
+_SLOWEST, _FASTEST = 2.0**-40, 2.0**20
+_STEPS = 60
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A tree with an engine for each of its operators, and why."""
+
+    relation: Relation
+    """The tree that is run: the query's own, or one with the same rows that costs less."""
+    placement: Placement
+    cost: Cost
+    runner_up: tuple[Placement, Cost] | None
+    """The best of the other placements that were examined."""
+    all_row: Cost
+    all_column: Cost
+    examined: int
+    """Complete placements that were compared."""
+    exact: bool
+    """Whether the placement is the best of all; else large sub-trees were placed for themselves."""
+    statistics: Statistics
+    costs: Costs
+    objective: Objective
+
+    @cached_property
+    def operators(self) -> OperatorCosts:
+        """Sizes and costs of all nodes."""
+        return operator_costs(self.relation, self.statistics, self.costs)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """Row operators and fragments with their costs."""
+        return parts_of(self.operators, self.placement)
+
+    @property
+    def feasible(self) -> bool:
+        """Whether it is expected to keep up with the streams."""
+        return self.objective.is_feasible(self.cost)
+
+    @cached_property
+    def holds(self) -> float:
+        """The largest multiple of the rates with which this plan keeps up; 0 if it keeps up with none."""
+        streams = {one.stream for one in scans(self.relation)}
+
+        def keeps_up(factor: float) -> bool:
+            faster = self.statistics.faster(factor, streams)
+            operators = operator_costs(self.relation, faster, self.costs)
+            return self.objective.is_feasible(cost_of(parts_of(operators, self.placement)))
+
+        low, high = _SLOWEST, _FASTEST
+        if not keeps_up(low):
+            return 0.0
+        if keeps_up(high):
+            return high
+        # Costs rise with rates, so there is one border; each step halves the doubt of its logarithm.
+        for _ in range(_STEPS):
+            middle = (low * high) ** 0.5
+            low, high = (middle, high) if keeps_up(middle) else (low, middle)
+        return low
+
+
+def operator_costs(relation: Relation, statistics: Statistics, costs: Costs) -> OperatorCosts:
+    """Sizes and costs of the nodes of a tree."""
+    tree = numbered(relation)
+    return OperatorCosts(tree, sizes_of(tree, statistics), statistics.slides, costs)
+
+
+def place(
+    relation: Relation,
+    statistics: Statistics,
+    costs: Costs | None = None,
+    feasibility: bool = True,
+    one_core: bool = True,
+    reorder: bool = True,
+) -> Placed:
+    """The best plan of a query. `costs` are those of this machine unless given; without `feasibility` the plan of least
+    utilisation is taken whether or not it keeps up; `one_core` says that operators take turns on one core, as in a
+    shard; `reorder` lets phase one change the tree."""
+    objective = Objective(feasibility, one_core)
+    unit = load_costs() if costs is None else costs
+    tree = best_tree(relation, statistics, unit, objective) if reorder else relation
+    operators = operator_costs(tree, statistics, unit)
+    found = best_engines(operators, objective)
+    all_row, all_column = pure_costs(operators)
+    return Placed(
+        tree, found.placement, found.cost, found.runner_up, all_row, all_column, found.examined, found.exact,
+        statistics, unit, objective,
+    )  # fmt: skip
