@@ -1,0 +1,146 @@
+"""What stands in the windows of one stream: its newest tuples in chunks of columns, in processing order.
+
+Invariant: a chunk is contiguous and never moved, so a window is a few chunks as they are, and two that may be cut at
+its ends. `high` is the largest event time so far, hence ascending; where it is above a tuple's own event time the tuple
+came late. Chunks are dropped whole from the front once all their tuples have expired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from slackwater.core.batch import Flags, Words
+from slackwater.core.time import AFTER_ALL, BEFORE_ALL
+from slackwater.operators.instant.blocks import Block
+
+CHUNK = 1 << 15
+"""Tuples in a chunk: their columns stay in the cache of a processor while a block of them is computed."""
+
+
+class Chunk:
+    """Up to CHUNK tuples."""
+
+    def __init__(self, columns: int, number: int, size: int) -> None:
+        self.number = number
+        self.ts: Words = np.empty(size, np.int64)
+        self.high: Words = np.empty(size, np.int64)
+        self.words: Words = np.empty((columns, size), np.int64)
+        self.n = 0
+        self.earliest_late = AFTER_ALL
+        """The smallest event time of a tuple that came late."""
+
+    def append(self, ts: Words, high: Words, words: Words) -> None:
+        """Tuples for which there is room."""
+        to = slice(self.n, self.n + len(ts))
+        self.ts[to], self.high[to], self.words[:, to] = ts, high, words
+        late = ts[ts < high]
+        if len(late):
+            self.earliest_late = min(self.earliest_late, int(late.min()))
+        self.n = to.stop
+
+    def inside(self, since: int, until: int) -> slice | Flags:
+        """Which tuples have an event time in [since, until): a stretch of them, or flags where late ones are spread."""
+        high = self.high[: self.n]
+        begin, end = (int(at) for at in np.searchsorted(high, (since, until)))
+        if self.earliest_late == AFTER_ALL or (self.earliest_late >= since and end == self.n):
+            return slice(begin, end)
+        ts = self.ts[: self.n]
+        flags = (ts >= since) & (ts < until)
+        return flags if not flags.all() else slice(0, self.n)
+
+
+class WindowStore:
+    """The tuples of one stream, or what a tree makes of each of them, that a window may still reach back to.
+
+    >>> store = WindowStore(1)
+    >>> store.append(np.array([1, 5, 3, 9]), np.array([[10, 50, 30, 90]]))
+    >>> [block.rows.tolist() for block in store.blocks(3, 9)]
+    [[[50, 30]]]
+    """
+
+    def __init__(self, columns: int) -> None:
+        self.columns = columns
+        self.chunks: list[Chunk] = []
+        self._high = BEFORE_ALL
+        self._number = 0
+        self._room = 1 << 8
+
+    def append(self, ts: Words, words: Words) -> None:
+        """More tuples, in processing order."""
+        if not len(ts):
+            return
+        high = np.maximum.accumulate(np.maximum(ts, self._high))
+        self._high = int(high[-1])
+        at = 0
+        while at < len(ts):
+            if not self.chunks or self.chunks[-1].n == len(self.chunks[-1].ts):
+                # A stream of few tuples gets small chunks.
+                self.chunks.append(Chunk(self.columns, self._number, self._room))
+                self._number += 1
+                self._room = min(2 * self._room, CHUNK)
+            chunk = self.chunks[-1]
+            end = min(len(ts), at + len(chunk.ts) - chunk.n)
+            chunk.append(ts[at:end], high[at:end], words[:, at:end])
+            at = end
+
+    def blocks(self, since: int, until: int) -> Iterator[Block]:
+        """The tuples with an event time in [since, until)."""
+        for chunk, inside in self.parts(since, until):
+            if isinstance(inside, slice):
+                if inside.start == 0:
+                    yield Block(chunk.words, inside.stop)
+                else:
+                    yield Block(np.ascontiguousarray(chunk.words[:, inside]), inside.stop - inside.start)
+            else:
+                yield Block(np.ascontiguousarray(chunk.words[:, : chunk.n][:, inside]), int(np.count_nonzero(inside)))
+
+    def parts(self, since: int, until: int) -> Iterator[tuple[Chunk, slice | Flags]]:
+        """The chunks with such tuples, and where these stand in each."""
+        for chunk in self.chunks:
+            if int(chunk.high[chunk.n - 1]) < since:
+                continue
+            if int(chunk.high[0]) >= until and chunk.earliest_late == AFTER_ALL:
+                break
+            inside = chunk.inside(since, until)
+            if inside.stop > inside.start if isinstance(inside, slice) else inside.any():
+                yield chunk, inside
+
+    def count(self, since: int, until: int) -> int:
+        """How many tuples have an event time in [since, until)."""
+        total = 0
+        for _, inside in self.parts(since, until):
+            total += inside.stop - inside.start if isinstance(inside, slice) else int(np.count_nonzero(inside))
+        return total
+
+    def first_from(self, since: int) -> int:
+        """The smallest event time at or after `since`; AFTER_ALL where there is none."""
+        first = AFTER_ALL
+        for chunk in self.chunks:
+            if int(chunk.high[chunk.n - 1]) < since:
+                continue
+            if int(chunk.high[0]) >= first and chunk.earliest_late >= first:
+                continue
+            ts = chunk.ts[: chunk.n]
+            later = ts[ts >= since]
+            if len(later):
+                first = min(first, int(later.min()))
+        return first
+
+    def expire(self, since: int) -> None:
+        """No window reaches further back any more."""
+        gone = 0
+        while gone < len(self.chunks) and int(self.chunks[gone].high[self.chunks[gone].n - 1]) < since:
+            gone += 1
+        del self.chunks[:gone]
+
+    def all(self) -> Iterator[tuple[Words, Words]]:
+        """Event times and columns of everything that is still there, in processing order."""
+        for chunk in self.chunks:
+            yield chunk.ts[: chunk.n], chunk.words[:, : chunk.n]
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.chunks.clear()
+        self._high = BEFORE_ALL
