@@ -1,7 +1,8 @@
 """Aggregates and DISTINCT over relations, by the kernels of the aggregate operator.
 
 An aggregate that stands on a window, with nothing but selections and projections between, is kept by pane as tuples
-come and go. Any other is given the rows of an instant as one window. One algorithm serves both.
+come and go. Any other is computed from the rows of an instant: they are numbered by their keys and added to the partial
+result of their group. Where all values must be seen in order, they are given to the aggregate operator as one window.
 
 Invariant: a window of an instant T ends at T, whereas those of the aggregate operator begin at multiples of the slide;
 so event times are shifted by what the range leaves when it is divided by the slide.
@@ -14,15 +15,18 @@ from itertools import pairwise
 
 import numpy as np
 
-from slackwater.core.batch import FIRST_COLUMN, TS, Words
+from slackwater.core.batch import FIRST_COLUMN, TS, Floats, Words
+from slackwater.core.jit import in_place
 from slackwater.core.schema import Kind
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.tree import Column, Expr
-from slackwater.operators.aggregate.algebra import AggregateSpec
+from slackwater.operators.aggregate.algebra import AggregateSpec, Layout, lower
 from slackwater.operators.aggregate.operator import WindowAggregate
+from slackwater.operators.aggregate.partials import ROW, add, clear, program_for
 from slackwater.operators.contract import BuildContext
 from slackwater.operators.instant.blocks import GROUP_KEY, VALUE, Block, Mapper, block, empty, gathered
+from slackwater.operators.instant.numbering import Numbering
 from slackwater.operators.output import Output
 from slackwater.relations.algebra import Aggregate, AggregateCall, Distinct, RelationColumn
 
@@ -36,6 +40,30 @@ def as_aggregate(distinct: Distinct) -> Aggregate:
     keys = tuple(Column(0, column.name, column.kind, column.scale) for column in columns)
     counted = RelationColumn("\0count", Kind.INT, columns[0].arrow)
     return Aggregate(distinct.input, keys, columns, (AggregateCall("COUNT", None, None, counted),))
+
+
+@in_place
+def begin_groups(program: Words, ints: Words, floats: Floats, first: int) -> None:
+    """Groups from `first` on have no rows yet."""
+    for r in range(first, len(ints)):
+        clear(program, ints, floats, r, 0)
+
+
+@in_place
+def add_rows(program: Words, ints: Words, floats: Floats, numbers: Words, words: Words, word_floats: Floats) -> None:
+    """Add rows to the partial results of their groups."""
+    for i in range(len(numbers)):
+        add(program, ints, floats, numbers[i], 0, words, word_floats, i)
+
+
+def _with_room(program: Words, state: Words, groups: int) -> Words:
+    """Partial results for at least so many groups."""
+    if groups <= len(state):
+        return state
+    larger = np.zeros((max(256, 2 * groups), state.shape[1]), np.int64)
+    larger[: len(state)] = state
+    begin_groups(program, larger, larger.view(np.float64), len(state))
+    return larger
 
 
 class Grouping:
@@ -53,6 +81,8 @@ class Grouping:
         self._rows = first + len(arguments)
         self._key_rows = tuple(range(FIRST_COLUMN, first))
         self._specs = tuple(_spec(call, first, arguments) for call in aggregate.calls)
+        self._layout = Layout.of(self._specs)
+        self._holistic = any(spec.holistic for spec in self._specs)
 
     def over(self, size: int, slide: int | None) -> WindowAggregate:
         """The aggregate over windows of this size."""
@@ -75,6 +105,25 @@ class Grouping:
 
     def of(self, blocks: Iterable[Block]) -> Block:
         """The groups of these rows."""
+        if self._holistic:
+            return self._of_window(blocks)
+        numbering = Numbering(len(self._key_rows), nulls=True)
+        program = program_for(self._layout, self._context.texts)
+        # Rows of a program count from the event time; here arguments stand alone.
+        program[:, ROW] -= np.where(program[:, ROW] >= 0, FIRST_COLUMN + len(self._key_rows), 0)
+        state: Words = np.zeros((0, self._layout.width), np.int64)
+        for given in blocks:
+            if given.n:
+                numbers = numbering.of(self._keys(given))
+                state = _with_room(program, state, numbering.count)
+                values = self._arguments(given).words
+                add_rows(program, state, state.view(np.float64), numbers, values, values.view(np.float64))
+        state = state[: numbering.count]
+        lowered = [lower(spec, self._layout, state) for spec in self._specs]
+        columns = [*numbering.keys, *lowered][: self.width]
+        return block(np.stack(columns), numbering.count) if numbering.count else empty(self.width)
+
+    def _of_window(self, blocks: Iterable[Block]) -> Block:
         operator = self.over(1, None).build(self._context)
         made: list[Output] = []
         for given in blocks:

@@ -118,7 +118,7 @@ class InstantOperator(Operator):
     def _output(self, at: int, rows: Block, by: int) -> Output:
         start, end = (np.full(rows.n, moment, np.int64) for moment in (at - self.spec.range, at))
         # A view would keep a whole window alive for as long as the results are.
-        columns = (row.copy() for row in rows.rows)
+        columns = (row.copy() for row in rows.rows[: len(self.spec.relation.columns)])
         return Output(end, (start, end, *columns), np.full(rows.n, by, np.int64), None, rows.n, at_watermark=True)
 
     @property

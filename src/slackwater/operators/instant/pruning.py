@@ -29,19 +29,28 @@ def _note(relation: Relation, wanted: set[str], needed: dict[int, set[str]]) -> 
     """Note what is needed of the windows under a relation, of which these columns are wanted."""
     if isinstance(relation, Scan):
         needed.setdefault(relation.stream, set()).update(wanted)
-    elif isinstance(relation, Select):
-        _note(relation.input, wanted | _read([relation.condition]), needed)
-    elif isinstance(relation, Project):
-        _note(relation.input, _read(relation.expressions), needed)
-    elif isinstance(relation, Aggregate):
-        _note(relation.input, _read([*relation.keys, *(call.argument for call in relation.calls)]), needed)
-    elif isinstance(relation, Distinct):
-        _note(relation.input, {column.name for column in relation.columns}, needed)
-    elif isinstance(relation, Join):
-        for side, below in enumerate(relation.inputs):
-            mine = _read(pair[side] for pair in relation.keys) | _read([relation.condition], side)
-            mine |= {own for own, name in _names_of(relation, side) if name in wanted}
-            _note(below, mine, needed)
+    for below, mine in zip(relation.inputs, needed_of_inputs(relation, wanted), strict=True):
+        _note(below, mine, needed)
+
+
+def needed_of_inputs(relation: Relation, wanted: set[str]) -> list[set[str]]:
+    """For each input of an operator the columns that it reads, if these of its own are wanted."""
+    if isinstance(relation, Select):
+        return [wanted | _read([relation.condition])]
+    if isinstance(relation, Project):
+        return [_read(relation.expressions)]
+    if isinstance(relation, Aggregate):
+        return [_read([*relation.keys, *(call.argument for call in relation.calls)])]
+    if isinstance(relation, Distinct):
+        return [{column.name for column in relation.columns}]
+    if isinstance(relation, Join):
+        return [
+            _read(pair[side] for pair in relation.keys)
+            | _read([relation.condition], side)
+            | {own for own, name in _names_of(relation, side) if name in wanted}
+            for side in (0, 1)
+        ]
+    return []
 
 
 def _names_of(join: Join, side: int) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ References: 004 §6.1, §6.2 (DSPS-ops).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,10 +31,11 @@ from slackwater.operators.instant.blocks import (
     places_of_pair,
 )
 from slackwater.operators.instant.grouping import Grouping, KeptAggregate
-from slackwater.operators.instant.hash_index import HashIndex, gather
-from slackwater.operators.instant.store import WindowStore
+from slackwater.operators.instant.hash_index import Index, gather, keep_pairs
+from slackwater.operators.instant.pruning import needed_of_inputs
+from slackwater.operators.instant.store import CarriedKey, WindowStore
 from slackwater.operators.instant.windows import Windows, window_under
-from slackwater.relations.algebra import Aggregate, Distinct, Given, Join, Project, Relation, Select
+from slackwater.relations.algebra import Aggregate, Distinct, Given, Join, Project, Relation, RelationColumn, Select
 
 
 @dataclass(frozen=True)
@@ -59,21 +60,32 @@ class Node(ABC):
         """About how many rows it has, at most."""
 
 
-def compiled_rows(relation: Relation, windows: Windows, context: BuildContext) -> Node:
-    """The operators of a fragment."""
+def compiled_rows(relation: Relation, windows: Windows, context: BuildContext, wanted: set[str] | None = None) -> Node:
+    """The operators of a fragment; columns that are not wanted need not be filled."""
     if window_under(relation) is not None:
         return _Window(relation, windows)
     if isinstance(relation, Given):
         return _Given(relation)
+    if isinstance(relation, Aggregate | Distinct) and window_under(relation.input) is not None:
+        return _Kept(windows.aggregate_of(relation))
+    wanted = {column.name for column in relation.columns} if wanted is None else wanted
+    needed = needed_of_inputs(relation, wanted)
+    below = [compiled_rows(one, windows, context, its) for one, its in zip(relation.inputs, needed, strict=True)]
     if isinstance(relation, Aggregate | Distinct):
-        if window_under(relation.input) is not None:
-            return _Kept(windows.aggregate_of(relation))
-        return _Groups(relation, compiled_rows(relation.input, windows, context), context)
-    below = [compiled_rows(one, windows, context) for one in relation.inputs]
+        return _Groups(relation, below[0], context)
     if isinstance(relation, Join):
-        return _Join(relation, below[0], below[1], context)
+        carried = [_carried(relation, side, windows) for side in (0, 1)]
+        return _Join(relation, (below[0], below[1]), carried, wanted, context)
     assert isinstance(relation, Select | Project), "scans stand under a window"
     return _ByRow(relation, below[0], context)
+
+
+def _carried(join: Join, side: int, windows: Windows) -> CarriedKey | None:
+    """The number that the rows of one side carry for their keys, where they come from a window."""
+    below = join.inputs[side]
+    if window_under(below) is None or not join.keys:
+        return None
+    return windows.carry(below, [pair[side] for pair in join.keys])
 
 
 class _Window(Node):
@@ -163,23 +175,29 @@ class _ByRow(Node):
 class _Join(Node):
     """A hash join: the smaller side is held, the other flows by."""
 
-    def __init__(self, join: Join, left: Node, right: Node, context: BuildContext) -> None:
-        self._kind, self._sides = join.kind, (left, right)
+    def __init__(
+        self,
+        join: Join,
+        sides: tuple[Node, Node],
+        carried: Sequence[CarriedKey | None],
+        wanted: set[str],
+        context: BuildContext,
+    ) -> None:
+        self._kind, self._sides, self._carried = join.kind, sides, carried
         self.columns = len(join.columns)
         both = (join.left.columns, join.right.columns)
         self._keys = tuple(
             Mapper([pair[side] for pair in join.keys], JOIN_KEY, both[side], context.encode_text) for side in (0, 1)
         )
         self._sieve: Sieve | None = None
-        self._asked = (_NOTHING, _NOTHING)
         if join.condition is not None:
             read = sorted(columns_of(join.condition))
-            places = places_of_pair(*both)
             lines = {pair: line for line, pair in enumerate(read)}
             self._sieve = Sieve(join.condition, lambda stream, column: lines[stream, column], context.encode_text)
-            asked = [[places[pair] for pair in read if pair[0] == side] for side in (0, 1)]
-            self._asked = _lines(asked[0]), _lines([at - len(both[0]) for at in asked[1]])
-        self._all = _lines(range(len(both[0]))), _lines(range(len(both[1])) if join.kind == "inner" else ())
+            self._asked = _SideBySide(lines, both)
+        made = {pair: line for pair, line in places_of_pair(*both).items() if line < len(join.columns)}
+        some = {pair: line for pair, line in made.items() if join.columns[line].name in wanted}
+        self._all = _SideBySide(some, both, len(join.columns))
 
     def about(self, instant: Instant) -> int:
         left, right = (side.about(instant) for side in self._sides)
@@ -188,29 +206,30 @@ class _Join(Node):
     def blocks(self, instant: Instant) -> Iterator[Block]:
         held = int(self._sides[0].about(instant) >= self._sides[1].about(instant))
         whole = gathered(self._sides[held].blocks(instant), self._sides[held].columns)
-        index = HashIndex(self._keys[held](whole))
+        carried = self._carried[1 - held]
+        index = Index(self._keys[held](whole), None if carried is None else carried.numbering)
         flowing = self._sides[1 - held].blocks(instant)
         if self._kind == "inner":
             return self._inner(flowing, whole, index, held)
         return self._partnered(flowing, whole, index) if held else self._held_partnered(flowing, whole, index)
 
-    def _inner(self, flowing: Iterator[Block], whole: Block, index: HashIndex, held: int) -> Iterator[Block]:
+    def _inner(self, flowing: Iterator[Block], whole: Block, index: Index, held: int) -> Iterator[Block]:
         for given in flowing:
             for pair in self._pairs(given, whole, index, held):
-                yield self._side_by_side(self._all, given, whole, pair, held)
+                yield self._all(given, whole, pair, held)
 
-    def _partnered(self, flowing: Iterator[Block], whole: Block, index: HashIndex) -> Iterator[Block]:
+    def _partnered(self, flowing: Iterator[Block], whole: Block, index: Index) -> Iterator[Block]:
         """Semi and anti join where the right side is held."""
         for given in flowing:
             if self._sieve is None:
-                found = index.has(self._keys[0](given))
+                found = index.has(self._numbers(given, index, 1))
             else:
                 found = np.zeros(given.n, np.bool_)
                 for mine, _ in self._pairs(given, whole, index, 1):
                     found[mine] = True
             yield given.taken(found if self._kind == "semi" else ~found)
 
-    def _held_partnered(self, flowing: Iterator[Block], whole: Block, index: HashIndex) -> Iterator[Block]:
+    def _held_partnered(self, flowing: Iterator[Block], whole: Block, index: Index) -> Iterator[Block]:
         """The same where the left side is held: the right marks which rows have met a partner."""
         found = np.zeros(whole.n, np.bool_)
         for given in flowing:
@@ -218,30 +237,43 @@ class _Join(Node):
                 found[mine] = True
         yield whole.taken(found if self._kind == "semi" else ~found)
 
-    def _pairs(self, given: Block, whole: Block, index: HashIndex, held: int) -> Iterator[tuple[Words, Words]]:
+    def _numbers(self, given: Block, index: Index, held: int) -> Words:
+        carried = self._carried[1 - held]
+        return index.numbers(self._keys[1 - held](given)) if carried is None else given.words[carried.line, : given.n]
+
+    def _pairs(self, given: Block, whole: Block, index: Index, held: int) -> Iterator[tuple[Words, Words]]:
         """Rows that flow and rows that are held which meet."""
-        for pair in index.pairs(self._keys[1 - held](given)):
+        for pair in index.pairs(self._numbers(given, index, held)):
             if self._sieve is None:
                 yield pair
                 continue
-            keeps = self._sieve(self._side_by_side(self._asked, given, whole, pair, held))
-            if keeps.any():
-                yield pair[0][keeps], pair[1][keeps]
+            left = keep_pairs(*pair, self._sieve(self._asked(given, whole, pair, held)))
+            if left:
+                yield pair[0][:left], pair[1][:left]
 
-    def _side_by_side(
-        self, lines: tuple[Words, Words], given: Block, whole: Block, pair: tuple[Words, Words], held: int
-    ) -> Block:
-        """These columns of left and right for each pair; the left side first, whichever of them is held."""
+
+class _SideBySide:
+    """Columns of left and right for each pair of rows, in these lines of a block."""
+
+    def __init__(
+        self,
+        lines: Mapping[tuple[int, str], int],
+        both: tuple[Sequence[RelationColumn], Sequence[RelationColumn]],
+        size: int | None = None,
+    ) -> None:
+        self._size = len(lines) if size is None else size
+        self._from: list[Words] = []
+        self._into: list[Words] = []
+        for side in (0, 1):
+            names = [column.name for column in both[side]]
+            mine = [(names.index(name), line) for (of, name), line in lines.items() if of == side]
+            self._from.append(np.array([at for at, _ in mine], np.int64))
+            self._into.append(np.array([line for _, line in mine], np.int64))
+
+    def __call__(self, given: Block, whole: Block, pair: tuple[Words, Words], held: int) -> Block:
+        """The rows that flow are those of the other side than the one that is held."""
         n = len(pair[0])
-        made = np.empty((len(lines[0]) + len(lines[1]), n), np.int64)
-        left, right = ((given, pair[0]), (whole, pair[1])) if held else ((whole, pair[1]), (given, pair[0]))
-        gather(left[0].words, lines[0], left[1], n, made, 0)
-        gather(right[0].words, lines[1], right[1], n, made, len(lines[0]))
+        made = np.empty((self._size, n), np.int64)
+        for side, rows, at in ((1 - held, given, pair[0]), (held, whole, pair[1])):
+            gather(rows.words, self._from[side], at, n, made, self._into[side])
         return Block(made, n)
-
-
-def _lines(numbers: Sequence[int]) -> Words:
-    return np.array(list(numbers), np.int64)
-
-
-_NOTHING = _lines(())

@@ -1,19 +1,21 @@
 """What stands in the windows of one stream: its newest tuples in chunks of columns, in processing order.
 
 Invariant: a chunk is contiguous and never moved, so a window is a few chunks as they are, and two that may be cut at
-its ends. `high` is the largest event time so far, hence ascending; where it is above a tuple's own event time the tuple
-came late. Chunks are dropped whole from the front once all their tuples have expired.
+its ends. Behind the columns stand numbers of keys, where a join looks rows up by them. `high` is the largest event time
+so far, hence ascending; where it is above a tuple's own event time the tuple came late. Chunks are dropped whole from
+the front once all their tuples have expired.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from slackwater.core.batch import Flags, Words
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
-from slackwater.operators.instant.blocks import Block
+from slackwater.operators.instant.blocks import Block, block
+from slackwater.operators.instant.numbering import Numbering
 
 CHUNK = 1 << 15
 """Tuples in a chunk: their columns stay in the cache of a processor while a block of them is computed."""
@@ -51,6 +53,22 @@ class Chunk:
         return flags if not flags.all() else slice(0, self.n)
 
 
+class CarriedKey:
+    """A key of every tuple, as a dense number that it carries from its arrival on."""
+
+    def __init__(self, keys_of: Callable[[Block], Block], keys: int, line: int) -> None:
+        self._keys_of, self._keys, self.line = keys_of, keys, line
+        self.numbering = Numbering(keys, nulls=False)
+
+    def number(self, words: Words, columns: int) -> Words:
+        """The numbers of tuples with these columns."""
+        return self.numbering.of(self._keys_of(block(np.ascontiguousarray(words[:columns]))))
+
+    def begin(self) -> None:
+        """Forget all numbers."""
+        self.numbering = Numbering(self._keys, nulls=False)
+
+
 class WindowStore:
     """The tuples of one stream, or what a tree makes of each of them, that a window may still reach back to.
 
@@ -66,18 +84,28 @@ class WindowStore:
         self._high = BEFORE_ALL
         self._number = 0
         self._room = 1 << 8
+        self._carried: dict[object, CarriedKey] = {}
+
+    def carry(self, name: object, keys: int, keys_of: Callable[[Block], Block]) -> CarriedKey:
+        """Let tuples carry the number of a key; asked for before the first tuple comes."""
+        if name not in self._carried:
+            self._carried[name] = CarriedKey(keys_of, keys, self.columns + len(self._carried))
+        return self._carried[name]
 
     def append(self, ts: Words, words: Words) -> None:
         """More tuples, in processing order."""
         if not len(ts):
             return
+        if self._carried:
+            numbers = [key.number(words, self.columns) for key in self._carried.values()]
+            words = np.vstack([words, *numbers])
         high = np.maximum.accumulate(np.maximum(ts, self._high))
         self._high = int(high[-1])
         at = 0
         while at < len(ts):
             if not self.chunks or self.chunks[-1].n == len(self.chunks[-1].ts):
                 # A stream of few tuples gets small chunks.
-                self.chunks.append(Chunk(self.columns, self._number, self._room))
+                self.chunks.append(Chunk(self.columns + len(self._carried), self._number, self._room))
                 self._number += 1
                 self._room = min(2 * self._room, CHUNK)
             chunk = self.chunks[-1]
@@ -134,13 +162,26 @@ class WindowStore:
         while gone < len(self.chunks) and int(self.chunks[gone].high[self.chunks[gone].n - 1]) < since:
             gone += 1
         del self.chunks[:gone]
+        if gone:
+            self._forget_keys()
+
+    def _forget_keys(self) -> None:
+        """Number the keys anew where most of those that have a number are gone."""
+        live = sum(chunk.n for chunk in self.chunks)
+        for key in self._carried.values():
+            if key.numbering.count > max(CHUNK, 2 * live):
+                key.begin()
+                for chunk in self.chunks:
+                    chunk.words[key.line, : chunk.n] = key.number(chunk.words[:, : chunk.n], self.columns)
 
     def all(self) -> Iterator[tuple[Words, Words]]:
         """Event times and columns of everything that is still there, in processing order."""
         for chunk in self.chunks:
-            yield chunk.ts[: chunk.n], chunk.words[:, : chunk.n]
+            yield chunk.ts[: chunk.n], chunk.words[: self.columns, : chunk.n]
 
     def clear(self) -> None:
         """Forget everything."""
         self.chunks.clear()
         self._high = BEFORE_ALL
+        for key in self._carried.values():
+            key.begin()

@@ -9,17 +9,19 @@ stream share its rows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from slackwater.core.batch import Flags, Words
 from slackwater.core.time import BEFORE_ALL
+from slackwater.expressions.tree import Expr
 from slackwater.operators.contract import BuildContext
-from slackwater.operators.instant.blocks import VALUE, Block, Mapper, Sieve, block, places_of
+from slackwater.operators.instant.blocks import JOIN_KEY, VALUE, Block, Mapper, Sieve, block, places_of
 from slackwater.operators.instant.grouping import KeptAggregate
 from slackwater.operators.instant.spec import InstantRelation
-from slackwater.operators.instant.store import WindowStore
+from slackwater.operators.instant.store import CarriedKey, WindowStore
 from slackwater.relations.algebra import Aggregate, Distinct, Project, Relation, Scan, Select
 from slackwater.relations.fragments import reading
 
@@ -98,6 +100,11 @@ class Windows:
         if rows.store is None:
             rows.store = WindowStore(len(relation.columns))
         return rows.store
+
+    def carry(self, relation: Relation, keys: Sequence[Expr]) -> CarriedKey:
+        """Let the rows that are made of a window carry a number for these keys."""
+        mapper = Mapper(keys, JOIN_KEY, relation.columns, self._context.encode_text)
+        return self.rows_of(relation).carry(tuple(keys), len(keys), mapper)
 
     def aggregate_of(self, relation: Aggregate | Distinct) -> KeptAggregate:
         """The aggregate of such rows, kept by pane."""
