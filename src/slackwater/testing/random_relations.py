@@ -16,6 +16,7 @@ from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column, Expr, Literal
 from slackwater.operators.instant.pruning import pruned
 from slackwater.operators.instant.spec import InstantRelation, Places
+from slackwater.operators.instant.sql import can_be_column
 from slackwater.relations.algebra import (
     Aggregate,
     AggregateCall,
@@ -30,6 +31,7 @@ from slackwater.relations.algebra import (
     operators,
     scans,
 )
+from slackwater.relations.fragments import COLUMN, ROW
 
 NAMES = ("k", "l", "v")
 KINDS = (Kind.INT, Kind.INT, Kind.FLOAT)
@@ -75,8 +77,8 @@ class RandomTrees:
         return InstantRelation(tree, slide, places, ROWS)
 
     def placement(self, relation: Relation) -> Placement:
-        """Every operator on either engine."""
-        return tuple(self._one(["row", "column"]) for _ in operators(relation))
+        """Every operator on either engine, where it can be."""
+        return tuple(self._one([ROW, COLUMN]) if can_be_column(node) else ROW for node in operators(relation))
 
     def _one(self, choices: list[Any]) -> Any:
         return choices[int(self._random.integers(len(choices)))]

@@ -1,6 +1,7 @@
 """Random trees over random disordered traces: both engines, any cutting and any stop give what the oracle gives."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,9 @@ import pytest
 from slackwater.core.batch import FIRST_COLUMN, Batch
 from slackwater.core.schema import NULL_FLOAT, NULL_WORD, Kind
 from slackwater.disorder.controllers import FixedSlack
+from slackwater.operators.instant.sql import can_be_column
 from slackwater.operators.pipeline import Epochs
+from slackwater.relations.algebra import operators
 from slackwater.testing.drive import Outcome, drive, feed, pipeline_of
 from slackwater.testing.laws import Store
 from slackwater.testing.oracle_instant import processed
@@ -58,7 +61,7 @@ def emitted(spec, outcome: Outcome) -> Counter:
     return shown(spec, found)
 
 
-def check(spec, seed: int, released_by=oracle_epoch_release) -> None:
+def check(spec, seed: int) -> None:
     random = np.random.default_rng(seed)
     batch = a_trace(seed, spec.streams)
     cuts = sorted({*random.integers(1, len(batch), 5).tolist(), len(batch)})
@@ -90,3 +93,12 @@ SEEDS = range(30)
 def test_the_row_engine_gives_what_the_oracle_gives(seed):
     trees = RandomTrees(seed)
     check(trees.spec(streams=1 + seed % 2, most=5), seed)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_any_placement_gives_what_the_oracle_gives(seed):
+    trees = RandomTrees(seed)
+    spec = trees.spec(streams=1 + seed % 2, most=5)
+    everything = tuple("column" if can_be_column(node) else "row" for node in operators(spec.relation))
+    check(replace(spec, placement=everything), seed)
+    check(replace(spec, placement=trees.placement(spec.relation)), seed + 1)

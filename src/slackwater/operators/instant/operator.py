@@ -19,11 +19,13 @@ from slackwater.core.time import AFTER_ALL, BEFORE_ALL
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.operators.contract import PLAIN, BuildContext, Operator
 from slackwater.operators.instant.blocks import Block, gathered
-from slackwater.operators.instant.row_engine import Instant, compiled_rows
+from slackwater.operators.instant.column_engine import ColumnFragment, ReadWhereKept
+from slackwater.operators.instant.row_engine import Instant, Node, compiled_rows
 from slackwater.operators.instant.spec import InstantRelation
 from slackwater.operators.instant.windows import Windows
 from slackwater.operators.output import Output, joined
 from slackwater.operators.state_size import WindowContents
+from slackwater.relations.fragments import COLUMN
 
 MOST_LINES = 1 << 16
 """Lines at which an output is yielded; it is larger by at most the answer of one instant."""
@@ -37,7 +39,7 @@ class InstantOperator(Operator):
     def __init__(self, spec: InstantRelation, context: BuildContext = PLAIN) -> None:
         self.spec = spec
         self._windows = Windows(spec, context)
-        self._fragments = [compiled_rows(fragment.relation, self._windows, context) for fragment in spec.fragments]
+        self._fragments = [self._built(number, context) for number in range(len(spec.fragments))]
         self._lines = [
             np.array([dict(places)[column.name] for column in spec.scan(stream).columns], np.int64)
             for stream, places in enumerate(spec.places)
@@ -47,6 +49,16 @@ class InstantOperator(Operator):
         self._fresh: list[tuple[int, Words]] = []
         self._chunks: dict[str, tuple[int, int]] = {}
         self._epoch = 0
+
+    def _built(self, number: int, context: BuildContext) -> Node:
+        """A fragment on its engine."""
+        fragments = self.spec.fragments
+        fragment = fragments[number]
+        if fragment.engine == COLUMN:
+            return ColumnFragment(fragment.relation, fragments, self._windows, context)
+        if fragment.by_row and number < len(fragments) - 1:
+            return ReadWhereKept(fragment.relation)
+        return compiled_rows(fragment.relation, self._windows, context)
 
     def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
         """Take in a run; yield the answers of the instants that the watermark passes."""
