@@ -80,10 +80,10 @@ def _spread(words: Words, rows: Flags, evaluate: Evaluate, dtype: type[np.generi
 
 
 def _worded(computed: Computed, evaluate: Evaluate) -> Evaluate:
-    return lambda ints, floats, count: _as_words(computed, evaluate(ints, floats, count))
+    return lambda ints, floats, count: as_words(computed, evaluate(ints, floats, count))
 
 
-def _as_words(computed: Computed, values: npt.NDArray[Any]) -> Words:
+def as_words(computed: Computed, values: npt.NDArray[Any]) -> Words:
     """Values as words. Inside an expression a NaN is a null; only a bare column still tells the two apart."""
     if computed.expr.kind is not Kind.FLOAT:
         return values.astype(np.int64, copy=False)

@@ -123,6 +123,11 @@ class PlannedSpec(ABC):
         return True
 
     @property
+    def windowed(self) -> bool:
+        """Whether results have the bounds of a window, and no time of their own."""
+        return False
+
+    @property
     def shard_rows(self) -> tuple[tuple[int, ...], ...] | None:
         """Per input, the rows in which tuples that can meet are equal; None where any two can meet."""
         return None

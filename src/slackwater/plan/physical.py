@@ -169,4 +169,4 @@ class PhysicalPlan:
     def joins(self) -> bool:
         """Whether results have a time of their own, and not the bounds of a window."""
         top = self.operator.top if isinstance(self.operator, OperatorGraph) else self.operator
-        return not isinstance(top, WindowAggregate)
+        return not (top.windowed if isinstance(top, PlannedSpec) else isinstance(top, WindowAggregate))

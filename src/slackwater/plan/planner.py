@@ -20,6 +20,7 @@ from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, Uni
 from slackwater.language.bound import Output as SelectItem
 from slackwater.language.derived import aggregate_leaves_as, groups_of, leaves_as
 from slackwater.language.distinct import DistinctQuery
+from slackwater.language.instants import InstantQuery
 from slackwater.operators.aggregate.algebra import AggregateSpec
 from slackwater.operators.aggregate.having import Having
 from slackwater.operators.aggregate.operator import WindowAggregate
@@ -31,6 +32,7 @@ from slackwater.operators.join.wjoin.spec import OFFERED, by_algorithm
 from slackwater.operators.relation_to_stream import RelationToStream
 from slackwater.plan.distinct import plan_distinct
 from slackwater.plan.graph_builder import plan_chain, plan_union
+from slackwater.plan.instant import plan_instant
 from slackwater.plan.layout import InputLayout
 from slackwater.plan.ordering import check_no_join_options, in_turn, ordering_of
 from slackwater.plan.other_windows import aggregate_over, counting, landmarks_of
@@ -274,10 +276,11 @@ def _aggregate_outputs(query: AggregateQuery, identities: bool) -> tuple[OutputC
     return (*bounds, *(known[name] for name in (*query.order, *hidden)))
 
 
-PLANNERS: Mapping[type[BoundQuery], PlanKind] = {
+PLANNERS: Mapping[type, PlanKind] = {
     JoinQuery: _plan_join,
     AggregateQuery: _plan_aggregate,
     UnionQuery: plan_union,
     DistinctQuery: plan_distinct,
+    InstantQuery: plan_instant,
 }
 """By the kind of a query."""

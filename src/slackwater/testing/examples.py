@@ -40,6 +40,7 @@ from slackwater.operators.join.wjoin.spec import ALGORITHMS, by_algorithm
 from slackwater.operators.projection import Carried, Projection
 from slackwater.operators.relation_to_stream import RelationToStream
 from slackwater.operators.union import StreamUnion
+from slackwater.testing.instant_examples import instant_specs
 from slackwater.testing.oracles import ORACLES
 from slackwater.windows.graph import WindowGraph
 
@@ -229,6 +230,7 @@ OPERATORS: tuple[Example, ...] = (
     Example("union", StreamUnion(2, len(KINDS), ROWS)),
     Example("distinct keys", StreamDistinct(6, (K,), ROWS)),
     Example("distinct rows", StreamDistinct(9, (K, L, V), ROWS)),
+    *(Example(name, spec) for name, spec in instant_specs()),
     _by_rows("the last tuples, tumbling", 7, None, (), AggregateSpec("COUNT"), AggregateSpec("MAX", TS, Kind.TIME)),
     _by_rows("the last tuples by key, sliding", 8, 3, (K,), *_every(V, Kind.FLOAT)),
     *_landmarks(),

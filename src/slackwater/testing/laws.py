@@ -22,6 +22,7 @@ from slackwater.operators.aggregate.count_windows import CountWindows
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.contract import OperatorSpec
 from slackwater.operators.graph import OperatorGraph
+from slackwater.operators.instant.spec import InstantRelation
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.pipeline import Epochs, Pipeline
@@ -199,8 +200,10 @@ def output_is_ordered_and_true(
 
 
 def _only_loses(spec: OperatorSpec) -> bool:
-    """Whether a late tuple can only make a result go missing: not where an aggregate has another operator above it,
-    which then reads another value."""
+    """Whether a late tuple can only make a result go missing: not where an aggregate or an anti join has another
+    operator above it, which then reads another value."""
+    if isinstance(spec, InstantRelation):
+        return False
     if not isinstance(spec, OperatorGraph):
         return True
     return not any(isinstance(node.operator, WindowAggregate) for node in spec.nodes[:-1])

@@ -13,7 +13,8 @@ from typing import Any, Protocol
 
 from slackwater.core.batch import Batch
 from slackwater.operators.distinct import StreamDistinct
-from slackwater.testing import oracle_distinct
+from slackwater.operators.instant.spec import InstantRelation
+from slackwater.testing import oracle_distinct, oracle_instant
 from slackwater.testing.oracle_aggregate import oracle_aggregate, oracle_aggregate_processing
 from slackwater.testing.oracle_graph import oracle_graph_by_epoch, oracle_graph_by_tuple
 from slackwater.testing.oracle_join import oracle_join, oracle_join_processing
@@ -66,5 +67,6 @@ class Oracle(Protocol):
 
 ORACLES: Mapping[type, Oracle] = {
     StreamDistinct: oracle_distinct,
+    InstantRelation: oracle_instant,
 }
 """By the spec of the operator; those of joins, aggregates and graphs are called in `drive` and `bounds`."""

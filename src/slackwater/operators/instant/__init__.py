@@ -1,0 +1,1 @@
+"""Queries over instantaneous windows: what stands in the windows, and two engines that compute a tree from it."""

@@ -1,0 +1,167 @@
+"""Everything that is kept as tuples come and go: the windows of every stream, and what is made of each tuple once.
+
+The tuples of a stream are its state. Beside them stands what selections and projections on a window make of each tuple,
+and what aggregates on a window have counted by pane; both can be made again from the tuples.
+
+Invariant: windows over one stream share its tuples, whatever their ranges; two readers of the same selection of a
+stream share its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from slackwater.core.batch import Flags, Words
+from slackwater.core.time import BEFORE_ALL
+from slackwater.expressions.tree import Expr
+from slackwater.operators.contract import BuildContext
+from slackwater.operators.instant.blocks import JOIN_KEY, VALUE, Block, Mapper, Sieve, block, places_of
+from slackwater.operators.instant.grouping import KeptAggregate
+from slackwater.operators.instant.spec import InstantRelation
+from slackwater.operators.instant.store import CarriedKey, WindowStore
+from slackwater.relations.algebra import Aggregate, Distinct, Project, Relation, Scan, Select
+from slackwater.relations.fragments import reading
+
+
+def window_under(relation: Relation) -> Scan | None:
+    """The window whose tuples give a row of the relation each, where there is one."""
+    while isinstance(relation, Select | Project):
+        relation = relation.input
+    return relation if isinstance(relation, Scan) else None
+
+
+def without_range(relation: Relation) -> Relation:
+    """What is made of each tuple, however far the window reaches back."""
+    if isinstance(relation, Scan):
+        return replace(relation, range=0)
+    return reading(relation, *(without_range(below) for below in relation.inputs))
+
+
+class Chain:
+    """Selections and projections of the tuples of one stream."""
+
+    def __init__(self, relation: Relation, context: BuildContext) -> None:
+        self._steps: list[Sieve | Mapper] = []
+        while isinstance(relation, Select | Project):
+            columns = relation.input.columns
+            if isinstance(relation, Select):
+                self._steps.append(Sieve(relation.condition, places_of(columns), context.encode_text))
+            else:
+                self._steps.append(Mapper(relation.expressions, VALUE, columns, context.encode_text))
+            relation = relation.input
+        self._steps.reverse()
+
+    def __call__(self, tuples: Block) -> tuple[Block, Words | None]:
+        """The rows that are made, and of which tuples; None: of all."""
+        of: Words | None = None
+        for step in self._steps:
+            if isinstance(step, Mapper):
+                tuples = step(tuples)
+                continue
+            keeps: Flags = step(tuples)
+            if not keeps.all():
+                of = np.flatnonzero(keeps) if of is None else of[keeps]
+                tuples = tuples.taken(keeps)
+        return tuples, of
+
+
+@dataclass
+class Rows:
+    """What is made of each tuple of a stream, and who reads it."""
+
+    stream: int
+    chain: Chain
+    range: int
+    store: WindowStore | None = None
+    """None where nobody reads the rows themselves."""
+    aggregates: dict[tuple[Relation, int], KeptAggregate] | None = None
+
+
+class Windows:
+    """The windows of all streams, and what stands on them."""
+
+    def __init__(self, spec: InstantRelation, context: BuildContext) -> None:
+        self._spec, self._context = spec, context
+        self.tuples = [WindowStore(len(spec.scan(stream).columns)) for stream in range(spec.streams)]
+        self.ranges = [spec.ranges(stream)[-1] for stream in range(spec.streams)]
+        self._made: dict[Relation, Rows] = {}
+
+    def rows_of(self, relation: Relation) -> WindowStore:
+        """Where the rows are kept that selections and projections make of a window."""
+        scan = window_under(relation)
+        assert scan is not None, "rows of one window"
+        if relation is scan:
+            return self.tuples[scan.stream]
+        rows = self._rows(relation, scan)
+        rows.range = max(rows.range, scan.range)
+        if rows.store is None:
+            rows.store = WindowStore(len(relation.columns))
+        return rows.store
+
+    def carry(self, relation: Relation, keys: Sequence[Expr]) -> CarriedKey:
+        """Let the rows that are made of a window carry a number for these keys."""
+        mapper = Mapper(keys, JOIN_KEY, relation.columns, self._context.encode_text)
+        return self.rows_of(relation).carry(tuple(keys), len(keys), mapper)
+
+    def aggregate_of(self, relation: Aggregate | Distinct) -> KeptAggregate:
+        """The aggregate of such rows, kept by pane."""
+        scan = window_under(relation.input)
+        assert scan is not None, "rows of one window"
+        rows = self._rows(relation.input, scan)
+        key = (without_range(relation), scan.range)
+        if rows.aggregates is None:
+            rows.aggregates = {}
+        if key not in rows.aggregates:
+            rows.aggregates[key] = KeptAggregate(relation, scan.range, self._spec.slide, self._context)
+        return rows.aggregates[key]
+
+    def _rows(self, relation: Relation, scan: Scan) -> Rows:
+        key = without_range(relation)
+        if key not in self._made:
+            self._made[key] = Rows(scan.stream, Chain(relation, self._context), 0)
+        return self._made[key]
+
+    def append(self, stream: int, ts: Words, words: Words, met: Words | int) -> None:
+        """Tuples of a stream, in processing order, each with the watermark that it met."""
+        self.tuples[stream].append(ts, words)
+        self._make(stream, ts, words, met)
+
+    def _make(self, stream: int, ts: Words, words: Words, met: Words | int) -> None:
+        given = block(np.ascontiguousarray(words), len(ts))
+        for rows in self._made.values():
+            if rows.stream != stream:
+                continue
+            made, of = rows.chain(given)
+            when, their = (ts, met) if of is None else (ts[of], met if isinstance(met, int) else met[of])
+            if rows.store is not None:
+                rows.store.append(when, made.rows)
+            for aggregate in (rows.aggregates or {}).values():
+                aggregate.take(when, made, their)
+
+    def advance(self, watermark: int) -> None:
+        """Let aggregates answer the instants up to the watermark."""
+        for rows in self._made.values():
+            for aggregate in (rows.aggregates or {}).values():
+                aggregate.advance(watermark)
+
+    def expire(self, instant: int) -> None:
+        """The next instant is this one, or later."""
+        for stream, store in enumerate(self.tuples):
+            store.expire(instant - self.ranges[stream])
+        for rows in self._made.values():
+            if rows.store is not None:
+                rows.store.expire(instant - rows.range)
+
+    def make_again(self, passed: int) -> None:
+        """Make all that stands on the tuples anew; instants up to `passed` are over."""
+        for rows in self._made.values():
+            if rows.store is not None:
+                rows.store.clear()
+            for aggregate in (rows.aggregates or {}).values():
+                aggregate.begin(passed)
+        for stream, store in enumerate(self.tuples):
+            for ts, words in store.all():
+                self._make(stream, ts, words, max(passed, BEFORE_ALL))

@@ -1,0 +1,80 @@
+"""The plan of a query over instantaneous windows: its tree over as few streams and columns as it needs.
+
+Invariant: entries of FROM that read the same source under the same filters become one input, so a tuple is read, held
+and kept once, however many windows it is in. The tree of the plan reads inputs by position.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from slackwater.core.errors import UsageError
+from slackwater.core.schema import UTC, Kind
+from slackwater.expressions.tree import Call, Column, Expr
+from slackwater.language.bound import StreamRef
+from slackwater.language.instants import InstantQuery
+from slackwater.operators.instant.pruning import pruned
+from slackwater.operators.instant.spec import InstantRelation
+from slackwater.plan.layout import InputLayout
+from slackwater.plan.ordering import check_no_join_options
+from slackwater.plan.physical import OutputColumn, PhysicalPlan
+from slackwater.relations.algebra import Placement, Relation, Scan
+from slackwater.relations.fragments import reading
+
+
+def plan_instant(
+    query: InstantQuery, count_only: bool, identities: bool, placement: Placement | None = None
+) -> PhysicalPlan:
+    """Rows are identified by their values, so nothing is added for `identities`."""
+    if count_only:
+        raise UsageError("--count counts the results of a join; leave it out, or select COUNT(*)")
+    check_no_join_options(query.options, "joins of streams, not for windows of one instant")
+    query = over_few_streams(query)
+    layouts = [InputLayout(stream, at) for at, stream in enumerate(query.streams)]
+    read: dict[int, tuple[str, ...]] = {
+        scan.stream: tuple(column.name for column in scan.columns) for scan in _scans(query.relation)
+    }
+    places = tuple(tuple((name, layout.column(name)) for name in read.get(at, ())) for at, layout in enumerate(layouts))
+    inputs = tuple(layout.finish(query.options.clock_by) for layout in layouts)
+    operator = InstantRelation(query.relation, query.slide, places, max(one.rows for one in inputs), placement)
+    bounds = (OutputColumn("window_start", Kind.TIME, UTC, 0), OutputColumn("window_end", Kind.TIME, UTC, 1))
+    columns = tuple(
+        OutputColumn(column.name, column.kind, column.arrow, 2 + at) for at, column in enumerate(query.relation.columns)
+    )
+    return PhysicalPlan(query, inputs, operator, (*bounds, *columns), (), query.quality, query.options)  # type: ignore[arg-type]  # a kind of bound query of its own
+
+
+def _scans(relation: Relation) -> list[Scan]:
+    return [relation] if isinstance(relation, Scan) else [one for below in relation.inputs for one in _scans(below)]
+
+
+def over_few_streams(query: InstantQuery) -> InstantQuery:
+    """The query with one entry of FROM for each source and its filters, and without columns that nothing reads."""
+    first: dict[tuple[str, frozenset[Expr]], int] = {}
+    becomes: list[int] = []
+    streams: list[StreamRef] = []
+    for stream in query.streams:
+        key = (stream.source, frozenset(_of_stream(one, 0) for one in stream.filters))
+        if key not in first:
+            first[key] = len(streams)
+            filters = tuple(_of_stream(one, len(streams)) for one in stream.filters)
+            streams.append(replace(stream, filters=filters))
+        at = first[key]
+        becomes.append(at)
+        streams[at] = replace(streams[at], range=max(streams[at].range or 0, stream.range or 0))
+    relation = pruned(_renumbered(query.relation, becomes))
+    return replace(query, streams=tuple(streams), relation=relation)
+
+
+def _of_stream(expr: Expr, stream: int) -> Expr:
+    if isinstance(expr, Column):
+        return replace(expr, stream=stream)
+    if isinstance(expr, Call):
+        return replace(expr, args=tuple(_of_stream(arg, stream) for arg in expr.args))
+    return expr
+
+
+def _renumbered(relation: Relation, becomes: list[int]) -> Relation:
+    if isinstance(relation, Scan):
+        return replace(relation, stream=becomes[relation.stream])
+    return reading(relation, *(_renumbered(below, becomes) for below in relation.inputs))
