@@ -41,7 +41,7 @@ def plan_instant(
     columns = tuple(
         OutputColumn(column.name, column.kind, column.arrow, 2 + at) for at, column in enumerate(query.relation.columns)
     )
-    return PhysicalPlan(query, inputs, operator, (*bounds, *columns), (), query.quality, query.options)  # type: ignore[arg-type]  # a kind of bound query of its own
+    return PhysicalPlan(query, inputs, operator, (*bounds, *columns), (), query.quality, query.options)
 
 
 def _scans(relation: Relation) -> list[Scan]:
