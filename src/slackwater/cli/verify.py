@@ -107,7 +107,7 @@ def judge_run(
     target = quality.target if isinstance(quality, Recall) else None
     if isinstance(quality, RelativeError):
         target = quality.bound
-    inputs = [_judged(run, arrivals, position) for position in range(len(run.plan.inputs))]
+    inputs = [_judged(run, arrivals, position) for position in run.plan.inputs_of_entries]
     verdict = judge(
         query, inputs, rows, count_only=count_only, period=period, interval=interval, resizes=_in_force(run)
     )

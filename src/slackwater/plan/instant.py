@@ -29,7 +29,7 @@ def plan_instant(
     if count_only:
         raise UsageError("--count counts the results of a join; leave it out, or select COUNT(*)")
     check_no_join_options(query.options, "joins of streams, not for windows of one instant")
-    query = over_few_streams(query)
+    query, read_by = over_few_streams(query)
     layouts = [InputLayout(stream, at) for at, stream in enumerate(query.streams)]
     read: dict[int, tuple[str, ...]] = {
         scan.stream: tuple(column.name for column in scan.columns) for scan in _scans(query.relation)
@@ -41,15 +41,17 @@ def plan_instant(
     columns = tuple(
         OutputColumn(column.name, column.kind, column.arrow, 2 + at) for at, column in enumerate(query.relation.columns)
     )
-    return PhysicalPlan(query, inputs, operator, (*bounds, *columns), (), query.quality, query.options)
+    outputs = (*bounds, *columns)
+    return PhysicalPlan(query, inputs, operator, outputs, (), query.quality, query.options, read_by=read_by)
 
 
 def _scans(relation: Relation) -> list[Scan]:
     return [relation] if isinstance(relation, Scan) else [one for below in relation.inputs for one in _scans(below)]
 
 
-def over_few_streams(query: InstantQuery) -> InstantQuery:
-    """The query with one entry of FROM for each source and its filters, and without columns that nothing reads."""
+def over_few_streams(query: InstantQuery) -> tuple[InstantQuery, tuple[int, ...]]:
+    """The query with one entry of FROM for each source and its filters, and without columns that nothing reads; and of
+    every entry that it had, the position of that one."""
     first: dict[tuple[str, frozenset[Expr]], int] = {}
     becomes: list[int] = []
     streams: list[StreamRef] = []
@@ -63,7 +65,7 @@ def over_few_streams(query: InstantQuery) -> InstantQuery:
         becomes.append(at)
         streams[at] = replace(streams[at], range=max(streams[at].range or 0, stream.range or 0))
     relation = pruned(_renumbered(query.relation, becomes))
-    return replace(query, streams=tuple(streams), relation=relation)
+    return replace(query, streams=tuple(streams), relation=relation), tuple(becomes)
 
 
 def _of_stream(expr: Expr, stream: int) -> Expr:

@@ -118,11 +118,18 @@ class PhysicalPlan:
     """The names of the plan's windows in memory reports, and what their tuples consist of."""
     engine: str = ROW
     """What runs the operator; of a graph every plan in `nodes` has its own."""
+    read_by: tuple[int, ...] = ()
+    """Where entries of FROM share an input: of every entry, which it reads."""
 
     @property
     def windows(self) -> tuple[int, ...]:
         """The windows of a join; none for an aggregate, or where there are several operators."""
         return self.operator.windows if isinstance(self.operator, WindowJoin | JoinTree) else ()
+
+    @property
+    def inputs_of_entries(self) -> tuple[int, ...]:
+        """Of every entry of FROM that reads a source, the position of the input it reads."""
+        return self.read_by or tuple(range(len(self.inputs)))
 
     @property
     def partition_slots(self) -> tuple[int, ...]:
