@@ -61,8 +61,10 @@ class PlanToRun:
         """What is known of these streams."""
         streams = [window.stream for window in scans(self.relation)]
         known = {(stream, "k"): float(self.keys) for stream in streams}
-        shares: dict[Expr, float] = {Call(">", (Column(stream, "v", Kind.FLOAT), Literal(SHARE, Kind.FLOAT)), Kind.BOOL): SHARE
-                  for stream in streams}  # fmt: skip
+        shares: dict[Expr, float] = {
+            Call(">", (Column(stream, "v", Kind.FLOAT), Literal(SHARE, Kind.FLOAT)), Kind.BOOL): SHARE
+            for stream in streams
+        }
         return Statistics(SECOND, dict.fromkeys(streams, self.rate), known, shares)
 
 

@@ -5,7 +5,8 @@ second. So plans that were run give one equation each, and the constants are the
 Tuples cost something before any operator sees them (they are stored in windows, on either engine alike); that is one
 more unknown, and of no use to a comparison of plans.
 
-Invariant: a constant is never negative. One of which the measured plans tell nothing stays what it was.
+Invariant: a constant is never negative, and never less than a small part of what it was: nothing is free. One of which
+the measured plans tell nothing stays what it was.
 
 References: 004 §6.3.2, unit processing costs.
 """
@@ -28,6 +29,8 @@ from slackwater.relations.algebra import Placement, Relation, scans
 BELIEF = 0.03
 """How much a constant holds on to what it was: a relative error of one in one constant weighs as much as this relative
 error of a plan."""
+LEAST = 0.05
+"""The least part of what it was that a constant can become."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ def fitted(plans: Sequence[MeasuredPlan], before: Costs, measured: str) -> Costs
         wanted.append(1.0)
     belief = BELIEF * np.eye(len(old) + 1)[:-1]
     found = non_negative(np.vstack([*rows, belief]), np.array([*wanted, *[BELIEF] * len(old)]))[:-1]
-    constants = dict(zip(CONSTANTS, (found * old).tolist(), strict=True))
+    constants = dict(zip(CONSTANTS, (np.maximum(found, LEAST) * old).tolist(), strict=True))
     return Costs(**{**asdict(before), **constants, "measured": measured})
 
 
