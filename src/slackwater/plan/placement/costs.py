@@ -28,49 +28,49 @@ SHIPPED = "shipped with slackwater"
 class Costs:
     """Seconds for each unit of work. `row_` is of the compiled kernels, `column_` of the database."""
 
-    row_judge: float = 1.5e-8
+    row_judge: float = 7e-8
     """A condition or expression, once a tuple, as it arrives."""
-    row_add: float = 8e-8
+    row_add: float = 1.2e-7
     """A tuple into a pane, for each aggregate."""
-    row_holistic: float = 4e-8
+    row_holistic: float = 8e-8
     """A tuple into an order of values, for each aggregate of that kind and each doubling of a group."""
-    row_group: float = 1.5e-7
+    row_group: float = 2.7e-7
     """A group at an instant, for each aggregate: panes come and go, and its row is written."""
-    row_instant: float = 3e-5
+    row_instant: float = 0.00012
     """An operator that is computed at an instant, however small."""
-    row_scan: float = 2e-9
+    row_scan: float = 1e-9
     """A row through a condition or expression at an instant."""
-    row_hash: float = 2.5e-8
+    row_hash: float = 8e-9
     """A row into its group at an instant, for each aggregate."""
-    row_sort: float = 6e-9
+    row_sort: float = 8e-8
     """A row into the order of its group at an instant, for each doubling of the group."""
-    row_build: float = 3e-8
+    row_build: float = 1.5e-8
     """A row of a join's right side at an instant."""
-    row_probe: float = 3e-8
+    row_probe: float = 3e-9
     """A row of a join's left side at an instant."""
-    row_pair: float = 6e-9
+    row_pair: float = 2.3e-8
     """A pair that a join looks at."""
-    column_statement: float = 6e-4
+    column_statement: float = 0.003
     """A statement, however small."""
-    column_input: float = 4e-4
+    column_input: float = 0.0014
     """A table that is brought up to date for a statement, however little is new."""
-    column_value_in: float = 1.2e-8
+    column_value_in: float = 3e-9
     """A value that goes over to the database, and leaves it in the end."""
-    column_value_out: float = 1e-8
+    column_value_out: float = 1.4e-8
     """A value of a result that comes back."""
-    column_scan: float = 2e-9
+    column_scan: float = 7.5e-9
     """A row through a condition or expression."""
-    column_hash: float = 8e-9
+    column_hash: float = 1.6e-8
     """A row into its group, for each aggregate."""
-    column_sort: float = 6e-8
+    column_sort: float = 3.5e-8
     """A row of a holistic aggregate."""
-    column_group: float = 5e-8
+    column_group: float = 3.3e-7
     """A group, for each aggregate."""
-    column_build: float = 2.5e-8
+    column_build: float = 1.2e-7
     """A row of a join's smaller side."""
-    column_probe: float = 1e-8
+    column_probe: float = 1.1e-8
     """A row of a join's larger side."""
-    column_pair: float = 5e-9
+    column_pair: float = 6.5e-9
     """A pair of rows with equal keys."""
     measured: str = SHIPPED
     """When and where they were measured."""
