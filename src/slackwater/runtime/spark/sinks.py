@@ -37,14 +37,15 @@ class Sink:
         return True
 
     @property
-    def _folder(self) -> str | None:
+    def folder(self) -> str | None:
+        """The folder that it writes to; None where it writes elsewhere."""
         return self.options.get("path") if self.format in FOLDERS else None
 
     def check(self, columns: Sequence[str], what: str) -> None:
         """Refuse what cannot be written here."""
-        if self.format in FOLDERS and self._folder is None:
+        if self.format in FOLDERS and self.folder is None:
             raise UsageError(f"{what}: name the folder, as in slackwater.sink('{self.format}', 'folder')")
-        if self._folder is not None and any(name.lower() == BATCH for name in columns):
+        if self.folder is not None and any(name.lower() == BATCH for name in columns):
             raise UsageError(f"{what}: a folder has a column '{BATCH}' of its own; name yours otherwise with AS")
 
     def of_run(self, run: str, what: str) -> Sink:
@@ -53,23 +54,23 @@ class Sink:
 
     def refuse_other_runs(self, spark: SparkSession, what: str) -> None:
         """Refuse a folder with micro-batches of another checkpoint: their numbers would begin again."""
-        if self._folder is None:
+        if self.folder is None:
             return
         try:
-            spark.read.format("binaryFile").load(f"{self._folder}/{BATCH}=*").select("path").limit(1).collect()
+            spark.read.format("binaryFile").load(f"{self.folder}/{BATCH}=*").select("path").limit(1).collect()
         except AnalysisException as error:
             if error.getCondition() == "PATH_NOT_FOUND":
                 return
             raise
         raise UsageError(
-            f"{what}={self._folder!r} has the rows of another run; name a new folder, or go on with the checkpoint of"
+            f"{what}={self.folder!r} has the rows of another run; name a new folder, or go on with the checkpoint of"
             " that run"
         )
 
     def write(self, frame: DataFrame, number: int) -> None:
         """Write the rows of one micro-batch."""
         options = dict(self.options)
-        if self._folder is not None:
+        if self.folder is not None:
             # What the same micro-batch has written before is replaced, and nothing else.
             path = options.pop("path")
             frame.write.format(self.format).options(**options).mode("overwrite").save(f"{path}/{BATCH}={number}")
@@ -95,6 +96,7 @@ class Called:
 
     write: Write
     only_rows: bool = False
+    folder: None = None
 
     def check(self, columns: Sequence[str], what: str) -> None:
         """Nothing can be wrong with a function."""
