@@ -26,6 +26,7 @@ from slackwater.runtime.spark.query_set.control import SetMessage
 from slackwater.runtime.spark.query_set.host import HostedSet
 from slackwater.runtime.spark.query_set.members import Member, columns_read, member
 from slackwater.runtime.spark.query_set.packing import PACKED, readers_of, set_packer
+from slackwater.runtime.spark.query_set.pages import PageStore
 from slackwater.runtime.spark.state.processor import ShardProcessor
 from slackwater.runtime.spark.state.shard_task import Hosted
 from slackwater.sources.binding import bind_to_tables
@@ -110,7 +111,7 @@ class PlayedSet:
             packed += pack(_split(table, columns_read(self.members, source, "ts", table.column_names)))
         rows = pa.Table.from_batches(packed).to_pandas() if packed else pd.DataFrame(columns=_names(PACKED))
         self.packed_lines += len(rows)
-        shipped = _serializer().dumps(ShardProcessor(HostedSet(tuple(self.members), registered())))
+        shipped = _serializer().dumps(ShardProcessor(HostedSet(tuple(self.members), registered()), store=PageStore))
         said = pd.DataFrame([{**dict.fromkeys(_names(PACKED)), "part": 0, "header": one.as_json()} for one in messages])
         for label in sorted(self.labels):
             frames = [frame for _, frame in rows[rows["shard"] == label].groupby(["readers", "part"])]
@@ -162,7 +163,7 @@ def _run(shipped: bytes, handle: Handle, label: int, frames: list[pd.DataFrame])
 
 def entries_of(handle: Handle) -> list[tuple[str, str]]:
     """The places of all entries that the state of one key has."""
-    return list(handle.getMapState("entries", "", "").entries)
+    return [(one.namespace, one.key) for one in PageStore(handle).everything()]
 
 
 def _names(schema: str) -> list[str]:

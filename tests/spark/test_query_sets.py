@@ -36,6 +36,7 @@ from slackwater.runtime.spark.query_set.control import (
 from slackwater.runtime.spark.query_set.host import HostedSet, SetHost
 from slackwater.runtime.spark.query_set.members import Member, member
 from slackwater.runtime.spark.query_set.packing import packed_set, readers_of
+from slackwater.runtime.spark.query_set.pages import PageStore
 from slackwater.runtime.spark.state.store import ShardStore
 from tests.effort import tried
 from tests.spark.in_process import Handle
@@ -229,7 +230,7 @@ def test_a_silent_stream_is_noticed_while_other_queries_hear_theirs() -> None:
         member(name, number, one, (0,), "ms", True, False) for number, (name, one) in enumerate(plans.items(), 1)
     )
     assert (waits.beats, other.beats) == (True, False)
-    ours = SetHost(HostedSet((waits, other)), ShardStore(Handle()))
+    ours = SetHost(HostedSet((waits, other)), PageStore(Handle()))
     alone = waits.hosted.host(ShardStore(Handle()))
     seen = {"set": Seen(), "alone": Seen()}
 
