@@ -28,7 +28,9 @@ from slackwater.runtime.spark.query_set.members import Member, columns_read, mem
 from slackwater.runtime.spark.query_set.packing import PACKED, readers_of, set_packer
 from slackwater.runtime.spark.query_set.pages import PageStore
 from slackwater.runtime.spark.state.processor import ShardProcessor
-from slackwater.runtime.spark.state.shard_task import Hosted
+from slackwater.runtime.spark.state.shard import Block
+from slackwater.runtime.spark.state.shard_task import Hosted, current
+from slackwater.runtime.spark.state.store import ShardStore
 from slackwater.sources.binding import bind_to_tables
 from tests.spark.in_process import LABELS, Handle
 
@@ -137,15 +139,29 @@ class PlayedAlone:
         self._handles = {label: Handle() for label in one.shards}
         self.seen = Seen()
 
-    def batch(self, tables: Tables) -> None:
-        """One micro-batch; none where nothing arrives that it reads."""
+    def rest(self, tables: Tables) -> None:
+        """One micro-batch that it takes no part in, but for its clocks."""
+        rows = self._packed(tables)
+        for label, handle in self._handles.items() if rows is not None else ():
+            store = ShardStore(handle)
+            before = store.mark()
+            shard = current(self._member.hosted, store, None, before)
+            lines = rows[rows["shard"] == label][["stream", "part", "header"]].itertuples(index=False)
+            shard.pass_by([Block(stream, part, json.loads(header), None) for stream, part, header in lines])
+            store.write(before, shard.snapshot_delta())
+
+    def _packed(self, tables: Tables) -> pd.DataFrame | None:
         packed: list[pa.RecordBatch] = []
         for packing in self._member.packings:
             table = tables[packing.plan.stream.source]
             packed += packer(packing)(_split(table, packing.read_from(table.column_names)))
-        if not packed:
+        return pa.Table.from_batches(packed).to_pandas() if packed else None
+
+    def batch(self, tables: Tables) -> None:
+        """One micro-batch; none where nothing arrives that it reads."""
+        rows = self._packed(tables)
+        if rows is None:
             return
-        rows = pa.Table.from_batches(packed).to_pandas()
         for label, handle in sorted(self._handles.items()):
             frames = [frame for _, frame in rows[rows["shard"] == label].groupby(["stream", "part"])]
             for line in _run(self._shipped, handle, label, frames):

@@ -10,8 +10,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from pyspark.errors import AnalysisException
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.core.errors import UsageError
@@ -56,12 +58,8 @@ class Sink:
         """Refuse a folder with micro-batches of another checkpoint: their numbers would begin again."""
         if self.folder is None:
             return
-        try:
-            spark.read.format("binaryFile").load(f"{self.folder}/{BATCH}=*").select("path").limit(1).collect()
-        except AnalysisException as error:
-            if error.getCondition() == "PATH_NOT_FOUND":
-                return
-            raise
+        if not _has_batches(spark, self.folder):
+            return
         raise UsageError(
             f"{what}={self.folder!r} has the rows of another run; name a new folder, or go on with the checkpoint of"
             " that run"
@@ -78,6 +76,32 @@ class Sink:
         if self.format == "delta":
             options = {"txnAppId": self.run, "txnVersion": str(number)} | options
         frame.write.format(self.format).options(**options).mode("append").save()
+
+
+def local_path(spark: SparkSession, path: str) -> str | None:
+    """A path as Spark understands it, if that is a file of this machine; over Connect nobody can tell."""
+    try:
+        jvm, settings = spark._jvm, spark._jsc.hadoopConfiguration()
+        given = jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]
+        found = given.getFileSystem(settings).makeQualified(given).toUri()
+        return str(found.getPath()) if found.getScheme() == "file" else None
+    except (PySparkException, Py4JError, AttributeError):
+        return None
+
+
+def _has_batches(spark: SparkSession, folder: str) -> bool:
+    """Whether a folder has the rows of some micro-batch."""
+    path = local_path(spark, folder)
+    if path is not None:
+        # Asking Spark costs a job.
+        return any(Path(path).glob(f"{BATCH}=*"))
+    try:
+        spark.read.format("binaryFile").load(f"{folder}/{BATCH}=*").select("path").limit(1).collect()
+    except AnalysisException as error:
+        if error.getCondition() == "PATH_NOT_FOUND":
+            return False
+        raise
+    return True
 
 
 def sink(format: str, path: str | None = None, **options: object) -> Sink:

@@ -28,7 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 from slackwater.runtime.spark.output_schema import COLUMNS, METRICS, written_schema
 from slackwater.runtime.spark.outputs import KINDS, Told
 from slackwater.runtime.spark.query_set.members import Member
-from slackwater.runtime.spark.sinks import BATCH, Called, Sink
+from slackwater.runtime.spark.sinks import BATCH, Called, Sink, local_path
 from slackwater.sinks.folder import writing
 
 ANSWER = "query string, kind string, note string"
@@ -59,7 +59,7 @@ def folder_of(spark: SparkSession, member: Member, what: str, sink: Sink | Calle
     """The folder that an output can be written to here; None where Spark must write it."""
     if isinstance(sink, Called) or sink.format != "parquet" or set(sink.options) != {"path"}:
         return None
-    path = _local_path(spark, sink.options["path"])
+    path = local_path(spark, sink.options["path"])
     codec = CODECS.get(str(spark.conf.get("spark.sql.parquet.compression.codec", "snappy")))
     kind = KINDS[what]
     schema = written_schema(member.plan, kind)
@@ -67,19 +67,6 @@ def folder_of(spark: SparkSession, member: Member, what: str, sink: Sink | Calle
     if path is None or codec is None or len({name.lower() for name in schema.names}) < len(schema.names):
         return None
     return Folder(path, schema, tuple(COLUMNS.get(kind, schema.names)), codec)
-
-
-def _local_path(spark: SparkSession, path: str) -> str | None:
-    """A path as Spark understands it, if that is a file of this machine; over Connect nobody can tell."""
-    try:
-        jvm, settings = spark._jvm, spark._jsc.hadoopConfiguration()
-    except Exception:
-        return None
-    if jvm is None:
-        return None
-    given = jvm.org.apache.hadoop.fs.Path(path)
-    found = given.getFileSystem(settings).makeQualified(given).toUri()
-    return str(found.getPath()) if found.getScheme() == "file" else None
 
 
 class Answered(NamedTuple):

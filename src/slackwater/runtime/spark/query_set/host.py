@@ -252,7 +252,10 @@ def turn(member: Member, label: int, heard: Heard | None, state: SetState, now: 
             # As it was before the micro-batch, by what is written.
             known = None
             shard, emitted, after = shard_now(), [], replace(after, failure=reason_of(error))
-    elif target is not None:
+    elif target is not None or (after.paused and after.failure is None):
+        # Who rests keeps its clocks right, so that it knows the time when it goes on.
+        if after.failure is None and heard is not None:
+            shard.pass_by(heard.blocks, now)
         changes = list(shard.snapshot_delta())
     if after != before:
         changes.append(state_update(STANDING, "", encode_json(asdict(after))))
@@ -265,6 +268,7 @@ def turn(member: Member, label: int, heard: Heard | None, state: SetState, now: 
     reported = {
         "query": member.key, "shard": label, **shard.metrics(), "examples": examples,
         "aliases": [one.stream.alias for one in member.plan.inputs], "paused": after.paused, "failure": after.failure,
+        "passed_by": shard.passed_by,
     }  # fmt: skip
     emitted.append((METRICS, json.dumps(reported), None))
     return Turned(Place(shard, after), emitted, changes)
