@@ -27,7 +27,7 @@ class Worker:
 
     def turn(self, handle: Handle, changes: dict[tuple[str, str], bytes | None]) -> bool:
         """Catch up, and write these changes; whether it could go on with what it had."""
-        store = PageStore(handle, largest=50, spare=60)
+        store = PageStore(handle, largest=50, spare=300)
         now = store.mark()
         missed = None if self.mark is None or now is None else store.between(self.mark, now, self.account)
         if missed is None:

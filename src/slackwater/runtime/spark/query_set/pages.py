@@ -21,6 +21,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 from slackwater.core.state import StateUpdate
 from slackwater.runtime.spark.state.store import Mark
 
@@ -29,6 +31,9 @@ LARGEST = 8 << 20
 """Bytes of a page; what one micro-batch changes may take several."""
 SPARE = 64 << 10
 """Bytes that the log may have beyond twice what counts in it."""
+HEAD = 64
+"""About as many bytes as a page, or an entry, takes beside its value."""
+CODEC = "lz4"
 _LENGTH = struct.Struct("<I")
 Place = tuple[str, str]
 Number = tuple[int, int]
@@ -46,7 +51,7 @@ class Page(NamedTuple):
 
 
 def encoded(page: Page) -> bytes:
-    """A page as bytes: what it has, and then the values.
+    """A page as bytes: what it has, and then the values, compressed, since all of it crosses to the JVM and to disk.
 
     >>> page = Page("x", 1, (StateUpdate("a", "b", b"12"), StateUpdate("a", "c", None)))
     >>> decoded(encoded(page)) == page
@@ -54,17 +59,19 @@ def encoded(page: Page) -> bytes:
     """
     sizes = [(one.namespace, one.key, -1 if one.value is None else len(one.value)) for one in page.entries]
     head = json.dumps([page.name, page.parts, sizes]).encode()
-    return b"".join([_LENGTH.pack(len(head)), head, *(one.value or b"" for one in page.entries)])
+    values = pa.compress(b"".join(one.value or b"" for one in page.entries), codec=CODEC, asbytes=True)
+    return b"".join([_LENGTH.pack(len(head)), head, values])
 
 
 def decoded(value: bytes) -> Page:
     """The inverse of `encoded`."""
     (length,) = _LENGTH.unpack_from(value)
-    at = _LENGTH.size + length
-    name, parts, sizes = json.loads(value[_LENGTH.size : at])
-    entries = []
+    head = _LENGTH.size + length
+    name, parts, sizes = json.loads(value[_LENGTH.size : head])
+    values = pa.decompress(value[head:], sum(max(size, 0) for _, _, size in sizes), codec=CODEC, asbytes=True)
+    entries, at = [], 0
     for namespace, key, size in sizes:
-        entries.append(StateUpdate(namespace, key, None if size < 0 else value[at : at + size]))
+        entries.append(StateUpdate(namespace, key, None if size < 0 else values[at : at + size]))
         at += max(size, 0)
     return Page(name, parts, tuple(entries))
 
@@ -75,20 +82,20 @@ class Account:
 
     where: dict[Place, tuple[Number, int]] = field(default_factory=dict)
     size: dict[Number, int] = field(default_factory=dict)
-    """Bytes of every page, in their order."""
+    """Bytes of every page, in their order, before they are compressed."""
     counting: dict[Number, int] = field(default_factory=dict)
 
-    def note(self, number: Number, size: int, entries: Iterable[StateUpdate]) -> None:
+    def note(self, number: Number, entries: Sequence[StateUpdate]) -> None:
         """A page has been read or written."""
-        self.size[number], self.counting[number] = size, 0
+        self.size[number], self.counting[number] = HEAD + _bytes(entries), 0
         for one in entries:
             place = (one.namespace, one.key)
             before = self.where.pop(place, None)
             if before is not None and before[0] in self.counting:
                 self.counting[before[0]] -= before[1]
             if one.value is not None:
-                self.where[place] = number, len(one.value)
-                self.counting[number] += len(one.value)
+                self.where[place] = number, _bytes([one])
+                self.counting[number] += _bytes([one])
 
     def forget(self, number: Number) -> None:
         """A page has been dropped."""
@@ -129,7 +136,7 @@ class PageStore:
         found = [((int(epoch), int(part)), bytes(value)) for (epoch, part), (value,) in self._pages.iterator()]
         for number, value in sorted(found, key=lambda one: one[0]):
             page = decoded(value)
-            account.note(number, len(value), page.entries)
+            account.note(number, page.entries)
             entries |= {(one.namespace, one.key): one for one in page.entries}
         self.account = account
         return [one for one in entries.values() if one.value is not None]
@@ -141,33 +148,30 @@ class PageStore:
             return []
         known = None if then.epoch >= now.epoch else self._read((then.epoch, 0))
         # Pages go in their order, so all later ones are there.
-        if known is None or known[0].name != then.name:
+        if known is None or known.name != then.name:
             self.account = None
             return None
         touched: dict[Place, StateUpdate] = {}
         for epoch in range(then.epoch + 1, now.epoch + 1):
-            for number, page, size in self._pages_of(epoch):
-                account.note(number, size, page.entries)
+            for number, page in self._pages_of(epoch):
+                account.note(number, page.entries)
                 touched |= {(one.namespace, one.key): one for one in page.entries}
         while not self._pages.containsKey(oldest := next(iter(account.size))):
             account.forget(oldest)
         return list(touched.values())
 
-    def _pages_of(self, epoch: int) -> Iterator[tuple[Number, Page, int]]:
+    def _pages_of(self, epoch: int) -> Iterator[tuple[Number, Page]]:
         part, parts = 0, 1
         while part < parts:
             found = self._read((epoch, part))
             assert found is not None
-            parts = found[0].parts
-            yield (epoch, part), *found
+            parts = found.parts
+            yield (epoch, part), found
             part += 1
 
-    def _read(self, number: Number) -> tuple[Page, int] | None:
+    def _read(self, number: Number) -> Page | None:
         found = self._pages.getValue(number)
-        if found is None:
-            return None
-        value = bytes(found[0])
-        return decoded(value), len(value)
+        return None if found is None else decoded(bytes(found[0]))
 
     def write(self, before: Mark | None, changes: Sequence[StateUpdate]) -> Mark:
         """Persist the epoch that follows a mark."""
@@ -181,7 +185,7 @@ class PageStore:
         for part, entries in enumerate(groups):
             value = encoded(Page(mark.name, len(groups), tuple(entries)))
             self._pages.updateValue((mark.epoch, part), (value,))
-            account.note((mark.epoch, part), len(value), entries)
+            account.note((mark.epoch, part), entries)
         self._mark.update((FORMAT, *mark))
         return mark
 
@@ -193,7 +197,7 @@ class PageStore:
             number = next(iter(account.size))
             found = self._read(number)
             assert found is not None
-            for one in found[0].entries:
+            for one in found.entries:
                 place = (one.namespace, one.key)
                 if place not in changing and account.where.get(place, (None, 0))[0] == number:
                     moved.append(one)
@@ -203,7 +207,7 @@ class PageStore:
 
 
 def _bytes(entries: Iterable[StateUpdate]) -> int:
-    return sum(len(one.value or b"") for one in entries)
+    return sum(HEAD + len(one.value or b"") for one in entries)
 
 
 def _cut(entries: Sequence[StateUpdate], largest: int) -> Iterator[list[StateUpdate]]:
