@@ -1,8 +1,9 @@
 """Many queries on Spark: as a set, each of ours by itself, each of Spark's own: `python -m benchmarks.spark_queries`.
 
-All sides read the same files in the same session, one file of every stream a micro-batch, and write folders of parquet.
-The rate is that of the source: its rows, without those of the first micro-batch, by the time from when the last of the
-queries had its first micro-batch behind it until all were done. Who is alone may run ahead of that.
+All sides read the same files, one file of every stream a micro-batch, and write folders of parquet; each side has a
+process and a session of its own, with the same settings. The rate is that of the source: its rows, without those of
+the first micro-batch, by the time from when the last of the queries had its first micro-batch behind it until all were
+done. Who is alone may run ahead of that. Times are those that Spark tells of micro-batches; nobody asks while they run.
 
 Invariant: the queries are the same on all sides, and wait as long for late rows.
 """
@@ -11,11 +12,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -145,14 +150,29 @@ def native(spark: SparkSession, queries: dict[str, Asked], streams: Streams, out
 SIDES = {"set": as_set, "apart": apart, "native": native}
 
 
-def finished_batches(running: list[StreamingQuery]) -> Iterator[int]:
-    """How many micro-batches the slowest query has behind it, until all have ended."""
-    while True:
-        ended = [not one.isActive for one in running]
-        yield min(len(one.recentProgress) for one in running)
-        if all(ended):
-            return
-        time.sleep(0.1)
+def ends(query: StreamingQuery) -> list[float]:
+    """When each micro-batch of a query was done, in seconds."""
+    return [
+        datetime.fromisoformat(one.timestamp).timestamp() + one.durationMs["triggerExecution"] / 1000
+        for one in query.recentProgress
+    ]
+
+
+def cpu_seconds() -> float:
+    """What this process and all that it has started have used by now: the JVM, and workers of Python."""
+    used, parents = {}, {}
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (place / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents[int(place.name)] = int(fields[1])
+        used[int(place.name)] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+    def is_ours(pid: int) -> bool:
+        return pid == os.getpid() or (pid in parents and is_ours(parents[pid]))
+
+    return sum(seconds for pid, seconds in used.items() if is_ours(pid))
 
 
 def measured(
@@ -160,29 +180,40 @@ def measured(
 ) -> dict[str, float]:
     """One side, by the clock."""
     out = Path(tempfile.mkdtemp(dir=folder))
-    begun = time.perf_counter()
+    begun, used = time.time(), cpu_seconds()
     running = SIDES[side](spark, queries, read_streams(spark, folder), out)
-    first = None
-    for behind in finished_batches(running):
-        if first is None and behind >= 1:
-            first = time.perf_counter()
-    end = time.perf_counter()
     for one in running:
         one.awaitTermination()
+    used = cpu_seconds() - used
+    ended = [ends(one) for one in running]
+    first, last = max(mine[0] for mine in ended), max(mine[-1] for mine in ended)
     read = sum(progress.numInputRows for one in running for progress in one.recentProgress)
     shutil.rmtree(out, ignore_errors=True)
-    assert first is not None
     return {
-        "seconds": end - begun,
-        "seconds_after_first": end - first,
-        "rows_per_second": 2 * rows * (batches - 1) / (end - first),
+        "seconds": last - begun,
+        "seconds_after_first": last - first,
+        "cpu_seconds": used,
+        "rows_per_second": 2 * rows * (batches - 1) / (last - first),
         "rows_read": read,
         "rows_of_the_source": 2 * rows * batches,
     }
 
 
+def one_side(side: str, given: argparse.Namespace) -> None:
+    """Measure one side here."""
+    # Workers that import everything once, so that the first micro-batch does not wait for each of them.
+    settings = {"spark.ui.enabled": "false", "spark.python.daemon.module": "slackwater.runtime.spark.daemon"}
+    spark = sw.session(given.master, shards=2, quiet=True, **settings)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        write_streams(folder, given.batches, given.rows)
+        found = measured(side, spark, folder, asked(given.queries), given.batches, given.rows)
+        print(json.dumps({"side": side, **{name: round(value, 2) for name, value in found.items()}}), flush=True)
+    spark.stop()
+
+
 def main() -> None:
-    """Measure the sides that are named, or all."""
+    """Measure the sides that are named, or all, each in a process of its own."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sides", nargs="*", default=list(SIDES))
     parser.add_argument("--queries", type=int, default=20)
@@ -190,16 +221,12 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=50_000, help="of one stream in a micro-batch")
     parser.add_argument("--master", default="local[2]")
     given = parser.parse_args()
-    # Workers that import everything once, so that the first micro-batch does not wait for each of them.
-    settings = {"spark.ui.enabled": "false", "spark.python.daemon.module": "slackwater.runtime.spark.daemon"}
-    spark = sw.session(given.master, shards=2, quiet=True, **settings)
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        write_streams(folder, given.batches, given.rows)
-        for side in given.sides:
-            found = measured(side, spark, folder, asked(given.queries), given.batches, given.rows)
-            print(json.dumps({"side": side, **{name: round(value, 2) for name, value in found.items()}}), flush=True)
-    spark.stop()
+    if len(given.sides) == 1:
+        one_side(given.sides[0], given)
+        return
+    options = [f"--{name}={getattr(given, name)}" for name in ("queries", "batches", "rows", "master")]
+    for side in given.sides:
+        subprocess.run([sys.executable, "-m", "benchmarks.spark_queries", side, *options], check=True)
 
 
 if __name__ == "__main__":

@@ -26,8 +26,11 @@ from slackwater.runtime.spark.query_set.control import SetMessage
 from slackwater.runtime.spark.query_set.host import HostedSet
 from slackwater.runtime.spark.query_set.members import Member, columns_read, member
 from slackwater.runtime.spark.query_set.packing import PACKED, readers_of, set_packer
+from slackwater.runtime.spark.query_set.pages import PageStore
 from slackwater.runtime.spark.state.processor import ShardProcessor
-from slackwater.runtime.spark.state.shard_task import Hosted
+from slackwater.runtime.spark.state.shard import Block
+from slackwater.runtime.spark.state.shard_task import Hosted, current
+from slackwater.runtime.spark.state.store import ShardStore
 from slackwater.sources.binding import bind_to_tables
 from tests.spark.in_process import LABELS, Handle
 
@@ -110,7 +113,7 @@ class PlayedSet:
             packed += pack(_split(table, columns_read(self.members, source, "ts", table.column_names)))
         rows = pa.Table.from_batches(packed).to_pandas() if packed else pd.DataFrame(columns=_names(PACKED))
         self.packed_lines += len(rows)
-        shipped = _serializer().dumps(ShardProcessor(HostedSet(tuple(self.members), registered())))
+        shipped = _serializer().dumps(ShardProcessor(HostedSet(tuple(self.members), registered()), store=PageStore))
         said = pd.DataFrame([{**dict.fromkeys(_names(PACKED)), "part": 0, "header": one.as_json()} for one in messages])
         for label in sorted(self.labels):
             frames = [frame for _, frame in rows[rows["shard"] == label].groupby(["readers", "part"])]
@@ -136,15 +139,29 @@ class PlayedAlone:
         self._handles = {label: Handle() for label in one.shards}
         self.seen = Seen()
 
-    def batch(self, tables: Tables) -> None:
-        """One micro-batch; none where nothing arrives that it reads."""
+    def rest(self, tables: Tables) -> None:
+        """One micro-batch that it takes no part in, but for its clocks."""
+        rows = self._packed(tables)
+        for label, handle in self._handles.items() if rows is not None else ():
+            store = ShardStore(handle)
+            before = store.mark()
+            shard = current(self._member.hosted, store, None, before)
+            lines = rows[rows["shard"] == label][["stream", "part", "header"]].itertuples(index=False)
+            shard.pass_by([Block(stream, part, json.loads(header), None) for stream, part, header in lines])
+            store.write(before, shard.snapshot_delta())
+
+    def _packed(self, tables: Tables) -> pd.DataFrame | None:
         packed: list[pa.RecordBatch] = []
         for packing in self._member.packings:
             table = tables[packing.plan.stream.source]
             packed += packer(packing)(_split(table, packing.read_from(table.column_names)))
-        if not packed:
+        return pa.Table.from_batches(packed).to_pandas() if packed else None
+
+    def batch(self, tables: Tables) -> None:
+        """One micro-batch; none where nothing arrives that it reads."""
+        rows = self._packed(tables)
+        if rows is None:
             return
-        rows = pa.Table.from_batches(packed).to_pandas()
         for label, handle in sorted(self._handles.items()):
             frames = [frame for _, frame in rows[rows["shard"] == label].groupby(["stream", "part"])]
             for line in _run(self._shipped, handle, label, frames):
@@ -162,7 +179,7 @@ def _run(shipped: bytes, handle: Handle, label: int, frames: list[pd.DataFrame])
 
 def entries_of(handle: Handle) -> list[tuple[str, str]]:
     """The places of all entries that the state of one key has."""
-    return list(handle.getMapState("entries", "", "").entries)
+    return [(one.namespace, one.key) for one in PageStore(handle).everything()]
 
 
 def _names(schema: str) -> list[str]:

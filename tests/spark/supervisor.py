@@ -28,6 +28,8 @@ ROOT = Path(__file__).parents[2]
 class Supervisor:
     """One run over fixed micro-batches, however many processes it takes."""
 
+    module = "tests.spark.supervised"
+
     def __init__(self, folder: Path, master: str, batches: Sequence[tuple[pa.Table, pa.Table]]) -> None:
         self._folder, self._master, self._batches = folder, master, batches
         self._process: subprocess.Popen[bytes] | None = None
@@ -45,7 +47,7 @@ class Supervisor:
         given = {"JDK_JAVA_OPTIONS": java, "SPARK_HOME": str(self._folder / "spark")}
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.spark.supervised", str(self._folder), self._master],
+                [sys.executable, "-m", self.module, str(self._folder), self._master],
                 cwd=ROOT, env=os.environ | given, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
 
@@ -76,11 +78,15 @@ class Supervisor:
         """Micro-batches that both queries have finished."""
         return min(_length(self._folder / name / "checkpoint" / "commits") for name in QUERIES)
 
+    def may_feed(self) -> bool:
+        """Whether the next file may appear."""
+        return True
+
     def feed_until(self, reached: Callable[[], bool]) -> None:
         """Let files appear, each when the one before is done with, until something has been reached."""
         deadline = time.monotonic() + LIMIT
         while not reached():
-            if self.fed < len(self._batches) and self.committed() == self.fed:
+            if self.fed < len(self._batches) and self.committed() == self.fed and self.may_feed():
                 publish(self._folder / "files", self.fed, *self._batches[self.fed])
                 self.fed += 1
             assert self._process is not None

@@ -16,6 +16,9 @@ pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 
 from slackwater.core.errors import UsageError
 from slackwater.core.quality import clause
+from slackwater.operators.pipeline import Epochs
+from slackwater.plan.query_set import QuerySetPlan
+from slackwater.runtime.query_sets import QuerySetKernel
 from slackwater.runtime.side_outputs.rows import LATE, REJECTED
 from slackwater.runtime.spark.exchange.writer import packed
 from slackwater.runtime.spark.output_schema import ROWS
@@ -36,10 +39,12 @@ from slackwater.runtime.spark.query_set.control import (
 from slackwater.runtime.spark.query_set.host import HostedSet, SetHost
 from slackwater.runtime.spark.query_set.members import Member, member
 from slackwater.runtime.spark.query_set.packing import packed_set, readers_of
+from slackwater.runtime.spark.query_set.pages import PageStore
 from slackwater.runtime.spark.state.store import ShardStore
+from slackwater.sources.shared_reading import SharedReading
 from tests.effort import tried
 from tests.spark.in_process import Handle
-from tests.spark.set_in_process import PlayedAlone, PlayedSet, Seen, entries_of, planned
+from tests.spark.set_in_process import UNIT, PlayedAlone, PlayedSet, Seen, entries_of, planned
 
 QUERIES = {
     "pairs": "SELECT a.key, a.v AS av, b.v AS bv FROM a [RANGE 50 MS], b [RANGE 50 MS] WHERE a.key = b.key"
@@ -123,13 +128,15 @@ def test_queries_come_go_and_rest_without_a_trace_in_the_others() -> None:
     pairs, by_key, over_all = played.members
     alone = {one.key: PlayedAlone(one) for one in played.members}
     fed(played, list(alone.values()), batches[0])
-    # Paused, the query sees nothing of two micro-batches.
+    # Paused, the query sees nothing of two micro-batches but what time it is.
     going = [alone[one.key] for one in (by_key, over_all)]
     fed(played, going, batches[1], told(PAUSE, 5, pairs))
+    alone[pairs.key].rest(batches[1])
     played.restart()
     later = played.add("rows", planned(QUERIES["rows"], tables), 6)
     alone[later.key] = PlayedAlone(later)
     fed(played, [*going, alone[later.key]], batches[2])
+    alone[pairs.key].rest(batches[2])
     fed(played, list(alone.values()), batches[3], told(RESUME, 7, pairs))
     # Dropped, and added again under its name: it begins anew.
     played.members.remove(by_key)
@@ -229,7 +236,7 @@ def test_a_silent_stream_is_noticed_while_other_queries_hear_theirs() -> None:
         member(name, number, one, (0,), "ms", True, False) for number, (name, one) in enumerate(plans.items(), 1)
     )
     assert (waits.beats, other.beats) == (True, False)
-    ours = SetHost(HostedSet((waits, other)), ShardStore(Handle()))
+    ours = SetHost(HostedSet((waits, other)), PageStore(Handle()))
     alone = waits.hosted.host(ShardStore(Handle()))
     seen = {"set": Seen(), "alone": Seen()}
 
@@ -303,3 +310,43 @@ def numbered(messages: list[SetMessage], first: int) -> list[SetMessage]:
         replace(one, number=number, generation=number if one.kind == ADD else one.generation)
         for number, one in enumerate(messages, first)
     ]
+
+
+@pytest.mark.parametrize("name", ["pairs", "by key"])
+def test_a_query_rests_as_in_the_local_runtime(name: str) -> None:
+    rng = np.random.default_rng(8)
+    tables = {
+        one: stream(rng, 900).append_column("arrival", pa.array(2 * np.arange(900) + number))
+        for number, one in enumerate("ab")
+        if f" {one} [" in QUERIES[name]
+    }
+    plans = {name: planned(QUERIES[name], tables)}
+    reading, local_plan = SharedReading(tables, UNIT), QuerySetPlan.of(plans)
+    reading.read(local_plan)
+    kernel = QuerySetKernel(local_plan, Epochs(), reading.codebook)
+    ((key, domain),) = local_plan.domains.items()
+    arrivals = reading.replay(domain)
+    played = PlayedSet(plans, 2)
+    changes = {2: (PAUSE, kernel.pause), 4: (RESUME, kernel.resume)}
+    results = 0
+    for step in range(len(arrivals) // 150):
+        messages = []
+        if step in changes:
+            kind, change = changes[step]
+            messages, _ = [told(kind, step, played.members[0])], change(name)
+        begin = arrivals.done
+        kernel.absorb(key, *arrivals.next(domain, 150))
+        results += sum(len(emission.ts) for _, emission in kernel.advance())
+        taken = slice(begin, arrivals.done)
+        rows = {source: arrivals.row[taken][arrivals.stream[taken] == s] for s, source in enumerate(domain.sources)}
+        played.batch({source: tables[source].take(pa.array(mine)) for source, mine in rows.items()}, *messages)
+        seen, ours = kernel.observe(name), played.seen[played.members[0].key]
+        if step not in (2, 3):
+            assert [one["clocks"] for one in ours.reported.values()] == 2 * [list(seen.clocks)]
+            assert {one["watermark"] for one in ours.reported.values()} == {seen.watermark}
+        assert ours.rows[ROWS].total() == results
+        counts = ours.counts
+        assert (counts["results"], counts["in_time"], counts["late"]) == (seen.results, seen.in_time, seen.late)
+        assert sum(one["passed_by"] for one in ours.reported.values()) == kernel.standing(name).paused
+    assert seen.late > 0
+    assert kernel.standing(name).paused == 300

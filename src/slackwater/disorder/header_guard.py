@@ -6,6 +6,8 @@ Invariant: clocks and votes come from headers alone, so they are the same in eve
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from slackwater.core.batch import Batch, Words
@@ -73,13 +75,18 @@ class HeaderGuard:
             for _, buckets in all_reported:
                 beyond = clock != BEFORE_ALL and buckets[1] > clock + self._max_ahead
                 self._counts[:, m] += int(buckets[0, beyond].sum()), int(buckets[0, ~beyond].sum())
-        found = []
+        noted, self._reported = set(self._reported), {}
+        return [one for m, one in self._marked() if m in noted]
+
+    def known_clocks(self) -> list[tuple[int, int | None, int]]:
+        """(stream, partition, clock) of all that have a clock."""
+        return [one for _, one in self._marked()]
+
+    def _marked(self) -> Iterator[tuple[int, tuple[int, int | None, int]]]:
         partitions: list[tuple[int, int | None]] = [(s, None) for s in range(self._members.streams)]
         for m, (stream, name) in enumerate([*partitions, *self._members.names]):
-            if m in self._reported and self._crowd.marks[m, CLOCK] != BEFORE_ALL:
-                found.append((stream, name, int(self._crowd.marks[m, CLOCK])))
-        self._reported = {}
-        return found
+            if m < len(self._crowd.marks) and self._crowd.marks[m, CLOCK] != BEFORE_ALL:
+                yield m, (stream, name, int(self._crowd.marks[m, CLOCK]))
 
     def judge(self, batch: Batch | None, end: bool) -> tuple[Batch | None, Batch | None]:
         """After `clocks`: which of the shard's own tuples, new ones and those pending, are admitted, and which

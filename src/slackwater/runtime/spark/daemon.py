@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from pyspark.daemon import manager
 
+import slackwater.runtime.spark.query_set.folders
+import slackwater.runtime.spark.query_set.host
+import slackwater.runtime.spark.query_set.packing
 import slackwater.runtime.spark.state.shard_task  # noqa: F401
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.side_outputs.rows import LATE, REJECTED
 from slackwater.runtime.side_outputs.rows import SCHEMA as SIDE_OUTPUT_SCHEMA
+from slackwater.runtime.spark.types import arrow_schema
 from slackwater.sinks.folder import plain_text
 from slackwater.sinks.rows import RowMaker, SecondCounts
 from slackwater.sources.codebook import Codebook
@@ -25,6 +26,11 @@ ROWS = "rows"
 """Results; these and side outputs hold a block of rows."""
 METRICS, LATENCY = "metrics", "latency"
 """Kinds that hold a note."""
+COLUMNS = {
+    LATE: {"stream": "stream", "ts": "ts", "delay": "delay_ms", "watermark": "watermark", "row": "row"},
+    REJECTED: {"stream": "stream", "reason": "reason", "ts": "ts", "row": "row"},
+}
+"""What is given of side outputs, and under which names."""
 
 
 def unpacker() -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -57,14 +63,16 @@ def _side_output_rows(out: DataFrame, *kinds: str) -> DataFrame:
 
 def late(out: DataFrame) -> DataFrame:
     """Late tuples as rows: which stream, how late, the watermark they met, and the tuple as JSON."""
-    return _side_output_rows(out, LATE).select(
-        "stream", "ts", fn.col("delay").alias("delay_ms"), fn.col("watermark").alias("watermark"), "row"
-    )  # fmt: skip
+    return _given(_side_output_rows(out, LATE), LATE)
 
 
 def rejected(out: DataFrame) -> DataFrame:
     """Rejected tuples as rows: which stream, why, and the tuple as JSON."""
-    return _side_output_rows(out, REJECTED).select("stream", "reason", "ts", "row")
+    return _given(_side_output_rows(out, REJECTED), REJECTED)
+
+
+def _given(rows: DataFrame, kind: str) -> DataFrame:
+    return rows.select(*(fn.col(name).alias(given) for name, given in COLUMNS[kind].items()))
 
 
 def result_schema(plan: PhysicalPlan) -> pa.Schema:
@@ -72,3 +80,12 @@ def result_schema(plan: PhysicalPlan) -> pa.Schema:
     if plan.count_only:
         return SecondCounts().table().schema
     return plain_text([RowMaker(plan, Codebook()).empty()])[0].schema
+
+
+def written_schema(plan: PhysicalPlan, kind: str) -> pa.Schema:
+    """The columns of an output as Spark has them: results, late rows or rejected ones."""
+    if kind == ROWS:
+        given = result_schema(plan)
+    else:
+        given = pa.schema([(name, SIDE_OUTPUT_SCHEMA.field(emitted).type) for emitted, name in COLUMNS[kind].items()])
+    return arrow_schema(from_arrow_schema(given))

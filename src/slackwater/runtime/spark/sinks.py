@@ -10,8 +10,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from pyspark.errors import AnalysisException
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.core.errors import UsageError
@@ -37,14 +39,15 @@ class Sink:
         return True
 
     @property
-    def _folder(self) -> str | None:
+    def folder(self) -> str | None:
+        """The folder that it writes to; None where it writes elsewhere."""
         return self.options.get("path") if self.format in FOLDERS else None
 
     def check(self, columns: Sequence[str], what: str) -> None:
         """Refuse what cannot be written here."""
-        if self.format in FOLDERS and self._folder is None:
+        if self.format in FOLDERS and self.folder is None:
             raise UsageError(f"{what}: name the folder, as in slackwater.sink('{self.format}', 'folder')")
-        if self._folder is not None and any(name.lower() == BATCH for name in columns):
+        if self.folder is not None and any(name.lower() == BATCH for name in columns):
             raise UsageError(f"{what}: a folder has a column '{BATCH}' of its own; name yours otherwise with AS")
 
     def of_run(self, run: str, what: str) -> Sink:
@@ -53,23 +56,19 @@ class Sink:
 
     def refuse_other_runs(self, spark: SparkSession, what: str) -> None:
         """Refuse a folder with micro-batches of another checkpoint: their numbers would begin again."""
-        if self._folder is None:
+        if self.folder is None:
             return
-        try:
-            spark.read.format("binaryFile").load(f"{self._folder}/{BATCH}=*").select("path").limit(1).collect()
-        except AnalysisException as error:
-            if error.getCondition() == "PATH_NOT_FOUND":
-                return
-            raise
+        if not _has_batches(spark, self.folder):
+            return
         raise UsageError(
-            f"{what}={self._folder!r} has the rows of another run; name a new folder, or go on with the checkpoint of"
+            f"{what}={self.folder!r} has the rows of another run; name a new folder, or go on with the checkpoint of"
             " that run"
         )
 
     def write(self, frame: DataFrame, number: int) -> None:
         """Write the rows of one micro-batch."""
         options = dict(self.options)
-        if self._folder is not None:
+        if self.folder is not None:
             # What the same micro-batch has written before is replaced, and nothing else.
             path = options.pop("path")
             frame.write.format(self.format).options(**options).mode("overwrite").save(f"{path}/{BATCH}={number}")
@@ -77,6 +76,32 @@ class Sink:
         if self.format == "delta":
             options = {"txnAppId": self.run, "txnVersion": str(number)} | options
         frame.write.format(self.format).options(**options).mode("append").save()
+
+
+def local_path(spark: SparkSession, path: str) -> str | None:
+    """A path as Spark understands it, if that is a file of this machine; over Connect nobody can tell."""
+    try:
+        jvm, settings = spark._jvm, spark._jsc.hadoopConfiguration()
+        given = jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]
+        found = given.getFileSystem(settings).makeQualified(given).toUri()
+        return str(found.getPath()) if found.getScheme() == "file" else None
+    except (PySparkException, Py4JError, AttributeError):
+        return None
+
+
+def _has_batches(spark: SparkSession, folder: str) -> bool:
+    """Whether a folder has the rows of some micro-batch."""
+    path = local_path(spark, folder)
+    if path is not None:
+        # Asking Spark costs a job.
+        return any(Path(path).glob(f"{BATCH}=*"))
+    try:
+        spark.read.format("binaryFile").load(f"{folder}/{BATCH}=*").select("path").limit(1).collect()
+    except AnalysisException as error:
+        if error.getCondition() == "PATH_NOT_FOUND":
+            return False
+        raise
+    return True
 
 
 def sink(format: str, path: str | None = None, **options: object) -> Sink:
@@ -95,6 +120,7 @@ class Called:
 
     write: Write
     only_rows: bool = False
+    folder: None = None
 
     def check(self, columns: Sequence[str], what: str) -> None:
         """Nothing can be wrong with a function."""

@@ -136,6 +136,8 @@ class Progress:
     """None where slack has no cap, or nothing was chosen yet."""
     paused: bool = False
     """Of a query in a set: whether it is paused."""
+    passed_by: int = 0
+    """Of a query in a set: tuples that came while it was paused."""
     failure: str | None = None
     """Of a query in a set: why it has stopped."""
 
@@ -192,6 +194,7 @@ def progress_of(shards: Sequence[Metrics], aliases: Sequence[str], spark: Mappin
         quality=None if measured is None else _quality(measured),
         outlook=_outlook(shards, target),
         paused=any(one.get("paused", False) for one in shards),
+        passed_by=sum(one.get("passed_by", 0) for one in shards),
         failure=next((one["failure"] for one in shards if one.get("failure")), None),
     )
 

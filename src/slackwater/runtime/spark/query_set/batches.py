@@ -6,11 +6,9 @@ given from the micro-batch on in which it did, by any of its shards.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
@@ -19,7 +17,6 @@ from pyspark.sql import functions as fn
 from slackwater.core.errors import UsageError
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.spark import output_schema
-from slackwater.runtime.spark.output_schema import METRICS
 from slackwater.runtime.spark.outputs import KINDS, MicroBatch, Told
 from slackwater.runtime.spark.query_set.members import Member
 from slackwater.runtime.spark.sinks import Called, Given, Sink, writer_of
@@ -28,7 +25,7 @@ Sinks = Given | Mapping[str, Given]
 """Where the results of a query go; or a mapping that says it of `results`, `late` and `rejected`."""
 Writers = Mapping[str, Sink | Called]
 WRITING_AT_ONCE = 4
-"""Folders that are written at the same time: each is a small job, and most of it is waiting."""
+"""Outputs that writers of Spark write at the same time: each is a small job, and most of it is waiting."""
 
 
 @dataclass(frozen=True)
@@ -52,24 +49,24 @@ class SetBatch(Mapping[str, MicroBatch]):
 ForEachSet = Callable[[SetBatch], None]
 
 
-def computed(members: Sequence[Member], kept: DataFrame, number: int) -> tuple[SetBatch, dict[str, str]]:
-    """A micro-batch that is computed now; and of the queries that failed in it, by their keys, why."""
-    note = fn.when(fn.col("kind") == METRICS, fn.col("note")).alias("note")
-    kinds: dict[str, set[str]] = {one.key: set() for one in members}
-    shards: dict[str, list[Any]] = {one.key: [] for one in members}
-    for line in kept.select("query", "kind", note).collect():
-        kinds[line.query].add(line.kind)
-        if line.kind == METRICS:
-            shards[line.query].append(json.loads(line.note))
-    failed = {key: told["failure"] for key, mine in shards.items() for told in mine if told["failure"] is not None}
+def batch_of(
+    members: Sequence[Member], kept: DataFrame, number: int, told: Mapping[str, Told], failed: Container[str]
+) -> SetBatch:
+    """A micro-batch that is computed, and of which its shards have told this, by the keys of their queries; without
+    those that failed."""
     batches = {
-        one.name: MicroBatch(
-            number, one.plan, kept.where(fn.col("query") == one.key), Told(frozenset(kinds[one.key]), shards[one.key])
-        )
+        one.name: MicroBatch(number, one.plan, kept.where(fn.col("query") == one.key), told[one.key])
         for one in members
         if one.key not in failed
     }
-    return SetBatch(number, kept, batches), failed
+    return SetBatch(number, kept, batches)
+
+
+def failures(told: Mapping[str, Told]) -> dict[str, str]:
+    """Of the queries that failed, by their keys, why."""
+    return {
+        key: shard["failure"] for key, mine in told.items() for shard in mine.shards if shard["failure"] is not None
+    }
 
 
 def writers_for(name: str, plan: PhysicalPlan, given: Sinks) -> dict[str, Sink | Called]:
@@ -94,7 +91,7 @@ def folders_of(given: Sinks | None) -> dict[str, str] | None:
 
 
 def write(spark: SparkSession, batch: SetBatch, writers: Mapping[str, Writers], first: bool) -> None:
-    """Write every output that has rows; folders a few at a time.
+    """Write every output that has rows with the writers of Spark, a few at a time, or call its function.
 
     The first micro-batch of a start may have been written before, with rows that are none any more.
     """
@@ -107,12 +104,10 @@ def write(spark: SparkSession, batch: SetBatch, writers: Mapping[str, Writers], 
     ]
     # A function may not be used to several threads.
     called = [task for task in tasks if isinstance(task[0], Called)]
-    folders = [task for task in tasks if not isinstance(task[0], Called)]
+    jobs = [task for task in tasks if not isinstance(task[0], Called)]
     with ThreadPoolExecutor(WRITING_AT_ONCE) as pool:
         # Jobs of other threads belong to the same query only if they are told so.
-        begun = [
-            pool.submit(inheritable_thread_target(spark)(one.write), frame, batch.number) for one, frame in folders
-        ]
+        begun = [pool.submit(inheritable_thread_target(spark)(one.write), frame, batch.number) for one, frame in jobs]
         for one, frame in called:
             one.write(frame, batch.number)
         for job in begun:

@@ -20,6 +20,7 @@ from slackwater.runtime.spark.query_set.control import SetLog
 from slackwater.runtime.spark.query_set.host import EMITTED, HostedSet
 from slackwater.runtime.spark.query_set.members import Member, columns_read
 from slackwater.runtime.spark.query_set.packing import PACKED, readers_of, set_packer
+from slackwater.runtime.spark.query_set.pages import PageStore
 from slackwater.runtime.spark.state.processor import ShardProcessor
 from slackwater.runtime.spark.types import guarded, selected
 
@@ -43,7 +44,7 @@ def emitted_by_set(
         said = log.stream(labels)
         packed.append(said.withColumn("readers", fn.lit(None).cast("string")).drop("stream"))
     together = reduce(lambda one, other: one.unionByName(other), packed)
-    processor = ShardProcessor(HostedSet(tuple(members), registered()), beats)
+    processor = ShardProcessor(HostedSet(tuple(members), registered()), beats, PageStore)
     mode = "ProcessingTime" if beats else "None"
     out = together.groupBy("shard").transformWithStateInPandas(processor, EMITTED, "Append", mode)
     metrics = fn.collect_list(fn.when(fn.col("kind") == METRICS, fn.col("note"))).alias("queries")

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -27,14 +27,17 @@ from slackwater.runtime.spark.output_schema import METRICS
 from slackwater.runtime.spark.query_set.control import END, FAIL, PAUSE, RESUME, TARGET, SetMessage
 from slackwater.runtime.spark.query_set.members import Member
 from slackwater.runtime.spark.query_set.packing import FAILED, FAILURES, reason_of
+from slackwater.runtime.spark.query_set.pages import Account, PageStore
 from slackwater.runtime.spark.state.shard import Block, Shard
 from slackwater.runtime.spark.state.shard_task import current, emitted_blocks, forget_earlier_runs, query_run
-from slackwater.runtime.spark.state.store import Mark, ShardStore
+from slackwater.runtime.spark.state.store import Mark
 
 EMITTED = "query string, kind string, note string, block binary"
 """As of a query alone, with the key of the query."""
 LINE = ("readers", "part", "header", "block", "rejected_rows")
 STANDING = "standing"
+MOST_WAITING = 1 << 22
+"""Bytes of blocks that are gathered before they leave."""
 HEARD = (PAUSE, RESUME, TARGET, FAIL, END)
 """Messages that shards hear; the others are for whoever starts the set."""
 Emitted = tuple[str, str, bytes | None]
@@ -48,7 +51,7 @@ class HostedSet:
     members: tuple[Member, ...]
     functions: tuple[Shipped, ...] = ()
 
-    def host(self, store: ShardStore) -> SetHost:
+    def host(self, store: PageStore) -> SetHost:
         """What runs one shard of every query, over the state of that key."""
         return SetHost(self, store)
 
@@ -90,20 +93,29 @@ class Turned:
     changes: list[StateUpdate] = field(default_factory=list)
 
 
-_kept: dict[tuple[str, str], tuple[Mark, dict[str, Place]]] = {}
-"""Queries of this worker between micro-batches, by (query run, shard), with the mark they are up to date with."""
+class Kept(NamedTuple):
+    """The queries of one shard in this worker, between two micro-batches."""
+
+    mark: Mark
+    """What they are up to date with."""
+    places: dict[str, Place]
+    account: Account
+
+
+_kept: dict[tuple[str, str], Kept] = {}
+"""By (query run, shard)."""
 
 
 class SetState:
     """The entries of all queries under one key, by the key of each query; read when they are first asked for."""
 
-    def __init__(self, store: ShardStore, kept: tuple[Mark, dict[str, Place]] | None, now: Mark | None) -> None:
+    def __init__(self, store: PageStore, kept: Kept | None, now: Mark | None) -> None:
         self._store, self.now = store, now
         self._all: dict[str, list[StateUpdate]] | None = None
-        missed = None if kept is None or now is None else store.between(kept[0], now)
+        missed = None if kept is None or now is None else store.between(kept.mark, now, kept.account)
         self.missed = None if missed is None else _by_query(missed)
         """What other workers have written since the kept shards were; None where all must be read."""
-        self.places = {} if kept is None or self.missed is None else kept[1]
+        self.places = {} if kept is None or self.missed is None else kept.places
 
     @property
     def all(self) -> dict[str, list[StateUpdate]]:
@@ -132,7 +144,7 @@ class QueryEntries:
 class SetHost:
     """One key of the stateful operator in one task."""
 
-    def __init__(self, hosted: HostedSet, store: ShardStore) -> None:
+    def __init__(self, hosted: HostedSet, store: PageStore) -> None:
         register_here(hosted.functions)
         self._members = {one.key: one for one in hosted.members}
         self._store = store
@@ -161,18 +173,28 @@ class SetHost:
         # Who reads all entries sees those of queries that are gone.
         changes = _gone(state.all, self._members) if state.missed is None else []
         places: dict[str, Place] = {}
+        waiting: list[tuple[str, str, str, bytes | None]] = []
         for one in mine:
             turned = turn(one, label, heard.get(one.key), state, now if one.beats else None)
-            if turned.emitted:
-                kinds, notes, blocks = zip(*turned.emitted, strict=True)
-                yield pd.DataFrame({"query": one.key, "kind": kinds, "note": notes, "block": blocks})
+            waiting += ((one.key, *line) for line in turned.emitted)
+            # Few large frames in place of many small ones: each is a message to the JVM.
+            if sum(len(line[3] or b"") for line in waiting) >= MOST_WAITING:
+                yield _frame(waiting)
+                waiting = []
             changes += (StateUpdate(f"{one.key}/{entry.namespace}", entry.key, entry.value) for entry in turned.changes)
             if turned.place is not None:
                 places[one.key] = turned.place
+        if waiting:
+            yield _frame(waiting)
         mark = self._store.write(before, changes)
         if name[0]:
             forget_earlier_runs(_kept, name[0])
-            _kept[name] = (mark, places)
+            assert self._store.account is not None
+            _kept[name] = Kept(mark, places, self._store.account)
+
+
+def _frame(lines: Iterable[tuple[str, str, str, bytes | None]]) -> pd.DataFrame:
+    return pd.DataFrame(lines, columns=[field.split()[0] for field in EMITTED.split(", ")])
 
 
 def _heard(members: set[str], rows: Iterator[pd.DataFrame]) -> dict[str, Heard]:
@@ -230,7 +252,10 @@ def turn(member: Member, label: int, heard: Heard | None, state: SetState, now: 
             # As it was before the micro-batch, by what is written.
             known = None
             shard, emitted, after = shard_now(), [], replace(after, failure=reason_of(error))
-    elif target is not None:
+    elif target is not None or (after.paused and after.failure is None):
+        # Who rests keeps its clocks right, so that it knows the time when it goes on.
+        if after.failure is None and heard is not None:
+            shard.pass_by(heard.blocks, now)
         changes = list(shard.snapshot_delta())
     if after != before:
         changes.append(state_update(STANDING, "", encode_json(asdict(after))))
@@ -243,6 +268,7 @@ def turn(member: Member, label: int, heard: Heard | None, state: SetState, now: 
     reported = {
         "query": member.key, "shard": label, **shard.metrics(), "examples": examples,
         "aliases": [one.stream.alias for one in member.plan.inputs], "paused": after.paused, "failure": after.failure,
+        "passed_by": shard.passed_by,
     }  # fmt: skip
     emitted.append((METRICS, json.dumps(reported), None))
     return Turned(Place(shard, after), emitted, changes)

@@ -9,12 +9,11 @@ from __future__ import annotations
 import os
 import threading
 import time as wall
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from slackwater.core.errors import UsageError
@@ -27,20 +26,10 @@ from slackwater.runtime.spark.progress.reading import parsed_set
 from slackwater.runtime.spark.progress.value import Progress
 from slackwater.runtime.spark.progress.warner import watch_rejections
 from slackwater.runtime.spark.query import check_session, is_streaming, shard_labels
-from slackwater.runtime.spark.query_set.batches import (
-    ForEachSet,
-    SetBatch,
-    Sinks,
-    Writers,
-    computed,
-    folders_of,
-    write,
-    writers_for,
-)
+from slackwater.runtime.spark.query_set.batches import ForEachSet, SetBatch, Sinks, batch_of, failures, folders_of
 from slackwater.runtime.spark.query_set.control import (
     ADD,
     DROP,
-    FAIL,
     PAUSE,
     RESUME,
     TARGET,
@@ -51,7 +40,9 @@ from slackwater.runtime.spark.query_set.control import (
     in_force,
 )
 from slackwater.runtime.spark.query_set.emitted import emitted_by_set
+from slackwater.runtime.spark.query_set.folders import answered
 from slackwater.runtime.spark.query_set.members import Member, Texts, member, named_texts, planned_members
+from slackwater.runtime.spark.query_set.started import Started
 from slackwater.runtime.spark.running import AVAILABLE, CONTROL, Running, checkpoint_folder, settable, trigger_of
 from slackwater.runtime.spark.session import default_shards, fitting
 
@@ -165,7 +156,8 @@ class Queries:
         def each(batch: DataFrame, number: int) -> None:
             kept = batch.persist()
             try:
-                function(computed(members, kept, number)[0])
+                told = answered(kept, members).told
+                function(batch_of(members, kept, number, told, failures(told)))
             finally:
                 kept.unpersist()
 
@@ -176,11 +168,13 @@ class Queries:
         if self.is_streaming:
             raise UsageError("the input is a stream; take `start` or `foreach_batch`")
         members, frame = self._by_hand(stacklevel=2)
-        batch, failed = computed(members, frame.persist(), 0)
+        kept = frame.persist()
+        told = answered(kept, members).told
+        failed = failures(told)
         for one in members:
             if one.key in failed:
                 raise UsageError(f"query {one.name}: {failed[one.key]}")
-        return batch
+        return batch_of(members, kept, 0, told, failed)
 
     def start(
         self,
@@ -246,111 +240,6 @@ def _begun(
         if changes:
             log.say(*changes)
     return RunningQueries(started, flush, trigger == AVAILABLE)
-
-
-class Started:
-    """All that it takes to start a set, again and again on one checkpoint."""
-
-    def __init__(
-        self,
-        stated: Queries,
-        spark: SparkSession,
-        log: SetLog,
-        labels: tuple[int, ...],
-        shards: int,
-        folder: str,
-        when: dict[str, Any],
-        name: str | None,
-        foreach: ForEachSet | None,
-    ) -> None:
-        self.stated, self.log = stated, log
-        self._spark, self._labels, self._shards = spark, labels, shards
-        self._folder, self._when, self._name, self._foreach = folder, when, name, foreach
-        self._writers: dict[str, Writers] = {}
-        self.lock = threading.RLock()
-        """Held by whoever reads or adds messages."""
-
-    def check_beats(self, name: str, plan: PhysicalPlan, beats: bool) -> None:
-        """Refuse a query that needs the clock on the wall in a set that was begun without it."""
-        if plan.options.idle_timeout is not None and not beats:
-            raise UsageError(
-                f"query {name} has an idle_timeout, and the set was begun without a query that has one; use a new"
-                " checkpoint folder"
-            )
-
-    def write_to(self, query: Known, given: Sinks | None, new: bool) -> None:
-        """Let the outputs of a query go somewhere; a folder with rows of another run is refused where it is new."""
-        if given is None:
-            if self._foreach is None:
-                raise UsageError(f"query {query.name}: say where its rows go, as in sinks={{{query.name!r}: 'folder'}}")
-            return
-        writers = writers_for(query.name, self.stated.plan(query.name, query.text), given)
-        if new:
-            with one_sentence():
-                for what, writer in writers.items():
-                    writer.refuse_other_runs(self._spark, f"{what} of query {query.name}")
-        self._writers[query.name] = writers
-
-    def members(self) -> list[Member]:
-        """The queries that run now."""
-        return [
-            self.stated.member(one.name, one.generation, self.stated.plan(one.name, one.text), self._labels)
-            for one in self.log.queries.values()
-            if one.failure is None
-        ]
-
-    def start(self) -> StreamingQuery:
-        """Start what the log says."""
-        with one_sentence(), fitting(self._spark, self._shards), self.lock:
-            members = self.members()
-            frame = self.stated.emitted(members, self._labels, self.log.beats, self.log)
-            writer = frame.writeStream.foreachBatch(self._each(members)).trigger(**self._when)
-            writer = writer.option("checkpointLocation", self._folder)
-            return (writer if self._name is None else writer.queryName(self._name)).start()
-
-    def _each(self, members: list[Member]) -> Callable[[DataFrame, int], None]:
-        run = self.log.run
-        mine = {
-            one.name: {
-                what: writer.of_run(run, f"{one.name} {what}")
-                for what, writer in self._writers.get(one.name, {}).items()
-            }
-            for one in members
-        }
-        begun: list[int] = []
-
-        def each(frame: DataFrame, number: int) -> None:
-            kept = frame.persist()
-            try:
-                batch, failed = computed(members, kept, number)
-                self._note_failures(members, failed, number)
-                first = not begun
-                begun.append(number)
-                batch = self._without_failed(batch)
-                write(self._spark, batch, mine, first)
-                if self._foreach is not None:
-                    self._foreach(batch)
-            finally:
-                kept.unpersist()
-
-        return each
-
-    def _note_failures(self, members: list[Member], failed: Mapping[str, str], number: int) -> None:
-        """Say to all shards of a query that has failed in one of them that it has; they hear it next."""
-        with self.lock:
-            known = self.log.queries
-            news = [
-                SetMessage(FAIL, query=one.name, generation=one.generation, reason=failed[one.key], batch=number)
-                for one in members
-                if one.key in failed and one.name in known and known[one.name].failure is None
-            ]
-            if news:
-                self.log.say(*news)
-
-    def _without_failed(self, batch: SetBatch) -> SetBatch:
-        with self.lock:
-            failed = {one.name for one in self.log.queries.values() if one.failure is not None}
-        return SetBatch(batch.number, batch.emitted, {name: one for name, one in batch.items() if name not in failed})
 
 
 class RunningQueries(Running):

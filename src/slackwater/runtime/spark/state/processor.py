@@ -6,7 +6,7 @@ what state it keeps; the query is unpacked, and everything that runs it imported
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark.serializers import CloudPickleSerializer
@@ -35,7 +35,7 @@ class Host(Protocol):
 class Hosted(Protocol):
     """A query, or a set of them, as it is shipped to workers."""
 
-    def host(self, store: ShardStore) -> Host:
+    def host(self, store: Any) -> Host:
         """What runs one shard of it, over the state of that shard."""
 
 
@@ -45,15 +45,19 @@ _serializer: Any = CloudPickleSerializer
 class ShardProcessor(StatefulProcessor):
     """Blocks in; results, late tuples and metrics out."""
 
-    def __init__(self, hosted: Hosted, beats: bool = False) -> None:
+    def __init__(
+        self, hosted: Hosted, beats: bool = False, store: Callable[[StatefulProcessorHandle], Any] = ShardStore
+    ) -> None:
         # As Spark ships any function of ours, but not unpacked where it is not needed.
         self._shipped: bytes = _serializer().dumps(hosted)
         self._beats = beats
         """Whether moments count: streams are told silent by the clock on the wall, also while nothing arrives."""
+        self._stored = store
+        """How the state of a shard is laid out."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
-        self._store = ShardStore(handle)
+        self._store = self._stored(handle)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802
         now = self._moment(timerValues)

@@ -35,6 +35,9 @@ from slackwater.runtime.words_held import words_held
 from slackwater.sources.codebook import NAMESPACE, Codebook
 from slackwater.sources.encode import AFTER_END, AHEAD, REASONS
 
+PASSED_BY, UNTOLD = "passed_by", "untold"
+"""Among the counts of a query that has rested: tuples that came meanwhile, and whether clocks have moved since."""
+
 
 @dataclass(frozen=True)
 class Block:
@@ -108,6 +111,25 @@ class Shard:
             batches.insert(0, _at(now, replace(admit, reading=np.full(len(admit), BEFORE_ALL))))
         yield from self._driver.epoch(*batches, end=end)
 
+    def pass_by(self, blocks: Iterable[Block], now: int | None = None) -> None:
+        """A micro-batch that the query rests in: its clocks move, and rows are counted; nothing else is known of it."""
+        for block in sorted(blocks, key=lambda block: (block.stream, block.part)):
+            self._note_times(block)
+            usable = block.header["rows"] - sum(block.header["rejected"].values())
+            self.counts[PASSED_BY] = self.counts.get(PASSED_BY, 0) + usable
+            self.counts[UNTOLD] = 1
+        self._guard.clocks(now)
+        self.latency = LatencyUse()
+
+    @property
+    def passed_by(self) -> int:
+        """Tuples of all streams that came while the query rested, as far as this shard is the one that counts them."""
+        return self.counts.get(PASSED_BY, 0)
+
+    def _note_times(self, block: Block) -> None:
+        for name, (shift, buckets) in block.header["reported"]:
+            self._guard.note(block.stream, name, shift, of_sampled(buckets))
+
     def _emitted(self, emission: Emission) -> None:
         self.latency.note(emission)
 
@@ -118,8 +140,7 @@ class Shard:
     def _read_progress(self, blocks: list[Block], now: int | None) -> Batch:
         """The clocks that all headers together agree on, as tuples that move clocks and nothing else."""
         for block in blocks:
-            for name, (shift, buckets) in block.header["reported"]:
-                self._guard.note(block.stream, name, shift, of_sampled(buckets))
+            self._note_times(block)
             self.counts["filtered"] += block.header["filtered"]
             alias = self.plan.inputs[block.stream].stream.alias
             self.rows[alias] += block.header["rows"]
@@ -134,6 +155,9 @@ class Shard:
             if oldest != BEFORE_ALL:
                 release.note_oldest(stream, oldest)
         clocks = self._guard.clocks(now)
+        if self.counts.pop(UNTOLD, 0):
+            # The kernel has not heard of those that moved while the query rested.
+            clocks = self._guard.known_clocks()
         words = np.zeros((self.plan.operator.rows, len(clocks)), np.int64)
         words[TS] = [clock for _, _, clock in clocks]
         of = np.array([stream for stream, _, _ in clocks], np.int64)
@@ -240,6 +264,8 @@ class Shard:
                 raise UsageError(refusal)
         elif entry.key == "counts":
             saved = decode_json(entry.value)
+            # Who knows of an earlier moment may have a count that is gone.
+            self.counts.pop(UNTOLD, None)
             self.counts |= saved["counts"]
             self.rows |= saved["rows"]
             self.rejected.by_stream |= saved["rejected"]

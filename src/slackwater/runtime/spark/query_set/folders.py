@@ -1,0 +1,206 @@
+"""One writer for the folders of all queries: the job that computes a micro-batch writes its rows as well.
+
+The stateful operator emits blocks of rows in Arrow's format. Behind it, in the same task, each block is written to a
+parquet file of its query as it is, so no row is made in the JVM, and no query needs a job of its own. A task writes
+under hidden names and says which files it has written; the driver then moves the files of each output into the folder
+of the micro-batch, whole, in place of what the same micro-batch may have written before.
+
+Invariant: `folder/batch=N` appears by one rename with all its files, those of one successful attempt of each task and
+no others. Types are those that Spark gives the same rows. Only folders that this machine can reach as files are written
+like this; any other sink gets its rows from Spark's own writers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from slackwater.runtime.spark.output_schema import COLUMNS, METRICS, written_schema
+from slackwater.runtime.spark.outputs import KINDS, Told
+from slackwater.runtime.spark.query_set.members import Member
+from slackwater.runtime.spark.sinks import BATCH, Called, Sink, local_path
+from slackwater.sinks.folder import writing
+
+ANSWER = "query string, kind string, note string"
+"""What the job says: metrics as they are, and of every other kind the name of a file, if one was written."""
+HIDDEN = ".slackwater"
+"""Where a folder keeps files that are not published yet; Spark and Arrow pass by names that begin with a dot."""
+DONE = "_SUCCESS"
+"""An empty file in every published folder, as Spark's writers leave it."""
+ROWS_AT_ONCE = 1 << 17
+"""Rows of a row group, where there are as many."""
+CODECS = {"uncompressed": "none", "none": "none", "snappy": "snappy", "gzip": "gzip", "zstd": "zstd", "lz4_raw": "lz4"}
+"""Spark's names of what compresses parquet files, and Arrow's."""
+Output = tuple[str, str]
+"""The key of a query, and a kind of rows."""
+
+
+class Folder(NamedTuple):
+    """A folder of parquet files on this machine, as the rows of one output go there."""
+
+    path: str
+    schema: pa.Schema
+    columns: tuple[str, ...]
+    """The emitted columns that are written, under the names of the schema."""
+    codec: str
+
+
+def folder_of(spark: SparkSession, member: Member, what: str, sink: Sink | Called) -> Folder | None:
+    """The folder that an output can be written to here; None where Spark must write it."""
+    if isinstance(sink, Called) or sink.format != "parquet" or set(sink.options) != {"path"}:
+        return None
+    path = local_path(spark, sink.options["path"])
+    codec = CODECS.get(str(spark.conf.get("spark.sql.parquet.compression.codec", "snappy")))
+    kind = KINDS[what]
+    schema = written_schema(member.plan, kind)
+    # Spark tells names apart without regard to case, and says so where it writes them itself.
+    if path is None or codec is None or len({name.lower() for name in schema.names}) < len(schema.names):
+        return None
+    return Folder(path, schema, tuple(COLUMNS.get(kind, schema.names)), codec)
+
+
+class Answered(NamedTuple):
+    """What the job of a micro-batch has said."""
+
+    told: dict[str, Told]
+    """Of every query, by its key, which outputs have rows and what its shards say."""
+    files: dict[Output, list[str]]
+    """Files that are written and not yet published."""
+
+
+def answered(
+    emitted: DataFrame, members: Sequence[Member], folders: Mapping[Output, Folder] | None = None, attempt: str = ""
+) -> Answered:
+    """Compute a micro-batch, and write what goes to these folders under hidden names, all in one job."""
+    kinds: dict[str, set[str]] = {one.key: set() for one in members}
+    shards: dict[str, list[Any]] = {one.key: [] for one in members}
+    files: dict[Output, list[str]] = defaultdict(list)
+    for key, kind, note in emitted.mapInArrow(_writer(folders or {}, attempt), ANSWER).collect():
+        kinds[key].add(kind)
+        if kind == METRICS:
+            shards[key].append(json.loads(note))
+        elif note:
+            files[key, kind].append(note)
+    return Answered({key: Told(frozenset(kinds[key]), shards[key]) for key in kinds}, files)
+
+
+def new_attempt(number: int) -> str:
+    """A name for one run of a micro-batch."""
+    return f"{number}-{secrets.token_hex(8)}"
+
+
+def _writer(
+    folders: Mapping[Output, Folder], attempt: str
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A function for mapInArrow that takes what the operator emits, writes files, and tells of them."""
+
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        files: dict[Output, _File] = {}
+        unwritten: set[Output] = set()
+        for batch in batches:
+            told = []
+            for i, (key, kind, note) in enumerate(
+                zip(*(batch.column(name).to_pylist() for name in ("query", "kind", "note")), strict=True)
+            ):
+                if kind == METRICS:
+                    told.append((key, kind, note))
+                elif (key, kind) not in folders:
+                    unwritten.add((key, kind))
+                else:
+                    if (key, kind) not in files:
+                        files[key, kind] = _File(folders[key, kind], attempt)
+                    files[key, kind].add(pa.ipc.open_stream(batch.column("block")[i].as_buffer()).read_all())
+            yield _as_answer(told)
+        yield _as_answer([(*output, file.close()) for output, file in files.items()])
+        yield _as_answer([(*output, "") for output in unwritten])
+
+    return write
+
+
+def _as_answer(lines: Sequence[tuple[str, str, str]]) -> pa.RecordBatch:
+    columns = zip(*lines, strict=True) if lines else ((), (), ())
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, pa.string()) for column in columns], names=["query", "kind", "note"]
+    )
+
+
+class _File:
+    """A parquet file that one attempt of one task writes."""
+
+    def __init__(self, folder: Folder, attempt: str) -> None:
+        self._folder = folder
+        place = Path(folder.path, HIDDEN, attempt)
+        self._name = f"part-{secrets.token_hex(8)}.parquet"
+        self._waiting: list[pa.Table] = []
+        with writing(Path(folder.path)):
+            place.mkdir(parents=True, exist_ok=True)
+            self._writer = pq.ParquetWriter(place / self._name, folder.schema, compression=folder.codec)
+
+    def add(self, rows: pa.Table) -> None:
+        self._waiting.append(fitted(rows, self._folder))
+        if sum(table.num_rows for table in self._waiting) >= ROWS_AT_ONCE:
+            self._write()
+
+    def _write(self) -> None:
+        with writing(Path(self._folder.path)):
+            self._writer.write_table(pa.concat_tables(self._waiting))
+        self._waiting = []
+
+    def close(self) -> str:
+        """Write what waits; the name of the file."""
+        if self._waiting:
+            self._write()
+        with writing(Path(self._folder.path)):
+            self._writer.close()
+        return self._name
+
+
+def fitted(rows: pa.Table, folder: Folder) -> pa.Table:
+    """Emitted rows with the columns and types that a folder has."""
+    return rows.select(list(folder.columns)).rename_columns(folder.schema.names).cast(folder.schema)
+
+
+def publish(folder: Folder, files: Sequence[str], number: int, attempt: str) -> None:
+    """Let the rows of a micro-batch appear in a folder, in place of what it may have written before."""
+    with writing(Path(folder.path)):
+        place = Path(folder.path, HIDDEN, attempt)
+        whole, seen = place / "whole", Path(folder.path, f"{BATCH}={number}")
+        whole.mkdir(parents=True)
+        for name in files:
+            os.rename(place / name, whole / name)
+        if not files:
+            # Who reads a folder without rows still finds its columns.
+            pq.write_table(folder.schema.empty_table(), whole / "part-none.parquet", compression=folder.codec)
+        (whole / DONE).touch()
+        if seen.exists():
+            os.rename(seen, place / "replaced")
+        os.rename(whole, seen)
+
+
+def tidy(folders: Iterable[Folder]) -> None:
+    """Remove hidden files, which nobody needs between two micro-batches; a start may find those of one that died."""
+    for folder in folders:
+        shutil.rmtree(Path(folder.path, HIDDEN), ignore_errors=True)
+
+
+def local_folders(
+    spark: SparkSession, members: Sequence[Member], writers: Mapping[str, Mapping[str, Sink | Called]]
+) -> dict[Output, Folder]:
+    """Those outputs that are written by the one job; the others need a writer of Spark, or a function, each."""
+    found = {}
+    for one in members:
+        for what, writer in writers.get(one.name, {}).items():
+            folder = folder_of(spark, one, what, writer)
+            if folder is not None:
+                found[one.key, KINDS[what]] = folder
+    return found

@@ -1,0 +1,223 @@
+"""What Spark's state store keeps of one shard of a set: a page of everything that changed, for each micro-batch.
+
+A set changes hundreds of small entries in every micro-batch, and each read or write of Spark's store is a message to
+the JVM and back. So entries are written together, as one value: a page. Pages are read in order; what a later page says
+of an entry counts. A log like this grows: once it is twice as large as what counts in it, entries of the oldest page
+that still count are written again with the new one, and the oldest page is dropped.
+
+Invariant: the entries of all pages, in order, are the state. Pages go in the order in which they came, so an entry that
+was dropped is never seen again. Two marks are equal only if the state behind them is, as in `state/store.py`.
+
+References: M. Rosenblum, J. Ousterhout, "The design and implementation of a log-structured file system", 1992, section
+3; here the oldest segment is cleaned first.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from slackwater.core.state import StateUpdate
+from slackwater.runtime.spark.state.store import Mark
+
+FORMAT = 3
+LARGEST = 8 << 20
+"""Bytes of a page; what one micro-batch changes may take several."""
+SPARE = 64 << 10
+"""Bytes that the log may have beyond twice what counts in it."""
+HEAD = 64
+"""About as many bytes as a page, or an entry, takes beside its value."""
+CODEC = "lz4"
+_LENGTH = struct.Struct("<I")
+Place = tuple[str, str]
+Number = tuple[int, int]
+"""The epoch of a page, and which of its pages it is."""
+
+
+class Page(NamedTuple):
+    """What one value of the store holds."""
+
+    name: str
+    """Of the write that it belongs to."""
+    parts: int
+    """How many pages that write has."""
+    entries: tuple[StateUpdate, ...]
+
+
+def encoded(page: Page) -> bytes:
+    """A page as bytes: what it has, and then the values, compressed, since all of it crosses to the JVM and to disk.
+
+    >>> page = Page("x", 1, (StateUpdate("a", "b", b"12"), StateUpdate("a", "c", None)))
+    >>> decoded(encoded(page)) == page
+    True
+    """
+    sizes = [(one.namespace, one.key, -1 if one.value is None else len(one.value)) for one in page.entries]
+    head = json.dumps([page.name, page.parts, sizes]).encode()
+    values = pa.compress(b"".join(one.value or b"" for one in page.entries), codec=CODEC, asbytes=True)
+    return b"".join([_LENGTH.pack(len(head)), head, values])
+
+
+def decoded(value: bytes) -> Page:
+    """The inverse of `encoded`."""
+    (length,) = _LENGTH.unpack_from(value)
+    head = _LENGTH.size + length
+    name, parts, sizes = json.loads(value[_LENGTH.size : head])
+    values = pa.decompress(value[head:], sum(max(size, 0) for _, _, size in sizes), codec=CODEC, asbytes=True)
+    entries, at = [], 0
+    for namespace, key, size in sizes:
+        entries.append(StateUpdate(namespace, key, None if size < 0 else values[at : at + size]))
+        at += max(size, 0)
+    return Page(name, parts, tuple(entries))
+
+
+@dataclass
+class Account:
+    """Which page has the last word on every entry, and how many bytes of each page still count."""
+
+    where: dict[Place, tuple[Number, int]] = field(default_factory=dict)
+    size: dict[Number, int] = field(default_factory=dict)
+    """Bytes of every page, in their order, before they are compressed."""
+    counting: dict[Number, int] = field(default_factory=dict)
+
+    def note(self, number: Number, entries: Sequence[StateUpdate]) -> None:
+        """A page has been read or written."""
+        self.size[number], self.counting[number] = HEAD + _bytes(entries), 0
+        for one in entries:
+            place = (one.namespace, one.key)
+            before = self.where.pop(place, None)
+            if before is not None and before[0] in self.counting:
+                self.counting[before[0]] -= before[1]
+            if one.value is not None:
+                self.where[place] = number, _bytes([one])
+                self.counting[number] += _bytes([one])
+
+    def forget(self, number: Number) -> None:
+        """A page has been dropped."""
+        del self.size[number], self.counting[number]
+
+    def is_too_long(self, moved: int, spare: int) -> bool:
+        """Whether the oldest page should go, where so many bytes are written again already."""
+        counting = moved + sum(self.counting.values())
+        return len(self.size) > 1 and moved + sum(self.size.values()) > 2 * counting + spare
+
+
+class PageStore:
+    """The state variables of one key of the stateful operator."""
+
+    def __init__(self, handle: Any, largest: int = LARGEST, spare: int = SPARE) -> None:
+        self._pages = handle.getMapState("pages", "epoch long, part int", "value binary")
+        self._mark = handle.getValueState("mark", "format int, epoch long, name string")
+        self._largest, self._spare = largest, spare
+        self.account: Account | None = None
+        """Of the pages that are there; whoever keeps the entries until the next micro-batch keeps it with them."""
+
+    def mark(self) -> Mark | None:
+        """Where the shard stands; None before its first epoch."""
+        found = self._mark.get()
+        if found is None:
+            return None
+        form, epoch, name = found
+        if form != FORMAT:
+            raise ValueError(
+                f"the checkpoint has state of format {form}, and this version of slackwater reads format {FORMAT};"
+                " go on with the version that wrote it, or use a new checkpoint folder"
+            )
+        return Mark(int(epoch), str(name))
+
+    def everything(self) -> list[StateUpdate]:
+        """All entries, for a worker that does not know the shard."""
+        account, entries = Account(), dict[Place, StateUpdate]()
+        found = [((int(epoch), int(part)), bytes(value)) for (epoch, part), (value,) in self._pages.iterator()]
+        for number, value in sorted(found, key=lambda one: one[0]):
+            page = decoded(value)
+            account.note(number, page.entries)
+            entries |= {(one.namespace, one.key): one for one in page.entries}
+        self.account = account
+        return [one for one in entries.values() if one.value is not None]
+
+    def between(self, then: Mark, now: Mark, account: Account) -> list[StateUpdate] | None:
+        """What was written or dropped after a mark, for who had this account then; None where pages are gone."""
+        self.account = account
+        if then == now:
+            return []
+        known = None if then.epoch >= now.epoch else self._read((then.epoch, 0))
+        # Pages go in their order, so all later ones are there.
+        if known is None or known.name != then.name:
+            self.account = None
+            return None
+        touched: dict[Place, StateUpdate] = {}
+        for epoch in range(then.epoch + 1, now.epoch + 1):
+            for number, page in self._pages_of(epoch):
+                account.note(number, page.entries)
+                touched |= {(one.namespace, one.key): one for one in page.entries}
+        while not self._pages.containsKey(oldest := next(iter(account.size))):
+            account.forget(oldest)
+        return list(touched.values())
+
+    def _pages_of(self, epoch: int) -> Iterator[tuple[Number, Page]]:
+        part, parts = 0, 1
+        while part < parts:
+            found = self._read((epoch, part))
+            assert found is not None
+            parts = found.parts
+            yield (epoch, part), found
+            part += 1
+
+    def _read(self, number: Number) -> Page | None:
+        found = self._pages.getValue(number)
+        return None if found is None else decoded(bytes(found[0]))
+
+    def write(self, before: Mark | None, changes: Sequence[StateUpdate]) -> Mark:
+        """Persist the epoch that follows a mark."""
+        if self.account is None:
+            self.everything()
+        account = self.account
+        assert account is not None
+        mark = Mark(1 if before is None else before.epoch + 1, secrets.token_hex(8))
+        moved = self._cleaned(account, {(one.namespace, one.key) for one in changes}, _bytes(changes))
+        groups = list(_cut([*moved, *changes], self._largest))
+        for part, entries in enumerate(groups):
+            value = encoded(Page(mark.name, len(groups), tuple(entries)))
+            self._pages.updateValue((mark.epoch, part), (value,))
+            account.note((mark.epoch, part), entries)
+        self._mark.update((FORMAT, *mark))
+        return mark
+
+    def _cleaned(self, account: Account, changing: set[Place], most: int) -> list[StateUpdate]:
+        """Drop the oldest pages of a log that is too long; what still counts in them, as far as it does not change
+        now. No more is moved than one page, or as much as is written anyway."""
+        moved: list[StateUpdate] = []
+        while account.is_too_long(_bytes(moved), self._spare) and _bytes(moved) <= most:
+            number = next(iter(account.size))
+            found = self._read(number)
+            assert found is not None
+            for one in found.entries:
+                place = (one.namespace, one.key)
+                if place not in changing and account.where.get(place, (None, 0))[0] == number:
+                    moved.append(one)
+            self._pages.removeKey(number)
+            account.forget(number)
+        return moved
+
+
+def _bytes(entries: Iterable[StateUpdate]) -> int:
+    return sum(HEAD + len(one.value or b"") for one in entries)
+
+
+def _cut(entries: Sequence[StateUpdate], largest: int) -> Iterator[list[StateUpdate]]:
+    """Entries in groups of so many bytes; there is always one."""
+    group: list[StateUpdate] = []
+    size = 0
+    for one in entries:
+        if group and size + len(one.value or b"") > largest:
+            yield group
+            group, size = [], 0
+        group.append(one)
+        size += len(one.value or b"")
+    yield group
