@@ -6,35 +6,54 @@ Invariant: the file is written when everything has been measured; a measurement 
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from slackwater.experiments.hybrid_calibration import PlanToRun, calibrated, plans_to_run
+from slackwater.experiments.hybrid_engine_runs import run_plan
 from slackwater.plan.placement.costs import CONSTANTS, Costs, costs_file, save_costs
+from slackwater.plan.placement.fitting import errors_of
 
-Measure = Callable[[], dict[str, float]]
+USUAL = (0.1, 0.9)
+"""Between these quantiles lie eight in ten."""
 
 
-def calibrate_costs(console: Console) -> Costs:
-    """Measure all constants; it takes about a minute."""
-    from slackwater.experiments.hybrid_column_costs import measure_columns
-    from slackwater.experiments.hybrid_row_costs import measure_rows
+@dataclass(frozen=True)
+class Calibration:
+    """Costs that were measured, and how well they tell what the measured plans took."""
 
-    measures: dict[str, Measure] = {"compiled kernels": measure_rows, "the database": measure_columns}
-    found: dict[str, float] = {}
+    costs: Costs
+    ratios: Sequence[float]
+    """Estimated over measured seconds, for each plan that was run."""
+
+    @property
+    def usual(self) -> tuple[float, float]:
+        """Between which ratios eight plans in ten lie."""
+        low, high = np.quantile(self.ratios, USUAL)
+        return float(low), float(high)
+
+
+def calibrate_costs(console: Console) -> Calibration:
+    """Run all plans; it takes about a minute."""
+    n, done = len(list(plans_to_run())), 0
     with console.status("") as status:
-        for what, measure in measures.items():
-            status.update(f"measuring {what} ...")
-            found |= measure()
-    missing = set(CONSTANTS) - set(found)
-    assert not missing, f"not measured: {missing}"
-    when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    constants: dict[str, Any] = found
-    return Costs(**constants, measured=f"measured {when} on {platform.node() or 'this machine'}")
+
+        def run(plan: PlanToRun) -> float:
+            nonlocal done
+            done += 1
+            status.update(f"plan {done} of {n} ...")
+            return run_plan(plan)
+
+        when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+        costs, plans = calibrated(run, f"measured {when} on {platform.node() or 'this machine'}")
+    return Calibration(costs, errors_of(plans, costs).tolist())
 
 
 def keep(costs: Costs, path: Path | None) -> Path:
@@ -44,27 +63,34 @@ def keep(costs: Costs, path: Path | None) -> Path:
     return place
 
 
-def as_json(costs: Costs, path: Path) -> dict[str, Any]:
+def as_json(found: Calibration, path: Path) -> dict[str, Any]:
     """Measured and shipped constants as data, in seconds."""
-    shipped = Costs()
+    shipped, costs = Costs(), found.costs
     return {
         "file": str(path),
         "measured": costs.measured,
         "costs": {name: {"shipped": getattr(shipped, name), "measured": getattr(costs, name)} for name in CONSTANTS},
+        "plans": len(found.ratios),
+        "estimated_over_measured": list(found.usual),
     }
 
 
-def show(costs: Costs, path: Path, console: Console) -> None:
+def show(found: Calibration, path: Path, console: Console) -> None:
     """A table of all constants, in units that can be read."""
-    shipped = Costs()
+    shipped, costs = Costs(), found.costs
     table = Table("constant", box=None, pad_edge=False)
     for heading in ("shipped", "measured", "ratio"):
         table.add_column(heading, justify="right")
     for name in CONSTANTS:
         before, now = getattr(shipped, name), getattr(costs, name)
-        table.add_row(name, readable(before), readable(now), f"{now / before:.2f}" if before else "")
+        table.add_row(name, readable(before), readable(now), f"{now / before:.2f}")
     console.print(table)
-    console.print(f"{costs.measured}; written to {path}", markup=False, soft_wrap=True, highlight=False)
+    low, high = found.usual
+    console.print(
+        f"{len(found.ratios)} plans were run; of eight in ten the estimate is {low:.2f} to {high:.2f} of what was"
+        f" measured\n{costs.measured}; written to {path}",
+        markup=False, soft_wrap=True, highlight=False,
+    )  # fmt: skip
 
 
 def readable(seconds: float) -> str:

@@ -72,6 +72,19 @@ def test_an_instant_that_takes_longer_than_a_slide_is_told() -> None:
     assert "at any rate" in infeasible(placed)
 
 
+def test_a_plan_says_for_which_rates_it_is_good() -> None:
+    """Few rows are cheaper by kernels; at higher rates the database is, here."""
+    tree = aggregate(joined(window(0), aggregate(window(1), "MAX")), "COUNT")
+    costs = Costs(row_hash=1e-6)
+    placed = place(tree, statistics(10.0), costs, reorder=False)
+    assert set(placed.placement) == {"row"}
+    low, high = placed.good_between
+    assert low < 1 <= high < 1000
+    assert placed.still_good(statistics(10.0 * high))
+    assert not placed.still_good(statistics(10.0 * high * 1.2))
+    assert place(tree, statistics(10.0 * high * 1.2), costs, reorder=False).placement != placed.placement
+
+
 def test_feasibility_may_be_left_aside() -> None:
     """A plan of less utilisation in one dear part, and one of more in many small ones."""
     costs = Costs(column_statement=1.2, column_input=0.0)

@@ -159,6 +159,7 @@ def as_json(placed: Placed) -> dict[str, Any]:
         **told(placed.placement, placed.cost),
         "feasible": placed.feasible,
         "holds": placed.holds,
+        "good_between": list(placed.good_between),
         "runner_up": None if placed.runner_up is None else told(*placed.runner_up),
         "all_row": told((ROW,) * n, placed.all_row),
         "all_column": told((COLUMN,) * n, placed.all_column),

@@ -22,6 +22,9 @@ from slackwater.relations.algebra import Placement, Relation, scans
 
 _SLOWEST, _FASTEST = 2.0**-40, 2.0**20
 _STEPS = 60
+_STEP = 2**0.25
+TOLERANCE = 1.1
+"""A placement is about the best if no other costs a tenth less."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,27 @@ class Placed:
             middle = (low * high) ** 0.5
             low, high = (middle, high) if keeps_up(middle) else (low, middle)
         return low
+
+    def still_good(self, statistics: Statistics) -> bool:
+        """Whether this placement is still about the best for other statistics of the same streams."""
+        operators = operator_costs(self.relation, statistics, self.costs)
+        over, value = self.objective.rank(cost_of(parts_of(operators, self.placement)))
+        best_over, best = self.objective.rank(best_engines(operators, self.objective).cost)
+        return over == best_over and value <= best * TOLERANCE
+
+    @cached_property
+    def good_between(self) -> tuple[float, float]:
+        """The multiples of the rates, about, between which this placement is about the best: beyond, it pays to place
+        anew. They are at most a thousandth and a thousand."""
+        streams = {one.stream for one in scans(self.relation)}
+
+        def last_good(step: float) -> float:
+            factor = 1.0
+            while 1e-3 < factor < 1e3 and self.still_good(self.statistics.faster(factor * step, streams)):
+                factor *= step
+            return factor
+
+        return last_good(1 / _STEP), last_good(_STEP)
 
 
 def operator_costs(relation: Relation, statistics: Statistics, costs: Costs) -> OperatorCosts:
