@@ -19,6 +19,7 @@ from slackwater.testing.oracle_release import SlackRule, oracle_epoch_release, o
 from slackwater.testing.random_relations import KINDS, RandomTrees
 from slackwater.testing.traces import assemble, pieces
 from slackwater.testing.words import decode
+from tests.effort import EXAMPLES
 
 FLOATS = (0.0, -0.0, 1.0, -2.5, 3.25, 7.5, 1.0, float("nan"))
 
@@ -86,7 +87,7 @@ def check(spec, seed: int) -> None:
         assert emitted(spec, outcome) == wanted
 
 
-SEEDS = range(30)
+SEEDS = range(EXAMPLES)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
