@@ -101,6 +101,9 @@ class Options:
     ordering: str | None = None
     """When tuples of a join are joined: 'sync', in their turn; 'filter', as they leave their slack, so that results
     wait in their place; None, 'adaptive': as the load asks for."""
+    engine: str | None = None
+    """Of queries over instantaneous windows, what computes them: 'row', compiled kernels; 'column', the database inside
+    the worker; None, 'auto': for every operator whichever costs less."""
     alpha: float | None = _within(None, _SHARE)
     """From which load on 'adaptive' joins tuples before their turn, in [0, 1); None: 0.3."""
 

@@ -128,6 +128,16 @@ class PlannedSpec(ABC):
         return False
 
     @property
+    def identity(self) -> object:
+        """What its results depend on; the same may be computed in several ways."""
+        return self
+
+    @property
+    def kept(self) -> object:
+        """What the shape and meaning of its state depend on."""
+        return self.identity
+
+    @property
     def shard_rows(self) -> tuple[tuple[int, ...], ...] | None:
         """Per input, the rows in which tuples that can meet are equal; None where any two can meet."""
         return None

@@ -46,6 +46,8 @@ from slackwater.plan.explain_rates import explain_order
 from slackwater.plan.explain_waiting import explain_ordering, explain_waiting
 from slackwater.plan.graph import ROW, Detail, NodeKind, PlanGraph, PlanNode
 from slackwater.plan.physical import InputPlan, PhysicalPlan
+from slackwater.plan.placement.explain import operator_nodes, placement_notes
+from slackwater.plan.placement.place import Placed
 from slackwater.plan.rate_order import JoinOrder
 
 
@@ -55,6 +57,8 @@ def graph_of(plan: PhysicalPlan, quality_stated: bool = True) -> PlanGraph:
     last = builder.operators()
     builder.results(last)
     notes = [explain_waiting(plan, quality_stated), *map(explain_order, plan.orders), Detail(_sharded(plan))]
+    if plan.placed is not None:
+        notes += placement_notes(plan.placed)
     return PlanGraph(tuple(builder.nodes), tuple(notes))
 
 
@@ -90,6 +94,8 @@ class _Builder:
         if isinstance(operator, OperatorGraph):
             return self._graph(operator)
         raw = [self._raw(one) for one in plan.inputs]
+        if plan.placed is not None:
+            return self._relations(plan.placed, raw)
         if not isinstance(operator, JoinTree):
             return self._operator(plan, describe_operator(plan), aliases_of(plan), raw, last=True)
         last, shown = raw[0], plan.inputs[0].stream.alias
@@ -100,6 +106,15 @@ class _Builder:
             last = self._operator(plan, described, names, [last, raw[number + 1]], last=top)
             shown = f"({shown} ⨝ {one.stream.alias})"
         return last
+
+    def _relations(self, placed: Placed, raw: list[str]) -> str:
+        """The operators of a query over instantaneous windows, each with its engine."""
+        windows = dict(enumerate(raw))
+        if len(raw) > 1:
+            inputs = [one.stream.alias for one in self._plan.inputs]
+            windows = dict.fromkeys(windows, self._synchronizer(1, inputs, raw, last=True, results=False))
+        self.nodes += operator_nodes(placed, windows, [one.stream.alias for one in self._plan.inputs])
+        return self.nodes[-1].id
 
     def _graph(self, graph: OperatorGraph) -> str:
         """Nodes are counted as in the graph of operators, and raw streams are called what reports call them."""

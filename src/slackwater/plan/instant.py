@@ -6,11 +6,12 @@ and kept once, however many windows it is in. The tree of the plan reads inputs 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from slackwater.core.errors import UsageError
 from slackwater.core.schema import UTC, Kind
-from slackwater.expressions.tree import Call, Column, Expr
+from slackwater.expressions.tree import Call, Column, Expr, Literal
 from slackwater.language.bound import StreamRef
 from slackwater.language.instants import InstantQuery
 from slackwater.operators.instant.pruning import pruned
@@ -18,8 +19,14 @@ from slackwater.operators.instant.spec import InstantRelation
 from slackwater.plan.layout import InputLayout
 from slackwater.plan.ordering import check_no_join_options
 from slackwater.plan.physical import OutputColumn, PhysicalPlan
+from slackwater.plan.placement.place import place
+from slackwater.plan.placement.statistics import Statistics
+from slackwater.plan.rate_model import Expected
 from slackwater.relations.algebra import Placement, Relation, Scan
-from slackwater.relations.fragments import reading
+from slackwater.relations.fragments import COLUMN, ROW, reading
+
+AUTO = "auto"
+ENGINES = (AUTO, ROW, COLUMN)
 
 
 def plan_instant(
@@ -43,6 +50,37 @@ def plan_instant(
     )
     outputs = (*bounds, *columns)
     return PhysicalPlan(query, inputs, operator, outputs, (), query.quality, query.options, read_by=read_by)
+
+
+def on_engines(plan: PhysicalPlan, expected: Mapping[str, Expected]) -> PhysicalPlan:
+    """The plan with its tree as it costs least, and every operator on the engine that is best for it; any other plan as
+    it is. Rates are those that are expected; what is not known is assumed."""
+    spec, asked = plan.operator, plan.options.engine or AUTO
+    if not isinstance(spec, InstantRelation):
+        if plan.options.engine is not None:
+            raise UsageError("option engine is for queries over windows that slide together; leave it out")
+        return plan
+    if asked not in ENGINES:
+        raise UsageError(f"option engine = '{asked}': there is {', '.join(ENGINES)}")
+    placed = place(spec.relation, _statistics(plan, spec.slide, expected), only=None if asked == AUTO else asked)
+    chosen = replace(spec, relation=placed.relation, placement=placed.placement, stated=spec.relation)
+    return replace(plan, operator=chosen, placed=placed)
+
+
+def _statistics(plan: PhysicalPlan, slide: int, expected: Mapping[str, Expected]) -> Statistics:
+    streams = [one.stream for one in plan.inputs]
+    known = [expected.get(stream.alias) or expected.get(stream.source) for stream in streams]
+    found = Statistics(slide, {})
+    rates = {
+        at: one.rate * found.selectivity(_all(stream.filters))
+        for at, (stream, one) in enumerate(zip(streams, known, strict=True))
+        if one is not None
+    }
+    return Statistics(slide, rates)
+
+
+def _all(conditions: Sequence[Expr]) -> Expr:
+    return Call("and", tuple(conditions), Kind.BOOL) if conditions else Literal(True, Kind.BOOL)
 
 
 def _scans(relation: Relation) -> list[Scan]:

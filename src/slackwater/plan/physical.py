@@ -33,6 +33,7 @@ from slackwater.operators.relation_to_stream import RelationToStream
 from slackwater.operators.state_size import Member, Weights
 from slackwater.operators.union import StreamUnion
 from slackwater.plan.graph import ROW
+from slackwater.plan.placement.place import Placed
 from slackwater.plan.rate_order import JoinOrder
 from slackwater.quality import registry
 
@@ -118,6 +119,8 @@ class PhysicalPlan:
     """The names of the plan's windows in memory reports, and what their tuples consist of."""
     engine: str = ROW
     """What runs the operator; of a graph every plan in `nodes` has its own."""
+    placed: Placed | None = None
+    """Of a query over instantaneous windows: which engine computes what, and why."""
     read_by: tuple[int, ...] = ()
     """Where entries of FROM share an input: of every entry, which it reads."""
 

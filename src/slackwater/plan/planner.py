@@ -32,7 +32,7 @@ from slackwater.operators.join.wjoin.spec import OFFERED, by_algorithm
 from slackwater.operators.relation_to_stream import RelationToStream
 from slackwater.plan.distinct import plan_distinct
 from slackwater.plan.graph_builder import plan_chain, plan_union
-from slackwater.plan.instant import plan_instant
+from slackwater.plan.instant import on_engines, plan_instant
 from slackwater.plan.layout import InputLayout
 from slackwater.plan.ordering import check_no_join_options, in_turn, ordering_of
 from slackwater.plan.other_windows import aggregate_over, counting, landmarks_of
@@ -63,7 +63,7 @@ def plan(
     `expected` says what is known of streams beforehand, by alias or by source.
     """
     ordered, orders = in_order(query, expected or {})
-    made = _plan(ordered, count_only, identities)
+    made = on_engines(_plan(ordered, count_only, identities), expected or {})
     return replace(
         made,
         orders=orders,

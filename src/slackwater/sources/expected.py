@@ -1,6 +1,7 @@
 """What is to be expected of streams that are there as tables: how fast they are, and what a tuple weighs.
 
-Invariant: only queries whose windows follow rates are told; others need no such thing, and pay nothing for it.
+Invariant: only queries that are planned by rates are told: those whose windows follow rates, and those over
+instantaneous windows. Others need no such thing, and pay nothing for it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 from slackwater.core.nested import column_at
 from slackwater.core.time import SECOND
 from slackwater.language.bound import BoundQuery, StreamRef, rates_anywhere, raw_streams
+from slackwater.language.instants import InstantQuery
 from slackwater.plan.rate_model import Expected
 from slackwater.sources.encode import GOOD, encode_time
 
@@ -25,7 +27,7 @@ STRAYS = 100
 
 def expected_of(query: BoundQuery, tables: Mapping[str, pa.Table], time_unit: str) -> dict[str, Expected]:
     """By source, what the tables say of the streams of a query; nothing of one that has no two event times."""
-    if not rates_anywhere(query):
+    if not (rates_anywhere(query) or isinstance(query, InstantQuery)):
         return {}
     found: dict[str, Expected] = {}
     size_by = query.options.size_by

@@ -31,12 +31,15 @@ class InstantRelation(PlannedSpec):
     """
 
     relation: Relation
+    """The tree that is computed."""
     slide: int
     places: tuple[Places, ...]
     """One for each stream."""
     rows: int
     placement: Placement | None = None
     """None: every operator on the row engine."""
+    stated: Relation | None = None
+    """The tree as the query states it, where another with the same rows is computed."""
 
     @property
     def streams(self) -> int:
@@ -45,6 +48,15 @@ class InstantRelation(PlannedSpec):
     @property
     def windowed(self) -> bool:
         return True
+
+    @property
+    def identity(self) -> object:
+        return self.stated or self.relation, self.slide, self.places, self.rows
+
+    @property
+    def kept(self) -> object:
+        # State is the tuples in windows, and the instants that have been answered.
+        return self.slide, [self.ranges(stream) for stream in range(self.streams)], self.places, self.rows
 
     @cached_property
     def range(self) -> int:

@@ -5,7 +5,8 @@ Invariant: what is told is what was compared; nothing is estimated again here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from math import inf, isfinite
 from typing import Any
 
 from slackwater.core.time import format_duration
@@ -74,7 +75,7 @@ def placement_notes(placed: Placed) -> tuple[Detail, ...]:
         f"all {engine}: {_cost(cost)}" for engine, cost in pure.items() if placed.placement != (engine,) * n
     ]  # fmt: skip
     found = "the best of all placements" if placed.exact else "large parts were placed for themselves"
-    lines.append(f"{placed.examined:,} placements compared; {found}")
+    lines.append(f"{placed.examined:,} placements compared; {found}" if placed.examined > 1 else "as asked for")
     lines.append(f"costs: {placed.costs.measured}")
     if not placed.feasible:
         lines.insert(0, infeasible(placed))
@@ -101,6 +102,8 @@ def _held(placed: Placed) -> str:
 
 
 def _cost(cost: Cost) -> str:
+    if cost.utilisation == inf:
+        return "not all of it can be computed there exactly"
     return f"{cost.utilisation:.2%} of a core, {cost.bottleneck:.2%} for the dearest part"
 
 
@@ -114,9 +117,9 @@ def _differs(placed: Placed, other: Placement) -> str:
     return f"{', '.join(moved[:3])}{f' and {len(moved) - 3} more' if len(moved) > 3 else ''}"
 
 
-def operator_nodes(placed: Placed, windows: Mapping[int, str]) -> tuple[PlanNode, ...]:
+def operator_nodes(placed: Placed, windows: Mapping[int, str], aliases: Sequence[str]) -> tuple[PlanNode, ...]:
     """The operators of a plan as nodes of a plan graph. `windows` are the ids of the nodes that give the tuples of each
-    stream. The cost of a fragment stands at its topmost operator."""
+    stream, `aliases` the names of the streams. The cost of a fragment stands at its topmost operator."""
     cost = {part.operators[-1]: part for part in placed.parts}
     engines = iter(placed.placement)
     ids: dict[int, str] = {}
@@ -125,15 +128,24 @@ def operator_nodes(placed: Placed, windows: Mapping[int, str]) -> tuple[PlanNode
         if isinstance(one.node, Scan):
             ids[number] = windows[one.node.stream]
             continue
-        size, engine = placed.operators.sizes[number], next(engines)
-        attributes: dict[str, Any] = {"rows": size.rows, "rows_a_second": size.rate}
-        details = [Detail(f"{_rows(size.rows)} at an instant")]
+        rows, engine = placed.operators.sizes[number], next(engines)
+        attributes: dict[str, Any] = {"rows": rows.rows, "rows_a_second": rows.rate}
+        over = [placed.operators.tree[below].node for below in one.inputs]
+        read = {aliases[scan.stream]: scan.range for scan in over if isinstance(scan, Scan)}
+        attributes["windows"] = {
+            alias: {"range_us": size, "slide_us": placed.statistics.slide} for alias, size in read.items()
+        }
+        every = format_duration(placed.statistics.slide)
+        details = [
+            Detail(f"over the last {format_duration(size)} of {name}, every {every}") for name, size in read.items()
+        ]
+        details.append(Detail(f"{_rows(rows.rows)} at an instant"))
         if number in cost:
             part = cost[number]
             attributes["cost"] = part.cost
             crossing = part.transfer_in + part.transfer_out
-            over = f", {crossing / part.cost:.0%} of it for {TRANSFER}" if part.engine == COLUMN and part.cost else ""
-            details.append(Detail(f"{part.cost:.2%} of a core{over}"))
+            for_it = f", {crossing / part.cost:.0%} of it for {TRANSFER}" if part.engine == COLUMN and part.cost else ""
+            details.append(Detail(f"{part.cost:.2%} of a core{for_it}"))
         ids[number] = f"relation.{number}"
         inputs = tuple(ids[below] for below in one.inputs)
         found.append(
@@ -152,7 +164,9 @@ def as_json(placed: Placed) -> dict[str, Any]:
     """The plan as data."""
 
     def told(placement: Placement, cost: Cost) -> dict[str, Any]:
-        return {"placement": list(placement), "bottleneck": cost.bottleneck, "utilisation": cost.utilisation}
+        # JSON has no infinity; what cannot be computed there has no cost.
+        bottleneck, utilisation = (one if isfinite(one) else None for one in (cost.bottleneck, cost.utilisation))
+        return {"placement": list(placement), "bottleneck": bottleneck, "utilisation": utilisation}
 
     n = len(placed.placement)
     return {

@@ -22,9 +22,10 @@ References: 004 Eq. 6.4, cost of DSPS-ops and DB-ops (§6.3.2).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log2
+from math import inf, log2
 
 from slackwater.expressions.tree import Column
+from slackwater.operators.instant.sql import can_be_column
 from slackwater.plan.placement.costs import Costs
 from slackwater.plan.placement.sizes import Numbered, Size
 from slackwater.relations.algebra import Aggregate, AggregateCall, Join, Project, Relation, Scan, Select
@@ -95,8 +96,10 @@ class OperatorCosts:
         return self.slides * (unit.row_instant + rows * unit.row_hash + out.rows * unit.row_group)
 
     def by_column(self, number: int) -> float:
-        """An operator inside a statement of the column engine."""
+        """An operator inside a statement of the column engine; no end of it where that cannot compute it exactly."""
         node, unit = self.tree[number].node, self.costs
+        if not can_be_column(node):
+            return inf
         out = self.sizes[number]
         below = [self.sizes[one] for one in self.tree[number].inputs]
         rows = below[0].rows

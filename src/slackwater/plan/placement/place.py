@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from slackwater.operators.instant.sql import can_be_column
 from slackwater.plan.placement.costs import Costs, load_costs
 from slackwater.plan.placement.engine_search import best_engines, pure_costs
 from slackwater.plan.placement.operator_costs import OperatorCosts
@@ -19,6 +20,8 @@ from slackwater.plan.placement.plan_cost import Cost, Objective, Part, cost_of, 
 from slackwater.plan.placement.sizes import numbered, sizes_of
 from slackwater.plan.placement.statistics import Statistics
 from slackwater.relations.algebra import Placement, Relation, scans
+from slackwater.relations.algebra import operators as tree_operators
+from slackwater.relations.fragments import ROW
 
 _SLOWEST, _FASTEST = 2.0**-40, 2.0**20
 _STEPS = 60
@@ -118,16 +121,21 @@ def place(
     feasibility: bool = True,
     one_core: bool = True,
     reorder: bool = True,
+    only: str | None = None,
 ) -> Placed:
     """The best plan of a query. `costs` are those of this machine unless given; without `feasibility` the plan of least
     utilisation is taken whether or not it keeps up; `one_core` says that operators take turns on one core, as in a
-    shard; `reorder` lets phase one change the tree."""
+    shard; `reorder` lets phase one change the tree; `only` is an engine that is asked for, and takes what it can."""
     objective = Objective(feasibility, one_core)
     unit = load_costs() if costs is None else costs
     tree = best_tree(relation, statistics, unit, objective) if reorder else relation
     operators = operator_costs(tree, statistics, unit)
-    found = best_engines(operators, objective)
     all_row, all_column = pure_costs(operators)
+    if only is not None:
+        asked = tuple(only if only == ROW or can_be_column(node) else ROW for node in tree_operators(tree))
+        cost = cost_of(parts_of(operators, asked))
+        return Placed(tree, asked, cost, None, all_row, all_column, 1, False, statistics, unit, objective)
+    found = best_engines(operators, objective)
     return Placed(
         tree, found.placement, found.cost, found.runner_up, all_row, all_column, found.examined, found.exact,
         statistics, unit, objective,

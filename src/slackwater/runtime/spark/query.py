@@ -20,6 +20,7 @@ from pyspark.sql import functions as fn
 from slackwater.core.errors import QueryError, UsageError
 from slackwater.core.quality import Recall
 from slackwater.language.bound import BoundQuery
+from slackwater.operators.contract import PlannedSpec
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan as planned
 from slackwater.runtime.spark.control import ControlLog
@@ -160,5 +161,6 @@ def shard_labels(spark: SparkSession, shards: int) -> tuple[int, ...]:
 def fingerprint(plan: PhysicalPlan, labels: tuple[int, ...]) -> str:
     """What a recorded run must agree with to be taken up again: everything that its results depend on."""
     inputs = [(one.stream, one.columns, one.computed, one.rows) for one in plan.inputs]
-    text = repr((plan.operator, inputs, plan.outputs, plan.quality, plan.options, plan.query.out, labels))
+    operator = plan.operator.identity if isinstance(plan.operator, PlannedSpec) else plan.operator
+    text = repr((operator, inputs, plan.outputs, plan.quality, plan.options, plan.query.out, labels))
     return hashlib.sha256(text.encode()).hexdigest()

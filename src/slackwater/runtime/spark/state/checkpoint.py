@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from slackwater.core.state import StateUpdate, state_update
 from slackwater.operators.aggregate.operator import WindowAggregate
+from slackwater.operators.contract import PlannedSpec
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 
@@ -72,6 +73,8 @@ def _kept_by(plan: PhysicalPlan) -> object:
     if plan.relation_to_stream is None and type(operator) is WindowAggregate:
         sorted_values = tuple(one for one in operator.aggregates if one.holistic)
         return operator.range, operator.slide, operator.keys, operator.layout, sorted_values, operator.rows
+    if isinstance(operator, PlannedSpec):
+        return operator.kept, plan.query.out
     return operator, plan.outputs, plan.emitted, plan.query.out
 
 
