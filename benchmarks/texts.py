@@ -67,7 +67,7 @@ def measured(million: float, epoch: Callable[[int], None], more: Callable[[], st
 
 def live(million: float, query: str, streams: str, texts: int | None = None) -> None:
     """A running query; every stream brings the same texts."""
-    handle = sw.open(query, dict.fromkeys(streams, COLUMNS), keep="5 s" if len(streams) > 1 else None)
+    handle = sw.live(query, dict.fromkeys(streams, COLUMNS), keep="5 s" if len(streams) > 1 else None)
 
     # A hundred texts of two streams meet often.
     each = 500 if texts and len(streams) > 1 else EACH

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from slackwater.operators.pipeline import Epochs
     from slackwater.runtime.explaining import explain
     from slackwater.runtime.local.answer import Answer, replay
-    from slackwater.runtime.local.live import LiveQuery, open
+    from slackwater.runtime.local.live import LiveQuery, live
     from slackwater.runtime.request.step import Step
     from slackwater.runtime.spark.api import aggregate, join, sql
     from slackwater.runtime.spark.outputs import MicroBatch, Outputs
@@ -45,7 +45,7 @@ _HOMES = {
     "slackwater.operators.pipeline": ("Epochs",),
     "slackwater.runtime.explaining": ("explain",),
     "slackwater.runtime.local.answer": ("Answer", "replay"),
-    "slackwater.runtime.local.live": ("LiveQuery", "open"),
+    "slackwater.runtime.local.live": ("LiveQuery", "live"),
     "slackwater.runtime.spark.api": ("aggregate", "join", "sql"),
     "slackwater.runtime.spark.outputs": ("MicroBatch", "Outputs"),
     "slackwater.runtime.spark.progress.reading": ("Listener", "progress"),
@@ -60,6 +60,7 @@ _HOMES = {
     "slackwater.runtime.targets": ("complete", "delay", "no_wait", "recall", "relative_error"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+_OLD_NAMES = {"open": "live"}
 
 __all__ = [
     "Answer",
@@ -80,8 +81,8 @@ __all__ = [
     "delay",
     "explain",
     "join",
+    "live",
     "no_wait",
-    "open",
     "progress",
     "queries",
     "query_file",
@@ -98,6 +99,11 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Load a public name on first use, so that `import slackwater` costs nothing."""
+    if name in _OLD_NAMES:
+        from slackwater.core.deprecated import warn_old_name
+
+        warn_old_name(f"slackwater.{name}", f"slackwater.{_OLD_NAMES[name]}")
+        name = _OLD_NAMES[name]
     if name not in _HOME_OF:
         raise AttributeError(f"module 'slackwater' has no attribute '{name}'; it has {', '.join(__all__)}")
     from importlib import import_module

@@ -51,7 +51,7 @@ def test_a_replay_with_few_rejections_is_silent() -> None:
 
 
 def test_a_live_query_warns_once_and_as_soon_as_ten_rows_tell() -> None:
-    live = sw.open(SELECTION, {"clicks": clicks(1, 0).schema})
+    live = sw.live(SELECTION, {"clicks": clicks(1, 0).schema})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         live.push("clicks", clicks(0, 9))

@@ -46,7 +46,7 @@ class Wall:
 
 def fed(query: str, *pushes: tuple[str, pa.Table], **options: object) -> sw.LiveQuery:
     """A query over `radar` and `metar` that has taken these rows in."""
-    live = sw.open(query, BOTH, clock=Wall(), **options)  # type: ignore[arg-type]
+    live = sw.live(query, BOTH, clock=Wall(), **options)  # type: ignore[arg-type]
     for stream, table in pushes:
         live.push(stream, table)
     return live

@@ -54,7 +54,7 @@ def pushes(seed: int, streams: str, each: int, count: int) -> list[tuple[str, li
 @given(st.integers(0, 2**32))
 def test_a_whole_step_is_the_freshest_of_a_replay_of_what_came_so_far(seed: int) -> None:
     made = pushes(seed, "ab", 2, 40)
-    live = sw.open(JOIN, {"a": COLUMNS, "b": COLUMNS}, clock=Wall())
+    live = sw.live(JOIN, {"a": COLUMNS, "b": COLUMNS}, clock=Wall())
     came: dict[str, list[tuple[int, int, int, int]]] = {"a": [], "b": []}
     last = None
     for number, (name, pushed) in enumerate(made):
@@ -103,7 +103,7 @@ def test_a_reduced_step_is_what_nested_loops_find_without_the_slow_streams(
     seed: int, patience: int, by_pairs: bool, each_tuple: bool, keep: str
 ) -> None:
     wall = Wall()
-    live = sw.open(
+    live = sw.live(
         GRAPH if by_pairs else THREE,
         dict.fromkeys(NAMES, COLUMNS),
         clock=wall,
@@ -151,7 +151,7 @@ def test_a_reduced_step_of_windows_that_follow_rates_is_that_of_the_query_withou
         f"SELECT a.v AS av, b.v AS bv FROM a [RATE 40 SECONDS], b [RATE 30 SECONDS] {match} WHERE a.k = b.k {options}"
     )
     without = text.replace("bv FROM", "bv, c.v AS cv FROM").replace(f"] {match}", f"], c [RATE 100 SECONDS] {match}")
-    live = sw.open(without, dict.fromkeys(NAMES, COLUMNS), clock=Wall(), keep="1 day")
+    live = sw.live(without, dict.fromkeys(NAMES, COLUMNS), clock=Wall(), keep="1 day")
     came: dict[str, list[tuple[int, int, int]]] = {"a": [], "b": []}
     for name, pushed in pushes(seed, "ab", 1, 60):
         # Which of two streams comes first at one time is free, so no two rows have the same.

@@ -59,7 +59,7 @@ def test_a_whole_step_comes_in_place_of_a_reduced_one_of_the_same_time() -> None
 
 def test_a_silent_stream_is_done_without_by_the_clock_on_the_wall() -> None:
     wall = Wall()
-    live = sw.open(f"{JOIN} WITH NO WAIT", BOTH, clock=wall, patience="1 minute")
+    live = sw.live(f"{JOIN} WITH NO WAIT", BOTH, clock=wall, patience="1 minute")
     live.push("metar", rows((1000,)))
     wall.seconds += 30
     live.push("radar", rows((1000,), (2000,), (3000,)))
@@ -98,7 +98,7 @@ def test_every_stream_may_have_a_patience_of_its_own() -> None:
 def test_two_of_three_streams_may_be_slow() -> None:
     text = """SELECT a.v AS av, b.v AS bv, c.v AS cv, a.k AS ak, c.k AS ck FROM a [2 s], b [2 s], c [2 s]
         WHERE a.k = b.k AND b.k = c.k AND b.v < 9 WITH NO WAIT"""
-    live = sw.open(text, dict.fromkeys("abc", COLUMNS), clock=Wall(), patience="3 seconds")
+    live = sw.live(text, dict.fromkeys("abc", COLUMNS), clock=Wall(), patience="3 seconds")
     live.push("a", rows((1000, 1), (1000, 2), (9500, 1), (9500, 2), (9600,)))
     live.push("c", rows((1000, 1), (9000, 2), (9600,)))
     step = live.next()
@@ -118,7 +118,7 @@ def test_a_stream_inside_a_sub_query_can_be_slow() -> None:
     text = """SELECT ma.k, ma.mv, ma.av, c.v AS cv
         FROM (SELECT m.k, m.v AS mv, a.v AS av FROM m [2 s], a [2 s] WHERE m.k = a.k) ma [2 s], c [2 s]
         WHERE ma.k = c.k AND ma.mv < 100 WITH NO WAIT"""
-    live = sw.open(text, dict.fromkeys("mac", COLUMNS), clock=Wall(), patience="3 seconds")
+    live = sw.live(text, dict.fromkeys("mac", COLUMNS), clock=Wall(), patience="3 seconds")
     live.push("m", rows((1000,)))
     live.push("a", rows((8000, 1), (8000, 2), (9000,)))
     live.push("c", rows((8500, 2), (9000,)))
@@ -149,7 +149,7 @@ def test_steps_of_joins_whose_windows_follow_rates(count: int) -> None:
     items = ", ".join(f"{name}.v AS {name}v" for name in names)
     windows = ", ".join(f"{name} [RATE 5 SECONDS]" for name in names)
     text = f"SELECT {items} FROM {windows} MATCH TIME WHERE {' AND '.join(f'a.k = {n}.k' for n in names[1:])}"
-    live = sw.open(f"{text} WITH NO WAIT", dict.fromkeys(names, COLUMNS), clock=Wall(), patience="10 seconds")
+    live = sw.live(f"{text} WITH NO WAIT", dict.fromkeys(names, COLUMNS), clock=Wall(), patience="10 seconds")
     whole = degraded = 0
     last = None
     for second in range(1, 90):
@@ -194,7 +194,7 @@ def test_rows_beyond_what_is_kept_give_no_step() -> None:
 def test_a_stream_that_dropped_is_done_without_however_long_windows_are(window: str) -> None:
     text = f"SELECT r.v AS rv, m.v AS mv FROM radar r [{window}], metar m [{window}] WHERE r.k = m.k WITH NO WAIT"
     three = f"SELECT j.rv AS rv, j.mv AS mv FROM ({text[:-13]}) j [{window}], acars c [{window}] WITH NO WAIT"
-    live = sw.open(three, {**BOTH, "acars": COLUMNS}, clock=Wall(), patience="1 minute")
+    live = sw.live(three, {**BOTH, "acars": COLUMNS}, clock=Wall(), patience="1 minute")
     live.push("acars", rows((0,)))
     for minute in range(90):
         for name in BOTH:
@@ -212,7 +212,7 @@ def test_who_keeps_less_than_a_step_without_a_stream_needs_is_told() -> None:
 def test_a_step_found_far_back_has_all_its_rows() -> None:
     """The last second is looked through first, and must not answer for what reaches beyond it."""
     text = "SELECT a.v AS av, b.v AS bv FROM a [500 ms], b [500 ms], c [500 ms] WHERE a.k = b.k WITH NO WAIT"
-    live = sw.open(text, dict.fromkeys("abc", COLUMNS), clock=Wall(), patience="600 ms")
+    live = sw.live(text, dict.fromkeys("abc", COLUMNS), clock=Wall(), patience="600 ms")
     live.push("c", rows((600,)))
     live.push("a", rows((600, 1), (1000, 1), (1400, 2), (1700, 2)))
     live.push("b", rows((1000, 1), (1400, 3), (1700, 3)))
@@ -223,7 +223,7 @@ def test_a_step_found_far_back_has_all_its_rows() -> None:
 def test_a_window_of_rows_is_kept_whole_or_gives_no_step() -> None:
     text = """SELECT a.v AS av, b.v AS bv FROM a [ROWS 3], b [1 s], c [1 s]
         WHERE a.v < b.v AND a.k = 1 WITH NO WAIT"""
-    live = sw.open(text, dict.fromkeys("abc", COLUMNS), clock=Wall(), patience="1 second", keep="2 seconds")
+    live = sw.live(text, dict.fromkeys("abc", COLUMNS), clock=Wall(), patience="1 second", keep="2 seconds")
     live.push("c", rows((1000,)))
     for second in range(1, 12):
         live.push("a", rows((1000 * second, second % 4 and 1)))
@@ -241,7 +241,7 @@ def test_a_stream_read_twice_arrives_at_both_and_is_missed_as_one() -> None:
     columns = pa.schema([("ts", pa.timestamp("ms")), ("who", pa.string()), ("x", pa.int32())])
     text = """SELECT p.who AS pw, q.who AS qw, p.x + q.x AS total, r.k AS rk
         FROM pos p [2 s], pos q [2 s], radar r [2 s] WHERE p.x < q.x AND p.who <> q.who AND r.k >= 1 WITH NO WAIT"""
-    live = sw.open(text, {"pos": columns, "radar": COLUMNS}, clock=Wall(), patience="3 seconds")
+    live = sw.live(text, {"pos": columns, "radar": COLUMNS}, clock=Wall(), patience="3 seconds")
     live.push("radar", rows((1000,), (2100,)))
     live.push("pos", pa.table([[1000, 1000, 2100], ["ann", "bob", "bob"], [1, 2, 5]], schema=columns))
     assert seen(live.next(), "pw", "qw", "total", "rk") == (1000, {("ann", "bob", 3, 1): 1})

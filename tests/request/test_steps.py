@@ -80,7 +80,7 @@ def test_late_and_rejected_rows_are_counted_and_can_be_had() -> None:
 
 def test_with_an_idle_timeout_silence_lets_whole_steps_out() -> None:
     wall = Wall()
-    live = sw.open(f"{JOIN} WITH NO WAIT OPTIONS (idle_timeout = 10 SECONDS)", BOTH, clock=wall)
+    live = sw.live(f"{JOIN} WITH NO WAIT OPTIONS (idle_timeout = 10 SECONDS)", BOTH, clock=wall)
     live.push("metar", rows((1000,)))
     live.push("radar", rows((1000,), (2000,), (2500,)))
     assert live.next() is None
@@ -196,7 +196,7 @@ def test_rows_beyond_any_calendar_go_to_the_side_output_and_stop_nothing() -> No
 
 def test_late_rows_keep_their_texts_until_they_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = pa.schema([("ts", pa.int64()), ("k", pa.string())])
-    live = sw.open("SELECT k, COUNT(*) AS n FROM s [1 s] GROUP BY k WITH NO WAIT", {"s": columns}, clock=Wall())
+    live = sw.live("SELECT k, COUNT(*) AS n FROM s [1 s] GROUP BY k WITH NO WAIT", {"s": columns}, clock=Wall())
     monkeypatch.setattr(type(live._codebook), "due", True)
     live.push("s", pa.table([[1000, 5000], ["first", "second"]], schema=columns))
     live.push("s", pa.table([[2000], ["so late"]], schema=columns))
@@ -226,3 +226,9 @@ def test_old_names_still_work_and_say_the_new_ones() -> None:
     step = sw.Step(datetime(1970, 1, 1, tzinfo=UTC), pa.table({"v": [1]}), degraded=True)
     with pytest.warns(DeprecationWarning, match="'reduced' is called 'degraded' now"):
         assert step.reduced
+
+
+def test_a_live_query_is_still_found_under_its_old_name() -> None:
+    with pytest.warns(DeprecationWarning, match=r"'slackwater.open' is called 'slackwater.live' now"):
+        assert sw.open is sw.live
+    assert "open" not in sw.__all__

@@ -68,7 +68,7 @@ def test_a_long_chain_of_ors_is_a_list() -> None:
 
 def test_fields_of_pushed_structs_and_decimals_of_few_digits_are_read() -> None:
     schema = pa.schema([("ts", pa.int64()), ("st", pa.struct([("t", pa.string())])), ("d", pa.decimal128(7, 2))])
-    live = sw.open("SELECT st.t, d FROM a WITH NO WAIT", {"a": schema})
+    live = sw.live("SELECT st.t, d FROM a WITH NO WAIT", {"a": schema})
     live.push("a", pa.table([[1], [{"t": "q"}], [Decimal("2.00")]], schema=schema))
     live.push("a", [{"ts": 2, "st": {"t": "r"}, "d": Decimal("1.50")}])
     assert live.close().results.select(["t", "d"]).to_pylist() == [{"t": "r", "d": Decimal("1.50")}]

@@ -62,7 +62,7 @@ def test_where_no_target_is_there_is_no_outlook() -> None:
 
 def test_a_running_query_says_it_once_per_change(monkeypatch: pytest.MonkeyPatch) -> None:
     foresee(monkeypatch, FINISHED, BAD, BAD, FINISHED, FINISHED, BAD)
-    live = sw.open(QUERY, {"a": ROWS.schema, "b": ROWS.schema})
+    live = sw.live(QUERY, {"a": ROWS.schema, "b": ROWS.schema})
     reported = [said(lambda: live.push("a", ROWS)) for _ in range(7)]
     assert reported == [[], [SAID], [], [AGAIN], [], [SAID], []]
     assert live.report()["outlook"]["said"] == SAID

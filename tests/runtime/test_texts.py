@@ -124,7 +124,7 @@ def of_users(epoch: int) -> pa.Table:
 
 
 def test_a_running_query_keeps_the_texts_of_its_windows_however_many_have_come() -> None:
-    live = sw.open(MANY, {"a": COLUMNS})
+    live = sw.live(MANY, {"a": COLUMNS})
     most = []
     for epoch in range(40):
         live.push("a", of_users(epoch))

@@ -18,11 +18,11 @@ TWICE = pa.Table.from_arrays([pa.array([1])] * 3, names=["ts", "v", "v"])
 
 
 def live() -> sw.LiveQuery:
-    return sw.open(QUERY, {"s": TABLE.schema})
+    return sw.live(QUERY, {"s": TABLE.schema})
 
 
 def joined(**options: Any) -> sw.LiveQuery:
-    return sw.open(JOIN, {"a": TABLE.schema, "b": TABLE.schema}, **options)
+    return sw.live(JOIN, {"a": TABLE.schema, "b": TABLE.schema}, **options)
 
 
 @pytest.mark.parametrize(
@@ -38,8 +38,8 @@ def joined(**options: Any) -> sw.LiveQuery:
         (lambda: sw.replay(QUERY, {"s": "a" * 5000 + ".csv"}), "cannot be read: File name too long"),
         (lambda: sw.replay(QUERY, {"s": "s3://bucket/s.parquet"}), "only files of this machine are read"),
         (lambda: sw.replay("SELECT SUM(v) AS x FROM s [9 DAYS SLIDE 1 us]", {"s": TABLE}), "make SLIDE longer"),
-        (lambda: sw.open(QUERY, None), "streams are given by name"),  # type: ignore[arg-type]
-        (lambda: sw.open(QUERY, {"s": 3}), "stream s: a int cannot be read as rows"),
+        (lambda: sw.live(QUERY, None), "streams are given by name"),  # type: ignore[arg-type]
+        (lambda: sw.live(QUERY, {"s": 3}), "stream s: a int cannot be read as rows"),
         (lambda: joined(patience=3), "patience: 3 is no duration"),
         (lambda: joined(keep=3), "keep: '3' is not a duration"),
         (lambda: joined(epochs="1 s"), "epochs: a str is none"),

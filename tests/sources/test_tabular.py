@@ -55,19 +55,19 @@ def test_a_replay_takes_anything_tabular(tmp_path: Path) -> None:
 
 def test_a_live_query_takes_anything_tabular(tmp_path: Path) -> None:
     for name, form in forms(tmp_path).items():
-        live = sw.open("SELECT ts, v FROM s WITH COMPLETE", {"s": TABLE.schema})
+        live = sw.live("SELECT ts, v FROM s WITH COMPLETE", {"s": TABLE.schema})
         live.push("s", form)
         assert live.close().report["tuples"] == 4, name
-    assert sw.open("SELECT ts, v FROM s", {"s": TABLE.to_pandas()}).close().report["tuples"] == 4
+    assert sw.live("SELECT ts, v FROM s", {"s": TABLE.to_pandas()}).close().report["tuples"] == 4
 
 
 def test_rows_pushed_from_python_take_the_types_of_the_query() -> None:
     columns = pa.schema([("ts", pa.int64()), ("v", pa.float32()), ("n", pa.int16()), ("who", pa.large_string())])
-    live = sw.open("SELECT v, n, who FROM s WITH NO WAIT", {"s": columns})
+    live = sw.live("SELECT v, n, who FROM s WITH NO WAIT", {"s": columns})
     live.push("s", [{"ts": 1, "v": None, "n": 1, "who": "x"}, {"ts": 2, "v": 2, "n": None, "who": None}])
     live.push("s", [])
     assert live.close().report["tuples"] == 2
-    live = sw.open("SELECT v, n, who FROM s WITH NO WAIT", {"s": columns})
+    live = sw.live("SELECT v, n, who FROM s WITH NO WAIT", {"s": columns})
     with pytest.raises(DataError, match="column 'n' of the rows pushed holds int64"):
         live.push("s", [{"ts": 1, "v": None, "n": 1 << 40, "who": "x"}])
 

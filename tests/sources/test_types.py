@@ -212,6 +212,6 @@ def test_an_event_time_that_no_word_can_hold_is_rejected_with_a_reason():
 
 def test_rows_rejected_by_a_live_query_have_exact_decimals_and_dates():
     columns = {"ts": pa.array([None], pa.int64()), "p": pa.array(PRICES[:1]), "d": pa.array(DAYS[:1])}
-    live = sw.open("SELECT p, d FROM s WITH NO WAIT", {"s": pa.table(columns)})
+    live = sw.live("SELECT p, d FROM s WITH NO WAIT", {"s": pa.table(columns)})
     (row,) = live.close().rejected["s"]["row"].to_pylist()
     assert json.loads(row) == {"ts": None, "p": "1.50", "d": "2024-02-28"}

@@ -1,4 +1,4 @@
-"""Anything tabular to an Arrow table: what `sw.replay` and `sw.open` take as rows of a stream.
+"""Anything tabular to an Arrow table: what `sw.replay` and `sw.live` take as rows of a stream.
 
 Invariant: rows keep their order and columns their names; what Arrow cannot take is refused with the name of the stream.
 An index is no column and is left out.

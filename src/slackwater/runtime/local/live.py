@@ -46,7 +46,7 @@ from slackwater.sources.ingest import Ingested, ingest
 from slackwater.sources.tabular import as_table, as_tables, check_unit, with_types
 
 
-def open(
+def live(
     query: str,
     streams: Mapping[str, Any],
     *,
@@ -64,13 +64,13 @@ def open(
     one push, unless `epochs` says otherwise.
 
     >>> columns = pa.schema([("ts", pa.int64()), ("v", pa.int64())])
-    >>> live = open("SELECT a.v AS av, b.v AS bv FROM a [5 s], b [5 s] WITH NO WAIT", {"a": columns, "b": columns})
-    >>> live.push("a", pa.table({"ts": [1000, 4000], "v": [1, 4]}))
-    >>> live.push("b", pa.table({"ts": [2000, 3000], "v": [2, 3]}))
-    >>> step = live.next()
+    >>> query = live("SELECT a.v AS av, b.v AS bv FROM a [5 s], b [5 s] WITH NO WAIT", {"a": columns, "b": columns})
+    >>> query.push("a", pa.table({"ts": [1000, 4000], "v": [1, 4]}))
+    >>> query.push("b", pa.table({"ts": [2000, 3000], "v": [2, 3]}))
+    >>> step = query.next()
     >>> step.time.second, step.rows.drop_columns(["_ts"]).to_pylist(), step.degraded
     (2, [{'av': 1, 'bv': 2}], False)
-    >>> live.close().report["tuples"]
+    >>> query.close().report["tuples"]
     4
     """
     check_unit(time_unit)
@@ -89,7 +89,7 @@ def open(
 
 
 class LiveQuery(Handle[Emission]):
-    """A query that runs while a program pushes rows into it and asks for steps; `open` makes one."""
+    """A query that runs while a program pushes rows into it and asks for steps; `live` makes one."""
 
     def __init__(
         self,

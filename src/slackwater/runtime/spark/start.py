@@ -58,7 +58,7 @@ def start(
     micro-batch; `foreach` is called with each `MicroBatch` whole. `trigger` is a duration, or "available" for what is
     there now; `flush` then emits at the end what is held.
 
-    Without sinks it gives a handle that a program asks for time steps with `next`, as that of `slackwater.open`. With
+    Without sinks it gives a handle that a program asks for time steps with `next`, as that of `slackwater.live`. With
     `tap`, every row that the query reads comes to the driver as well, read from its source a second time, so that steps
     can be made without a slow stream; without it, a slow stream is waited for. `patience` and `keep` are as there.
     """
