@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent / "src" / "slackwater"
-KERNELS = ("disorder", "operators", "windows")
+KERNELS = ("core/collections", "disorder", "operators", "quality", "windows")
 DECORATORS = {"compiled", "in_place", "inner", "allocating"}
 COMPARED = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
 COMPUTED = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult}
