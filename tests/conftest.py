@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import Phase, settings
 
-from tests.effort import EXAMPLES
+from tests.effort import ALL_ON_SPARK, EXAMPLES
 
 settings.register_profile("steady", deadline=None, max_examples=EXAMPLES, derandomize=True)
 settings.register_profile("quick look", settings.get_profile("steady"), phases=[Phase.explicit, Phase.generate])
@@ -18,18 +18,38 @@ settings.load_profile("steady")
 
 
 # JVMs of tests live for seconds, those that tests start in processes of their own too: compiling well, or collecting
-# garbage in parallel, costs more than it brings.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# garbage in parallel, costs more than it brings. Hadoop starts a `chmod` for every file of a checkpoint; by vfork, that
+# is one new program a file, not two.
+os.environ.setdefault(
+    "SPARK_SUBMIT_OPTS",
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djdk.lang.Process.launchMechanism=VFORK",
+)
+CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+"""Spark's other way to write a checkpoint. By the usual one Hadoop starts a `readlink` several times for every file:
+some 140 processes in a query of two micro-batches. Tests that kill what writes a checkpoint take the usual one."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "long(what): only in `make test-long`; says what `make test` checks of the same")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is marked as long, with no trace but the count of what was left out."""
+    long = set() if ALL_ON_SPARK else {item for item in items if item.get_closest_marker("long")}
+    if long:
+        config.hook.pytest_deselected(items=list(long))
+        items[:] = [item for item in items if item not in long]
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """A session of two shards; who asks for it belongs to an xdist group, so that there are few such processes."""
+    """The one session of two shards; who asks for it belongs to the xdist group `spark`, which stays in one process."""
     pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
     if shutil.which("java") is None:
         pytest.skip("no Java: install one of 17 or newer, e.g. openjdk-17-jre-headless")
     from slackwater.runtime.spark.session import session
 
-    made = session("local[2]", shards=2, **{"spark.ui.enabled": "false"})
+    settings = {"spark.ui.enabled": "false", "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINTS}
+    made = session("local[2]", shards=2, **settings)
     yield made
     made.stop()

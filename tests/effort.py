@@ -1,7 +1,8 @@
 """How hard tests try: on how many traces a property, and what on Spark itself.
 
 `make test` tries each property on a third of the traces that its test says; `make test-long` on four times as many, and
-everything that shards in process are asked is asked of Spark too. Both find the same traces on every run.
+everything that shards in process are asked is asked of Spark too. Both find the same traces on every run. A test on
+Spark that `make test` has no time for is marked `@pytest.mark.long("what is checked there instead")`.
 """
 
 from __future__ import annotations

@@ -260,7 +260,7 @@ def test_in_the_micro_batches_of_spark_too_the_target_is_met_with_far_less_waiti
     assert none.latency < asked.latency < most.latency / 2
 
 
-@pytest.mark.xdist_group("spark, second half")
+@pytest.mark.xdist_group("spark")
 def test_on_spark_the_live_table_moves_and_the_summary_is_right(spark, short_game):
     console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system=None)
     try:

@@ -18,11 +18,11 @@ import pytest
 
 from tests.cli.conftest import Command, rows
 
-pytestmark = pytest.mark.xdist_group("spark, second half")
+on_spark = pytest.mark.xdist_group("spark")
 
 Query = Callable[[str], Path]
 JOIN = "SELECT a.v AS av, b.v AS bv FROM a [100 MS], b [100 MS] WHERE a.k = b.k AND a.v <> 3 WITH DELAY 20 MS"
-MICRO_BATCHES = 12
+MICRO_BATCHES = 6
 
 
 @pytest.fixture
@@ -39,6 +39,7 @@ def two(tmp_path: Path) -> list[str]:
     return given
 
 
+@on_spark
 def test_a_folder_written_on_spark_is_the_one_written_locally(
     spark: Any, command: Command, query: Query, two: list[str], tmp_path: Path
 ) -> None:
@@ -68,6 +69,7 @@ def _loose(folder: str) -> list[str]:
     return ["delay"] if folder.startswith("late") else []
 
 
+@on_spark
 def test_verify_on_spark_gives_a_verdict(spark: Any, command: Command, query: Query, two: list[str]) -> None:
     patient = JOIN.replace("20 MS", "1 SECOND")
     done = command("verify", query(patient), *two, "--runtime", "spark", "--epoch", "2 s", "--shards", "2", "--json")
@@ -78,6 +80,7 @@ def test_verify_on_spark_gives_a_verdict(spark: Any, command: Command, query: Qu
     assert (verdict["runtime"], verdict["shards"]) == ("spark", 2)
 
 
+@on_spark
 def test_an_error_in_a_worker_is_told_as_locally(spark: Any, command: Command, query: Query, tmp_path: Path) -> None:
     pq.write_table(pa.table({"ts": [0, 1], "v": [2**62, 2**62]}), tmp_path / "s.parquet")
     text = query("SELECT SUM(v) AS w FROM s [1 SEC]")
@@ -119,14 +122,15 @@ def test_without_java_one_sentence_says_so(
     assert "Java 17 or newer is not found" in done.err
 
 
+@on_spark
 def test_a_process_on_spark_is_silent_stops_on_ctrl_c_and_goes_on(
     spark: Any, command: Command, query: Query, two: list[str], tmp_path: Path
 ) -> None:
-    """Micro-batches that begin three seconds apart leave half a minute to press the keys in."""
+    """Micro-batches that begin five seconds apart leave half a minute to press the keys in."""
     checkpoint, out = tmp_path / "checkpoint", tmp_path / "out"
     same = ["run", str(query(JOIN)), *two, "--runtime", "spark", "--shards", "2", "--epoch", "100"]
     same += ["--checkpoint", str(checkpoint), "--out", str(out)]
-    arguments = [sys.executable, "-m", "slackwater.cli.app", *same, "--trigger", "3 s"]
+    arguments = [sys.executable, "-m", "slackwater.cli.app", *same, "--trigger", "5 s"]
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + 180

@@ -27,7 +27,6 @@ def same(found: tuple[Any, ...], wanted: tuple[Any, ...]) -> bool:
     )
 
 
-@pytest.mark.end_to_end
 @pytest.mark.parametrize("epoch", EPOCHS)
 def test_every_function_gives_what_a_hand_computes(runtime: Runtime, epoch: str) -> None:
     nan = math.nan

@@ -21,7 +21,6 @@ def reasons(ran: Ran, stream: str = "s") -> list[str]:
     return ran.rejected[stream].column("reason").to_pylist() if stream in ran.rejected else []
 
 
-@pytest.mark.end_to_end
 @pytest.mark.parametrize(
     ("times", "wanted"),
     [
@@ -64,7 +63,6 @@ def test_a_value_that_no_answer_can_hold_is_rejected_where_it_is_used(runtime: R
     assert (ran.rows("w"), reasons(ran)) == ([(1,), (2,)], ["value_out_of_range"])
 
 
-@pytest.mark.end_to_end
 @pytest.mark.parametrize("epoch", ["1", "40", "3", "1000", "1 s"])
 def test_one_tuple_a_day_ahead_poisons_nothing(runtime: Runtime, epoch: str) -> None:
     times = [0, 100, DAY, *range(200, 5000, 100), DAY + 1, *range(5000, 9000, 100)]
@@ -97,7 +95,6 @@ def test_a_poisoned_stream_does_not_harm_its_partner(runtime: Runtime) -> None:
     assert len(ran.rows("av")) == 50
 
 
-@pytest.mark.end_to_end
 @pytest.mark.parametrize("epoch", ["1", "4", "1 s"])
 def test_a_silent_stream_holds_the_others_until_its_timeout(runtime: Runtime, epoch: str) -> None:
     query = "SELECT a.v AS av, b.v AS bv FROM a [1 SEC], b [1 SEC] WITH NO WAIT"
@@ -151,7 +148,6 @@ def test_negative_and_huge_times_work(runtime: Runtime, base: int) -> None:
         assert runtime.verify(COUNT, streams, epoch).missing == 0
 
 
-@pytest.mark.end_to_end
 def test_an_integer_overflow_is_an_error(runtime: Runtime) -> None:
     streams = one({"v": INT}, (0, 2**63 - 1), (1, 1), (2, -(2**63) + 1))
     for query in (

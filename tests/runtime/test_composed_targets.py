@@ -63,7 +63,6 @@ def own(runtime: Runtime, query: str, streams: dict[str, pa.Table], epoch: str) 
     return seen
 
 
-@pytest.mark.end_to_end
 @pytest.mark.parametrize("name", RECALLS)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_measured_recall_is_that_of_the_judge(runtime: Runtime, name: str, seed: int) -> None:

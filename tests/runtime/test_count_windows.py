@@ -74,7 +74,6 @@ def test_a_window_of_rows_is_emitted_when_it_is_full_and_at_the_end_if_it_never_
     assert runtime.verify(query, READINGS, epoch).missing == 0
 
 
-@pytest.mark.end_to_end
 def test_groups_are_formed_inside_of_a_window_of_rows(runtime: Runtime) -> None:
     query = "SELECT k, COUNT(*) AS n FROM s [ROWS 4] WHERE v <> 20 GROUP BY k WITH DELAY 3 MS"
     ran = runtime.run(query, READINGS, "2")

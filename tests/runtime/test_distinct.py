@@ -38,7 +38,6 @@ def emitted(rows: list[tuple[int, Any, Any]], size: int) -> list[tuple[datetime,
     return [(at(ts), *row) for ts, *row in left]
 
 
-@pytest.mark.end_to_end
 @pytest.mark.parametrize("epoch", EPOCHS)
 def test_rows_are_those_that_a_plain_loop_finds(runtime: Runtime, epoch: str) -> None:
     rows = tuples(400, seed=5)

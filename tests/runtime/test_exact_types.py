@@ -47,7 +47,6 @@ def streams() -> dict[str, pa.Table]:
     return {"a": one(arrival[:n]), "b": one(arrival[n:])}
 
 
-@pytest.mark.end_to_end
 @pytest.mark.parametrize("name", QUERIES)
 def test_the_judge_finds_the_same_of_decimals_dates_and_nested_fields(
     runtime: Runtime, streams: dict[str, pa.Table], name: str

@@ -15,7 +15,6 @@ ROWS = one(
 EPOCHS = ("2", "1000")
 
 
-@pytest.mark.end_to_end
 @pytest.mark.parametrize("epoch", EPOCHS)
 def test_groups_that_are_not_wanted_are_neither_emitted_nor_counted(runtime: Runtime, epoch: str) -> None:
     query = """SELECT name, MAX(v) - MIN(v) AS spread FROM s [1 SEC] GROUP BY name

@@ -43,7 +43,6 @@ def test_results_leave_in_the_order_of_their_latest_tuple(runtime: Runtime, epoc
     assert ran.report["late"] == 0
 
 
-@pytest.mark.end_to_end
 def test_a_late_tuple_triggers_nothing_but_is_met_by_later_ones(runtime: Runtime) -> None:
     streams = arrived(
         {"k": INT, "v": INT},
@@ -89,7 +88,6 @@ def test_an_integer_joins_the_float_it_equals(runtime: Runtime) -> None:
     assert runtime.verify(ON_KEY + "COMPLETE", streams).missing == 0
 
 
-@pytest.mark.end_to_end
 def test_text_keys_join_across_encodings_and_leave_as_text(runtime: Runtime) -> None:
     streams = {
         "a": pa.table({"arrival": [0, 1], "ts": [0, 1], "k": pa.array(["é", ""]).dictionary_encode(), "v": [1, 2]}),
@@ -178,7 +176,6 @@ def test_duplicates_and_equal_timestamps_are_all_kept(runtime: Runtime) -> None:
         assert ran.rows("av", "bv", "_ts") == [(1, 1, at(7))] * 9
 
 
-@pytest.mark.end_to_end
 def test_a_join_with_itself_pairs_a_tuple_with_itself_too(runtime: Runtime) -> None:
     streams = {"s": pa.table({"ts": [0, 1000, 9000], "k": [1, 1, 1]})}
     query = "SELECT l.ts AS lt, r.ts AS rt FROM s AS l [2 SEC], s AS r [2 SEC] WHERE l.k = r.k"
@@ -186,7 +183,6 @@ def test_a_join_with_itself_pairs_a_tuple_with_itself_too(runtime: Runtime) -> N
     assert runtime.verify(query, streams).missing == 0
 
 
-@pytest.mark.end_to_end
 def test_columns_that_look_like_ours_are_read_as_theirs(runtime: Runtime) -> None:
     streams = {"s": pa.table({"ts": [5, 6], "_row": [70, 80]})}
     assert runtime.run("SELECT _row + 1 AS v FROM s WHERE _row > 75", streams).rows("v") == [(81,)]

@@ -29,7 +29,6 @@ def test_a_window_goes_from_landmark_to_landmark_both_included(runtime: Runtime,
     assert runtime.verify(query, TRIP, epoch).missing == 0
 
 
-@pytest.mark.end_to_end
 @pytest.mark.parametrize("epoch", ["1", "2", "1000"])
 def test_a_window_without_end_answers_at_every_slide_in_which_something_came(runtime: Runtime, epoch: str) -> None:
     query = (

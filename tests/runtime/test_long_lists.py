@@ -26,7 +26,6 @@ HALVES = listed(k / 2 for k in range(1000))
 TEXTS = listed(f"'w{n}'" for n in range(0, 2000, 2))
 
 
-@pytest.mark.end_to_end
 @pytest.mark.parametrize(
     ("where", "kept"),
     [

@@ -40,7 +40,6 @@ def measured(runtime: Runtime, query: str, streams: dict[str, pa.Table], epoch: 
     return report["measured_quality"]
 
 
-@pytest.mark.end_to_end
 @pytest.mark.parametrize(("name", "controller"), CASES)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_measured_recall_is_that_of_the_judge(runtime: Runtime, name: str, controller: str, seed: int) -> None:

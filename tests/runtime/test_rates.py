@@ -51,7 +51,6 @@ def test_any_two_members_are_near_whatever_the_order_of_streams(runtime: Runtime
         assert sorted(runtime.run(query, streams, "5").rows("a", "b", "c")) == near
 
 
-@pytest.mark.end_to_end
 def test_windows_that_change_are_the_same_however_the_input_is_cut(runtime: Runtime) -> None:
     """Two joins, with windows of a few tuples and epsilon found at run time; the slack covers all delays."""
     streams = three_streams()

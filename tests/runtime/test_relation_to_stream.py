@@ -19,7 +19,6 @@ STREAMS = arrived(
 INSTANT = timedelta(microseconds=1)
 
 
-@pytest.mark.end_to_end
 @pytest.mark.parametrize("epoch", ["1", "2", "1000"])
 def test_a_result_leaves_when_its_first_member_has_left_its_window(runtime: Runtime, epoch: str) -> None:
     """(10, 20) is in force until 5000, when a leaves; (11, 20) until 6000, when b does; (12, 21) until 11000."""

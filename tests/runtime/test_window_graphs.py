@@ -95,7 +95,6 @@ def test_a_target_works_with_windows_between_pairs(runtime: Runtime) -> None:
 APPROACHES = (("merge", "lca"), ("nested_loop", "pairwise"), ("merge", "gca"), ("hash", "lca"))
 
 
-@pytest.mark.end_to_end
 @pytest.mark.parametrize(("join", "windows"), APPROACHES, ids=[f"{join}, {windows}" for join, windows in APPROACHES])
 def test_the_algorithms_of_the_report_keep_different_windows_with_a_target(
     runtime: Runtime, join: str, windows: str

@@ -17,23 +17,23 @@ from pyspark.sql import DataFrame, SparkSession
 Streamed = Callable[[str, Sequence[pa.Table]], DataFrame]
 
 
+def write_stream(spark: SparkSession, folder: Path, tables: Sequence[pa.Table]) -> DataFrame:
+    """A file stream of these tables, one a micro-batch; more can be added to the same folder."""
+    folder.mkdir(exist_ok=True)
+    begin = len(list(folder.iterdir()))
+    for i, table in enumerate(tables, begin):
+        file = folder / f"{i:05d}.parquet"
+        pq.write_table(table, file)
+        # File streams go by modification time.
+        os.utime(file, (1_000_000 + i, 1_000_000 + i))
+    schema = spark.read.parquet(str(folder)).schema
+    return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
+
+
 @pytest.fixture
 def streamed(spark: SparkSession, tmp_path: Path) -> Streamed:
-    """A file stream of these tables, one a micro-batch; more can be added under the same name."""
-
-    def write(name: str, tables: Sequence[pa.Table]) -> DataFrame:
-        folder = tmp_path / name
-        folder.mkdir(exist_ok=True)
-        begin = len(list(folder.iterdir()))
-        for i, table in enumerate(tables, begin):
-            file = folder / f"{i:05d}.parquet"
-            pq.write_table(table, file)
-            # File streams go by modification time.
-            os.utime(file, (1_000_000 + i, 1_000_000 + i))
-        schema = spark.read.parquet(str(folder)).schema
-        return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
-
-    return write
+    """File streams by their names."""
+    return lambda name, tables: write_stream(spark, tmp_path / name, tables)
 
 
 @pytest.fixture

@@ -44,6 +44,7 @@ class Supervisor:
         """Start the queries, or go on with them."""
         (self._folder / "tmp").mkdir()
         java = f"-Djava.io.tmpdir={self._folder / 'tmp'} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+        java += " -Djdk.lang.Process.launchMechanism=VFORK"
         given = {"JDK_JAVA_OPTIONS": java, "SPARK_HOME": str(self._folder / "spark")}
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(

@@ -25,22 +25,22 @@ from slackwater.sources.codebook import Codebook
 from tests.spark.conftest import Streamed
 from tests.spark.streams import pieces
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 SUMS = "SELECT key, SUM(v) AS total FROM s [RANGE 100 MS] GROUP BY key WITH NO WAIT"
 PLAN = plan(bind_to_tables(SUMS, {"s": pieces(0, 1)[0]}, "ts").query)
 PACKING = Packing(PLAN.inputs[0], (), (0,), "ms", PLAN.options.max_ahead)
 
 
-@pytest.mark.parametrize("shards", [3], ids=["more"])
-def test_another_number_of_shards_on_an_old_checkpoint_is_refused(
-    spark: SparkSession, streamed: Streamed, finished: Callable[..., pa.Table], shards: int
+@pytest.mark.xdist_group("spark")
+def test_another_query_or_number_of_shards_on_an_old_checkpoint_is_refused(
+    spark: SparkSession, streamed: Streamed, finished: Callable[..., pa.Table]
 ) -> None:
     tables = pieces(0, 2)
     before = finished(sw.sql(spark, SUMS, shards=2, s=streamed("s", tables[:1])))
     frame = streamed("s", tables[1:])
     with pytest.raises(StreamingQueryException, match="another number of shards"):
-        finished(sw.sql(spark, SUMS, shards=shards, s=frame))
+        finished(sw.sql(spark, SUMS, shards=3, s=frame))
+    with pytest.raises(StreamingQueryException, match="its windows, keys or conditions differ"):
+        finished(sw.sql(spark, SUMS.replace("100 MS", "60 MS"), shards=2, s=frame))
     after = finished(sw.sql(spark, SUMS, shards=2, s=frame))
     assert after.num_rows > before.num_rows > 0, "a refusal leaves the checkpoint as it was"
 

@@ -16,7 +16,6 @@ from slackwater.cli.runtimes import Runtime, runtime_of
 from slackwater.core.time import SECOND
 from slackwater.operators.pipeline import Epochs
 from slackwater.workloads import disorder
-from tests.effort import ALL_ON_SPARK
 from tests.spark.in_process import InProcess
 
 
@@ -46,11 +45,9 @@ def outcome(member: str, folder: Path, runtime: Runtime) -> dict[str, Any]:
     return reported | {"results": sorted((row["_ts"], row["one"], row["other"]) for row in results)}
 
 
-ON_SPARK = [("jumps", (1, 2, 4)), ("ahead", (2,)), ("behind", (2,))] if ALL_ON_SPARK else [("jumps", (2,))]
-
-
 @pytest.mark.xdist_group("spark")
-@pytest.mark.parametrize(("member", "counts"), ON_SPARK)
+@pytest.mark.long("the same of shards in process, below")
+@pytest.mark.parametrize(("member", "counts"), [("jumps", (1, 2, 4)), ("ahead", (2,)), ("behind", (2,))])
 def test_shards_decide_as_the_local_runtime_does(
     spark: Any, tmp_path: Path, member: str, counts: tuple[int, ...]
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import slackwater as sw
 
-pytestmark = pytest.mark.xdist_group("spark, second half")
+pytestmark = pytest.mark.xdist_group("spark")
 
 START = 1_700_000_000_000
 

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("grpc", reason="Spark Connect needs the extra: pip install 'slackwater[connect]'")
 
-pytestmark = pytest.mark.xdist_group("spark, second half")
+pytestmark = pytest.mark.xdist_group("processes on spark")
 PROGRAM = Path(__file__).parent / "connected.py"
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
+from pyspark.sql.streaming.query import StreamingQuery
 
 import slackwater as sw
 from slackwater.core.errors import UsageError
@@ -56,7 +57,12 @@ def test_one_run_gives_results_late_and_rejected_rows_as_many_as_it_counts(
     assert rows["late"].count() == done.late == local.report["late"] > 0
     assert rows["rejected"].count() == 2
     assert dict(done.rejected) == dict(done.streams["a"].rejected) == {"null_time": 2}
-    assert rows["results"].count() == done.results > 0
+    results = rows["results"].toArrow()
+    assert results.num_rows == done.results > 0
+    watermark = max(results.column("_ts").to_pylist())
+    released = [ts <= watermark for ts in local.results.column("_ts").to_pylist()]
+    names = ("key", "av", "bv", "_ts")
+    assert counted(results, *names) == counted(local.results.filter(pa.array(released)), *names)
     assert done.in_time + done.late + done.filtered + done.held + 2 == sum(one.rows for one in done.streams.values())
     late = rows["late"].toArrow()
     reported = [(row["ts"], row["key"]) for row in map(json.loads, late.column("row").to_pylist())]
@@ -147,10 +153,27 @@ def test_progress_is_typed_and_the_same_from_a_listener(
     assert abs(parts - wait.average) < timedelta(microseconds=5)
     assert last.state_bytes > 0
     assert history.late == last.late
+    measures_what_it_has_emitted(
+        query, sw.replay(target, {"a": pa.concat_tables(a), "b": pa.concat_tables(b)}, epochs=sw.Epochs(tuples=2000))
+    )
     html = history._repr_html_()
     assert html.count("<svg") == 2
     assert "RECALL 0.9" in str(history)
     assert sw.progress(query).results == last.results
+
+
+def measures_what_it_has_emitted(query: StreamingQuery, local: sw.Answer) -> None:
+    """What the shards of a query with a target tell of its quality."""
+    last = [json.loads(shard) for shard in query.recentProgress[-1]["observedMetrics"]["slackwater"]["shards"]]
+    reported = [shard["quality"] for shard in last]
+    assert all((one["of"], one["target"]) == ("results", 0.9) for one in reported)
+    assert sum(one["good"] for one in reported) == sum(shard["results"] for shard in last) > 0
+    # A live query is never flushed: its newest results are still to come, and so may be their late tuples.
+    assert sum(one["good"] for one in reported) <= local.report["measured_quality"]["good"]
+    for shard, one in zip(last, reported, strict=True):
+        assert one["provisional_from"] == shard["watermark"] - 500_000
+        assert one["measured"] == one["good"] / (one["good"] + one["bad"])
+        assert one["low"] <= one["measured"] == one["high"]
 
 
 def test_a_stream_that_is_mostly_rejected_is_said_aloud(
@@ -204,6 +227,7 @@ def growing(spark: SparkSession, streamed: Streamed, tmp_path: Path) -> Growing:
 RECALL = f"{JOIN} WITH RECALL {{}} OVER 300 MS OPTIONS (retention = 500 MS, adaptation_interval = 200 MS)"
 
 
+@pytest.mark.long("test_a_target_set_while_running_...: another target in the text of a restart is taken over")
 def test_target_options_and_output_columns_may_change_on_a_checkpoint(growing: Growing) -> None:
     first = growing.run(RECALL.format(0.9), growing.more(2)).progress().latest
     again = RECALL.format(0.99).replace("a.key,", "a.key, a.v * 2 AS twice,").replace("500 MS", "600 MS")

@@ -18,12 +18,12 @@ import slackwater as sw
 from tests.spark.conftest import Streamed
 from tests.spark.streams import counted, pieces
 
-pytestmark = pytest.mark.xdist_group("spark, second half")
+pytestmark = pytest.mark.xdist_group("spark")
 
 Finished = Callable[..., pa.Table]
 LARGEST_DELAY = "400 milliseconds"
 """Tuples of these streams come up to so much later than others, also in later micro-batches."""
-BATCHES, EACH = 4, 3000
+BATCHES, EACH = 3, 4000
 
 
 def last_metrics(finished: Finished) -> list[dict[str, Any]]:
@@ -73,7 +73,11 @@ def test_a_join_equals_the_native_stream_stream_join(streamed: Streamed, finishe
     assert counted(ours, *names) == counted(released, *names)
 
 
-@pytest.mark.parametrize("by", [["key"], []], ids=["by key", "over all"])
+@pytest.mark.parametrize(
+    "by",
+    [["key"], pytest.param([], marks=pytest.mark.long("by key, here; over all, tests/runtime/test_aggregates.py"))],
+    ids=["by key", "over all"],
+)
 def test_an_aggregate_equals_the_native_one(
     streamed: Streamed, finished: Finished, tmp_path: Path, by: list[str]
 ) -> None:

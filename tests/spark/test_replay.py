@@ -99,7 +99,7 @@ RUNS = {
 
 
 @on_spark
-@pytest.mark.parametrize("name", RUNS if ALL_ON_SPARK else ["join by count", "sums", "groups of text"])
+@pytest.mark.parametrize("name", RUNS if ALL_ON_SPARK else ["groups of text"])
 def test_a_run_on_spark_gives_all_that_a_local_one_gives(spark: SparkSession, name: str) -> None:
     gives_all_that_a_local_run_gives(*RUNS[name], in_process=None)
 
@@ -128,9 +128,19 @@ def gives_all_that_a_local_run_gives(query: str, epochs: sw.Epochs, shards: int,
 
 
 @on_spark
-def test_latency_leaves_out_what_the_end_lets_out(spark: SparkSession) -> None:
-    times = [0, 1000, 2000, 3000, 9000]
-    ran = replayed("SELECT ts FROM s WITH DELAY 2 SECONDS", {"s": pa.table({"ts": times})}, sw.Epochs(tuples=4))
+@pytest.mark.long("the same of shards in process, below")
+def test_latency_on_spark_leaves_out_what_the_end_lets_out(spark: SparkSession) -> None:
+    latency_leaves_out_what_the_end_lets_out(in_process=None)
+
+
+def test_latency_leaves_out_what_the_end_lets_out(tmp_path: Path) -> None:
+    latency_leaves_out_what_the_end_lets_out(in_process=tmp_path / "run")
+
+
+def latency_leaves_out_what_the_end_lets_out(in_process: Path | None) -> None:
+    times, epochs = [0, 1000, 2000, 3000, 9000], sw.Epochs(tuples=4)
+    query, streams = "SELECT ts FROM s WITH DELAY 2 SECONDS", {"s": pa.table({"ts": times})}
+    ran = replayed(query, streams, epochs, in_process=in_process)
     # The first micro-batch emits 0 and 1000 at clock 3000, the second 2000 and 3000 at clock 9000; 9000 is flushed.
     assert ran.report["results"] == 5
     assert ran.report["latency_ms"] == {"avg": 4500.0, "p50": 3000.0, "p95": 7000.0, "p99": 7000.0}
@@ -139,13 +149,22 @@ def test_latency_leaves_out_what_the_end_lets_out(spark: SparkSession) -> None:
 
 
 @on_spark
-def test_counts_are_summed_over_shards_and_micro_batches(spark: SparkSession) -> None:
+@pytest.mark.long("the same of shards in process, below; tests/runtime/test_counting.py counts on Spark")
+def test_counts_on_spark_are_summed_over_shards_and_micro_batches(spark: SparkSession) -> None:
+    counts_are_summed(None, None)
+
+
+def test_counts_are_summed_over_shards_and_micro_batches(tmp_path: Path) -> None:
+    counts_are_summed(tmp_path / "counted", tmp_path / "again")
+
+
+def counts_are_summed(*in_process: Path | None) -> None:
     streams, epochs = streams_of(), sw.Epochs(tuples=1000)
     local = sw.replay(JOIN + "DELAY 100 MS", streams, epochs=epochs, count=True)
-    ran = replayed(JOIN + "DELAY 100 MS", streams, epochs, count=True)
+    ran = replayed(JOIN + "DELAY 100 MS", streams, epochs, count=True, in_process=in_process[0])
     assert ran.results.equals(local.results)
     assert ran.results.num_rows > 1
-    again = replayed(JOIN + "DELAY 100 MS", streams, epochs).report
+    again = replayed(JOIN + "DELAY 100 MS", streams, epochs, in_process=in_process[1]).report
     for what in ("latency_ms", "latency_by_cause_ms", "slowest_stream"):
         assert ran.report[what] == again[what]
     assert sum(again["latency_by_cause_ms"].values()) == pytest.approx(again["latency_ms"]["avg"], abs=0.002)
@@ -167,7 +186,8 @@ JUDGED = {
 
 
 @on_spark
-@pytest.mark.parametrize("name", JUDGED if ALL_ON_SPARK else ["computed keys"])
+@pytest.mark.long("the same of shards in process, below; tests/cli/test_spark.py has `verify` on Spark")
+@pytest.mark.parametrize("name", JUDGED)
 def test_what_is_missing_is_explained_by_late_tuples(spark: SparkSession, name: str) -> None:
     query, shards = JUDGED[name]
     what_is_missing_is_explained(query, runtime_of("spark", "700", shards))
@@ -189,17 +209,20 @@ def what_is_missing_is_explained(query: str, runtime: Runtime) -> None:
 
 @on_spark
 def test_an_interrupted_run_goes_on_from_its_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
-    query, streams, epochs = JOIN + "DELAY 100 MS", streams_of(), sw.Epochs(tuples=600)
+    n = 900
+    query, streams, epochs = JOIN + "DELAY 100 MS", streams_of(n), sw.Epochs(tuples=600)
     physical = plan(bind_to_tables(query, streams, "ts").query)
     place = SparkPlace(epochs, 2, "local[2]", tmp_path / "checkpoint")
     with place.begin(physical, replay(physical, streams, "ms"), streams, "ms") as run:
         for _ in run.tables():
             run.interrupt()
     stopped = run.report().as_json()
+    manifest = json.loads((tmp_path / "checkpoint" / "recorded.json").read_text())
+    assert set(manifest) == {"query and shards", "streams", "epochs"}
     assert stopped["interrupted"]
-    assert 0 < stopped["tuples"] < 2998
+    assert 0 < stopped["tuples"] < 2 * n
     assert stopped["tuples"] == sum(stopped[part] for part in ("in_time", "late", "filtered", "rejected", "held"))
-    straight = replayed(query, streams, epochs)
+    straight = replayed(query, streams, epochs, in_process=tmp_path / "straight")
     resumed, again = (replayed(query, streams, epochs, checkpoint=tmp_path / "checkpoint") for _ in range(2))
     for ran in (resumed, again):
         assert ran.results.equals(straight.results)
@@ -248,13 +271,3 @@ def test_a_failure_is_told_by_its_innermost_cause() -> None:
     java = "org.x.OneException: outer\n\tat z\nCaused by: java.io.IOException: No space left on device\n\tat w"
     assert str(as_ours(java)) == "Spark says: No space left on device"
     assert isinstance(as_ours("something"), SlackwaterError)
-
-
-@on_spark
-def test_the_manifest_names_what_a_checkpoint_belongs_to(spark: SparkSession, tmp_path: Path) -> None:
-    replayed("SELECT ts FROM s", {"s": pa.table({"ts": [1]})}, sw.Epochs(tuples=5), checkpoint=tmp_path / "new")
-    assert set(json.loads((tmp_path / "new" / "recorded.json").read_text())) == {
-        "query and shards",
-        "streams",
-        "epochs",
-    }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
 
 import slackwater as sw
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.xdist_group("spark")
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 ROWS = [(NOON + timedelta(seconds=i), f"k{i % 2}", float(i)) for i in range(20)]
 SCHEMA = "ts timestamp, k string, v double"
-SUMS = "SELECT k, SUM(v) AS total FROM s [RANGE 10 SECONDS] GROUP BY k WITH NO WAIT"
+SUMS = "SELECT form, k, SUM(v) AS total FROM s [RANGE 10 SECONDS] GROUP BY form, k WITH NO WAIT"
 TOTALS = {("k0", 20.0), ("k1", 25.0), ("k0", 70.0), ("k1", 75.0)}
 
 
@@ -38,25 +38,28 @@ def as_parquet(folder: Path) -> None:
     pq.write_table(pa.table(columns, names=["ts", "k", "v"]), folder / "rows.parquet")
 
 
-@pytest.mark.parametrize("write", [as_json, as_csv, as_parquet], ids=["json", "csv", "parquet"])
-def test_files_of_any_format_are_read_and_flushed(
-    spark: SparkSession, tmp_path: Path, write: Callable[[Path], None]
-) -> None:
-    folder = tmp_path / "rows"
-    folder.mkdir()
-    write(folder)
-    form = write.__name__.removeprefix("as_")
-    stream = spark.readStream.schema(SCHEMA).format(form).load(str(folder))
-    seen: list[tuple[str, float]] = []
+def test_files_of_any_format_are_read_and_flushed(spark: SparkSession, tmp_path: Path) -> None:
+    """One stream of files of all formats; the sums of each are told apart."""
+    streams = []
+    for form, write in (("json", as_json), ("csv", as_csv), ("parquet", as_parquet)):
+        (tmp_path / form).mkdir()
+        write(tmp_path / form)
+        read = spark.readStream.schema(SCHEMA).format(form).load(str(tmp_path / form))
+        streams.append(read.withColumn("form", fn.lit(form)))
+    seen: dict[str, list[tuple[str, float]]] = {"json": [], "csv": [], "parquet": []}
 
     def take(frame: DataFrame, number: int) -> None:
-        seen.extend((row.k, row.total) for row in frame.collect())
+        for row in frame.collect():
+            seen[row.form].append((row.k, row.total))
 
-    query = sw.start(spark, SUMS, trigger="available", flush=True, results=take, s=stream)
+    query = sw.start(
+        spark, SUMS, trigger="available", flush=True, results=take, s=streams[0].union(streams[1]).union(streams[2])
+    )
     assert isinstance(query, sw.RunningQuery)
     query.wait()
-    assert set(seen) == TOTALS
-    assert len(seen) == len(TOTALS)
+    for form, totals in seen.items():
+        assert set(totals) == TOTALS, form
+        assert len(totals) == len(TOTALS), form
 
 
 def test_the_rate_source_goes_into_memory_and_into_files(spark: SparkSession, tmp_path: Path) -> None:

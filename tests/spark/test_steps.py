@@ -10,7 +10,7 @@ import slackwater as sw
 from tests.request.streams import at, rows, seen
 from tests.spark.conftest import Streamed
 
-pytestmark = pytest.mark.xdist_group("spark, second half")
+pytestmark = pytest.mark.xdist_group("spark")
 
 JOIN = "SELECT r.k, r.v AS rv, m.v AS mv FROM radar r [2 s], metar m [2 s] WHERE r.k = m.k WITH NO WAIT"
 

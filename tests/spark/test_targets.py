@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -9,12 +11,11 @@ from pyspark.sql import SparkSession
 
 import slackwater as sw
 from slackwater.cli.prepare import Prepared
-from slackwater.cli.runtimes import runtime_of
+from slackwater.cli.runtimes import Runtime, runtime_of
 from slackwater.cli.verify import verify_query
 from slackwater.core.time import MILLISECOND, SECOND
 from slackwater.sources.binding import bind_to_tables
-
-pytestmark = pytest.mark.xdist_group("spark, second half")
+from tests.spark.in_process import InProcess
 
 SHARDS = 2
 EPOCH = 500 * MILLISECOND
@@ -35,13 +36,20 @@ def streams_with_long_delays(n: int = 4500) -> dict[str, pa.Table]:
     return made
 
 
-def test_a_recall_that_needs_slack_is_reached_in_two_shards_with_less_waiting_than_complete(
-    spark: SparkSession,
-) -> None:
+@pytest.mark.xdist_group("spark")
+@pytest.mark.long("the same of shards in process, below")
+def test_a_recall_that_needs_slack_is_reached_on_spark_with_less_waiting_than_complete(spark: SparkSession) -> None:
+    is_reached_with_less_waiting_than_complete(runtime_of("spark", "500ms", SHARDS))
+
+
+def test_a_recall_that_needs_slack_is_reached_in_two_shards_with_less_waiting_than_complete(tmp_path: Path) -> None:
+    is_reached_with_less_waiting_than_complete(InProcess(sw.Epochs(span=EPOCH), SHARDS, tmp_path / "run"))
+
+
+def is_reached_with_less_waiting_than_complete(runtime: Runtime) -> None:
     streams = streams_with_long_delays()
     query = f"{JOIN} RECALL {TARGET} OVER {PERIOD // SECOND} SECONDS"
     prepared = Prepared(bind_to_tables(query, streams, "ts"), streams, None, "ms")
-    runtime = runtime_of("spark", "500ms", SHARDS)
     verified = verify_query(prepared, runtime, False, None, PERIOD, SECOND // 5, quiet=True)
     verdict, report = verified.verdict, verified.report.as_json()
     assert (verdict.missing_unexplained, verdict.spurious, verdict.out_of_order) == (0, 0, 0)

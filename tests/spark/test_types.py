@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 import slackwater as sw
 from slackwater.core.errors import QueryError
 
-pytestmark = pytest.mark.xdist_group("spark, second half")
+pytestmark = pytest.mark.xdist_group("spark")
 
 ROWS = 12
 
@@ -123,53 +123,67 @@ def world(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
     spark.conf.set("spark.sql.session.timeZone", before)
 
 
-def values_of(frame: DataFrame, column: str, by: str = "id") -> dict[int, Any]:
-    return {row[by]: row[column] for row in frame.select(by, column).collect()}
+@dataclass(frozen=True)
+class Found:
+    """A result, fetched once for all that is asked of it: its columns with their types, and its rows."""
+
+    types: dict[str, str]
+    rows: list[Row]
+
+    def values(self, column: str, by: str = "id") -> dict[Any, Any]:
+        return {row[by]: row[column] for row in self.rows}
 
 
-def collected(frame: DataFrame, by: str) -> dict[Any, Row]:
-    return {row[by]: row for row in frame.collect()}
+def found(frame: DataFrame) -> Found:
+    return Found(dict(frame.dtypes), frame.collect())
 
 
 @pytest.fixture(scope="module")
-def payload(spark: SparkSession, world: World) -> tuple[DataFrame, list[str]]:
+def still(world: World) -> Found:
+    """What Spark itself makes of the numbers."""
+    return found(world.still.select("id", *(one.column for one in READABLE)))
+
+
+@pytest.fixture(scope="module")
+def payload(spark: SparkSession, world: World) -> tuple[Found, list[str]]:
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         out = sw.sql(spark, "SELECT * FROM s WITH NO WAIT", s=world.stream)
-    return world.run(out).cache(), [str(one.message) for one in said]
+    return found(world.run(out)), [str(one.message) for one in said]
 
 
 @by_name
-def test_a_type_is_carried_as_payload_or_left_out_with_a_word(payload, world, one):
-    frame, said = payload
+def test_a_type_is_carried_as_payload_or_left_out_with_a_word(payload, still, one):
+    carried, said = payload
     if not one.readable:
-        assert one.column not in frame.columns
+        assert one.column not in carried.types
         reported = one.name.replace(",", ", ") if one.name.startswith("decimal") else one.name
         assert f"s.{one.column} ({reported}) is left out; a query cannot read it" in said
         return
-    assert dict(frame.dtypes)[one.column] == dict(world.still.dtypes)[one.column]
-    given, wanted = values_of(frame, one.column), values_of(world.still, one.column)
+    assert carried.types[one.column] == still.types[one.column]
+    given, wanted = carried.values(one.column), still.values(one.column)
     assert len(given) >= ROWS - 1
     assert given == {key: wanted[key] for key in given}
 
 
 @pytest.fixture(scope="module")
-def grouped(spark: SparkSession, world: World) -> DataFrame:
+def grouped(spark: SparkSession, world: World) -> Found:
     keys = ", ".join(one.column for one in READABLE)
     query = f"SELECT id AS number, {keys}, event.user.id, COUNT(*) AS n FROM s [RANGE 1 SECOND]"
     query += f" GROUP BY s.id, {keys}, event.user.id WITH NO WAIT"
-    return world.run(sw.sql(spark, query, s=world.stream)).cache()
+    return found(world.run(sw.sql(spark, query, s=world.stream)))
 
 
 @pytest.fixture(scope="module")
-def joined(spark: SparkSession, world: World) -> DataFrame:
+def joined(spark: SparkSession, world: World) -> set[int]:
+    """Which numbers were paired, where the columns of all types had to be equal."""
     equal = " AND ".join(f"a.{one.column} = b.{one.column}" for one in READABLE)
     query = f"SELECT a.id AS id FROM a [RANGE 1 MS], b [RANGE 1 MS] WHERE {equal} WITH NO WAIT"
-    return world.run(sw.sql(spark, query, a=world.stream, b=world.stream)).cache()
+    return {row.id for row in world.run(sw.sql(spark, query, a=world.stream, b=world.stream)).collect()}
 
 
 @by_name
-def test_a_type_is_a_key_or_refused_by_name(spark, grouped, joined, world, one):
+def test_a_type_is_a_key_or_refused_by_name(spark, grouped, joined, world, still, one):
     if not one.readable:
         for query in (
             f"SELECT {one.column}, COUNT(*) AS n FROM s [1 s] GROUP BY {one.column}",
@@ -179,15 +193,15 @@ def test_a_type_is_a_key_or_refused_by_name(spark, grouped, joined, world, one):
                 sw.sql(spark, query, s=world.stream)
             assert one.name in str(error.value).replace(", ", ",")
         return
-    assert dict(grouped.dtypes)[one.column] == dict(world.still.dtypes)[one.column]
-    given, wanted = values_of(grouped, one.column, "number"), values_of(world.still, one.column)
+    assert grouped.types[one.column] == still.types[one.column]
+    given, wanted = grouped.values(one.column, "number"), still.values(one.column)
     assert len(given) >= ROWS - 2
     assert given == {key: wanted[key] for key in given}
-    assert len({row.id for row in joined.collect()}) >= ROWS - 1
+    assert len(joined) >= ROWS - 1
 
 
 @pytest.fixture(scope="module")
-def aggregated(spark: SparkSession, world: World) -> tuple[DataFrame, DataFrame]:
+def aggregated(spark: SparkSession, world: World) -> tuple[Found, Found]:
     """Our sums and extremes by window, and Spark's own."""
     asked = [f"SUM({one.column}) AS sum_{one.column}" for one in SUMMED]
     asked += [f"{f}({one.column}) AS {f}_{one.column}" for one in ORDERED for f in ("MIN", "MAX")]
@@ -198,7 +212,7 @@ def aggregated(spark: SparkSession, world: World) -> tuple[DataFrame, DataFrame]
     world.still.createOrReplaceTempView("still")
     window = "window(ts, '4 seconds')"
     theirs = spark.sql(f"SELECT {window}.start AS window_start, {', '.join(asked)} FROM still GROUP BY {window}")
-    return world.run(ours).cache(), theirs
+    return found(world.run(ours)), found(theirs)
 
 
 @by_name
@@ -208,18 +222,16 @@ def test_a_type_is_the_value_of_an_aggregate_or_refused_by_name(spark, aggregate
             sw.sql(spark, f"SELECT MAX({one.column}) AS m FROM s [1 s]", s=world.stream)
         return
     ours, theirs = aggregated
-    names = [name for name in ours.columns if name.split("_", 1)[1] == one.column]
+    names = [name for name in ours.types if name.split("_", 1)[1] == one.column]
     assert names
-    assert [dict(ours.dtypes)[name] for name in names] == [dict(theirs.dtypes)[name] for name in names]
-    given, wanted = (collected(frame.select("window_start", *names), "window_start") for frame in (ours, theirs))
-    assert len(given) >= 2
-    for window, row in given.items():
-        for name in names:
-            assert row[name] == (
-                pytest.approx(wanted[window][name]) if isinstance(row[name], float) else wanted[window][name]
-            )
+    for name in names:
+        assert ours.types[name] == theirs.types[name]
+        given, wanted = (frame.values(name, "window_start") for frame in (ours, theirs))
+        assert len(given) >= 2
+        for window, value in given.items():
+            assert value == (pytest.approx(wanted[window]) if isinstance(value, float) else wanted[window]), name
     if one.summed:
-        assert dict(ours.dtypes)[f"sum_{one.column}"] == one.summed
+        assert ours.types[f"sum_{one.column}"] == one.summed
 
 
 @pytest.fixture(scope="module")
@@ -260,15 +272,15 @@ def test_an_event_time_without_a_zone_or_hour_comes_back_as_it_is(spark, world):
         frame = world.stream.selectExpr(f"{one.clock} as at", "id")
         out = sw.sql(spark, "SELECT id, at FROM s WITH NO WAIT OPTIONS (max_ahead = '100 days')", time="at", s=frame)
         assert dict(out.dtypes)["at"] == type_
-        assert values_of(world.run(out), "at")[2] == value
+        assert found(world.run(out)).values("at")[2] == value
 
 
 def test_fields_of_nested_columns_are_read_by_their_path(payload, grouped):
-    frame, said = payload
-    nested = collected(frame.select("id", "`event.user.id`"), "id")
-    assert [nested[number]["event.user.id"] for number in (2, 3, 4)] == [2, None, 4]
+    carried, said = payload
+    nested = carried.values("event.user.id")
+    assert [nested[number] for number in (2, 3, 4)] == [2, None, 4]
     assert "s.event.user.tags (array<int>) is left out; a query cannot read it" in said
-    users = values_of(grouped, "id", "number")
+    users = grouped.values("id", "number")
     assert [users[number] for number in (2, 3, 4)] == [2, None, 4]
 
 
