@@ -21,3 +21,8 @@ ALL_ON_SPARK = os.environ.get("SLACKWATER_SPARK") == "all"
 def tried(times: int, *parent: settings, **others: Any) -> settings:
     """A property that is tried on so many traces, more or fewer by the effort asked for."""
     return settings(*parent, max_examples=max(2, times * EXAMPLES // AS_WRITTEN), **others)
+
+
+def tries(times: int) -> int:
+    """The same for a loop over seeds."""
+    return max(2, times * EXAMPLES // AS_WRITTEN)

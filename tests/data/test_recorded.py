@@ -75,7 +75,13 @@ def test_trades_of_three_markets_within_100_ms_are_all_counted(recorded: Recorde
     assert verified.verdict.true_results == 247_398_157
 
 
-@pytest.mark.parametrize(("join", "windows"), [("merge", "lca"), ("hash", "gca")])
+@pytest.mark.parametrize(
+    ("join", "windows"),
+    [
+        ("merge", "lca"),
+        pytest.param("hash", "gca", marks=pytest.mark.long("merge, here; all joins in runtime/test_window_graphs.py")),
+    ],
+)
 def test_the_algorithms_of_the_report_find_all_trades_within_windows_that_differ(
     recorded: Recorded, verify: Verify, join: str, windows: str
 ) -> None:

@@ -18,7 +18,7 @@ from slackwater.operators.join.operator import WindowJoin
 from slackwater.testing.examples import KINDS, WITH_TARGETS
 from slackwater.testing.oracle_join import oracle_join, oracle_periods
 from slackwater.testing.traces import cuttings, pieces, seeded_trace, traces
-from tests.effort import tried
+from tests.effort import tried, tries
 
 JOINS = [example for example in WITH_TARGETS if isinstance(example.spec, WindowJoin)]
 each_join = pytest.mark.parametrize("example", JOINS, ids=lambda example: example.name)
@@ -108,7 +108,7 @@ def test_what_is_only_estimated_of_tuples_with_long_delays_is_in_it_too():
 @pytest.mark.parametrize("discipline", ["epoch", "tuple"])
 def test_the_true_recall_lies_between_low_and_high_whatever_came_beyond_the_retention(example, discipline):
     tuples = {1: 200, 2: 160, 3: 90, 4: 48}[example.spec.streams]
-    for seed in range(4):
+    for seed in range(tries(4)):
         batch = seeded_trace(seed, example.spec.streams, KINDS, tuples, 60, 0.4, 2, keys=2)
         true = oracle_join(example.spec, batch).total()
         for retention in (0, 3, 20):

@@ -32,7 +32,7 @@ from slackwater.runtime.spark.state.shard import Block
 from slackwater.runtime.spark.state.shard_task import Hosted, current
 from slackwater.runtime.spark.state.store import ShardStore
 from slackwater.sources.binding import bind_to_tables
-from tests.spark.in_process import LABELS, Handle
+from tests.spark.in_process import LABELS, Handle, lines_of
 
 UNIT = "ms"
 KINDS = (ROWS, LATE, REJECTED)
@@ -173,7 +173,7 @@ def _run(shipped: bytes, handle: Handle, label: int, frames: list[pd.DataFrame])
     processor.init(handle)
     # The last one first: the shuffle promises no order.
     for frame in processor.handleInputRows((label,), reversed(frames), None):
-        yield from frame.to_dict("records")
+        yield from lines_of(frame)
     processor.close()
 
 

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.xdist_group("spark")
 JOIN = "SELECT a.key, a.v AS av, b.v AS bv FROM a [RANGE 50 MS], b [RANGE 50 MS] WHERE a.key = b.key WITH DELAY 100 MS"
 TOLD = {"shard", "slack", "watermark", "clocks", "late", "rejected", "results", "held", "latency_ms"}
 Shards = list[dict[str, Any]]
-EACH = 90
+EACH = 60
 """Tuples of each stream in a micro-batch: fewer milliseconds than the slack."""
 
 

@@ -90,6 +90,7 @@ def test_a_set_reads_once_restarts_and_takes_a_query_in_while_it_runs(
     assert same(spark.read.parquet(str(tmp_path / "later")).toArrow(), local(LATER, a[2:], b[2:]))
 
 
+@pytest.mark.long("the same of shards in process, in test_query_sets.py")
 def test_a_query_that_fails_stops_alone(spark: SparkSession, streamed: Streamed, tmp_path: Path) -> None:
     tables = [pa.table({"ts": [1000 * i, 1000 * i + 500], "n": [1, n]}) for i, n in enumerate([1, 2**62, 1], 1)]
     texts = {
