@@ -48,6 +48,10 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_sessionfinish() -> None:
+    gc.unfreeze()
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """The one session of two shards; who asks for it belongs to the xdist group `spark`, which stays in one process."""

@@ -86,6 +86,12 @@ class CommandRuntime:
         prepared = self._prepared(query, streams, **options) if options else _handed(query, streams)
         return verify_query(prepared, self._runtime(epoch), count_only, arrival_time, None, SECOND, quiet=True).verdict
 
+    def judged(
+        self, query: str, streams: Mapping[str, pa.Table], epoch: str | None = None
+    ) -> tuple[dict[str, Any], Verdict]:
+        verified = verify_query(_handed(query, streams), self._runtime(epoch), False, None, None, SECOND, quiet=True)
+        return verified.report.as_json(), verified.verdict
+
     def _prepared(
         self,
         query: str,

@@ -55,6 +55,12 @@ class Runtime(Protocol):
         **options: Any,
     ) -> Verdict: ...
 
+    def judged(
+        self, query: str, streams: Mapping[str, pa.Table], epoch: str | None = None
+    ) -> tuple[dict[str, Any], Verdict]:
+        """What one run says of itself, and what the judge says of it."""
+        ...
+
 
 def arrived(columns: Mapping[str, pa.DataType], *rows: Row) -> dict[str, pa.Table]:
     """Rows (stream, ts in ms, value, ...) in arrival order as one table a stream."""

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from slackwater.language.statement import sources_of
+from slackwater.verify import Verdict
 from tests.runtime.streams import Runtime, arrived
 
 COLUMNS = {"k": pa.int64(), "x": pa.float64()}
@@ -57,10 +58,11 @@ def streams_of(query: str) -> str:
     return "".join(sorted(sources_of(query)))
 
 
-def own(runtime: Runtime, query: str, streams: dict[str, pa.Table], epoch: str) -> dict[str, Any]:
-    seen = runtime.run(query, streams, epoch).report["measured_quality"]
-    assert isinstance(seen, dict)
-    return seen
+def own(runtime: Runtime, query: str, streams: dict[str, pa.Table], epoch: str) -> tuple[dict[str, Any], Verdict]:
+    """What a run says of its own quality, and what the judge says of the same run."""
+    report, verdict = runtime.judged(query, streams, epoch)
+    assert isinstance(report["measured_quality"], dict)
+    return report["measured_quality"], verdict
 
 
 @pytest.mark.parametrize("name", RECALLS)
@@ -69,8 +71,7 @@ def test_measured_recall_is_that_of_the_judge(runtime: Runtime, name: str, seed:
     streams = disordered(streams_of(RECALLS[name]), 1500, seed)
     query = f"{RECALLS[name]} WITH RECALL 0.8 OVER 2 SECONDS"
     for epoch in runtime.offered("1", "1500 ms", "300 ms"):
-        seen = own(runtime, query, streams, epoch)
-        verdict = runtime.verify(query, streams, epoch)
+        seen, verdict = own(runtime, query, streams, epoch)
         assert verdict.sound
         assert seen["good"] + seen["bad"] == verdict.true_results
         # Below an aggregate the judge takes a row for lost whose member met the watermark at its very time.
@@ -86,8 +87,7 @@ def test_measured_windows_are_those_of_the_judge(runtime: Runtime, name: str, se
     streams = disordered(streams_of(ERRORS[name]), 1500, seed)
     query = f"{ERRORS[name]} WITH ERROR 10% CONFIDENCE 70%"
     for epoch in runtime.offered("1", "1500 ms", "300 ms"):
-        seen = own(runtime, query, streams, epoch)
-        verdict = runtime.verify(query, streams, epoch)
+        seen, verdict = own(runtime, query, streams, epoch)
         assert verdict.sound
         # A window counts as a whole: the worst of its groups decides.
         worst: dict[int, float] = {}
@@ -115,15 +115,15 @@ def test_with_a_short_retention_the_truth_lies_between_low_and_high(runtime: Run
         query = f"{RECALLS[name]} WITH {target} {options}"
         streams = disordered(streams_of(query), 1500, 5)
         for epoch in ("1", "300 ms"):
-            seen = own(runtime, query, streams, epoch)
+            seen, verdict = own(runtime, query, streams, epoch)
             assert seen["unknown_late"] > 0
-            assert seen["low"] <= runtime.verify(query, streams, epoch).recall_overall <= seen["high"]
+            assert seen["low"] <= verdict.recall_overall <= seen["high"]
     for name in ("above a union", "above a join", "of an aggregate"):
         query = f"{ERRORS[name]} WITH ERROR 10% CONFIDENCE 70% {options}"
         streams = disordered(streams_of(query), 1500, 5)
         for epoch in ("1", "300 ms"):
-            seen = own(runtime, query, streams, epoch)
-            true = runtime.verify(query, streams, epoch).fulfilment(0.1)
+            seen, verdict = own(runtime, query, streams, epoch)
+            true = verdict.fulfilment(0.1)
             assert true is not None
             assert seen["unknown_late"] > 0
             assert seen["low"] <= true <= seen["high"]

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from slackwater.verify import Verdict
 from tests.runtime.streams import Runtime, arrived
 
 COLUMNS = {"k": pa.int64(), "x": pa.float64()}
@@ -40,14 +41,20 @@ def measured(runtime: Runtime, query: str, streams: dict[str, pa.Table], epoch: 
     return report["measured_quality"]
 
 
+def judged(runtime: Runtime, query: str, streams: dict[str, pa.Table], epoch: str) -> tuple[dict[str, Any], Verdict]:
+    """The same, and what the judge says of the same run."""
+    report, verdict = runtime.judged(query, streams, epoch)
+    assert isinstance(report["measured_quality"], dict)
+    return report["measured_quality"], verdict
+
+
 @pytest.mark.parametrize(("name", "controller"), CASES)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_measured_recall_is_that_of_the_judge(runtime: Runtime, name: str, controller: str, seed: int) -> None:
     streams = disordered("abc" if "c [" in JOINS[name] else "a" if name == "one" else "ab", 1500, seed)
     query = f"{JOINS[name]} WITH RECALL 0.8 OVER 2 SECONDS OPTIONS (controller = '{controller}')"
     for epoch in runtime.offered("1", "1500 ms", "300 ms"):
-        seen = measured(runtime, query, streams, epoch)
-        verdict = runtime.verify(query, streams, epoch)
+        seen, verdict = judged(runtime, query, streams, epoch)
         assert seen["good"] == verdict.results
         assert seen["good"] + seen["bad"] == verdict.true_results
         assert seen["low"] == seen["measured"] == seen["high"] == verdict.recall_overall < 1
@@ -61,9 +68,9 @@ def test_with_a_short_retention_the_true_recall_lies_between_low_and_high(runtim
     streams = disordered("ab", 1500, 3)
     query = f"{JOINS['two by key']} WITH RECALL 0.8 OVER 2 SECONDS OPTIONS (retention = 1 SECOND)"
     for epoch in runtime.offered("1", "1500 ms", "300 ms"):
-        seen = measured(runtime, query, streams, epoch)
+        seen, verdict = judged(runtime, query, streams, epoch)
         assert seen["unknown_late"] > 0
-        assert seen["low"] <= runtime.verify(query, streams, epoch).recall_overall <= seen["high"]
+        assert seen["low"] <= verdict.recall_overall <= seen["high"]
         assert seen["low"] < seen["high"]
 
 
@@ -93,8 +100,7 @@ def test_the_share_of_windows_within_the_bound_is_that_of_the_judge(
     query = f"SELECT {call} AS n FROM a [1 SECOND SLIDE {slide} MS] WITH ERROR {target}"
     query += f" OPTIONS (controller = '{controller}')"
     for epoch in runtime.offered("1", "4 s", "300 ms"):
-        seen = measured(runtime, query, streams, epoch)
-        verdict = runtime.verify(query, streams, epoch)
+        seen, verdict = judged(runtime, query, streams, epoch)
         assert (seen["of"], seen["by"]) == ("windows", "value")
         assert seen["good"] + seen["bad"] == len(verdict.measurements)
         bound = float(target.split("%")[0]) / 100
@@ -106,8 +112,7 @@ def test_of_a_window_the_worst_group_decides(runtime: Runtime) -> None:
     streams = disordered("a", 2000, 7)
     query = "SELECT k, COUNT(*) AS n FROM a [1 SECOND SLIDE 500 MS] GROUP BY k WITH ERROR 1% CONFIDENCE 60%"
     for epoch in runtime.offered("1", "4 s", "300 ms"):
-        seen = measured(runtime, query, streams, epoch)
-        verdict = runtime.verify(query, streams, epoch)
+        seen, verdict = judged(runtime, query, streams, epoch)
         worst: dict[int, float] = {}
         for end, error in verdict.measurements:
             worst[end] = max(error, worst.get(end, 0.0))
@@ -133,8 +138,8 @@ def test_with_a_short_retention_the_true_share_of_windows_lies_between_low_and_h
     streams = disordered("a", 2000, 8)
     query = f"SELECT {call} AS n FROM a [1 SECOND SLIDE 200 MS] WITH ERROR 1% CONFIDENCE 60%"
     for epoch in runtime.offered("1", "4 s", "300 ms"):
-        seen = measured(runtime, f"{query} OPTIONS (retention = 2 s)", streams, epoch)
-        true = runtime.verify(f"{query} OPTIONS (retention = 2 s)", streams, epoch).fulfilment(0.01)
+        seen, verdict = judged(runtime, f"{query} OPTIONS (retention = 2 s)", streams, epoch)
+        true = verdict.fulfilment(0.01)
         assert true is not None
         assert seen["unknown_late"] > 0
         assert seen["low"] <= true <= seen["high"]
