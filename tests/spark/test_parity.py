@@ -51,7 +51,7 @@ def up_to(table: pa.Table, name: str, last: datetime) -> pa.Table:
 
 
 def test_a_join_equals_the_native_stream_stream_join(streamed: Streamed, finished: Finished) -> None:
-    frames = {name: streamed(name, pieces(seed, BATCHES, 1500)) for seed, name in enumerate("ab")}
+    frames = {name: streamed(name, pieces(seed, BATCHES, EACH)) for seed, name in enumerate("ab")}
     ours = finished(
         sw.join(
             frames, time="ts", within="50 milliseconds", where="a.key = b.key",
