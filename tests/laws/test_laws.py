@@ -28,7 +28,8 @@ from slackwater.testing.oracles import (
     oracle_tuple_release,
 )
 from slackwater.testing.traces import cuttings, seeded_trace, traces
-from tests.effort import tried, tries
+from tests.effort import AS_WRITTEN, tried, tries
+from tests.effort import EXAMPLES as EFFORT
 
 each_example = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 TREES = [example for example in EXAMPLES if isinstance(example.spec, JoinTree)]
@@ -182,8 +183,9 @@ def test_what_is_kept_is_bounded_by_slack_windows_skew_and_epoch(example):
 @cache
 def released_of_long_trace(streams, slack):
     """A long trace, its cuts, and what the published algorithms release of it, by the way epochs are cut."""
-    batch = a_trace(11, streams, KINDS, tuples=600, largest_delay=15, longest_step=2)
-    cuts = list(range(40, 601, 40))
+    most = 600 if EFFORT > AS_WRITTEN else 320
+    batch = a_trace(11, streams, KINDS, tuples=most, largest_delay=15, longest_step=2)
+    cuts = list(range(40, most + 1, 40))
     released = (
         oracle_epoch_release(batch, streams, cuts, rule(slack)),
         oracle_tuple_release(batch, streams, rule(slack)),

@@ -125,7 +125,6 @@ def test_arrival_times_tell_how_long_a_stream_is_silent(runtime: Runtime) -> Non
         runtime.run(query, broken, "4", idle_timeout="3 s", arrival_time="heard")
 
 
-@pytest.mark.end_to_end
 def test_empty_streams_work(runtime: Runtime) -> None:
     empty = pa.table({"arrival": pa.array([], INT), "ts": pa.array([], INT), "v": pa.array([], FLOAT)})
     for epoch in runtime.offered("1", "1000", "1 s"):

@@ -63,7 +63,6 @@ SOLD = [
 ]  # fmt: skip
 
 
-@pytest.mark.end_to_end
 def test_the_items_sold_in_common_are_counted(runtime: Runtime) -> None:
     """The query of the in-order paper, in one shard on Spark; the last tuple is late."""
     query = (
