@@ -40,7 +40,7 @@ from slackwater.runtime.spark.query_set.control import (
     in_force,
 )
 from slackwater.runtime.spark.query_set.emitted import emitted_by_set
-from slackwater.runtime.spark.query_set.folders import answered
+from slackwater.runtime.spark.query_set.folders import Folder, Output, answered
 from slackwater.runtime.spark.query_set.members import Member, Texts, member, named_texts, planned_members
 from slackwater.runtime.spark.query_set.started import Started
 from slackwater.runtime.spark.running import AVAILABLE, CONTROL, Running, checkpoint_folder, settable, trigger_of
@@ -134,9 +134,17 @@ class Queries:
         """A query with its shards."""
         return member(name, generation, plan, labels, self._unit, self.is_streaming, not self.is_streaming)
 
-    def emitted(self, members: list[Member], labels: tuple[int, ...], beats: bool, log: SetLog | None) -> DataFrame:
-        """What these queries emit."""
-        return emitted_by_set(members, self._frames, self._time, self._unit, labels, beats, log)
+    def emitted(
+        self,
+        members: list[Member],
+        labels: tuple[int, ...],
+        beats: bool,
+        log: SetLog | None = None,
+        folders: Mapping[Output, Folder] | None = None,
+        emits_all: bool = True,
+    ) -> DataFrame:
+        """What these queries emit; see `emitted_by_set`."""
+        return emitted_by_set(members, self._frames, self._time, self._unit, labels, beats, log, folders, emits_all)
 
     def _by_hand(self, stacklevel: int) -> tuple[list[Member], DataFrame]:
         """For whoever starts it by hand: the session itself must have what is needed."""
@@ -144,7 +152,7 @@ class Queries:
         check_session(self._spark, count, stacklevel + 1)
         labels = shard_labels(self._spark, count)
         members = [self.member(name, 0, plan, labels) for name, plan in self._plans.items()]
-        return members, self.emitted(members, labels, any(one.beats for one in members), None)
+        return members, self.emitted(members, labels, any(one.beats for one in members))
 
     def foreach_batch(self, function: ForEachSet) -> DataStreamWriter:
         """A writer that calls a function with every `SetBatch`; set its options, trigger and checkpoint, and start it.
