@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 import slackwater as sw
 from slackwater.core.errors import QueryError, UsageError
+from slackwater.runtime.spark.query import hashed
 from tests.spark.conftest import Streamed
 from tests.spark.streams import counted, pieces
 
@@ -127,3 +128,8 @@ def test_what_cannot_be_run_is_refused_by_name_before_anything_starts(
     with pytest.raises(UsageError, match="there is no query other"):
         handle.start(tmp_path / "checkpoint", sinks={"good": "out", "other": "out"})
     assert not (tmp_path / "checkpoint").exists()
+
+
+def test_labels_of_shards_are_hashed_as_spark_does_it(spark: SparkSession) -> None:
+    found = spark.range(-300, 300).selectExpr("hash(cast(id as int)) AS h").collect()
+    assert [one.h for one in found] == [hashed(number) for number in range(-300, 300)]

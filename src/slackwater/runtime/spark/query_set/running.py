@@ -24,9 +24,17 @@ from slackwater.runtime.spark.failures import one_sentence
 from slackwater.runtime.spark.progress.history import History
 from slackwater.runtime.spark.progress.reading import parsed_set
 from slackwater.runtime.spark.progress.value import Progress
-from slackwater.runtime.spark.progress.warner import watch_rejections
+from slackwater.runtime.spark.progress.warner import Warner
 from slackwater.runtime.spark.query import check_session, is_streaming, shard_labels
-from slackwater.runtime.spark.query_set.batches import ForEachSet, SetBatch, Sinks, batch_of, failures, folders_of
+from slackwater.runtime.spark.query_set.batches import (
+    ForEachSet,
+    SetBatch,
+    Sinks,
+    batch_of,
+    failures,
+    folders_of,
+    warn_of,
+)
 from slackwater.runtime.spark.query_set.control import (
     ADD,
     DROP,
@@ -81,7 +89,6 @@ def queries(
     texts = named_texts(queries)
     plans = planned_members(spark, texts, streams, time, time_unit)
     is_streaming(streams)
-    watch_rejections(spark)
     return Queries(spark, texts, plans, dict(streams), time, time_unit, shards)
 
 
@@ -160,11 +167,13 @@ class Queries:
         Of a query that has failed there is nothing in the batch; `start` is what remembers it.
         """
         members, frame = self._by_hand(stacklevel=2)
+        warner = Warner(several=True)
 
         def each(batch: DataFrame, number: int) -> None:
             kept = batch.persist()
             try:
                 told = answered(kept, members).told
+                warn_of(warner, members, told)
                 function(batch_of(members, kept, number, told, failures(told)))
             finally:
                 kept.unpersist()

@@ -18,12 +18,14 @@ from slackwater.core.errors import UsageError
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.spark.failures import one_sentence
 from slackwater.runtime.spark.outputs import KINDS
+from slackwater.runtime.spark.progress.warner import Warner
 from slackwater.runtime.spark.query_set.batches import (
     ForEachSet,
     Sinks,
     Writers,
     batch_of,
     failures,
+    warn_of,
     write,
     writers_for,
 )
@@ -57,6 +59,7 @@ class Started:
         self._writers: dict[str, Writers] = {}
         self.lock = threading.RLock()
         """Held by whoever reads or adds messages."""
+        self._warner = Warner(several=True)
 
     def check_beats(self, name: str, plan: PhysicalPlan, beats: bool) -> None:
         """Refuse a query that needs the clock on the wall in a set that was begun without it."""
@@ -145,6 +148,7 @@ class Started:
             kept = frame.persist() if asked_again else frame
             try:
                 told, files = answered(kept, members)
+                warn_of(self._warner, members, told)
                 self._note_failures(members, failures(told), number)
                 failed = self._failed()
                 for output, folder in folders.items():
