@@ -109,6 +109,9 @@ def test_a_query_that_fails_stops_alone(spark: SparkSession, streamed: Streamed,
     assert "integer overflow" in str(running.progress()["filtered"].failure)
     assert spark.read.parquet(sinks["filtered"]).toArrow().column("n").to_pylist() == [1, 1]
     assert spark.read.parquet(sinks["summed"]).count() == 2
+    again = handle.start(tmp_path / "checkpoint", sinks=sinks, trigger="available")
+    assert again.wait()
+    assert "query filtered has failed: integer overflow" in str(again.progress()["filtered"])
 
 
 def test_what_cannot_be_run_is_refused_by_name_before_anything_starts(

@@ -289,13 +289,18 @@ class RunningQueries(Running):
         """How every query does: its latest micro-batch and the recent ones, by its name; `failure` says why one has
         stopped."""
         with self._of.lock:
-            keys = {one.key: one.name for one in self._log.queries.values()}
+            known = self._log.queries
+        keys = {one.key: one.name for one in known.values()}
         found: dict[str, list[Progress]] = {name: [] for name in keys.values()}
         for reported in [*self._past, *self._query.recentProgress]:
             for key, one in parsed_set(reported).items():
                 if key in keys:
                     found[keys[key]].append(one)
-        return {name: History(tuple(mine)) for name, mine in found.items()}
+        # One that had failed before this start has no micro-batch in it.
+        failed = {
+            name: {"none_yet": f"query {name} has failed: {one.failure}"} for name, one in known.items() if one.failure
+        }
+        return {name: History(tuple(mine), **failed.get(name, {})) for name, mine in found.items()}
 
     def add(self, name: str, text: str, sinks: Sinks | None = None) -> None:
         """Add a query; it begins with a micro-batch that comes now, with whatever arrives from then on.
