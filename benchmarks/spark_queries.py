@@ -1,9 +1,12 @@
 """Many queries on Spark: as a set, each of ours by itself, each of Spark's own: `python -m benchmarks.spark_queries`.
 
 All sides read the same files, one file of every stream a micro-batch, and write folders of parquet; each side has a
-process and a session of its own, with the same settings. The rate is that of the source: its rows, without those of
-the first micro-batch, by the time from when the last of the queries had its first micro-batch behind it until all were
-done. Who is alone may run ahead of that. Times are those that Spark tells of micro-batches; nobody asks while they run.
+process and a session of its own, with the same settings. Rates are those of the source, in rows a second: `whole` from
+when the first query is started until all have taken in everything, `sustained` without the first micro-batch, from when
+the last of the queries had that behind it. Who is alone may run ahead of that, and what Spark's own operators do when
+there is no more input is not counted. Times are those that Spark tells of micro-batches. `read` has the input rows of
+the progress of all queries, by the rows of the source. Memory is the most that the JVM and the workers had, pages that
+workers share counted once.
 
 Invariant: the queries are the same on all sides, and wait as long for late rows.
 """
@@ -17,8 +20,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -151,28 +156,69 @@ SIDES = {"set": as_set, "apart": apart, "native": native}
 
 
 def ends(query: StreamingQuery) -> list[float]:
-    """When each micro-batch of a query was done, in seconds."""
+    """When each micro-batch of a query that brought rows was done, in seconds."""
     return [
         datetime.fromisoformat(one.timestamp).timestamp() + one.durationMs["triggerExecution"] / 1000
         for one in query.recentProgress
+        if one.numInputRows
     ]
 
 
-def cpu_seconds() -> float:
-    """What this process and all that it has started have used by now: the JVM, and workers of Python."""
-    used, parents = {}, {}
-    for place in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (place / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        parents[int(place.name)] = int(fields[1])
-        used[int(place.name)] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+class Processes:
+    """This process and all that it has started, as `/proc` tells of them: the JVM, and workers of Python."""
 
-    def is_ours(pid: int) -> bool:
-        return pid == os.getpid() or (pid in parents and is_ours(parents[pid]))
+    def __init__(self) -> None:
+        self._fields: dict[int, list[str]] = {}
+        for place in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                self._fields[int(place.name)] = (place / "stat").read_text().rpartition(")")[2].split()
 
-    return sum(seconds for pid, seconds in used.items() if is_ours(pid))
+    def _ours(self) -> Iterator[int]:
+        def is_ours(pid: int) -> bool:
+            return pid == os.getpid() or (pid in self._fields and is_ours(int(self._fields[pid][1])))
+
+        return filter(is_ours, self._fields)
+
+    def cpu_seconds(self) -> float:
+        """What they have used by now, and those of theirs that have ended."""
+        ticks = sum(sum(map(int, self._fields[pid][11:15])) for pid in self._ours())
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def megabytes(self) -> float:
+        """The memory that they have, without this process."""
+        kilobytes = 0
+        for pid in self._ours():
+            with suppress(OSError):
+                lines = [] if pid == os.getpid() else Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+                kilobytes += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+        return kilobytes / 1024
+
+
+class Watch:
+    """Looks at the processes every second, in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._done = threading.Event()
+        self._seen: list[tuple[float, float]] = []
+        self.most_megabytes = 0.0
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def _look(self) -> None:
+        while not self._done.wait(1):
+            now = Processes()
+            self._seen.append((time.time(), now.cpu_seconds()))
+            self.most_megabytes = max(self.most_megabytes, now.megabytes())
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._done.set()
+        self._thread.join()
+
+    def cpu_seconds(self, begin: float, end: float) -> float:
+        """What was used between two moments."""
+        times, used = zip(*self._seen, strict=True)
+        return float(np.interp(end, times, used) - np.interp(begin, times, used))
 
 
 def measured(
@@ -180,35 +226,37 @@ def measured(
 ) -> dict[str, float]:
     """One side, by the clock."""
     out = Path(tempfile.mkdtemp(dir=folder))
-    begun, used = time.time(), cpu_seconds()
+    begun, watch = time.time(), Watch()
     running = SIDES[side](spark, queries, read_streams(spark, folder), out)
     for one in running:
         one.awaitTermination()
-    used = cpu_seconds() - used
+    watch.stop()
     ended = [ends(one) for one in running]
     first, last = max(mine[0] for mine in ended), max(mine[-1] for mine in ended)
     read = sum(progress.numInputRows for one in running for progress in one.recentProgress)
     shutil.rmtree(out, ignore_errors=True)
     return {
+        "whole": 2 * rows * batches / (last - begun),
+        "sustained": 2 * rows * (batches - 1) / (last - first),
         "seconds": last - begun,
         "seconds_after_first": last - first,
-        "cpu_seconds": used,
-        "rows_per_second": 2 * rows * (batches - 1) / (last - first),
-        "rows_read": read,
-        "rows_of_the_source": 2 * rows * batches,
+        "cpu_seconds": watch.cpu_seconds(begun, last),
+        "cpu_seconds_after_first": watch.cpu_seconds(first, last),
+        "megabytes": watch.most_megabytes,
+        "read": read / (2 * rows * batches),
     }
 
 
 def one_side(side: str, given: argparse.Namespace) -> None:
     """Measure one side here."""
-    # Workers that import everything once, so that the first micro-batch does not wait for each of them.
-    settings = {"spark.ui.enabled": "false", "spark.python.daemon.module": "slackwater.runtime.spark.daemon"}
+    settings = {"spark.ui.enabled": "false", "spark.driver.memory": given.memory}
     spark = sw.session(given.master, shards=2, quiet=True, **settings)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         write_streams(folder, given.batches, given.rows)
         found = measured(side, spark, folder, asked(given.queries), given.batches, given.rows)
-        print(json.dumps({"side": side, **{name: round(value, 2) for name, value in found.items()}}), flush=True)
+        asking = {"side": side, "queries": given.queries, "batches": given.batches, "rows": given.rows}
+        print(json.dumps(asking | {name: round(value, 2) for name, value in found.items()}), flush=True)
     spark.stop()
 
 
@@ -220,11 +268,12 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=5)
     parser.add_argument("--rows", type=int, default=50_000, help="of one stream in a micro-batch")
     parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--memory", default="2g", help="of the JVM")
     given = parser.parse_args()
     if len(given.sides) == 1:
         one_side(given.sides[0], given)
         return
-    options = [f"--{name}={getattr(given, name)}" for name in ("queries", "batches", "rows", "master")]
+    options = [f"--{name}={getattr(given, name)}" for name in ("queries", "batches", "rows", "master", "memory")]
     for side in given.sides:
         subprocess.run([sys.executable, "-m", "benchmarks.spark_queries", side, *options], check=True)
 

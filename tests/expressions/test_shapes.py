@@ -12,7 +12,7 @@ import pytest
 from slackwater.core.errors import DataError
 from slackwater.core.schema import NULL_WORD, Kind
 from slackwater.expressions import filling
-from slackwater.expressions.compile import compile_maps
+from slackwater.expressions.compile import _sifter, compile_filter, compile_maps
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column, Expr, Literal
 
@@ -125,3 +125,27 @@ def test_threads_that_ask_for_one_shape_at_once_share_its_code(compiled: list[in
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(ask, range(4))) == [[[k + shift] * 2 for k in range(8)] for shift in range(4)]
     assert filling.shapes_known() == 1
+
+
+def test_filters_that_compare_with_other_numbers_share_code() -> None:
+    words = np.arange(500, dtype=np.int64).reshape(100, 5)
+    words[3, 2] = NULL_WORD
+
+    def kept(*conjuncts: Expr) -> list[bool]:
+        return compile_filter(conjuncts, layout, len)(words, words.view(np.float64), 5).tolist()
+
+    def between(column: int, low: int, high: int) -> list[bool]:
+        v = Column(0, f"v{column}", Kind.INT)
+        return kept(typed_call(">", (v, Literal(low, Kind.INT))), typed_call("<", (v, Literal(high, Kind.INT))))
+
+    _sifter.cache_clear()
+    for column in range(3, 8):
+        ints = words[column]
+        for low in (16, 21):
+            known = ints != NULL_WORD
+            assert between(column, low, low + 4) == (known & (ints > low) & (ints < low + 4)).tolist()
+    assert _sifter.cache_info().misses == 1
+    # A factor is part of the code: to check a product by a known number for overflow is faster.
+    for factor in (2, 3):
+        assert kept(typed_call("<", (linear(1, factor, 0), Literal(15, Kind.INT)))) == (words[1] * factor < 15).tolist()
+    assert _sifter.cache_info().misses == 3

@@ -73,6 +73,11 @@ class SetSupervisor(Supervisor):
         """Files that are done with."""
         return files_of(self._folder, "commits")
 
+    @property
+    def adding(self) -> bool:
+        """Whether the process has been told to add the query."""
+        return (self._folder / "add").exists()
+
     def may_feed(self) -> bool:
         """Not before the query is added, where it is time for that."""
         if self.fed != ADDED_AFTER:

@@ -70,7 +70,7 @@ def starting(run: Supervisor) -> Callable[[], bool]:
 
 def working(run: Supervisor) -> Callable[[], bool]:
     """A micro-batch is under way; the first of a start repeats one that was killed, if there is one."""
-    return lambda: any("pyspark.daemon" in command for command in run.processes().values())
+    return lambda: any("spark.daemon" in command for command in run.processes().values())
 
 
 def planned(run: Supervisor, more: int = 1) -> Callable[[], bool]:

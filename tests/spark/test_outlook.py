@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -12,9 +13,11 @@ import pytest
 from slackwater.core.outlook import Outlook
 from slackwater.language.bind import bind
 from slackwater.plan.planner import plan
+from slackwater.runtime.spark.outputs import Told
 from slackwater.runtime.spark.progress.history import History
 from slackwater.runtime.spark.progress.value import Progress, progress_of
 from slackwater.runtime.spark.progress.warner import Warner
+from slackwater.runtime.spark.query_set.batches import warn_of
 from slackwater.runtime.spark.state.shard import Shard
 from slackwater.sources.files import schema_of
 from tests.runtime.foreseeing import AGAIN, BAD, FINISHED, SAID, foresee
@@ -60,6 +63,28 @@ def test_a_session_warns_of_it_once_per_change(monkeypatch: pytest.MonkeyPatch) 
             warner(reported(monkeypatch, outlook))
         said.append([str(one.message) for one in caught])
     assert said == [[], [SAID], [], [AGAIN], [], [SAID]]
+
+
+def test_of_a_set_the_query_is_named_that_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = {"rows": {"a": 50, "b": 50}, "rejected_by": {"a": {"no_time": 45}, "b": {}}, "examples": {"a": "{}"}}
+    told = shard(monkeypatch, BAD) | facts
+    member = SimpleNamespace(name="one", key="one.1", plan=SimpleNamespace(inputs=[named("a"), named("b")]))
+    other = SimpleNamespace(name="other", key="other.2", plan=member.plan)
+    warner = Warner(several=True)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            warn_of(warner, [member, other], {"one.1": Told(frozenset(), [told]), "other.2": Told(frozenset(), [])})
+    said = [str(one.message) for one in caught]
+    assert said[0] == f"query one: {SAID}"
+    assert said[1].startswith("query one: ")
+    assert "45" in said[1]
+    assert len(said) == 2
+
+
+def named(alias: str) -> SimpleNamespace:
+    """An input of this name."""
+    return SimpleNamespace(stream=SimpleNamespace(alias=alias))
 
 
 def test_waiting_is_told_apart_by_cause_over_all_shards(monkeypatch: pytest.MonkeyPatch) -> None:

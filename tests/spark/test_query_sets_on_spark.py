@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 import slackwater as sw
 from slackwater.core.errors import QueryError, UsageError
+from slackwater.runtime.spark.query import hashed
 from tests.spark.conftest import Streamed
 from tests.spark.streams import counted, pieces
 
@@ -108,6 +109,9 @@ def test_a_query_that_fails_stops_alone(spark: SparkSession, streamed: Streamed,
     assert "integer overflow" in str(running.progress()["filtered"].failure)
     assert spark.read.parquet(sinks["filtered"]).toArrow().column("n").to_pylist() == [1, 1]
     assert spark.read.parquet(sinks["summed"]).count() == 2
+    again = handle.start(tmp_path / "checkpoint", sinks=sinks, trigger="available")
+    assert again.wait()
+    assert "query filtered has failed: integer overflow" in str(again.progress()["filtered"])
 
 
 def test_what_cannot_be_run_is_refused_by_name_before_anything_starts(
@@ -127,3 +131,8 @@ def test_what_cannot_be_run_is_refused_by_name_before_anything_starts(
     with pytest.raises(UsageError, match="there is no query other"):
         handle.start(tmp_path / "checkpoint", sinks={"good": "out", "other": "out"})
     assert not (tmp_path / "checkpoint").exists()
+
+
+def test_labels_of_shards_are_hashed_as_spark_does_it(spark: SparkSession) -> None:
+    found = spark.range(-300, 300).selectExpr("hash(cast(id as int)) AS h").collect()
+    assert [one.h for one in found] == [hashed(number) for number in range(-300, 300)]

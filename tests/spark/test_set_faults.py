@@ -87,12 +87,14 @@ def test_a_set_that_is_killed_and_restarted_writes_what_an_undisturbed_one_write
     delays = random.Random(2017)
     for kill in range(KILLS):
         supervisor.start()
-        # In turns: right when a file is taken that no start before has seen, and at any moment of a start.
+        # The second kill comes around the time when the query is added; the others in turns right when a file is taken
+        # that no start before has seen, and at any moment of a start.
         goal = supervisor.planned() + 1 if kill % 2 == 0 else 0
         supervisor.feed_until(
-            lambda goal=goal: (  # type: ignore[misc]
-                supervisor.planned() >= goal
-                and any("pyspark.daemon" in command for command in supervisor.processes().values())
+            lambda goal=goal, kill=kill: (  # type: ignore[misc]
+                (kill != 1 or supervisor.adding)
+                and supervisor.planned() >= goal
+                and any("spark.daemon" in command for command in supervisor.processes().values())
             )
         )
         time.sleep(delays.uniform(0, LONGEST))

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import slackwater as sw
 from slackwater.core.errors import UsageError
-from slackwater.runtime.spark.query_set.folders import HIDDEN, Folder, new_attempt, publish, tidy
+from slackwater.runtime.spark.query_set.folders import HIDDEN, Folder, publish, tidy, write_file
 from tests.spark.conftest import Streamed
 from tests.spark.streams import counted
 
@@ -115,15 +115,11 @@ def test_a_repeated_micro_batch_replaces_its_own_files_and_no_others(tmp_path: P
     folder = Folder(str(tmp_path), schema, ("n",), "snappy")
 
     def write(number: int, *files: list[int], lost: bool = False) -> None:
-        attempt = new_attempt(number)
-        place = tmp_path / HIDDEN / attempt
-        place.mkdir(parents=True)
-        for i, rows in enumerate(files):
-            pq.write_table(pa.table({"n": pa.array(rows, pa.int64())}), place / f"{i}.parquet")
-        # Left by an attempt that did not count.
-        pq.write_table(pa.table({"n": [99]}), place / "other.parquet")
+        names = [write_file(folder, [pa.table({"n": pa.array(rows, pa.int64())})]) for rows in files]
+        # By an attempt of a task that does not count.
+        write_file(folder, [pa.table({"n": [99]})])
         if not lost:
-            publish(folder, [f"{i}.parquet" for i in range(len(files))], number, attempt)
+            publish(folder, names, number)
             tidy([folder])
 
     def rows() -> dict[str, list[int]]:

@@ -34,6 +34,7 @@ from slackwater.expressions.filling import Fill, fillers
 from slackwater.expressions.functions import has_text_call
 from slackwater.expressions.lower import EncodeText, Layout, Node, constant, lower
 from slackwater.expressions.render import render
+from slackwater.expressions.shapes import Constants, Shape, shaped_together
 from slackwater.expressions.tree import Call, Column, Expr, Literal, walk
 
 
@@ -163,15 +164,20 @@ def compile_filter(conjuncts: Sequence[Expr], layout: Layout, encode_text: Encod
     if any(map(has_text_call, conjuncts)):
         runs = groupby(conjuncts, has_text_call)
         return _one_by_one([_asked_alone(list(run), text, layout, encode_text) for text, run in runs])
-    sift = _sifter(tuple(lower(conjunct, layout, encode_text) for conjunct in conjuncts))
+    # Filters that compare the same way with other numbers share code: many queries may be compiled at once.
+    nodes = [lower(conjunct, layout, encode_text) for conjunct in conjuncts]
+    shapes, parameters = shaped_together(nodes, Constants.COMPARED)
+    sift = _sifter(shapes)
 
     def sifted(words: IntWords, floats: FloatWords, n: int) -> NDArray[np.bool_]:
         keep = np.ones(n, np.bool_)
-        failed = sift(words, floats, n, keep)
+        failed = sift(words, floats, n, keep, parameters)
         if failed >= 0:
             raise _failure(conjuncts[failed])
         return keep
 
+    # Parameters say where tables are; these live in the nodes.
+    sifted.nodes = nodes  # type: ignore[attr-defined]
     return sifted
 
 
@@ -242,7 +248,7 @@ def _refiners(nodes: tuple[Node, ...]) -> tuple[Any, Any]:
         others = (slots[0], slots[1], slots[2], slots[3], slots[4], slots[5], slots[6], slots[7])
         kept = failed = 0
         for c in range(lo, hi):
-            true, state = holds(conjunct, words, floats, stream, c, others)
+            true, state = holds(conjunct, words, floats, stream, c, others, ())
             inside = np.int64(words[0, c] >= horizon)
             out[kept] = c
             kept += inside & true & state
@@ -256,7 +262,7 @@ def _refiners(nodes: tuple[Node, ...]) -> tuple[Any, Any]:
         kept = failed = 0
         for i in range(n):
             c = candidates[i]
-            true, state = holds(conjunct, words, floats, stream, c, others)
+            true, state = holds(conjunct, words, floats, stream, c, others, ())
             out[kept] = c
             kept += true & state
             failed |= state >> 1
@@ -266,15 +272,17 @@ def _refiners(nodes: tuple[Node, ...]) -> tuple[Any, Any]:
 
 
 @cache
-def _sifter(nodes: tuple[Node, ...]) -> Callable[[IntWords, FloatWords, int, NDArray[np.bool_]], int]:
-    holds = evaluator(nodes)
-    conjuncts = len(nodes)
+def _sifter(
+    shapes: tuple[Shape, ...],
+) -> Callable[[IntWords, FloatWords, int, NDArray[np.bool_], tuple[int, ...]], int]:
+    holds = evaluator(shapes)
+    conjuncts = len(shapes)
 
-    def sift(words: Any, floats: Any, n: Any, keep: Any) -> Any:
+    def sift(words: Any, floats: Any, n: Any, keep: Any, parameters: Any) -> Any:
         for conjunct in range(conjuncts):
             failed = 0
             for i in range(n):
-                true, state = holds(conjunct, words, floats, 0, i, (i, i, i, i, i, i, i, i))
+                true, state = holds(conjunct, words, floats, 0, i, (i, i, i, i, i, i, i, i), parameters)
                 asked = np.int64(keep[i])
                 failed |= asked & (state >> 1)
                 keep[i] = asked & true & state

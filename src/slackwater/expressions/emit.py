@@ -37,17 +37,17 @@ Instruction = Callable[..., Any]
 """(builder, value, ...) -> value."""
 
 
-def evaluator(nodes: tuple[Node, ...]) -> Any:
-    """An intrinsic `f(which, words, floats, stream, position, others) -> (value, state)`.
+def evaluator(nodes: tuple[Node | Shape, ...]) -> Any:
+    """An intrinsic `f(which, words, floats, stream, position, others, parameters) -> (value, state)`.
 
     It computes node number `which`, where the tuple of `stream` is at `position` and the tuples of the other streams
-    are where `others`, a tuple of MAX_STREAMS positions, says. All nodes must agree on integer or float values. A
-    `which` out of range gives a known 1.
+    are where `others`, a tuple of MAX_STREAMS positions, says. Shapes take their parameters from a tuple, which is
+    empty for nodes. All must agree on integer or float values. A `which` out of range gives a known 1.
     """
     value_type = number_type(nodes[0].kind) if nodes else types.int64
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        which, words, floats, stream, position, others = args
+        which, words, floats, stream, position, others, parameters = args
         positions = [
             builder.select(
                 builder.icmp_signed("==", stream, ir.Constant(_BITS, number)),
@@ -56,7 +56,8 @@ def evaluator(nodes: tuple[Node, ...]) -> Any:
             )
             for number in range(MAX_STREAMS)
         ]
-        writer = _Writer(context, builder, signature.args[1:3], (words, floats), positions)
+        given = [builder.extract_value(parameters, at) for at in range(len(signature.args[6]))]
+        writer = _Writer(context, builder, signature.args[1:3], (words, floats), positions, given)
         done, other = builder.append_basic_block("done"), builder.append_basic_block("other")
         switch = builder.switch(which, other)
         results = [(ir.Constant(context.get_value_type(value_type), 1), _KNOWN, other)]
@@ -78,10 +79,12 @@ def evaluator(nodes: tuple[Node, ...]) -> Any:
         return context.make_tuple(builder, signature.return_type, [value, state])
 
     @intrinsic
-    def evaluate(typing: Any, which: Any, words: Any, floats: Any, stream: Any, position: Any, others: Any) -> Any:
+    def evaluate(
+        typing: Any, which: Any, words: Any, floats: Any, stream: Any, position: Any, others: Any, parameters: Any
+    ) -> Any:
         positions = types.UniTuple(types.int64, MAX_STREAMS)
         pair = types.Tuple((value_type, types.int64))
-        return pair(types.int64, words, floats, types.int64, types.int64, positions), codegen
+        return pair(types.int64, words, floats, types.int64, types.int64, positions, parameters), codegen
 
     return evaluate
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from slackwater.core.jit import jit
 from slackwater.expressions.emit import filler
 from slackwater.expressions.lower import Node
-from slackwater.expressions.shapes import Shape, Shaped, shaped
+from slackwater.expressions.shapes import Constants, Shape, Shaped, shaped
 
 Words = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -38,7 +38,7 @@ def fillers(nodes: Sequence[Node]) -> list[Fill]:
     """What fills a column with each of these expressions; nothing is compiled before the first is filled."""
     alike = [shaped(node) for node in nodes]
     frequency = Counter(one.shape for one in alike)
-    expressions = [one if frequency[one.shape] >= MANY else shaped(one.node, constants=False) for one in alike]
+    expressions = [one if frequency[one.shape] >= MANY else shaped(one.node, Constants.NONE) for one in alike]
     new = [shape for shape in dict.fromkeys(one.shape for one in expressions) if shape not in _code]
     for begin in range(0, len(new), TOGETHER):
         together = tuple(new[begin : begin + TOGETHER])

@@ -6,7 +6,9 @@ shape. A shape of aligned rows knows no streams, for position i of every stream 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from slackwater.core.schema import Kind
 from slackwater.expressions.kernels import KERNELS, Kernel
@@ -14,6 +16,24 @@ from slackwater.expressions.lower import Address, Cell, Count, Node, Step, Word
 
 PINNED: tuple[Kernel, ...] = (KERNELS["%"], KERNELS["pow"])
 """Kernels whose constants stay in the code: the remainder by a known number needs no division, a square no power."""
+
+COMPARISONS: tuple[Kernel, ...] = tuple(KERNELS[name] for name in ("=", "<>", "<", "<="))
+"""Kernels whose constants are as fast beside the code as in it."""
+
+
+class Constants(Enum):
+    """Which constants of an expression are parameters."""
+
+    MOST = auto()
+    COMPARED = auto()
+    """Those that a comparison has as its argument."""
+    NONE = auto()
+
+    def are_free(self, kernel: Kernel) -> bool:
+        """Whether those that a kernel has as its arguments are."""
+        return (self is Constants.MOST and kernel not in PINNED) or (
+            self is Constants.COMPARED and kernel in COMPARISONS
+        )
 
 
 @dataclass(frozen=True)
@@ -54,8 +74,8 @@ class Shaped:
     """The expression itself; its tables live as long as this does, for parameters say where they are."""
 
 
-def shaped(node: Node, constants: bool = True) -> Shaped:
-    """Tell the shape of an expression from its parameters; without `constants`, these are part of the shape.
+def shaped(node: Node, constants: Constants = Constants.MOST) -> Shaped:
+    """Tell the shape of an expression from its parameters; constants that are none of them are part of the shape.
 
     >>> add = KERNELS["+"]
     >>> one = shaped(Step(add, (Cell(0, 5, Kind.INT), Word(7, Kind.INT)), Kind.INT))
@@ -64,7 +84,13 @@ def shaped(node: Node, constants: bool = True) -> Shaped:
     (True, (5, 7), (6, 8))
     """
     parameters: list[int] = []
-    return Shaped(_shape(node, parameters, constants, free=constants), tuple(parameters), node)
+    return Shaped(_shape(node, parameters, constants, free=constants is Constants.MOST), tuple(parameters), node)
+
+
+def shaped_together(nodes: Sequence[Node], constants: Constants) -> tuple[tuple[Shape, ...], tuple[int, ...]]:
+    """The shapes of expressions that take their parameters from one list."""
+    parameters: list[int] = []
+    return tuple(_shape(node, parameters, constants, free=False) for node in nodes), tuple(parameters)
 
 
 def parameters_of(shape: Shape) -> int:
@@ -74,11 +100,11 @@ def parameters_of(shape: Shape) -> int:
     return 0 if isinstance(shape, Word) else shape.at + 1
 
 
-def _shape(node: Node, parameters: list[int], constants: bool, free: bool) -> Shape:
+def _shape(node: Node, parameters: list[int], constants: Constants, free: bool) -> Shape:
     at = len(parameters)
     match node:
         case Step():
-            free = constants and node.kernel not in PINNED
+            free = constants.are_free(node.kernel)
             args = tuple(_shape(arg, parameters, constants, free) for arg in node.args)
             return ShapeStep(node.kernel, args, node.kind)
         case Cell():

@@ -10,9 +10,11 @@ Invariant: messages are values with names, and are only added. The first one say
 from __future__ import annotations
 
 import json
+import os
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from pyspark.errors import AnalysisException
@@ -20,7 +22,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from slackwater.core.errors import UsageError
+from slackwater.runtime.spark.sinks import local_path
 from slackwater.runtime.spark.state.checkpoint import difference
+from slackwater.sinks.folder import writing
 
 
 @dataclass(frozen=True)
@@ -85,16 +89,23 @@ class MessageLog(Generic[AnyMessage]):
 
     def __init__(self, spark: SparkSession, folder: str, of_json: Callable[[str], AnyMessage]) -> None:
         self._spark, self.folder, self._of_json = spark, folder, of_json
-        self.messages = self._read()
+        path = local_path(spark, folder)
+        self._here = None if path is None else Path(path)
+        """The folder, where this machine has it: a job of Spark to write one line costs a start a second."""
+        self.messages = sorted(map(of_json, self._read()), key=lambda message: message.number)
 
-    def _read(self) -> list[AnyMessage]:
+    def _read(self) -> list[str]:
+        if self._here is not None:
+            files = self._here.iterdir() if self._here.exists() else ()
+            # Other names are those of files that are still written, as for Spark.
+            texts = [file.read_text("utf-8") for file in files if not file.name.startswith((".", "_"))]
+            return [line for text in texts for line in text.splitlines()]
         try:
-            lines = self._spark.read.text(self.folder).collect()
+            return [line.value for line in self._spark.read.text(self.folder).collect()]
         except AnalysisException as error:
             if error.getCondition() != "PATH_NOT_FOUND":
                 raise
             return []
-        return sorted((self._of_json(line.value) for line in lines), key=lambda message: message.number)
 
     @property
     def is_new(self) -> bool:
@@ -108,8 +119,12 @@ class MessageLog(Generic[AnyMessage]):
     def say(self, *messages: AnyMessage) -> None:
         """Add messages, all of them at once."""
         numbered = [self.numbered(one, number) for number, one in enumerate(messages, len(self.messages))]
-        frame = self._spark.createDataFrame([(one.as_json(),) for one in numbered], "value string")
-        frame.coalesce(1).write.mode("append").text(self.folder)
+        lines = [one.as_json() for one in numbered]
+        if self._here is not None:
+            _write_file(self._here, "".join(f"{line}\n" for line in lines))
+        else:
+            frame = self._spark.createDataFrame([(line,) for line in lines], "value string")
+            frame.coalesce(1).write.mode("append").text(self.folder)
         self.messages += numbered
 
     def stream(self, labels: Sequence[int]) -> DataFrame:
@@ -123,6 +138,19 @@ class MessageLog(Generic[AnyMessage]):
             fn.lit(None).cast("binary").alias("block"),
             fn.lit(None).cast("binary").alias("rejected_rows"),
         )
+
+
+def _write_file(folder: Path, text: str) -> None:
+    """A new file that appears whole, for whoever reads the folder meanwhile."""
+    name = f"{secrets.token_hex(8)}.txt"
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        hidden = folder / f".{name}"
+        with hidden.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        hidden.rename(folder / name)
 
 
 class ControlLog(MessageLog[Control]):

@@ -26,6 +26,7 @@ NEEDED = {
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
+DAEMON = "slackwater.runtime.spark.daemon"
 WHY = {
     "spark.sql.streaming.stateStore.providerClass": "no other store serves stateful Python operators",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "without it every micro-batch uploads"
@@ -71,6 +72,7 @@ def session(
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+        "spark.python.daemon.module": DAEMON,
     }
     for name, value in (chosen | settings).items():
         builder = builder.config(name, value)

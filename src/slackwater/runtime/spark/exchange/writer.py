@@ -26,6 +26,7 @@ from slackwater.runtime.side_outputs.rows import rejected_input_table
 from slackwater.runtime.spark.exchange.format import as_bytes, write_block
 from slackwater.runtime.spark.functions import register_here, registered
 from slackwater.runtime.spark.types import unguarded
+from slackwater.runtime.spark.workers import settle
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import GOOD
 from slackwater.sources.ingest import EncodedColumns, ingest
@@ -72,6 +73,7 @@ def packer(packing: Packing) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa
     functions = registered()
 
     def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
         register_here(functions)
         part = partition_number()
         for number, batch in enumerate(gathered(batches)):

@@ -26,6 +26,8 @@ class History(Sequence[Progress]):
     """Oldest first. `history.slack`, `history.late` and so on are those of the latest micro-batch."""
 
     batches: tuple[Progress, ...]
+    none_yet: str = "no micro-batch is done yet"
+    """What is said where there are none."""
 
     @property
     def latest(self) -> Progress | None:
@@ -36,7 +38,7 @@ class History(Sequence[Progress]):
         if name.startswith("_") or name not in Progress.__dataclass_fields__ | {"late_share": None}:
             raise AttributeError(f"progress has no '{name}'; it has {', '.join(Progress.__dataclass_fields__)}")
         if not self.batches:
-            raise AttributeError("no micro-batch is done yet")
+            raise AttributeError(self.none_yet)
         return getattr(self.batches[-1], name)
 
     def __getitem__(self, at: Any) -> Any:
@@ -50,7 +52,7 @@ class History(Sequence[Progress]):
 
     def __rich__(self) -> Table | str:
         if self.latest is None:
-            return "no micro-batch is done yet"
+            return self.none_yet
         table = Table(title=f"{self.latest.query}, micro-batch {self.latest.batch}", show_header=False, box=None)
         for name, value in _lines(self):
             table.add_row(name, value)
@@ -64,7 +66,7 @@ class History(Sequence[Progress]):
 
     def _repr_html_(self) -> str:
         if self.latest is None:
-            return "<p>no micro-batch is done yet</p>"
+            return f"<p>{escape(self.none_yet)}</p>"
         rows = "".join(f"<tr><td>{escape(name)}</td><td>{escape(value)}</td></tr>" for name, value in _lines(self))
         pictures = _picture("slack, s", [one.slack.total_seconds() for one in self.batches])
         qualities = [one.quality for one in self.batches if one.quality is not None]

@@ -2,6 +2,8 @@
 why its results are not what was asked for.
 
 Invariant: one listener a session; every stream of a query is warned of once in it, and of its target at every change.
+Of a set whoever hears its shards warns: to a listener Spark hands the metrics of all queries over one by one, in every
+micro-batch.
 """
 
 from __future__ import annotations
@@ -11,11 +13,12 @@ from datetime import timedelta
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import QueryProgressEvent
 
 from slackwater.language.clauses import parse_quality
 from slackwater.observe.foreseen import reachable_again
 from slackwater.runtime.side_outputs.rejections import rejection_warning
-from slackwater.runtime.spark.progress.reading import Listener
+from slackwater.runtime.spark.progress.reading import Listener, parsed
 from slackwater.runtime.spark.progress.value import Progress
 
 MARK = "_slackwater_warns"
@@ -27,16 +30,25 @@ def watch_rejections(spark: SparkSession) -> None:
         return
     setattr(spark, MARK, True)
     try:
-        spark.streams.addListener(Listener(Warner()))
+        spark.streams.addListener(_OfSingleQueries(Warner()))
     except PySparkException:
         # Where no listener can be added, `slackwater.progress` tells the same.
         return
 
 
-class Warner:
-    """Warns of every stream once, and of a target when it cannot be met, or can be again."""
+class _OfSingleQueries(Listener):
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        found = parsed(event.progress)
+        if found is not None:
+            self._function(found)
 
-    def __init__(self) -> None:
+
+class Warner:
+    """Warns of every stream once, and of a target when it cannot be met, or can be again; says of which query, where
+    there are several."""
+
+    def __init__(self, several: bool = False) -> None:
+        self._several = several
         self._warned: set[tuple[str, str]] = set()
         self._unreachable: set[str] = set()
 
@@ -45,13 +57,16 @@ class Warner:
         if outlook is not None and outlook.unreachable != (progress.query in self._unreachable):
             if outlook.said is not None:
                 self._unreachable.add(progress.query)
-                warnings.warn(outlook.said, stacklevel=2)
+                self._warn(progress, outlook.said)
             else:
                 self._unreachable.discard(progress.query)
                 cap = outlook.cap // timedelta(microseconds=1)
-                warnings.warn(reachable_again(parse_quality(progress.target), cap), stacklevel=2)
+                self._warn(progress, reachable_again(parse_quality(progress.target), cap))
         for name, stream in progress.streams.items():
             sentence = rejection_warning(name, stream.rows, stream.rejected, stream.example)
             if sentence is not None and (progress.query, name) not in self._warned:
                 self._warned.add((progress.query, name))
-                warnings.warn(sentence, stacklevel=2)
+                self._warn(progress, sentence)
+
+    def _warn(self, progress: Progress, sentence: str) -> None:
+        warnings.warn(f"query {progress.query}: {sentence}" if self._several else sentence, stacklevel=3)

@@ -18,6 +18,8 @@ from slackwater.core.errors import UsageError
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.spark import output_schema
 from slackwater.runtime.spark.outputs import KINDS, MicroBatch, Told
+from slackwater.runtime.spark.progress.value import progress_of
+from slackwater.runtime.spark.progress.warner import Warner
 from slackwater.runtime.spark.query_set.members import Member
 from slackwater.runtime.spark.sinks import Called, Given, Sink, writer_of
 
@@ -67,6 +69,14 @@ def failures(told: Mapping[str, Told]) -> dict[str, str]:
     return {
         key: shard["failure"] for key, mine in told.items() for shard in mine.shards if shard["failure"] is not None
     }
+
+
+def warn_of(warner: Warner, members: Sequence[Member], told: Mapping[str, Told]) -> None:
+    """Warn of what the shards of queries have told after a micro-batch."""
+    for one in members:
+        if told[one.key].shards:
+            aliases = [source.stream.alias for source in one.plan.inputs]
+            warner(progress_of(told[one.key].shards, aliases, {"name": one.name}))
 
 
 def writers_for(name: str, plan: PhysicalPlan, given: Sinks) -> dict[str, Sink | Called]:

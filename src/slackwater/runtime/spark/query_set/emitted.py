@@ -17,6 +17,7 @@ from slackwater.runtime.spark.functions import registered
 from slackwater.runtime.spark.output_schema import METRICS
 from slackwater.runtime.spark.progress.reading import OBSERVED_SET
 from slackwater.runtime.spark.query_set.control import SetLog
+from slackwater.runtime.spark.query_set.folders import Folder, Output
 from slackwater.runtime.spark.query_set.host import EMITTED, HostedSet
 from slackwater.runtime.spark.query_set.members import Member, columns_read
 from slackwater.runtime.spark.query_set.packing import PACKED, readers_of, set_packer
@@ -33,8 +34,13 @@ def emitted_by_set(
     labels: tuple[int, ...],
     beats: bool,
     log: SetLog | None = None,
+    folders: Mapping[Output, Folder] | None = None,
+    emits_all: bool = True,
 ) -> DataFrame:
-    """Everything that the queries emit, as rows with the key of their query and a tag, with metrics observed."""
+    """Everything that the queries emit, as rows with the key of their query and a tag, with metrics observed.
+
+    What goes to these folders is written there by the operator; its rows are there only where it emits all.
+    """
     packed = []
     for source, frame in frames.items():
         names = columns_read(members, source, time, frame.columns)
@@ -44,7 +50,8 @@ def emitted_by_set(
         said = log.stream(labels)
         packed.append(said.withColumn("readers", fn.lit(None).cast("string")).drop("stream"))
     together = reduce(lambda one, other: one.unionByName(other), packed)
-    processor = ShardProcessor(HostedSet(tuple(members), registered()), beats, PageStore)
+    hosted = HostedSet(tuple(members), registered(), dict(folders or {}), emits_all)
+    processor = ShardProcessor(hosted, beats, PageStore)
     mode = "ProcessingTime" if beats else "None"
     out = together.groupBy("shard").transformWithStateInPandas(processor, EMITTED, "Append", mode)
     metrics = fn.collect_list(fn.when(fn.col("kind") == METRICS, fn.col("note"))).alias("queries")

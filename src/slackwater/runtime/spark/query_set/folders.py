@@ -1,9 +1,9 @@
 """One writer for the folders of all queries: the job that computes a micro-batch writes its rows as well.
 
-The stateful operator emits blocks of rows in Arrow's format. Behind it, in the same task, each block is written to a
-parquet file of its query as it is, so no row is made in the JVM, and no query needs a job of its own. A task writes
-under hidden names and says which files it has written; the driver then moves the files of each output into the folder
-of the micro-batch, whole, in place of what the same micro-batch may have written before.
+The stateful operator writes what each query emits to a parquet file, in place of handing it on, so no row leaves the
+worker that made it, and no query needs a job of its own. A task writes under hidden names and says which files it has
+written; the driver then moves the files of each output into the folder of the micro-batch, whole, in place of what the
+same micro-batch may have written before.
 
 Invariant: `folder/batch=N` appears by one rename with all its files, those of one successful attempt of each task and
 no others. Types are those that Spark gives the same rows. Only folders that this machine can reach as files are written
@@ -17,7 +17,7 @@ import os
 import secrets
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,8 +31,8 @@ from slackwater.runtime.spark.query_set.members import Member
 from slackwater.runtime.spark.sinks import BATCH, Called, Sink, local_path
 from slackwater.sinks.folder import writing
 
-ANSWER = "query string, kind string, note string"
-"""What the job says: metrics as they are, and of every other kind the name of a file, if one was written."""
+WRITTEN = "written"
+"""The kind of a line that tells of a file: its note has the kind of the rows in it, and its name."""
 HIDDEN = ".slackwater"
 """Where a folder keeps files that are not published yet; Spark and Arrow pass by names that begin with a dot."""
 DONE = "_SUCCESS"
@@ -78,91 +78,32 @@ class Answered(NamedTuple):
     """Files that are written and not yet published."""
 
 
-def answered(
-    emitted: DataFrame, members: Sequence[Member], folders: Mapping[Output, Folder] | None = None, attempt: str = ""
-) -> Answered:
-    """Compute a micro-batch, and write what goes to these folders under hidden names, all in one job."""
+def answered(emitted: DataFrame, members: Sequence[Member]) -> Answered:
+    """Compute a micro-batch in one job; what goes to folders is then written there, under hidden names."""
     kinds: dict[str, set[str]] = {one.key: set() for one in members}
     shards: dict[str, list[Any]] = {one.key: [] for one in members}
     files: dict[Output, list[str]] = defaultdict(list)
-    for key, kind, note in emitted.mapInArrow(_writer(folders or {}, attempt), ANSWER).collect():
-        kinds[key].add(kind)
+    for key, kind, note in emitted.select("query", "kind", "note").collect():
         if kind == METRICS:
             shards[key].append(json.loads(note))
-        elif note:
-            files[key, kind].append(note)
+        elif kind == WRITTEN:
+            what, _, name = note.partition("/")
+            kinds[key].add(what)
+            files[key, what].append(name)
+        else:
+            kinds[key].add(kind)
     return Answered({key: Told(frozenset(kinds[key]), shards[key]) for key in kinds}, files)
 
 
-def new_attempt(number: int) -> str:
-    """A name for one run of a micro-batch."""
-    return f"{number}-{secrets.token_hex(8)}"
-
-
-def _writer(
-    folders: Mapping[Output, Folder], attempt: str
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for mapInArrow that takes what the operator emits, writes files, and tells of them."""
-
-    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        files: dict[Output, _File] = {}
-        unwritten: set[Output] = set()
-        for batch in batches:
-            told = []
-            for i, (key, kind, note) in enumerate(
-                zip(*(batch.column(name).to_pylist() for name in ("query", "kind", "note")), strict=True)
-            ):
-                if kind == METRICS:
-                    told.append((key, kind, note))
-                elif (key, kind) not in folders:
-                    unwritten.add((key, kind))
-                else:
-                    if (key, kind) not in files:
-                        files[key, kind] = _File(folders[key, kind], attempt)
-                    files[key, kind].add(pa.ipc.open_stream(batch.column("block")[i].as_buffer()).read_all())
-            yield _as_answer(told)
-        yield _as_answer([(*output, file.close()) for output, file in files.items()])
-        yield _as_answer([(*output, "") for output in unwritten])
-
-    return write
-
-
-def _as_answer(lines: Sequence[tuple[str, str, str]]) -> pa.RecordBatch:
-    columns = zip(*lines, strict=True) if lines else ((), (), ())
-    return pa.RecordBatch.from_arrays(
-        [pa.array(column, pa.string()) for column in columns], names=["query", "kind", "note"]
-    )
-
-
-class _File:
-    """A parquet file that one attempt of one task writes."""
-
-    def __init__(self, folder: Folder, attempt: str) -> None:
-        self._folder = folder
-        place = Path(folder.path, HIDDEN, attempt)
-        self._name = f"part-{secrets.token_hex(8)}.parquet"
-        self._waiting: list[pa.Table] = []
-        with writing(Path(folder.path)):
-            place.mkdir(parents=True, exist_ok=True)
-            self._writer = pq.ParquetWriter(place / self._name, folder.schema, compression=folder.codec)
-
-    def add(self, rows: pa.Table) -> None:
-        self._waiting.append(fitted(rows, self._folder))
-        if sum(table.num_rows for table in self._waiting) >= ROWS_AT_ONCE:
-            self._write()
-
-    def _write(self) -> None:
-        with writing(Path(self._folder.path)):
-            self._writer.write_table(pa.concat_tables(self._waiting))
-        self._waiting = []
-
-    def close(self) -> str:
-        """Write what waits; the name of the file."""
-        if self._waiting:
-            self._write()
-        with writing(Path(self._folder.path)):
-            self._writer.close()
-        return self._name
+def write_file(folder: Folder, tables: Sequence[pa.Table]) -> str:
+    """Write rows under a hidden name that nobody else has; the name of the file."""
+    name = f"part-{secrets.token_hex(8)}.parquet"
+    with writing(Path(folder.path)):
+        place = Path(folder.path, HIDDEN)
+        place.mkdir(parents=True, exist_ok=True)
+        rows = pa.concat_tables(fitted(table, folder) for table in tables)
+        pq.write_table(rows, place / name, compression=folder.codec, row_group_size=ROWS_AT_ONCE)
+    return name
 
 
 def fitted(rows: pa.Table, folder: Folder) -> pa.Table:
@@ -170,10 +111,10 @@ def fitted(rows: pa.Table, folder: Folder) -> pa.Table:
     return rows.select(list(folder.columns)).rename_columns(folder.schema.names).cast(folder.schema)
 
 
-def publish(folder: Folder, files: Sequence[str], number: int, attempt: str) -> None:
+def publish(folder: Folder, files: Sequence[str], number: int) -> None:
     """Let the rows of a micro-batch appear in a folder, in place of what it may have written before."""
     with writing(Path(folder.path)):
-        place = Path(folder.path, HIDDEN, attempt)
+        place = Path(folder.path, HIDDEN)
         whole, seen = place / "whole", Path(folder.path, f"{BATCH}={number}")
         whole.mkdir(parents=True)
         for name in files:

@@ -12,36 +12,41 @@ longer in the set are dropped.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 import pandas as pd
+import pyarrow as pa
 
 from slackwater.core.quality import clause
 from slackwater.core.state import StateUpdate, decode_json, encode_json, state_update
 from slackwater.core.time import DAY, MILLISECOND
 from slackwater.runtime.side_outputs.rows import REJECTED, example_of
+from slackwater.runtime.spark.exchange.format import as_bytes
 from slackwater.runtime.spark.functions import Shipped, register_here
 from slackwater.runtime.spark.output_schema import METRICS
 from slackwater.runtime.spark.query_set.control import END, FAIL, PAUSE, RESUME, TARGET, SetMessage
+from slackwater.runtime.spark.query_set.folders import WRITTEN, Folder, Output, write_file
 from slackwater.runtime.spark.query_set.members import Member
 from slackwater.runtime.spark.query_set.packing import FAILED, FAILURES, reason_of
 from slackwater.runtime.spark.query_set.pages import Account, PageStore
 from slackwater.runtime.spark.state.shard import Block, Shard
-from slackwater.runtime.spark.state.shard_task import current, emitted_blocks, forget_earlier_runs, query_run
+from slackwater.runtime.spark.state.shard_task import current, emitted_tables, forget_earlier_runs, query_run
 from slackwater.runtime.spark.state.store import Mark
 
 EMITTED = "query string, kind string, note string, block binary"
 """As of a query alone, with the key of the query."""
+EmittedLine = tuple[str, str, str, bytes | None]
+"""A row of them."""
 LINE = ("readers", "part", "header", "block", "rejected_rows")
 STANDING = "standing"
 MOST_WAITING = 1 << 22
 """Bytes of blocks that are gathered before they leave."""
 HEARD = (PAUSE, RESUME, TARGET, FAIL, END)
 """Messages that shards hear; the others are for whoever starts the set."""
-Emitted = tuple[str, str, bytes | None]
-"""Kind, note and block."""
+Emitted = tuple[str, str, pa.Table | None]
+"""Kind, note and rows."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,10 @@ class HostedSet:
 
     members: tuple[Member, ...]
     functions: tuple[Shipped, ...] = ()
+    folders: Mapping[Output, Folder] = field(default_factory=dict)
+    """Outputs that shards write themselves."""
+    emits_all: bool = True
+    """Whether the rows of those are handed on as well."""
 
     def host(self, store: PageStore) -> SetHost:
         """What runs one shard of every query, over the state of that key."""
@@ -146,6 +155,7 @@ class SetHost:
 
     def __init__(self, hosted: HostedSet, store: PageStore) -> None:
         register_here(hosted.functions)
+        self._hosted = hosted
         self._members = {one.key: one for one in hosted.members}
         self._store = store
 
@@ -173,10 +183,10 @@ class SetHost:
         # Who reads all entries sees those of queries that are gone.
         changes = _gone(state.all, self._members) if state.missed is None else []
         places: dict[str, Place] = {}
-        waiting: list[tuple[str, str, str, bytes | None]] = []
+        waiting: list[EmittedLine] = []
         for one in mine:
             turned = turn(one, label, heard.get(one.key), state, now if one.beats else None)
-            waiting += ((one.key, *line) for line in turned.emitted)
+            waiting += self._handed_on(one.key, turned.emitted)
             # Few large frames in place of many small ones: each is a message to the JVM.
             if sum(len(line[3] or b"") for line in waiting) >= MOST_WAITING:
                 yield _frame(waiting)
@@ -192,8 +202,19 @@ class SetHost:
             assert self._store.account is not None
             _kept[name] = Kept(mark, places, self._store.account)
 
+    def _handed_on(self, key: str, emitted: Sequence[Emitted]) -> Iterator[EmittedLine]:
+        """The lines of what a query emits, once that which goes to folders is written."""
+        for kind in dict.fromkeys(kind for kind, _, rows in emitted if rows is not None):
+            folder = self._hosted.folders.get((key, kind))
+            if folder is not None:
+                name = write_file(folder, [rows for of, _, rows in emitted if of == kind])
+                yield key, WRITTEN, f"{kind}/{name}", None
+        for kind, note, rows in emitted:
+            if rows is None or self._hosted.emits_all or (key, kind) not in self._hosted.folders:
+                yield key, kind, note, None if rows is None else as_bytes(rows)
 
-def _frame(lines: Iterable[tuple[str, str, str, bytes | None]]) -> pd.DataFrame:
+
+def _frame(lines: Iterable[EmittedLine]) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=[field.split()[0] for field in EMITTED.split(", ")])
 
 
@@ -281,9 +302,9 @@ def _epoch(shard: Shard, heard: Heard | None, now: int | None, end: bool) -> Ite
     else:
         for block in heard.blocks:
             if block.rejected_rows is not None:
-                yield REJECTED, "", block.rejected_rows
+                yield REJECTED, "", pa.ipc.open_stream(block.rejected_rows).read_all()
         emissions = shard.epoch(heard.blocks, now, end)
-    for kind, rows in emitted_blocks(shard, emissions):
+    for kind, rows in emitted_tables(shard, emissions):
         yield kind, "", rows
 
 

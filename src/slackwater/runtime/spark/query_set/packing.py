@@ -25,6 +25,7 @@ from slackwater.runtime.spark.exchange.writer import (
 from slackwater.runtime.spark.functions import register_here, registered
 from slackwater.runtime.spark.query_set.members import Member
 from slackwater.runtime.spark.types import unguarded
+from slackwater.runtime.spark.workers import settle
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.ingest import EncodedColumns
 
@@ -56,6 +57,7 @@ def set_packer(
     functions = registered()
 
     def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
         register_here(functions)
         part = partition_number()
         for number, batch in enumerate(gathered(batches)):

@@ -24,9 +24,17 @@ from slackwater.runtime.spark.failures import one_sentence
 from slackwater.runtime.spark.progress.history import History
 from slackwater.runtime.spark.progress.reading import parsed_set
 from slackwater.runtime.spark.progress.value import Progress
-from slackwater.runtime.spark.progress.warner import watch_rejections
+from slackwater.runtime.spark.progress.warner import Warner
 from slackwater.runtime.spark.query import check_session, is_streaming, shard_labels
-from slackwater.runtime.spark.query_set.batches import ForEachSet, SetBatch, Sinks, batch_of, failures, folders_of
+from slackwater.runtime.spark.query_set.batches import (
+    ForEachSet,
+    SetBatch,
+    Sinks,
+    batch_of,
+    failures,
+    folders_of,
+    warn_of,
+)
 from slackwater.runtime.spark.query_set.control import (
     ADD,
     DROP,
@@ -40,7 +48,7 @@ from slackwater.runtime.spark.query_set.control import (
     in_force,
 )
 from slackwater.runtime.spark.query_set.emitted import emitted_by_set
-from slackwater.runtime.spark.query_set.folders import answered
+from slackwater.runtime.spark.query_set.folders import Folder, Output, answered
 from slackwater.runtime.spark.query_set.members import Member, Texts, member, named_texts, planned_members
 from slackwater.runtime.spark.query_set.started import Started
 from slackwater.runtime.spark.running import AVAILABLE, CONTROL, Running, checkpoint_folder, settable, trigger_of
@@ -81,7 +89,6 @@ def queries(
     texts = named_texts(queries)
     plans = planned_members(spark, texts, streams, time, time_unit)
     is_streaming(streams)
-    watch_rejections(spark)
     return Queries(spark, texts, plans, dict(streams), time, time_unit, shards)
 
 
@@ -134,9 +141,17 @@ class Queries:
         """A query with its shards."""
         return member(name, generation, plan, labels, self._unit, self.is_streaming, not self.is_streaming)
 
-    def emitted(self, members: list[Member], labels: tuple[int, ...], beats: bool, log: SetLog | None) -> DataFrame:
-        """What these queries emit."""
-        return emitted_by_set(members, self._frames, self._time, self._unit, labels, beats, log)
+    def emitted(
+        self,
+        members: list[Member],
+        labels: tuple[int, ...],
+        beats: bool,
+        log: SetLog | None = None,
+        folders: Mapping[Output, Folder] | None = None,
+        emits_all: bool = True,
+    ) -> DataFrame:
+        """What these queries emit; see `emitted_by_set`."""
+        return emitted_by_set(members, self._frames, self._time, self._unit, labels, beats, log, folders, emits_all)
 
     def _by_hand(self, stacklevel: int) -> tuple[list[Member], DataFrame]:
         """For whoever starts it by hand: the session itself must have what is needed."""
@@ -144,7 +159,7 @@ class Queries:
         check_session(self._spark, count, stacklevel + 1)
         labels = shard_labels(self._spark, count)
         members = [self.member(name, 0, plan, labels) for name, plan in self._plans.items()]
-        return members, self.emitted(members, labels, any(one.beats for one in members), None)
+        return members, self.emitted(members, labels, any(one.beats for one in members))
 
     def foreach_batch(self, function: ForEachSet) -> DataStreamWriter:
         """A writer that calls a function with every `SetBatch`; set its options, trigger and checkpoint, and start it.
@@ -152,11 +167,13 @@ class Queries:
         Of a query that has failed there is nothing in the batch; `start` is what remembers it.
         """
         members, frame = self._by_hand(stacklevel=2)
+        warner = Warner(several=True)
 
         def each(batch: DataFrame, number: int) -> None:
             kept = batch.persist()
             try:
                 told = answered(kept, members).told
+                warn_of(warner, members, told)
                 function(batch_of(members, kept, number, told, failures(told)))
             finally:
                 kept.unpersist()
@@ -272,13 +289,18 @@ class RunningQueries(Running):
         """How every query does: its latest micro-batch and the recent ones, by its name; `failure` says why one has
         stopped."""
         with self._of.lock:
-            keys = {one.key: one.name for one in self._log.queries.values()}
+            known = self._log.queries
+        keys = {one.key: one.name for one in known.values()}
         found: dict[str, list[Progress]] = {name: [] for name in keys.values()}
         for reported in [*self._past, *self._query.recentProgress]:
             for key, one in parsed_set(reported).items():
                 if key in keys:
                     found[keys[key]].append(one)
-        return {name: History(tuple(mine)) for name, mine in found.items()}
+        # One that had failed before this start has no micro-batch in it.
+        failed = {
+            name: {"none_yet": f"query {name} has failed: {one.failure}"} for name, one in known.items() if one.failure
+        }
+        return {name: History(tuple(mine), **failed.get(name, {})) for name, mine in found.items()}
 
     def add(self, name: str, text: str, sinks: Sinks | None = None) -> None:
         """Add a query; it begins with a micro-batch that comes now, with whatever arrives from then on.

@@ -18,17 +18,19 @@ from slackwater.core.errors import UsageError
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.spark.failures import one_sentence
 from slackwater.runtime.spark.outputs import KINDS
+from slackwater.runtime.spark.progress.warner import Warner
 from slackwater.runtime.spark.query_set.batches import (
     ForEachSet,
     Sinks,
     Writers,
     batch_of,
     failures,
+    warn_of,
     write,
     writers_for,
 )
 from slackwater.runtime.spark.query_set.control import FAIL, Known, SetLog, SetMessage
-from slackwater.runtime.spark.query_set.folders import answered, local_folders, new_attempt, publish, tidy
+from slackwater.runtime.spark.query_set.folders import Folder, Output, answered, local_folders, publish, tidy
 from slackwater.runtime.spark.query_set.members import Member
 from slackwater.runtime.spark.session import fitting
 
@@ -57,6 +59,7 @@ class Started:
         self._writers: dict[str, Writers] = {}
         self.lock = threading.RLock()
         """Held by whoever reads or adds messages."""
+        self._warner = Warner(several=True)
 
     def check_beats(self, name: str, plan: PhysicalPlan, beats: bool) -> None:
         """Refuse a query that needs the clock on the wall in a set that was begun without it."""
@@ -107,21 +110,28 @@ class Started:
         """Start what the log says."""
         with one_sentence(), fitting(self._spark, self._shards), self.lock:
             members = self.members()
-            frame = self.stated.emitted(members, self._labels, self.log.beats, self.log)
-            writer = frame.writeStream.foreachBatch(self._each(members)).trigger(**self._when)
+            writers = self._writers_of(members)
+            folders = local_folders(self._spark, members, writers)
+            frame = self.stated.emitted(
+                members, self._labels, self.log.beats, self.log, folders, emits_all=self._foreach is not None
+            )
+            writer = frame.writeStream.foreachBatch(self._each(members, writers, folders)).trigger(**self._when)
             writer = writer.option("checkpointLocation", self._folder)
             return (writer if self._name is None else writer.queryName(self._name)).start()
 
-    def _each(self, members: list[Member]) -> Callable[[DataFrame, int], None]:
+    def _writers_of(self, members: list[Member]) -> dict[str, Writers]:
         run = self.log.run
-        writers = {
+        return {
             one.name: {
                 what: writer.of_run(run, f"{one.name} {what}")
                 for what, writer in self._writers.get(one.name, {}).items()
             }
             for one in members
         }
-        folders = local_folders(self._spark, members, writers)
+
+    def _each(
+        self, members: list[Member], writers: Mapping[str, Writers], folders: Mapping[Output, Folder]
+    ) -> Callable[[DataFrame, int], None]:
         others = {
             one.name: {what: mine for what, mine in writers[one.name].items() if (one.key, KINDS[what]) not in folders}
             for one in members
@@ -136,15 +146,15 @@ class Started:
             # A start that died may have left some.
             tidy(folders.values() if first else ())
             kept = frame.persist() if asked_again else frame
-            attempt = new_attempt(number)
             try:
-                told, files = answered(kept, members, folders, attempt)
+                told, files = answered(kept, members)
+                warn_of(self._warner, members, told)
                 self._note_failures(members, failures(told), number)
                 failed = self._failed()
                 for output, folder in folders.items():
                     # The first micro-batch may have been written before, with rows that are none any more.
                     if output[0] not in failed and (first or output in files):
-                        publish(folder, files.get(output, ()), number, attempt)
+                        publish(folder, files.get(output, ()), number)
                 if asked_again:
                     batch = batch_of(members, kept, number, told, failed)
                     write(self._spark, batch, others, first)

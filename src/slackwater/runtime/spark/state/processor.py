@@ -14,6 +14,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from slackwater.core.time import MILLISECOND
 from slackwater.runtime.spark.state.store import ShardStore
+from slackwater.runtime.spark.workers import settle
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,6 +77,7 @@ class ShardProcessor(StatefulProcessor):
             self._set_timer(host, now)
 
     def _host(self) -> Host:
+        settle()
         hosted: Hosted = _serializer().loads(self._shipped)
         return hosted.host(self._store)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import pandas as pd
+import pyarrow as pa
 from pyspark import TaskContext
 
 from slackwater.core.quality import clause
@@ -109,17 +110,16 @@ class Host:
 
     def _answer(self, shard: Shard, emissions: Iterator[Emission]) -> Iterator[pd.DataFrame]:
         """What one micro-batch emits: results, then the tuples that made none."""
-        for kind, block in emitted_blocks(shard, emissions):
-            yield emitted_line(kind, block)
+        for kind, table in emitted_tables(shard, emissions):
+            yield emitted_line(kind, as_bytes(table))
 
 
-def emitted_blocks(shard: Shard, emissions: Iterator[Emission]) -> Iterator[tuple[str, bytes]]:
-    """What a shard emits, as blocks with their kind: results, then the tuples that made none."""
+def emitted_tables(shard: Shard, emissions: Iterator[Emission]) -> Iterator[tuple[str, pa.Table]]:
+    """What a shard emits, with its kind: results, then the tuples that made none."""
     for table in result_tables(shard.plan, shard.codebook, with_results(emissions)):
         if table.num_rows:
-            yield ROWS, as_bytes(plain_text([table])[0])
-    for kind, table in shard.side_output.take_tables():
-        yield kind, as_bytes(table)
+            yield ROWS, plain_text([table])[0]
+    yield from shard.side_output.take_tables()
 
 
 class Entries(Protocol):
