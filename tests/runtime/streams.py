@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from slackwater.cli.prepare import Prepared
 from slackwater.verify import Verdict
 
 Row = tuple[Any, ...]
@@ -54,6 +55,9 @@ class Runtime(Protocol):
         count_only: bool = False,
         **options: Any,
     ) -> Verdict: ...
+
+    def judge(self, prepared: Prepared, epoch: str | None = None) -> Verdict:
+        """The verdict on a query that is ready to be planned."""
 
 
 def arrived(columns: Mapping[str, pa.DataType], *rows: Row) -> dict[str, pa.Table]:

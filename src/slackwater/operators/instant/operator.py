@@ -43,7 +43,7 @@ class InstantOperator(Operator):
 
     def __init__(self, spec: InstantRelation, context: BuildContext = PLAIN) -> None:
         self.spec, self._context = spec, context
-        self._windows = Windows(spec, context)
+        self.windows = Windows(spec, context)
         self._fragments = self._built_all()
         self._adapting = Adapting()
         self._lines = [
@@ -64,10 +64,10 @@ class InstantOperator(Operator):
         fragments, context = self.spec.fragments, self._context
         fragment = fragments[number]
         if fragment.engine == COLUMN:
-            return ColumnFragment(fragment.relation, fragments, self._windows, context)
+            return ColumnFragment(fragment.relation, fragments, self.windows, context)
         if fragment.by_row and number < len(fragments) - 1:
             return ReadWhereKept(fragment.relation)
-        return compiled_rows(fragment.relation, self._windows, context)
+        return compiled_rows(fragment.relation, self.windows, context)
 
     def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
         """Take in a run; yield the answers of the instants that the watermark passes."""
@@ -94,12 +94,12 @@ class InstantOperator(Operator):
         next_instant = (np.maximum(ts, met) // slide + 1) * slide
         stream = run.stream[begin:end]
         for s in range(self.spec.streams):
-            mine = (stream == s) & (next_instant - self._windows.ranges[s] <= ts)
+            mine = (stream == s) & (next_instant - self.windows.ranges[s] <= ts)
             at = np.flatnonzero(mine)
             if len(at):
                 when = ts[at]
                 words = run.words[:, begin:end][np.ix_(self._lines[s], at)]
-                self._windows.append(s, when, words, met[at])
+                self.windows.append(s, when, words, met[at])
                 self._fresh.append((s, np.vstack([when, words])))
 
     def _answer(self, watermark: int, reached: Words) -> Iterator[Output]:
@@ -110,7 +110,7 @@ class InstantOperator(Operator):
         if watermark // slide > self._passed // slide:
             at = (self._passed // slide + 1) * slide
             self._adapt(at)
-            self._windows.advance(watermark)
+            self.windows.advance(watermark)
             while at <= watermark:
                 first = self._first_inside(at)
                 if first >= at:
@@ -123,7 +123,7 @@ class InstantOperator(Operator):
                 if rows.n:
                     yield self._output(at, rows, int(np.searchsorted(reached, at)))
                 at += slide
-            self._windows.expire((watermark // slide + 1) * slide)
+            self.windows.expire((watermark // slide + 1) * slide)
         self._passed = watermark
 
     def _adapt(self, at: int) -> None:
@@ -131,20 +131,20 @@ class InstantOperator(Operator):
         planner, spec = self.spec.planner, self.spec
         if planner is None or self._first_inside(at) >= at:
             return
-        if self._adapting.is_due(lambda: rates_at(spec.as_stated, self._windows.tuples, at)):
-            census = take_census(spec.as_stated, self._windows.tuples, at, self._context)
+        if self._adapting.is_due(lambda: rates_at(spec.as_stated, self.windows.tuples, at)):
+            census = take_census(spec.as_stated, self.windows.tuples, at, self._context)
             better = planner.better_plan(spec.as_stated, spec.slide, (spec.relation, spec.placed), census)
             self._adapting.note(census, better is not None)
             if better is not None:
-                self._change(better)
+                self.change(better)
 
-    def _change(self, running: Running) -> None:
+    def change(self, running: Running) -> None:
         """Go on with another plan. Tuples stay in their windows; what the plan keeps of them is made of them."""
         relation, placement = running
         self.spec = replace(self.spec, relation=relation, placement=placement, stated=self.spec.as_stated)
-        self._windows.begin_change()
+        self.windows.begin_change()
         self._fragments = self._built_all()
-        self._windows.end_change(self._passed)
+        self.windows.end_change(self._passed)
 
     @property
     def engines(self) -> EnginesSeen:
@@ -153,7 +153,7 @@ class InstantOperator(Operator):
 
     def _first_inside(self, at: int) -> int:
         """The oldest event time that the windows of an instant reach back to, or the next after it."""
-        stores = zip(self._windows.tuples, self._windows.ranges, strict=True)
+        stores = zip(self.windows.tuples, self.windows.ranges, strict=True)
         return min(store.first_from(at - size) for store, size in stores)
 
     def _rows_at(self, at: int) -> Block:
@@ -175,14 +175,14 @@ class InstantOperator(Operator):
 
     def window_contents(self, watermark: int) -> Iterator[WindowContents]:
         for stream, count in enumerate(self._live()):
-            yield WindowContents(stream, count, count * (1 + self._windows.tuples[stream].columns))
+            yield WindowContents(stream, count, count * (1 + self.windows.tuples[stream].columns))
 
     def _live(self) -> list[int]:
-        return [store.count(self._horizon(stream), AFTER_ALL) for stream, store in enumerate(self._windows.tuples)]
+        return [store.count(self._horizon(stream), AFTER_ALL) for stream, store in enumerate(self.windows.tuples)]
 
     def _horizon(self, stream: int) -> int:
         """No window of an instant to come reaches further back."""
-        return (self._passed // self.spec.slide + 1) * self.spec.slide - self._windows.ranges[stream]
+        return (self._passed // self.spec.slide + 1) * self.spec.slide - self.windows.ranges[stream]
 
     def snapshot_delta(self) -> list[StateUpdate]:
         """New tuples as one chunk per stream; chunks whose tuples have all expired are dropped."""
@@ -225,13 +225,13 @@ class InstantOperator(Operator):
             words = np.stack([columns[f"w{r}"] for r in range(len(columns))])
             self._epoch = max(self._epoch, epoch + 1)
             self._chunks[f"{stream}-{epoch}"] = (stream, int(words[TS].max()))
-            self._windows.tuples[stream].append(words[TS], words[1:])
-        self._windows.expire((self._passed // self.spec.slide + 1) * self.spec.slide)
+            self.windows.tuples[stream].append(words[TS], words[1:])
+        self.windows.expire((self._passed // self.spec.slide + 1) * self.spec.slide)
         self._resume_plan()
-        self._windows.make_again(self._passed)
+        self.windows.make_again(self._passed)
 
     def _resume_plan(self) -> None:
         """Go on with the plan that was in force, where it was another than the one that was stated."""
         planner, spec, census = self.spec.planner, self.spec, self._adapting.in_force
         if planner is not None and census is not None and census.is_of(spec.as_stated):
-            self._change(planner.plan_for(spec.as_stated, spec.slide, census))
+            self.change(planner.plan_for(spec.as_stated, spec.slide, census))

@@ -109,6 +109,9 @@ class Windows:
                     one.begin(passed)
             for ts, words in self.tuples[rows.stream].all():
                 self._give(rows, rows.new, ts, block(np.ascontiguousarray(words), len(ts)), passed)
+            for one in rows.new:
+                if isinstance(one, KeptAggregate):
+                    one.begun()
             rows.new.clear()
 
     def rows_of(self, relation: Relation) -> WindowStore:
@@ -202,3 +205,6 @@ class Windows:
         for stream, store in enumerate(self.tuples):
             for ts, words in store.all():
                 self._make(stream, ts, words, max(passed, BEFORE_ALL))
+        for rows in self._made.values():
+            for aggregate in rows.aggregates.values():
+                aggregate.begun()
