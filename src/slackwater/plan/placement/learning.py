@@ -19,7 +19,7 @@ from slackwater.expressions.tree import Column, Expr
 from slackwater.plan.placement.costs import Costs
 from slackwater.plan.placement.place import TOLERANCE, Placed, operator_costs, place
 from slackwater.plan.placement.plan_cost import Objective, cost_of, parts_of
-from slackwater.plan.placement.sizes import Size, conjuncts, left_of, meaning_of, numbered, partnered, size_of
+from slackwater.plan.placement.sizes import Size, conjuncts, meaning_of, numbered, partnered, size_of
 from slackwater.plan.placement.statistics import LEARNED, Statistics
 from slackwater.relations.algebra import Aggregate, Distinct, Join, Placement, Relation, Select
 from slackwater.relations.census import Census
@@ -33,14 +33,11 @@ def statistics_of(
 ) -> Statistics:
     """What a census of a tree says; `rates`, where they are known better, take the place of those in its windows."""
     known = Statistics(slide, dict(enumerate(census.rates)) if rates is None else rates, source=source)
-    tree = numbered(relation)
-    # How many values of a key are left below an aggregate hangs on how many it has, which is known the second time.
-    for _ in range(2):
-        known, sizes = replace(known, groups={}), list[Size]()
-        for number, one in enumerate(tree):
-            below = [sizes[at] for at in one.inputs]
-            known = _with_node(known, one.node, below, census, number, one.inputs)
-            sizes.append(size_of(one.node, below, known))
+    sizes: list[Size] = []
+    for number, one in enumerate(numbered(relation)):
+        below = [sizes[at] for at in one.inputs]
+        known = _with_node(known, one.node, below, census, number, one.inputs)
+        sizes.append(size_of(one.node, below, known))
     return known
 
 
@@ -53,14 +50,14 @@ def _with_node(
     if isinstance(node, Select):
         return _with_share(known, meaning_of(node.condition, *meanings), rows, census.rows[inputs[0]])
     if isinstance(node, Aggregate):
-        return _with_groups(known, [meaning_of(key, *meanings) for key in node.keys], below[0], rows)
+        return _with_groups(known, [meaning_of(key, *meanings) for key in node.keys], rows)
     if isinstance(node, Distinct):
-        return _with_groups(known, list(below[0].meanings.values()), below[0], rows)
+        return _with_groups(known, list(below[0].meanings.values()), rows)
     if not isinstance(node, Join):
         return known
     keys = [(meaning_of(a, meanings[0]), meaning_of(b, meanings[1])) for a, b in node.keys]
     for side in (0, 1):
-        known = _with_groups(known, [pair[side] for pair in keys], below[side], census.keys[number][side])
+        known = _with_groups(known, [pair[side] for pair in keys], census.keys[number][side])
     condition = None if node.condition is None else meaning_of(node.condition, *meanings)
     if node.kind == "inner":
         return known if condition is None else _with_share(known, condition, rows, census.pairs[number])
@@ -79,12 +76,11 @@ def _with_share(known: Statistics, condition: Expr, rows: float, of: float) -> S
     return replace(known, selectivities={**known.selectivities, **found})
 
 
-def _with_groups(known: Statistics, keys: list[Expr], below: Size, groups: float) -> Statistics:
+def _with_groups(known: Statistics, keys: list[Expr], groups: float) -> Statistics:
     """Windows of several lengths have several numbers of groups; the largest is kept."""
     if not keys or groups < 1:
         return known
-    of_streams = groups / max(left_of(keys, below, known), 1e-9)
-    found = max(of_streams, known.groups.get(frozenset(keys), 0.0))
+    found = max(groups, known.groups.get(frozenset(keys), 0.0))
     distinct = dict(known.distinct)
     if len(set(keys)) == 1 and isinstance(keys[0], Column):
         distinct[keys[0].stream, keys[0].name] = found

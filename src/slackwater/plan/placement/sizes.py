@@ -141,17 +141,9 @@ def _anything(below: Size) -> Expr:
 
 
 def combinations(keys: Sequence[Expr], below: Size, statistics: Statistics) -> float:
-    """How many combinations of values some keys have; where that is known of the streams, as many of them as are left
-    by what has been selected of single keys."""
+    """How many combinations of values keys have, by what is known of the streams, or as if they were independent."""
     known = statistics.groups.get(frozenset(keys))
-    if known is None:
-        return prod(below.values(key, statistics) for key in keys)
-    return known * left_of(keys, below, statistics)
-
-
-def left_of(keys: Sequence[Expr], below: Size, statistics: Statistics) -> float:
-    """The share of the values of keys that conditions below have left."""
-    return prod(min(1.0, below.values(key, statistics) / statistics.values(key)) for key in set(keys))
+    return prod(below.values(key, statistics) for key in keys) if known is None else known
 
 
 def grouped(keys: list[Expr], meanings: Meanings, below: Size, statistics: Statistics) -> Size:
