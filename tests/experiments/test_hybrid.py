@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from slackwater.experiments.experiment import Scale
+from slackwater.experiments.hybrid_correlated import CORRELATED, WindowTrial
 from slackwater.experiments.hybrid_optimizer import AS_CHOSEN, JOINS, QUERIES_1_TO_6, OptimizerTrial
+from slackwater.experiments.hybrid_plans import CHECK, PLANS, CheckTrial, PlanTrial
 from slackwater.experiments.hybrid_queries import QUERIES, plug_statistics, windows_joined
 from slackwater.experiments.stages import Stage
 from slackwater.plan.placement.costs import Costs
 from slackwater.plan.placement.place import place
 from slackwater.relations.algebra import operators, scans
+from slackwater.workloads.plug_queries import PLUG_QUERIES
 
 
 @pytest.mark.parametrize(("m", "n"), [(2, 6), (5, 15), (8, 24)])
@@ -42,3 +47,37 @@ def test_every_query_has_a_plan_at_every_rate(name: str) -> None:
         placed = place(QUERIES[name], plug_statistics(QUERIES[name], rate), Costs())
         assert placed.exact
         assert placed.relation.columns == QUERIES[name].columns
+
+
+def test_placements_are_measured_over_the_same_windows_and_told() -> None:
+    """At a rate that fills windows in a moment; what is claimed of times is not looked at here."""
+    rows = [PlanTrial(Stage("plugs"), "all placements", parameter=name, value=60.0).measured() for name in ("q1", "q5")]
+    assert [row["operators"] for row in rows] == [3, 2]
+    for row in rows:
+        plans = [short for short, *_ in row["placements"]]
+        assert sorted(plans) == sorted("".join(one) for one in product("rc", repeat=row["operators"]))
+        assert row["best_ms"] <= row["chosen_ms"] == pytest.approx(row["ratio"] * row["best_ms"])
+    told = PLANS.claims([{**row, "parameter": name} for name in PLUG_QUERIES for row in rows[:1]])
+    assert told[0].holds is None, "two cases are not thirty"
+    assert (
+        PLANS.claims([{**rows[0], "parameter": name, "ratio": 2.0} for name in PLUG_QUERIES for _ in range(5)])[0].holds
+        is False
+    )
+
+
+def test_a_correlated_aggregate_is_measured_on_both_engines() -> None:
+    rows = [WindowTrial(Stage("stocks"), way, parameter="tuples", value=3000).measured() for way in ("row", "column")]
+    assert all(row["cpu_ms"] > 0 for row in rows)
+    assert [claim.holds for claim in CORRELATED.claims(rows)][-1] is None
+    slow = [{**row, "value": 5e6, "wall_ms": 200.0} for row in rows]
+    assert CORRELATED.claims(slow)[-1].holds is False
+
+
+def test_the_feasibility_check_is_compared() -> None:
+    row = CheckTrial(Stage("plugs"), "feasibility check", parameter="q5", value=3e6).measured
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("slackwater.experiments.hybrid_plans.RATES", (60.0,))
+        found = row()
+    assert found["with_bottleneck"] <= max(1.0, found["without_bottleneck"])
+    rows = [{**found, "parameter": name, "same": 1.0} for name in PLUG_QUERIES]
+    assert [claim.holds for claim in CHECK.claims(rows)] == [True, True, False, False, True, False]

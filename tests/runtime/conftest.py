@@ -84,6 +84,16 @@ class CommandRuntime:
         **options: Any,
     ) -> Verdict:
         prepared = self._prepared(query, streams, **options) if options else _handed(query, streams)
+        return self.judge(prepared, epoch, count_only=count_only, arrival_time=arrival_time)
+
+    def judge(
+        self,
+        prepared: Prepared,
+        epoch: str | None = None,
+        *,
+        count_only: bool = False,
+        arrival_time: str | None = None,
+    ) -> Verdict:
         return verify_query(prepared, self._runtime(epoch), count_only, arrival_time, None, SECOND, quiet=True).verdict
 
     def judged(

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from slackwater.cli.prepare import Prepared
 from slackwater.verify import Verdict
 
 Row = tuple[Any, ...]
@@ -59,6 +60,10 @@ class Runtime(Protocol):
         self, query: str, streams: Mapping[str, pa.Table], epoch: str | None = None
     ) -> tuple[dict[str, Any], Verdict]:
         """What one run says of itself, and what the judge says of it."""
+        ...
+
+    def judge(self, prepared: Prepared, epoch: str | None = None) -> Verdict:
+        """The verdict on a query that is ready to be planned."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The command line: run, verify, explain, demo, workload, reproduce.
+"""The command line: run, verify, explain, calibrate, demo, workload, reproduce.
 
 Exit codes: 0 fine, 2 wrong use or query, 3 data that cannot be read, 1 anything else, 130 interrupted.
 """
@@ -328,6 +328,24 @@ def reproduce(
         print(json.dumps(done.as_json(), indent=2))
     else:
         show(done, Console())
+
+
+@app.command()
+def calibrate(
+    out: Annotated[
+        Path | None, typer.Option("--out", help="File for the costs [costs.json in the user's cache folder].")
+    ] = None,
+    json_: Json = False,
+) -> None:
+    """Measure what operators cost on this machine, in about a minute, and plan with these costs from then on."""
+    from slackwater.cli.calibrate import as_json, calibrate_costs, keep, show
+
+    found = calibrate_costs(Console(stderr=True))
+    path = keep(found.costs, out)
+    if json_:
+        print(json.dumps(as_json(found, path), indent=2))
+    else:
+        show(found, path, Console())
 
 
 def _options(

@@ -10,13 +10,12 @@ from pathlib import Path
 from slackwater.cli.prepare import Prepared
 from slackwater.plan.explain import JSON, as_json, as_tree
 from slackwater.plan.graph_of_plan import graph_of
-from slackwater.plan.planner import plan
 
 
 def explain_query(prepared: Prepared, count_only: bool, as_data: bool = False, figure: Path | None = None) -> None:
     """Print the plan in the form that the text of the query names, or as data; draw it into a file."""
     bound = prepared.bound
-    physical = plan(bound.query, count_only=count_only, expected=prepared.expected)
+    physical = prepared.plan(count_only)
     graph = graph_of(physical, bound.quality_stated)
     print(as_json(graph) if as_data or bound.explain == JSON else as_tree(graph))
     if figure is not None:

@@ -17,12 +17,10 @@ from slackwater.language.bind import Bound, sources_of
 from slackwater.language.query_file import NamedQuery, QueryFile, read_query_file
 from slackwater.operators.pipeline import MOST_TUPLES, Epochs
 from slackwater.plan.physical import PhysicalPlan
-from slackwater.plan.planner import plan
-from slackwater.plan.rate_model import Expected
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.encode import TIME_UNITS
-from slackwater.sources.expected import expected_of
 from slackwater.sources.files import StreamFile, read_streams
+from slackwater.sources.planned import plan_over
 
 
 @dataclass(frozen=True)
@@ -34,10 +32,9 @@ class Prepared:
     places: dict[str, Words] | None
     time_unit: str
 
-    @property
-    def expected(self) -> dict[str, Expected]:
-        """What its streams lead one to expect, where its plan goes by that."""
-        return expected_of(self.bound.query, self.sources, self.time_unit)
+    def plan(self, count_only: bool = False, identities: bool = False) -> PhysicalPlan:
+        """Its plan, by what its streams lead one to expect."""
+        return plan_over(self.bound.query, self.sources, self.time_unit, count_only=count_only, identities=identities)
 
 
 @dataclass(frozen=True)
@@ -56,8 +53,7 @@ class PreparedFile:
         """The plan of every query, by name."""
 
         def planned(query: NamedQuery) -> PhysicalPlan:
-            one = self.queries[query.name]
-            return plan(one.bound.query, count_only=count_only, identities=identities, expected=one.expected)
+            return self.queries[query.name].plan(count_only, identities)
 
         return self.file.of_each(planned)
 

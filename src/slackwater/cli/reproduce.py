@@ -67,7 +67,7 @@ def reproduce_experiment(name: str, quick: bool, seed: int, out: Path | None, qu
             if not quiet:
                 status.update(f"{experiment.id}: {done} of {of} trials done")
 
-        rows = experiment.completed(run_all(experiment.trials(scale), PROCESSES, reported))
+        rows = experiment.completed(run_all(experiment.trials(scale), 1 if experiment.alone else PROCESSES, reported))
     folder = Path("reproduced", experiment.id) if out is None else out
     figure = write_figure(experiment, rows, folder)
     pictures = write_pictures(experiment, rows, folder)

@@ -11,9 +11,9 @@ from slackwater.cli.measure import own_measure, resident, sized, waited_for
 from slackwater.cli.prepare import Prepared
 from slackwater.cli.runtimes import Runtime
 from slackwater.cli.terminal import interruptible, progress, warn_at_first, warn_at_last
+from slackwater.core.engines import computed_by
 from slackwater.observe.foreseen import how_often
 from slackwater.observe.report import Report
-from slackwater.plan.planner import plan
 from slackwater.sinks.folder import OutputFolder
 from slackwater.sources.replay import replay
 
@@ -22,7 +22,7 @@ def run_query(
     prepared: Prepared, runtime: Runtime, out: Path, count_only: bool, arrival_time: str | None, quiet: bool
 ) -> Report:
     """Run a query and write what it emits; returns the report that was written."""
-    physical = plan(prepared.bound.query, count_only=count_only, expected=prepared.expected)
+    physical = prepared.plan(count_only)
     arrivals = replay(physical, prepared.sources, prepared.time_unit, arrival_time, prepared.places)
     first = warn_at_first(physical, arrivals)
     with runtime.begin(physical, arrivals, prepared.sources, prepared.time_unit) as run:
@@ -86,6 +86,8 @@ def show(report: Report, out: Path, console: Console) -> None:
     table.add_row("memory", resident(content["memory"]))
     for join in content.get("rates", ()):
         table.add_row("windows", sized(join))
+    if "engines" in content:
+        table.add_row("engines", computed_by(content["engines"]))
     rate = content["throughput_tps"]
     table.add_row("speed", f"{rate:,.0f} tuples/s" if rate else "no tuples")
     console.print(table)

@@ -21,7 +21,6 @@ from slackwater.core.rates import Resize
 from slackwater.core.time import SECOND, format_duration
 from slackwater.language.bound import BoundQuery
 from slackwater.observe.report import Report, moment
-from slackwater.plan.planner import plan
 from slackwater.runtime.recorded import RecordedRun
 from slackwater.sources.replay import Replay, replay
 from slackwater.verify import JudgedInput, Verdict, check_rates_judged, judge
@@ -83,7 +82,7 @@ def verify_query(
     """Run a query and judge it."""
     query = prepared.bound.query
     check_rates_judged(query)
-    physical = plan(query, count_only=count_only, identities=True, expected=prepared.expected)
+    physical = prepared.plan(count_only, identities=True)
     arrivals = replay(physical, prepared.sources, prepared.time_unit, arrival_time, prepared.places)
     first = warn_at_first(physical, arrivals)
     with runtime.begin(physical, arrivals, prepared.sources, prepared.time_unit) as run:

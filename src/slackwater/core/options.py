@@ -33,6 +33,8 @@ class Range:
 
 MOST_GAPS = 1e9
 """More gaps than any stream has."""
+MOST_TUPLES_A_SECOND = 1e12
+"""More than any stream has."""
 _SHARE = Range(0.0, 1.0, open_most=True)
 _INNER_SHARE = Range(0.0, 1.0, open_least=True, open_most=True)
 
@@ -104,6 +106,9 @@ class Options:
     engine: str | None = None
     """Of queries over instantaneous windows, what computes them: 'row', compiled kernels; 'column', the database inside
     the worker; None, 'auto': for every operator whichever costs less."""
+    expected_rate: float | None = _within(None, Range(0.0, MOST_TUPLES_A_SECOND, open_least=True))
+    """Of queries over instantaneous windows, how many tuples a second are to be expected of each stream, until they
+    have been counted; None: a thousand, or what a recording has."""
     alpha: float | None = _within(None, _SHARE)
     """From which load on 'adaptive' joins tuples before their turn, in [0, 1); None: 0.3."""
 
@@ -139,5 +144,7 @@ def out_of_range(name: str, value: float) -> str | None:
         return f"it is a share, {least} and below 1, not {value:g}"
     if allowed.most == MOST_GAPS:
         return f"it is a number of gaps, at least 1, not {value:g}"
+    if allowed.most == MOST_TUPLES_A_SECOND:
+        return f"it is a number of tuples a second, more than 0, not {value:g}"
     least, most = format_duration(int(allowed.least)), format_duration(int(allowed.most))
     return f"it is a duration from {least} to {most}, not {format_duration(int(value))}"

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.core.batch import Batch, Words
+from slackwater.core.engines import EnginesSeen
 from slackwater.core.measured import MeasuredQuality
 from slackwater.core.memory import Memory
 from slackwater.core.outlook import Outlook
@@ -120,6 +121,8 @@ class Observation:
     """How long tuples waited for their turn on average, by arrival times, where these are known."""
     rates: tuple[RatesSeen, ...] = ()
     """What is in force in each join whose windows follow rates."""
+    engines: EnginesSeen | None = None
+    """Which engines compute a query over instantaneous windows."""
     memory: Memory | None = None
     """What stands in the windows and can still be joined, and what it weighs."""
     parts: tuple[PartitionClock, ...] = ()

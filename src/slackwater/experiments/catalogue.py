@@ -8,7 +8,9 @@ from slackwater.experiments import (
     aggregate_targets,
     changes,
     concurrent_queries,
+    hybrid_correlated,
     hybrid_optimizer,
+    hybrid_plans,
     in_order,
     in_order_analysis,
     in_order_live,
@@ -67,8 +69,11 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     concurrent_queries.BASELINES,
     concurrent_queries.BY_PLACEMENT,
     concurrent_queries.BY_ADAPTATION,
+    hybrid_correlated.CORRELATED,
     hybrid_optimizer.JOINS,
     hybrid_optimizer.QUERIES_1_TO_6,
+    hybrid_plans.PLANS,
+    hybrid_plans.CHECK,
 )
 
 

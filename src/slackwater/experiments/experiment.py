@@ -66,6 +66,8 @@ class Experiment:
     """Inches."""
     pictures: Callable[[Sequence[Row]], Mapping[str, Figure]] = field(default=lambda rows: {})
     """More figures, by the names of their files."""
+    alone: bool = False
+    """Whether trials are run one after the other, because two at a time would spoil what is measured."""
     completed: Callable[[Sequence[Row]], list[Row]] = list
     """Rows with what only all of them together tell."""
 

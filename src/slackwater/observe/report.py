@@ -207,6 +207,7 @@ class Report:
                 "response_ms": self._response(),
                 "ordering": None if seen.ordering is None else seen.ordering.as_json(),
                 **({} if not seen.rates else {"rates": [one.as_json() for one in seen.rates]}),
+                **({} if seen.engines is None else {"engines": seen.engines.as_json()}),
                 "seconds": round(self.seconds, 6),
                 "throughput_tps": round(self.tuples / self.seconds, 1) if self.seconds > 0 else None,
                 "compute_ms_per_tuple": round(1000 * self.seconds / self.tuples, 6) if self.tuples else None,

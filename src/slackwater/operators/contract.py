@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from slackwater.core.engines import EnginesSeen
 from slackwater.core.rates import RatesSeen, Resize
 from slackwater.core.state import StateUpdate
 from slackwater.disorder.meters import Ledger, LedgerTerms, Watched
@@ -92,6 +93,11 @@ class Operator(ABC):
     def resize_logs(self) -> list[tuple[int, ResizeLog]]:
         """The joins whose windows follow rates, each with the number of its node."""
         return []
+
+    @property
+    def engines(self) -> EnginesSeen | None:
+        """Which engines compute its parts, if there is more than one."""
+        return None
 
 
 @dataclass(frozen=True)

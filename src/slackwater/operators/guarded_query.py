@@ -250,6 +250,7 @@ class GuardedQuery:
             ordering=stages.ordering,
             waited=self._responding.average,
             rates=tuple(log.seen() for _, log in self._operator.resize_logs()),
+            engines=self._operator.engines,
             memory=self.memory(),
             outlook=self.outlook(),
             **self._counts,

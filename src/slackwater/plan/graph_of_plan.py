@@ -58,7 +58,8 @@ def graph_of(plan: PhysicalPlan, quality_stated: bool = True) -> PlanGraph:
     builder.results(last)
     notes = [explain_waiting(plan, quality_stated), *map(explain_order, plan.orders), Detail(_sharded(plan))]
     if plan.placed is not None:
-        notes += placement_notes(plan.placed)
+        aliases = [one.stream.alias for one in plan.inputs]
+        notes += placement_notes(plan.placed, aliases, adapts=plan.options.engine in (None, "auto"))
     return PlanGraph(tuple(builder.nodes), tuple(notes))
 
 

@@ -19,10 +19,12 @@ from slackwater.operators.instant.spec import InstantRelation
 from slackwater.plan.layout import InputLayout
 from slackwater.plan.ordering import check_no_join_options
 from slackwater.plan.physical import OutputColumn, PhysicalPlan
+from slackwater.plan.placement.learning import CostBased, statistics_of
 from slackwater.plan.placement.place import place
-from slackwater.plan.placement.statistics import Statistics
+from slackwater.plan.placement.statistics import ASSUMED, RECORDED, STATED, Statistics
 from slackwater.plan.rate_model import Expected
 from slackwater.relations.algebra import Placement, Relation, Scan
+from slackwater.relations.census import Census
 from slackwater.relations.fragments import COLUMN, ROW, reading
 
 AUTO = "auto"
@@ -54,29 +56,45 @@ def plan_instant(
 
 def on_engines(plan: PhysicalPlan, expected: Mapping[str, Expected]) -> PhysicalPlan:
     """The plan with its tree as it costs least, and every operator on the engine that is best for it; any other plan as
-    it is. Rates are those that are expected; what is not known is assumed."""
-    spec, asked = plan.operator, plan.options.engine or AUTO
+    it is. Rates are those that are expected; what is not known is assumed, and learned while the query runs."""
+    spec = plan.operator
     if not isinstance(spec, InstantRelation):
-        if plan.options.engine is not None:
-            raise UsageError("option engine is for queries over windows that slide together; leave it out")
+        for name in ("engine", "expected_rate"):
+            if getattr(plan.options, name) is not None:
+                raise UsageError(f"option {name} is for queries over windows that slide together; leave it out")
         return plan
+    return _placed(plan, spec, _statistics(plan, spec.slide, expected))
+
+
+def on_engines_by(plan: PhysicalPlan, census: Census, rates: Mapping[int, float]) -> PhysicalPlan:
+    """The same for streams that are there to be counted."""
+    spec = plan.operator
+    assert isinstance(spec, InstantRelation), "a query over instantaneous windows"
+    return _placed(plan, spec, statistics_of(spec.as_stated, census, spec.slide, RECORDED, rates))
+
+
+def _placed(plan: PhysicalPlan, spec: InstantRelation, statistics: Statistics) -> PhysicalPlan:
+    asked = plan.options.engine or AUTO
     if asked not in ENGINES:
         raise UsageError(f"option engine = '{asked}': there is {', '.join(ENGINES)}")
-    placed = place(spec.relation, _statistics(plan, spec.slide, expected), only=None if asked == AUTO else asked)
-    chosen = replace(spec, relation=placed.relation, placement=placed.placement, stated=spec.relation)
+    stated, automatic = spec.as_stated, asked == AUTO
+    placed = place(stated, statistics, only=None if automatic else asked)
+    planner = CostBased(placed.costs) if automatic else None
+    chosen = replace(spec, relation=placed.relation, placement=placed.placement, stated=stated, planner=planner)
     return replace(plan, operator=chosen, placed=placed)
 
 
 def _statistics(plan: PhysicalPlan, slide: int, expected: Mapping[str, Expected]) -> Statistics:
     streams = [one.stream for one in plan.inputs]
-    known = [expected.get(stream.alias) or expected.get(stream.source) for stream in streams]
+    stated = plan.options.expected_rate
     found = Statistics(slide, {})
-    rates = {
-        at: one.rate * found.selectivity(_all(stream.filters))
-        for at, (stream, one) in enumerate(zip(streams, known, strict=True))
-        if one is not None
-    }
-    return Statistics(slide, rates)
+    rates = {}
+    for at, stream in enumerate(streams):
+        one = expected.get(stream.alias) or expected.get(stream.source)
+        rate = one.rate if one is not None else stated
+        if rate is not None:
+            rates[at] = rate * found.selectivity(_all(stream.filters))
+    return Statistics(slide, rates, source=RECORDED if expected else ASSUMED if stated is None else STATED)
 
 
 def _all(conditions: Sequence[Expr]) -> Expr:

@@ -96,7 +96,7 @@ def test_feasibility_may_be_left_aside() -> None:
 
 def test_operators_are_nodes_of_a_plan_graph() -> None:
     placed = place(TREE, statistics(1000.0), Costs())
-    nodes = operator_nodes(placed, {0: "slack.a", 1: "slack.b"})
+    nodes = operator_nodes(placed, {0: "slack.a", 1: "slack.b"}, ["a", "b"])
     assert [node.engine for node in nodes] == list(placed.placement)
     assert nodes[0].inputs == ("slack.a",)
     assert nodes[0].label == "select v > 0"

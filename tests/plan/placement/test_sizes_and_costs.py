@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from slackwater.core.errors import UsageError
@@ -16,10 +15,22 @@ from slackwater.expressions.tree import Call, Column, Literal
 from slackwater.plan.placement.costs import CONSTANTS, FILE, Costs, costs_file, load_costs, save_costs
 from slackwater.plan.placement.engine_search import pure_costs
 from slackwater.plan.placement.plan_cost import Cost, Objective, cost_of, parts_of
-from slackwater.plan.placement.sizes import conditions_of, numbered, sizes_of
-from slackwater.plan.placement.statistics import EQUAL, RANGE, Statistics, sampled
-from slackwater.relations.algebra import Relation
-from tests.plan.placement.trees import MINUTE, SECOND, above, aggregate, costed, joined, projected, window
+from slackwater.plan.placement.sizes import numbered, sizes_of
+from slackwater.plan.placement.statistics import EQUAL, RANGE, Statistics
+from slackwater.relations.algebra import Aggregate, Relation
+from tests.plan.placement.trees import (
+    KEY,
+    MINUTE,
+    SECOND,
+    VALUE,
+    above,
+    aggregate,
+    costed,
+    integer,
+    joined,
+    projected,
+    window,
+)  # fmt: skip
 
 RATE, MINUTES = 100.0, 60.0
 KEYS = {(stream, "k"): 50.0 for stream in range(4)}
@@ -74,15 +85,16 @@ def test_what_is_not_known_has_a_default() -> None:
     assert 0 < nothing.selectivity(Call("in", (y, one, one), Kind.BOOL)) < 1
 
 
-def test_statistics_come_from_a_sample() -> None:
-    tree = aggregate(above(window(0), 2))
-    table = pa.table({"ts": [SECOND * n for n in range(11)], "k": [n % 3 for n in range(11)], "v": list(range(11))})
-    found = sampled({0: table}, "ts", SECOND, *conditions_of(tree))
-    assert found.rate(0) == pytest.approx(1)
-    assert found.distinct == {(0, "k"): 3}
-    assert list(found.selectivities.values()) == [pytest.approx(8 / 11)]
-    assert sizes_of(numbered(tree), found)[-2].rows == pytest.approx(60 * 8 / 11)
-    assert sampled({0: table[:1]}, "ts", SECOND).rates == {}
+def test_keys_that_go_together_are_counted_together() -> None:
+    """Two keys of which one follows from the other have as many combinations as the finer one."""
+    relation = Aggregate(window(0), (KEY, VALUE), (integer("k"), integer("v")), ())
+    both = frozenset((Column(0, "k", Kind.INT), Column(0, "v", Kind.INT)))
+    known = Statistics(SECOND, {0: 1000.0}, {(0, "k"): 10, (0, "v"): 100}, groups={both: 100.0})
+    assert sizes_of(numbered(relation), replace(known, groups={}))[-1].rows == 1000
+    assert sizes_of(numbered(relation), known)[-1].rows == 100
+    by_both = ((KEY, KEY), (VALUE, VALUE))
+    join = replace(joined(relation, relation), keys=by_both)
+    assert sizes_of(numbered(join), known)[-1].rows == pytest.approx(100)
 
 
 ZERO = dict.fromkeys(CONSTANTS, 0.0)

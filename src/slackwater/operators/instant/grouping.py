@@ -18,6 +18,7 @@ import numpy as np
 from slackwater.core.batch import FIRST_COLUMN, TS, Floats, Words
 from slackwater.core.jit import in_place
 from slackwater.core.schema import Kind
+from slackwater.core.state import encode_json, state_update
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.tree import Column, Expr
@@ -29,6 +30,7 @@ from slackwater.operators.instant.blocks import GROUP_KEY, VALUE, Block, Mapper,
 from slackwater.operators.instant.numbering import Numbering
 from slackwater.operators.output import Output
 from slackwater.relations.algebra import Aggregate, AggregateCall, Distinct, RelationColumn
+from slackwater.windows.panes import first_open
 
 BOUNDS = 2
 """Columns of an aggregate's output before its keys: start and end of the window."""
@@ -82,7 +84,7 @@ class Grouping:
         self._key_rows = tuple(range(FIRST_COLUMN, first))
         self._specs = tuple(_spec(call, first, arguments) for call in aggregate.calls)
         self._layout = Layout.of(self._specs)
-        self._holistic = any(spec.holistic for spec in self._specs)
+        self.holistic = any(spec.holistic for spec in self._specs)
 
     def over(self, size: int, slide: int | None) -> WindowAggregate:
         """The aggregate over windows of this size."""
@@ -105,7 +107,7 @@ class Grouping:
 
     def of(self, blocks: Iterable[Block]) -> Block:
         """The groups of these rows."""
-        if self._holistic:
+        if self.holistic:
             return self._of_window(blocks)
         numbering = Numbering(len(self._key_rows), nulls=True)
         program = program_for(self._layout, self._context.texts)
@@ -157,19 +159,34 @@ class KeptAggregate:
         self.width = self._grouping.width
         self._shift = size % slide
         self._spec, self._context = self._grouping.over(size, slide), context
-        self.begin(BEFORE_ALL)
+        self.begin()
 
-    def begin(self, passed: int) -> None:
-        """Forget everything; instants up to `passed` are over."""
+    def begin(self, passed: int = BEFORE_ALL) -> None:
+        """Forget everything. Instants up to `passed` are over; tuples that come until `begun` are those of windows
+        after it."""
         self._operator = self._spec.build(self._context)
         self._made: dict[int, Block] = {}
-        self.advance(passed)
-        self._made.clear()
+        # A tuple behind the watermark is put into its place among all panes of a group, one by one; it is far quicker
+        # to fill panes that no window has reached, and then to say which window is next.
+        self._over = None if passed == BEFORE_ALL or self._grouping.holistic else passed
+        if self._over is None:
+            self.advance(passed)
+            self._made.clear()
+
+    def begun(self) -> None:
+        """All tuples that were there are back."""
+        if self._over is not None:
+            following = {"next": first_open(self._spec.grid, self._shifted(self._over))}
+            entries = [one for one in self._operator.snapshot_delta() if one.key != "next"]
+            self._operator = self._spec.build(self._context)
+            self._operator.restore([state_update("aggregate", "next", encode_json(following)), *entries])
+            self._over = None
 
     def take(self, ts: Words, given: Block, met: Words | int) -> None:
         """More tuples of the window, each with the watermark that it met."""
         if given.n:
-            self._process(self._grouping.run(ts + self._shift, given, met + self._shift, BEFORE_ALL))
+            reached = BEFORE_ALL if self._over is not None else met
+            self._process(self._grouping.run(ts + self._shift, given, reached + self._shift, BEFORE_ALL))
 
     def advance(self, watermark: int) -> None:
         """Answer all instants up to the watermark."""

@@ -2,7 +2,8 @@
 
 Invariant: the instants up to the watermark have been answered, in order, each from the tuples that came before the
 watermark reached it; so results do not depend on how a stream is cut into batches. The tuples in windows are the state;
-all else is made again from them.
+all else is made again from them. So the plan can change between two instants: no state moves, and results stay as they
+are.
 
 References: 004 §2.1.2, §6.2.
 """
@@ -10,22 +11,26 @@ References: 004 §2.1.2, §6.2.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from slackwater.core.batch import TS, Words
+from slackwater.core.engines import EnginesSeen
 from slackwater.core.state import StateUpdate, decode_json, decode_words, encode_json, encode_words, state_update
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.operators.contract import PLAIN, BuildContext, Operator
+from slackwater.operators.instant.adapting import Adapting, Running
 from slackwater.operators.instant.blocks import Block, gathered
+from slackwater.operators.instant.census import rates_at, take_census
 from slackwater.operators.instant.column_engine import ColumnFragment, ReadWhereKept
 from slackwater.operators.instant.row_engine import Instant, Node, compiled_rows
 from slackwater.operators.instant.spec import InstantRelation
 from slackwater.operators.instant.windows import Windows
 from slackwater.operators.output import Output, joined
 from slackwater.operators.state_size import WindowContents
-from slackwater.relations.fragments import COLUMN
+from slackwater.relations.fragments import COLUMN, ROW
 
 MOST_LINES = 1 << 16
 """Lines at which an output is yielded; it is larger by at most the answer of one instant."""
@@ -37,9 +42,10 @@ class InstantOperator(Operator):
     spec: InstantRelation
 
     def __init__(self, spec: InstantRelation, context: BuildContext = PLAIN) -> None:
-        self.spec = spec
-        self._windows = Windows(spec, context)
-        self._fragments = [self._built(number, context) for number in range(len(spec.fragments))]
+        self.spec, self._context = spec, context
+        self.windows = Windows(spec, context)
+        self._fragments = self._built_all()
+        self._adapting = Adapting()
         self._lines = [
             np.array([dict(places)[column.name] for column in spec.scan(stream).columns], np.int64)
             for stream, places in enumerate(spec.places)
@@ -50,15 +56,18 @@ class InstantOperator(Operator):
         self._chunks: dict[str, tuple[int, int]] = {}
         self._epoch = 0
 
-    def _built(self, number: int, context: BuildContext) -> Node:
+    def _built_all(self) -> list[Node]:
+        return [self._built(number) for number in range(len(self.spec.fragments))]
+
+    def _built(self, number: int) -> Node:
         """A fragment on its engine."""
-        fragments = self.spec.fragments
+        fragments, context = self.spec.fragments, self._context
         fragment = fragments[number]
         if fragment.engine == COLUMN:
-            return ColumnFragment(fragment.relation, fragments, self._windows, context)
+            return ColumnFragment(fragment.relation, fragments, self.windows, context)
         if fragment.by_row and number < len(fragments) - 1:
             return ReadWhereKept(fragment.relation)
-        return compiled_rows(fragment.relation, self._windows, context)
+        return compiled_rows(fragment.relation, self.windows, context)
 
     def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
         """Take in a run; yield the answers of the instants that the watermark passes."""
@@ -85,12 +94,12 @@ class InstantOperator(Operator):
         next_instant = (np.maximum(ts, met) // slide + 1) * slide
         stream = run.stream[begin:end]
         for s in range(self.spec.streams):
-            mine = (stream == s) & (next_instant - self._windows.ranges[s] <= ts)
+            mine = (stream == s) & (next_instant - self.windows.ranges[s] <= ts)
             at = np.flatnonzero(mine)
             if len(at):
                 when = ts[at]
                 words = run.words[:, begin:end][np.ix_(self._lines[s], at)]
-                self._windows.append(s, when, words, met[at])
+                self.windows.append(s, when, words, met[at])
                 self._fresh.append((s, np.vstack([when, words])))
 
     def _answer(self, watermark: int, reached: Words) -> Iterator[Output]:
@@ -99,8 +108,9 @@ class InstantOperator(Operator):
             return
         slide = self.spec.slide
         if watermark // slide > self._passed // slide:
-            self._windows.advance(watermark)
             at = (self._passed // slide + 1) * slide
+            self._adapt(at)
+            self.windows.advance(watermark)
             while at <= watermark:
                 first = self._first_inside(at)
                 if first >= at:
@@ -113,12 +123,37 @@ class InstantOperator(Operator):
                 if rows.n:
                     yield self._output(at, rows, int(np.searchsorted(reached, at)))
                 at += slide
-            self._windows.expire((watermark // slide + 1) * slide)
+            self.windows.expire((watermark // slide + 1) * slide)
         self._passed = watermark
+
+    def _adapt(self, at: int) -> None:
+        """Before an instant is answered: see whether another plan would be better, where it is time for that."""
+        planner, spec = self.spec.planner, self.spec
+        if planner is None or self._first_inside(at) >= at:
+            return
+        if self._adapting.is_due(lambda: rates_at(spec.as_stated, self.windows.tuples, at)):
+            census = take_census(spec.as_stated, self.windows.tuples, at, self._context)
+            better = planner.better_plan(spec.as_stated, spec.slide, (spec.relation, spec.placed), census)
+            self._adapting.note(census, better is not None)
+            if better is not None:
+                self.change(better)
+
+    def change(self, running: Running) -> None:
+        """Go on with another plan. Tuples stay in their windows; what the plan keeps of them is made of them."""
+        relation, placement = running
+        self.spec = replace(self.spec, relation=relation, placement=placement, stated=self.spec.as_stated)
+        self.windows.begin_change()
+        self._fragments = self._built_all()
+        self.windows.end_change(self._passed)
+
+    @property
+    def engines(self) -> EnginesSeen:
+        row = self.spec.placed.count(ROW)
+        return EnginesSeen(row, len(self.spec.placed) - row, self._adapting.changed, self._adapting.counted)
 
     def _first_inside(self, at: int) -> int:
         """The oldest event time that the windows of an instant reach back to, or the next after it."""
-        stores = zip(self._windows.tuples, self._windows.ranges, strict=True)
+        stores = zip(self.windows.tuples, self.windows.ranges, strict=True)
         return min(store.first_from(at - size) for store, size in stores)
 
     def _rows_at(self, at: int) -> Block:
@@ -140,18 +175,20 @@ class InstantOperator(Operator):
 
     def window_contents(self, watermark: int) -> Iterator[WindowContents]:
         for stream, count in enumerate(self._live()):
-            yield WindowContents(stream, count, count * (1 + self._windows.tuples[stream].columns))
+            yield WindowContents(stream, count, count * (1 + self.windows.tuples[stream].columns))
 
     def _live(self) -> list[int]:
-        return [store.count(self._horizon(stream), AFTER_ALL) for stream, store in enumerate(self._windows.tuples)]
+        return [store.count(self._horizon(stream), AFTER_ALL) for stream, store in enumerate(self.windows.tuples)]
 
     def _horizon(self, stream: int) -> int:
         """No window of an instant to come reaches further back."""
-        return (self._passed // self.spec.slide + 1) * self.spec.slide - self._windows.ranges[stream]
+        return (self._passed // self.spec.slide + 1) * self.spec.slide - self.windows.ranges[stream]
 
     def snapshot_delta(self) -> list[StateUpdate]:
         """New tuples as one chunk per stream; chunks whose tuples have all expired are dropped."""
         entries = [state_update("instant", "passed", encode_json({"passed": self._passed}))]
+        if self.spec.planner is not None:
+            entries.append(state_update("instant", "adapting", encode_json(self._adapting.as_json())))
         for key, (stream, newest) in list(self._chunks.items()):
             if newest < self._horizon(stream):
                 del self._chunks[key]
@@ -173,7 +210,11 @@ class InstantOperator(Operator):
         chunks: dict[tuple[int, int], bytes] = {}
         for entry in entries:
             if entry.namespace == "instant" and entry.value is not None:
-                self._passed = decode_json(entry.value)["passed"]
+                saved = decode_json(entry.value)
+                if entry.key == "adapting":
+                    self._adapting.restore(saved)
+                else:
+                    self._passed = saved["passed"]
             elif entry.value is None:
                 self._chunks.pop(entry.key, None)
             else:
@@ -184,6 +225,13 @@ class InstantOperator(Operator):
             words = np.stack([columns[f"w{r}"] for r in range(len(columns))])
             self._epoch = max(self._epoch, epoch + 1)
             self._chunks[f"{stream}-{epoch}"] = (stream, int(words[TS].max()))
-            self._windows.tuples[stream].append(words[TS], words[1:])
-        self._windows.expire((self._passed // self.spec.slide + 1) * self.spec.slide)
-        self._windows.make_again(self._passed)
+            self.windows.tuples[stream].append(words[TS], words[1:])
+        self.windows.expire((self._passed // self.spec.slide + 1) * self.spec.slide)
+        self._resume_plan()
+        self.windows.make_again(self._passed)
+
+    def _resume_plan(self) -> None:
+        """Go on with the plan that was in force, where it was another than the one that was stated."""
+        planner, spec, census = self.spec.planner, self.spec, self._adapting.in_force
+        if planner is not None and census is not None and census.is_of(spec.as_stated):
+            self.change(planner.plan_for(spec.as_stated, spec.slide, census))

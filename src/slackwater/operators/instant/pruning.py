@@ -1,16 +1,26 @@
 """A tree that reads only the columns of its windows that something in it needs.
 
-Invariant: windows over one stream keep the same columns, in the same order, so that they can share its tuples. What the
-tree gives is not changed.
+Invariant: windows over one stream have the same columns, in the same order, so that they can share its tuples: those
+that any of them needs. What the tree gives is not changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from slackwater.expressions.tree import Expr, columns_of
-from slackwater.relations.algebra import Aggregate, Distinct, Join, Project, Relation, Scan, Select
+from slackwater.expressions.tree import Column, Expr, columns_of
+from slackwater.relations.algebra import (
+    Aggregate,
+    Distinct,
+    Join,
+    Project,
+    Relation,
+    RelationColumn,
+    Scan,
+    Select,
+    scans,
+)
 from slackwater.relations.fragments import reading
 
 
@@ -18,7 +28,58 @@ def pruned(relation: Relation) -> Relation:
     """The tree without columns of windows that nothing reads."""
     needed: dict[int, set[str]] = {}
     _note(relation, {column.name for column in relation.columns}, needed)
-    return _without(relation, needed)
+    return _alike(_without(relation, needed))
+
+
+def _alike(relation: Relation) -> Relation:
+    """The tree with windows of one stream that have the same columns."""
+    columns: dict[int, dict[str, RelationColumn]] = {}
+    for scan in scans(relation):
+        columns.setdefault(scan.stream, {}).update({column.name: column for column in scan.columns})
+    wide = {stream: tuple(known.values()) for stream, known in columns.items()}
+    return relation if all(scan.columns == wide[scan.stream] for scan in scans(relation)) else _cut(relation, wide)
+
+
+def _cut(relation: Relation, wide: Mapping[int, tuple[RelationColumn, ...]]) -> Relation:
+    """The widened tree with the columns that it had."""
+    made = _widened(relation, wide)
+    return made if made.columns == relation.columns else _only(made, relation.columns)
+
+
+def _only(relation: Relation, columns: tuple[RelationColumn, ...]) -> Project:
+    return Project(relation, tuple(Column(0, one.name, one.kind, one.scale) for one in columns), columns)
+
+
+def _widened(relation: Relation, wide: Mapping[int, tuple[RelationColumn, ...]]) -> Relation:
+    """The tree over wider windows; nothing reads the columns that are more."""
+    if isinstance(relation, Scan):
+        return replace(relation, columns=wide[relation.stream])
+    if isinstance(relation, Distinct):
+        return replace(relation, input=_cut(relation.input, wide))
+    below = [_widened(one, wide) for one in relation.inputs]
+    made = reading(relation, *below)
+    if not isinstance(relation, Join) or not isinstance(made, Join):
+        return made
+    taken = {column.name for column in relation.columns}
+    columns = []
+    for side, one in enumerate(below if relation.kind == "inner" else below[:1]):
+        known = dict(_names_of(relation, side))
+        for column in one.columns:
+            name = known.get(column.name) or fresh(column.name, taken)
+            taken.add(name)
+            columns.append(replace(column, name=name))
+    return replace(made, columns=tuple(columns))
+
+
+def fresh(name: str, taken: Collection[str]) -> str:
+    """A name that no other column has.
+
+    >>> fresh("v", {"v", "v'"})
+    "v''"
+    """
+    while name in taken:
+        name += "'"
+    return name
 
 
 def _read(exprs: Iterable[Expr | None], of: int = 0) -> set[str]:

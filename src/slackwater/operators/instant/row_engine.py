@@ -60,13 +60,16 @@ class Node(ABC):
         """About how many rows it has, at most."""
 
 
-def compiled_rows(relation: Relation, windows: Windows, context: BuildContext, wanted: set[str] | None = None) -> Node:
-    """The operators of a fragment; columns that are not wanted need not be filled."""
-    if window_under(relation) is not None:
-        return _Window(relation, windows)
+def compiled_rows(
+    relation: Relation, windows: Windows | None, context: BuildContext, wanted: set[str] | None = None
+) -> Node:
+    """The operators of a fragment; columns that are not wanted need not be filled. Without windows all its leaves are
+    given."""
     if isinstance(relation, Given):
         return _Given(relation)
-    if isinstance(relation, Aggregate | Distinct) and window_under(relation.input) is not None:
+    if windows is not None and window_under(relation) is not None:
+        return _Window(relation, windows)
+    if windows is not None and isinstance(relation, Aggregate | Distinct) and window_under(relation.input) is not None:
         return _Kept(windows.aggregate_of(relation))
     wanted = {column.name for column in relation.columns} if wanted is None else wanted
     needed = needed_of_inputs(relation, wanted)
@@ -74,7 +77,7 @@ def compiled_rows(relation: Relation, windows: Windows, context: BuildContext, w
     if isinstance(relation, Aggregate | Distinct):
         return _Groups(relation, below[0], context)
     if isinstance(relation, Join):
-        carried = [_carried(relation, side, windows) for side in (0, 1)]
+        carried = [None if windows is None else _carried(relation, side, windows) for side in (0, 1)]
         return _Join(relation, (below[0], below[1]), carried, wanted, context)
     assert isinstance(relation, Select | Project), "scans stand under a window"
     return _ByRow(relation, below[0], context)

@@ -15,6 +15,7 @@ from typing import Any
 
 from slackwater.core.time import format_duration
 from slackwater.operators.contract import PLAIN, BuildContext, Operator, PlannedSpec
+from slackwater.operators.instant.adapting import Planner
 from slackwater.operators.instant.sharding import common_key
 from slackwater.relations.algebra import Placement, Relation, Scan, operators, scans
 from slackwater.relations.fragments import ROW, Fragment, all_placed, cut
@@ -40,6 +41,13 @@ class InstantRelation(PlannedSpec):
     """None: every operator on the row engine."""
     stated: Relation | None = None
     """The tree as the query states it, where another with the same rows is computed."""
+    planner: Planner | None = None
+    """Who is asked for a better plan while the query runs; None: the plan stays as it is."""
+
+    @property
+    def as_stated(self) -> Relation:
+        """The tree of the query, however it is computed."""
+        return self.stated or self.relation
 
     @property
     def streams(self) -> int:
@@ -51,7 +59,7 @@ class InstantRelation(PlannedSpec):
 
     @property
     def identity(self) -> object:
-        return self.stated or self.relation, self.slide, self.places, self.rows
+        return self.as_stated, self.slide, self.places, self.rows
 
     @property
     def kept(self) -> object:
@@ -84,7 +92,8 @@ class InstantRelation(PlannedSpec):
 
     @property
     def shard_rows(self) -> tuple[tuple[int, ...], ...] | None:
-        key = common_key(self.relation, self.streams)
+        # Shards go by the query, for the tree that computes it may change.
+        key = common_key(self.as_stated, self.streams)
         return None if key is None else tuple((dict(self.places[s])[key[s]],) for s in range(self.streams))
 
     def described(self, aliases: Sequence[str], name: Callable[[int, int], str]) -> tuple[str, dict[str, Any]]:

@@ -87,9 +87,15 @@ class WindowStore:
         self._carried: dict[object, CarriedKey] = {}
 
     def carry(self, name: object, keys: int, keys_of: Callable[[Block], Block]) -> CarriedKey:
-        """Let tuples carry the number of a key; asked for before the first tuple comes."""
+        """Let tuples carry the number of a key, those that are there already too."""
         if name not in self._carried:
-            self._carried[name] = CarriedKey(keys_of, keys, self.columns + len(self._carried))
+            key = CarriedKey(keys_of, keys, self.columns + len(self._carried))
+            for chunk in self.chunks:
+                numbers = np.zeros((1, len(chunk.ts)), np.int64)
+                numbers[0, : chunk.n] = key.number(chunk.words[:, : chunk.n], self.columns)
+                # Whoever still reads the chunk as it was has it whole.
+                chunk.words = np.vstack([chunk.words, numbers])
+            self._carried[name] = key
         return self._carried[name]
 
     def append(self, ts: Words, words: Words) -> None:

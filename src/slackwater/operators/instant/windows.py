@@ -4,13 +4,14 @@ The tuples of a stream are its state. Beside them stands what selections and pro
 and what aggregates on a window have counted by pane; both can be made again from the tuples.
 
 Invariant: windows over one stream share its tuples, whatever their ranges; two readers of the same selection of a
-stream share its rows.
+stream share its rows. When the plan changes, the tuples stay where they are, and so does what old and new plan have in
+common; the rest is made of the tuples.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -77,7 +78,9 @@ class Rows:
     range: int
     store: WindowStore | None = None
     """None where nobody reads the rows themselves."""
-    aggregates: dict[tuple[Relation, int], KeptAggregate] | None = None
+    aggregates: dict[tuple[Relation, int], KeptAggregate] = field(default_factory=dict)
+    new: list[WindowStore | KeptAggregate] = field(default_factory=list)
+    """What has not yet seen the tuples that were there before it."""
 
 
 class Windows:
@@ -88,6 +91,28 @@ class Windows:
         self.tuples = [WindowStore(len(spec.scan(stream).columns)) for stream in range(spec.streams)]
         self.ranges = [spec.ranges(stream)[-1] for stream in range(spec.streams)]
         self._made: dict[Relation, Rows] = {}
+        self._before: dict[Relation, Rows] = {}
+        """What the plan before this one had, while plans change."""
+
+    def begin_change(self) -> None:
+        """Whoever reads these windows asks for what it needs anew."""
+        self._before, self._made = self._made, {}
+
+    def end_change(self, passed: int) -> None:
+        """Drop what nobody has asked for, and make of the tuples what is new; instants up to `passed` are over."""
+        self._before = {}
+        for rows in self._made.values():
+            if not rows.new:
+                continue
+            for one in rows.new:
+                if isinstance(one, KeptAggregate):
+                    one.begin(passed)
+            for ts, words in self.tuples[rows.stream].all():
+                self._give(rows, rows.new, ts, block(np.ascontiguousarray(words), len(ts)), passed)
+            for one in rows.new:
+                if isinstance(one, KeptAggregate):
+                    one.begun()
+            rows.new.clear()
 
     def rows_of(self, relation: Relation) -> WindowStore:
         """Where the rows are kept that selections and projections make of a window."""
@@ -98,7 +123,12 @@ class Windows:
         rows = self._rows(relation, scan)
         rows.range = max(rows.range, scan.range)
         if rows.store is None:
-            rows.store = WindowStore(len(relation.columns))
+            before = self._before.get(without_range(relation))
+            if before is not None and before.store is not None and before.range >= rows.range:
+                rows.store, rows.range = before.store, before.range
+            else:
+                rows.store = WindowStore(len(relation.columns))
+                rows.new.append(rows.store)
         return rows.store
 
     def carry(self, relation: Relation, keys: Sequence[Expr]) -> CarriedKey:
@@ -112,10 +142,13 @@ class Windows:
         assert scan is not None, "rows of one window"
         rows = self._rows(relation.input, scan)
         key = (without_range(relation), scan.range)
-        if rows.aggregates is None:
-            rows.aggregates = {}
         if key not in rows.aggregates:
-            rows.aggregates[key] = KeptAggregate(relation, scan.range, self._spec.slide, self._context)
+            before = self._before.get(without_range(relation.input))
+            kept = None if before is None else before.aggregates.get(key)
+            if kept is None:
+                kept = KeptAggregate(relation, scan.range, self._spec.slide, self._context)
+                rows.new.append(kept)
+            rows.aggregates[key] = kept
         return rows.aggregates[key]
 
     def _rows(self, relation: Relation, scan: Scan) -> Rows:
@@ -132,19 +165,26 @@ class Windows:
     def _make(self, stream: int, ts: Words, words: Words, met: Words | int) -> None:
         given = block(np.ascontiguousarray(words), len(ts))
         for rows in self._made.values():
-            if rows.stream != stream:
-                continue
-            made, of = rows.chain(given)
-            when, their = (ts, met) if of is None else (ts[of], met if isinstance(met, int) else met[of])
-            if rows.store is not None:
-                rows.store.append(when, made.rows)
-            for aggregate in (rows.aggregates or {}).values():
-                aggregate.take(when, made, their)
+            if rows.stream == stream:
+                stores = [] if rows.store is None else [rows.store]
+                self._give(rows, [*stores, *rows.aggregates.values()], ts, given, met)
+
+    def _give(
+        self, rows: Rows, takers: Sequence[WindowStore | KeptAggregate], ts: Words, given: Block, met: Words | int
+    ) -> None:
+        """What a chain makes of some tuples, to those who want it."""
+        made, of = rows.chain(given)
+        when, their = (ts, met) if of is None else (ts[of], met if isinstance(met, int) else met[of])
+        for taker in takers:
+            if isinstance(taker, WindowStore):
+                taker.append(when, made.rows)
+            else:
+                taker.take(when, made, their)
 
     def advance(self, watermark: int) -> None:
         """Let aggregates answer the instants up to the watermark."""
         for rows in self._made.values():
-            for aggregate in (rows.aggregates or {}).values():
+            for aggregate in rows.aggregates.values():
                 aggregate.advance(watermark)
 
     def expire(self, instant: int) -> None:
@@ -160,8 +200,11 @@ class Windows:
         for rows in self._made.values():
             if rows.store is not None:
                 rows.store.clear()
-            for aggregate in (rows.aggregates or {}).values():
+            for aggregate in rows.aggregates.values():
                 aggregate.begin(passed)
         for stream, store in enumerate(self.tuples):
             for ts, words in store.all():
                 self._make(stream, ts, words, max(passed, BEFORE_ALL))
+        for rows in self._made.values():
+            for aggregate in rows.aggregates.values():
+                aggregate.begun()

@@ -60,31 +60,53 @@ def _call(call: AggregateCall) -> str:
     return f"{call.function}({'*' if call.argument is None else render(call.argument)})"
 
 
-def placement_notes(placed: Placed) -> tuple[Detail, ...]:
-    """Lines about the plan as a whole, for the notes of a plan graph."""
+def placement_notes(placed: Placed, aliases: Sequence[str] = (), adapts: bool = False) -> tuple[Detail, ...]:
+    """Lines about the plan as a whole, for the notes of a plan graph; `adapts`: it may change while the query runs."""
     n = len(placed.placement)
-    by_column = placed.placement.count(COLUMN)
+    by_column, asked = placed.placement.count(COLUMN), placed.examined == 1 and not placed.exact
     what = {0: "all by compiled kernels (row)", n: "all in the database (column)"}.get(
         by_column, f"{n - by_column} of {n} operators by compiled kernels (row), {by_column} in the database (column)"
     )
-    lines = [f"{_cost(placed.cost)}; {_held(placed)}"]
+    lines = [_rates(placed, aliases), f"{_cost(placed.cost)}; {_held(placed)}"]
+    if adapts:
+        low, high = placed.good_between
+        lines.append(
+            f"about the best between {_times(low)} and {_times(high)} times these rates; beyond, or where there are"
+            " more or fewer rows than expected, it changes while the query runs, and results stay the same"
+        )
     if placed.runner_up is not None:
         lines.append(f"runner-up: {_differs(placed, placed.runner_up[0])}: {_cost(placed.runner_up[1])}")
+    elif not asked and n:
+        lines.append("no other placement keeps up")
     pure = {ROW: placed.all_row, COLUMN: placed.all_column}
     lines += [
         f"all {engine}: {_cost(cost)}" for engine, cost in pure.items() if placed.placement != (engine,) * n
     ]  # fmt: skip
     found = "the best of all placements" if placed.exact else "large parts were placed for themselves"
-    lines.append(f"{placed.examined:,} placements compared; {found}" if placed.examined > 1 else "as asked for")
+    lines.append("as asked for" if asked else f"{placed.examined:,} placements compared; {found}")
     lines.append(f"costs: {placed.costs.measured}")
     if not placed.feasible:
         lines.insert(0, infeasible(placed))
     return (Detail.headed(f"engines: {what}", lines),)
 
 
+def _rates(placed: Placed, aliases: Sequence[str]) -> str:
+    """For which rates the plan was made, and where they come from."""
+    streams = sorted({window.stream for window in scans(placed.relation)})
+    names = [aliases[stream] if stream < len(aliases) else f"stream {stream + 1}" for stream in streams]
+    rates = [
+        f"{placed.statistics.rate(stream):,.0f} tuples/s of {name}" for stream, name in zip(streams, names, strict=True)
+    ]
+    return f"made for {', '.join(rates)} ({placed.statistics.source})"
+
+
+def _times(factor: float) -> str:
+    return f"{float(f'{factor:.2g}'):,g}"
+
+
 def infeasible(placed: Placed) -> str:
     """The sentence on a query with which no plan keeps up."""
-    rate = sum(placed.statistics.rate(window.stream) for window in scans(placed.relation))
+    rate = sum(placed.statistics.rate(stream) for stream in {window.stream for window in scans(placed.relation)})
     if not placed.holds:
         return "no plan keeps up: computing this query once a slide takes longer than the slide, at any rate"
     held = placed.holds * rate
@@ -174,6 +196,8 @@ def as_json(placed: Placed) -> dict[str, Any]:
         "feasible": placed.feasible,
         "holds": placed.holds,
         "good_between": list(placed.good_between),
+        "rates": {str(stream): rate for stream, rate in placed.statistics.rates.items()},
+        "rates_from": placed.statistics.source,
         "runner_up": None if placed.runner_up is None else told(*placed.runner_up),
         "all_row": told((ROW,) * n, placed.all_row),
         "all_column": told((COLUMN,) * n, placed.all_column),

@@ -16,13 +16,14 @@ References: 004 Eq. 6.1 to 6.3 (§6.3.2).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from slackwater.core.schema import Kind
 from slackwater.expressions.tree import Call, Column, Expr, walk
 from slackwater.plan.placement.statistics import SECOND, Statistics
-from slackwater.relations.algebra import Aggregate, Distinct, Given, Join, Project, Relation, Scan, Select
+from slackwater.relations.algebra import Aggregate, Given, Join, Project, Relation, Scan, Select
 
 Meanings = Mapping[str, Expr]
 """The columns of a relation, each as an expression over the streams of the query."""
@@ -139,12 +140,15 @@ def _anything(below: Size) -> Expr:
     return next(iter(below.meanings.values()))
 
 
+def combinations(keys: Sequence[Expr], below: Size, statistics: Statistics) -> float:
+    """How many combinations of values keys have, by what is known of the streams, or as if they were independent."""
+    known = statistics.groups.get(frozenset(keys))
+    return prod(below.values(key, statistics) for key in keys) if known is None else known
+
+
 def grouped(keys: list[Expr], meanings: Meanings, below: Size, statistics: Statistics) -> Size:
     """One row for every combination of keys (Eq. 6.3)."""
-    groups = 1.0
-    for key in keys:
-        groups *= below.values(key, statistics)
-    groups = min(groups, below.rows)
+    groups = min(combinations(keys, below, statistics), below.rows)
     distinct = {**below.distinct, **{key: min(groups, below.values(key, statistics)) for key in keys}}
     return Size(statistics.slides * groups, groups, meanings, distinct, equal=below.equal)
 
@@ -165,9 +169,17 @@ def _joined(node: Join, left: Size, right: Size, statistics: Statistics) -> Size
     if node.kind == "inner":
         return size
     # The share of the left that has a partner; an arrival on the right is taken to change nothing on the left.
-    share = min(1.0, size.rows / left.rows) if left.rows else 0.0
+    share = statistics.selectivities.get(partnered(keys, conditions))
+    if share is None:
+        share = min(1.0, size.rows / left.rows) if left.rows else 0.0
     share = share if node.kind == "semi" else 1 - share
     return Size(left.rate * share, left.rows * share, named, left.distinct, size.pairs, left.equal)
+
+
+def partnered(keys: Sequence[tuple[Expr, Expr]], conditions: Sequence[Expr]) -> Expr:
+    """What a semi join asks of a row of the left, in its meaning."""
+    equal = tuple(Call("=", pair, Kind.BOOL) for pair in keys)
+    return Call("exists", (*equal, *conditions), Kind.BOOL)
 
 
 def joined_size(
@@ -180,39 +192,21 @@ def joined_size(
 ) -> Size:
     """The size of an inner join with these keys and conditions, all in their meaning."""
     by_keys, distinct, equal = 1.0, {**left.distinct, **right.distinct}, [*left.equal, *right.equal]
+    mine, others = [a for a, _ in keys], [b for _, b in keys]
     for a, b in keys:
         values = left.values(a, statistics), right.values(b, statistics)
         by_keys /= max(1.0, *values)
         same = frozenset((a, b)).union(*(group for group in equal if a in group or b in group))
         equal = [group for group in equal if not group & same] + [same]
         distinct |= dict.fromkeys(same, min(values))
+    if frozenset(mine) in statistics.groups or frozenset(others) in statistics.groups:
+        by_keys = 1 / max(1.0, combinations(mine, left, statistics), combinations(others, right, statistics))
     selectivity = by_keys
     for condition in conditions:
         selectivity *= statistics.selectivity(condition)
     pairs = left.rows * right.rows
     rate = joined_rate(left, right, selectivity)
     return Size(rate, selectivity * pairs, meanings, distinct, by_keys * pairs, tuple(equal))
-
-
-def conditions_of(relation: Relation) -> tuple[list[Expr], list[Expr]]:
-    """Keys and conditions of a tree in their meaning: of what statistics are wanted."""
-    keys: list[Expr] = []
-    conditions: list[Expr] = []
-    tree = numbered(relation)
-    sizes = sizes_of(tree, Statistics(SECOND))
-    for one in tree:
-        below = [sizes[number].meanings for number in one.inputs]
-        if isinstance(one.node, Select):
-            conditions += conjuncts(meaning_of(one.node.condition, *below))
-        elif isinstance(one.node, Aggregate):
-            keys += [meaning_of(key, *below) for key in one.node.keys]
-        elif isinstance(one.node, Distinct):
-            keys += below[0].values()
-        elif isinstance(one.node, Join):
-            keys += [meaning_of(side, below[at]) for pair in one.node.keys for at, side in enumerate(pair)]
-            if one.node.condition is not None:
-                conditions += conjuncts(meaning_of(one.node.condition, *below))
-    return keys, conditions
 
 
 def conjuncts(condition: Expr | None) -> list[Expr]:

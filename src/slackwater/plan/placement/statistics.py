@@ -4,7 +4,7 @@ A condition or key is known by what it reads of the streams, not by where it sta
 column is one of a stream, by the number of the stream in the query. So what is known of it still holds when the plan is
 changed.
 
-Invariant: a value object; what is not known has a default. A sample is only read.
+Invariant: a value object; what is not known has a default.
 
 References: 004 §6.3.2.
 """
@@ -15,13 +15,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from slackwater.core.schema import Kind
-from slackwater.expressions.compile import compile_filter
-from slackwater.expressions.functions import has_text_call
-from slackwater.expressions.tree import Call, Column, Expr, Literal, columns_of, streams_of, walk
+from slackwater.expressions.tree import Call, Column, Expr, Literal, columns_of
 
 SECOND = 1_000_000
 RATE = 1000.0
@@ -30,6 +26,7 @@ DISTINCT = 100.0
 """Distinct values of a column of which nothing is known."""
 EQUAL, RANGE, OTHER = 0.1, 1 / 3, 1 / 3
 """Selectivities of conditions of which nothing is known; those of System R."""
+ASSUMED, STATED, RECORDED, LEARNED = "assumed", "stated", "measured on the recording", "learned while running"
 
 
 @dataclass(frozen=True)
@@ -44,6 +41,11 @@ class Statistics:
     """How many values a column of a stream has within a window."""
     selectivities: Mapping[Expr, float] = field(default_factory=dict)
     """The share of rows for which a condition is true, by its meaning; of a join, the share of pairs."""
+    groups: Mapping[frozenset[Expr], float] = field(default_factory=dict)
+    """How many combinations of values several expressions have within a window; what is not known is taken to be
+    independent."""
+    source: str = ASSUMED
+    """Where rates come from; for EXPLAIN."""
 
     @property
     def slides(self) -> float:
@@ -103,47 +105,3 @@ class Statistics:
             return self.distinct.get((meaning.stream, meaning.name), DISTINCT)
         read = columns_of(meaning)
         return float(np.prod([self.distinct.get(one, DISTINCT) for one in read])) if read else 1.0
-
-
-def sampled(
-    tables: Mapping[int, pa.Table], time: str, slide: int, keys: Iterable[Expr] = (), conditions: Iterable[Expr] = ()
-) -> Statistics:
-    """Statistics by a sample of each stream: some rows one after the other. `time` is the column of event times;
-    `keys` and `conditions` are those of the query, in their meaning. What a sample cannot tell is left to defaults."""
-    rates, distinct, selectivities = {}, {}, {}
-    for stream, table in tables.items():
-        at = table[time].cast(pa.int64()).to_numpy() if len(table) else np.empty(0, np.int64)
-        if len(at) > 1 and at.max() > at.min():
-            rates[stream] = (len(at) - 1) * SECOND / float(at.max() - at.min())
-    for key in keys:
-        for stream, name in columns_of(key):
-            if stream in tables and name in tables[stream].column_names:
-                distinct[stream, name] = float(pc.count_distinct(tables[stream][name]).as_py())
-    for condition in conditions:
-        share = _share(condition, tables)
-        if share is not None:
-            selectivities[condition] = share
-    return Statistics(slide, rates, distinct, selectivities)
-
-
-def _share(condition: Expr, tables: Mapping[int, pa.Table]) -> float | None:
-    """The share of a stream's sample for which a condition on numbers of that stream alone is true."""
-    read = sorted(name for _, name in columns_of(condition))
-    columns = [one for one in walk(condition) if isinstance(one, Column)]
-    if len(streams_of(condition)) != 1 or has_text_call(condition):
-        return None
-    (stream,) = streams_of(condition)
-    table = tables.get(stream)
-    if table is None or not len(table) or not set(read) <= set(table.column_names):
-        return None
-    if any(one.kind not in (Kind.INT, Kind.FLOAT) for one in columns) or any(table[name].null_count for name in read):
-        return None
-    floats = {one.name for one in columns if one.kind is Kind.FLOAT}
-    rows = [
-        table[name].cast(pa.float64()).to_numpy().view(np.int64) if name in floats
-        else table[name].cast(pa.int64()).to_numpy()
-        for name in read
-    ]  # fmt: skip
-    words = np.array(rows, np.int64)
-    keep = compile_filter([condition], lambda _, name: read.index(name), lambda text: 0)
-    return float(keep(words, words.view(np.float64), len(table)).mean())

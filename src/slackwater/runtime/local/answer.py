@@ -11,12 +11,11 @@ import pyarrow as pa
 
 from slackwater.core.errors import QueryError
 from slackwater.operators.pipeline import Epochs, check_epochs
-from slackwater.plan.planner import plan
 from slackwater.runtime.local.run import LocalRun
 from slackwater.runtime.side_outputs.rejections import rejected_at_first, rejected_rows
 from slackwater.sinks.folder import plain_text
 from slackwater.sources.binding import bind_to_tables, left_out
-from slackwater.sources.expected import expected_of
+from slackwater.sources.planned import plan_over
 from slackwater.sources.replay import replay as arrivals_of
 from slackwater.sources.tabular import as_tables, check_unit
 
@@ -57,7 +56,7 @@ def replay(
         raise QueryError("EXPLAIN runs nothing; print the plan with `slackwater explain`")
     for column in left_out(bound.query, tables):
         warnings.warn(f"{column} is left out; a query cannot read it", stacklevel=2)
-    physical = plan(bound.query, count_only=count, expected=expected_of(bound.query, tables, time_unit))
+    physical = plan_over(bound.query, tables, time_unit, count_only=count)
     arrivals = arrivals_of(physical, tables, time_unit)
     first = rejected_at_first(physical, arrivals)
     for sentence in (*arrivals.notes, *first):

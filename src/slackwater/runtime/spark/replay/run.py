@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from slackwater.core.engines import EnginesSeen, of_all_shards
 from slackwater.core.measured import MeasuredQuality, together
 from slackwater.core.memory import Memory
 from slackwater.core.memory import together as all_shards
@@ -209,6 +210,7 @@ class SparkRun(RecordedRun):
             ordering=None,
             waited=None,
             rates=tuple(RatesSeen.of_json(one) for one in reported[0]["rates"]) if reported else (),
+            engines=of_all_shards([EnginesSeen.of_json(one["engines"]) for one in reported if one["engines"]]),
             memory=all_shards([Memory.of_json(one["memory"]) for one in reported]),
             parts=(),
             outlook=worst([Outlook.of_json(one["outlook"]) for one in reported if one["outlook"]]),

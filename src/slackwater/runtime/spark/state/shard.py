@@ -217,6 +217,7 @@ class Shard:
             "latency_by": self.latency.causes.reported(),
             "emitted": self.latency.results,
             "rates": [one.as_json() for one in seen.rates],
+            "engines": None if seen.engines is None else seen.engines.as_json(),
             "resizes": [(node, one.at, one.sizes, one.within) for node, one in self.kernel.take_resizes()],
             "quality": None if quality is None else {**quality.as_shares(), "counts": quality.as_counts()},
         }

@@ -1,0 +1,93 @@
+"""When a running query looks whether another plan would be better, and what it remembers of that.
+
+Rows are counted (`census`) once rates have left the range of the last count, and else at intervals that double as long
+as nothing comes of it. Whether the plan is changed is for the planner to say; all it is told is what was counted.
+
+Invariant: everything here goes by event time and by rows, so a run that is repeated changes its plan at the same
+instants. What is kept is the census by which the plan in force was made: after a restart the same plan is found again.
+
+References: 004 §6.1 (static optimization, where the characteristics of streams change slowly).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from slackwater.relations.algebra import Placement, Relation
+from slackwater.relations.census import Census
+
+FIRST, SHORTEST, LONGEST = 16, 64, 1024
+"""Instants until the first census, and then between two of them."""
+LOOK = 8
+"""Instants between two looks at rates."""
+FAR = 1.5
+"""Rates have left the range of a census if one is so many times what it was, or so many times less."""
+
+Running = tuple[Relation, Placement]
+"""A tree and where its operators run."""
+
+
+class Planner(Protocol):
+    """What is asked of whoever plans."""
+
+    def plan_for(self, stated: Relation, slide: int, census: Census) -> Running:
+        """The best plan for what was counted."""
+
+    def better_plan(self, stated: Relation, slide: int, running: Running, census: Census) -> Running | None:
+        """The same where it pays to change what runs, else None."""
+
+
+class Adapting:
+    """Says when to count, and keeps what was counted."""
+
+    def __init__(self) -> None:
+        self._instants = 0
+        self._next = FIRST
+        self._pause = SHORTEST
+        self._rates: Sequence[float] = ()
+        self.in_force: Census | None = None
+        """The census by which the plan in force was made; None: it was made before the query ran."""
+        self.counted = self.changed = 0
+
+    def is_due(self, rates: Callable[[], Sequence[float]]) -> bool:
+        """Whether to count at the next instant; `rates` are asked for now and then."""
+        self._instants += 1
+        if self._instants >= self._next:
+            return True
+        if self._instants % LOOK or not self._rates:
+            return False
+        return any(_far(now, then) for now, then in zip(rates(), self._rates, strict=True))
+
+    def note(self, census: Census, changes: bool) -> None:
+        """It was counted, and the plan changes or stays."""
+        self.counted += 1
+        self._rates = census.rates
+        self._pause = SHORTEST if changes else min(2 * self._pause, LONGEST)
+        self._next = self._instants + self._pause
+        if changes:
+            self.changed += 1
+            self.in_force = census
+
+    def as_json(self) -> dict[str, Any]:
+        """What is kept."""
+        return {
+            "instants": self._instants, "next": self._next, "pause": self._pause, "rates": list(self._rates),
+            "counted": self.counted, "changed": self.changed,
+            "in_force": None if self.in_force is None else self.in_force.as_json(),
+        }  # fmt: skip
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """The inverse of `as_json`."""
+        self._instants, self._next, self._pause = saved["instants"], saved["next"], saved["pause"]
+        self._rates, self.counted, self.changed = saved["rates"], saved["counted"], saved["changed"]
+        self.in_force = None if saved["in_force"] is None else Census.of_json(saved["in_force"])
+
+
+def _far(now: float, then: float) -> bool:
+    """Whether a rate is another than it was.
+
+    >>> _far(10.0, 10.0), _far(16.0, 10.0), _far(6.0, 10.0), _far(0.0, 0.0)
+    (False, True, True, False)
+    """
+    return now > FAR * then or then > FAR * now

@@ -1,0 +1,119 @@
+"""Statistics from a census, and plans that are made again while a query runs.
+
+A census counts rows of the tree that the query states. What it says of conditions, keys and groups is put down by their
+meaning, so that it holds for every tree with the same rows. It is used in two places: on a recording before a plan is
+made, and in the windows of a query that runs.
+
+Invariant: the same census and costs give the same plan, so a plan can be found again after a restart from the census
+that it was made by.
+
+References: 004 §6.3.2; §6.1 names plans that change while running as what comes after static optimization.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from slackwater.expressions.tree import Column, Expr
+from slackwater.plan.placement.costs import Costs
+from slackwater.plan.placement.place import TOLERANCE, Placed, operator_costs, place
+from slackwater.plan.placement.plan_cost import Objective, cost_of, parts_of
+from slackwater.plan.placement.sizes import Size, conjuncts, meaning_of, numbered, partnered, size_of
+from slackwater.plan.placement.statistics import LEARNED, Statistics
+from slackwater.relations.algebra import Aggregate, Distinct, Join, Placement, Relation, Select
+from slackwater.relations.census import Census
+
+WORTH = 0.001
+"""A change must save at least this share of a core; below that any plan is as good as another."""
+
+
+def statistics_of(
+    relation: Relation, census: Census, slide: int, source: str = LEARNED, rates: Mapping[int, float] | None = None
+) -> Statistics:
+    """What a census of a tree says; `rates`, where they are known better, take the place of those in its windows."""
+    known = Statistics(slide, dict(enumerate(census.rates)) if rates is None else rates, source=source)
+    sizes: list[Size] = []
+    for number, one in enumerate(numbered(relation)):
+        below = [sizes[at] for at in one.inputs]
+        known = _with_node(known, one.node, below, census, number, one.inputs)
+        sizes.append(size_of(one.node, below, known))
+    return known
+
+
+def _with_node(
+    known: Statistics, node: Relation, below: list[Size], census: Census, number: int, inputs: Sequence[int]
+) -> Statistics:
+    """What is known, with what was counted at one node."""
+    meanings = [size.meanings for size in below]
+    rows = census.rows[number]
+    if isinstance(node, Select):
+        return _with_share(known, meaning_of(node.condition, *meanings), rows, census.rows[inputs[0]])
+    if isinstance(node, Aggregate):
+        return _with_groups(known, [meaning_of(key, *meanings) for key in node.keys], rows)
+    if isinstance(node, Distinct):
+        return _with_groups(known, list(below[0].meanings.values()), rows)
+    if not isinstance(node, Join):
+        return known
+    keys = [(meaning_of(a, meanings[0]), meaning_of(b, meanings[1])) for a, b in node.keys]
+    for side in (0, 1):
+        known = _with_groups(known, [pair[side] for pair in keys], census.keys[number][side])
+    condition = None if node.condition is None else meaning_of(node.condition, *meanings)
+    if node.kind == "inner":
+        return known if condition is None else _with_share(known, condition, rows, census.pairs[number])
+    left = census.rows[inputs[0]]
+    met = rows if node.kind == "semi" else left - rows
+    return _with_share(known, partnered(keys, [] if condition is None else [condition]), met, left)
+
+
+def _with_share(known: Statistics, condition: Expr, rows: float, of: float) -> Statistics:
+    if of < 1:
+        return known
+    # Half a row keeps what was not seen from being impossible.
+    share = min(1.0, (rows + 0.5) / (of + 1.0))
+    parts = conjuncts(condition)
+    found = {condition: share} | {part: share ** (1 / len(parts)) for part in parts}
+    return replace(known, selectivities={**known.selectivities, **found})
+
+
+def _with_groups(known: Statistics, keys: list[Expr], groups: float) -> Statistics:
+    """Windows of several lengths have several numbers of groups; the largest is kept."""
+    if not keys or groups < 1:
+        return known
+    found = max(groups, known.groups.get(frozenset(keys), 0.0))
+    distinct = dict(known.distinct)
+    if len(set(keys)) == 1 and isinstance(keys[0], Column):
+        distinct[keys[0].stream, keys[0].name] = found
+    return replace(known, groups={**known.groups, frozenset(keys): found}, distinct=distinct)
+
+
+@dataclass(frozen=True)
+class CostBased:
+    """Says which plan a running query should go on with."""
+
+    costs: Costs
+    objective: Objective = field(default_factory=Objective)
+
+    def best(self, stated: Relation, slide: int, census: Census) -> Placed:
+        """The plan that is best for what was counted."""
+        known, wanted = statistics_of(stated, census, slide), self.objective
+        return place(stated, known, self.costs, wanted.feasibility, wanted.one_core)
+
+    def plan_for(self, stated: Relation, slide: int, census: Census) -> tuple[Relation, Placement]:
+        """The tree and placement that are best for what was counted."""
+        found = self.best(stated, slide, census)
+        return found.relation, found.placement
+
+    def better_plan(
+        self, stated: Relation, slide: int, running: tuple[Relation, Placement], census: Census
+    ) -> tuple[Relation, Placement] | None:
+        """The same where it pays to change what runs; None where that is about the best already."""
+        best = self.best(stated, slide, census)
+        operators = operator_costs(running[0], best.statistics, self.costs)
+        now = cost_of(parts_of(operators, running[1]))
+        over, value = self.objective.rank(now)
+        best_over, least = self.objective.rank(best.cost)
+        worth = now.utilisation - best.cost.utilisation >= WORTH
+        if (over == best_over and value <= least * TOLERANCE) or not worth:
+            return None
+        return best.relation, best.placement
