@@ -1,8 +1,8 @@
 """What the database reads faster: `python -m benchmarks.instant [--json FILE]`.
 
-A table of its own, into which tuples are inserted and from which they are deleted as the window slides, or the chunks of
-a window where they lie, as Arrow record batches. The statement is that of a correlated aggregate over windows of 0.1 to
-5 million tuples. What both engines take for it is `slackwater reproduce 004-fig6.1`, and what Q1 to Q6 take in every
+A table of its own, into which tuples are inserted and from which they are deleted as the window slides, or the chunks
+of a window where they lie, as Arrow record batches. The statement is that of a correlated aggregate over windows of 0.1
+to 5 million tuples. What both engines take for it is `slackwater reproduce 004-fig6.1`, and what Q1 to Q6 take in every
 placement `004-fig6.6`.
 
 Invariant: windows are full before the clock starts. CPU time is that of all threads; on a machine that others use it is
