@@ -14,7 +14,7 @@ References: 004 §6.3.2.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -39,6 +39,8 @@ from slackwater.relations.algebra import (
 from slackwater.relations.fragments import COLUMN, ROW
 
 KEY, VALUE = RelationColumn("k", Kind.INT, pa.int64()), RelationColumn("v", Kind.FLOAT, pa.float64())
+FURTHER = (RelationColumn("l", Kind.INT, pa.int64()), RelationColumn("m", Kind.INT, pa.int64()))
+"""Keys that follow from the first: together they have as many values as it alone."""
 _KEY, _VALUE = Column(0, "k", Kind.INT), Column(0, "v", Kind.FLOAT)
 LONG, SHORT = 40 * SECOND, 2 * SECOND
 STREAMS = ((1000.0, 100), (1000.0, 2000), (8000.0, 100), (8000.0, 2000))
@@ -65,7 +67,15 @@ class PlanToRun:
             Call(">", (Column(stream, "v", Kind.FLOAT), Literal(SHARE, Kind.FLOAT)), Kind.BOOL): SHARE
             for stream in streams
         }
-        return Statistics(SECOND, dict.fromkeys(streams, self.rate), known, shares)
+        for stream in streams:
+            half = Call("*", (Literal(SHARE, Kind.FLOAT), Call("MAX", (Column(stream, "v", Kind.FLOAT),), Kind.FLOAT)),
+                        Kind.FLOAT)  # fmt: skip
+            shares |= {Call(">", (Column(0, "v", Kind.FLOAT), half), Kind.BOOL): SHARE}
+        together = {
+            frozenset(Column(stream, name, Kind.INT) for name in ("k", "l", "m")): float(self.keys)
+            for stream in streams
+        }
+        return Statistics(SECOND, dict.fromkeys(streams, self.rate), known, shares, together)
 
 
 Run = Callable[[PlanToRun], float]
@@ -88,6 +98,25 @@ def _join(left: Relation, right: Relation) -> Join:
     return Join(left, right, ((_KEY, _KEY),), None, "inner", (*left.columns, *others))
 
 
+def _by_three_keys(below: Relation, function: str, argument: Expr | None) -> Aggregate:
+    made = AggregateCall(
+        function, argument, None, RelationColumn("v", Kind.INT if argument is None else Kind.FLOAT, VALUE.arrow)
+    )
+    keys = (KEY, *FURTHER)
+    return Aggregate(below, tuple(Column(0, one.name, one.kind) for one in keys), keys, (made,))
+
+
+def _correlated() -> Aggregate:
+    """As Q1: by three keys, with a condition between a tuple and the aggregate of its window."""
+    left = Scan(0, LONG, (KEY, *FURTHER, VALUE))
+    right = _by_three_keys(Scan(1, LONG, (KEY, *FURTHER, VALUE)), "MAX", _VALUE)
+    keys = tuple((Column(0, one.name, one.kind), Column(0, one.name, one.kind)) for one in (KEY, *FURTHER))
+    half = Call("*", (Literal(SHARE, Kind.FLOAT), Column(1, "v", Kind.FLOAT)), Kind.FLOAT)
+    columns = (*left.columns, *(replace(one, name=f"{one.name}2") for one in right.columns))
+    above = Call(">", (_VALUE, half), Kind.BOOL)
+    return _by_three_keys(Join(left, right, keys, above, "inner", columns), "COUNT", None)
+
+
 def _doubled(below: Relation) -> Project:
     return Project(below, (_KEY, Call("*", (_VALUE, _VALUE), Kind.FLOAT)), (KEY, VALUE))
 
@@ -106,6 +135,7 @@ def plans_to_run() -> Iterator[PlanToRun]:
         (_aggregate(correlated, "SUM"), [(r, r, r), (r, r, c), (r, c, c), (c, c, c)]),
         (_aggregate(_above(correlated), "MEDIAN"), [(r, r, r, r), (r, c, c, c)]),
         (_aggregate(_join(_window(0, SHORT), _window(1, SHORT))), [(r, r), (c, c)]),
+        (_correlated(), [(r, r, r), (r, r, c), (r, c, c), (c, c, c)]),
     ]
     for relation, placements in trees:
         for placement in placements:

@@ -23,7 +23,8 @@ from slackwater.relations.algebra import scans
 
 SLIDES = 4
 """Slides that are timed, after one that is not."""
-_KEY, _VALUE, _WIDTH = 2, 3, 4
+_KEY, _VALUE, _FURTHER, _WIDTH = 2, 3, 4, 6
+_PLACES = {"k": _KEY, "v": _VALUE, "l": _FURTHER, "m": _FURTHER + 1}
 
 
 def _tuples(plan: PlanToRun, begin: int, seconds: int, rng: np.random.Generator) -> tuple[Words, Words]:
@@ -35,6 +36,7 @@ def _tuples(plan: PlanToRun, begin: int, seconds: int, rng: np.random.Generator)
     words[1] = np.arange(n)
     words[_KEY] = rng.integers(0, plan.keys, n)
     words[_VALUE] = rng.random(n).view(np.int64)
+    words[_FURTHER], words[_FURTHER + 1] = words[_KEY] // 7, words[_KEY] % 7
     return rng.integers(0, streams, n), words
 
 
@@ -45,7 +47,11 @@ def _run(stream: Words, words: Words, met: int, watermark: int) -> OrderedBatch:
 
 def operator_of(plan: PlanToRun) -> Operator:
     """The operator that runs a plan."""
-    places = tuple((("k", _KEY), ("v", _VALUE)) for _ in plan.statistics.rates)
+    read = {window.stream: window.columns for window in scans(plan.relation)}
+    places = tuple(
+        tuple((column.name, _PLACES[column.name]) for column in read[stream])
+        for stream in sorted(plan.statistics.rates)
+    )
     return InstantRelation(plan.relation, SECOND, places, _WIDTH, plan.placement).build()
 
 

@@ -31,7 +31,7 @@ class Costs:
     row_judge: float = 7e-8
     """A condition or expression, once a tuple, as it arrives."""
     row_add: float = 1.2e-7
-    """A tuple into a pane, for each aggregate."""
+    """A tuple into a pane, for each aggregate, and each key but the first."""
     row_holistic: float = 8e-8
     """A tuple into an order of values, for each aggregate of that kind and each doubling of a group."""
     row_group: float = 2.7e-7
@@ -41,15 +41,17 @@ class Costs:
     row_scan: float = 1e-9
     """A row through a condition or expression at an instant."""
     row_hash: float = 8e-9
-    """A row into its group at an instant, for each aggregate."""
+    """A row into its group at an instant, for each aggregate, and each key but the first."""
     row_sort: float = 8e-8
     """A row into the order of its group at an instant, for each doubling of the group."""
     row_build: float = 1.5e-8
     """A row of a join's right side at an instant."""
     row_probe: float = 3e-9
     """A row of a join's left side at an instant."""
-    row_pair: float = 2.3e-8
+    row_pair: float = 8e-9
     """A pair that a join looks at."""
+    row_made: float = 1.2e-8
+    """A row that a join makes of a pair."""
     column_statement: float = 0.003
     """A statement, however small."""
     column_input: float = 0.0014
@@ -61,15 +63,15 @@ class Costs:
     column_scan: float = 7.5e-9
     """A row through a condition or expression."""
     column_hash: float = 1.6e-8
-    """A row into its group, for each aggregate."""
+    """A row into its group, for each aggregate, and each key but the first."""
     column_sort: float = 3.5e-8
     """A row of a holistic aggregate."""
     column_group: float = 3.3e-7
     """A group, for each aggregate."""
     column_build: float = 1.2e-7
-    """A row of a join's smaller side."""
+    """A row of a join's smaller side, for each key."""
     column_probe: float = 1.1e-8
-    """A row of a join's larger side."""
+    """A row of a join's larger side, for each key."""
     column_pair: float = 6.5e-9
     """A pair of rows with equal keys."""
     measured: str = SHIPPED

@@ -108,7 +108,8 @@ class JoinOrder:
             # Of all pairs, those with equal keys: the rows of the set before the conditions of this join are asked.
             share = self._share_asked(left, right)
             pairs = self._size(left | right).rows / share if share else self._joined_size(left, right).pairs
-        return row_join_cost(one.rows, other.rows, pairs, self._statistics.slides, self._costs)
+        made = self._size(left | right).rows
+        return row_join_cost(one.rows, other.rows, pairs, made, self._statistics.slides, self._costs)
 
     def _has_keys(self, left: int, right: int) -> bool:
         if any(mask & left and mask & right for mask in self._classes):

@@ -58,9 +58,15 @@ def _pairs(node: Join, below: list[Size], out: Size) -> float:
     return out.pairs if node.keys else below[0].rows * below[1].rows
 
 
-def row_join_cost(left: float, right: float, pairs: float, slides: float, unit: Costs) -> float:
-    """A join on the row engine, by the rows of its sides and the pairs it looks at."""
-    return slides * (unit.row_instant + left * unit.row_probe + right * unit.row_build + pairs * unit.row_pair)
+def row_join_cost(left: float, right: float, pairs: float, made: float, slides: float, unit: Costs) -> float:
+    """A join on the row engine, by the rows of its sides, the pairs it looks at, and the rows it makes of them."""
+    of_sides = left * unit.row_probe + right * unit.row_build
+    return slides * (unit.row_instant + of_sides + pairs * unit.row_pair + made * unit.row_made)
+
+
+def _work(node: Aggregate) -> int:
+    """What is done with a row of a group: each aggregate that adds it up, and each key but the first."""
+    return max(1, _simple(node.calls)) + max(0, len(node.keys) - 1)
 
 
 @dataclass(frozen=True)
@@ -85,14 +91,14 @@ class OperatorCosts:
                 return below[0].rate * work * unit.row_judge
             return self.slides * (unit.row_instant + rows * work * unit.row_scan)
         if isinstance(node, Join):
-            return row_join_cost(rows, below[1].rows, _pairs(node, below, out), self.slides, unit)
+            return row_join_cost(rows, below[1].rows, _pairs(node, below, out), out.rows, self.slides, unit)
         if isinstance(node, Aggregate):
             calls, simple = max(1, len(node.calls)), _simple(node.calls)
             emitted = self.slides * (unit.row_instant + out.rows * calls * unit.row_group)
             doublings = (calls - simple) * _doublings(rows, out.rows) if node.calls else 0.0
             if by_tuple:
-                return emitted + below[0].rate * (max(1, simple) * unit.row_add + doublings * unit.row_holistic)
-            return emitted + self.slides * rows * (max(1, simple) * unit.row_hash + doublings * unit.row_sort)
+                return emitted + below[0].rate * (_work(node) * unit.row_add + doublings * unit.row_holistic)
+            return emitted + self.slides * rows * (_work(node) * unit.row_hash + doublings * unit.row_sort)
         return self.slides * (unit.row_instant + rows * unit.row_hash + out.rows * unit.row_group)
 
     def by_column(self, number: int) -> float:
@@ -109,10 +115,11 @@ class OperatorCosts:
             # The database hashes the smaller side, whichever it is.
             built, probed = sorted((rows, below[1].rows))
             pairs = _pairs(node, below, out) * unit.column_pair
-            return self.slides * (built * unit.column_build + probed * unit.column_probe + pairs)
+            keys = max(1, len(node.keys))
+            return self.slides * (keys * (built * unit.column_build + probed * unit.column_probe) + pairs)
         if isinstance(node, Aggregate):
             simple = _simple(node.calls)
-            a_row = max(1, simple) * unit.column_hash + (len(node.calls) - simple) * unit.column_sort
+            a_row = _work(node) * unit.column_hash + (len(node.calls) - simple) * unit.column_sort
             return self.slides * (rows * a_row + out.rows * max(1, len(node.calls)) * unit.column_group)
         return self.slides * (rows * unit.column_hash + out.rows * unit.column_group)
 

@@ -14,6 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from slackwater.core.engines import computed_by
 from slackwater.core.time import format_duration
 from slackwater.runtime.spark.progress.value import Progress
 
@@ -109,6 +110,8 @@ def _lines(history: History) -> Iterator[tuple[str, str]]:
     counts = {"in time": now.in_time, "late": now.late, "filtered": now.filtered, "held": now.held}
     yield "tuples", ", ".join(f"{count:,} {name}" for name, count in counts.items()) + f", rejected: {rejected}"
     yield "state", f"{now.state_rows:,} rows, {now.state_bytes:,} bytes in windows"
+    if now.engines is not None:
+        yield "engines", computed_by(now.engines.as_json())
     for name, stream in now.streams.items():
         yield f"stream {name}", f"{stream.rows:,} rows, clock {_when(stream.clock)}"
     yield "speed", f"{now.rows_per_second:,.0f} rows/s, {now.duration.total_seconds():.2f} s a micro-batch"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from slackwater.core.engines import EnginesSeen, of_all_shards
 from slackwater.core.measured import MeasuredQuality, together
 from slackwater.core.memory import Memory
 from slackwater.core.options import Options
@@ -134,6 +135,8 @@ class Progress:
     quality: Quality | None
     outlook: Outlook | None = None
     """None where slack has no cap, or nothing was chosen yet."""
+    engines: EnginesSeen | None = None
+    """Of a query over windows that slide together: which engines compute it, in all shards."""
     paused: bool = False
     """Of a query in a set: whether it is paused."""
     passed_by: int = 0
@@ -193,6 +196,7 @@ def progress_of(shards: Sequence[Metrics], aliases: Sequence[str], spark: Mappin
         target=str(target),
         quality=None if measured is None else _quality(measured),
         outlook=_outlook(shards, target),
+        engines=of_all_shards([EnginesSeen.of_json(one["engines"]) for one in shards if one.get("engines")]),
         paused=any(one.get("paused", False) for one in shards),
         passed_by=sum(one.get("passed_by", 0) for one in shards),
         failure=next((one["failure"] for one in shards if one.get("failure")), None),
