@@ -2,9 +2,9 @@
 
 A `Commutative` aggregate keeps a few components of constant size; a pane's partial result is made once, and windows are
 combined from panes by two stacks, which never take anything back (see `sliding`). An `Invertible` one can also take
-back what it combined: quantiles and distinct counts keep the multiset of the values, and a pane is merged in when it
-enters the window and out when it leaves (see `sorted_window`). Counts and integer sums could be taken back as well, but
-float sums could not without losing digits, and two stacks cost the same; so they stay with the others.
+back what it combined: quantiles and distinct counts keep all values, count one in when its pane enters the window, and
+out when it leaves (see `holistic_values`). Counts and integer sums could be taken back as well, but float sums could
+not without losing digits, and two stacks cost the same; so they stay with the others.
 
 Invariant: `combine` is commutative and associative up to float rounding; sums are compensated, integer sums are 128
 bits, and moments are as in `spread`.
@@ -52,7 +52,7 @@ class Commutative:
 class Invertible(Commutative):
     """What was combined can be taken back, so a window is kept as one value that panes enter and leave."""
 
-    slides_by = "values sorted per window, panes merged in and out"
+    slides_by = "values kept per pane, counted in and out of the window"
 
 
 _MIN = {Kind.FLOAT: Op.MIN_FLOAT, Kind.TEXT: Op.MIN_TEXT}

@@ -1,84 +1,280 @@
-"""The values behind holistic aggregates, kept per partial while its pane lives.
+"""Holistic aggregates in compiled code: the values of partials, and what is known of those inside the window.
 
-Invariant: a value is noted as moved once when its pane enters the window and once when it leaves; what is noted is what
-`sorted_window` has to take over.
+A partial keeps its values for as long as its pane lives, some to a block. When its pane enters the window and leaves it
+again, they are counted out to their group: how many there are, which different ones, and what stands near a quantile.
+So a slide costs by what came and went, not by what the window holds.
+
+Invariant: a group knows exactly the values of its partials inside the window, nulls left out. Values are compared as
+words, so a float is one of the same order: -0.0 is 0.0, all NaN are one and the largest.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from slackwater.core.batch import Words
-from slackwater.core.collections.records import NONE, give_back, table, take_free
-from slackwater.core.jit import inner
+from slackwater.core.collections.records import NONE, give_back, take_free
+from slackwater.core.jit import in_place, inner
+from slackwater.core.schema import NULL_FLOAT, NULL_WORD, Kind
+from slackwater.operators.aggregate.algebra import AggregateSpec
+from slackwater.operators.aggregate.distinct_values import one_less, one_more
+from slackwater.operators.aggregate.near_rank import (
+    BEGIN,
+    BELOW,
+    NEAR_WORDS,
+    begin_near,
+    comes_near,
+    end_near,
+    goes_from,
+    has_ranks,
+    make_near,
+)
 from slackwater.operators.aggregate.state import (
-    ADDED,
-    FREE_VALUE,
-    FROM_GROUP,
+    BLOCK,
+    BLOCKS,
+    FILLED,
+    FREE_BLOCK,
     GROUP,
     LINK,
-    REMOVED,
+    NEWEST,
+    OLDER,
     VALUES,
+    VALUES_INSIDE,
     VALUES_KEPT,
     WORD,
     Tables,
 )
 
+# Columns of an argument: whether it is a float, whether its different values are counted, where in its line a group has
+# how many values it has, and behind that how many different ones.
+IS_FLOAT, DISTINCT, COUNTS_AT = range(3)
+# Columns of what is asked: of which argument, the share of values below a quantile as the bits of a float, and where in
+# its line a group has what is near that; NONE where different values are asked for.
+ARGUMENT, SHARE, NEAR_AT = range(3)
+NAN_WORD = 0x7FF8_0000_0000_0000
+INFINITY_WORD = 0x7FF0_0000_0000_0000
+SIGN = -(2**63)
+UNSIGNED = 2**63 - 1
 
-def value_tables(arguments: int, capacity: int) -> tuple[Words, Words]:
-    """Space for this many kept values, and for as many to enter and to leave at once."""
-    return table(capacity, WORD + arguments), np.zeros((2 * capacity, 1 + arguments), np.int64)
+
+def holistic_of(aggregates: Sequence[AggregateSpec], first_word: int) -> tuple[Words, Words, Words, int]:
+    """Rows of arguments, the arguments, what is asked of them, and the words that a group has for it from one on."""
+    wanted = [one for one in aggregates if one.holistic]
+    kinds = {one.row: one.kind for one in wanted}
+    rows = list(kinds)
+    counted = {one.row for one in wanted if one.function == "COUNT_DISTINCT"}
+    arguments = np.zeros((len(rows), 3), np.int64)
+    for h, (row, kind) in enumerate(kinds.items()):
+        arguments[h] = kind is Kind.FLOAT, row in counted, first_word + 2 * h
+    end = first_word + 2 * len(rows)
+    asked = np.zeros((len(wanted), 3), np.int64)
+    for line, one in zip(asked, wanted, strict=True):
+        line[[ARGUMENT, NEAR_AT]] = rows.index(one.row), NONE
+        if one.function != "COUNT_DISTINCT":
+            line[SHARE] = np.float64(0.5 if one.parameter is None else one.parameter).view(np.int64)
+            line[NEAR_AT] = end
+            end += NEAR_WORDS
+    return np.array(rows, np.int64), arguments, asked, end - first_word
 
 
 @inner
-def keep(t: Tables, e: int, words: Words, rows: Words, i: int) -> int:
-    """Keep the values of tuple i with partial e; returns where."""
-    v = take_free(t.values, t.scalars, FREE_VALUE, VALUES_KEPT)
+def begin_values(t: Tables, g: int) -> None:
+    """A new group has no values."""
+    for h in range(len(t.arguments)):
+        at = t.arguments[h, COUNTS_AT]
+        t.groups[g, at], t.groups[g, at + 1] = 0, 0
+    for a in range(len(t.asked)):
+        if t.asked[a, NEAR_AT] != NONE:
+            begin_near(t.near, t.groups, g, t.asked[a, NEAR_AT])
+
+
+@inner
+def end_values(t: Tables, g: int) -> None:
+    """A group without values is forgotten."""
+    for a in range(len(t.asked)):
+        if t.asked[a, NEAR_AT] != NONE:
+            end_near(t.near, t.groups, g, t.asked[a, NEAR_AT])
+
+
+@inner
+def keep(t: Tables, e: int, words: Words, rows: Words, i: int) -> None:
+    """Keep the values of tuple i with partial e."""
+    b = t.partials[e, VALUES]
+    if b == NONE or t.blocks[b, FILLED] == BLOCK:
+        b = take_free(t.blocks, t.scalars, FREE_BLOCK, BLOCKS)
+        t.blocks[b, LINK], t.blocks[b, FILLED] = t.partials[e, VALUES], 0
+        t.partials[e, VALUES] = b
     for h in range(len(rows)):
-        t.values[v, WORD + h] = words[rows[h], i]
-    t.values[v, LINK] = t.partials[e, VALUES]
-    t.partials[e, VALUES] = v
-    return v
+        t.blocks[b, WORD + h * BLOCK + t.blocks[b, FILLED]] = words[rows[h], i]
+    t.blocks[b, FILLED] += 1
+    t.scalars[VALUES_KEPT] += 1
 
 
 @inner
-def note_one(t: Tables, g: int, v: int) -> None:
-    """One value is inside the window from now on."""
-    t.moved[t.scalars[ADDED], FROM_GROUP] = g
-    for h in range(1, t.moved.shape[1]):
-        t.moved[t.scalars[ADDED], h] = t.values[v, h]
-    t.scalars[ADDED] += 1
+def is_null(t: Tables, h: int, word: int) -> bool:
+    """Whether a word of an argument is no value."""
+    return word == (NULL_FLOAT if t.arguments[h, IS_FLOAT] == 1 else NULL_WORD)
 
 
 @inner
-def note_entered(t: Tables, e: int) -> None:
+def in_order(word: int) -> int:
+    """The bits of a float as a word that compares as the float does; and back again."""
+    return word ^ UNSIGNED if word < 0 else word
+
+
+@inner
+def comparable(t: Tables, h: int, word: int) -> int:
+    """A value as a word that compares as the value does."""
+    if t.arguments[h, IS_FLOAT] == 0:
+        return word
+    if word == SIGN:
+        return 0
+    return NAN_WORD if word & UNSIGNED > INFINITY_WORD else in_order(word)
+
+
+@inner
+def value_enters(t: Tables, g: int, h: int, word: int) -> None:
+    """A value of a group is inside the window from now on."""
+    if is_null(t, h, word):
+        return
+    value, at = comparable(t, h, word), t.arguments[h, COUNTS_AT]
+    t.groups[g, at] += 1
+    if t.arguments[h, DISTINCT] == 1 and one_more(t, g * len(t.arguments) + h, value):
+        t.groups[g, at + 1] += 1
+    for a in range(len(t.asked)):
+        if t.asked[a, ARGUMENT] == h and t.asked[a, NEAR_AT] != NONE:
+            others = t.groups[g, at] - 1
+            rank = int(float_of(t.asked[a, SHARE]) * others)
+            comes_near(t.near, t.groups, g, t.asked[a, NEAR_AT], value, others, rank)
+
+
+@inner
+def value_leaves(t: Tables, g: int, h: int, word: int) -> None:
+    """A value of a group is inside the window no more."""
+    if is_null(t, h, word):
+        return
+    value, at = comparable(t, h, word), t.arguments[h, COUNTS_AT]
+    t.groups[g, at] -= 1
+    if t.arguments[h, DISTINCT] == 1 and one_less(t, g * len(t.arguments) + h, value):
+        t.groups[g, at + 1] -= 1
+    for a in range(len(t.asked)):
+        if t.asked[a, ARGUMENT] == h and t.asked[a, NEAR_AT] != NONE:
+            goes_from(t.near, t.groups, g, t.asked[a, NEAR_AT], value)
+
+
+@inner
+def tuple_enters(t: Tables, g: int, words: Words, rows: Words, i: int) -> None:
+    """The values of tuple i, whose pane has entered already, are inside the window from now on."""
+    for h in range(len(rows)):
+        value_enters(t, g, h, words[rows[h], i])
+    t.scalars[VALUES_INSIDE] += 1
+
+
+@inner
+def values_enter(t: Tables, e: int) -> None:
     """All values of a partial are inside the window from now on."""
-    v = t.partials[e, VALUES]
-    while v != NONE:
-        note_one(t, t.partials[e, GROUP], v)
-        v = t.values[v, LINK]
+    b = t.partials[e, VALUES]
+    while b != NONE:
+        for h in range(len(t.arguments)):
+            for i in range(WORD + h * BLOCK, WORD + h * BLOCK + t.blocks[b, FILLED]):
+                value_enters(t, t.partials[e, GROUP], h, t.blocks[b, i])
+        t.scalars[VALUES_INSIDE] += t.blocks[b, FILLED]
+        b = t.blocks[b, LINK]
 
 
 @inner
-def note_left(t: Tables, e: int) -> None:
+def values_leave(t: Tables, e: int) -> None:
     """All values of a partial leave the window and are forgotten."""
-    v = t.partials[e, VALUES]
-    while v != NONE:
-        at = len(t.moved) // 2 + t.scalars[REMOVED]
-        t.moved[at, FROM_GROUP] = t.partials[e, GROUP]
-        for h in range(1, t.moved.shape[1]):
-            t.moved[at, h] = t.values[v, h]
-        t.scalars[REMOVED] += 1
-        v = t.values[v, LINK]
+    b = t.partials[e, VALUES]
+    while b != NONE:
+        for h in range(len(t.arguments)):
+            for i in range(WORD + h * BLOCK, WORD + h * BLOCK + t.blocks[b, FILLED]):
+                value_leaves(t, t.partials[e, GROUP], h, t.blocks[b, i])
+        t.scalars[VALUES_INSIDE] -= t.blocks[b, FILLED]
+        b = t.blocks[b, LINK]
     discard(t, e)
 
 
 @inner
 def discard(t: Tables, e: int) -> None:
     """Forget the values of a partial."""
-    v = t.partials[e, VALUES]
-    while v != NONE:
-        following = t.values[v, LINK]
-        give_back(t.values, t.scalars, FREE_VALUE, VALUES_KEPT, v)
-        v = following
+    b = t.partials[e, VALUES]
+    while b != NONE:
+        following = t.blocks[b, LINK]
+        t.scalars[VALUES_KEPT] -= t.blocks[b, FILLED]
+        give_back(t.blocks, t.scalars, FREE_BLOCK, BLOCKS, b)
+        b = following
     t.partials[e, VALUES] = NONE
+
+
+@inner
+def answer(t: Tables, g: int, a: int) -> int:
+    """The word of what is asked, of a group's values inside the window."""
+    h, near = t.asked[a, ARGUMENT], t.asked[a, NEAR_AT]
+    size = t.groups[g, t.arguments[h, COUNTS_AT]]
+    if near == NONE:
+        return t.groups[g, t.arguments[h, COUNTS_AT] + 1]
+    if size == 0:
+        return NULL_FLOAT
+    rank = float_of(t.asked[a, SHARE]) * (size - 1)
+    below = int(rank)
+    above = below + 1 if rank > below else below
+    if not has_ranks(t.groups, g, near, below, above):
+        make_near(t.near, t.groups, g, near, below, t.gathered, gather(t, g, h))
+    at = t.groups[g, near + BEGIN] - t.groups[g, near + BELOW]
+    low, high = number_of(t, h, t.near.words[at + below]), number_of(t, h, t.near.words[at + above])
+    found = low + (high - low) * (rank - below) if rank > below else low
+    return NAN_WORD if found != found else word_of(found)
+
+
+@inner
+def gather(t: Tables, g: int, h: int) -> int:
+    """All values of a group inside the window, of one argument; returns how many there are."""
+    n = 0
+    e = t.groups[g, NEWEST]
+    while e != NONE:
+        b = t.partials[e, VALUES]
+        while b != NONE:
+            for i in range(WORD + h * BLOCK, WORD + h * BLOCK + t.blocks[b, FILLED]):
+                if not is_null(t, h, t.blocks[b, i]):
+                    t.gathered[n] = comparable(t, h, t.blocks[b, i])
+                    n += 1
+            b = t.blocks[b, LINK]
+        e = t.partials[e, OLDER]
+    return n
+
+
+@inner
+def number_of(t: Tables, h: int, word: int) -> float:
+    """The number that a comparable word of an argument stands for."""
+    return float_of(in_order(word)) if t.arguments[h, IS_FLOAT] == 1 else float(word)
+
+
+@inner
+def float_of(word: int) -> float:
+    """The float with these bits."""
+    return np.int64(word).view(np.float64)
+
+
+@inner
+def word_of(value: float) -> int:
+    """The bits of a float."""
+    return np.float64(value).view(np.int64)  # type: ignore[return-value]  # an int to numba
+
+
+@in_place
+def values_of(t: Tables, members: Words, owner: Words, kept: Words) -> int:
+    """The values of partials, a line for each argument, and the places of their partials; returns how many."""
+    n = 0
+    for m in range(len(members)):
+        b = t.partials[members[m], VALUES]
+        while b != NONE:
+            for i in range(t.blocks[b, FILLED]):
+                owner[n] = m
+                for h in range(len(kept)):
+                    kept[h, n] = t.blocks[b, WORD + h * BLOCK + i]
+                n += 1
+            b = t.blocks[b, LINK]
+    return n

@@ -15,7 +15,6 @@ from functools import cached_property
 import numpy as np
 
 from slackwater.core.batch import Words
-from slackwater.core.collections.records import NONE
 from slackwater.core.schema import Kind
 from slackwater.core.state import StateUpdate, decode_json, decode_words, encode_json, encode_words, state_update
 from slackwater.core.time import BEFORE_ALL
@@ -25,21 +24,19 @@ from slackwater.expressions.text_table import TextTable
 from slackwater.operators.aggregate import state as st
 from slackwater.operators.aggregate.algebra import AggregateSpec, Layout, lower
 from slackwater.operators.aggregate.having import Having, HavingOperator
+from slackwater.operators.aggregate.holistic_values import values_of
 from slackwater.operators.aggregate.partials import program_for
-from slackwater.operators.aggregate.sorted_window import SortedWindow
 from slackwater.operators.aggregate.tables import GrowingTables, put_back
 from slackwater.operators.aggregate.window_loop import (
     CLOSED_ALL,
-    CLOSED_ONE,
     EMITTED_BY,
-    OF_GROUP,
     OF_KEY,
     WINDOW,
     admit_panes,
     consume,
 )
 from slackwater.operators.contract import PLAIN, BuildContext, Operator
-from slackwater.operators.output import Output, joined
+from slackwater.operators.output import Output
 from slackwater.operators.state_size import WindowContents
 from slackwater.windows.panes import Panes, first_open, last_pane, panes
 
@@ -108,12 +105,8 @@ class AggregateOperator(Operator):
 
     def _begin(self) -> None:
         spec = self.spec
-        kinds = {a.row: a.kind for a in spec.aggregates if a.holistic}
-        self._value_rows = np.array(list(kinds), np.int64)
-        self._sorted = {row: SortedWindow(i, kind) for i, (row, kind) in enumerate(kinds.items())}
-        self._tables = GrowingTables(
-            program_for(spec.layout, self._texts), len(spec.keys), spec.layout.width, len(kinds)
-        )
+        program = program_for(spec.layout, self._texts)
+        self._tables = GrowingTables(program, len(spec.keys), spec.layout.width, spec.aggregates)
         scalars = self._tables.scalars
         scalars[st.NEXT] = first_open(spec.grid, BEFORE_ALL)
         scalars[st.ENTERED] = scalars[st.FLIP] = last_pane(spec.grid, int(scalars[st.NEXT]) - 1)
@@ -127,42 +120,23 @@ class AggregateOperator(Operator):
         t = self._tables
         t.reserve(len(run))
         words = np.ascontiguousarray(run.words)
-        new = st.Taken(words, words.view(np.float64), run.watermark_at_arrival, self._key_rows, self._value_rows)
-        begin, status, capacity, lines = 0, -1, 1024, 0
-        waiting: list[Output] = []
+        new = st.Taken(words, words.view(np.float64), run.watermark_at_arrival, self._key_rows, t.value_rows)
+        begin, status, capacity = 0, -1, 1024
         while status != CLOSED_ALL:
             most = max(capacity, int(t.scalars[st.GROUPS]) + (len(run) - begin if t.keys else 1))
-            state = np.empty((most, t.width), np.int64)
+            state = np.empty((most, t.width + t.asked), np.int64)
             closed = st.Closed(np.empty((most, OF_KEY + t.keys), np.int64), state, state.view(np.float64))
             begin, n, status = consume(t.now, self.spec.grid, new, begin, ordered, run.watermark, closed)
-            if status == CLOSED_ONE:
-                self._slide_values()
-            else:
-                capacity = min(4 * capacity, MOST_LINES)
+            capacity = min(4 * capacity, MOST_LINES)
             if n:
-                waiting.append(self._lowered(closed.lines[:n], state[:n]))
-                lines += n
-            # A window of a single line costs more on its way out than to close, so windows leave together.
-            if waiting and (status != CLOSED_ONE or lines >= MOST_LINES):
-                yield joined(waiting)
-                waiting, lines = [], 0
-
-    def _slide_values(self) -> None:
-        t = self._tables
-        moved, came, went = t.now.moved, int(t.scalars[st.ADDED]), int(t.scalars[st.REMOVED])
-        half = len(moved) // 2
-        for window in self._sorted.values():
-            window.slide(moved[:came], moved[half : half + went])
-        t.scalars[[st.ADDED, st.REMOVED]] = 0
+                yield self._lowered(closed.lines[:n], state[:n])
 
     def _lowered(self, lines: Words, state: Words) -> Output:
         spec = self.spec
         start = lines[:, WINDOW] * spec.grid.slide
-        group = np.ascontiguousarray(lines[:, OF_GROUP])
-        lowered = [
-            self._sorted[a.row].lower(a, group) if a.holistic else lower(a, spec.layout, state) for a in spec.aggregates
-        ]
         # Views would keep whole buffers alive for as long as the results are.
+        answers = iter(state[:, spec.layout.width :].T)
+        lowered = [next(answers).copy() if a.holistic else lower(a, spec.layout, state) for a in spec.aggregates]
         keys = [lines[:, OF_KEY + c].copy() for c in range(len(spec.keys))]
         return Output(
             start + spec.range,
@@ -182,8 +156,7 @@ class AggregateOperator(Operator):
         """Partial aggregates, and values of holistic ones; what they were made of is not kept."""
         t = self._tables
         partials, values = int(t.scalars[st.PARTIALS]), int(t.scalars[st.VALUES_KEPT])
-        words = partials * t.now.partials.shape[1] + values * t.now.values.shape[1]
-        yield WindowContents(0, partials + values, words)
+        yield WindowContents(0, partials + values, t.words_in_use)
 
     def snapshot_delta(self) -> list[StateUpdate]:
         table = self._tables.now.partials
@@ -195,7 +168,7 @@ class AggregateOperator(Operator):
         for pane in sorted(touched):
             members = live[pane_of == pane]
             entries.append(state_update("pane", str(pane), self._encode_partials(members)))
-            if self._sorted:
+            if self._tables.arguments:
                 entries.append(state_update("values", str(pane), self._encode_values(members)))
         gone = {place for place in self._persisted if int(place[1]) not in present}
         entries += [state_update(*place, None) for place in sorted(gone)]
@@ -218,30 +191,25 @@ class AggregateOperator(Operator):
         return encode_words(columns | {f"s{c}": t.partials[members, st.OWN + c] for c in range(width)})
 
     def _encode_values(self, members: Words) -> bytes:
-        t = self._tables.now
-        owner, kept = [], []
-        for position, e in enumerate(members.tolist()):
-            v = int(t.partials[e, st.VALUES])
-            while v != NONE:
-                owner.append(position)
-                kept.append(v)
-                v = int(t.values[v, st.LINK])
-        columns = {"owner": np.array(owner, np.int64)}
-        return encode_words(columns | {f"v{h}": t.values[kept, st.WORD + h] for h in range(self._tables.arguments)})
+        owner = np.empty(int(self._tables.scalars[st.VALUES_KEPT]), np.int64)
+        kept = np.empty((self._tables.arguments, len(owner)), np.int64)
+        n = values_of(self._tables.now, members, owner, kept)
+        return encode_words({"owner": owner[:n]} | {f"v{h}": words[:n] for h, words in enumerate(kept)})
 
     def restore(self, entries: list[StateUpdate]) -> None:
         """Rebuild the panes; those that had entered the window enter it again."""
         (following,) = (decode_json(e.value)["next"] for e in entries if e.key == "next" and e.value is not None)
         self._note([entry for entry in entries if entry.key != "next"])
         self._begin()
+        t, entered = self._tables, last_pane(self.spec.grid, following - 1)
+        t.scalars[[st.NEXT, st.FLIP]] = following, st.NO_PANE
         for pane in sorted(int(key) for namespace, key in self._persisted if namespace == "pane"):
             partials = decode_words(self._persisted["pane", str(pane)])
-            kept = decode_words(self._persisted["values", str(pane)]) if self._sorted else {}
+            kept = decode_words(self._persisted["values", str(pane)]) if t.arguments else {}
             self._restore_pane(pane, partials, kept)
-        t = self._tables
-        t.scalars[[st.NEXT, st.FLIP]] = following, st.NO_PANE
-        admit_panes(t.now, st.NO_PANE, last_pane(self.spec.grid, following - 1), bool(self._sorted))
-        self._slide_values()
+            # One after the other: there is room for values that wait to enter, and so for a pane of them only.
+            admit_panes(t.now, st.NO_PANE, min(pane, entered), t.arguments > 0)
+        t.scalars[st.ENTERED] = entered
         t.now.partials[:, st.DIRTY] = 0
 
     def _restore_pane(self, pane: int, partials: dict[str, Words], kept: dict[str, Words]) -> None:

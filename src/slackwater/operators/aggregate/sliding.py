@@ -23,6 +23,7 @@ from slackwater.core.collections.chain import gap_for, link_between
 from slackwater.core.collections.hash_table import mix
 from slackwater.core.collections.records import NONE, find, give_back, hang, take_free, unhang
 from slackwater.core.jit import inner
+from slackwater.operators.aggregate.holistic_values import begin_values, end_values
 from slackwater.operators.aggregate.partials import add, clear, combine
 from slackwater.operators.aggregate.state import (
     ACTIVE,
@@ -80,6 +81,7 @@ def group_of(t: Tables, words: Words, key_rows: Words, i: int) -> int:
     for k in range(len(key_rows)):
         t.groups[g, KEY + k] = words[key_rows[k], i]
     t.groups[g, ENTRIES], t.groups[g, INSIDE], t.groups[g, LAST_USED] = 0, 0, NONE
+    begin_values(t, g)
     hang(t.groups, t.buckets, OF_GROUPS, b, g)
     return g
 
@@ -132,6 +134,7 @@ def free_partial(t: Tables, e: int) -> None:
     give_back(t.partials, t.scalars, FREE_PARTIAL, PARTIALS, e)
     t.groups[g, ENTRIES] -= 1
     if t.groups[g, ENTRIES] == 0:
+        end_values(t, g)
         unhang(t.groups, t.buckets, OF_GROUPS, group_bucket(t, g), g)
         give_back(t.groups, t.scalars, FREE_GROUP, GROUPS, g)
 
@@ -183,7 +186,8 @@ def leave(t: Tables, e: int) -> None:
 def flip(t: Tables) -> None:
     """The whole window becomes the front: make every suffix, empty every back."""
     suffix = OWN + t.scalars[WIDTH]
-    for a in range(t.scalars[ACTIVE]):
+    # Where all aggregates are holistic there is nothing to combine.
+    for a in range(t.scalars[ACTIVE] if len(t.program) > 0 else 0):
         g = t.groups[a, ACTIVE_AT]
         e = t.groups[g, NEWEST]
         while e != NONE:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from slackwater.core.batch import Floats, Words
 from slackwater.core.collections.records import FIRST_FIELD
+from slackwater.core.collections.stretches import Stretches
 
 # A partial: its pane and group, the next in the pane, its neighbours in its group (a `chain`), its values,
 # whether it changed since it was last persisted; then its own state and its suffix.
@@ -19,8 +20,8 @@ NO_PANE = -(2**62)
 """The pane of a partial that is not in use."""
 
 # A group: how many partials it has at all and inside the window, its oldest front partial, its newest inside, the
-# partial it used last, its place among the active, and the group that is active at this place; then its key and its
-# back.
+# partial it used last, its place among the active, and the group that is active at this place; then its key, its
+# back, and what is known of its values (`holistic_values`).
 ENTRIES, INSIDE, FRONT, NEWEST, LAST_USED, POSITION, ACTIVE_AT = range(FIRST_FIELD, FIRST_FIELD + 7)
 KEY = FIRST_FIELD + 7
 
@@ -28,10 +29,11 @@ KEY = FIRST_FIELD + 7
 NUMBER, HEAD, HEAP_NUMBER, HEAP, RING = range(FIRST_FIELD, FIRST_FIELD + 5)
 PANE_FIELDS = FIRST_FIELD + 5
 
-# A kept value: the next one of its partial (or the next free one), then one word per argument.
-LINK, WORD = 0, 1
-# A moved value: the group it entered or left with, then one word per argument. `moved` has two halves, came and went.
-FROM_GROUP = 0
+# A block of values: the next one of its partial (or the next free one), how many values it has; then for each argument
+# their words.
+LINK, FILLED, WORD = range(3)
+BLOCK = 6
+"""How many values a block may have; with one argument it is as long as a line of a cache."""
 
 # Lines of the array of buckets.
 OF_PARTIALS, OF_GROUPS, OF_PANES = range(3)
@@ -52,9 +54,11 @@ WAITING, INSIDE_BEGIN, INSIDE_COUNT = 10, 11, 12
 """Panes in the heap; where the ring begins, and panes in it."""
 WIDTH, KEYS = 13, 14
 """Words of a partial's state; key columns."""
-FREE_VALUE, VALUES_KEPT, ADDED, REMOVED = 15, 16, 17, 18
-"""Values of holistic aggregates: the first free one, how many are kept, how many entered and left the window."""
-SCALARS = 19
+FREE_BLOCK, BLOCKS, VALUES_KEPT, VALUES_INSIDE = 15, 16, 17, 18
+"""Values of holistic aggregates: the first free block, blocks in use, values in them, and those inside the window."""
+FREE_DIFFERENT, DIFFERENT = 19, 20
+"""Different values: the first free record, and records in use."""
+SCALARS = 21
 
 
 class Tables(NamedTuple):
@@ -68,8 +72,17 @@ class Tables(NamedTuple):
     group_floats: Floats
     panes: Words
     buckets: Words
-    values: Words
-    moved: Words
+    arguments: Words
+    asked: Words
+    """What is asked of which arguments (`holistic_values.holistic_of`)."""
+    blocks: Words
+    """Values of partials."""
+    near: Stretches
+    """Values near quantiles."""
+    gathered: Words
+    """Where all values of a group are brought together for a while."""
+    different: Words
+    different_buckets: Words
     scalars: Words
 
 
@@ -84,7 +97,7 @@ class Taken(NamedTuple):
 
 
 class Closed(NamedTuple):
-    """Where closed windows are written: one line per window and group, and the combined partial of each."""
+    """Where closed windows are written: a line per window and group, its combined partial, then holistic answers."""
 
     lines: Words
     state: Words

@@ -6,13 +6,20 @@ back has the partials and values it was persisted with, and waits to enter the w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import isqrt
+
 import numpy as np
 
 from slackwater.core.batch import Words
 from slackwater.core.collections.records import NONE, grown, hang, table
+from slackwater.core.collections.stretches import stretches, with_room
 from slackwater.core.jit import in_place
 from slackwater.operators.aggregate import state as st
-from slackwater.operators.aggregate.holistic_values import keep, value_tables
+from slackwater.operators.aggregate.algebra import AggregateSpec
+from slackwater.operators.aggregate.distinct_values import DIFFERENT_WORDS, hang_different
+from slackwater.operators.aggregate.holistic_values import DISTINCT, NEAR_AT, holistic_of, keep
+from slackwater.operators.aggregate.near_rank import ROOTS
 from slackwater.operators.aggregate.pane_queue import add_to_pane, pane_bucket
 from slackwater.operators.aggregate.sliding import group_bucket, group_of, new_partial, partial_bucket
 
@@ -22,12 +29,15 @@ SMALLEST = 256
 class GrowingTables:
     """The state of one aggregate; `now` is what compiled code works on until the next growth."""
 
-    def __init__(self, program: Words, keys: int, width: int, arguments: int) -> None:
-        self.keys, self.width, self.arguments = keys, width, arguments
+    def __init__(self, program: Words, keys: int, width: int, aggregates: Sequence[AggregateSpec]) -> None:
+        self.keys, self.width = keys, width
+        self.value_rows, arguments, asked, holistic_words = holistic_of(aggregates, st.KEY + keys + width)
+        self.arguments, self.asked = len(arguments), len(asked)
+        self._quantiles = int(np.sum(asked[:, NEAR_AT] != NONE))
+        self._counted = int(np.sum(arguments[:, DISTINCT]))
         partials = table(SMALLEST, st.OWN + 2 * width)
         partials[:, st.PANE] = st.NO_PANE
-        groups = table(SMALLEST, st.KEY + keys + width)
-        values, moved = value_tables(arguments, SMALLEST if arguments else 1)
+        groups = table(SMALLEST, st.KEY + keys + width + holistic_words)
         self.scalars = np.zeros(st.SCALARS, np.int64)
         self.scalars[[st.WIDTH, st.KEYS]] = width, keys
         self.now = st.Tables(
@@ -38,8 +48,13 @@ class GrowingTables:
             group_floats=groups.view(np.float64),
             panes=table(SMALLEST, st.PANE_FIELDS),
             buckets=np.full((3, SMALLEST), NONE, np.int64),
-            values=values,
-            moved=moved,
+            arguments=arguments,
+            asked=asked,
+            blocks=table(SMALLEST, st.WORD + self.arguments * st.BLOCK),
+            near=stretches(),
+            gathered=np.zeros(0, np.int64),
+            different=table(SMALLEST, DIFFERENT_WORDS),
+            different_buckets=np.full((1, SMALLEST), NONE, np.int64),
             scalars=self.scalars,
         )
 
@@ -51,8 +66,15 @@ class GrowingTables:
             self._grow_panes(wanted)
         if wanted := self._too_small(self.now.groups, st.GROUPS, tuples if self.keys else 1):
             self._grow_groups(wanted)
-        if self.arguments and (wanted := self._too_small(self.now.values, st.VALUES_KEPT, tuples)):
-            self._grow_values(wanted)
+        if self.arguments:
+            self._reserve_values(tuples)
+
+    @property
+    def words_in_use(self) -> int:
+        """What partials and values take. Stretches near quantiles are short, how short depends on what came before."""
+        t, used = self.now, self.scalars
+        records = (t.partials, st.PARTIALS), (t.blocks, st.BLOCKS), (t.different, st.DIFFERENT)
+        return sum(int(used[count]) * table.shape[1] for table, count in records)
 
     def _too_small(self, records: Words, used: int, tuples: int) -> int:
         """0 if there is room, else the power of two to grow to."""
@@ -103,17 +125,33 @@ class GrowingTables:
         self._empty_buckets(st.OF_GROUPS, capacity)
         _hang_groups(self.now, used)
 
-    def _grow_values(self, capacity: int) -> None:
-        old, before = self.now.values, self.now.moved
-        size, half = len(old), len(before) // 2
-        values, moved = value_tables(self.arguments, capacity)
-        values[:size] = old
-        values[-1, st.LINK] = self.scalars[st.FREE_VALUE]
-        came, went = int(self.scalars[st.ADDED]), int(self.scalars[st.REMOVED])
-        moved[:came] = before[:came]
-        moved[capacity : capacity + went] = before[half : half + went]
-        self.scalars[st.FREE_VALUE] = size
-        self.now = self.now._replace(values=values, moved=moved)
+    def _reserve_values(self, tuples: int) -> None:
+        if wanted := self._too_small(self.now.blocks, st.BLOCKS, tuples):
+            size = len(self.now.blocks)
+            blocks = grown(self.now.blocks, wanted, int(self.scalars[st.FREE_BLOCK]))
+            self.scalars[st.FREE_BLOCK] = size
+            self.now = self.now._replace(blocks=blocks)
+        kept = int(self.scalars[st.VALUES_KEPT])
+        if self._counted:
+            # What has not entered the window yet may do so before there is room for more.
+            self._reserve_different((kept - int(self.scalars[st.VALUES_INSIDE]) + tuples) * self._counted)
+        if self._quantiles:
+            values, groups = kept + tuples, int(self.scalars[st.GROUPS]) + tuples
+            # Of all ways to share values among groups, equal shares have the largest sum of roots. A stretch that does
+            # not last grows up to half of its values.
+            longer = (2 * ROOTS * isqrt(values * groups) + values // 2) * self._quantiles
+            near = with_room(self.now.near, tuples * self._quantiles, longer)
+            gathered = self.now.gathered if values <= len(self.now.gathered) else np.empty(2 * values, np.int64)
+            self.now = self.now._replace(near=near, gathered=gathered)
+
+    def _reserve_different(self, values: int) -> None:
+        if wanted := self._too_small(self.now.different, st.DIFFERENT, values):
+            size = len(self.now.different)
+            different = grown(self.now.different, wanted, int(self.scalars[st.FREE_DIFFERENT]))
+            self.scalars[st.FREE_DIFFERENT] = size
+            buckets = np.full((1, wanted), NONE, np.int64)
+            self.now = self.now._replace(different=different, different_buckets=buckets)
+            hang_different(self.now)
 
 
 @in_place

@@ -11,7 +11,14 @@ from __future__ import annotations
 from slackwater.core.batch import TS
 from slackwater.core.collections.records import NONE
 from slackwater.core.jit import in_place, inner
-from slackwater.operators.aggregate.holistic_values import discard, keep, note_entered, note_left, note_one
+from slackwater.operators.aggregate.holistic_values import (
+    answer,
+    discard,
+    keep,
+    tuple_enters,
+    values_enter,
+    values_leave,
+)
 from slackwater.operators.aggregate.pane_queue import add_to_pane, forget_pane, inside_at, pop_waiting, queue_inside
 from slackwater.operators.aggregate.partials import add
 from slackwater.operators.aggregate.sliding import (
@@ -48,6 +55,7 @@ from slackwater.operators.aggregate.state import (
     PANE,
     RING,
     WAITING,
+    WIDTH,
     Closed,
     Tables,
     Taken,
@@ -64,10 +72,9 @@ from slackwater.windows.panes import (
 
 CLOSED_ALL = 0
 OUT_OF_CAPACITY = 1
-CLOSED_ONE = 2
 
 # Columns of a closed line; the group's key follows.
-WINDOW, EMITTED_BY, OF_GROUP, OF_KEY = range(4)
+WINDOW, EMITTED_BY, OF_KEY = range(3)
 
 
 @in_place
@@ -96,8 +103,6 @@ def consume(
             admit_panes(t, first_pane(grid, k), last_pane(grid, k), holistic)
             n_out = write_window(t, k, i, closed, n_out)
             t.scalars[NEXT] = k + 1
-            if holistic:
-                return i, n_out, CLOSED_ONE
         if not done:
             put_into_pane(t, grid, new, i, holistic)
     return n, n_out, CLOSED_ALL
@@ -124,10 +129,12 @@ def write_window(t: Tables, k: int, by: int, closed: Closed, n_out: int) -> int:
     """One line per group with tuples in window k, emit by tuple `by`; returns the new number of lines."""
     for a in range(t.scalars[ACTIVE]):
         g = t.groups[a, ACTIVE_AT]
-        closed.lines[n_out, WINDOW], closed.lines[n_out, EMITTED_BY], closed.lines[n_out, OF_GROUP] = k, by, g
+        closed.lines[n_out, WINDOW], closed.lines[n_out, EMITTED_BY] = k, by
         for c in range(t.scalars[KEYS]):
             closed.lines[n_out, OF_KEY + c] = t.groups[g, KEY + c]
         write_value(t, g, closed, n_out)
+        for a in range(len(t.asked)):
+            closed.state[n_out, t.scalars[WIDTH] + a] = answer(t, g, a)
         n_out += 1
     return n_out
 
@@ -155,9 +162,9 @@ def put_into_pane(t: Tables, grid: Panes, new: Taken, i: int, holistic: bool) ->
     else:
         add(t.program, t.partials, t.floats, e, OWN, new.words, new.floats, i)
     if holistic:
-        v = keep(t, e, new.words, new.value_rows, i)
+        keep(t, e, new.words, new.value_rows, i)
         if late:
-            note_one(t, g, v)
+            tuple_enters(t, g, new.words, new.value_rows, i)
 
 
 @inner
@@ -173,7 +180,7 @@ def retire_panes_before(t: Tables, first: int, holistic: bool) -> None:
         while e != NONE:
             following = t.partials[e, NEXT_IN_PANE]
             if holistic:
-                note_left(t, e)
+                values_leave(t, e)
             leave(t, e)
             e = following
         t.scalars[INSIDE_BEGIN] = (t.scalars[INSIDE_BEGIN] + 1) & (len(t.panes) - 1)
@@ -199,7 +206,7 @@ def admit_panes(t: Tables, first: int, last: int, holistic: bool) -> None:
         while e != NONE:
             enter(t, e)
             if holistic:
-                note_entered(t, e)
+                values_enter(t, e)
             e = t.partials[e, NEXT_IN_PANE]
         queue_inside(t, p)
     t.scalars[ENTERED] = last
