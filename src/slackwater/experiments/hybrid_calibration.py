@@ -71,7 +71,7 @@ class PlanToRun:
             half = Call("*", (Literal(SHARE, Kind.FLOAT), Call("MAX", (Column(stream, "v", Kind.FLOAT),), Kind.FLOAT)),
                         Kind.FLOAT)  # fmt: skip
             shares |= {Call(">", (Column(0, "v", Kind.FLOAT), half), Kind.BOOL): SHARE}
-        together = {
+        together: dict[frozenset[Expr], float] = {
             frozenset(Column(stream, name, Kind.INT) for name in ("k", "l", "m")): float(self.keys)
             for stream in streams
         }

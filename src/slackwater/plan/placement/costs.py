@@ -28,51 +28,51 @@ SHIPPED = "shipped with slackwater"
 class Costs:
     """Seconds for each unit of work. `row_` is of the compiled kernels, `column_` of the database."""
 
-    row_judge: float = 7e-8
+    row_judge: float = 4.5e-08
     """A condition or expression, once a tuple, as it arrives."""
-    row_add: float = 1.2e-7
+    row_add: float = 8.4e-08
     """A tuple into a pane, for each aggregate, and each key but the first."""
-    row_holistic: float = 8e-8
+    row_holistic: float = 6.2e-08
     """A tuple into an order of values, for each aggregate of that kind and each doubling of a group."""
-    row_group: float = 2.7e-7
+    row_group: float = 1.3e-07
     """A group at an instant, for each aggregate: panes come and go, and its row is written."""
-    row_instant: float = 0.00012
+    row_instant: float = 9.9e-05
     """An operator that is computed at an instant, however small."""
-    row_scan: float = 1e-9
+    row_scan: float = 1.7e-10
     """A row through a condition or expression at an instant."""
-    row_hash: float = 8e-9
+    row_hash: float = 3.1e-09
     """A row into its group at an instant, for each aggregate, and each key but the first."""
-    row_sort: float = 8e-8
+    row_sort: float = 5.2e-08
     """A row into the order of its group at an instant, for each doubling of the group."""
-    row_build: float = 1.5e-8
+    row_build: float = 6.2e-08
     """A row of a join's right side at an instant."""
-    row_probe: float = 3e-9
+    row_probe: float = 3.3e-09
     """A row of a join's left side at an instant."""
-    row_pair: float = 8e-9
+    row_pair: float = 4e-10
     """A pair that a join looks at."""
-    row_made: float = 1.2e-8
+    row_made: float = 1.9e-08
     """A row that a join makes of a pair."""
-    column_statement: float = 0.003
+    column_statement: float = 0.00015
     """A statement, however small."""
-    column_input: float = 0.0014
+    column_input: float = 0.002
     """A table that is brought up to date for a statement, however little is new."""
-    column_value_in: float = 3e-9
+    column_value_in: float = 1.5e-10
     """A value that goes over to the database, and leaves it in the end."""
-    column_value_out: float = 1.4e-8
+    column_value_out: float = 6.1e-09
     """A value of a result that comes back."""
-    column_scan: float = 7.5e-9
+    column_scan: float = 9e-09
     """A row through a condition or expression."""
-    column_hash: float = 1.6e-8
+    column_hash: float = 1.1e-08
     """A row into its group, for each aggregate, and each key but the first."""
-    column_sort: float = 3.5e-8
+    column_sort: float = 3e-08
     """A row of a holistic aggregate."""
-    column_group: float = 3.3e-7
+    column_group: float = 1.9e-07
     """A group, for each aggregate."""
-    column_build: float = 1.2e-7
+    column_build: float = 9.8e-08
     """A row of a join's smaller side, for each key."""
-    column_probe: float = 1.1e-8
+    column_probe: float = 9.5e-10
     """A row of a join's larger side, for each key."""
-    column_pair: float = 6.5e-9
+    column_pair: float = 1.1e-08
     """A pair of rows with equal keys."""
     measured: str = SHIPPED
     """When and where they were measured."""
