@@ -41,13 +41,18 @@ class Reproduced:
     figure: Path
     pictures: Sequence[Path] = ()
 
+    @property
+    def seeds(self) -> list[int]:
+        """Those that were run: experiments on time alone need one."""
+        return sorted({row["seed"] for row in self.rows})
+
     def as_json(self) -> dict[str, Any]:
         reported: dict[str, Any] = {
             "id": self.experiment.id,
             "also": list(self.experiment.also),
             "title": self.experiment.title,
             "quick": self.scale.quick,
-            "seeds": list(self.scale.seeds),
+            "seeds": self.seeds,
             "claims": [claim.as_json() for claim in self.claims],
             "over_seeds": over_seeds(self.rows),
             "rows": list(self.rows),
@@ -79,7 +84,7 @@ def reproduce_experiment(name: str, quick: bool, seed: int, out: Path | None, qu
 def show(reproduced: Reproduced, console: Console) -> None:
     """The claims with what was measured, then the numbers."""
     experiment = reproduced.experiment
-    seeds = ", ".join(map(str, reproduced.scale.seeds))
+    seeds = ", ".join(map(str, reproduced.seeds))
     console.print(f"[bold]{experiment.title}[/bold]")
     console.print(f"{', '.join((experiment.id, *experiment.also))}; seeds {seeds}", markup=False)
     claims = Table("claim", "measured", "holds", box=None, pad_edge=False)

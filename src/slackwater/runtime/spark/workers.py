@@ -23,7 +23,7 @@ def settle() -> None:
 
     >>> before = gc.get_freeze_count()
     >>> settle()
-    >>> gc.get_freeze_count() == before
+    >>> gc.get_freeze_count() <= before
     True
     """
     global _tasks
