@@ -101,6 +101,12 @@ def _met_by(conjuncts: tuple[Conjunct, ...]) -> tuple[dict[str, Region], list[Co
     return regions, others
 
 
+def value_compared(conjunct: Conjunct) -> str | None:
+    """The value that a conjunct compares with constants; None where it is not so simple."""
+    found = _region_of(conjunct)
+    return None if found is None else found[0]
+
+
 def reduced(conjuncts: Sequence[Conjunct]) -> tuple[Conjunct, ...]:
     """The conjuncts without those that the others imply; NEVER where they cannot all be true."""
     regions, _ = _met_by(tuple(conjuncts))
