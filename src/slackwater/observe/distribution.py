@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.core.batch import Words
+from slackwater.core.jit import in_place
 
 MOST_VALUES = 1 << 16
 MOST_PENDING = 1 << 18
@@ -19,6 +20,7 @@ _SAFE = 2**62
 """Sums below this cannot have wrapped."""
 
 Weights = npt.NDArray[np.float64]
+NO_WEIGHTS: Words = np.zeros(0, np.int64)
 
 
 class Distribution:
@@ -36,6 +38,7 @@ class Distribution:
         self._values: Words = np.zeros(0, np.int64)
         self._weights: Weights = np.zeros(0)
         self._pending: list[tuple[Words, Weights]] = []
+        self._counted: list[tuple[int, int]] = []
         self._entries = 0
 
     def add(self, values: Words, weights: Words | None = None) -> None:
@@ -45,26 +48,38 @@ class Distribution:
         weight, total = exact_sums(values, weights)
         self.weight += weight
         self._sum += total
-        # Runs of equal values may be long, and are cheaper to shorten than to sort.
-        edges = _edges(values)
-        counts = _lengths(edges, values).astype(np.float64)
-        self._pending.append((values[edges], counts if weights is None else np.add.reduceat(weights * 1.0, edges)))
-        self._entries += len(edges)
+        if weights is None:
+            # Runs of equal values may be long, and are cheaper to shorten than to sort.
+            values, weights = in_runs(values, None)
+        self._keep(values, weights)
+
+    def _keep(self, values: Words, weights: Words) -> None:
+        self._pending.append((values, weights.astype(np.float64)))
+        self._entries += len(values)
         if self._entries >= MOST_PENDING:
             self._settle()
 
     def count(self, value: int, weight: int = 1) -> None:
         """Count one value."""
-        self.add(np.array([value]), np.array([weight]))
+        self.weight += weight
+        self._sum += value * weight
+        self._counted.append((value, weight))
+        self._entries += 1
+        if self._entries >= MOST_PENDING:
+            self._settle()
 
     def _settle(self) -> None:
         """Merge what is pending into the sorted values."""
+        if self._counted:
+            values, weights = zip(*self._counted, strict=True)
+            self._pending.append((np.array(values, np.int64), np.array(weights, np.float64)))
+            self._counted = []
         if not self._pending:
             return
-        values = np.concatenate([self._values, *(part for part, _ in self._pending)])
-        weights = np.concatenate([self._weights, *(part for _, part in self._pending)])
+        all_values = np.concatenate([self._values, *(part for part, _ in self._pending)])
+        all_weights = np.concatenate([self._weights, *(part for _, part in self._pending)])
         self._pending, self._entries = [], 0
-        self._values, self._weights = _merged(values, weights)
+        self._values, self._weights = _merged(all_values, all_weights)
         if len(self._values) > MOST_VALUES:
             self._values, self._weights = _merged(_four_digits(self._values), self._weights)
 
@@ -118,29 +133,47 @@ def in_runs(values: Words, weights: Words | None) -> tuple[Words, Words]:
     if weights is not None:
         # Their sums may be beyond a word.
         return values, weights
-    edges = _edges(values)
-    return values[edges], _lengths(edges, values)
+    found = np.empty((2, len(values)), np.int64)
+    runs = write_runs(values, found[0], found[1])
+    return found[0, :runs].copy(), found[1, :runs].copy()
 
 
-def _edges(values: Words) -> Words:
-    return np.concatenate([np.zeros(min(1, len(values)), np.int64), np.flatnonzero(np.diff(values)) + 1])
-
-
-def _lengths(edges: Words, values: Words) -> Words:
-    return np.append(edges[1:], len(values)) - edges
+@in_place
+def write_runs(values: Words, value: Words, length: Words) -> int:
+    """Write every run of equal values and how long it is; returns how many there are."""
+    n = 0
+    for i in range(len(values)):
+        if i == 0 or values[i] != values[i - 1]:
+            value[n], length[n] = values[i], 0
+            n += 1
+        length[n - 1] += 1
+    return n
 
 
 def exact_sums(values: Words, weights: Words | None) -> tuple[int, int]:
     """The sum of the weights and of the weighted values, in Python's integers where a word could wrap."""
-    largest = max(abs(int(values.max())), abs(int(values.min())))
-    if weights is None:
-        count = len(values)
-        return count, int(values.sum()) if largest * count < _SAFE else sum(values.tolist())
-    heaviest = int(weights.max()) * len(weights)
-    if heaviest < _SAFE and heaviest * largest < _SAFE:
-        return int(weights.sum()), int(np.dot(values, weights))
-    pairs = list(zip(values.tolist(), weights.tolist(), strict=True))
+    weight, total, largest, heaviest = words_summed(values, NO_WEIGHTS if weights is None else weights)
+    most = int(heaviest) * len(values)
+    if most < _SAFE and most * int(largest) < _SAFE:
+        return int(weight), int(total)
+    pairs = [(value, 1) for value in values.tolist()]
+    if weights is not None:
+        pairs = list(zip(values.tolist(), weights.tolist(), strict=True))
     return sum(weight for _, weight in pairs), sum(value * weight for value, weight in pairs)
+
+
+@in_place
+def words_summed(values: Words, weights: Words) -> tuple[int, int, int, int]:
+    """Sums that may have wrapped, of the weights and of the weighted values; the largest value, by its size, and the
+    largest weight. Without weights each value counts once."""
+    weight, total, largest, heaviest = 0, 0, 0, 1
+    for i in range(len(values)):
+        each = 1 if len(weights) == 0 else weights[i]
+        weight += each
+        total += each * values[i]
+        largest = max(largest, values[i], ~values[i])
+        heaviest = max(heaviest, each)
+    return weight, total, largest, heaviest
 
 
 def _merged(values: Words, weights: Weights) -> tuple[Words, Weights]:

@@ -6,9 +6,10 @@ run little. The last look is before the end of the input, which emits everything
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from slackwater.core.memory import Memory, combined
+from slackwater.core.memory import Memory, Resident
 from slackwater.core.time import BEFORE_ALL
 
 FEW = 4096
@@ -32,7 +33,8 @@ class MemoryUse:
     def __init__(self) -> None:
         self._since = BEFORE_ALL
         self._weight = self._samples = 0
-        self._sum = self._last = self._peak = Memory()
+        self._last = Memory()
+        self._numbers: dict[tuple[str, str], _Numbers] = {}
         self._looked_at = 0
 
     def begin(self, clock: int) -> None:
@@ -50,14 +52,50 @@ class MemoryUse:
         self.begin(clock)
         weight = max(0, clock - self._since)
         self._since = max(self._since, clock)
-        self._sum = combined([self._sum, memory], lambda pair: pair[0] + weight * pair[1])
-        self._peak = combined([self._peak, memory], max)
+        for place, one in _places(memory):
+            known = self._numbers.setdefault(place, _Numbers())
+            known.note(one, weight)
         self._weight += weight
         self._samples += 1
         self._last, self._looked_at = memory, arrivals
 
     def as_json(self, now: Memory | None) -> dict[str, Any]:
         """What stands there now, the average and the largest of each number by itself, and how often it was looked."""
-        average = combined([self._sum], lambda only: round(only[0] / self._weight)) if self._weight else self._last
-        reported = {"now": now or Memory(), "average": average, "peak": self._peak}
+        average = self._as_memory(lambda one: one.average(self._weight)) if self._weight else self._last
+        reported = {"now": now or Memory(), "average": average, "peak": self._as_memory(lambda one: one.peak)}
         return {"samples": self._samples, **{name: one.as_json() for name, one in reported.items()}}
+
+    def _as_memory(self, what: Callable[[_Numbers], Resident]) -> Memory:
+        groups: dict[str, dict[str, Resident]] = {"": {}, "streams": {}, "nodes": {}, "windows": {}}
+        for (group, name), one in self._numbers.items():
+            groups[group][name] = what(one)
+        return Memory(groups.pop("").get("", Resident()), **groups)
+
+
+class _Numbers:
+    """The numbers of one place over time; what was not there counts as nothing."""
+
+    def __init__(self) -> None:
+        self.peak = Resident()
+        self._tuples = self._events = self._bytes = 0
+
+    def note(self, one: Resident, weight: int) -> None:
+        self._tuples += weight * one.tuples
+        self._events += weight * one.events
+        self._bytes += weight * one.bytes
+        peak = self.peak
+        if one.tuples > peak.tuples or one.events > peak.events or one.bytes > peak.bytes:
+            self.peak = Resident(max(one.tuples, peak.tuples), max(one.events, peak.events), max(one.bytes, peak.bytes))
+
+    def average(self, weight: int) -> Resident:
+        return Resident(round(self._tuples / weight), round(self._events / weight), round(self._bytes / weight))
+
+
+def _places(memory: Memory) -> list[tuple[tuple[str, str], Resident]]:
+    """Every place with a number of its own: the query, and its streams, nodes and windows."""
+    named = [
+        ((group, name), one)
+        for group, places in (("streams", memory.streams), ("nodes", memory.nodes), ("windows", memory.windows))
+        for name, one in places.items()
+    ]
+    return [(("", ""), memory.query), *named]

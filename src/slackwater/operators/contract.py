@@ -20,6 +20,7 @@ from slackwater.disorder.meters import Ledger, LedgerTerms, Watched
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release.release import Release
 from slackwater.expressions.text_table import TextTable
+from slackwater.operators.aggregate.shared.store import PaneReader
 from slackwater.operators.output import Output
 from slackwater.operators.stages import DirectStage, Stages
 from slackwater.operators.state_size import WindowContents
@@ -107,6 +108,8 @@ class BuildContext:
     encode_text: Callable[[str], int] = lambda text: 0
     texts: TextTable | None = None
     """For MIN and MAX of text, which compare texts."""
+    panes: PaneReader | None = None
+    """The panes that an aggregate reads, where it has none of its own."""
 
 
 PLAIN = BuildContext()

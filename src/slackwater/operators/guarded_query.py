@@ -146,6 +146,16 @@ class GuardedQuery:
         if self._has_arrival_times:
             self._responding.left(raw.emit_time)
         late = self._late_of(raw)
+        for emission in self.emit_results(run):
+            yield emission if late is NO_LATE else replace(emission, late=late)
+            late = NO_LATE
+        if late is not NO_LATE:
+            yield Emission(NOTHING, (), NOTHING, None, late, run.ended)
+        for meter in self._meters:
+            meter.processed(run, raw)
+
+    def emit_results(self, run: OrderedBatch) -> Iterator[Emission]:
+        """What the operator makes of a run, and nothing else that becomes of it."""
         for output in self._operator.process(run, self._ordered):
             self._counts["results"] += output.results
             for meter in self._meters:
@@ -155,15 +165,30 @@ class GuardedQuery:
                 clock = np.append(run.clock, run.max_ts)[output.by]
                 emit_time = np.append(run.emit_time, run.now)[output.by]
             yield Emission(
-                output.ts, output.columns, clock, output.multiplicity, late, run.ended,
+                output.ts, output.columns, clock, output.multiplicity, NO_LATE, run.ended,
                 emit_time if self._has_arrival_times else None,
                 self._watch.last,
             )  # fmt: skip
-            late = NO_LATE
-        if late is not NO_LATE:
-            yield Emission(NOTHING, (), NOTHING, None, late, run.ended)
-        for meter in self._meters:
-            meter.processed(run, raw)
+
+    # For a query whose windows somebody else closes, with those of others (`query_set.pane_groups`).
+
+    @property
+    def hears_every_tuple(self) -> bool:
+        """Whether somebody is told of tuples that are in time."""
+        return bool(self._meters) or self._has_arrival_times
+
+    def begin_runs(self) -> None:
+        """Runs are about to come."""
+        self._watch.begin(self.watermark)
+
+    def look(self) -> None:
+        """A run has left the release."""
+        self._watch.look(self._stages.watermark)
+
+    def finish_run(self, run: OrderedBatch, left_out: int) -> Iterator[Emission]:
+        """All results of a run are emitted; so many tuples in time that belong to it are not in it."""
+        self._counts["in_time"] += left_out
+        yield from self._emit(run, run)
 
     def _late_of(self, raw: OrderedBatch) -> Late:
         """The late ones among these tuples; all of them are counted here."""

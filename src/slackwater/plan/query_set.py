@@ -30,6 +30,7 @@ from slackwater.expressions.computed import Computed
 from slackwater.expressions.tree import Call, Column, Expr
 from slackwater.operators.query_set.places import NO_FILTER, DomainPlan, QueryPlace
 from slackwater.plan.physical import InputPlan, PhysicalPlan
+from slackwater.plan.sharing.panes import shared_panes
 
 Filter = tuple[Expr, ...]
 Odd = Mapping[str, frozenset[str]]
@@ -164,7 +165,8 @@ class QuerySetPlan:
             sources[name].filters.index(_filter_of(one)) if one.stream.filters else NO_FILTER
             for name, one in zip(names, inputs, strict=True)
         )
-        return domain, QueryPlace(key, View(np.arange(len(inputs)), view[:, : plan.operator.rows]), filters)
+        panes = shared_panes(plan, lambda row: int(view[0, row]))
+        return domain, QueryPlace(key, View(np.arange(len(inputs)), view[:, : plan.operator.rows]), filters, panes)
 
 
 def unknown(name: str, queries: Mapping[str, object]) -> UsageError:

@@ -6,6 +6,7 @@ from slackwater.core.errors import UsageError
 from slackwater.disorder.controllers import SlackController
 from slackwater.disorder.release.release import Release
 from slackwater.expressions.columnar import Coding
+from slackwater.operators.aggregate.shared.store import PaneReader
 from slackwater.operators.composed.registry import controller_of
 from slackwater.operators.contract import BuildContext, Operator, OperatorSpec
 from slackwater.operators.guarded_query import GuardedQuery, MakeRelease
@@ -27,14 +28,21 @@ def kernel_for(plan: PhysicalPlan, epochs: Epochs, codebook: Codebook, max_ahead
 
 
 def query_for(
-    plan: PhysicalPlan, epochs: Epochs, codebook: Codebook, make_release: MakeRelease = Release
+    plan: PhysicalPlan,
+    epochs: Epochs,
+    codebook: Codebook,
+    make_release: MakeRelease = Release,
+    panes: PaneReader | None = None,
 ) -> GuardedQuery:
-    """The same without a clock guard, behind a release that somebody else makes."""
-    spec, operator, controller = _built(plan, epochs, codebook)
+    """The same without a clock guard, behind a release that somebody else makes; an aggregate may read panes that are
+    kept for several."""
+    spec, operator, controller = _built(plan, epochs, codebook, panes)
     return GuardedQuery(spec, operator, controller, epochs, *_asked(plan), make_release)
 
 
-def _built(plan: PhysicalPlan, epochs: Epochs, codebook: Codebook) -> tuple[OperatorSpec, Operator, SlackController]:
+def _built(
+    plan: PhysicalPlan, epochs: Epochs, codebook: Codebook, panes: PaneReader | None = None
+) -> tuple[OperatorSpec, Operator, SlackController]:
     if plan.options.idle_after is not None and epochs.each_tuple:
         raise UsageError(
             "option idle_after is for epochs, in which time moves with all streams together: say --epoch '1 s', or"
@@ -42,7 +50,7 @@ def _built(plan: PhysicalPlan, epochs: Epochs, codebook: Codebook) -> tuple[Oper
         )
     spec: OperatorSpec = plan.relation_to_stream or plan.operator
     ordering = plan.ordering if may_be_eager(spec) and epochs.each_tuple else IN_TURN
-    operator = build_ordered(spec, BuildContext(Coding(codebook), codebook.table), ordering)
+    operator = build_ordered(spec, BuildContext(Coding(codebook), codebook.table, panes), ordering)
     return spec, operator, controller_of(spec, operator, plan.quality, plan.options, plan.windows)
 
 

@@ -10,9 +10,10 @@ from dataclasses import replace
 
 from slackwater.core.quality import Quality
 from slackwater.disorder.cutting import Epochs
+from slackwater.operators.aggregate.shared.store import PaneReader
 from slackwater.operators.guarded_query import GuardedQuery, MakeRelease
-from slackwater.operators.query_set.domain import Build
 from slackwater.operators.query_set.kernel import QuerySet
+from slackwater.operators.query_set.member import Build
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.query_set import QuerySetPlan
 from slackwater.runtime.kernels import query_for
@@ -47,8 +48,8 @@ class QuerySetKernel(QuerySet):
     def _builder(self, name: str) -> Build:
         plan = self.plan.queries[name]
 
-        def build(make_release: MakeRelease) -> GuardedQuery:
-            return query_for(plan, self._epochs, self._codebook, make_release)
+        def build(make_release: MakeRelease, panes: PaneReader | None = None) -> GuardedQuery:
+            return query_for(plan, self._epochs, self._codebook, make_release, panes)
 
         return build
 

@@ -83,7 +83,7 @@ class Host:
                 if key in self.kernel.domains:
                     self.kernel.absorb(key, *one.next(self.kernel.domains[key].plan, self.step))
                 else:
-                    one.done += self.step
+                    one.done = min(one.done + self.step, len(one))
             self._advance(False)
             self.steps += 1
         if end:

@@ -127,33 +127,55 @@ class CursorRelease(Release):
 
     def runs(self, batch: Batch, line: Timeline, wanted: Wanted, end: bool = False) -> Iterator[OrderedBatch]:
         """What may be processed now of what was admitted to the domain; with `end`, everything."""
-        self._follow_domain()
-        n, epochs = len(batch), line.epochs
-        at, learns = wanted.at, self.controller.learns and not self.taught
-        watermark = np.empty(epochs + 2, np.int64)
-        watermark[0] = self._clock.scalars[st.WATERMARK]
-        late = np.empty(len(at), np.bool_)
-        walk = Walk(watermark, late, np.array([0, 0, self._clock.scalars[st.WATERMARK]]))
-        position = 0
-        self._held += len(at) if self.waits else 0
-        while position < n:
-            first, from_epoch, cursor = (int(mark) for mark in walk.marks)
-            closed = int(self._clock.scalars[st.EPOCH_CLOCK]), int(self._clock.scalars[st.NOW])
-            policy = self.policy()
-            position = follow_time(line, batch.ts, at, policy, self._clock, self.view.stream, walk)
-            stop, to_epoch = int(walk.marks[0]), int(walk.marks[1])
-            if learns:
-                self.controller.learn(self._arrived(batch, line, at[first:stop]))
-            if self.waits:
-                run = self._in_order(batch, line, wanted, walk, first, stop, from_epoch, to_epoch, cursor, position)
-                self._held -= len(run)
-                if len(run):
-                    yield run
-            else:
-                yield self._as_they_came(batch, line, at[first:stop], walk.watermark, from_epoch, closed)
-            self._consult_controller()
+        walk = self._begin(line, wanted)
+        for passed in self._walked(batch, line, wanted, walk):
+            if not self.waits:
+                yield self._as_they_came(batch, line, wanted.at[passed.first : passed.stop], walk.watermark, passed)
+                continue
+            run = self._in_order(batch, line, wanted, walk, passed)
+            self._held -= len(run)
+            if len(run):
+                yield run
         if end:
             yield self._everything(batch, line, wanted, walk)
+
+    def unordered_stretches(
+        self, batch: Batch, line: Timeline, wanted: Wanted, whole: bool, end: bool = False
+    ) -> Iterator[UnorderedStretch]:
+        """As `runs`, for whoever takes tuples as they come out of the batch itself. A run then has late tuples alone,
+        but for `whole` ones."""
+        walk = self._begin(line, wanted)
+        for passed in self._walked(batch, line, wanted, walk):
+            at = wanted.at[passed.first : passed.stop]
+            late = at if whole else at[walk.late[passed.first : passed.stop]]
+            run = self._as_they_came(batch, line, late, walk.watermark, passed)
+            yield UnorderedStretch(run, walk.watermark, at, len(at) - len(late), passed)
+        if end:
+            passed = Passed(len(wanted.at), len(wanted.at), line.epochs, line.epochs, self.cursor, len(batch), (0, 0))
+            run = self._everything(batch, line, wanted, walk)
+            yield UnorderedStretch(run, walk.watermark, wanted.at[:0], 0, passed)
+
+    def _begin(self, line: Timeline, wanted: Wanted) -> Walk:
+        self._follow_domain()
+        watermark = np.empty(line.epochs + 2, np.int64)
+        watermark[0] = self._clock.scalars[st.WATERMARK]
+        self._held += len(wanted.at) if self.waits else 0
+        return Walk(watermark, np.empty(len(wanted.at), np.bool_), np.array([0, 0, watermark[0]]))
+
+    def _walked(self, batch: Batch, line: Timeline, wanted: Wanted, walk: Walk) -> Iterator[Passed]:
+        """Stretches of arrivals, each up to an adaptation of the controller."""
+        at, learns = wanted.at, self.controller.learns and not self.taught
+        position = 0
+        while position < len(batch):
+            first, from_epoch, cursor = walk.marks.tolist()
+            closed = int(self._clock.scalars[st.EPOCH_CLOCK]), int(self._clock.scalars[st.NOW])
+            position = follow_time(line, batch.ts, at, self.policy(), self._clock, self.view.stream, walk)
+            stop, to_epoch, _ = walk.marks.tolist()
+            if learns:
+                self.controller.learn(self._arrived(batch, line, at[first:stop]))
+            yield Passed(first, stop, from_epoch, to_epoch, cursor, position, closed)
+            # Only now the controller knows what became of these tuples.
+            self._consult_controller()
 
     def silent_run(self, line: Timeline) -> OrderedBatch:
         """What an epoch emits in which nothing arrived."""
@@ -164,7 +186,7 @@ class CursorRelease(Release):
         follow_time(line, nothing.batch.ts, nothing.at, self.policy(), self._clock, self.view.stream, walk)
         if not self.waits:
             return self.nothing()
-        run = self._in_order(nothing.batch, line, nothing, walk, 0, 0, 0, 1, cursor, 0)
+        run = self._in_order(nothing.batch, line, nothing, walk, Passed(0, 0, 0, 1, cursor, 0, (0, 0)))
         self._held -= len(run)
         return run
 
@@ -175,25 +197,19 @@ class CursorRelease(Release):
             line.behind[at], line.needed[at],
         )  # fmt: skip
 
-    def _as_they_came(
-        self, batch: Batch, line: Timeline, at: Words, watermark: Words, epoch: int, closed: tuple[int, int]
-    ) -> OrderedBatch:
+    def _as_they_came(self, batch: Batch, line: Timeline, at: Words, watermark: Words, passed: Passed) -> OrderedBatch:
         """As `release_unsorted`: marked with the watermark they met, and with when that was reached."""
         scalars, of = self._clock.scalars, line.epoch[at]
-        largest, ended_at = np.append(line.largest, closed[0]), np.append(line.ended_at, closed[1])
-        # Of the first epoch of a stretch it was reached before.
-        before = np.where(of == epoch, len(line.largest), of - 1)
+        clock, emit_time = passed.reached_before(line, of)
         return OrderedBatch(
             self.view.stream[batch.stream[at]], gathered(batch.words, batch.stream, at, self.view.rows), watermark[of],
-            largest[before], ended_at[before], line.delay[at],
+            clock, emit_time, line.delay[at],
             int(scalars[st.WATERMARK]), int(scalars[st.MAX_TS]), int(scalars[st.NOW]),
         )  # fmt: skip
 
-    def _in_order(
-        self, batch: Batch, line: Timeline, wanted: Wanted, walk: Walk, first: int, stop: int, from_epoch: int,
-        to_epoch: int, cursor: int, position: int,
-    ) -> OrderedBatch:  # fmt: skip
+    def _in_order(self, batch: Batch, line: Timeline, wanted: Wanted, walk: Walk, passed: Passed) -> OrderedBatch:
         """As `release_sorted`, for a stretch of epochs and what follows the last of them."""
+        first, stop, from_epoch, to_epoch, cursor, position, _ = passed
         held, bound = self.log.held, int(walk.watermark[to_epoch])
         lowest = int(np.searchsorted(held.ts, cursor, "right"))
         highest = int(np.searchsorted(held.ts, bound, "right"))
@@ -236,6 +252,44 @@ class CursorRelease(Release):
             self.controller.slack = reported["slack"]
             self.partition_numbers = {(s, name): number for number, (s, name) in enumerate(reported["part_names"])}
             self._held = reported["held"]
+
+
+class Passed(NamedTuple):
+    """A stretch of arrivals that a query has passed."""
+
+    first: int
+    """Of the tuples it wants, the first, and"""
+    stop: int
+    """the one behind the last."""
+    from_epoch: int
+    to_epoch: int
+    cursor: int
+    """The watermark before."""
+    position: int
+    """The place behind the last arrival."""
+    closed: tuple[int, int]
+    """The largest clock when the last epoch before had ended, and the moment."""
+
+    def reached_before(self, line: Timeline, epoch: Words) -> tuple[Words, Words]:
+        """When the watermark was reached that tuples of some epochs have met: the largest clock, and the moment."""
+        largest, ended_at = np.append(line.largest, self.closed[0]), np.append(line.ended_at, self.closed[1])
+        # Of the first epoch of a stretch it was reached before.
+        before = np.where(epoch == self.from_epoch, len(line.largest), epoch - 1)
+        return largest[before], ended_at[before]
+
+
+class UnorderedStretch(NamedTuple):
+    """A stretch of a query whose operator takes tuples as they come."""
+
+    run: OrderedBatch
+    """Its tuples, or only the late ones among them."""
+    watermark: Words
+    """Where the watermark stood before each epoch of the batch, as far as the stretch goes."""
+    at: Words
+    """The places of its tuples in the batch."""
+    left_out: int
+    """How many of them are not in the run; they are all in time."""
+    passed: Passed
 
 
 class Walk(NamedTuple):

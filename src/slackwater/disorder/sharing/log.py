@@ -77,12 +77,15 @@ class OrderedLog:
 
     def __init__(self, rows: int, flags: int) -> None:
         self.rows, self.flags = rows, flags
+        self._laid_out_anew = True
         self._pool = np.empty((rows + flags, FIRST_CAPACITY), np.int64)
         self._notes = np.empty((_NOTES, FIRST_CAPACITY), np.int64)
         self._free = np.arange(FIRST_CAPACITY - 1, -1, -1, dtype=np.int64)
         self._ts, self._slot = np.empty((2, 0), np.int64)
         self._chunks: dict[str, int] = {}
         self._persisted = 0
+        self._laid_out_anew = False
+        """Whether chunks were persisted with rows or flags that mean something else by now."""
 
     def __len__(self) -> int:
         return len(self._ts)
@@ -136,23 +139,32 @@ class OrderedLog:
     def relay(self, rows: int, flags: int, change: Callable[[Words], Words]) -> None:
         """From now on tuples have these rows and flags; those in the log are changed."""
         self.rows, self.flags = rows, flags
+        self._laid_out_anew = True
         self._pool = np.ascontiguousarray(change(self._pool))
 
     def clear_flag(self, selection: Selection) -> None:
         """Nobody has this selection any more, or not yet."""
-        self._pool[self.flag_row(selection)] &= ~_mask(selection)
+        row = self.flag_row(selection)
+        self._laid_out_anew |= bool(np.any(self._pool[row, self._slot] & _mask(selection)))
+        self._pool[row] &= ~_mask(selection)
 
     def copy_flag(self, source: Selection, target: Selection, newer_than: int) -> None:
         """What the source flags among the tuples newer than a cursor is flagged by the target, and nothing else."""
         self.clear_flag(target)
         slot = self._slot[self._ts > newer_than]
         flagged = slot[(self._pool[self.flag_row(source), slot] >> source.bit) & 1 == 1]
+        self._laid_out_anew |= len(flagged) > 0
         self._pool[self.flag_row(target), flagged] |= _mask(target)
 
     def snapshot_delta(self) -> list[StateUpdate]:
         """What came since the last call as a chunk of its own; a chunk of which nothing is left is dropped."""
         entries = []
         number = self._notes[SEQUENCE, self._slot]
+        if self._laid_out_anew:
+            # All that is held becomes one chunk, and what was persisted before is dropped.
+            self._laid_out_anew, self._persisted = False, int(number.min(initial=self._persisted))
+            entries = [state_update(NAMESPACE, key, None) for key in self._chunks if key != str(self._persisted)]
+            self._chunks = {}
         first = np.array([int(key) for key in self._chunks] + [self._persisted], np.int64)
         chunk = np.searchsorted(first, number, "right") - 1
         left = np.bincount(chunk, minlength=len(first))
@@ -176,8 +188,10 @@ class OrderedLog:
         entries: Sequence[StateUpdate],
         change: Callable[[Words], Words],
         cursors: dict[int, int],
+        laid_out_anew: bool,
     ) -> None:
         """Take over persisted chunks whose words are to be changed by `change`; `cursors` as in `settle`."""
+        self._laid_out_anew = laid_out_anew
         chunks = [self._all()]
         for entry in entries:
             if entry.value is None:

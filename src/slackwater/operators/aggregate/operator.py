@@ -26,6 +26,7 @@ from slackwater.operators.aggregate.algebra import AggregateSpec, Layout, lower
 from slackwater.operators.aggregate.having import Having, HavingOperator
 from slackwater.operators.aggregate.holistic_values import values_of
 from slackwater.operators.aggregate.partials import program_for
+from slackwater.operators.aggregate.shared.operator import PaneReadingOperator
 from slackwater.operators.aggregate.tables import GrowingTables, put_back
 from slackwater.operators.aggregate.window_loop import (
     CLOSED_ALL,
@@ -85,6 +86,8 @@ class WindowAggregate:
 
     def build(self, context: BuildContext = PLAIN) -> Operator:
         """The mutable half; MIN and MAX of text look texts up in a table."""
+        if context.panes is not None:
+            return self.emitting(PaneReadingOperator(self, context.panes), context)
         return self.emitting(AggregateOperator(self, context.texts), context)
 
     def emitting(self, operator: Operator, context: BuildContext) -> Operator:

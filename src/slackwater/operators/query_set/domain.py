@@ -7,13 +7,13 @@ nothing that came before; so does one that was paused.
 Invariant: each query is given what it is given alone, by the same functions (`GuardedQuery`, `CursorRelease`). Where
 epochs do not end for all queries at once (tuple release), and where an operator brings streams into order itself
 (graphs, trees), a query has a `Release` of its own behind the common guard: reading, encoding, filters and verdicts are
-shared then, slack is not.
+shared then, slack is not. Aggregates that have enough in common read one pane store (`pane_groups`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,41 +30,15 @@ from slackwater.disorder.release.release import Release, ReleaseSpec
 from slackwater.disorder.sharing.clock_domain import ClockDomain, Timeline
 from slackwater.disorder.sharing.cursor import CursorRelease, View, Wanted, gathered
 from slackwater.disorder.sharing.log import FLAGS, NAMESPACE, OrderedLog, Selection
-from slackwater.operators.guarded_query import GuardedQuery, MakeRelease
+from slackwater.operators.aggregate.shared.store import NAMESPACE as PANES
+from slackwater.operators.aggregate.shared.store import PaneReader, PaneStore
+from slackwater.operators.guarded_query import MakeRelease
+from slackwater.operators.query_set.member import FAILED, PAUSED, RUNNING, Build, Member
+from slackwater.operators.query_set.pane_groups import PaneGroup
 from slackwater.operators.query_set.places import NO_FILTER, DomainPlan, QueryPlace
 
-RUNNING, PAUSED, FAILED = "running", "paused", "failed"
-Build = Callable[[MakeRelease], GuardedQuery]
-"""Builds a query with the release that it is given."""
 NOBODY = NO_FILTER - 1
 """In place of a filter: no tuple is wanted."""
-State = dict[tuple[str, str], bytes]
-
-
-@dataclass
-class Member:
-    """A query of a set."""
-
-    name: str
-    place: QueryPlace
-    query: GuardedQuery
-    selection: int
-    status: str = RUNNING
-    reason: str = ""
-    """Why it failed."""
-    paused: int = 0
-    """Tuples of its domain that came while it was paused, of which it knows nothing."""
-    ahead: list[Batch] = field(default_factory=list)
-    owed: list[StateUpdate] = field(default_factory=list)
-    """What is still to be persisted of it, beside what it says itself."""
-    kept: State | None = None
-    """What was persisted of it, where somebody remembers."""
-    keys: set[tuple[str, str]] = field(default_factory=set)
-
-    @property
-    def cursor(self) -> CursorRelease | None:
-        """Its release, where that is a cursor in the log."""
-        return self.query.release if isinstance(self.query.release, CursorRelease) else None
 
 
 @dataclass(frozen=True)
@@ -84,6 +58,9 @@ class Domain:
         self.clocks = ClockDomain(plan.terms, epochs, plan.width + self._flags)
         self.log = OrderedLog(plan.width, self._flags)
         self.members: dict[str, Member] = {}
+        self.groups: dict[str, PaneGroup] = {}
+        """Queries that read one pane store, by what they have in common."""
+        self._gone: list[StateUpdate] = []
         self._choices: list[Choice | None] = []
         self.keys: set[tuple[str, str]] = set()
         """What is persisted of it."""
@@ -96,7 +73,9 @@ class Domain:
     def add(self, name: str, place: QueryPlace, build: Build) -> Member:
         """A query that begins now; what came before has only moved the clocks."""
         selection = self._select(Choice(place.filters), own=self._begun)
-        member = Member(name, place, build(self._release_of(place.view, selection)), selection)
+        reader = self._reader(place, selection)
+        member = Member(name, place, build(self._release_of(place.view, selection), reader), selection, reader)
+        self._join_panes(member)
         member.query.count_unjudged = lambda: self.clocks.unjudged if member.status == RUNNING else 0
         if self._begun:
             member.query.count_taken(self._totals["taken"])
@@ -104,6 +83,28 @@ class Domain:
             self._begin_here(member)
         self.members[name] = member
         return member
+
+    def _reader(self, place: QueryPlace, selection: int) -> PaneReader | None:
+        """What a query reads of panes, where it shares them."""
+        if place.panes is None or not self._shares:
+            return None
+        return PaneReader(place.panes.range, place.panes.slide, place.panes.aggregates, selection)
+
+    def _join_panes(self, member: Member) -> None:
+        panes = member.place.panes
+        if member.reader is not None and panes is not None:
+            if panes.key not in self.groups:
+                self.groups[panes.key] = PaneGroup(PaneStore(panes.spec, self._flags))
+            self.groups[panes.key].join(member)
+
+    def _leave_panes(self, member: Member) -> None:
+        if member.reader is None or member.place.panes is None:
+            return
+        key = member.place.panes.key
+        self.groups[key].leave(member)
+        member.reader = None
+        if not self.groups[key].members:
+            self._gone += self.groups.pop(key).store.snapshot_delta(f"{key}/")
 
     def _begin_here(self, member: Member) -> None:
         """The clocks of a query begin as they stand."""
@@ -117,14 +118,17 @@ class Domain:
 
     def rebuild(self, member: Member, build: Build, entries: list[StateUpdate]) -> None:
         """The same query built anew, which goes on from this state."""
-        before = member.query
-        member.query = build(self._release_of(member.place.view, member.selection))
+        before, reader = member.query, self._reader(member.place, member.selection)
+        member.query = build(self._release_of(member.place.view, member.selection), reader)
+        if reader is not None and member.place.panes is not None:
+            self.groups[member.place.panes.key].exchange(member, reader)
         member.query.count_unjudged = before.count_unjudged
         member.query.restore(entries)
 
     def drop(self, name: str) -> Member:
         member = self.members.pop(name)
         self._unselect(member)
+        self._leave_panes(member)
         return member
 
     def pause(self, member: Member) -> None:
@@ -137,6 +141,9 @@ class Domain:
         frozen = self._select(Choice(member.place.filters, active=False), own=True)
         self._unselect(member)
         member.selection = frozen
+        if member.reader is not None and member.reader.store is not None:
+            member.reader.store.copy_flag(source, frozen)
+            member.reader.flag = frozen
         if member.cursor is not None:
             self.log.copy_flag(Selection.numbered(source), Selection.numbered(member.selection), member.cursor.cursor)
             member.cursor.selection = Selection.numbered(member.selection)
@@ -156,6 +163,7 @@ class Domain:
         """It stops here, and the others go on."""
         member.status, member.reason = FAILED, str(error)
         self._unselect(member)
+        self._leave_panes(member)
         member.owed += [state_update(namespace, key, None) for namespace, key in sorted(member.keys)]
         member.keys.clear()
 
@@ -183,6 +191,8 @@ class Domain:
         if number >= FLAGS * self._flags:
             self._relay(self.plan.width, 1 + number // FLAGS)
         self.log.clear_flag(Selection.numbered(number))
+        for group in self.groups.values():
+            group.store.clear_flag(number)
         self.clocks.relay(self.clocks.rows, lambda words: self._unflagged(words, number))
         return number
 
@@ -210,6 +220,8 @@ class Domain:
         self._flags = flags
         self.clocks.relay(width + flags, change)
         self.log.relay(width, flags, change)
+        for group in self.groups.values():
+            group.store.relay(flags)
 
     # Tuples.
 
@@ -245,15 +257,20 @@ class Domain:
         wanted: dict[int, Wanted] = {}
         first = int(self.clocks.sequence)
         self.clocks.sequence += len(batch)
-        for member in list(self.members.values()):
-            if member.status != RUNNING:
-                continue
-            if len(guarded.ahead):
-                member.ahead.append(self._own(member, guarded.ahead))
+
+        def chosen(member: Member) -> Wanted:
             if member.selection not in wanted:
                 wanted[member.selection] = Wanted(batch, self._places(batch, member.selection))
-            chosen = wanted[member.selection]
-            yield from self._emitted(member, self._runs(member, guarded, line, chosen, end))
+            return wanted[member.selection]
+
+        for member in list(self.members.values()):
+            if member.status == RUNNING and len(guarded.ahead):
+                member.ahead.append(self._own(member, guarded.ahead))
+            if member.status == RUNNING and member.reader is None:
+                yield from self._emitted(member, self._runs(member, guarded, line, chosen(member), end))
+        for group in list(self.groups.values()):
+            assert line is not None, "panes are shared in epochs"
+            yield from group.advance(guarded, line, chosen, self.plan.width, self.fail, end)
         if line is not None:
             self.log.settle(batch, line.delay, first, self.cursors())
 
@@ -273,11 +290,15 @@ class Domain:
         """End an epoch in which nothing arrived."""
         line = self.clocks.on_processing_time(now) if self._shares else None
         for member in list(self.members.values()):
-            if member.status == RUNNING and (member.cursor is None or line is None):
+            if member.status != RUNNING or member.reader is not None:
+                continue
+            if member.cursor is None or line is None:
                 yield from self._emitted(member, member.query.on_processing_time(now))
-            elif member.status == RUNNING and member.cursor is not None and line is not None:
+            else:
                 yield from self._emitted(member, member.query.process(iter([member.cursor.silent_run(line)])))
         if line is not None:
+            for group in list(self.groups.values()):
+                yield from group.on_processing_time(line, self.clocks.rows, self.plan.width, self.fail)
             self.log.settle(Batch.of([], self.clocks.rows), np.zeros(0, np.int64), 0, self.cursors())
 
     def _emitted(self, member: Member, emissions: Iterator[Emission]) -> Iterator[tuple[str, Emission]]:
@@ -325,13 +346,20 @@ class Domain:
             "width": self.plan.width, "flags": self._flags, "totals": self._totals, "begun": self._begun,
             "sequence": self.clocks.sequence,
             "queries": {
-                name: {"selection": member.selection, "rows": member.place.view.rows.tolist()}
+                name: {
+                    "selection": member.selection, "rows": member.place.view.rows.tolist(),
+                    "panes": None if member.place.panes is None else member.place.panes.key,
+                }
                 for name, member in self.members.items() if member.status != FAILED
             },
         }  # fmt: skip
         yield state_update("domain", "own", encode_json(own))
         yield from self.clocks.snapshot_delta()
         yield from self.log.snapshot_delta()
+        gone, self._gone = self._gone, []
+        yield from gone
+        for key, group in self.groups.items():
+            yield from group.store.snapshot_delta(f"{key}/")
 
     def restore(self, entries: list[StateUpdate], known: dict[str, Any]) -> None:
         """Take over what was shared; its queries, the `known` among them, have taken over their own state."""
@@ -349,6 +377,7 @@ class Domain:
             before = reported["queries"].get(name) if name in known else None
             active = member.status != PAUSED
             if member.status == FAILED:
+                self._leave_panes(member)
                 continue
             if before is None:
                 member.selection = self._select(Choice(member.place.filters, active), own=True)
@@ -362,6 +391,9 @@ class Domain:
                 moved |= {old: new for olds, news in pairs for old, new in zip(olds, news, strict=True)}
             if member.cursor is not None:
                 member.cursor.selection = Selection.numbered(member.selection)
+            if member.reader is not None:
+                member.reader.flag = member.selection
+        self._restore_panes([entry for entry in entries if entry.namespace == PANES], reported["queries"], known)
         width, flags = reported["width"], self._flags
 
         def change(words: Words) -> Words:
@@ -374,12 +406,33 @@ class Domain:
                 changed[self.plan.width + now.word] |= ((words[width + was.word] >> was.bit) & 1) << now.bit
             return changed
 
-        self.clocks.restore([entry for entry in entries if entry.namespace not in ("domain", NAMESPACE)])
+        self.clocks.restore([entry for entry in entries if entry.namespace not in ("domain", NAMESPACE, PANES)])
         self.clocks.relay(self.clocks.rows, change)
         for name, member in self.members.items():
             if name not in known:
                 self._begin_here(member)
-        self.log.restore([entry for entry in entries if entry.namespace == NAMESPACE], change, self.cursors())
+        same = all(old == new for pairs in (moved.items(), bits) for old, new in pairs)
+        same = same and (width, reported["flags"]) == (self.plan.width, flags)
+        held = [entry for entry in entries if entry.namespace == NAMESPACE]
+        self.log.restore(held, change, self.cursors(), laid_out_anew=not same)
+
+    def _restore_panes(self, entries: list[StateUpdate], before: dict[str, Any], known: dict[str, Any]) -> None:
+        """Give every store the panes that its queries had; what was persisted under another name is persisted anew."""
+        by_key: dict[str, list[StateUpdate]] = {}
+        for entry in entries:
+            by_key.setdefault(entry.key.rpartition("/")[0], []).append(entry)
+        for key, group in self.groups.items():
+            had: dict[str, set[tuple[int, int]]] = {}
+            for member in group.members:
+                was = before.get(member.name) if member.name in known else None
+                if was is not None and was["panes"] is not None:
+                    had.setdefault(was["panes"], set()).add((was["selection"], member.selection))
+            for old, flags in had.items():
+                group.store.restore(f"{old}/", by_key.get(old, []), sorted(flags))
+            as_it_is = all(old == key and all(was == now for was, now in flags) for old, flags in had.items())
+            group.store.note_persisted((entry.key for entry in by_key.get(key, [])), as_it_is)
+        for key in by_key.keys() - self.groups.keys():
+            self._gone += [replace(entry, value=None) for entry in by_key[key]]
 
 
 def _bit(bit: int) -> int:

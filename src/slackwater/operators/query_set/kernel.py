@@ -22,10 +22,11 @@ from slackwater.core.errors import SlackwaterError, UsageError
 from slackwater.core.state import Emission, Observation, StateUpdate, decode_json, encode_json, state_update
 from slackwater.disorder.cutting import Epochs
 from slackwater.operators.guarded_query import GuardedQuery
-from slackwater.operators.query_set.domain import FAILED, PAUSED, RUNNING, Build, Domain, Member
+from slackwater.operators.query_set.domain import Domain
+from slackwater.operators.query_set.member import FAILED, PAUSED, RUNNING, Build, Member
 from slackwater.operators.query_set.places import DomainPlan, QueryPlace
 
-SET_VERSION = 1
+SET_VERSION = 2
 SET, DOMAIN, QUERY = "set", "domain", "query"
 """The cells of its state."""
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from slackwater.disorder.clock_guard import UNGUARDED
 from slackwater.disorder.sharing.clock_domain import ClockTerms
 from slackwater.disorder.sharing.cursor import View
+from slackwater.operators.aggregate.algebra import AggregateSpec
+from slackwater.operators.aggregate.shared.store import SharedSpec
 
 NO_FILTER = -1
 """In place of the number of a filter: all tuples of the stream are wanted."""
@@ -41,6 +43,19 @@ class DomainPlan:
 
 
 @dataclass(frozen=True)
+class PanesPlace:
+    """What an aggregate reads of panes that it shares with others of its domain."""
+
+    key: str
+    """Says what they have in common; the same in every run."""
+    spec: SharedSpec
+    aggregates: tuple[AggregateSpec, ...]
+    """In rows of the domain, as the spec."""
+    range: int
+    slide: int
+
+
+@dataclass(frozen=True)
 class QueryPlace:
     """A query in its domain."""
 
@@ -48,3 +63,5 @@ class QueryPlace:
     view: View
     filters: tuple[int, ...]
     """Per stream of the domain, the number of the filter among those of its source, or NO_FILTER."""
+    panes: PanesPlace | None = None
+    """None: it has panes of its own, or none at all."""

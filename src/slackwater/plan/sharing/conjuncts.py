@@ -27,6 +27,10 @@ class Conjunct:
     key: str
     expr: Expr = field(compare=False)
 
+    def __hash__(self) -> int:
+        # Hundreds of queries look each other's conjuncts up all the time.
+        return hash(self.key)
+
     @cached_property
     def can_fail(self) -> bool:
         """Whether there may be tuples for which it is neither true nor false nor null."""

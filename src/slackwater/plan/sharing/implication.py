@@ -82,23 +82,34 @@ def implied(by: Sequence[Conjunct], conjunct: Conjunct) -> bool:
     target = _region_of(conjunct)
     if target is None:
         return any(implies(one, conjunct) for one in by)
-    met, others = EVERYTHING, []
-    for one in by:
+    regions, others = _met_by(tuple(by))
+    met = regions.get(target[0])
+    return (met is not None and met in target[1]) or any(implies(one, conjunct) for one in others)
+
+
+@lru_cache(maxsize=1 << 12)
+def _met_by(conjuncts: tuple[Conjunct, ...]) -> tuple[dict[str, Region], list[Conjunct]]:
+    """Where all of these are TRUE, by the value that they compare; and those that are not so simple."""
+    regions: dict[str, Region] = {}
+    others = []
+    for one in conjuncts:
         found = _region_of(one)
         if found is None:
             others.append(one)
-        elif found[0] == target[0]:
-            met = met.both(found[1])
-    return (met is not EVERYTHING and met in target[1]) or any(implies(one, conjunct) for one in others)
+        else:
+            regions[found[0]] = regions.get(found[0], EVERYTHING).both(found[1])
+    return regions, others
+
+
+def value_compared(conjunct: Conjunct) -> str | None:
+    """The value that a conjunct compares with constants; None where it is not so simple."""
+    found = _region_of(conjunct)
+    return None if found is None else found[0]
 
 
 def reduced(conjuncts: Sequence[Conjunct]) -> tuple[Conjunct, ...]:
     """The conjuncts without those that the others imply; NEVER where they cannot all be true."""
-    regions: dict[str, Region] = {}
-    for one in conjuncts:
-        found = _region_of(one)
-        if found is not None:
-            regions[found[0]] = regions.get(found[0], EVERYTHING).both(found[1])
+    regions, _ = _met_by(tuple(conjuncts))
     if any(region.empty for region in regions.values()):
         return (NEVER,)
     kept = list(conjuncts)
@@ -207,11 +218,14 @@ def _point(value: Any, kind: Kind) -> Region:
 
 def _met(one: tuple[Cut, ...], other: tuple[Cut, ...], either: bool) -> tuple[Cut, ...]:
     """The stretches in one of two regions, or in both of them."""
-    steps = sorted([(cut, 1 - 2 * (i % 2)) for cuts in (one, other) for i, cut in enumerate(cuts)])
-    wanted, depth, found = 1 if either else 2, 0, []
-    for cut in dict.fromkeys(cut for cut, _ in steps):
-        before = depth >= wanted
-        depth += sum(step for at, step in steps if at == cut)
-        if (depth >= wanted) != before:
+    i, j = 0, 0
+    found: list[Cut] = []
+    while i < len(one) or j < len(other):
+        cut = one[i] if j == len(other) or (i < len(one) and one[i] <= other[j]) else other[j]
+        i += i < len(one) and one[i] == cut
+        j += j < len(other) and other[j] == cut
+        # Behind an odd number of its cuts one is inside of a region.
+        inside = (i | j) & 1 if either else i & j & 1
+        if inside != len(found) & 1:
             found.append(cut)
     return tuple(found)

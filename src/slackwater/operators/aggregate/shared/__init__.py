@@ -1,0 +1,1 @@
+"""Panes kept once for several window aggregates."""
