@@ -213,7 +213,7 @@ class PaneStore:
         fr.hang_signatures(self._fragments)
 
     def _reserve(self, tuples: int) -> None:
-        """Room for so many more partials, groups and fragments."""
+        """Make space for so many more partials, groups and fragments."""
         self._tables.reserve(tuples)
         f = self._fragments
         size = len(f.records)
