@@ -56,13 +56,14 @@ def made_up(trials: list[Trial]) -> Iterator[Row]:
             "computing_us": 1.0 * size, "adapting_us": 2.0, "adapting_total_ms": 3.0, "cursor_us": 0.1,
             "log_memory": 5.0, "candidates": size, "released": ["x"], "adaptations": 9,
             "latency_of": {f"Q{n}": 1.0 for n in range(1, 7)}, "phi_of": {f"Q{n}": 0.9 for n in range(1, 7)},
-            "cpu_ms": 1.0 * size, "wall_ms": 2.0 * size, "plan": "rc", "best_plan": "rr", "in_database": 1, "operators": 2,
+            "cpu_ms": 1.0 * size, "wall_ms": 2.0 * size, "plan": "rc", "best_plan": "rr", "in_database": 1,
+            "operators": 2, "estimated_ms": 1.0,
             "ratio": 1.1, "holds": 9.0, "throughput": 3.0 * size, "row_throughput": 2.0, "column_throughput": 1.0,
-            **{f"{name}_ms": 1.0 * size for name in ("estimated", "chosen", "best", "row", "column", "with", "without")},
+            **{f"{name}_ms": 1.0 * size for name in ("chosen", "best", "row", "column", "with", "without")},
             **{f"{name}_wall_ms": 1.0 * size for name in ("chosen", "best", "row", "column")},
             "placements": [["rr", 1.0, 2.0, 3.0], ["rc", 1.5, 1.0, 2.0]], "feasible": True, "same": float(size % 2),
-            **{f"{name}_bottleneck": 0.2 * size for name in ("with", "without")}, "with_plan": "rr", "without_plan": "rc",
-            **{f"{name}_utilisation": 0.2 * size for name in ("with", "without")},
+            **{f"{name}_bottleneck": 0.2 * size for name in ("with", "without")}, "with_plan": "rr",
+            "without_plan": "rc", **{f"{name}_utilisation": 0.2 * size for name in ("with", "without")},
             **getattr(trial, "described", {}),
         }  # fmt: skip
         yield (
