@@ -1,7 +1,7 @@
 """Spark's part of a recorded run, played in this process: packed, shuffled by shard, kept as state, emitted.
 
-What runs in Spark's Python workers runs here as it is: the packer, the stateful operator with its store, the files of
-what was emitted and the run that reads them. Only what the JVM does is played: reading files, the shuffle, the state.
+What runs in Spark's Python workers runs here as it is: the packer, the stage that hosts shards with their state in
+files, what it emits, and the run that reads that. Only what the JVM does is played: reading files, the shuffle.
 
 Invariant: a shard finds nothing of the last micro-batch but what was written to its state, so every case is also one
 of a worker that has never seen the shard.
@@ -32,13 +32,14 @@ from slackwater.runtime.spark.replay import epoch_log
 from slackwater.runtime.spark.replay.run import SparkRun
 from slackwater.runtime.spark.replay.streams import cut_by, write_streams
 from slackwater.runtime.spark.state.checkpoint import structure
-from slackwater.runtime.spark.state.processor import ShardProcessor
 from slackwater.runtime.spark.state.shard_task import Hosted
+from slackwater.runtime.spark.state.stage import run_shards
 from slackwater.sinks.folder import folder_name
 from slackwater.sources.replay import Replay
 
 LABELS = (3, 0, 7, 1)
 """Of shards: as on Spark, they neither count up nor begin with the first."""
+EMITTED = pa.schema([("kind", pa.string()), ("note", pa.string()), ("block", pa.binary())])
 _serializer: Any = CloudPickleSerializer
 
 
@@ -133,23 +134,14 @@ class ShardsRun(SparkRun):
         ]
         texts = tuple(packing.text_rows for packing in packings)
         kept = structure(self.plan, labels, self._time_unit, False)
-        shipped = _serializer().dumps(ShardProcessor(Hosted(self.plan, texts, kept, registered())))
-        handles = {label: Handle() for label in labels}
+        shipped = _serializer().dumps(Hosted(self.plan, texts, kept, registered()))
         for number in range(len(self._arrivals)):
             begun = time.perf_counter()
             packed = [line for packing in packings for line in self._packed(packing, number)]
-            lines: list[dict[str, Any]] = []
-            if packed:
-                rows = pa.Table.from_batches(packed).to_pandas()
-                for label in sorted(labels):
-                    processor = _serializer().loads(shipped)
-                    processor.init(handles[label])
-                    # A frame a partition, the last one first: the shuffle promises no order.
-                    mine = [frame for _, frame in rows[rows["shard"] == label].groupby(["stream", "part"])]
-                    for frame in processor.handleInputRows((label,), reversed(mine), None):
-                        lines += lines_of(frame)
-                    processor.close()
-            epoch_log.write(self._folder / "epochs", number, _table(lines), time.perf_counter() - begun)
+            # The last partition first: the shuffle promises no order.
+            played = run_shards(_serializer().loads(shipped), labels, packed[::-1], str(self._folder / "state"), number)
+            lines = pa.Table.from_batches(played, EMITTED)
+            epoch_log.write(self._folder / "epochs", number, lines, time.perf_counter() - begun)
             yield self._noted(number)
             tick()
 
@@ -168,8 +160,3 @@ def lines_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
 def _read_by(one: InputPlan, table: pa.Table) -> list[str]:
     names = [one.stream.schema.time, *(name for name, _, _ in one.columns), END, SOURCE_ROW]
     return list(dict.fromkeys(names))
-
-
-def _table(lines: list[dict[str, Any]]) -> pa.Table:
-    schema = pa.schema([("kind", pa.string()), ("note", pa.string()), ("block", pa.binary())])
-    return pa.Table.from_pylist(lines, schema)

@@ -26,11 +26,11 @@ from slackwater.runtime.spark.query_set.control import SetMessage
 from slackwater.runtime.spark.query_set.host import HostedSet
 from slackwater.runtime.spark.query_set.members import Member, columns_read, member
 from slackwater.runtime.spark.query_set.packing import PACKED, readers_of, set_packer
-from slackwater.runtime.spark.query_set.pages import PageStore
+from slackwater.runtime.spark.state.pages import PageStore
 from slackwater.runtime.spark.state.processor import ShardProcessor
 from slackwater.runtime.spark.state.shard import Block
 from slackwater.runtime.spark.state.shard_task import Hosted, current
-from slackwater.runtime.spark.state.store import ShardStore
+from slackwater.runtime.spark.state.spark_pages import SparkPages
 from slackwater.sources.binding import bind_to_tables
 from tests.spark.in_process import LABELS, Handle, lines_of
 
@@ -113,7 +113,7 @@ class PlayedSet:
             packed += pack(_split(table, columns_read(self.members, source, "ts", table.column_names)))
         rows = pa.Table.from_batches(packed).to_pandas() if packed else pd.DataFrame(columns=_names(PACKED))
         self.packed_lines += len(rows)
-        shipped = _serializer().dumps(ShardProcessor(HostedSet(tuple(self.members), registered()), store=PageStore))
+        shipped = _serializer().dumps(ShardProcessor(HostedSet(tuple(self.members), registered())))
         said = pd.DataFrame([{**dict.fromkeys(_names(PACKED)), "part": 0, "header": one.as_json()} for one in messages])
         for label in sorted(self.labels):
             frames = [frame for _, frame in rows[rows["shard"] == label].groupby(["readers", "part"])]
@@ -143,7 +143,7 @@ class PlayedAlone:
         """One micro-batch that it takes no part in, but for its clocks."""
         rows = self._packed(tables)
         for label, handle in self._handles.items() if rows is not None else ():
-            store = ShardStore(handle)
+            store = PageStore(SparkPages(handle))
             before = store.mark()
             shard = current(self._member.hosted, store, None, before)
             lines = rows[rows["shard"] == label][["stream", "part", "header"]].itertuples(index=False)
@@ -179,7 +179,7 @@ def _run(shipped: bytes, handle: Handle, label: int, frames: list[pd.DataFrame])
 
 def entries_of(handle: Handle) -> list[tuple[str, str]]:
     """The places of all entries that the state of one key has."""
-    return [(one.namespace, one.key) for one in PageStore(handle).everything()]
+    return [(one.namespace, one.key) for one in PageStore(SparkPages(handle)).everything()]
 
 
 def _names(schema: str) -> list[str]:

@@ -1,13 +1,23 @@
-"""Pages: a log of changes is the same state as a table of entries, whoever reads it and however often it is cleaned."""
+"""Pages: a log of changes is the same state as a table of entries, whoever reads it and however often it is cleaned.
+
+Every law is tried on both homes of pages: Spark's state store, and files of the checkpoint.
+"""
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+from typing import Protocol
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.core.errors import SlackwaterError
 from slackwater.core.state import StateUpdate
-from slackwater.runtime.spark.query_set.pages import Account, PageStore
-from slackwater.runtime.spark.state.store import Mark
+from slackwater.runtime.spark.state.page_files import PageFiles
+from slackwater.runtime.spark.state.pages import Account, Mark, PageStore
+from slackwater.runtime.spark.state.spark_pages import SparkPages
 from tests.effort import tried
 from tests.spark.in_process import Handle
 
@@ -15,6 +25,62 @@ Table = dict[tuple[str, str], bytes]
 CHANGES = st.dictionaries(
     st.tuples(st.sampled_from("ab"), st.sampled_from("xyz")), st.one_of(st.none(), st.binary(max_size=40)), max_size=4
 )
+
+
+class Home(Protocol):
+    """Where the pages of one shard are."""
+
+    def store(self) -> PageStore:
+        """As the next micro-batch finds it."""
+
+    def done(self) -> None:
+        """The micro-batch is committed."""
+
+
+class InSpark:
+    """In Spark's state store."""
+
+    def __init__(self) -> None:
+        self._handle = Handle()
+        self._before = self._state()
+
+    def _state(self) -> tuple[dict[object, object], object]:
+        return dict(self._handle.getMapState("pages", "", "").entries), self._handle.getValueState("mark", "").get()
+
+    def store(self) -> PageStore:
+        # A task that fails leaves nothing behind.
+        self._handle.getMapState("pages", "", "").entries = dict(self._before[0])
+        self._handle.getValueState("mark", "").update(self._before[1])
+        return PageStore(SparkPages(self._handle), largest=50, spare=300)
+
+    def done(self) -> None:
+        self._before = self._state()
+
+    @property
+    def count(self) -> int:
+        return len(self._handle.getMapState("pages", "", "").entries)
+
+
+class InFiles:
+    """In files of the checkpoint."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        self.path = Path(self._folder.name, "0")
+        self._number = 0
+
+    def store(self) -> PageStore:
+        return PageStore(PageFiles(self.path, self._number), largest=1 << 62, spare=300)
+
+    def done(self) -> None:
+        self._number += 1
+
+    @property
+    def count(self) -> int:
+        return len(list(self.path.iterdir()))
+
+
+HOMES = pytest.mark.parametrize("home", [InSpark, InFiles])
 
 
 class Worker:
@@ -25,19 +91,23 @@ class Worker:
         self.mark: Mark | None = None
         self.account = Account()
 
-    def turn(self, handle: Handle, changes: dict[tuple[str, str], bytes | None]) -> bool:
-        """Catch up, and write these changes; whether it could go on with what it had."""
-        store = PageStore(handle, largest=50, spare=300)
+    def turn(self, home: Home, changes: dict[tuple[str, str], bytes | None], fails: bool = False) -> bool:
+        """Catch up, and write these changes; whether it could go on with what it had. A task may fail at its end."""
+        store = home.store()
         now = store.mark()
-        missed = None if self.mark is None or now is None else store.between(self.mark, now, self.account)
+        store.account = self.account
+        missed = None if self.mark is None or now is None else store.between(self.mark, now)
         if missed is None:
             self.table = {}
+            store.account = None
         apply(self.table, store.everything() if missed is None else missed)
         updates = [StateUpdate(*place, value) for place, value in changes.items()]
         apply(self.table, updates)
         self.mark = store.write(now, updates)
         assert store.account is not None
         self.account = store.account
+        if not fails:
+            home.done()
         return missed is not None
 
 
@@ -49,44 +119,67 @@ def apply(table: Table, updates: list[StateUpdate]) -> None:
             table[one.namespace, one.key] = one.value
 
 
-@tried(100)
-@given(st.lists(st.tuples(st.integers(0, 2), CHANGES), max_size=40))
-def test_every_worker_finds_the_entries_that_were_written(turns: list[tuple[int, dict[object, object]]]) -> None:
-    handle, truth = Handle(), Table()
+@HOMES
+@tried(50)
+@given(turns=st.lists(st.tuples(st.integers(0, 2), CHANGES, st.integers(0, 4)), max_size=40))
+def test_every_worker_finds_the_entries_that_were_written(home, turns) -> None:
+    place, truth = home(), Table()
     workers = [Worker(), Worker(), Worker()]
-    for who, changes in turns:
-        apply(truth, [StateUpdate(*place, value) for place, value in changes.items()])  # type: ignore
-        workers[who].turn(handle, changes)  # type: ignore[arg-type]
+    for who, changes, luck in turns:
+        if luck == 0:
+            # Another attempt has written something, and died.
+            workers[(who + 1) % 3].turn(place, {("a", "x"): b"of no use"}, fails=True)
+        apply(truth, [StateUpdate(*name, value) for name, value in changes.items()])
+        workers[who].turn(place, changes)
         assert workers[who].table == truth
-        assert {(one.namespace, one.key): one.value for one in PageStore(handle).everything()} == truth
-        again = PageStore(handle)
-        again.everything()
+        again = place.store()
+        assert {(one.namespace, one.key): one.value for one in again.everything()} == truth
         assert again.account == workers[who].account
 
 
-def test_a_log_is_cleaned_and_a_worker_that_was_away_for_long_reads_everything() -> None:
-    handle, away, here = Handle(), Worker(), Worker()
-    here.turn(handle, {("a", "stays"): b"1" * 30})
-    away.turn(handle, {("a", "stays too"): b"2" * 30, ("a", "goes"): b"3"})
-    assert here.turn(handle, {("a", "goes"): None})
-    assert away.turn(handle, {})
+@HOMES
+def test_a_log_is_cleaned_and_a_worker_that_was_away_for_long_reads_everything(home) -> None:
+    place, away, here = home(), Worker(), Worker()
+    here.turn(place, {("a", "stays"): b"1" * 30})
+    away.turn(place, {("a", "stays too"): b"2" * 30, ("a", "goes"): b"3"})
+    assert here.turn(place, {("a", "goes"): None})
+    assert away.turn(place, {})
     for _ in range(100):
-        here.turn(handle, {("b", "changes"): b"4" * 40})
-    pages = handle.getMapState("pages", "", "").entries
-    assert 3 <= len(pages) < 12
-    assert not away.turn(handle, {})
+        here.turn(place, {("b", "changes"): b"4" * 40})
+    assert 3 <= place.count < 16
+    assert not away.turn(place, {})
     assert away.table == here.table
     assert len(away.table) == 3
 
 
-def test_a_write_that_was_not_committed_is_not_taken_for_the_state() -> None:
-    handle, worker = Handle(), Worker()
-    worker.turn(handle, {("a", "x"): b"1"})
-    pages, mark = dict(handle.getMapState("pages", "", "").entries), handle.getValueState("mark", "").get()
-    worker.turn(handle, {("a", "x"): b"2"})
-    # The task fails, and the store is as before; another worker writes the micro-batch.
-    handle.getMapState("pages", "", "").entries = pages
-    handle.getValueState("mark", "").update(mark)
-    Worker().turn(handle, {("a", "x"): b"3"})
-    assert not worker.turn(handle, {})
+@HOMES
+def test_a_write_that_was_not_committed_is_not_taken_for_the_state(home) -> None:
+    place, worker = home(), Worker()
+    worker.turn(place, {("a", "x"): b"1"})
+    worker.turn(place, {("a", "x"): b"2"}, fails=True)
+    Worker().turn(place, {("a", "x"): b"3"})
+    assert not worker.turn(place, {})
     assert worker.table == {("a", "x"): b"3"}
+
+
+def test_a_file_that_is_missing_is_named_and_nothing_is_made_up() -> None:
+    place, worker = InFiles(), Worker()
+    for value in (b"1", b"2", b"3"):
+        worker.turn(place, {("a", value.decode()): value})
+    (place.path / "0000000001.pages").unlink()
+    with pytest.raises(SlackwaterError, match=r"0000000001\.pages, a part of the state, is not there; put it back"):
+        Worker().turn(place, {})
+    (place.path / "0000000002.pages").unlink()
+    with pytest.raises(SlackwaterError, match=r"the state after micro-batch 2, is not there; put it back"):
+        Worker().turn(place, {})
+
+
+def test_what_a_task_that_was_killed_has_left_is_removed(monkeypatch) -> None:
+    place, worker = InFiles(), Worker()
+    worker.turn(place, {("a", "x"): b"1"})
+    (place.path / ".1-0123").write_bytes(b"half a page")
+    Worker().turn(place, {})
+    assert (place.path / ".1-0123").exists()
+    monkeypatch.setattr("slackwater.runtime.spark.state.page_files.ABANDONED", -1)
+    Worker().turn(place, {})
+    assert not (place.path / ".1-0123").exists()

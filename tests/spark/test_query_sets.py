@@ -39,8 +39,9 @@ from slackwater.runtime.spark.query_set.control import (
 from slackwater.runtime.spark.query_set.host import HostedSet, SetHost
 from slackwater.runtime.spark.query_set.members import Member, member
 from slackwater.runtime.spark.query_set.packing import packed_set, readers_of
-from slackwater.runtime.spark.query_set.pages import PageStore
-from slackwater.runtime.spark.state.store import ShardStore
+from slackwater.runtime.spark.state.pages import PageStore
+from slackwater.runtime.spark.state.shard_task import Hosted
+from slackwater.runtime.spark.state.spark_pages import SparkPages
 from slackwater.sources.shared_reading import SharedReading
 from tests.effort import tried
 from tests.spark.in_process import Handle
@@ -224,6 +225,11 @@ def test_a_query_that_fails_stops_alone_with_its_reason(text: str, reason: str, 
     assert played.seen[fails.key].rows[ROWS] == whole.seen.rows[ROWS]
 
 
+def given(batches: list[pa.RecordBatch], names: tuple[str, ...]) -> list[tuple[object, ...]]:
+    """The lines of a packed stream as a host takes them."""
+    return [tuple(row[name] for name in names) for batch in batches for row in batch.to_pylist()]
+
+
 def test_a_silent_stream_is_noticed_while_other_queries_hear_theirs() -> None:
     """The timer of the operator is put off by every row, so each query asks the clock itself."""
     text = (
@@ -236,24 +242,23 @@ def test_a_silent_stream_is_noticed_while_other_queries_hear_theirs() -> None:
         member(name, number, one, (0,), "ms", True, False) for number, (name, one) in enumerate(plans.items(), 1)
     )
     assert (waits.beats, other.beats) == (True, False)
-    ours = SetHost(HostedSet((waits, other)), PageStore(Handle()))
-    alone = waits.hosted.host(ShardStore(Handle()))
+    ours = SetHost(HostedSet((waits, other)), PageStore(SparkPages(Handle())))
+    alone = waits.hosted.host(PageStore(SparkPages(Handle())))
     seen = {"set": Seen(), "alone": Seen()}
 
     def feed(now: dict[str, pa.Table], moment: int, silent: bool = False) -> None:
-        lines = [
-            packed_set(readers_of([waits, other], source), table, 0, "ms").to_pandas() for source, table in now.items()
-        ]
-        for frame in ours.take_in((0,), iter(lines), moment):
-            for line in frame[frame["query"] == waits.key].to_dict("records"):
-                seen["set"].note(line["kind"], line["note"], line["block"])
+        lines = [packed_set(readers_of([waits, other], source), table, 0, "ms") for source, table in now.items()]
+        for emitted in ours.take_in(0, given(lines, HostedSet.takes), moment):
+            for key, *line in emitted:
+                if key == waits.key:
+                    seen["set"].note(*line)
         mine = [packed(one, now[one.plan.stream.source], 0) for one in waits.packings if one.plan.stream.source in now]
-        frames = alone.on_processing_time((0,), moment) if silent else iter(())
+        answered = alone.on_processing_time(0, moment) if silent else iter(())
         if mine:
-            frames = alone.take_in((0,), iter([one.to_pandas() for one in mine]), moment)
-        for frame in frames:
-            for line in frame.to_dict("records"):
-                seen["alone"].note(line["kind"], line["note"], line["block"])
+            answered = alone.take_in(0, given(mine, Hosted.takes), moment)
+        for emitted in answered:
+            for line in emitted:
+                seen["alone"].note(*line)
 
     second = 1_000_000
     feed(tables, 100 * second)

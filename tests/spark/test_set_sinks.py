@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import slackwater as sw
 from slackwater.core.errors import UsageError
-from slackwater.runtime.spark.query_set.folders import HIDDEN, Folder, publish, tidy, write_file
+from slackwater.runtime.spark.folders import HIDDEN, Folder, publish, tidy, write_file
 from tests.spark.conftest import Streamed
 from tests.spark.streams import counted
 

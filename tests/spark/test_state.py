@@ -13,9 +13,10 @@ pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 from slackwater.plan.partitioning import shard_keys_of
 from slackwater.plan.planner import plan
 from slackwater.runtime.spark.exchange.writer import Packing, packed
+from slackwater.runtime.spark.state.pages import Account, Mark, PageStore
 from slackwater.runtime.spark.state.shard import Block, Shard
 from slackwater.runtime.spark.state.shard_task import Hosted, current
-from slackwater.runtime.spark.state.store import REMEMBERED, Mark, ShardStore
+from slackwater.runtime.spark.state.spark_pages import SparkPages
 from slackwater.sources.binding import bind_to_tables
 from tests.spark.in_process import Handle
 
@@ -42,8 +43,8 @@ def traffic(text: str, epochs: int, workers: int) -> tuple[float, float]:
     physical = plan(bind_to_tables(text, streams, "ts").query)
     routes = shard_keys_of(physical)
     packings = [Packing(one, routes[i], (0,), "ms", 10**12) for i, one in enumerate(physical.inputs)]
-    store, hosted = ShardStore(Handle()), Hosted(physical, ((),) * len(packings), "query", ())
-    kept: dict[int, tuple[Mark, Shard]] = {}
+    handle, hosted = Handle(), Hosted(physical, ((),) * len(packings), "query", ())
+    kept: dict[int, tuple[tuple[Mark, Shard], Account]] = {}
     turns = np.random.default_rng(1).integers(0, workers, epochs)
     seen = []
     for epoch in range(epochs):
@@ -53,11 +54,15 @@ def traffic(text: str, epochs: int, workers: int) -> tuple[float, float]:
             for line in lines
             for row in line.to_pylist()
         ]
+        store = PageStore(SparkPages(handle))
         now = store.mark()
-        shard = current(hosted, store, kept.pop(turns[epoch], None), now)
+        known, store.account = kept.pop(turns[epoch], (None, None))
+        shard = current(hosted, store, known, now)
         for _ in shard.epoch(blocks):
             pass
-        kept[turns[epoch]] = (store.write(now, shard.snapshot_delta()), shard)
+        mark = store.write(now, shard.snapshot_delta())
+        assert store.account is not None
+        kept[turns[epoch]] = (mark, shard), store.account
         reported = store.traffic()
         seen.append((reported["state_read"], reported["state_written"]))
     read, written = np.array(seen[-20:]).mean(axis=0)
@@ -75,15 +80,3 @@ def test_state_traffic_grows_neither_with_the_window_nor_with_the_history(query,
         assert wider_or_longer[1] < 1.25 * written
         assert wider_or_longer[0] < 1.5 * read + 1
     assert (read == 0) == (workers == 1)
-
-
-def test_a_worker_that_missed_more_than_the_log_remembers_reads_everything():
-    store = ShardStore(Handle())
-    marks: list[Mark | None] = [None]
-    for _ in range(REMEMBERED + 3):
-        marks.append(store.write(marks[-1], []))
-    now = marks[-1]
-    early, last = marks[2], marks[-2]
-    assert store.between(early, now) is None
-    assert store.between(last, now) == []
-    assert store.between(Mark(last.epoch, "written by an attempt that failed"), now) is None

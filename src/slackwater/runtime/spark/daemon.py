@@ -14,7 +14,7 @@ from typing import Any
 from numba.core import registry
 from pyspark.daemon import manager
 
-import slackwater.runtime.spark.query_set.folders
+import slackwater.runtime.spark.folders
 import slackwater.runtime.spark.query_set.host
 import slackwater.runtime.spark.query_set.packing
 import slackwater.runtime.spark.state.shard_task  # noqa: F401

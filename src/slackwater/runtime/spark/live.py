@@ -37,7 +37,7 @@ from slackwater.runtime.spark.output_schema import result_schema
 from slackwater.runtime.spark.progress.value import clocks_of, watermark_of
 from slackwater.runtime.spark.query import emitted
 from slackwater.runtime.spark.replay.epoch_log import sorted_out
-from slackwater.runtime.spark.running import CONTROL, checkpoint_folder, say_target
+from slackwater.runtime.spark.running import CONTROL, checkpoint_folder, say_target, state_folder
 from slackwater.runtime.spark.types import selected
 from slackwater.sources.codebook import Codebook
 
@@ -85,7 +85,8 @@ class SparkLiveQuery(Handle[pa.Table]):
         """Start the query, and the taps."""
         folder = checkpoint_folder(spark, checkpoint)
         self._control = ControlLog(spark, f"{folder}/{CONTROL}")
-        out = emitted(spark, self._plan, streams, self._shards, self._unit, True, self._control)
+        state = state_folder(spark, folder)
+        out = emitted(spark, self._plan, streams, self._shards, self._unit, True, self._control, state)
         writer = out.writeStream.foreachBatch(self._take).trigger(processingTime=trigger)
         self._queries.append(writer.option("checkpointLocation", folder).start())
         if tap:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,15 +20,15 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from slackwater.core.errors import UsageError
 from slackwater.plan.physical import PhysicalPlan
-from slackwater.runtime.side_outputs.rows import LATE, REJECTED
 from slackwater.runtime.spark import output_schema
 from slackwater.runtime.spark import query as build
-from slackwater.runtime.spark.output_schema import METRICS, ROWS
+from slackwater.runtime.spark.folders import KINDS, WRITTEN, Folder, folder_of, publish, tidy
+from slackwater.runtime.spark.output_schema import METRICS
 from slackwater.runtime.spark.progress.value import Metrics, Progress, progress_of
 from slackwater.runtime.spark.query import check_session
 from slackwater.runtime.spark.running import RunningQuery, begin
 from slackwater.runtime.spark.session import default_shards
-from slackwater.runtime.spark.sinks import Given, writer_of
+from slackwater.runtime.spark.sinks import Called, Given, Sink, writer_of
 
 
 class Told(NamedTuple):
@@ -81,7 +82,6 @@ class MicroBatch:
         return progress_of(shards, aliases, {"batchId": self.number}) if shards else None
 
 
-KINDS = {"results": ROWS, "late": LATE, "rejected": REJECTED}
 ForEach = Callable[[MicroBatch], None]
 
 
@@ -154,28 +154,27 @@ class Outputs:
             for what, writer in writers.items():
                 writer.refuse_other_runs(self._spark, what)
 
+        found = {KINDS[what]: folder_of(self._spark, self.plan, what, writer) for what, writer in writers.items()}
+        folders = {kind: folder for kind, folder in found.items() if folder is not None}
+
         def each(run: str) -> Callable[[DataFrame, int], None]:
-            mine = {what: writer.of_run(run, what) for what, writer in writers.items()}
-            begun: list[int] = []
-
-            def write(batch: MicroBatch) -> None:
-                # A job of Spark to write nothing costs as much as one that writes little. The first micro-batch of a
-                # start may have been written before, with rows that are none any more.
-                first = not begun
-                begun.append(batch.number)
-                for what, writer in mine.items():
-                    if first or not writer.only_rows or KINDS[what] in batch.kinds:
-                        writer.write(getattr(batch, what), batch.number)
-                if foreach is not None:
-                    foreach(batch)
-
-            return _once(self.plan, write)
+            mine = {what: writer.of_run(run, what) for what, writer in writers.items() if KINDS[what] not in folders}
+            return _written(self.plan, folders, mine, foreach)
 
         return begin(
             self._spark,
             self.plan,
-            lambda control, shards: build.emitted(
-                self._spark, self.plan, self._frames, shards, self._unit, True, control
+            lambda control, shards, state: build.emitted(
+                self._spark,
+                self.plan,
+                self._frames,
+                shards,
+                self._unit,
+                True,
+                control,
+                state,
+                folders,
+                emits_all=foreach is not None,
             ),
             each,
             refuse,
@@ -185,6 +184,58 @@ class Outputs:
             flush=flush,
             name=name,
         )
+
+
+def _written(
+    plan: PhysicalPlan, folders: Mapping[str, Folder], writers: Mapping[str, Sink | Called], foreach: ForEach | None
+) -> Callable[[DataFrame, int], None]:
+    """For Spark's `foreachBatch`: publishes what shards have written to folders, and writes the rest."""
+    # Where all rows leave by folders, the job that computes them needs no second look at them.
+    asked_again = foreach is not None or bool(writers)
+    begun: list[int] = []
+
+    def each(frame: DataFrame, number: int) -> None:
+        # The first micro-batch of a start may have been written before, with rows that are none any more; and a start
+        # that died may have left hidden files.
+        first = not begun
+        begun.append(number)
+        tidy(folders.values() if first else ())
+        kept = frame.persist() if asked_again else frame
+        try:
+            told, files = _answered(kept)
+            for kind, folder in folders.items():
+                if first or kind in files:
+                    publish(folder, files.get(kind, ()), number)
+            batch = MicroBatch(number, plan, kept, told)
+            for what, writer in writers.items():
+                # A job of Spark to write nothing costs as much as one that writes little.
+                if first or not writer.only_rows or KINDS[what] in told.kinds:
+                    writer.write(getattr(batch, what), number)
+            if foreach is not None:
+                foreach(batch)
+        finally:
+            if asked_again:
+                kept.unpersist()
+            tidy(folders.values())
+
+    return each
+
+
+def _answered(emitted: DataFrame) -> tuple[Told, dict[str, list[str]]]:
+    """Compute a micro-batch in one job: what its shards tell, and the files that they have written."""
+    kinds: set[str] = set()
+    shards: list[Metrics] = []
+    files: dict[str, list[str]] = defaultdict(list)
+    for kind, note in emitted.select("kind", "note").collect():
+        if kind == METRICS:
+            shards.append(json.loads(note))
+        elif kind == WRITTEN:
+            what, _, name = note.partition("/")
+            kinds.add(what)
+            files[what].append(name)
+        else:
+            kinds.add(kind)
+    return Told(frozenset(kinds), shards), files
 
 
 def _once(plan: PhysicalPlan, function: ForEach) -> Callable[[DataFrame, int], None]:

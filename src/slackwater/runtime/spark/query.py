@@ -25,13 +25,17 @@ from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan as planned
 from slackwater.runtime.spark.control import ControlLog
 from slackwater.runtime.spark.exchange.writer import PACKED, Packing, packer
+from slackwater.runtime.spark.folders import Folder
 from slackwater.runtime.spark.functions import registered
-from slackwater.runtime.spark.output_schema import EMITTED, METRICS
+from slackwater.runtime.spark.output_schema import METRICS
+from slackwater.runtime.spark.packed_source import Reads, folder_read_by, packed_stream
 from slackwater.runtime.spark.progress.reading import OBSERVED
 from slackwater.runtime.spark.session import complaints, have_rocksdb
 from slackwater.runtime.spark.state.checkpoint import structure
+from slackwater.runtime.spark.state.processor import Hosted as AnyHosted
 from slackwater.runtime.spark.state.processor import ShardProcessor
 from slackwater.runtime.spark.state.shard_task import Hosted
+from slackwater.runtime.spark.state.stage import staged
 from slackwater.runtime.spark.types import arrow_schema, guarded, selected
 from slackwater.sources.binding import bind_to_tables, left_out
 from slackwater.sources.tabular import check_unit
@@ -79,32 +83,63 @@ def emitted(
     time_unit: str,
     live: bool = False,
     control: ControlLog | None = None,
+    state: str | None = None,
+    folders: Mapping[str, Folder] | None = None,
+    emits_all: bool = True,
 ) -> DataFrame:
-    """Everything a query emits, as tagged rows, with its metrics observed.
+    """Everything a query emits, as tagged rows, with its metrics observed; `state` is a folder of files for its state,
+    without one it is kept by Spark. What goes to `folders` is written there by its shards; its rows are there only
+    where it emits all.
 
     A live query with an idle timeout reads the clock on the wall, and Spark runs micro-batches for ever to let it; in a
     recorded one streams are silent by event time, as in the local runtime. Batch input is complete: it is flushed.
     """
     streaming = is_streaming(frames)
-    labels = shard_labels(spark, plan.partitioning.shards(shards))
+    count = plan.partitioning.shards(shards)
     beats = live and streaming and plan.options.idle_timeout is not None
+    in_files = state is not None and streaming and not beats
+    labels = tuple(range(count)) if in_files else shard_labels(spark, count)
     kept = structure(plan, labels, time_unit, beats)
     if control is not None:
         control.begin(kept, shards)
     packings = packings_of(plan, labels, time_unit, complete=not streaming)
-    packed = [
-        _needed(frames[packing.plan.stream.source], packing).mapInArrow(packer(packing), PACKED) for packing in packings
-    ]
+    packed = _packed(spark, frames, packings, shards, str(state) if in_files else None)
     if control is not None:
         packed.append(control.stream(labels))
     together = reduce(lambda one, other: one.unionByName(other), packed)
     texts = tuple(packing.text_rows for packing in packings)
-    processor = ShardProcessor(Hosted(plan, texts, kept, registered()), beats)
-    mode = "ProcessingTime" if beats else "None"
-    out = together.groupBy("shard").transformWithStateInPandas(processor, EMITTED, "Append", mode)
+    hosted = Hosted(plan, texts, kept, registered(), dict(folders or {}), emits_all)
+    out = staged(together, hosted, labels, count, str(state)) if in_files else stateful(together, hosted, beats)
     metrics = fn.collect_list(fn.when(fn.col("kind") == METRICS, fn.col("note"))).alias("shards")
     aliases = fn.max(fn.lit(json.dumps([one.stream.alias for one in plan.inputs]))).alias("streams")
     return out.observe(OBSERVED, metrics, aliases)
+
+
+def _packed(
+    spark: SparkSession, frames: Mapping[str, DataFrame], packings: list[Packing], tasks: int, state: str | None
+) -> list[DataFrame]:
+    """The inputs of a query as packed streams: folders that we read ourselves as one, each other input as one."""
+    reads: dict[str, Reads] = {}
+    packed = []
+    for packing in packings:
+        source = packing.plan.stream.source
+        frame = frames[source]
+        folder = None if state is None else folder_read_by(frame, arrow_schema(frame.schema))
+        if folder is None:
+            packed.append(_needed(frame, packing).mapInArrow(packer(packing), PACKED))
+        else:
+            before = reads[source].packings if source in reads else ()
+            reads[source] = Reads(folder, (*before, packing))
+    if reads:
+        packed.append(packed_stream(spark, reads.values(), f"{state}/cuts.jsonl", tasks, registered()))
+    return packed
+
+
+def stateful(packed: DataFrame, hosted: AnyHosted, beats: bool) -> DataFrame:
+    """What shards emit of a packed stream, with their state in Spark's store."""
+    mode = "ProcessingTime" if beats else "None"
+    processor = ShardProcessor(hosted, beats)
+    return packed.groupBy("shard").transformWithStateInPandas(processor, hosted.emits, "Append", mode)
 
 
 def packings_of(plan: PhysicalPlan, labels: tuple[int, ...], time_unit: str, complete: bool = False) -> list[Packing]:

@@ -29,11 +29,14 @@ from slackwater.runtime.spark.failures import as_ours, one_sentence
 from slackwater.runtime.spark.progress.history import History
 from slackwater.runtime.spark.progress.reading import progress
 from slackwater.runtime.spark.session import default_shards, fitting
+from slackwater.runtime.spark.sinks import local_path
 from slackwater.runtime.targets import capped
 
 AVAILABLE = "available"
 CONTROL = "slackwater-control"
 """The folder of control messages inside of the checkpoint."""
+STATE = "slackwater-state"
+"""The folder of the state of shards there."""
 FAMILIES = {Recall: "RECALL", RelativeError: "ERROR"}
 Each = Callable[[DataFrame, int], None]
 
@@ -41,7 +44,7 @@ Each = Callable[[DataFrame, int], None]
 def begin(
     spark: SparkSession,
     plan: PhysicalPlan,
-    emitted: Callable[[ControlLog, int], DataFrame],
+    emitted: Callable[[ControlLog, int, str | None], DataFrame],
     each: Callable[[str], Each],
     refuse: Callable[[], None],
     *,
@@ -66,7 +69,7 @@ def begin(
     with one_sentence(), fitting(spark, count):
         if control.is_new:
             refuse()
-        frame = emitted(control, count)
+        frame = emitted(control, count, state_folder(spark, folder))
         take = each(control.run)
 
     def started() -> StreamingQuery:
@@ -247,6 +250,12 @@ def trigger_of(trigger: str | None) -> dict[str, Any]:
         return {"processingTime": f"{parse_duration(trigger) // MILLISECOND} milliseconds"}
     except (ValueError, TypeError) as error:
         raise UsageError(f"trigger={trigger!r}: {error}, or write 'available'") from None
+
+
+def state_folder(spark: SparkSession, checkpoint: str) -> str | None:
+    """Where the state of shards is kept as files of a checkpoint; None where only Spark can reach its folder."""
+    path = local_path(spark, checkpoint)
+    return None if path is None else f"{path}/{STATE}"
 
 
 def checkpoint_folder(spark: SparkSession, checkpoint: str | os.PathLike[str] | None, name: str | None = None) -> str:

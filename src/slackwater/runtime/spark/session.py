@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from slackwater.core.errors import SlackwaterError, UsageError
 from slackwater.runtime.spark.failures import one_sentence
+from slackwater.runtime.spark.packed_source import FileStream
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 NEEDED = {
@@ -81,6 +82,7 @@ def session(
         with stderr_into(errors) if errors else nullcontext():
             made = builder.getOrCreate()
             made.sparkContext.setLogLevel("ERROR")
+            made.dataSource.register(FileStream)
         if errors and not quiet:
             page = made.sparkContext.uiWebUrl or "off"
             print(f"Spark {made.version} on {master}: page {page}, log {errors.name}", file=sys.stderr)

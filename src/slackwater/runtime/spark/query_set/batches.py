@@ -17,7 +17,8 @@ from pyspark.sql import functions as fn
 from slackwater.core.errors import UsageError
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.spark import output_schema
-from slackwater.runtime.spark.outputs import KINDS, MicroBatch, Told
+from slackwater.runtime.spark.folders import KINDS
+from slackwater.runtime.spark.outputs import MicroBatch, Told
 from slackwater.runtime.spark.progress.value import progress_of
 from slackwater.runtime.spark.progress.warner import Warner
 from slackwater.runtime.spark.query_set.members import Member

@@ -13,16 +13,16 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
+from slackwater.runtime.spark.folders import Folder
 from slackwater.runtime.spark.functions import registered
 from slackwater.runtime.spark.output_schema import METRICS
 from slackwater.runtime.spark.progress.reading import OBSERVED_SET
+from slackwater.runtime.spark.query import stateful
 from slackwater.runtime.spark.query_set.control import SetLog
-from slackwater.runtime.spark.query_set.folders import Folder, Output
-from slackwater.runtime.spark.query_set.host import EMITTED, HostedSet
+from slackwater.runtime.spark.query_set.host import HostedSet, Output
 from slackwater.runtime.spark.query_set.members import Member, columns_read
 from slackwater.runtime.spark.query_set.packing import PACKED, readers_of, set_packer
-from slackwater.runtime.spark.query_set.pages import PageStore
-from slackwater.runtime.spark.state.processor import ShardProcessor
+from slackwater.runtime.spark.state.stage import staged
 from slackwater.runtime.spark.types import guarded, selected
 
 
@@ -36,8 +36,10 @@ def emitted_by_set(
     log: SetLog | None = None,
     folders: Mapping[Output, Folder] | None = None,
     emits_all: bool = True,
+    state: str | None = None,
 ) -> DataFrame:
-    """Everything that the queries emit, as rows with the key of their query and a tag, with metrics observed.
+    """Everything that the queries emit, as rows with the key of their query and a tag, with metrics observed; `state`
+    is a folder of files for their state, without one it is kept by Spark.
 
     What goes to these folders is written there by the operator; its rows are there only where it emits all.
     """
@@ -51,8 +53,7 @@ def emitted_by_set(
         packed.append(said.withColumn("readers", fn.lit(None).cast("string")).drop("stream"))
     together = reduce(lambda one, other: one.unionByName(other), packed)
     hosted = HostedSet(tuple(members), registered(), dict(folders or {}), emits_all)
-    processor = ShardProcessor(hosted, beats, PageStore)
-    mode = "ProcessingTime" if beats else "None"
-    out = together.groupBy("shard").transformWithStateInPandas(processor, EMITTED, "Append", mode)
+    in_files = state is not None and not beats
+    out = staged(together, hosted, labels, len(labels), str(state)) if in_files else stateful(together, hosted, beats)
     metrics = fn.collect_list(fn.when(fn.col("kind") == METRICS, fn.col("note"))).alias("queries")
     return out.observe(OBSERVED_SET, metrics)

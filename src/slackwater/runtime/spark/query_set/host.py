@@ -14,9 +14,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-import pandas as pd
 import pyarrow as pa
 
 from slackwater.core.quality import clause
@@ -24,25 +23,25 @@ from slackwater.core.state import StateUpdate, decode_json, encode_json, state_u
 from slackwater.core.time import DAY, MILLISECOND
 from slackwater.runtime.side_outputs.rows import REJECTED, example_of
 from slackwater.runtime.spark.exchange.format import as_bytes
+from slackwater.runtime.spark.folders import WRITTEN, Folder, write_file
 from slackwater.runtime.spark.functions import Shipped, register_here
 from slackwater.runtime.spark.output_schema import METRICS
 from slackwater.runtime.spark.query_set.control import END, FAIL, PAUSE, RESUME, TARGET, SetMessage
-from slackwater.runtime.spark.query_set.folders import WRITTEN, Folder, Output, write_file
 from slackwater.runtime.spark.query_set.members import Member
 from slackwater.runtime.spark.query_set.packing import FAILED, FAILURES, reason_of
-from slackwater.runtime.spark.query_set.pages import Account, PageStore
+from slackwater.runtime.spark.state.pages import Account, Mark, PageStore
 from slackwater.runtime.spark.state.shard import Block, Shard
 from slackwater.runtime.spark.state.shard_task import current, emitted_tables, forget_earlier_runs, query_run
-from slackwater.runtime.spark.state.store import Mark
 
 EMITTED = "query string, kind string, note string, block binary"
 """As of a query alone, with the key of the query."""
 EmittedLine = tuple[str, str, str, bytes | None]
 """A row of them."""
-LINE = ("readers", "part", "header", "block", "rejected_rows")
 STANDING = "standing"
 MOST_WAITING = 1 << 22
 """Bytes of blocks that are gathered before they leave."""
+Output = tuple[str, str]
+"""The key of a query, and a kind of rows."""
 HEARD = (PAUSE, RESUME, TARGET, FAIL, END)
 """Messages that shards hear; the others are for whoever starts the set."""
 Emitted = tuple[str, str, pa.Table | None]
@@ -59,6 +58,8 @@ class HostedSet:
     """Outputs that shards write themselves."""
     emits_all: bool = True
     """Whether the rows of those are handed on as well."""
+    takes: ClassVar[tuple[str, ...]] = ("readers", "part", "header", "block", "rejected_rows")
+    emits: ClassVar[str] = EMITTED
 
     def host(self, store: PageStore) -> SetHost:
         """What runs one shard of every query, over the state of that key."""
@@ -121,7 +122,10 @@ class SetState:
     def __init__(self, store: PageStore, kept: Kept | None, now: Mark | None) -> None:
         self._store, self.now = store, now
         self._all: dict[str, list[StateUpdate]] | None = None
-        missed = None if kept is None or now is None else store.between(kept.mark, now, kept.account)
+        missed = None
+        if kept is not None and now is not None:
+            store.account = kept.account
+            missed = store.between(kept.mark, now)
         self.missed = None if missed is None else _by_query(missed)
         """What other workers have written since the kept shards were; None where all must be read."""
         self.places = {} if kept is None or self.missed is None else kept.places
@@ -159,22 +163,22 @@ class SetHost:
         self._members = {one.key: one for one in hosted.members}
         self._store = store
 
-    def take_in(self, key: Any, rows: Iterator[pd.DataFrame], now: int | None) -> Iterator[pd.DataFrame]:
+    def take_in(self, label: int, lines: Iterable[tuple[Any, ...]], now: int | None) -> Iterator[list[EmittedLine]]:
         """A micro-batch with these lines; `now` is the moment where moments count."""
-        yield from self._turn(int(key[0]), rows, now)
+        yield from self._turn(label, lines, now)
 
-    def on_processing_time(self, key: Any, now: int) -> Iterator[pd.DataFrame]:
+    def on_processing_time(self, label: int, now: int) -> Iterator[list[EmittedLine]]:
         """A micro-batch in which nothing arrived."""
-        yield from self._turn(int(key[0]), iter(()), now)
+        yield from self._turn(label, (), now)
 
     def wake_at(self, now: int) -> int:
         """When, in milliseconds, some query would take its streams for silent."""
         timeouts = [one.plan.options.idle_timeout or DAY for one in self._members.values() if one.beats]
         return (now + min(timeouts, default=DAY)) // MILLISECOND + 1
 
-    def _turn(self, label: int, rows: Iterator[pd.DataFrame], now: int | None) -> Iterator[pd.DataFrame]:
+    def _turn(self, label: int, lines: Iterable[tuple[Any, ...]], now: int | None) -> Iterator[list[EmittedLine]]:
         mine = [one for one in self._members.values() if label in one.shards]
-        heard = _heard({one.key for one in mine}, rows)
+        heard = _heard({one.key for one in mine}, lines)
         name = (query_run(), str(label))
         before = self._store.mark()
         # Shards are kept again only once their micro-batch is written: one that failed half way is of no use.
@@ -189,13 +193,13 @@ class SetHost:
             waiting += self._handed_on(one.key, turned.emitted)
             # Few large frames in place of many small ones: each is a message to the JVM.
             if sum(len(line[3] or b"") for line in waiting) >= MOST_WAITING:
-                yield _frame(waiting)
+                yield waiting
                 waiting = []
             changes += (StateUpdate(f"{one.key}/{entry.namespace}", entry.key, entry.value) for entry in turned.changes)
             if turned.place is not None:
                 places[one.key] = turned.place
         if waiting:
-            yield _frame(waiting)
+            yield waiting
         mark = self._store.write(before, changes)
         if name[0]:
             forget_earlier_runs(_kept, name[0])
@@ -214,30 +218,25 @@ class SetHost:
                 yield key, kind, note, None if rows is None else as_bytes(rows)
 
 
-def _frame(lines: Iterable[EmittedLine]) -> pd.DataFrame:
-    return pd.DataFrame(lines, columns=[field.split()[0] for field in EMITTED.split(", ")])
-
-
-def _heard(members: set[str], rows: Iterator[pd.DataFrame]) -> dict[str, Heard]:
+def _heard(members: set[str], lines: Iterable[tuple[Any, ...]]) -> dict[str, Heard]:
     """The lines of a micro-batch, by the query that reads them."""
     heard: dict[str, Heard] = {}
-    for frame in rows:
-        for readers, part, header, block, away in frame[list(LINE)].itertuples(index=False):
-            if pd.isna(readers):
-                message = SetMessage.of_json(header)
-                for key in members if message.kind == END else members & {message.key or ""}:
-                    if message.kind in HEARD:
-                        heard.setdefault(key, Heard()).messages.append(message)
+    for readers, part, header, block, away in lines:
+        if readers is None:
+            message = SetMessage.of_json(header)
+            for key in members if message.kind == END else members & {message.key or ""}:
+                if message.kind in HEARD:
+                    heard.setdefault(key, Heard()).messages.append(message)
+            continue
+        told = json.loads(header)
+        for key, stream in json.loads(readers):
+            if key not in members:
                 continue
-            told = json.loads(header)
-            for key, stream in json.loads(readers):
-                if key not in members:
-                    continue
-                mine = heard.setdefault(key, Heard())
-                if FAILED in told:
-                    mine.failure = told[FAILED]
-                else:
-                    mine.blocks.append(Block(int(stream), int(part), told, block, away))
+            mine = heard.setdefault(key, Heard())
+            if FAILED in told:
+                mine.failure = told[FAILED]
+            else:
+                mine.blocks.append(Block(int(stream), int(part), told, block, away))
     return heard
 
 

@@ -21,11 +21,13 @@ from slackwater.core.quality import Quality, clause
 from slackwater.language.clauses import parse_quality
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.spark.failures import one_sentence
+from slackwater.runtime.spark.folders import Folder
 from slackwater.runtime.spark.progress.history import History
 from slackwater.runtime.spark.progress.reading import parsed_set
 from slackwater.runtime.spark.progress.value import Progress
 from slackwater.runtime.spark.progress.warner import Warner
 from slackwater.runtime.spark.query import check_session, is_streaming, shard_labels
+from slackwater.runtime.spark.query_set.answers import answered
 from slackwater.runtime.spark.query_set.batches import (
     ForEachSet,
     SetBatch,
@@ -48,7 +50,7 @@ from slackwater.runtime.spark.query_set.control import (
     in_force,
 )
 from slackwater.runtime.spark.query_set.emitted import emitted_by_set
-from slackwater.runtime.spark.query_set.folders import Folder, Output, answered
+from slackwater.runtime.spark.query_set.host import Output
 from slackwater.runtime.spark.query_set.members import Member, Texts, member, named_texts, planned_members
 from slackwater.runtime.spark.query_set.started import Started
 from slackwater.runtime.spark.running import AVAILABLE, CONTROL, Running, checkpoint_folder, settable, trigger_of
@@ -149,9 +151,12 @@ class Queries:
         log: SetLog | None = None,
         folders: Mapping[Output, Folder] | None = None,
         emits_all: bool = True,
+        state: str | None = None,
     ) -> DataFrame:
         """What these queries emit; see `emitted_by_set`."""
-        return emitted_by_set(members, self._frames, self._time, self._unit, labels, beats, log, folders, emits_all)
+        return emitted_by_set(
+            members, self._frames, self._time, self._unit, labels, beats, log, folders, emits_all, state
+        )
 
     def _by_hand(self, stacklevel: int) -> tuple[list[Member], DataFrame]:
         """For whoever starts it by hand: the session itself must have what is needed."""

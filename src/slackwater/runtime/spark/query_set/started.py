@@ -17,8 +17,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from slackwater.core.errors import UsageError
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.spark.failures import one_sentence
-from slackwater.runtime.spark.outputs import KINDS
+from slackwater.runtime.spark.folders import KINDS, Folder, publish, tidy
 from slackwater.runtime.spark.progress.warner import Warner
+from slackwater.runtime.spark.query_set.answers import answered, local_folders
 from slackwater.runtime.spark.query_set.batches import (
     ForEachSet,
     Sinks,
@@ -30,8 +31,9 @@ from slackwater.runtime.spark.query_set.batches import (
     writers_for,
 )
 from slackwater.runtime.spark.query_set.control import FAIL, Known, SetLog, SetMessage
-from slackwater.runtime.spark.query_set.folders import Folder, Output, answered, local_folders, publish, tidy
+from slackwater.runtime.spark.query_set.host import Output
 from slackwater.runtime.spark.query_set.members import Member
+from slackwater.runtime.spark.running import state_folder
 from slackwater.runtime.spark.session import fitting
 
 if TYPE_CHECKING:
@@ -113,8 +115,9 @@ class Started:
             writers = self._writers_of(members)
             folders = local_folders(self._spark, members, writers)
             frame = self.stated.emitted(
-                members, self._labels, self.log.beats, self.log, folders, emits_all=self._foreach is not None
-            )
+                members, self._labels, self.log.beats, self.log, folders,
+                emits_all=self._foreach is not None, state=state_folder(self._spark, self._folder),
+            )  # fmt: skip
             writer = frame.writeStream.foreachBatch(self._each(members, writers, folders)).trigger(**self._when)
             writer = writer.option("checkpointLocation", self._folder)
             return (writer if self._name is None else writer.queryName(self._name)).start()

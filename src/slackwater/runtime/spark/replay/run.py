@@ -35,6 +35,7 @@ from slackwater.runtime.spark.progress.value import clocks_of, watermark_of
 from slackwater.runtime.spark.query import emitted
 from slackwater.runtime.spark.replay import epoch_log
 from slackwater.runtime.spark.replay.ordered_merge import Merged
+from slackwater.runtime.spark.running import state_folder
 from slackwater.sinks.rows import SecondCounts
 from slackwater.sources.replay import Replay
 
@@ -137,7 +138,8 @@ class SparkRun(RecordedRun):
             raise as_ours(str(failure))
 
     def _started(self) -> StreamingQuery:
-        out = emitted(self._spark, self.plan, self._frames, self.shards, self._time_unit)
+        state = state_folder(self._spark, str(self._folder / "query"))
+        out = emitted(self._spark, self.plan, self._frames, self.shards, self._time_unit, state=state)
         available = self._trigger == AVAILABLE
         trigger = {"availableNow": True} if available else {"processingTime": self._trigger}
         self._begun = time.perf_counter()

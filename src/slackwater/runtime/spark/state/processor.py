@@ -1,4 +1,6 @@
-"""The stateful operator: a Spark state machine that hosts one shard per key. Exactly once comes from Spark.
+"""The stateful operator of Spark as the host of shards, one a key, with their state in Spark's store.
+
+A query that somebody else starts has nowhere else to keep its state; those we start ourselves are hosted by `stage.py`.
 
 Invariant: this file costs little to import. Spark starts a Python process for every new query only to ask the operator
 what state it keeps; the query is unpacked, and everything that runs it imported, when the first rows come.
@@ -6,27 +8,26 @@ what state it keeps; the query is unpacked, and everything that runs it imported
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
 
+import pandas as pd
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from slackwater.core.time import MILLISECOND
-from slackwater.runtime.spark.state.store import ShardStore
+from slackwater.runtime.spark.state.pages import PageStore
+from slackwater.runtime.spark.state.spark_pages import SparkPages
 from slackwater.runtime.spark.workers import settle
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class Host(Protocol):
-    """What runs one key of the operator in one task."""
+    """What runs one shard in one task."""
 
-    def take_in(self, key: Any, rows: Iterator[pd.DataFrame], now: int | None) -> Iterator[pd.DataFrame]:
-        """An epoch with these lines of the packed stream."""
+    def take_in(self, label: int, lines: Iterable[tuple[Any, ...]], now: int | None) -> Iterator[list[tuple[Any, ...]]]:
+        """An epoch with these lines of the packed stream; lists of lines that it emits."""
 
-    def on_processing_time(self, key: Any, now: int) -> Iterator[pd.DataFrame]:
+    def on_processing_time(self, label: int, now: int) -> Iterator[list[tuple[Any, ...]]]:
         """An epoch in which nothing arrived."""
 
     def wake_at(self, now: int) -> int:
@@ -36,7 +37,12 @@ class Host(Protocol):
 class Hosted(Protocol):
     """A query, or a set of them, as it is shipped to workers."""
 
-    def host(self, store: Any) -> Host:
+    takes: tuple[str, ...]
+    """The columns of a line that comes, without its shard."""
+    emits: str
+    """The schema of a line that goes."""
+
+    def host(self, store: PageStore) -> Host:
         """What runs one shard of it, over the state of that shard."""
 
 
@@ -46,24 +52,23 @@ _serializer: Any = CloudPickleSerializer
 class ShardProcessor(StatefulProcessor):
     """Blocks in; results, late tuples and metrics out."""
 
-    def __init__(
-        self, hosted: Hosted, beats: bool = False, store: Callable[[StatefulProcessorHandle], Any] = ShardStore
-    ) -> None:
+    def __init__(self, hosted: Hosted, beats: bool = False) -> None:
         # As Spark ships any function of ours, but not unpacked where it is not needed.
         self._shipped: bytes = _serializer().dumps(hosted)
+        self._takes = list(hosted.takes)
+        self._emits = column_names(hosted.emits)
         self._beats = beats
         """Whether moments count: streams are told silent by the clock on the wall, also while nothing arrives."""
-        self._stored = store
-        """How the state of a shard is laid out."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
-        self._store = self._stored(handle)
+        self._store = PageStore(SparkPages(handle))
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802
         now = self._moment(timerValues)
         host = self._host()
-        yield from host.take_in(key, rows, now)
+        lines = (line for frame in rows for line in zip(*(_plain(frame[name]) for name in self._takes), strict=True))
+        yield from map(self._frame, host.take_in(int(key[0]), lines, now))
         self._set_timer(host, now)
 
     def handleExpiredTimer(  # noqa: N802
@@ -73,13 +78,16 @@ class ShardProcessor(StatefulProcessor):
         now = self._moment(timerValues)
         if now is not None:
             host = self._host()
-            yield from host.on_processing_time(key, now)
+            yield from map(self._frame, host.on_processing_time(int(key[0]), now))
             self._set_timer(host, now)
 
     def _host(self) -> Host:
         settle()
         hosted: Hosted = _serializer().loads(self._shipped)
         return hosted.host(self._store)
+
+    def _frame(self, lines: list[tuple[Any, ...]]) -> pd.DataFrame:
+        return pd.DataFrame(lines, columns=self._emits)
 
     def _moment(self, timer_values: Any) -> int | None:
         return int(timer_values.getCurrentProcessingTimeInMs()) * MILLISECOND if self._beats else None
@@ -93,3 +101,13 @@ class ShardProcessor(StatefulProcessor):
 
     def close(self) -> None:
         """Nothing to give back: kept shards wait for the next micro-batch."""
+
+
+def column_names(schema: str) -> list[str]:
+    """The names of a schema as Spark writes it."""
+    return [field.split()[0] for field in schema.split(", ")]
+
+
+def _plain(column: pd.Series[Any]) -> list[Any]:
+    """The values of a column, None where there is none."""
+    return [None if missing else value for value, missing in zip(column, column.isna(), strict=True)]

@@ -8,11 +8,11 @@ shard reads all of it, and so does one that is to go on with another target.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any, ClassVar, NamedTuple, Protocol
 
-import pandas as pd
 import pyarrow as pa
 from pyspark import TaskContext
 
@@ -25,18 +25,30 @@ from slackwater.runtime.driver import with_results
 from slackwater.runtime.side_outputs.rows import REJECTED, example_of
 from slackwater.runtime.spark.control import Control, combined
 from slackwater.runtime.spark.exchange.format import as_bytes
+from slackwater.runtime.spark.folders import WRITTEN, Folder, FolderFile
 from slackwater.runtime.spark.functions import Shipped, register_here
-from slackwater.runtime.spark.output_schema import LATENCY, METRICS, ROWS
+from slackwater.runtime.spark.output_schema import EMITTED, LATENCY, METRICS, ROWS
 from slackwater.runtime.spark.state.checkpoint import Targets, is_target
+from slackwater.runtime.spark.state.pages import Account, Mark, PageStore
 from slackwater.runtime.spark.state.shard import Block, Shard
-from slackwater.runtime.spark.state.store import Mark, ShardStore
 from slackwater.sinks.folder import plain_text
 from slackwater.sinks.rows import result_tables
 
-BLOCK = ("stream", "part", "header", "block", "rejected_rows")
+Line = tuple[Any, ...]
+"""A row of the packed stream without its shard, or of what is emitted."""
 
-_kept: dict[tuple[str, str], tuple[Mark, Shard]] = {}
-"""Shards of this worker between micro-batches, by (query run, shard), with the mark they are up to date with."""
+
+class Kept(NamedTuple):
+    """A shard of this worker between two micro-batches."""
+
+    mark: Mark
+    """What it is up to date with."""
+    shard: Shard
+    account: Account
+
+
+_kept: dict[tuple[str, str], Kept] = {}
+"""By (query run, shard)."""
 
 
 @dataclass(frozen=True)
@@ -47,40 +59,44 @@ class Hosted:
     text_rows: tuple[tuple[int, ...], ...]
     fingerprint: str
     functions: tuple[Shipped, ...]
+    folders: Mapping[str, Folder] = field(default_factory=dict)
+    """Where shards write rows themselves, by their kind."""
+    emits_all: bool = True
+    """Whether the rows of those are handed on as well."""
+    takes: ClassVar[tuple[str, ...]] = ("stream", "part", "header", "block", "rejected_rows")
+    emits: ClassVar[str] = EMITTED
 
-    def host(self, store: ShardStore) -> Host:
+    def host(self, store: PageStore) -> Host:
         """What runs one shard of it, over the state of that shard."""
         return Host(self, store)
 
 
 class Host:
-    """One key of the stateful operator in one task."""
+    """One shard in one task."""
 
-    def __init__(self, hosted: Hosted, store: ShardStore) -> None:
+    def __init__(self, hosted: Hosted, store: PageStore) -> None:
         register_here(hosted.functions)
         self._hosted, self._store = hosted, store
 
-    def take_in(self, key: Any, rows: Iterator[pd.DataFrame], now: int | None) -> Iterator[pd.DataFrame]:
+    def take_in(self, label: int, lines: Iterable[Line], now: int | None) -> Iterator[list[Line]]:
         """An epoch with these blocks; `now` is the moment where moments count."""
         blocks: list[Block] = []
         messages: list[Control] = []
-        for frame in rows:
-            for stream, part, header, block, away in frame[list(BLOCK)].itertuples(index=False):
-                if pd.isna(stream):
-                    messages.append(Control.of_json(header))
-                else:
-                    blocks.append(Block(int(stream), int(part), json.loads(header), block, away))
+        for stream, part, header, block, away in lines:
+            if stream is None:
+                messages.append(Control.of_json(header))
+            else:
+                blocks.append(Block(int(stream), int(part), json.loads(header), block, away))
         target, end = combined(messages, clause(self._hosted.plan.quality))
         examples = {}
-        for block in blocks:
-            if block.rejected_rows is not None:
-                yield emitted_line(REJECTED, block.rejected_rows)
-                examples[self._hosted.plan.inputs[block.stream].stream.alias] = example_of(block.rejected_rows)
-        yield from self._turn(key, lambda shard: shard.epoch(blocks, now, end), target, examples)
+        rejected = [one for one in blocks if one.rejected_rows is not None]
+        for one in rejected:
+            examples[self._hosted.plan.inputs[one.stream].stream.alias] = example_of(one.rejected_rows)
+        yield from self._turn(label, lambda shard: shard.epoch(blocks, now, end), target, rejected, examples)
 
-    def on_processing_time(self, key: Any, now: int) -> Iterator[pd.DataFrame]:
+    def on_processing_time(self, label: int, now: int) -> Iterator[list[Line]]:
         """An epoch in which nothing arrived."""
-        yield from self._turn(key, lambda shard: shard.on_processing_time(now))
+        yield from self._turn(label, lambda shard: shard.on_processing_time(now))
 
     def wake_at(self, now: int) -> int:
         """When, in milliseconds, every stream that has just spoken would be silent for too long."""
@@ -90,28 +106,42 @@ class Host:
 
     def _turn(
         self,
-        key: Any,
+        label: int,
         epoch: Callable[[Shard], Iterator[Emission]],
         target: str | None = None,
+        rejected: Sequence[Block] = (),
         examples: Mapping[str, str] | None = None,
-    ) -> Iterator[pd.DataFrame]:
-        name = (query_run(), str(key[0]))
+    ) -> Iterator[list[Line]]:
+        name = (query_run(), str(label))
         before = self._store.mark()
         # A shard is kept again only once its micro-batch is written: one that failed half way is of no use.
-        shard = current(self._hosted, self._store, _kept.pop(name, None), before, target)
-        yield from self._answer(shard, epoch(shard))
+        kept = _kept.pop(name, None)
+        if kept is not None:
+            self._store.account = kept.account
+        known = None if kept is None else (kept.mark, kept.shard)
+        shard = current(self._hosted, self._store, known, before, target)
+        unreadable = ((REJECTED, pa.ipc.open_stream(one.rejected_rows).read_all()) for one in rejected)
+        yield from self._handed_on(chain(unreadable, emitted_tables(shard, epoch(shard))))
         mark = self._store.write(before, shard.snapshot_delta())
         if name[0]:
             forget_earlier_runs(_kept, name[0])
-            _kept[name] = (mark, shard)
-        yield emitted_line(LATENCY, note=json.dumps(shard.latency.reported()))
-        reported = {"shard": int(key[0]), **shard.metrics(), **self._store.traffic(), "examples": examples or {}}
-        yield emitted_line(METRICS, note=json.dumps(reported))
+            assert self._store.account is not None
+            _kept[name] = Kept(mark, shard, self._store.account)
+        reported = {"shard": label, **shard.metrics(), **self._store.traffic(), "examples": examples or {}}
+        latency = json.dumps(shard.latency.reported())
+        yield [(LATENCY, latency, None), (METRICS, json.dumps(reported), None)]
 
-    def _answer(self, shard: Shard, emissions: Iterator[Emission]) -> Iterator[pd.DataFrame]:
-        """What one micro-batch emits: results, then the tuples that made none."""
-        for kind, table in emitted_tables(shard, emissions):
-            yield emitted_line(kind, as_bytes(table))
+    def _handed_on(self, emitted: Iterable[tuple[str, pa.Table]]) -> Iterator[list[Line]]:
+        """The lines of what is emitted; what goes to folders is written there."""
+        files: dict[str, FolderFile] = {}
+        for kind, table in emitted:
+            folder = self._hosted.folders.get(kind)
+            if folder is not None:
+                files.setdefault(kind, FolderFile(folder)).add(table)
+            if folder is None or self._hosted.emits_all:
+                yield [(kind, "", as_bytes(table))]
+        if files:
+            yield [(WRITTEN, f"{kind}/{file.close()}", None) for kind, file in files.items()]
 
 
 def emitted_tables(shard: Shard, emissions: Iterator[Emission]) -> Iterator[tuple[str, pa.Table]]:
@@ -172,8 +202,3 @@ def query_run() -> str:
         return ""
     query, run = (context.getLocalProperty(name) for name in ("sql.streaming.queryId", "spark.jobGroup.id"))
     return f"{query}/{run}" if query and run else ""
-
-
-def emitted_line(kind: str, block: bytes | None = None, note: str = "") -> pd.DataFrame:
-    """One row of what is emitted."""
-    return pd.DataFrame({"kind": [kind], "note": [note], "block": [block]})

@@ -1,12 +1,13 @@
-"""What Spark's state store keeps of one shard of a set: a page of everything that changed, for each micro-batch.
+"""The state of one shard as a log of pages: everything that changed, for each micro-batch.
 
-A set changes hundreds of small entries in every micro-batch, and each read or write of Spark's store is a message to
-the JVM and back. So entries are written together, as one value: a page. Pages are read in order; what a later page says
-of an entry counts. A log like this grows: once it is twice as large as what counts in it, entries of the oldest page
-that still count are written again with the new one, and the oldest page is dropped.
+An epoch changes many small entries, and each read or write of a store costs a round trip. So entries are written
+together, as one value: a page. Pages are read in order; what a later page says of an entry counts. A log like this
+grows: once it is twice as large as what counts in it, entries of the oldest page that still count are written again
+with the new one, and the oldest page is dropped.
 
 Invariant: the entries of all pages, in order, are the state. Pages go in the order in which they came, so an entry that
-was dropped is never seen again. Two marks are equal only if the state behind them is, as in `state/store.py`.
+was dropped is never seen again. Two marks are equal only if the state behind them is: a mark is made anew by every
+write, so a shard that a failed attempt left behind is never taken for an up-to-date one.
 
 References: M. Rosenblum, J. Ousterhout, "The design and implementation of a log-structured file system", 1992, section
 3; here the oldest segment is cleaned first.
@@ -19,14 +20,13 @@ import secrets
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
 from slackwater.core.state import StateUpdate
-from slackwater.runtime.spark.state.store import Mark
 
-FORMAT = 3
+FORMAT = 4
 LARGEST = 8 << 20
 """Bytes of a page; what one micro-batch changes may take several."""
 SPARE = 64 << 10
@@ -38,6 +38,50 @@ _LENGTH = struct.Struct("<I")
 Place = tuple[str, str]
 Number = tuple[int, int]
 """The epoch of a page, and which of its pages it is."""
+
+
+class Mark(NamedTuple):
+    """A moment in the life of a shard: its last epoch, and the name of the write that ended it."""
+
+    epoch: int
+    name: str
+
+
+class Pages(Protocol):
+    """Where the pages of one shard are kept."""
+
+    def mark(self) -> Mark | None:
+        """Where the shard stands; None before its first epoch."""
+
+    def next_epoch(self, before: Mark | None) -> int:
+        """The epoch that is written after a mark."""
+
+    def all(self) -> Iterable[tuple[Number, bytes]]:
+        """All pages up to the mark, in any order."""
+
+    def get(self, number: Number) -> bytes | None:
+        """One page."""
+
+    def has(self, number: Number) -> bool:
+        """Whether there is a page."""
+
+    def put(self, number: Number, value: bytes) -> None:
+        """Add a page of the epoch that is being written."""
+
+    def drop(self, number: Number) -> None:
+        """Let go of the oldest page."""
+
+    def commit(self, mark: Mark, oldest: int) -> None:
+        """End the write: the shard stands at this mark, and no page is older than this epoch."""
+
+
+def check_format(found: int) -> None:
+    """Refuse pages of another version."""
+    if found != FORMAT:
+        raise ValueError(
+            f"the checkpoint has state of format {found}, and this version of slackwater reads format {FORMAT};"
+            " go on with the version that wrote it, or use a new checkpoint folder"
+        )
 
 
 class Page(NamedTuple):
@@ -108,42 +152,33 @@ class Account:
 
 
 class PageStore:
-    """The state variables of one key of the stateful operator."""
+    """The entries of one shard, read from pages and written to them."""
 
-    def __init__(self, handle: Any, largest: int = LARGEST, spare: int = SPARE) -> None:
-        self._pages = handle.getMapState("pages", "epoch long, part int", "value binary")
-        self._mark = handle.getValueState("mark", "format int, epoch long, name string")
+    def __init__(self, pages: Pages, largest: int = LARGEST, spare: int = SPARE) -> None:
+        self._pages = pages
         self._largest, self._spare = largest, spare
         self.account: Account | None = None
         """Of the pages that are there; whoever keeps the entries until the next micro-batch keeps it with them."""
+        self._read_bytes = self._written = 0
 
     def mark(self) -> Mark | None:
         """Where the shard stands; None before its first epoch."""
-        found = self._mark.get()
-        if found is None:
-            return None
-        form, epoch, name = found
-        if form != FORMAT:
-            raise ValueError(
-                f"the checkpoint has state of format {form}, and this version of slackwater reads format {FORMAT};"
-                " go on with the version that wrote it, or use a new checkpoint folder"
-            )
-        return Mark(int(epoch), str(name))
+        return self._pages.mark()
 
     def everything(self) -> list[StateUpdate]:
         """All entries, for a worker that does not know the shard."""
         account, entries = Account(), dict[Place, StateUpdate]()
-        found = [((int(epoch), int(part)), bytes(value)) for (epoch, part), (value,) in self._pages.iterator()]
-        for number, value in sorted(found, key=lambda one: one[0]):
-            page = decoded(value)
+        for number, value in sorted(self._pages.all(), key=lambda one: one[0]):
+            page = self._decoded(value)
             account.note(number, page.entries)
             entries |= {(one.namespace, one.key): one for one in page.entries}
         self.account = account
         return [one for one in entries.values() if one.value is not None]
 
-    def between(self, then: Mark, now: Mark, account: Account) -> list[StateUpdate] | None:
-        """What was written or dropped after a mark, for who had this account then; None where pages are gone."""
-        self.account = account
+    def between(self, then: Mark, now: Mark) -> list[StateUpdate] | None:
+        """What was written or dropped after a mark, for who had the account then; None where pages are gone."""
+        account = self.account
+        assert account is not None
         if then == now:
             return []
         known = None if then.epoch >= now.epoch else self._read((then.epoch, 0))
@@ -156,7 +191,7 @@ class PageStore:
             for number, page in self._pages_of(epoch):
                 account.note(number, page.entries)
                 touched |= {(one.namespace, one.key): one for one in page.entries}
-        while not self._pages.containsKey(oldest := next(iter(account.size))):
+        while not self._pages.has(oldest := next(iter(account.size))):
             account.forget(oldest)
         return list(touched.values())
 
@@ -170,23 +205,29 @@ class PageStore:
             part += 1
 
     def _read(self, number: Number) -> Page | None:
-        found = self._pages.getValue(number)
-        return None if found is None else decoded(bytes(found[0]))
+        found = self._pages.get(number)
+        return None if found is None else self._decoded(found)
 
-    def write(self, before: Mark | None, changes: Sequence[StateUpdate]) -> Mark:
+    def _decoded(self, value: bytes) -> Page:
+        self._read_bytes += len(value)
+        return decoded(value)
+
+    def write(self, before: Mark | None, snapshot_delta: Iterable[StateUpdate]) -> Mark:
         """Persist the epoch that follows a mark."""
+        changes = list(snapshot_delta)
         if self.account is None:
             self.everything()
         account = self.account
         assert account is not None
-        mark = Mark(1 if before is None else before.epoch + 1, secrets.token_hex(8))
+        mark = Mark(self._pages.next_epoch(before), secrets.token_hex(8))
         moved = self._cleaned(account, {(one.namespace, one.key) for one in changes}, _bytes(changes))
         groups = list(_cut([*moved, *changes], self._largest))
         for part, entries in enumerate(groups):
             value = encoded(Page(mark.name, len(groups), tuple(entries)))
-            self._pages.updateValue((mark.epoch, part), (value,))
+            self._pages.put((mark.epoch, part), value)
+            self._written += len(value)
             account.note((mark.epoch, part), entries)
-        self._mark.update((FORMAT, *mark))
+        self._pages.commit(mark, next(iter(account.size))[0])
         return mark
 
     def _cleaned(self, account: Account, changing: set[Place], most: int) -> list[StateUpdate]:
@@ -201,9 +242,15 @@ class PageStore:
                 place = (one.namespace, one.key)
                 if place not in changing and account.where.get(place, (None, 0))[0] == number:
                     moved.append(one)
-            self._pages.removeKey(number)
+            self._pages.drop(number)
             account.forget(number)
         return moved
+
+    def traffic(self) -> dict[str, int]:
+        """Bytes of pages read and written since the last call."""
+        reported = {"state_read": self._read_bytes, "state_written": self._written}
+        self._read_bytes = self._written = 0
+        return reported
 
 
 def _bytes(entries: Iterable[StateUpdate]) -> int:

@@ -1,9 +1,8 @@
-"""One writer for the folders of all queries: the job that computes a micro-batch writes its rows as well.
+"""Folders that shards write themselves: the job that computes a micro-batch writes its rows as well.
 
-The stateful operator writes what each query emits to a parquet file, in place of handing it on, so no row leaves the
-worker that made it, and no query needs a job of its own. A task writes under hidden names and says which files it has
-written; the driver then moves the files of each output into the folder of the micro-batch, whole, in place of what the
-same micro-batch may have written before.
+A shard writes what it emits to a parquet file, in place of handing it on, so no row leaves the worker that made it. A
+task writes under hidden names and says which files it has written; the driver then moves the files of each output into
+the folder of the micro-batch, whole, in place of what the same micro-batch may have written before.
 
 Invariant: `folder/batch=N` appears by one rename with all its files, those of one successful attempt of each task and
 no others. Types are those that Spark gives the same rows. Only folders that this machine can reach as files are written
@@ -12,22 +11,20 @@ like this; any other sink gets its rows from Spark's own writers.
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import shutil
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from slackwater.runtime.spark.output_schema import COLUMNS, METRICS, written_schema
-from slackwater.runtime.spark.outputs import KINDS, Told
-from slackwater.runtime.spark.query_set.members import Member
+from slackwater.plan.physical import PhysicalPlan
+from slackwater.runtime.side_outputs.rows import LATE, REJECTED
+from slackwater.runtime.spark.output_schema import COLUMNS, ROWS, written_schema
 from slackwater.runtime.spark.sinks import BATCH, Called, Sink, local_path
 from slackwater.sinks.folder import writing
 
@@ -41,8 +38,8 @@ ROWS_AT_ONCE = 1 << 17
 """Rows of a row group, where there are as many."""
 CODECS = {"uncompressed": "none", "none": "none", "snappy": "snappy", "gzip": "gzip", "zstd": "zstd", "lz4_raw": "lz4"}
 """Spark's names of what compresses parquet files, and Arrow's."""
-Output = tuple[str, str]
-"""The key of a query, and a kind of rows."""
+KINDS = {"results": ROWS, "late": LATE, "rejected": REJECTED}
+"""What users call the outputs of a query, and the kinds of lines that they are emitted as."""
 
 
 class Folder(NamedTuple):
@@ -55,55 +52,61 @@ class Folder(NamedTuple):
     codec: str
 
 
-def folder_of(spark: SparkSession, member: Member, what: str, sink: Sink | Called) -> Folder | None:
+def folder_of(spark: SparkSession, plan: PhysicalPlan, what: str, sink: Sink | Called) -> Folder | None:
     """The folder that an output can be written to here; None where Spark must write it."""
     if isinstance(sink, Called) or sink.format != "parquet" or set(sink.options) != {"path"}:
         return None
     path = local_path(spark, sink.options["path"])
     codec = CODECS.get(str(spark.conf.get("spark.sql.parquet.compression.codec", "snappy")))
     kind = KINDS[what]
-    schema = written_schema(member.plan, kind)
+    schema = written_schema(plan, kind)
     # Spark tells names apart without regard to case, and says so where it writes them itself.
     if path is None or codec is None or len({name.lower() for name in schema.names}) < len(schema.names):
         return None
     return Folder(path, schema, tuple(COLUMNS.get(kind, schema.names)), codec)
 
 
-class Answered(NamedTuple):
-    """What the job of a micro-batch has said."""
+class FolderFile:
+    """A file of a folder, written under a hidden name that nobody else has."""
 
-    told: dict[str, Told]
-    """Of every query, by its key, which outputs have rows and what its shards say."""
-    files: dict[Output, list[str]]
-    """Files that are written and not yet published."""
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self.name = f"part-{secrets.token_hex(8)}.parquet"
+        self._waiting: list[pa.Table] = []
+        self._rows = 0
+        self._writer: pq.ParquetWriter | None = None
+
+    def add(self, rows: pa.Table) -> None:
+        """Take rows; they are written as soon as there are enough for a row group."""
+        self._waiting.append(fitted(rows, self._folder))
+        self._rows += rows.num_rows
+        if self._rows >= ROWS_AT_ONCE:
+            self._write()
+
+    def _write(self) -> None:
+        with writing(Path(self._folder.path)):
+            if self._writer is None:
+                place = Path(self._folder.path, HIDDEN)
+                place.mkdir(parents=True, exist_ok=True)
+                self._writer = pq.ParquetWriter(place / self.name, self._folder.schema, compression=self._folder.codec)
+            self._writer.write_table(pa.concat_tables(self._waiting), row_group_size=ROWS_AT_ONCE)
+        self._waiting, self._rows = [], 0
+
+    def close(self) -> str:
+        """Write what is left; the name of the file."""
+        if self._waiting or self._writer is None:
+            self._write()
+        assert self._writer is not None
+        self._writer.close()
+        return self.name
 
 
-def answered(emitted: DataFrame, members: Sequence[Member]) -> Answered:
-    """Compute a micro-batch in one job; what goes to folders is then written there, under hidden names."""
-    kinds: dict[str, set[str]] = {one.key: set() for one in members}
-    shards: dict[str, list[Any]] = {one.key: [] for one in members}
-    files: dict[Output, list[str]] = defaultdict(list)
-    for key, kind, note in emitted.select("query", "kind", "note").collect():
-        if kind == METRICS:
-            shards[key].append(json.loads(note))
-        elif kind == WRITTEN:
-            what, _, name = note.partition("/")
-            kinds[key].add(what)
-            files[key, what].append(name)
-        else:
-            kinds[key].add(kind)
-    return Answered({key: Told(frozenset(kinds[key]), shards[key]) for key in kinds}, files)
-
-
-def write_file(folder: Folder, tables: Sequence[pa.Table]) -> str:
+def write_file(folder: Folder, tables: Iterable[pa.Table]) -> str:
     """Write rows under a hidden name that nobody else has; the name of the file."""
-    name = f"part-{secrets.token_hex(8)}.parquet"
-    with writing(Path(folder.path)):
-        place = Path(folder.path, HIDDEN)
-        place.mkdir(parents=True, exist_ok=True)
-        rows = pa.concat_tables(fitted(table, folder) for table in tables)
-        pq.write_table(rows, place / name, compression=folder.codec, row_group_size=ROWS_AT_ONCE)
-    return name
+    file = FolderFile(folder)
+    for table in tables:
+        file.add(table)
+    return file.close()
 
 
 def fitted(rows: pa.Table, folder: Folder) -> pa.Table:
@@ -132,16 +135,3 @@ def tidy(folders: Iterable[Folder]) -> None:
     """Remove hidden files, which nobody needs between two micro-batches; a start may find those of one that died."""
     for folder in folders:
         shutil.rmtree(Path(folder.path, HIDDEN), ignore_errors=True)
-
-
-def local_folders(
-    spark: SparkSession, members: Sequence[Member], writers: Mapping[str, Mapping[str, Sink | Called]]
-) -> dict[Output, Folder]:
-    """Those outputs that are written by the one job; the others need a writer of Spark, or a function, each."""
-    found = {}
-    for one in members:
-        for what, writer in writers.get(one.name, {}).items():
-            folder = folder_of(spark, one, what, writer)
-            if folder is not None:
-                found[one.key, KINDS[what]] = folder
-    return found

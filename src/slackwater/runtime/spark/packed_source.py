@@ -1,0 +1,320 @@
+"""`spark.readStream.format("slackwater")`: folders of files, read by Arrow and packed where they are read.
+
+To Spark's own file source a row is a row: it is made by the JVM, and crosses to Python to be packed. Here a task reads
+a file with Arrow and gives blocks, so a tuple crosses to the JVM inside of a block and nowhere else. All folders that a
+query reads form one source, with one offset: the number of the *cut*, a list of files for every stream.
+
+Invariant: a cut is written to a log of the checkpoint before Spark hears of it, and is never made again. So a
+micro-batch has the same files however often it is planned, killed or run; nothing depends on when that happens.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet as pq
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from slackwater.core.errors import UsageError
+from slackwater.runtime.spark.exchange.writer import PACKED, Packing, packed
+from slackwater.runtime.spark.functions import Shipped, register_here
+from slackwater.runtime.spark.workers import settle
+
+NAME = "slackwater"
+FORMATS = ("parquet", "json", "csv")
+MOST_ROWS = 1 << 19
+"""Rows of a block at most."""
+SPLIT = 4 << 20
+"""Bytes of files that are worth a task of their own."""
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A stream of files."""
+
+    path: str
+    format: str
+    schema: pa.Schema
+    """What is read; a column that a file does not have is null."""
+    most_files: int | None
+    """Of a micro-batch; None: all that are there."""
+
+
+@dataclass(frozen=True)
+class Reads:
+    """A folder, and how its rows are packed for those who read them."""
+
+    folder: Folder
+    packings: tuple[Packing, ...]
+
+    def columns(self) -> list[str]:
+        """Those of its columns that somebody reads."""
+        names = [name for packing in self.packings for name in packing.read_from(self.folder.schema.names)]
+        return [name for name in self.folder.schema.names if name in names]
+
+
+def read_file(file: str, format: str, schema: pa.Schema) -> pa.Table:
+    """The rows of a file with these columns."""
+    try:
+        if format == "parquet":
+            with pq.ParquetFile(file) as source:
+                there = [name for name in schema.names if name in source.schema_arrow.names]
+                table = source.read(columns=there, use_threads=False)
+        elif format == "json":
+            wanted = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+            table = pyarrow.json.read_json(file, parse_options=wanted)
+        else:
+            types = pyarrow.csv.ConvertOptions(column_types=schema, include_columns=schema.names)
+            table = pyarrow.csv.read_csv(file, convert_options=replace_missing(types))
+    except (pa.ArrowException, OSError) as error:
+        raise UsageError(f"{file} cannot be read as {format}: {error}") from None
+    return fitted(table, schema, file)
+
+
+def replace_missing(options: pyarrow.csv.ConvertOptions) -> pyarrow.csv.ConvertOptions:
+    """Columns that a file does not have are null, as in the other formats."""
+    options.include_missing_columns = True
+    return options
+
+
+def fitted(table: pa.Table, schema: pa.Schema, file: str) -> pa.Table:
+    """A table with the columns of a schema, in its order."""
+    columns = []
+    for field in schema:
+        if field.name in table.column_names:
+            column = table.column(field.name)
+            try:
+                columns.append(column if column.type == field.type else column.cast(field.type))
+            except pa.ArrowException as error:
+                raise UsageError(f"{file}: column {field.name} is {column.type}, not {field.type}: {error}") from None
+        else:
+            columns.append(pa.nulls(table.num_rows, field.type))
+    return pa.table(columns, schema=schema)
+
+
+class CutLog:
+    """The cuts of a query, one a line of a file that only grows."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self.cuts: list[list[list[str]]] = []
+        """Of every cut the files of every stream."""
+        if file.exists():
+            text = file.read_text("utf-8")
+            whole = text[: text.rfind("\n") + 1]
+            if len(whole) < len(text):
+                # Of a process that was killed while it wrote; Spark has not heard of this cut.
+                os.truncate(file, len(whole.encode()))
+            self.cuts = [json.loads(line) for line in whole.splitlines()]
+
+    def add(self, cut: list[list[str]]) -> None:
+        """Write a cut down, for good."""
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        with self._file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(cut) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        self.cuts.append(cut)
+
+
+def files_in(folder: str) -> Iterator[tuple[int, str]]:
+    """The files below a folder with the times they were written at; hidden names are those of files in the making."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.startswith((".", "_")):
+                continue
+            if entry.is_dir():
+                yield from files_in(entry.path)
+            else:
+                yield entry.stat().st_mtime_ns, entry.path
+
+
+@dataclass
+class Slice(InputPartition):
+    """What one task reads: of some files the k-th of n parts each."""
+
+    stream: int
+    files: tuple[str, ...]
+    first: int
+    """The number of the first file in its cut."""
+    part: int
+    parts: int
+
+
+class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Cuts folders into micro-batches, and packs them."""
+
+    def __init__(self, reads: Sequence[Reads], log: str, tasks: int, functions: tuple[Shipped, ...]) -> None:
+        self._reads, self._file, self._tasks, self._functions = reads, log, tasks, functions
+        self._cuts: CutLog | None = None
+        self._last: list[set[str]] | None = None
+        """What there was when a query over what is there now was started."""
+
+    @property
+    def _log(self) -> CutLog:
+        # Workers that read files have no use for it.
+        if self._cuts is None:
+            self._cuts = CutLog(Path(self._file))
+            self._seen = [set[str]() for _ in self._reads]
+            for cut in self._cuts.cuts:
+                for seen, files in zip(self._seen, cut, strict=True):
+                    seen.update(files)
+        return self._cuts
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        """Before the first cut."""
+        return {"cut": 0}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """From now on only what is there counts."""
+        self._last = [{file for _, file in files_in(one.folder.path)} for one in self._reads]
+
+    def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:  # noqa: N802
+        """One cut more than the last micro-batch had, if there are files for one."""
+        cut = start["cut"]
+        if cut < len(self._log.cuts):
+            return {"cut": cut + 1}
+        found = [self._new_files(position) for position in range(len(self._reads))]
+        if not any(found):
+            return start
+        self._log.add(found)
+        for seen, files in zip(self._seen, found, strict=True):
+            seen.update(files)
+        return {"cut": cut + 1}
+
+    def _new_files(self, position: int) -> list[str]:
+        folder, seen = self._reads[position].folder, self._seen[position]
+        there = sorted((time, file) for time, file in files_in(folder.path) if file not in seen)
+        new = [file for _, file in there if self._last is None or file in self._last[position]]
+        return new if folder.most_files is None else new[: folder.most_files]
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        """The files of the cuts between two offsets, as tasks of about the same size."""
+        cuts = self._log.cuts[start["cut"] : end["cut"]]
+        found: list[InputPartition] = []
+        for stream in range(len(self._reads)):
+            files = [file for cut in cuts for file in cut[stream]]
+            found += slices(stream, files, self._tasks)
+        return found
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Blocks and headers of one part of the files."""
+        assert isinstance(partition, Slice)
+        settle()
+        register_here(self._functions)
+        reads = self._reads[partition.stream]
+        schema = pa.schema([reads.folder.schema.field(name) for name in reads.columns()])
+        for number, file in enumerate(partition.files, partition.first):
+            table = part_of(read_file(file, reads.folder.format, schema), partition.part, partition.parts)
+            for block in range(0, table.num_rows, MOST_ROWS):
+                rows = table.slice(block, MOST_ROWS)
+                place = (number * 1000 + partition.part) * 1000 + block // MOST_ROWS
+                for packing in reads.packings:
+                    yield packed(packing, rows.select(packing.read_from(rows.column_names)), place)
+
+
+def slices(stream: int, files: Sequence[str], tasks: int) -> list[InputPartition]:
+    """Files as at most so many tasks: several small ones together, a large one in parts."""
+    if not files:
+        return []
+    size = sum(os.path.getsize(file) for file in files)
+    wanted = max(1, min(tasks, size // SPLIT))
+    if len(files) < wanted:
+        return [Slice(stream, (file,), i, k, wanted) for i, file in enumerate(files) for k in range(wanted)]
+    edges = [round(k * len(files) / wanted) for k in range(wanted + 1)]
+    return [Slice(stream, tuple(files[a:b]), a, 0, 1) for a, b in itertools.pairwise(edges)]
+
+
+def part_of(table: pa.Table, part: int, parts: int) -> pa.Table:
+    """The k-th of n parts of a table."""
+    first, last = (round(k * table.num_rows / parts) for k in (part, part + 1))
+    return table.slice(first, last - first)
+
+
+class FileStream(DataSource):
+    """What users name: `spark.readStream.format("slackwater").option("format", "parquet").load("folder")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> StructType:
+        """The columns of the first file, where none are stated."""
+        folder, kind = path_and_format(self.options)
+        first = min((file for _, file in files_in(folder)), default=None)
+        if first is None or kind != "parquet":
+            raise UsageError(f"{folder}: state the columns with .schema('ts timestamp, key long')")
+        return from_arrow_schema(pq.read_schema(first))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        raise UsageError(
+            "a stream of format slackwater is read by queries of slackwater, started by sw.start or sw.queries;"
+            " for others take spark.readStream.parquet(folder)"
+        )
+
+
+def path_and_format(options: Mapping[str, str]) -> tuple[str, str]:
+    """Where files are, and of what kind."""
+    if "path" not in options:
+        raise UsageError("name the folder: spark.readStream.format('slackwater').load('folder')")
+    kind = options.get("format", "parquet")
+    if kind not in FORMATS:
+        raise UsageError(f"option format is {kind!r}; it is one of {', '.join(FORMATS)}")
+    path = options["path"].removeprefix("file://").removeprefix("file:")
+    if not os.path.isdir(path):
+        raise UsageError(f"{path} is no folder of this machine; for others take spark.readStream.parquet(folder)")
+    return os.path.abspath(path), kind
+
+
+def folder_read_by(frame: DataFrame, schema: pa.Schema) -> Folder | None:
+    """The folder that a DataFrame reads as it is, if it is of our format; None for any other DataFrame."""
+    try:
+        plan = frame._jdf.queryExecution().analyzed()
+        if plan.getClass().getSimpleName() != "StreamingRelationV2" or plan.sourceName().lower() != NAME:
+            return None
+        given = {str(name).lower(): str(value) for name, value in plan.extraOptions().asCaseSensitiveMap().items()}
+    except (AttributeError, Py4JError, PySparkException):
+        return None
+    path, kind = path_and_format(given)
+    most = given.get("maxfilespertrigger")
+    return Folder(path, kind, schema, None if most is None else int(most))
+
+
+def packed_stream(
+    spark: Any, reads: Iterable[Reads], log: str, tasks: int, functions: tuple[Shipped, ...]
+) -> DataFrame:
+    """Folders as one packed stream."""
+    these, label = tuple(reads), f"{NAME}_{os.urandom(6).hex()}"
+
+    class Packed(DataSource):
+        """Made for one query: what it packs travels with it."""
+
+        made_for: ClassVar[str] = label
+
+        @classmethod
+        def name(cls) -> str:
+            return label
+
+        def schema(self) -> str:
+            return PACKED
+
+        def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+            return PackedReader(these, log, tasks, functions)
+
+    spark.dataSource.register(Packed)
+    return spark.readStream.format(label).load()
