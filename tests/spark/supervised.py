@@ -1,5 +1,8 @@
 """A join and an aggregate as a process of their own, which can be killed and started again on the same folder.
 
+The join is one that we start ourselves, with its state in files; the aggregate is a DataFrame that somebody else
+starts, with its state in Spark's store.
+
 Invariant: micro-batch i reads file i, whatever was killed when. A file source with a limit does not promise it: a kill
 between its own log and the query's would put two files into the next micro-batch. So there is no limit, and whoever
 supervises the process adds a file only when the one before is committed. Tuples of both streams share a file, because
@@ -17,9 +20,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
-from pyspark.sql.streaming.readwriter import DataStreamWriter
+from pyspark.sql.streaming.query import StreamingQuery
 
 import slackwater as sw
 
@@ -50,27 +53,24 @@ def publish(folder: Path, number: int, a: pa.Table, b: pa.Table) -> None:
     hidden.rename(seen)
 
 
-def answers(spark: SparkSession, files: Path, **options: str) -> dict[str, DataFrame]:
-    """The queries over a folder of published files."""
-    both = spark.readStream.schema(SCHEMA).options(**options).parquet(str(files))
+def begin(spark: SparkSession, files: Path, folder: Path, available: bool = False) -> list[StreamingQuery]:
+    """Start the queries over a folder of published files, with their rows and checkpoints under their names."""
+    reader = spark.readStream.schema(SCHEMA)
+    both = (reader.option("maxFilesPerTrigger", 1) if available else reader).parquet(str(files))
     a, b = (both.where(fn.col("stream") == name).drop("stream") for name in ("a", "b"))
-    return {
-        "join": sw.sql(spark, QUERIES["join"], shards=SHARDS, a=a, b=b),
-        "aggregate": sw.sql(spark, QUERIES["aggregate"], shards=SHARDS, a=a),
-    }
-
-
-def written(answer: DataFrame, folder: Path) -> DataStreamWriter:
-    """A writer to `folder/rows`, exactly once by `folder/checkpoint`."""
-    writer = answer.writeStream.format("parquet").option("path", str(folder / "rows"))
-    return writer.option("checkpointLocation", str(folder / "checkpoint"))
+    places = {"results": str(folder / "join" / "rows"), "checkpoint": str(folder / "join" / "checkpoint")}
+    trigger = "available" if available else None
+    join = sw.start(spark, QUERIES["join"], shards=SHARDS, trigger=trigger, **places, a=a, b=b)
+    aggregate = sw.sql(spark, QUERIES["aggregate"], shards=SHARDS, a=a).writeStream.format("parquet")
+    aggregate = aggregate.option("path", str(folder / "aggregate" / "rows"))
+    aggregate = aggregate.option("checkpointLocation", str(folder / "aggregate" / "checkpoint"))
+    return [join.query, (aggregate.trigger(availableNow=True) if available else aggregate).start()]
 
 
 def main(arguments: Sequence[str]) -> None:
     folder, master = Path(arguments[0]), arguments[1]
     spark = sw.session(master, shards=SHARDS, **QUICK_START)
-    for name, answer in answers(spark, folder / "files").items():
-        written(answer, folder / name).start()
+    begin(spark, folder / "files", folder)
     spark.streams.awaitAnyTermination()
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 import slackwater as sw
 from tests.effort import ALL_ON_SPARK
 from tests.spark.streams import counted, pieces
-from tests.spark.supervised import QUERIES, answers, publish, written
+from tests.spark.supervised import QUERIES, begin, publish
 from tests.spark.supervisor import Supervisor, kill_now
 
 pytestmark = [
@@ -35,9 +35,7 @@ def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
     (folder / "files").mkdir()
     for number, (a, b) in enumerate(BATCHES):
         publish(folder / "files", number, a, b)
-    asked = answers(spark, folder / "files", maxFilesPerTrigger="1")
-    writers = [written(answer, folder / name).trigger(availableNow=True) for name, answer in asked.items()]
-    for query in [writer.start() for writer in writers]:
+    for query in begin(spark, folder / "files", folder, available=True):
         query.awaitTermination()
     rows = rows_of(spark, folder)
     assert min(map(len, rows.values())) > 300
@@ -46,7 +44,7 @@ def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
 
 def rows_of(spark: SparkSession, folder: Path) -> Rows:
     """What the sinks hold by their own logs; files of micro-batches that never ended are no part of them."""
-    return {name: counted(spark.read.parquet(str(folder / name / "rows")).toArrow()) for name in QUERIES}
+    return {name: counted(spark.read.parquet(str(folder / name / "rows")).drop("batch").toArrow()) for name in QUERIES}
 
 
 @pytest.fixture

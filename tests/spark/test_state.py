@@ -79,4 +79,5 @@ def test_state_traffic_grows_neither_with_the_window_nor_with_the_history(query,
     for wider_or_longer in (traffic(query.format(50), 90, workers), traffic(query.format(5), 900, workers)):
         assert wider_or_longer[1] < 1.25 * written
         assert wider_or_longer[0] < 1.5 * read + 1
-    assert (read == 0) == (workers == 1)
+    # Who is alone reads only what it cleans.
+    assert workers > 1 or read < 0.5 * written

@@ -35,6 +35,8 @@ class Control:
     structure: str | None = None
     """Which query this is."""
     shards: int | None = None
+    groups: int | None = None
+    """Key groups that state is kept in; None where every shard is one."""
     run: str | None = None
     """The name of the checkpoint, made at random; tells its micro-batches from those of any other."""
     target: str | None = None
@@ -174,7 +176,12 @@ class ControlLog(MessageLog[Control]):
         """Whether the end of the input was said."""
         return any(message.end for message in self.messages)
 
-    def begin(self, structure: str, shards: int) -> None:
+    @property
+    def groups(self) -> int | None:
+        """How many key groups its state is kept in; None before it is known."""
+        return self.messages[0].groups if self.messages else None
+
+    def begin(self, structure: str, shards: int, groups: int | None = None) -> None:
         """Say which query this is; refuses a folder that belongs to another one, or to one that has ended."""
         for message in self.messages:
             refusal = None if message.structure is None else difference(message.structure, structure)
@@ -183,7 +190,7 @@ class ControlLog(MessageLog[Control]):
             if message.done:
                 raise UsageError("this query was flushed and has ended; use a new checkpoint folder")
         if not self.messages:
-            self.say(Control(structure=structure, shards=shards, run=secrets.token_hex(8)))
+            self.say(Control(structure=structure, shards=shards, groups=groups, run=secrets.token_hex(8)))
 
     def numbered(self, message: Control, number: int) -> Control:
         """A message with its place in the log."""

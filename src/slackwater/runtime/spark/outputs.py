@@ -132,6 +132,7 @@ class Outputs:
         trigger: str | None = None,
         flush: bool = False,
         name: str | None = None,
+        key_groups: int | None = None,
     ) -> RunningQuery:
         """Start the query with a sink for every output that is wanted.
 
@@ -139,6 +140,9 @@ class Outputs:
         DataFrame and the number of the micro-batch; `foreach` is given each `MicroBatch` whole. `trigger` is a duration
         such as "10 seconds", or "available": all that is there now, and then the query ends; with `flush` everything
         that is held is emitted at that end, and the checkpoint is done with.
+
+        State is kept in `key_groups`, 16 of them if nothing is said (4 with a target, since each learns from its own
+        tuples). A checkpoint keeps their number; a start from it may have any number of shards up to that.
         """
         if not self.is_streaming:
             raise UsageError("the input is a batch DataFrame, which is complete; take `all`, or read it as a stream")
@@ -164,7 +168,7 @@ class Outputs:
         return begin(
             self._spark,
             self.plan,
-            lambda control, shards, state: build.emitted(
+            lambda control, shards, groups, state: build.emitted(
                 self._spark,
                 self.plan,
                 self._frames,
@@ -173,12 +177,14 @@ class Outputs:
                 True,
                 control,
                 state,
+                groups,
                 folders,
                 emits_all=foreach is not None,
             ),
             each,
             refuse,
             shards=self._shards,
+            key_groups=key_groups,
             checkpoint=checkpoint,
             trigger=trigger,
             flush=flush,

@@ -84,12 +84,14 @@ def emitted(
     live: bool = False,
     control: ControlLog | None = None,
     state: str | None = None,
+    groups: int | None = None,
     folders: Mapping[str, Folder] | None = None,
     emits_all: bool = True,
 ) -> DataFrame:
     """Everything a query emits, as tagged rows, with its metrics observed; `state` is a folder of files for its state,
-    without one it is kept by Spark. What goes to `folders` is written there by its shards; its rows are there only
-    where it emits all.
+    without one it is kept by Spark. In files it is kept by key group, so that the next start may have more shards or
+    fewer; without key groups every shard is one. What goes to `folders` is written there by its shards; its rows are
+    there only where it emits all.
 
     A live query with an idle timeout reads the clock on the wall, and Spark runs micro-batches for ever to let it; in a
     recorded one streams are silent by event time, as in the local runtime. Batch input is complete: it is flushed.
@@ -98,10 +100,10 @@ def emitted(
     count = plan.partitioning.shards(shards)
     beats = live and streaming and plan.options.idle_timeout is not None
     in_files = state is not None and streaming and not beats
-    labels = tuple(range(count)) if in_files else shard_labels(spark, count)
+    labels = tuple(range(plan.partitioning.shards(groups or shards))) if in_files else shard_labels(spark, count)
     kept = structure(plan, labels, time_unit, beats)
     if control is not None:
-        control.begin(kept, shards)
+        control.begin(kept, shards, len(labels) if in_files else None)
     packings = packings_of(plan, labels, time_unit, complete=not streaming)
     packed = _packed(spark, frames, packings, shards, str(state) if in_files else None)
     if control is not None:
@@ -109,7 +111,11 @@ def emitted(
     together = reduce(lambda one, other: one.unionByName(other), packed)
     texts = tuple(packing.text_rows for packing in packings)
     hosted = Hosted(plan, texts, kept, registered(), dict(folders or {}), emits_all)
-    out = staged(together, hosted, labels, count, str(state)) if in_files else stateful(together, hosted, beats)
+    out = (
+        staged(together, hosted, labels, min(count, len(labels)), str(state))
+        if in_files
+        else stateful(together, hosted, beats)
+    )
     metrics = fn.collect_list(fn.when(fn.col("kind") == METRICS, fn.col("note"))).alias("shards")
     aliases = fn.max(fn.lit(json.dumps([one.stream.alias for one in plan.inputs]))).alias("streams")
     return out.observe(OBSERVED, metrics, aliases)

@@ -37,6 +37,8 @@ CONTROL = "slackwater-control"
 """The folder of control messages inside of the checkpoint."""
 STATE = "slackwater-state"
 """The folder of the state of shards there."""
+KEY_GROUPS, LEARNING_KEY_GROUPS, MOST_KEY_GROUPS = 16, 4, 256
+"""Key groups where none are asked for; where the query learns from what it emits; and the most there can be."""
 FAMILIES = {Recall: "RECALL", RelativeError: "ERROR"}
 Each = Callable[[DataFrame, int], None]
 
@@ -44,18 +46,19 @@ Each = Callable[[DataFrame, int], None]
 def begin(
     spark: SparkSession,
     plan: PhysicalPlan,
-    emitted: Callable[[ControlLog, int, str | None], DataFrame],
+    emitted: Callable[[ControlLog, int, int, str | None], DataFrame],
     each: Callable[[str], Each],
     refuse: Callable[[], None],
     *,
     shards: int | None,
+    key_groups: int | None,
     checkpoint: str | os.PathLike[str] | None,
     trigger: str | None,
     flush: bool,
     name: str | None,
 ) -> RunningQuery:
-    """Start a query: `emitted` gives its rows for a number of shards, `each` what takes those of a micro-batch, of a
-    checkpoint with this name. `refuse` is asked first where the checkpoint is new.
+    """Start a query: `emitted` gives its rows for numbers of shards and key groups, `each` what takes those of a
+    micro-batch, of a checkpoint with this name. `refuse` is asked first where the checkpoint is new.
 
     Without a number of shards it has as many as it had before, or as there are cores.
     """
@@ -66,10 +69,11 @@ def begin(
     with one_sentence():
         control = ControlLog(spark, f"{folder}/{CONTROL}")
     count = shards or control.shards or default_shards(spark)
+    groups = key_groups_of(plan, key_groups, control, count)
     with one_sentence(), fitting(spark, count):
         if control.is_new:
             refuse()
-        frame = emitted(control, count, state_folder(spark, folder))
+        frame = emitted(control, count, groups, state_folder(spark, folder))
         take = each(control.run)
 
     def started() -> StreamingQuery:
@@ -80,6 +84,17 @@ def begin(
             return writer.start()
 
     return RunningQuery(started, control, plan, flush, trigger == AVAILABLE)
+
+
+def key_groups_of(plan: PhysicalPlan, asked: int | None, control: ControlLog, shards: int) -> int:
+    """How many key groups the state of a query is kept in: as many as before, as asked for, or the usual number."""
+    if control.groups is not None:
+        return control.groups
+    if asked is not None and not 1 <= asked <= MOST_KEY_GROUPS:
+        raise UsageError(f"key_groups={asked}; it is a number from 1 to {MOST_KEY_GROUPS}")
+    # Each key group learns from its own tuples what late ones cost; one with few of them learns little.
+    usual = LEARNING_KEY_GROUPS if type(plan.quality) in FAMILIES else KEY_GROUPS
+    return asked or max(usual, shards)
 
 
 class EndOfInput(Protocol):

@@ -40,6 +40,7 @@ def start(
     time: str = "ts",
     time_unit: str = "ms",
     shards: int | None = None,
+    key_groups: int | None = None,
     clock: Clock = wall.time,
     **streams: DataFrame,
 ) -> RunningQuery | SparkLiveQuery:
@@ -58,6 +59,9 @@ def start(
     micro-batch; `foreach` is called with each `MicroBatch` whole. `trigger` is a duration, or "available" for what is
     there now; `flush` then emits at the end what is held.
 
+    `shards` run at the same time; state is kept in `key_groups` (16, or 4 with a target, if nothing is said), so that a
+    start from the same checkpoint may have more shards or fewer.
+
     Without sinks it gives a handle that a program asks for time steps with `next`, as that of `slackwater.live`. With
     `tap`, every row that the query reads comes to the driver as well, read from its source a second time, so that steps
     can be made without a slow stream; without it, a slow stream is waited for. `patience` and `keep` are as there.
@@ -67,7 +71,9 @@ def start(
     sinks: dict[str, Any] = {"results": results, "late": late, "rejected": rejected, "foreach": foreach}
     if any(given is not None for given in sinks.values()):
         outputs = Outputs(spark, plan, dict(streams), shards, time_unit)
-        return outputs.start(**sinks, checkpoint=checkpoint, trigger=trigger, flush=flush, name=name)
+        return outputs.start(
+            **sinks, checkpoint=checkpoint, trigger=trigger, flush=flush, name=name, key_groups=key_groups
+        )
     if flush or name is not None or trigger == AVAILABLE or not is_streaming(streams):
         raise UsageError(
             "say where rows go: results='folder', late=..., rejected=... or foreach=...; without, a query over streams"

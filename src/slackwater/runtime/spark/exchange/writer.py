@@ -143,16 +143,26 @@ def lines_of(
     named = SOURCE_ROW in table.column_names
     away = as_bytes(rejected_input_table(packing.plan.stream.alias, table, taken.reasons)) if (~good).any() else None
     lines = []
-    for place, label in enumerate(packing.shards):
-        mine = keep & (shard == place)
+    for place, (label, own) in enumerate(
+        zip(packing.shards, _split(words, keep, shard, len(packing.shards)), strict=True)
+    ):
         block = None
-        if mine.any():
-            own = words if mine.all() else words[:, mine]
+        if own.shape[1]:
             block = write_block(own, packing.text_rows, codebook, without=() if named else (ROW,))
         # What is not a tuple of some shard is counted by the first alone.
         told = header if place == 0 else header | UNCOUNTED
         lines.append(Line(label, json.dumps(told), block, away if place == 0 else None))
     return lines
+
+
+def _split(words: Words, keep: Flags, shard: Words, shards: int) -> list[Words]:
+    """The words that are kept, by shard, each in their order."""
+    if shards == 1:
+        return [words if keep.all() else words[:, keep]]
+    place = np.where(keep, shard, shards).astype(np.int16)
+    together = words[:, np.argsort(place, kind="stable")]
+    edges = np.cumsum(np.bincount(place, minlength=shards)[:shards])
+    return np.split(together, edges, axis=1)[:shards]
 
 
 def packed(packing: Packing, table: pa.Table, part: int) -> pa.RecordBatch:

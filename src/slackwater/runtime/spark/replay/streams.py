@@ -25,6 +25,7 @@ from slackwater.disorder.cutting import epochs_by_span
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.spark.exchange.writer import END, SOURCE_ROW
+from slackwater.runtime.spark.packed_source import NAME
 from slackwater.sinks.folder import folder_name
 from slackwater.sources.encode import GOOD, NULL_TIME, UTC, encode_time
 from slackwater.sources.replay import Replay
@@ -117,8 +118,9 @@ def read_streams(
     frames = {}
     for source in dict.fromkeys(one.stream.source for one in plan.inputs):
         schema = from_arrow_schema(_marked(plan, source, sources[source].slice(0, 0)).schema)
-        reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
-        frames[source] = reader.parquet(str(folder / folder_name(source)))
+        # Our own source: an epoch is its offset, so a run that is killed is cut as one that is left alone.
+        reader = spark.readStream.format(NAME).schema(schema).option("maxFilesPerTrigger", 1)
+        frames[source] = reader.load(str(folder / folder_name(source)))
     return frames
 
 

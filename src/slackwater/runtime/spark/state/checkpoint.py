@@ -19,7 +19,7 @@ from slackwater.operators.contract import PlannedSpec
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 
-SHARDS = "number of shards or shuffle partitions"
+SHARDS = "number of shards, key groups or shuffle partitions"
 NAMESPACE, KEY = "shard", "target"
 """Where state has the targets."""
 REMEDY = "use a new checkpoint folder, or go on with the query it was made by"
@@ -28,11 +28,10 @@ REMEDY = "use a new checkpoint folder, or go on with the query it was made by"
 def structure(plan: PhysicalPlan, labels: tuple[int, ...], time_unit: str, beats: bool) -> str:
     """The structure of a query as JSON: digests, by what they are of; `beats` says whether silence is timed."""
     # What is read from a stream comes first: with another column, the operator's tuples are others as well.
-    parts = {SHARDS: repr(labels)} | {
+    parts = {"use of idle_timeout (its length may change)": repr(beats), SHARDS: repr(labels)} | {
         f"columns read from {one.stream.alias}": repr(_shipped(one)) for one in plan.inputs
     }
     parts |= {"windows, keys or conditions": repr(_kept_by(plan)), "unit of time": time_unit}
-    parts |= {"use of idle_timeout (its length may change)": repr(beats)}
     return json.dumps({name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in parts.items()})
 
 

@@ -1,7 +1,7 @@
-"""Pages as files of the checkpoint folder, one file a shard and micro-batch.
+"""Pages as files of the checkpoint folder: one file a shard and micro-batch, and one of the entries that are hot.
 
 Spark's state store costs every micro-batch a server, a socket and a commit of RocksDB for each shard. A log of pages
-needs none of that: the state after micro-batch N is that after N - 1 and one file more. Spark's own logs say which
+needs none of that: the state after micro-batch N is that after N - 1 and one page more. Spark's own logs say which
 micro-batches are done, so no other record is needed: micro-batch N always begins with file N - 1, also when it runs
 again, and then replaces file N.
 
@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from slackwater.core.errors import SlackwaterError
-from slackwater.runtime.spark.state.pages import FORMAT, Mark, Number, check_format
+from slackwater.runtime.spark.state.pages import FORMAT, HOT, Mark, Number, check_format
 from slackwater.sinks.folder import writing
 
 _HEAD = struct.Struct("<HxxI16s")
@@ -34,11 +34,12 @@ class PageFiles:
 
     def __init__(self, folder: Path, micro_batch: int) -> None:
         self._folder, self._now = folder, micro_batch
-        self._page: bytes | None = None
+        self._new: dict[bool, bytes] = {}
+        """The pages of this micro-batch, by whether they are hot."""
         self._oldest_before = 0
 
-    def _file(self, micro_batch: int) -> Path:
-        return self._folder / f"{micro_batch:010d}.pages"
+    def _file(self, micro_batch: int, hot: bool = False) -> Path:
+        return self._folder / f"{micro_batch:010d}.{'hot' if hot else 'pages'}"
 
     def mark(self) -> Mark | None:
         """Where the last micro-batch left the shard; None in the first one."""
@@ -64,46 +65,48 @@ class PageFiles:
         if self.mark() is None:
             return
         self._tidy()
-        for micro_batch in range(self._oldest_before, self._now):
-            value = self.get((micro_batch, 0))
+        for number in (*((one, 0) for one in range(self._oldest_before, self._now)), (self._now - 1, HOT)):
+            value = self.get(number)
             if value is None:
                 raise SlackwaterError(
-                    f"{self._file(micro_batch)}, a part of the state, is not there; put it back, or use a new"
-                    " checkpoint folder"
+                    f"{self._file(number[0], number[1] == HOT)}, a part of the state, is not there; put it back, or use"
+                    " a new checkpoint folder"
                 )
-            yield (micro_batch, 0), value
+            yield number, value
 
     def get(self, number: Number) -> bytes | None:
         """One page."""
         try:
-            return self._file(number[0]).read_bytes()[_HEAD.size :]
+            return self._file(number[0], number[1] == HOT).read_bytes()[_HEAD.size :]
         except FileNotFoundError:
             return None
 
     def has(self, number: Number) -> bool:
         """Whether a page counts still."""
-        return number[0] >= self._oldest_before
+        return number == (self._now - 1, HOT) or (number[1] == 0 and number[0] >= self._oldest_before)
 
     def put(self, number: Number, value: bytes) -> None:
-        """Take the page of this micro-batch; there is one."""
-        assert number == (self._now, 0)
-        self._page = value
+        """Take a page of this micro-batch; there is one of each kind."""
+        assert number in ((self._now, 0), (self._now, HOT))
+        self._new[number[1] == HOT] = value
 
     def drop(self, number: Number) -> None:
         """Nothing yet: this micro-batch may run again, and needs it then."""
 
     def commit(self, mark: Mark, oldest: int) -> None:
-        """Let the file of this micro-batch appear, and remove those that nobody can need any more."""
-        assert self._page is not None
+        """Let the files of this micro-batch appear, and remove those that nobody can need any more."""
         with writing(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
-            hidden = self._folder / f".{self._now}-{secrets.token_hex(8)}"
-            with hidden.open("wb") as file:
-                file.write(_HEAD.pack(FORMAT, oldest, mark.name.encode()))
-                file.write(self._page)
-                file.flush()
-                os.fsync(file.fileno())
-            hidden.replace(self._file(self._now))
+            # The hot one first: the other one says that the micro-batch is done.
+            for hot in (True, False):
+                hidden = self._folder / f".{self._now}-{secrets.token_hex(8)}"
+                with hidden.open("wb") as file:
+                    file.write(_HEAD.pack(FORMAT, oldest, mark.name.encode()))
+                    file.write(self._new[hot])
+                    file.flush()
+                    os.fsync(file.fileno())
+                hidden.replace(self._file(self._now, hot))
+        self._file(self._now - 2, hot=True).unlink(missing_ok=True)
         gone = self._oldest_before - 1
         while gone >= 0 and self._file(gone).exists():
             self._file(gone).unlink(missing_ok=True)
@@ -113,5 +116,6 @@ class PageFiles:
         """Remove what tasks that were killed have left."""
         for file in self._folder.iterdir():
             old = file.suffix == ".pages" and int(file.stem) < self._oldest_before
+            old = old or (file.suffix == ".hot" and int(file.stem) < self._now - 1)
             if old or (file.name.startswith(".") and time.time() - file.stat().st_mtime > ABANDONED):
                 file.unlink(missing_ok=True)

@@ -3,14 +3,17 @@
 An epoch changes many small entries, and each read or write of a store costs a round trip. So entries are written
 together, as one value: a page. Pages are read in order; what a later page says of an entry counts. A log like this
 grows: once it is twice as large as what counts in it, entries of the oldest page that still count are written again
-with the new one, and the oldest page is dropped.
+with the new one, and the oldest page is dropped. Most of what an epoch writes is worthless soon: clocks change in every
+epoch, and tuples leave slack. So an epoch writes what has changed to a *hot* page, which the next epoch replaces; what
+still counts of it then goes to the log, where it stays as long as a window holds it.
 
 Invariant: the entries of all pages, in order, are the state. Pages go in the order in which they came, so an entry that
-was dropped is never seen again. Two marks are equal only if the state behind them is: a mark is made anew by every
+was dropped is never seen again. A hot page drops no entry, and counts only until the next epoch, whose pages have
+everything of it that counts. Two marks are equal only if the state behind them is: a mark is made anew by every
 write, so a shard that a failed attempt left behind is never taken for an up-to-date one.
 
 References: M. Rosenblum, J. Ousterhout, "The design and implementation of a log-structured file system", 1992, section
-3; here the oldest segment is cleaned first.
+3; here the oldest segment is cleaned first, and young entries are kept apart.
 """
 
 from __future__ import annotations
@@ -38,6 +41,8 @@ _LENGTH = struct.Struct("<I")
 Place = tuple[str, str]
 Number = tuple[int, int]
 """The epoch of a page, and which of its pages it is."""
+HOT = 1 << 16
+"""The numbers of hot pages begin here."""
 
 
 class Mark(NamedTuple):
@@ -90,7 +95,7 @@ class Page(NamedTuple):
     name: str
     """Of the write that it belongs to."""
     parts: int
-    """How many pages that write has."""
+    """How many pages that write has, or hot pages."""
     entries: tuple[StateUpdate, ...]
 
 
@@ -126,20 +131,28 @@ class Account:
 
     where: dict[Place, tuple[Number, int]] = field(default_factory=dict)
     size: dict[Number, int] = field(default_factory=dict)
-    """Bytes of every page, in their order, before they are compressed."""
+    """Bytes of every page but hot ones, in their order, before they are compressed."""
     counting: dict[Number, int] = field(default_factory=dict)
+    hot: dict[Place, StateUpdate] = field(default_factory=dict)
+    """The entries on which a hot page has the last word; they are there to be written once more."""
 
     def note(self, number: Number, entries: Sequence[StateUpdate]) -> None:
         """A page has been read or written."""
-        self.size[number], self.counting[number] = HEAD + _bytes(entries), 0
+        hot = number[1] >= HOT
+        if not hot:
+            self.size[number], self.counting[number] = HEAD + _bytes(entries), 0
         for one in entries:
             place = (one.namespace, one.key)
             before = self.where.pop(place, None)
             if before is not None and before[0] in self.counting:
                 self.counting[before[0]] -= before[1]
+            self.hot.pop(place, None)
             if one.value is not None:
                 self.where[place] = number, _bytes([one])
-                self.counting[number] += _bytes([one])
+                if hot:
+                    self.hot[place] = one
+                else:
+                    self.counting[number] += _bytes([one])
 
     def forget(self, number: Number) -> None:
         """A page has been dropped."""
@@ -187,21 +200,26 @@ class PageStore:
             self.account = None
             return None
         touched: dict[Place, StateUpdate] = {}
-        for epoch in range(then.epoch + 1, now.epoch + 1):
-            for number, page in self._pages_of(epoch):
-                account.note(number, page.entries)
-                touched |= {(one.namespace, one.key): one for one in page.entries}
+        for number, page in self._written_between(then.epoch, now.epoch):
+            account.note(number, page.entries)
+            touched |= {(one.namespace, one.key): one for one in page.entries}
         while not self._pages.has(oldest := next(iter(account.size))):
             account.forget(oldest)
         return list(touched.values())
 
-    def _pages_of(self, epoch: int) -> Iterator[tuple[Number, Page]]:
+    def _written_between(self, then: int, now: int) -> Iterator[tuple[Number, Page]]:
+        """The pages that were written after an epoch; of hot ones the last, which has what counts of the others."""
+        for epoch in range(then + 1, now + 1):
+            yield from self._parts(epoch, 0)
+        yield from self._parts(now, HOT)
+
+    def _parts(self, epoch: int, first: int) -> Iterator[tuple[Number, Page]]:
         part, parts = 0, 1
         while part < parts:
-            found = self._read((epoch, part))
+            found = self._read((epoch, first + part))
             assert found is not None
             parts = found.parts
-            yield (epoch, part), found
+            yield (epoch, first + part), found
             part += 1
 
     def _read(self, number: Number) -> Page | None:
@@ -220,15 +238,29 @@ class PageStore:
         account = self.account
         assert account is not None
         mark = Mark(self._pages.next_epoch(before), secrets.token_hex(8))
-        moved = self._cleaned(account, {(one.namespace, one.key) for one in changes}, _bytes(changes))
-        groups = list(_cut([*moved, *changes], self._largest))
-        for part, entries in enumerate(groups):
-            value = encoded(Page(mark.name, len(groups), tuple(entries)))
-            self._pages.put((mark.epoch, part), value)
-            self._written += len(value)
-            account.note((mark.epoch, part), entries)
+        changing = {(one.namespace, one.key) for one in changes}
+        hot = [one for one in changes if one.value is not None]
+        cold = [one for place, one in account.hot.items() if place not in changing]
+        cold += (one for one in changes if one.value is None)
+        moved = self._cleaned(account, changing, _bytes(cold))
+        last = list(self._hot_pages(before))
+        for first, entries in ((0, [*moved, *cold]), (HOT, hot)):
+            groups = list(_cut(entries, self._largest))
+            for part, group in enumerate(groups, first):
+                value = encoded(Page(mark.name, len(groups), tuple(group)))
+                self._pages.put((mark.epoch, part), value)
+                self._written += len(value)
+                account.note((mark.epoch, part), group)
+        for number in last:
+            self._pages.drop(number)
         self._pages.commit(mark, next(iter(account.size))[0])
         return mark
+
+    def _hot_pages(self, before: Mark | None) -> Iterator[Number]:
+        part = HOT
+        while before is not None and self._pages.has((before.epoch, part)):
+            yield before.epoch, part
+            part += 1
 
     def _cleaned(self, account: Account, changing: set[Place], most: int) -> list[StateUpdate]:
         """Drop the oldest pages of a log that is too long; what still counts in them, as far as it does not change

@@ -9,7 +9,7 @@ what state it keeps; the query is unpacked, and everything that runs it imported
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import pandas as pd
 from pyspark.serializers import CloudPickleSerializer
@@ -37,9 +37,9 @@ class Host(Protocol):
 class Hosted(Protocol):
     """A query, or a set of them, as it is shipped to workers."""
 
-    takes: tuple[str, ...]
+    takes: ClassVar[tuple[str, ...]]
     """The columns of a line that comes, without its shard."""
-    emits: str
+    emits: ClassVar[str]
     """The schema of a line that goes."""
 
     def host(self, store: PageStore) -> Host:

@@ -91,7 +91,7 @@ class Host:
         examples = {}
         rejected = [one for one in blocks if one.rejected_rows is not None]
         for one in rejected:
-            examples[self._hosted.plan.inputs[one.stream].stream.alias] = example_of(one.rejected_rows)
+            examples[self._hosted.plan.inputs[one.stream].stream.alias] = example_of(one.rejected_rows or b"")
         yield from self._turn(label, lambda shard: shard.epoch(blocks, now, end), target, rejected, examples)
 
     def on_processing_time(self, label: int, now: int) -> Iterator[list[Line]]:
