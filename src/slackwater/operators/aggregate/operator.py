@@ -41,6 +41,8 @@ from slackwater.operators.output import Output
 from slackwater.operators.state_size import WindowContents
 from slackwater.windows.panes import Panes, first_open, last_pane, panes
 
+AT_ONCE = 1 << 15
+"""Tuples that are taken in before there is room for more."""
 MOST_LINES = 1 << 17
 """Lines at which an output is yielded; it is larger by at most one window."""
 
@@ -121,15 +123,17 @@ class AggregateOperator(Operator):
     def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
         """Take in a run; yield the windows it closes."""
         t = self._tables
-        t.reserve(len(run))
         words = np.ascontiguousarray(run.words)
         new = st.Taken(words, words.view(np.float64), run.watermark_at_arrival, self._key_rows, t.value_rows)
         begin, status, capacity = 0, -1, 1024
         while status != CLOSED_ALL:
-            most = max(capacity, int(t.scalars[st.GROUPS]) + (len(run) - begin if t.keys else 1))
+            # Space for all at once would be space for as many partials as there are tuples.
+            stop = min(len(run), begin + AT_ONCE)
+            t.reserve(stop - begin)
+            most = max(capacity, int(t.scalars[st.GROUPS]) + (stop - begin if t.keys else 1))
             state = np.empty((most, t.width + t.asked), np.int64)
             closed = st.Closed(np.empty((most, OF_KEY + t.keys), np.int64), state, state.view(np.float64))
-            begin, n, status = consume(t.now, self.spec.grid, new, begin, ordered, run.watermark, closed)
+            begin, n, status = consume(t.now, self.spec.grid, new, begin, stop, ordered, run.watermark, closed)
             capacity = min(4 * capacity, MOST_LINES)
             if n:
                 yield self._lowered(closed.lines[:n], state[:n])

@@ -79,14 +79,17 @@ WINDOW, EMITTED_BY, OF_KEY = range(3)
 
 @in_place
 def consume(
-    t: Tables, grid: Panes, new: Taken, begin: int, ordered: bool, watermark: int, closed: Closed
+    t: Tables, grid: Panes, new: Taken, begin: int, stop: int, ordered: bool, watermark: int, closed: Closed
 ) -> tuple[int, int, int]:
-    """Take in tuples from `begin` on; returns (tuples consumed, lines written, why it stopped)."""
+    """Take in tuples from `begin` on, those before `stop` at most; returns (tuples consumed, lines written, why it
+    stopped)."""
     n = new.words.shape[1]
     holistic = len(new.value_rows) > 0
     n_out = 0
     for i in range(begin, n + 1):
         done = i == n
+        if i == stop and not done:
+            return i, n_out, OUT_OF_CAPACITY
         reached = watermark if done else new.watermark_at_arrival[i]
         if ordered and not done:
             reached = max(reached, new.words[TS, i])

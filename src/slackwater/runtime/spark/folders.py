@@ -16,7 +16,7 @@ import secrets
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -101,12 +101,21 @@ class FolderFile:
         return self.name
 
 
-def write_file(folder: Folder, tables: Iterable[pa.Table]) -> str:
-    """Write rows under a hidden name that nobody else has; the name of the file."""
-    file = FolderFile(folder)
-    for table in tables:
-        file.add(table)
-    return file.close()
+class TaskFiles:
+    """The files that one task writes, one for each output whatever number of shards it runs."""
+
+    def __init__(self) -> None:
+        self._files: dict[Any, FolderFile] = {}
+
+    def add(self, output: Any, folder: Folder, rows: pa.Table) -> None:
+        """Write rows of an output."""
+        if output not in self._files:
+            self._files[output] = FolderFile(folder)
+        self._files[output].add(rows)
+
+    def close(self) -> list[tuple[Any, str]]:
+        """The names of the files by their outputs, now that all is written."""
+        return [(output, file.close()) for output, file in self._files.items()]
 
 
 def fitted(rows: pa.Table, folder: Folder) -> pa.Table:

@@ -219,13 +219,29 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         register_here(self._functions)
         reads = self._reads[partition.stream]
         schema = pa.schema([reads.folder.schema.field(name) for name in reads.columns()])
-        for number, file in enumerate(partition.files, partition.first):
-            table = part_of(read_file(file, reads.folder.format, schema), partition.part, partition.parts)
-            for block in range(0, table.num_rows, MOST_ROWS):
-                rows = table.slice(block, MOST_ROWS)
-                place = (number * 1000 + partition.part) * 1000 + block // MOST_ROWS
-                for packing in reads.packings:
-                    yield packed(packing, rows.select(packing.read_from(rows.column_names)), place)
+        tables = (
+            part_of(read_file(file, reads.folder.format, schema), partition.part, partition.parts)
+            for file in partition.files
+        )
+        place = (partition.first * 1000 + partition.part) * 1000
+        for number, rows in enumerate(gathered(tables), place):
+            for packing in reads.packings:
+                yield packed(packing, rows.select(packing.read_from(rows.column_names)), number)
+
+
+def gathered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Rows in tables of about the same size, in place of many small ones or a few large ones."""
+    waiting: list[pa.Table] = []
+    for table in tables:
+        waiting.append(table)
+        if sum(one.num_rows for one in waiting) >= MOST_ROWS:
+            together = pa.concat_tables(waiting)
+            whole = together.num_rows - together.num_rows % MOST_ROWS
+            for first in range(0, whole, MOST_ROWS):
+                yield together.slice(first, MOST_ROWS).combine_chunks()
+            waiting = [together.slice(whole)]
+    if sum(one.num_rows for one in waiting):
+        yield pa.concat_tables(waiting).combine_chunks()
 
 
 def slices(stream: int, files: Sequence[str], tasks: int) -> list[InputPartition]:

@@ -23,7 +23,7 @@ from slackwater.core.state import StateUpdate, decode_json, encode_json, state_u
 from slackwater.core.time import DAY, MILLISECOND
 from slackwater.runtime.side_outputs.rows import REJECTED, example_of
 from slackwater.runtime.spark.exchange.format import as_bytes
-from slackwater.runtime.spark.folders import WRITTEN, Folder, write_file
+from slackwater.runtime.spark.folders import WRITTEN, Folder, TaskFiles
 from slackwater.runtime.spark.functions import Shipped, register_here
 from slackwater.runtime.spark.output_schema import METRICS
 from slackwater.runtime.spark.query_set.control import END, FAIL, PAUSE, RESUME, TARGET, SetMessage
@@ -61,9 +61,13 @@ class HostedSet:
     takes: ClassVar[tuple[str, ...]] = ("readers", "part", "header", "block", "rejected_rows")
     emits: ClassVar[str] = EMITTED
 
-    def host(self, store: PageStore) -> SetHost:
-        """What runs one shard of every query, over the state of that key."""
-        return SetHost(self, store)
+    def host(self, store: PageStore, files: TaskFiles) -> SetHost:
+        """What runs one shard of every query, over the state of that key; `files` take what goes to folders."""
+        return SetHost(self, store, files)
+
+    def written(self, output: Output, name: str) -> EmittedLine:
+        """The line that tells of a file with the rows of an output."""
+        return output[0], WRITTEN, f"{output[1]}/{name}", None
 
 
 @dataclass(frozen=True)
@@ -157,8 +161,9 @@ class QueryEntries:
 class SetHost:
     """One key of the stateful operator in one task."""
 
-    def __init__(self, hosted: HostedSet, store: PageStore) -> None:
+    def __init__(self, hosted: HostedSet, store: PageStore, files: TaskFiles) -> None:
         register_here(hosted.functions)
+        self._files = files
         self._hosted = hosted
         self._members = {one.key: one for one in hosted.members}
         self._store = store
@@ -208,12 +213,10 @@ class SetHost:
 
     def _handed_on(self, key: str, emitted: Sequence[Emitted]) -> Iterator[EmittedLine]:
         """The lines of what a query emits, once that which goes to folders is written."""
-        for kind in dict.fromkeys(kind for kind, _, rows in emitted if rows is not None):
-            folder = self._hosted.folders.get((key, kind))
-            if folder is not None:
-                name = write_file(folder, [rows for of, _, rows in emitted if of == kind])
-                yield key, WRITTEN, f"{kind}/{name}", None
         for kind, note, rows in emitted:
+            folder = self._hosted.folders.get((key, kind))
+            if folder is not None and rows is not None:
+                self._files.add((key, kind), folder, rows)
             if rows is None or self._hosted.emits_all or (key, kind) not in self._hosted.folders:
                 yield key, kind, note, None if rows is None else as_bytes(rows)
 

@@ -5,6 +5,9 @@ needs none of that: the state after micro-batch N is that after N - 1 and one pa
 micro-batches are done, so no other record is needed: micro-batch N always begins with file N - 1, also when it runs
 again, and then replaces file N.
 
+Like Spark's own logs on a local disk the files outlive every process, but are not forced to the disk: to wait for that
+would cost more than all the rest.
+
 Invariant: a file is whole or absent. It says which file is the oldest that still counts; those before the oldest one
 of N - 1 are removed by N, since no micro-batch before N can run again. A micro-batch that runs twice makes the same
 state twice, so it does not matter whose file stays.
@@ -12,7 +15,6 @@ state twice, so it does not matter whose file stays.
 
 from __future__ import annotations
 
-import os
 import secrets
 import struct
 import time
@@ -103,8 +105,6 @@ class PageFiles:
                 with hidden.open("wb") as file:
                     file.write(_HEAD.pack(FORMAT, oldest, mark.name.encode()))
                     file.write(self._new[hot])
-                    file.flush()
-                    os.fsync(file.fileno())
                 hidden.replace(self._file(self._now, hot))
         self._file(self._now - 2, hot=True).unlink(missing_ok=True)
         gone = self._oldest_before - 1

@@ -16,6 +16,7 @@ from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from slackwater.core.time import MILLISECOND
+from slackwater.runtime.spark.folders import TaskFiles
 from slackwater.runtime.spark.state.pages import PageStore
 from slackwater.runtime.spark.state.spark_pages import SparkPages
 from slackwater.runtime.spark.workers import settle
@@ -42,8 +43,11 @@ class Hosted(Protocol):
     emits: ClassVar[str]
     """The schema of a line that goes."""
 
-    def host(self, store: PageStore) -> Host:
-        """What runs one shard of it, over the state of that shard."""
+    def host(self, store: PageStore, files: TaskFiles) -> Host:
+        """What runs one shard of it, over the state of that shard; `files` take what goes to folders."""
+
+    def written(self, output: Any, name: str) -> tuple[Any, ...]:
+        """The line that tells of a file with the rows of an output."""
 
 
 _serializer: Any = CloudPickleSerializer
@@ -66,9 +70,11 @@ class ShardProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802
         now = self._moment(timerValues)
-        host = self._host()
+        hosted, files = self._hosted(), TaskFiles()
+        host = hosted.host(self._store, files)
         lines = (line for frame in rows for line in zip(*(_plain(frame[name]) for name in self._takes), strict=True))
         yield from map(self._frame, host.take_in(int(key[0]), lines, now))
+        yield from self._written(hosted, files)
         self._set_timer(host, now)
 
     def handleExpiredTimer(  # noqa: N802
@@ -77,14 +83,21 @@ class ShardProcessor(StatefulProcessor):
         """Nothing has arrived for so long that a stream may be silent."""
         now = self._moment(timerValues)
         if now is not None:
-            host = self._host()
+            hosted, files = self._hosted(), TaskFiles()
+            host = hosted.host(self._store, files)
             yield from map(self._frame, host.on_processing_time(int(key[0]), now))
+            yield from self._written(hosted, files)
             self._set_timer(host, now)
 
-    def _host(self) -> Host:
+    def _hosted(self) -> Hosted:
         settle()
         hosted: Hosted = _serializer().loads(self._shipped)
-        return hosted.host(self._store)
+        return hosted
+
+    def _written(self, hosted: Hosted, files: TaskFiles) -> Iterator[pd.DataFrame]:
+        lines = [hosted.written(*one) for one in files.close()]
+        if lines:
+            yield self._frame(lines)
 
     def _frame(self, lines: list[tuple[Any, ...]]) -> pd.DataFrame:
         return pd.DataFrame(lines, columns=self._emits)

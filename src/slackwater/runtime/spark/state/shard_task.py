@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import chain
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -25,7 +26,7 @@ from slackwater.runtime.driver import with_results
 from slackwater.runtime.side_outputs.rows import REJECTED, example_of
 from slackwater.runtime.spark.control import Control, combined
 from slackwater.runtime.spark.exchange.format import as_bytes
-from slackwater.runtime.spark.folders import WRITTEN, Folder, FolderFile
+from slackwater.runtime.spark.folders import WRITTEN, Folder, TaskFiles
 from slackwater.runtime.spark.functions import Shipped, register_here
 from slackwater.runtime.spark.output_schema import EMITTED, LATENCY, METRICS, ROWS
 from slackwater.runtime.spark.state.checkpoint import Targets, is_target
@@ -66,17 +67,21 @@ class Hosted:
     takes: ClassVar[tuple[str, ...]] = ("stream", "part", "header", "block", "rejected_rows")
     emits: ClassVar[str] = EMITTED
 
-    def host(self, store: PageStore) -> Host:
-        """What runs one shard of it, over the state of that shard."""
-        return Host(self, store)
+    def host(self, store: PageStore, files: TaskFiles) -> Host:
+        """What runs one shard of it, over the state of that shard; `files` take what goes to folders."""
+        return Host(self, store, files)
+
+    def written(self, output: str, name: str) -> Line:
+        """The line that tells of a file with rows of some kind."""
+        return WRITTEN, f"{output}/{name}", None
 
 
 class Host:
     """One shard in one task."""
 
-    def __init__(self, hosted: Hosted, store: PageStore) -> None:
+    def __init__(self, hosted: Hosted, store: PageStore, files: TaskFiles) -> None:
         register_here(hosted.functions)
-        self._hosted, self._store = hosted, store
+        self._hosted, self._store, self._files = hosted, store, files
 
     def take_in(self, label: int, lines: Iterable[Line], now: int | None) -> Iterator[list[Line]]:
         """An epoch with these blocks; `now` is the moment where moments count."""
@@ -86,7 +91,7 @@ class Host:
             if stream is None:
                 messages.append(Control.of_json(header))
             else:
-                blocks.append(Block(int(stream), int(part), json.loads(header), block, away))
+                blocks.append(Block(int(stream), int(part), told(header), block, away))
         target, end = combined(messages, clause(self._hosted.plan.quality))
         examples = {}
         rejected = [one for one in blocks if one.rejected_rows is not None]
@@ -133,15 +138,19 @@ class Host:
 
     def _handed_on(self, emitted: Iterable[tuple[str, pa.Table]]) -> Iterator[list[Line]]:
         """The lines of what is emitted; what goes to folders is written there."""
-        files: dict[str, FolderFile] = {}
         for kind, table in emitted:
             folder = self._hosted.folders.get(kind)
             if folder is not None:
-                files.setdefault(kind, FolderFile(folder)).add(table)
+                self._files.add(kind, folder, table)
             if folder is None or self._hosted.emits_all:
                 yield [(kind, "", as_bytes(table))]
-        if files:
-            yield [(WRITTEN, f"{kind}/{file.close()}", None) for kind, file in files.items()]
+
+
+@lru_cache(maxsize=256)
+def told(header: str) -> dict[str, Any]:
+    """A header, which all shards of a task are given alike; nobody changes it."""
+    found: dict[str, Any] = json.loads(header)
+    return found
 
 
 def emitted_tables(shard: Shard, emissions: Iterator[Emission]) -> Iterator[tuple[str, pa.Table]]:

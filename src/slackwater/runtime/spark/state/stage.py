@@ -17,9 +17,10 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
+from slackwater.runtime.spark.folders import TaskFiles
 from slackwater.runtime.spark.state.page_files import PageFiles
 from slackwater.runtime.spark.state.pages import PageStore
-from slackwater.runtime.spark.state.processor import Hosted, _serializer, column_names
+from slackwater.runtime.spark.state.processor import Hosted, _serializer
 from slackwater.runtime.spark.workers import settle
 
 MICRO_BATCH = "streaming.sql.batchId"
@@ -65,7 +66,7 @@ def unpacked(digest: str, shipped: bytes) -> Hosted:
 
 
 def run_shards(
-    hosted: Hosted, shards: Iterable[int], batches: Iterable[pa.RecordBatch], folder: str, number: int
+    hosted: Hosted, shards: Sequence[int], batches: Iterable[pa.RecordBatch], folder: str, number: int
 ) -> Iterator[pa.RecordBatch]:
     """One micro-batch of these shards."""
     lines: dict[int, list[tuple[Any, ...]]] = {label: [] for label in shards}
@@ -73,20 +74,24 @@ def run_shards(
         columns = [_values(batch.column(name)) for name in hosted.takes]
         for label, *line in zip(batch.column("shard").to_pylist(), *columns, strict=True):
             lines[label].append(tuple(line))
-    names = column_names(hosted.emits)
-    schema = pa.schema(
-        [(name, TYPES[one.split()[1]]) for name, one in zip(names, hosted.emits.split(", "), strict=True)]
-    )
+    files = TaskFiles()
     for label, mine in lines.items():
         store = PageStore(PageFiles(Path(folder, str(label)), number), largest=WHOLE)
         if not mine:
             store.write(store.mark(), ())
             continue
-        for emitted in hosted.host(store).take_in(label, mine, None):
-            arrays = [
-                pa.array(column, field.type) for column, field in zip(zip(*emitted, strict=True), schema, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        for emitted in hosted.host(store, files).take_in(label, mine, None):
+            yield _as_batch(hosted, emitted)
+    written = [hosted.written(*one) for one in files.close()]
+    if written:
+        yield _as_batch(hosted, written)
+
+
+def _as_batch(hosted: Hosted, lines: list[tuple[Any, ...]]) -> pa.RecordBatch:
+    names, types = zip(*(field.split() for field in hosted.emits.split(", ")), strict=True)
+    columns = zip(*lines, strict=True)
+    arrays = [pa.array(column, TYPES[kind]) for column, kind in zip(columns, types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, names=list(names))
 
 
 def _values(column: pa.Array) -> list[Any]:
