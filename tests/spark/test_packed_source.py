@@ -16,17 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 import slackwater as sw
 from slackwater.core.errors import UsageError
-from slackwater.runtime.spark.packed_source import (
-    SPLIT,
-    CutLog,
-    Folder,
-    PackedReader,
-    Reads,
-    Slice,
-    part_of,
-    read_file,
-    slices,
-)
+from slackwater.runtime.spark.exchange.files import Folder, Reads, part_of, read_file
+from slackwater.runtime.spark.packed_source import SPLIT, CutLog, PackedReader, Slice, slices
 from tests.spark.conftest import write_stream
 from tests.spark.streams import counted, pieces
 
@@ -43,7 +34,7 @@ def put(folder: Path, name: str, time: int) -> str:
 
 def reader(tmp_path: Path, most: int | None = 1) -> PackedReader:
     reads = [Reads(Folder(str(tmp_path / name), "parquet", SCHEMA, most), ()) for name in "ab"]
-    return PackedReader(reads, str(tmp_path / "log" / "cuts.jsonl"), 2, ())
+    return PackedReader(reads, str(tmp_path / "log" / "cuts.jsonl"), 2)
 
 
 def files_of(partitions: list[Any]) -> list[tuple[int, str]]:

@@ -4,107 +4,45 @@ To Spark's own file source a row is a row: it is made by the JVM, and crosses to
 a file with Arrow and gives blocks, so a tuple crosses to the JVM inside of a block and nowhere else. All folders that a
 query reads form one source, with one offset: the number of the *cut*, a list of files for every stream.
 
+This file costs little to import: Spark starts a process of Python for every source only to ask where it stands.
+
 Invariant: a cut is written to a log of the checkpoint before Spark hears of it, and is never made again. So a
 micro-batch has the same files however often it is planned, killed or run; nothing depends on when that happens.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.json
-import pyarrow.parquet as pq
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
-from pyspark.sql.types import StructType
 
 from slackwater.core.errors import UsageError
-from slackwater.runtime.spark.exchange.writer import PACKED, Packing, packed
-from slackwater.runtime.spark.functions import Shipped, register_here
 from slackwater.runtime.spark.workers import settle
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from slackwater.runtime.spark.exchange.files import Folder, Reads
 
 NAME = "slackwater"
 FORMATS = ("parquet", "json", "csv")
-MOST_ROWS = 1 << 19
-"""Rows of a block at most."""
 SPLIT = 4 << 20
 """Bytes of files that are worth a task of their own."""
-
-
-@dataclass(frozen=True)
-class Folder:
-    """A stream of files."""
-
-    path: str
-    format: str
-    schema: pa.Schema
-    """What is read; a column that a file does not have is null."""
-    most_files: int | None
-    """Of a micro-batch; None: all that are there."""
-
-
-@dataclass(frozen=True)
-class Reads:
-    """A folder, and how its rows are packed for those who read them."""
-
-    folder: Folder
-    packings: tuple[Packing, ...]
-
-    def columns(self) -> list[str]:
-        """Those of its columns that somebody reads."""
-        names = [name for packing in self.packings for name in packing.read_from(self.folder.schema.names)]
-        return [name for name in self.folder.schema.names if name in names]
-
-
-def read_file(file: str, format: str, schema: pa.Schema) -> pa.Table:
-    """The rows of a file with these columns."""
-    try:
-        if format == "parquet":
-            with pq.ParquetFile(file) as source:
-                there = [name for name in schema.names if name in source.schema_arrow.names]
-                table = source.read(columns=there, use_threads=False)
-        elif format == "json":
-            wanted = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
-            table = pyarrow.json.read_json(file, parse_options=wanted)
-        else:
-            types = pyarrow.csv.ConvertOptions(column_types=schema, include_columns=schema.names)
-            table = pyarrow.csv.read_csv(file, convert_options=replace_missing(types))
-    except (pa.ArrowException, OSError) as error:
-        raise UsageError(f"{file} cannot be read as {format}: {error}") from None
-    return fitted(table, schema, file)
-
-
-def replace_missing(options: pyarrow.csv.ConvertOptions) -> pyarrow.csv.ConvertOptions:
-    """Columns that a file does not have are null, as in the other formats."""
-    options.include_missing_columns = True
-    return options
-
-
-def fitted(table: pa.Table, schema: pa.Schema, file: str) -> pa.Table:
-    """A table with the columns of a schema, in its order."""
-    columns = []
-    for field in schema:
-        if field.name in table.column_names:
-            column = table.column(field.name)
-            try:
-                columns.append(column if column.type == field.type else column.cast(field.type))
-            except pa.ArrowException as error:
-                raise UsageError(f"{file}: column {field.name} is {column.type}, not {field.type}: {error}") from None
-        else:
-            columns.append(pa.nulls(table.num_rows, field.type))
-    return pa.table(columns, schema=schema)
+PACKED = "shard int, stream int, part long, header string, block binary, rejected_rows binary"
+"""The columns of a packed stream."""
+_serializer: Any = CloudPickleSerializer
 
 
 class CutLog:
@@ -159,8 +97,11 @@ class Slice(InputPartition):
 class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Cuts folders into micro-batches, and packs them."""
 
-    def __init__(self, reads: Sequence[Reads], log: str, tasks: int, functions: tuple[Shipped, ...]) -> None:
-        self._reads, self._file, self._tasks, self._functions = reads, log, tasks, functions
+    def __init__(self, reads: Sequence[Reads], log: str, tasks: int) -> None:
+        self._folders = [(one.folder.path, one.folder.most_files) for one in reads]
+        # Unpacked, and all that packs imported, only where files are read: who cuts has no use for it.
+        self._shipped: list[bytes] = [_serializer().dumps(one) for one in reads]
+        self._file, self._tasks = log, tasks
         self._cuts: CutLog | None = None
         self._last: list[set[str]] | None = None
         """What there was when a query over what is there now was started."""
@@ -170,7 +111,7 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Workers that read files have no use for it.
         if self._cuts is None:
             self._cuts = CutLog(Path(self._file))
-            self._seen = [set[str]() for _ in self._reads]
+            self._seen = [set[str]() for _ in self._folders]
             for cut in self._cuts.cuts:
                 for seen, files in zip(self._seen, cut, strict=True):
                     seen.update(files)
@@ -182,14 +123,14 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """From now on only what is there counts."""
-        self._last = [{file for _, file in files_in(one.folder.path)} for one in self._reads]
+        self._last = [{file for _, file in files_in(path)} for path, _ in self._folders]
 
     def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:  # noqa: N802
         """One cut more than the last micro-batch had, if there are files for one."""
         cut = start["cut"]
         if cut < len(self._log.cuts):
             return {"cut": cut + 1}
-        found = [self._new_files(position) for position in range(len(self._reads))]
+        found = [self._new_files(position) for position in range(len(self._folders))]
         if not any(found):
             return start
         self._log.add(found)
@@ -198,16 +139,16 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"cut": cut + 1}
 
     def _new_files(self, position: int) -> list[str]:
-        folder, seen = self._reads[position].folder, self._seen[position]
-        there = sorted((time, file) for time, file in files_in(folder.path) if file not in seen)
+        (folder, most), seen = self._folders[position], self._seen[position]
+        there = sorted((time, file) for time, file in files_in(folder) if file not in seen)
         new = [file for _, file in there if self._last is None or file in self._last[position]]
-        return new if folder.most_files is None else new[: folder.most_files]
+        return new if most is None else new[:most]
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         """The files of the cuts between two offsets, as tasks of about the same size."""
         cuts = self._log.cuts[start["cut"] : end["cut"]]
         found: list[InputPartition] = []
-        for stream in range(len(self._reads)):
+        for stream in range(len(self._folders)):
             files = [file for cut in cuts for file in cut[stream]]
             found += slices(stream, files, self._tasks)
         return found
@@ -216,32 +157,13 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Blocks and headers of one part of the files."""
         assert isinstance(partition, Slice)
         settle()
-        register_here(self._functions)
-        reads = self._reads[partition.stream]
-        schema = pa.schema([reads.folder.schema.field(name) for name in reads.columns()])
-        tables = (
-            part_of(read_file(file, reads.folder.format, schema), partition.part, partition.parts)
-            for file in partition.files
-        )
-        place = (partition.first * 1000 + partition.part) * 1000
-        for number, rows in enumerate(gathered(tables), place):
-            for packing in reads.packings:
-                yield packed(packing, rows.select(packing.read_from(rows.column_names)), number)
+        reads = self._unpacked(partition.stream)
+        number = (partition.first * 1000 + partition.part) * 1000
+        yield from reads.packed(partition.files, partition.part, partition.parts, number)
 
-
-def gathered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Rows in tables of about the same size, in place of many small ones or a few large ones."""
-    waiting: list[pa.Table] = []
-    for table in tables:
-        waiting.append(table)
-        if sum(one.num_rows for one in waiting) >= MOST_ROWS:
-            together = pa.concat_tables(waiting)
-            whole = together.num_rows - together.num_rows % MOST_ROWS
-            for first in range(0, whole, MOST_ROWS):
-                yield together.slice(first, MOST_ROWS).combine_chunks()
-            waiting = [together.slice(whole)]
-    if sum(one.num_rows for one in waiting):
-        yield pa.concat_tables(waiting).combine_chunks()
+    def _unpacked(self, stream: int) -> Reads:
+        found: Reads = _serializer().loads(self._shipped[stream])
+        return found
 
 
 def slices(stream: int, files: Sequence[str], tasks: int) -> list[InputPartition]:
@@ -253,13 +175,7 @@ def slices(stream: int, files: Sequence[str], tasks: int) -> list[InputPartition
     if len(files) < wanted:
         return [Slice(stream, (file,), i, k, wanted) for i, file in enumerate(files) for k in range(wanted)]
     edges = [round(k * len(files) / wanted) for k in range(wanted + 1)]
-    return [Slice(stream, tuple(files[a:b]), a, 0, 1) for a, b in itertools.pairwise(edges)]
-
-
-def part_of(table: pa.Table, part: int, parts: int) -> pa.Table:
-    """The k-th of n parts of a table."""
-    first, last = (round(k * table.num_rows / parts) for k in (part, part + 1))
-    return table.slice(first, last - first)
+    return [Slice(stream, tuple(files[a:b]), a, 0, 1) for a, b in pairwise(edges)]
 
 
 class FileStream(DataSource):
@@ -271,6 +187,9 @@ class FileStream(DataSource):
 
     def schema(self) -> StructType:
         """The columns of the first file, where none are stated."""
+        import pyarrow.parquet as pq
+        from pyspark.sql.pandas.types import from_arrow_schema
+
         folder, kind = path_and_format(self.options)
         first = min((file for _, file in files_in(folder)), default=None)
         if first is None or kind != "parquet":
@@ -308,14 +227,14 @@ def folder_read_by(frame: DataFrame, schema: pa.Schema) -> Folder | None:
         return None
     path, kind = path_and_format(given)
     most = given.get("maxfilespertrigger")
+    from slackwater.runtime.spark.exchange.files import Folder
+
     return Folder(path, kind, schema, None if most is None else int(most))
 
 
-def packed_stream(
-    spark: Any, reads: Iterable[Reads], log: str, tasks: int, functions: tuple[Shipped, ...]
-) -> DataFrame:
+def packed_stream(spark: Any, reads: Iterable[Reads], log: str, tasks: int) -> DataFrame:
     """Folders as one packed stream."""
-    these, label = tuple(reads), f"{NAME}_{os.urandom(6).hex()}"
+    reader, label = PackedReader(tuple(reads), log, tasks), f"{NAME}_{os.urandom(6).hex()}"
 
     class Packed(DataSource):
         """Made for one query: what it packs travels with it."""
@@ -330,7 +249,7 @@ def packed_stream(
             return PACKED
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-            return PackedReader(these, log, tasks, functions)
+            return reader
 
     spark.dataSource.register(Packed)
     return spark.readStream.format(label).load()

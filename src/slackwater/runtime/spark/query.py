@@ -24,11 +24,12 @@ from slackwater.operators.contract import PlannedSpec
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan as planned
 from slackwater.runtime.spark.control import ControlLog
-from slackwater.runtime.spark.exchange.writer import PACKED, Packing, packer
+from slackwater.runtime.spark.exchange.files import Reads
+from slackwater.runtime.spark.exchange.writer import Packing, packer
 from slackwater.runtime.spark.folders import Folder
 from slackwater.runtime.spark.functions import registered
 from slackwater.runtime.spark.output_schema import METRICS
-from slackwater.runtime.spark.packed_source import Reads, folder_read_by, packed_stream
+from slackwater.runtime.spark.packed_source import PACKED, folder_read_by, packed_stream
 from slackwater.runtime.spark.progress.reading import OBSERVED
 from slackwater.runtime.spark.session import complaints, have_rocksdb
 from slackwater.runtime.spark.state.checkpoint import structure
@@ -135,9 +136,9 @@ def _packed(
             packed.append(_needed(frame, packing).mapInArrow(packer(packing), PACKED))
         else:
             before = reads[source].packings if source in reads else ()
-            reads[source] = Reads(folder, (*before, packing))
+            reads[source] = Reads(folder, (*before, packing), registered())
     if reads:
-        packed.append(packed_stream(spark, reads.values(), f"{state}/cuts.jsonl", tasks, registered()))
+        packed.append(packed_stream(spark, reads.values(), f"{state}/cuts.jsonl", tasks))
     return packed
 
 

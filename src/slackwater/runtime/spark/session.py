@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 from slackwater.core.errors import SlackwaterError, UsageError
 from slackwater.runtime.spark.failures import one_sentence
 from slackwater.runtime.spark.packed_source import FileStream
+from slackwater.runtime.spark.warm_up import warm_up
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 NEEDED = {
@@ -83,6 +84,8 @@ def session(
             made = builder.getOrCreate()
             made.sparkContext.setLogLevel("ERROR")
             made.dataSource.register(FileStream)
+        if not running:
+            warm_up(made, made.sparkContext.defaultParallelism)
         if errors and not quiet:
             page = made.sparkContext.uiWebUrl or "off"
             print(f"Spark {made.version} on {master}: page {page}, log {errors.name}", file=sys.stderr)

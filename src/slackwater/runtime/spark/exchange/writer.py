@@ -33,7 +33,6 @@ from slackwater.sources.ingest import EncodedColumns, ingest
 
 UNCOUNTED = {"filtered": 0, "rejected": {}, "rows": 0}
 """What a header says to all shards but the first."""
-PACKED = "shard int, stream int, part long, header string, block binary, rejected_rows binary"
 END = "_slackwater_end"
 """A column that is true in the row which says that the input has ended."""
 SOURCE_ROW = "_slackwater_row"

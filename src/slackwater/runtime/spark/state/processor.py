@@ -9,17 +9,20 @@ what state it keeps; the query is unpacked, and everything that runs it imported
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-import pandas as pd
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from slackwater.core.time import MILLISECOND
-from slackwater.runtime.spark.folders import TaskFiles
 from slackwater.runtime.spark.state.pages import PageStore
 from slackwater.runtime.spark.state.spark_pages import SparkPages
 from slackwater.runtime.spark.workers import settle
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from slackwater.runtime.spark.folders import TaskFiles
 
 
 class Host(Protocol):
@@ -70,7 +73,7 @@ class ShardProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802
         now = self._moment(timerValues)
-        hosted, files = self._hosted(), TaskFiles()
+        hosted, files = self._hosted(), _files()
         host = hosted.host(self._store, files)
         lines = (line for frame in rows for line in zip(*(_plain(frame[name]) for name in self._takes), strict=True))
         yield from map(self._frame, host.take_in(int(key[0]), lines, now))
@@ -83,7 +86,7 @@ class ShardProcessor(StatefulProcessor):
         """Nothing has arrived for so long that a stream may be silent."""
         now = self._moment(timerValues)
         if now is not None:
-            hosted, files = self._hosted(), TaskFiles()
+            hosted, files = self._hosted(), _files()
             host = hosted.host(self._store, files)
             yield from map(self._frame, host.on_processing_time(int(key[0]), now))
             yield from self._written(hosted, files)
@@ -100,6 +103,8 @@ class ShardProcessor(StatefulProcessor):
             yield self._frame(lines)
 
     def _frame(self, lines: list[tuple[Any, ...]]) -> pd.DataFrame:
+        import pandas as pd
+
         return pd.DataFrame(lines, columns=self._emits)
 
     def _moment(self, timer_values: Any) -> int | None:
@@ -114,6 +119,12 @@ class ShardProcessor(StatefulProcessor):
 
     def close(self) -> None:
         """Nothing to give back: kept shards wait for the next micro-batch."""
+
+
+def _files() -> TaskFiles:
+    from slackwater.runtime.spark.folders import TaskFiles
+
+    return TaskFiles()
 
 
 def column_names(schema: str) -> list[str]:

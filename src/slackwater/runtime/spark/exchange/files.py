@@ -1,0 +1,117 @@
+"""Reading files with Arrow, and packing their rows where they are read.
+
+Invariant: every row of a file is packed once, for each of those who read the stream; a column that a file does not have
+is null, and a file that cannot be read is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet as pq
+
+from slackwater.core.errors import UsageError
+from slackwater.runtime.spark.exchange.writer import Packing, packed
+from slackwater.runtime.spark.functions import Shipped, register_here
+
+MOST_ROWS = 1 << 19
+"""Rows of a block at most."""
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A stream of files."""
+
+    path: str
+    format: str
+    schema: pa.Schema
+    """What is read; a column that a file does not have is null."""
+    most_files: int | None
+    """Of a micro-batch; None: all that are there."""
+
+
+@dataclass(frozen=True)
+class Reads:
+    """A folder, and how its rows are packed for those who read them."""
+
+    folder: Folder
+    packings: tuple[Packing, ...]
+    functions: tuple[Shipped, ...] = ()
+
+    def columns(self) -> list[str]:
+        """Those of its columns that somebody reads."""
+        names = [name for packing in self.packings for name in packing.read_from(self.folder.schema.names)]
+        return [name for name in self.folder.schema.names if name in names]
+
+    def packed(self, files: Iterable[str], part: int, parts: int, number: int) -> Iterator[pa.RecordBatch]:
+        """Headers and blocks of the k-th of n parts of files, numbered from here on."""
+        register_here(self.functions)
+        schema = pa.schema([self.folder.schema.field(name) for name in self.columns()])
+        tables = (part_of(read_file(file, self.folder.format, schema), part, parts) for file in files)
+        for place, rows in enumerate(gathered(tables), number):
+            for packing in self.packings:
+                yield packed(packing, rows.select(packing.read_from(rows.column_names)), place)
+
+
+def read_file(file: str, format: str, schema: pa.Schema) -> pa.Table:
+    """The rows of a file with these columns."""
+    try:
+        if format == "parquet":
+            with pq.ParquetFile(file) as source:
+                there = [name for name in schema.names if name in source.schema_arrow.names]
+                table = source.read(columns=there, use_threads=False)
+        elif format == "json":
+            wanted = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+            table = pyarrow.json.read_json(file, parse_options=wanted)
+        else:
+            types = pyarrow.csv.ConvertOptions(column_types=schema, include_columns=schema.names)
+            table = pyarrow.csv.read_csv(file, convert_options=replace_missing(types))
+    except (pa.ArrowException, OSError) as error:
+        raise UsageError(f"{file} cannot be read as {format}: {error}") from None
+    return fitted(table, schema, file)
+
+
+def replace_missing(options: pyarrow.csv.ConvertOptions) -> pyarrow.csv.ConvertOptions:
+    """Columns that a file does not have are null, as in the other formats."""
+    options.include_missing_columns = True
+    return options
+
+
+def fitted(table: pa.Table, schema: pa.Schema, file: str) -> pa.Table:
+    """A table with the columns of a schema, in its order."""
+    columns = []
+    for field in schema:
+        if field.name in table.column_names:
+            column = table.column(field.name)
+            try:
+                columns.append(column if column.type == field.type else column.cast(field.type))
+            except pa.ArrowException as error:
+                raise UsageError(f"{file}: column {field.name} is {column.type}, not {field.type}: {error}") from None
+        else:
+            columns.append(pa.nulls(table.num_rows, field.type))
+    return pa.table(columns, schema=schema)
+
+
+def gathered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Rows in tables of about the same size, in place of many small ones or a few large ones."""
+    waiting: list[pa.Table] = []
+    for table in tables:
+        waiting.append(table)
+        if sum(one.num_rows for one in waiting) >= MOST_ROWS:
+            together = pa.concat_tables(waiting)
+            whole = together.num_rows - together.num_rows % MOST_ROWS
+            for first in range(0, whole, MOST_ROWS):
+                yield together.slice(first, MOST_ROWS).combine_chunks()
+            waiting = [together.slice(whole)]
+    if sum(one.num_rows for one in waiting):
+        yield pa.concat_tables(waiting).combine_chunks()
+
+
+def part_of(table: pa.Table, part: int, parts: int) -> pa.Table:
+    """The k-th of n parts of a table."""
+    first, last = (round(k * table.num_rows / parts) for k in (part, part + 1))
+    return table.slice(first, last - first)
