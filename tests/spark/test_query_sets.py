@@ -21,6 +21,7 @@ from slackwater.plan.query_set import QuerySetPlan
 from slackwater.runtime.query_sets import QuerySetKernel
 from slackwater.runtime.side_outputs.rows import LATE, REJECTED
 from slackwater.runtime.spark.exchange.writer import packed
+from slackwater.runtime.spark.folders import TaskFiles
 from slackwater.runtime.spark.output_schema import ROWS
 from slackwater.runtime.spark.query_set import host
 from slackwater.runtime.spark.query_set.control import (
@@ -242,8 +243,8 @@ def test_a_silent_stream_is_noticed_while_other_queries_hear_theirs() -> None:
         member(name, number, one, (0,), "ms", True, False) for number, (name, one) in enumerate(plans.items(), 1)
     )
     assert (waits.beats, other.beats) == (True, False)
-    ours = SetHost(HostedSet((waits, other)), PageStore(SparkPages(Handle())))
-    alone = waits.hosted.host(PageStore(SparkPages(Handle())))
+    ours = SetHost(HostedSet((waits, other)), PageStore(SparkPages(Handle())), TaskFiles())
+    alone = waits.hosted.host(PageStore(SparkPages(Handle())), TaskFiles())
     seen = {"set": Seen(), "alone": Seen()}
 
     def feed(now: dict[str, pa.Table], moment: int, silent: bool = False) -> None:

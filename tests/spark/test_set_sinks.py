@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import slackwater as sw
 from slackwater.core.errors import UsageError
-from slackwater.runtime.spark.folders import HIDDEN, Folder, publish, tidy, write_file
+from slackwater.runtime.spark.folders import HIDDEN, Folder, FolderFile, publish, tidy
 from tests.spark.conftest import Streamed
 from tests.spark.streams import counted
 
@@ -40,6 +40,13 @@ def odd_types(begin: int) -> pa.Table:
             "f": pa.array([0.5] * rows, pa.float32()),
         }
     )
+
+
+def written(folder: Folder, rows: list[int]) -> str:
+    """The name of a hidden file with these rows."""
+    file = FolderFile(folder)
+    file.add(pa.table({"n": pa.array(rows, pa.int64())}))
+    return file.close()
 
 
 def test_all_sinks_of_a_set_get_the_same_rows(spark: SparkSession, streamed: Streamed, tmp_path: Path) -> None:
@@ -115,9 +122,9 @@ def test_a_repeated_micro_batch_replaces_its_own_files_and_no_others(tmp_path: P
     folder = Folder(str(tmp_path), schema, ("n",), "snappy")
 
     def write(number: int, *files: list[int], lost: bool = False) -> None:
-        names = [write_file(folder, [pa.table({"n": pa.array(rows, pa.int64())})]) for rows in files]
+        names = [written(folder, rows) for rows in files]
         # By an attempt of a task that does not count.
-        write_file(folder, [pa.table({"n": [99]})])
+        written(folder, [99])
         if not lost:
             publish(folder, names, number)
             tidy([folder])

@@ -41,6 +41,8 @@ _LENGTH = struct.Struct("<I")
 Place = tuple[str, str]
 Number = tuple[int, int]
 """The epoch of a page, and which of its pages it is."""
+Written = tuple[StateUpdate, int]
+"""An entry, and the epoch in which it changed."""
 HOT = 1 << 16
 """The numbers of hot pages begin here."""
 
@@ -97,16 +99,21 @@ class Page(NamedTuple):
     parts: int
     """How many pages that write has, or hot pages."""
     entries: tuple[StateUpdate, ...]
+    changed: tuple[int, ...]
+    """The epoch in which each of them changed: it may have been written again later."""
 
 
 def encoded(page: Page) -> bytes:
     """A page as bytes: what it has, and then the values, compressed, since all of it crosses to the JVM and to disk.
 
-    >>> page = Page("x", 1, (StateUpdate("a", "b", b"12"), StateUpdate("a", "c", None)))
+    >>> page = Page("x", 1, (StateUpdate("a", "b", b"12"), StateUpdate("a", "c", None)), (1, 2))
     >>> decoded(encoded(page)) == page
     True
     """
-    sizes = [(one.namespace, one.key, -1 if one.value is None else len(one.value)) for one in page.entries]
+    sizes = [
+        (one.namespace, one.key, -1 if one.value is None else len(one.value), epoch)
+        for one, epoch in zip(page.entries, page.changed, strict=True)
+    ]
     head = json.dumps([page.name, page.parts, sizes]).encode()
     values = pa.compress(b"".join(one.value or b"" for one in page.entries), codec=CODEC, asbytes=True)
     return b"".join([_LENGTH.pack(len(head)), head, values])
@@ -117,12 +124,12 @@ def decoded(value: bytes) -> Page:
     (length,) = _LENGTH.unpack_from(value)
     head = _LENGTH.size + length
     name, parts, sizes = json.loads(value[_LENGTH.size : head])
-    values = pa.decompress(value[head:], sum(max(size, 0) for _, _, size in sizes), codec=CODEC, asbytes=True)
+    values = pa.decompress(value[head:], sum(max(size, 0) for _, _, size, _ in sizes), codec=CODEC, asbytes=True)
     entries, at = [], 0
-    for namespace, key, size in sizes:
+    for namespace, key, size, _ in sizes:
         entries.append(StateUpdate(namespace, key, None if size < 0 else values[at : at + size]))
         at += max(size, 0)
-    return Page(name, parts, tuple(entries))
+    return Page(name, parts, tuple(entries), tuple(epoch for *_, epoch in sizes))
 
 
 @dataclass
@@ -202,7 +209,9 @@ class PageStore:
         touched: dict[Place, StateUpdate] = {}
         for number, page in self._written_between(then.epoch, now.epoch):
             account.note(number, page.entries)
-            touched |= {(one.namespace, one.key): one for one in page.entries}
+            # What changed before, and was only written again, is known.
+            news = (one for one, epoch in zip(page.entries, page.changed, strict=True) if epoch > then.epoch)
+            touched |= {(one.namespace, one.key): one for one in news}
         while not self._pages.has(oldest := next(iter(account.size))):
             account.forget(oldest)
         return list(touched.values())
@@ -239,18 +248,20 @@ class PageStore:
         assert account is not None
         mark = Mark(self._pages.next_epoch(before), secrets.token_hex(8))
         changing = {(one.namespace, one.key) for one in changes}
-        hot = [one for one in changes if one.value is not None]
-        cold = [one for place, one in account.hot.items() if place not in changing]
-        cold += (one for one in changes if one.value is None)
-        moved = self._cleaned(account, changing, _bytes(cold))
+        cooled = [one for place, one in account.hot.items() if place not in changing]
+        gone = [one for one in changes if one.value is None]
+        moved = self._cleaned(account, changing, _bytes(cooled) + _bytes(gone))
+        cold = [*moved, *((one, before.epoch) for one in cooled if before), *((one, mark.epoch) for one in gone)]
+        hot = [(one, mark.epoch) for one in changes if one.value is not None]
         last = list(self._hot_pages(before))
-        for first, entries in ((0, [*moved, *cold]), (HOT, hot)):
-            groups = list(_cut(entries, self._largest))
+        for first, written in ((0, cold), (HOT, hot)):
+            groups = list(_cut(written, self._largest))
             for part, group in enumerate(groups, first):
-                value = encoded(Page(mark.name, len(groups), tuple(group)))
+                page = Page(mark.name, len(groups), tuple(one for one, _ in group), tuple(epoch for _, epoch in group))
+                value = encoded(page)
                 self._pages.put((mark.epoch, part), value)
                 self._written += len(value)
-                account.note((mark.epoch, part), group)
+                account.note((mark.epoch, part), page.entries)
         for number in last:
             self._pages.drop(number)
         self._pages.commit(mark, next(iter(account.size))[0])
@@ -262,18 +273,20 @@ class PageStore:
             yield before.epoch, part
             part += 1
 
-    def _cleaned(self, account: Account, changing: set[Place], most: int) -> list[StateUpdate]:
+    def _cleaned(self, account: Account, changing: set[Place], most: int) -> list[Written]:
         """Drop the oldest pages of a log that is too long; what still counts in them, as far as it does not change
-        now. No more is moved than one page, or as much as is written anyway."""
-        moved: list[StateUpdate] = []
-        while account.is_too_long(_bytes(moved), self._spare) and _bytes(moved) <= most:
+        now, with the epochs in which it changed. No more is moved than one page, or as much as is written anyway."""
+        moved: list[Written] = []
+        size = 0
+        while account.is_too_long(size, self._spare) and size <= most:
             number = next(iter(account.size))
             found = self._read(number)
             assert found is not None
-            for one in found.entries:
+            for one, epoch in zip(found.entries, found.changed, strict=True):
                 place = (one.namespace, one.key)
                 if place not in changing and account.where.get(place, (None, 0))[0] == number:
-                    moved.append(one)
+                    moved.append((one, epoch))
+                    size += _bytes([one])
             self._pages.drop(number)
             account.forget(number)
         return moved
@@ -289,14 +302,14 @@ def _bytes(entries: Iterable[StateUpdate]) -> int:
     return sum(HEAD + len(one.value or b"") for one in entries)
 
 
-def _cut(entries: Sequence[StateUpdate], largest: int) -> Iterator[list[StateUpdate]]:
+def _cut(entries: Sequence[Written], largest: int) -> Iterator[list[Written]]:
     """Entries in groups of so many bytes; there is always one."""
-    group: list[StateUpdate] = []
+    group: list[Written] = []
     size = 0
-    for one in entries:
+    for one, epoch in entries:
         if group and size + len(one.value or b"") > largest:
             yield group
             group, size = [], 0
-        group.append(one)
+        group.append((one, epoch))
         size += len(one.value or b"")
     yield group
