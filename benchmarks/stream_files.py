@@ -12,9 +12,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
-from benchmarks.inputs import LATE_SHARE, MAX_DELAY_MS
-from slackwater.workloads import uniform_stream
+from benchmarks.inputs import FIELD_M, LATE_SHARE, MAX_DELAY_MS
+from slackwater.workloads import dsyn3, uniform_stream
 
 KEYS = 1000
 
@@ -27,13 +28,14 @@ class Recorded:
     each: int
     """Tuples a file."""
 
-    def streams(self, spark: SparkSession, size: int) -> dict[str, DataFrame]:
-        """File streams which together give `size` tuples a micro-batch."""
+    def streams(self, spark: SparkSession, size: int, format: str = "parquet") -> dict[str, DataFrame]:
+        """File streams which together give `size` tuples a micro-batch; our own format reads the same files."""
         files = max(1, size // self.each // len(self.folders))
         made = {}
         for name, folder in self.folders.items():
-            schema = spark.read.parquet(str(folder)).schema
-            made[name] = spark.readStream.schema(schema).option("maxFilesPerTrigger", files).parquet(str(folder))
+            schema = from_arrow_schema(pq.read_schema(next(folder.iterdir())))
+            reader = spark.readStream.format(format).schema(schema).option("maxFilesPerTrigger", files)
+            made[name] = reader.load(str(folder))
         return made
 
 
@@ -53,12 +55,39 @@ def pairs_on_disk(folder: Path, tuples: int) -> Recorded:
     )
 
 
+def places_on_disk(folder: Path, tuples: int) -> Recorded:
+    """Two streams of 330 tuples/s each, spread over a square field."""
+    each = 3_300
+    names = enumerate(("a", "b"))
+    return Recorded(
+        {
+            name: _written(folder / f"{name}-at-{tuples}", tuples // 2, each, rate=330, seed=seed)
+            for seed, name in names
+        },
+        each,
+    )
+
+
+def synthetic_on_disk(folder: Path, tuples: int) -> Recorded:
+    """D_syn x3, 100 tuples/s each of three streams, with the delays of its recipe, in files of 100 s."""
+    each = 10_000
+    streams = dsyn3(seed=0, minutes=tuples / 18_000).streams
+    return Recorded({name: _cut(folder / f"{name}-{tuples}", table, each) for name, table in streams.items()}, each)
+
+
 def _written(folder: Path, tuples: int, each: int, rate: float, seed: int) -> Path:
+    return _cut(
+        folder,
+        uniform_stream(tuples, rate, KEYS, seed, max_delay_ms=MAX_DELAY_MS, late_share=LATE_SHARE, field_m=FIELD_M),
+        each,
+    )
+
+
+def _cut(folder: Path, table: pa.Table, each: int) -> Path:
     if folder.exists():
         return folder
     folder.mkdir(parents=True)
-    table: pa.Table = uniform_stream(tuples, rate, KEYS, seed, max_delay_ms=MAX_DELAY_MS, late_share=LATE_SHARE)
-    for number, begin in enumerate(range(0, tuples, each)):
+    for number, begin in enumerate(range(0, table.num_rows, each)):
         file = folder / f"{number:06d}.parquet"
         pq.write_table(table.slice(begin, each), file)
         # File streams go by modification time; files written in a row may share it.
