@@ -105,18 +105,18 @@ def emitted(
     kept = structure(plan, labels, time_unit, beats)
     if control is not None:
         control.begin(kept, shards, len(labels) if in_files else None)
-    packings = packings_of(plan, labels, time_unit, complete=not streaming)
+    tasks = min(count, len(labels)) if in_files else None
+    packings = packings_of(plan, labels, time_unit, complete=not streaming, tasks=tasks)
     packed = _packed(spark, frames, packings, shards, str(state) if in_files else None)
     if control is not None:
         packed.append(control.stream(labels))
     together = reduce(lambda one, other: one.unionByName(other), packed)
     texts = tuple(packing.text_rows for packing in packings)
     hosted = Hosted(plan, texts, kept, registered(), dict(folders or {}), emits_all)
-    out = (
-        staged(together, hosted, labels, min(count, len(labels)), str(state))
-        if in_files
-        else stateful(together, hosted, beats)
-    )
+    if tasks is not None:
+        out = staged(together, hosted, labels, tasks, str(state))
+    else:
+        out = stateful(together, hosted, beats)
     metrics = fn.collect_list(fn.when(fn.col("kind") == METRICS, fn.col("note"))).alias("shards")
     aliases = fn.max(fn.lit(json.dumps([one.stream.alias for one in plan.inputs]))).alias("streams")
     return out.observe(OBSERVED, metrics, aliases)
@@ -149,8 +149,10 @@ def stateful(packed: DataFrame, hosted: AnyHosted, beats: bool) -> DataFrame:
     return packed.groupBy("shard").transformWithStateInPandas(processor, hosted.emits, "Append", mode)
 
 
-def packings_of(plan: PhysicalPlan, labels: tuple[int, ...], time_unit: str, complete: bool = False) -> list[Packing]:
-    """How every input of a query is packed for its shards."""
+def packings_of(
+    plan: PhysicalPlan, labels: tuple[int, ...], time_unit: str, complete: bool = False, tasks: int | None = None
+) -> list[Packing]:
+    """How every input of a query is packed for its shards, which so many tasks run."""
     keys = plan.partitioning.keys
     learns = isinstance(plan.quality, Recall) and not plan.nodes
     return [
@@ -162,6 +164,7 @@ def packings_of(plan: PhysicalPlan, labels: tuple[int, ...], time_unit: str, com
             plan.options.max_ahead,
             plan.options.granularity if learns else None,
             complete,
+            tasks,
         )
         for position, one in enumerate(plan.inputs)
     ]

@@ -54,6 +54,8 @@ class Packing:
     """How finely headers tell event times to those who learn from them; None: nobody does."""
     complete: bool = False
     """Whether all of the input is here, as in a batch: then the epoch ends with a flush."""
+    tasks: int | None = None
+    """How many tasks run the shards, in turns; each is told a header once. None: every shard is."""
 
     @property
     def text_rows(self) -> tuple[int, ...]:
@@ -141,6 +143,7 @@ def lines_of(
     }
     named = SOURCE_ROW in table.column_names
     away = as_bytes(rejected_input_table(packing.plan.stream.alias, table, taken.reasons)) if (~good).any() else None
+    uncounted = json.dumps(header | UNCOUNTED)
     lines = []
     for place, (label, own) in enumerate(
         zip(packing.shards, _split(words, keep, shard, len(packing.shards)), strict=True)
@@ -149,8 +152,12 @@ def lines_of(
         if own.shape[1]:
             block = write_block(own, packing.text_rows, codebook, without=() if named else (ROW,))
         # What is not a tuple of some shard is counted by the first alone.
-        told = header if place == 0 else header | UNCOUNTED
-        lines.append(Line(label, json.dumps(told), block, away if place == 0 else None))
+        if place == 0:
+            lines.append(Line(label, json.dumps(header), block, away))
+        elif packing.tasks is None or place < packing.tasks:
+            lines.append(Line(label, uncounted, block, None))
+        elif block is not None:
+            lines.append(Line(label, "", block, None))
     return lines
 
 

@@ -8,7 +8,9 @@ is told with the task, and exactly once is what `page_files.py` makes of it.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
+from slackwater.runtime.spark.exchange.writer import UNCOUNTED
 from slackwater.runtime.spark.folders import TaskFiles
 from slackwater.runtime.spark.state.page_files import PageFiles
 from slackwater.runtime.spark.state.pages import PageStore
@@ -74,6 +77,7 @@ def run_shards(
         columns = [_values(batch.column(name)) for name in hosted.takes]
         for label, *line in zip(batch.column("shard").to_pylist(), *columns, strict=True):
             lines[label].append(tuple(line))
+    _share_headers(lines)
     files = TaskFiles()
     for label, mine in lines.items():
         store = PageStore(PageFiles(Path(folder, str(label)), number), largest=WHOLE)
@@ -85,6 +89,23 @@ def run_shards(
     written = [hosted.written(*one) for one in files.close()]
     if written:
         yield _as_batch(hosted, written)
+
+
+def _share_headers(lines: dict[int, list[tuple[Any, ...]]]) -> None:
+    """A task is told a header once, with the lines of its first shard; let its other shards have them, too."""
+    first, *others = lines
+    for label in others:
+        mine = {(stream, part): block for stream, part, _, block, _ in lines[label]}
+        lines[label] = [
+            (stream, part, header if stream is None else uncounted(header), mine.get((stream, part)), None)
+            for stream, part, header, *_ in lines[first]
+        ]
+
+
+@lru_cache(maxsize=256)
+def uncounted(header: str) -> str:
+    """A header as all shards but the first are told it."""
+    return json.dumps(json.loads(header) | UNCOUNTED)
 
 
 def _as_batch(hosted: Hosted, lines: list[tuple[Any, ...]]) -> pa.RecordBatch:

@@ -1,0 +1,95 @@
+"""`run --checkpoint`, killed at any moment and repeated, ends with the files of a run that was left alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
+
+from tests.spark.streams import pieces
+from tests.spark.supervisor import kill_now, session_members
+
+QUERIES = {
+    "join": "SELECT a.key, a.v AS av, b.v AS bv FROM a [50 MS], b [50 MS] WHERE a.key = b.key WITH DELAY 100 MS",
+    "aggregate": "SELECT key, SUM(v) AS total, COUNT(*) AS n FROM a [RANGE 400 MS SLIDE 100 MS] GROUP BY key"
+    " WITH DELAY 100 MS",
+    "target": "SELECT a.key, a.v AS av, b.v AS bv FROM a [50 MS], b [50 MS] WHERE a.key = b.key"
+    " WITH RECALL 0.9 OVER 1 SECOND",
+}
+KILLS = int(os.environ.get("SLACKWATER_KILLS", "4"))
+FACTS = ("tuples", "in_time", "late", "filtered", "rejected", "rejected_reasons", "held", "results")
+
+pytestmark = [
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.long("test_packed_source.py: a cut is made once and found again by whoever comes next"),
+    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes in /proc"),
+]
+
+
+def begun(folder: Path, name: str, checkpoint: Path, out: Path) -> subprocess.Popen[bytes]:
+    """The command, in a session of its own."""
+    streams = [f"--stream={alias}={folder / alias}.parquet" for alias in ("a", "b") if f"{alias} [" in QUERIES[name]]
+    given = ["--runtime", "spark", "--shards", "2", "--master", "local[2]", "--epoch", "400", "--quiet", "--json"]
+    command = [sys.executable, "-m", "slackwater.cli.app", "run", QUERIES[name], *streams, *given]
+    command += ["--checkpoint", str(checkpoint), "--out", str(out)]
+    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djdk.lang.Process.launchMechanism=VFORK"
+    environment = os.environ | {"JDK_JAVA_OPTIONS": java}
+    quiet = subprocess.DEVNULL
+    return subprocess.Popen(command, stdout=quiet, stderr=quiet, env=environment, start_new_session=True)
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """End everything it has started; nothing gets a chance to tidy up."""
+    while members := session_members(process.pid):
+        for pid in members:
+            kill_now(pid)
+        time.sleep(0.02)
+    process.wait()
+
+
+def facts(out: Path) -> dict[str, Any]:
+    """What a run has written: its rows as sorted text, and the counts of its report."""
+    report = json.loads((out / "report.json").read_text())
+    rows = {}
+    for folder in sorted(path for path in out.rglob("*") if path.is_dir() and list(path.glob("*.parquet"))):
+        table = pa.concat_tables(pq.read_table(file) for file in sorted(folder.glob("*.parquet")))
+        rows[str(folder.relative_to(out))] = sorted(map(str, table.to_pylist()))
+    return {"counts": {name: report[name] for name in FACTS}, "rows": rows}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_run_that_is_killed_again_and_again_writes_what_one_left_alone_writes(name: str, tmp_path: Path) -> None:
+    for seed, alias in enumerate("ab"):
+        pq.write_table(pa.concat_tables(pieces(seed, 24, 400)), tmp_path / f"{alias}.parquet")
+    alone = begun(tmp_path, name, tmp_path / "alone", tmp_path / "out-alone")
+    took = time.monotonic()
+    assert alone.wait() == 0
+    took = time.monotonic() - took
+    moments, kills, ended = random.Random(name), 0, False
+    while not ended and kills < KILLS:
+        process = begun(tmp_path, name, tmp_path / "killed", tmp_path / "out-killed")
+        try:
+            # Early and late: while the JVM starts, while micro-batches are planned, run and committed.
+            process.wait(moments.uniform(0.2, 1.0) * took * moments.choice([0.5, 1.0]))
+            ended = process.returncode == 0
+            assert ended
+        except subprocess.TimeoutExpired:
+            kill(process)
+            kills += 1
+    if not ended:
+        assert begun(tmp_path, name, tmp_path / "killed", tmp_path / "out-killed").wait() == 0
+    assert kills > 0
+    assert facts(tmp_path / "out-killed") == facts(tmp_path / "out-alone")
+    assert facts(tmp_path / "out-alone")["counts"]["late"] > 0
+    print(f"{name}: {kills} kills")
