@@ -90,7 +90,8 @@ def _above(below: Relation) -> Select:
 
 
 def _aggregate(below: Relation, function: str = "MAX") -> Aggregate:
-    return Aggregate(below, (_KEY,), (KEY,), (AggregateCall(function, _VALUE, None, VALUE),))
+    made = RelationColumn("v", Kind.INT, pa.int64()) if function == "COUNT_DISTINCT" else VALUE
+    return Aggregate(below, (_KEY,), (KEY,), (AggregateCall(function, _VALUE, None, made),))
 
 
 def _join(left: Relation, right: Relation) -> Join:
@@ -128,12 +129,15 @@ def plans_to_run() -> Iterator[PlanToRun]:
     trees: list[tuple[Relation, list[Placement]]] = [
         (_aggregate(_window(0)), [(r,), (c,)]),
         (_aggregate(_window(0), "MEDIAN"), [(r,), (c,)]),
+        (_aggregate(_window(0), "COUNT_DISTINCT"), [(r,), (c,)]),
         (_aggregate(_above(_window(0))), [(r, r), (r, c), (c, c), (c, r)]),
         (_aggregate(_above(_window(0)), "MEDIAN"), [(c, r)]),
+        (_aggregate(_above(_window(0)), "COUNT_DISTINCT"), [(c, r)]),
         (_aggregate(_doubled(_aggregate(_window(0)))), [(r, r, r), (r, r, c), (c, c, c)]),
         (_join(_aggregate(_window(0)), _aggregate(_window(1))), [(r, r, r), (r, r, c), (c, c, c)]),
         (_aggregate(correlated, "SUM"), [(r, r, r), (r, r, c), (r, c, c), (c, c, c)]),
         (_aggregate(_above(correlated), "MEDIAN"), [(r, r, r, r), (r, c, c, c)]),
+        (_aggregate(_above(correlated), "COUNT_DISTINCT"), [(r, r, r, r), (r, c, c, c)]),
         (_aggregate(_join(_window(0, SHORT), _window(1, SHORT))), [(r, r), (c, c)]),
         (_correlated(), [(r, r, r), (r, r, c), (r, c, c), (c, c, c)]),
     ]

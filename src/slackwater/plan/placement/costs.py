@@ -18,7 +18,7 @@ from pathlib import Path
 
 from slackwater.core.errors import UsageError
 
-VERSION = 1
+VERSION = 2
 FILE = "SLACKWATER_COSTS"
 """The environment variable that names the file of measured costs."""
 SHIPPED = "shipped with slackwater"
@@ -32,8 +32,10 @@ class Costs:
     """A condition or expression, once a tuple, as it arrives."""
     row_add: float = 8.4e-08
     """A tuple into a pane, for each aggregate, and each key but the first."""
-    row_holistic: float = 6.2e-08
-    """A tuple into an order of values, for each aggregate of that kind and each doubling of a group."""
+    row_rank: float = 1.2e-07
+    """A tuple into the values of its group and out of them, for each median and quantile."""
+    row_distinct: float = 3e-07
+    """The same for each COUNT(DISTINCT ...)."""
     row_group: float = 1.3e-07
     """A group at an instant, for each aggregate: panes come and go, and its row is written."""
     row_instant: float = 9.9e-05
@@ -42,8 +44,10 @@ class Costs:
     """A row through a condition or expression at an instant."""
     row_hash: float = 3.1e-09
     """A row into its group at an instant, for each aggregate, and each key but the first."""
-    row_sort: float = 5.2e-08
-    """A row into the order of its group at an instant, for each doubling of the group."""
+    row_rank_rows: float = 1.6e-07
+    """A row into the values of its group at an instant, for each median and quantile."""
+    row_distinct_rows: float = 3.5e-07
+    """The same for each COUNT(DISTINCT ...)."""
     row_build: float = 6.2e-08
     """A row of a join's right side at an instant."""
     row_probe: float = 3.3e-09
@@ -64,8 +68,10 @@ class Costs:
     """A row through a condition or expression."""
     column_hash: float = 1.1e-08
     """A row into its group, for each aggregate, and each key but the first."""
-    column_sort: float = 3e-08
-    """A row of a holistic aggregate."""
+    column_rank: float = 3e-08
+    """A row into its group, for each median and quantile."""
+    column_distinct: float = 6e-08
+    """The same for each COUNT(DISTINCT ...)."""
     column_group: float = 1.9e-07
     """A group, for each aggregate."""
     column_build: float = 9.8e-08
