@@ -102,7 +102,7 @@ ZERO = dict.fromkeys(CONSTANTS, 0.0)
 
 def test_row_operators_cost_by_tuple_on_a_window_and_by_instant_above() -> None:
     statistics = Statistics(SECOND // 10, {0: RATE, 1: RATE}, KEYS)
-    costs = Costs(**{**ZERO, "row_judge": 1.0, "row_add": 10.0, "row_hash": 100.0, "row_scan": 1000.0})
+    costs = Costs(**{**ZERO, "row_judge": 1.0, "row_add": 10.0, "row_total": 100.0, "row_scan": 1000.0})
     tree = above(aggregate(above(window(0))))
     parts = parts_of(costed(tree, statistics, costs), ("row",) * 3)
     third = RATE / 3
@@ -115,7 +115,7 @@ def test_row_operators_cost_by_tuple_on_a_window_and_by_instant_above() -> None:
 @pytest.mark.parametrize(
     ("function", "by_tuple", "by_row", "by_column"),
     [
-        ("SUM", "row_add", "row_hash", "column_hash"),
+        ("SUM", "row_add", "row_total", "column_hash"),
         ("MEDIAN", "row_rank", "row_rank_rows", "column_rank"),
         ("QUANTILE", "row_rank", "row_rank_rows", "column_rank"),
         ("COUNT_DISTINCT", "row_distinct", "row_distinct_rows", "column_distinct"),
@@ -132,6 +132,31 @@ def test_a_value_costs_the_same_in_a_large_group_and_in_a_small_one(
         assert [part.cost for part in parts_of(costs, ("row", "row"))] == pytest.approx([0, tuples])
         assert parts_of(costs, ("column", "row"))[-1].cost == pytest.approx(10 * tuples * MINUTES * 10)
         assert parts_of(costs, ("row", "column"))[-1].cost == pytest.approx(10 * tuples * MINUTES * 100)
+
+
+def test_groups_of_a_join_are_looked_up_unless_they_are_the_rows_that_are_met() -> None:
+    statistics = Statistics(SECOND // 10, {0: RATE, 1: RATE}, KEYS)
+    costs = Costs(**{**ZERO, "row_hash": 1.0})
+    rows = 10 * RATE * MINUTES
+    for tree, cost in (
+        (aggregate(joined(window(0), aggregate(window(1)))), 0.0),
+        (aggregate(joined(aggregate(window(1)), window(0))), 0.0),
+        (aggregate(joined(window(0), aggregate(window(1)), "semi")), rows),
+        # Each row of the larger side meets many.
+        (aggregate(joined(window(0), window(1))), rows * RATE * MINUTES / 50),
+        (aggregate(projected(joined(window(0), aggregate(window(1))))), rows),
+    ):
+        operators = costed(tree, statistics, costs)
+        by_row = ("row",) * sum(one.is_operator for one in operators.tree)
+        assert parts_of(operators, by_row)[-1].cost == pytest.approx(cost)
+
+
+def test_a_join_holds_its_smaller_side() -> None:
+    statistics = Statistics(SECOND // 10, {0: RATE, 1: RATE}, KEYS)
+    costs = Costs(**{**ZERO, "row_build": 1.0, "row_probe": 100.0})
+    for tree in (joined(window(0), aggregate(window(1))), joined(aggregate(window(1)), window(0))):
+        cost = parts_of(costed(tree, statistics, costs), ("row", "row"))[-1].cost
+        assert cost == pytest.approx(10 * (50 + 100 * RATE * MINUTES))
 
 
 def test_a_fragment_costs_what_goes_in_what_it_does_and_what_comes_out() -> None:

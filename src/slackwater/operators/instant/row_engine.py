@@ -14,7 +14,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -179,7 +178,8 @@ class _ByRow(Node):
         return self._below.about(instant)
 
 
-class Meeting(NamedTuple):
+@dataclass(frozen=True)
+class Meeting:
     """A join at an instant."""
 
     held: int
@@ -296,7 +296,7 @@ class _JoinGroups(_Groups):
         super().__init__(relation, join, context)
         self._join = join
         assert isinstance(relation.input, Join)
-        held_keys = [_keys_held(relation, relation.input, side) for side in (0, 1)]
+        held_keys = [keys_held(relation, relation.input, side) for side in (0, 1)]
         inner = relation.input.kind == "inner" and not self._grouping.holistic
         self._keys = [
             Mapper(keys, GROUP_KEY, below.columns, context.encode_text) if inner and keys else None
@@ -320,8 +320,9 @@ class _JoinGroups(_Groups):
             yield totals.block(keys(met.whole.taken(rows)).rows, rows)
 
 
-def _keys_held(relation: Aggregate, join: Join, side: int) -> list[Expr]:
-    """The keys of groups, read from one side of a join below; none where they do not tell the join's keys apart."""
+def keys_held(relation: Aggregate, join: Join, side: int) -> list[Expr]:
+    """The keys of groups of a join, as one side of it has them; none where the groups are not those of that side's
+    rows, if its rows have different keys."""
     others: dict[str, Expr] = {}
     for pair in join.keys:
         mine, its = pair[side], pair[1 - side]

@@ -31,7 +31,9 @@ class Costs:
     row_judge: float = 4.5e-08
     """A condition or expression, once a tuple, as it arrives."""
     row_add: float = 8.4e-08
-    """A tuple into a pane, for each aggregate, and each key but the first."""
+    """A tuple into a pane, for each aggregate."""
+    row_key: float = 2e-08
+    """A tuple into a pane, for each key but the first."""
     row_rank: float = 1.2e-07
     """A tuple into the values of its group and out of them, for each median and quantile."""
     row_distinct: float = 3e-07
@@ -40,27 +42,29 @@ class Costs:
     """A group at an instant, for each aggregate: panes come and go, and its row is written."""
     row_instant: float = 9.9e-05
     """An operator that is computed at an instant, however small."""
-    row_scan: float = 1.7e-10
+    row_scan: float = 1e-09
     """A row through a condition or expression at an instant."""
-    row_hash: float = 3.1e-09
-    """A row into its group at an instant, for each aggregate, and each key but the first."""
+    row_total: float = 2.7e-09
+    """A row added to its group at an instant, for each aggregate."""
+    row_hash: float = 3e-09
+    """A row whose group is looked up at an instant, for each key."""
     row_rank_rows: float = 1.6e-07
     """A row into the values of its group at an instant, for each median and quantile."""
     row_distinct_rows: float = 3.5e-07
     """The same for each COUNT(DISTINCT ...)."""
     row_build: float = 6.2e-08
-    """A row of a join's right side at an instant."""
-    row_probe: float = 3.3e-09
-    """A row of a join's left side at an instant."""
-    row_pair: float = 4e-10
+    """A row of a join's smaller side at an instant."""
+    row_probe: float = 1.7e-09
+    """A row of a join's larger side at an instant."""
+    row_pair: float = 3e-09
     """A pair that a join looks at."""
-    row_made: float = 1.9e-08
+    row_made: float = 1e-08
     """A row that a join makes of a pair."""
-    column_statement: float = 0.00015
+    column_statement: float = 0.0009
     """A statement, however small."""
     column_input: float = 0.002
     """A table that is brought up to date for a statement, however little is new."""
-    column_value_in: float = 1.5e-10
+    column_value_in: float = 1e-09
     """A value that goes over to the database, and leaves it in the end."""
     column_value_out: float = 6.1e-09
     """A value of a result that comes back."""
@@ -76,7 +80,7 @@ class Costs:
     """A group, for each aggregate."""
     column_build: float = 9.8e-08
     """A row of a join's smaller side, for each key."""
-    column_probe: float = 9.5e-10
+    column_probe: float = 4e-09
     """A row of a join's larger side, for each key."""
     column_pair: float = 1.1e-08
     """A pair of rows with equal keys."""
