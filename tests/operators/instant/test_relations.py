@@ -109,13 +109,17 @@ def test_any_placement_gives_what_the_oracle_gives(seed):
 
 
 def groups_of_a_join(random: np.random.Generator) -> Aggregate:
-    """Groups of a join by its keys, by some of them, or by more; the side with one row for each key is either one."""
+    """Groups of a join by its keys, by some of them, or by more. Either side is the one with fewer rows; that one has
+    one row for each key, or not."""
     names = [str(name) for name in random.choice(["k", "l", "v"], random.integers(1, 3), replace=False)]
     scan = window(9)
     mine = [column for column in scan.columns if column.name in names]
     value = next(column for column in scan.columns if column.name not in names)
     counted = AggregateCall("MAX", reading_of(value), None, relation_column("top", value.kind))
     keyed = Aggregate(window(6), tuple(map(reading_of, mine)), tuple(mine), (counted,))
+    bound = counted.column
+    if random.random() < 0.3:
+        keyed, bound = window(4), value
     sides = (scan, keyed) if random.random() < 0.5 else (keyed, scan)
     keys = tuple((reading_of(column), reading_of(column)) for column in mine)
     columns = [
@@ -125,7 +129,7 @@ def groups_of_a_join(random: np.random.Generator) -> Aggregate:
     condition = None
     if random.random() < 0.5:
         condition = typed_call("<=", (reading_of(value, 0 if sides[0] is scan else 1),
-                                      reading_of(counted.column, 1 if sides[0] is scan else 0)))  # fmt: skip
+                                      reading_of(bound, 1 if sides[0] is scan else 0)))  # fmt: skip
     join = Join(*sides, keys, condition, "inner", tuple(columns))
     of_keys = [column for column in columns if column.name[1:] in names]
     by = [of_keys[at] for at in random.permutation(len(of_keys))[: random.integers(1, len(of_keys) + 1)]]
