@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import slackwater as sw
 from slackwater.cli import calibrate
 from slackwater.experiments.hybrid_calibration import PlanToRun
 from slackwater.plan.placement.costs import FILE, Costs, load_costs, save_costs
@@ -63,6 +64,13 @@ def test_explain_counts_what_the_recording_has(command: Command, stream: str, co
     assert "│  · 5 rows at an instant" in text, "k and l go together"
     assert "runner-up: " in text
     assert "costs: shipped with slackwater" in text
+
+
+def test_a_program_is_told_the_same_plan(command: Command, stream: str, costs: Path) -> None:
+    table = pq.read_table(stream.removeprefix("s="))
+    assert sw.explain(HIGH, s=table) == command("explain", HIGH, "--stream", stream).out.strip()
+    assert "made for 1,000 tuples/s of p" in sw.explain(HIGH, s=table.schema), "no rows, so nothing is known"
+    assert "made for 0 tuples/s of p (measured" in sw.explain(HIGH, s=table, time_unit="s")
 
 
 def test_explain_says_when_no_plan_keeps_up_and_which_rate_is_held(command: Command, stream: str, costs: Path) -> None:

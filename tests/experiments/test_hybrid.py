@@ -8,6 +8,7 @@ import pytest
 
 from slackwater.experiments.experiment import Scale
 from slackwater.experiments.hybrid_correlated import CORRELATED, WindowTrial
+from slackwater.experiments.hybrid_holistic import HOLISTIC
 from slackwater.experiments.hybrid_optimizer import AS_CHOSEN, JOINS, QUERIES_1_TO_6, OptimizerTrial
 from slackwater.experiments.hybrid_plans import CHECK, PLANS, CheckTrial, PlanTrial
 from slackwater.experiments.hybrid_queries import QUERIES, plug_statistics, windows_joined
@@ -15,7 +16,7 @@ from slackwater.experiments.stages import Stage
 from slackwater.plan.placement.costs import Costs
 from slackwater.plan.placement.place import place
 from slackwater.relations.algebra import operators, scans
-from slackwater.workloads.plug_queries import PLUG_QUERIES
+from slackwater.workloads.plug_queries import HOLISTIC_PLUG_QUERIES, PLUG_QUERIES
 
 
 @pytest.mark.parametrize(("m", "n"), [(2, 6), (5, 15), (8, 24)])
@@ -63,6 +64,20 @@ def test_placements_are_measured_over_the_same_windows_and_told() -> None:
         PLANS.claims([{**rows[0], "parameter": name, "ratio": 2.0} for name in PLUG_QUERIES for _ in range(5)])[0].holds
         is False
     )
+
+
+def test_a_mixture_is_told_beside_both_pure_plans() -> None:
+    row = PlanTrial(Stage("plugs"), "all placements", parameter="median", value=60.0).measured()
+    assert len(row["placements"]) == 8
+    rows = [
+        {**row, "parameter": name, "plan": "rrc", "chosen_ms": 10.0, "row_ms": 20.0, "column_ms": 14.0, "ratio": 1.0}
+        for name in HOLISTIC_PLUG_QUERIES
+    ]
+    near, _, *pure = HOLISTIC.claims(rows)
+    assert near.holds is None, "two cases are not all"
+    assert [claim.holds for claim in pure] == [True, False, True, False]
+    assert pure[1].measured == "1.40 to 1.40 times less (rrc)"
+    assert HOLISTIC.claims([{**one, "ratio": 1.2} for one in rows for _ in range(3)])[0].holds is False
 
 
 def test_a_correlated_aggregate_is_measured_on_both_engines() -> None:

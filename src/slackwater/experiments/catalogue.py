@@ -9,6 +9,7 @@ from slackwater.experiments import (
     changes,
     concurrent_queries,
     hybrid_correlated,
+    hybrid_holistic,
     hybrid_optimizer,
     hybrid_plans,
     in_order,
@@ -74,6 +75,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     hybrid_optimizer.QUERIES_1_TO_6,
     hybrid_plans.PLANS,
     hybrid_plans.CHECK,
+    hybrid_holistic.HOLISTIC,
 )
 
 

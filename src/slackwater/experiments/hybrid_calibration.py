@@ -13,7 +13,7 @@ References: 004 §6.3.2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -40,7 +40,8 @@ from slackwater.relations.fragments import COLUMN, ROW
 
 KEY, VALUE = RelationColumn("k", Kind.INT, pa.int64()), RelationColumn("v", Kind.FLOAT, pa.float64())
 FURTHER = (RelationColumn("l", Kind.INT, pa.int64()), RelationColumn("m", Kind.INT, pa.int64()))
-"""Keys that follow from the first: together they have as many values as it alone."""
+"""Keys that follow from the first, its seventh and what is left: together they have as many values as it alone."""
+SEVEN = 7
 _KEY, _VALUE = Column(0, "k", Kind.INT), Column(0, "v", Kind.FLOAT)
 LONG, SHORT = 40 * SECOND, 2 * SECOND
 STREAMS = ((1000.0, 100), (1000.0, 2000), (8000.0, 100), (8000.0, 2000))
@@ -62,7 +63,8 @@ class PlanToRun:
     def statistics(self) -> Statistics:
         """What is known of these streams."""
         streams = [window.stream for window in scans(self.relation)]
-        known = {(stream, "k"): float(self.keys) for stream in streams}
+        values = {"k": self.keys, "l": -(-self.keys // SEVEN), "m": SEVEN}
+        known = {(stream, name): float(count) for stream in streams for name, count in values.items()}
         shares: dict[Expr, float] = {
             Call(">", (Column(stream, "v", Kind.FLOAT), Literal(SHARE, Kind.FLOAT)), Kind.BOOL): SHARE
             for stream in streams
@@ -72,8 +74,9 @@ class PlanToRun:
                         Kind.FLOAT)  # fmt: skip
             shares |= {Call(">", (Column(0, "v", Kind.FLOAT), half), Kind.BOOL): SHARE}
         together: dict[frozenset[Expr], float] = {
-            frozenset(Column(stream, name, Kind.INT) for name in ("k", "l", "m")): float(self.keys)
+            frozenset(Column(stream, name, Kind.INT) for name in names): float(self.keys)
             for stream in streams
+            for names in ("klm", "lm")
         }
         return Statistics(SECOND, dict.fromkeys(streams, self.rate), known, shares, together)
 
@@ -90,7 +93,8 @@ def _above(below: Relation) -> Select:
 
 
 def _aggregate(below: Relation, function: str = "MAX") -> Aggregate:
-    return Aggregate(below, (_KEY,), (KEY,), (AggregateCall(function, _VALUE, None, VALUE),))
+    made = RelationColumn("v", Kind.INT, pa.int64()) if function == "COUNT_DISTINCT" else VALUE
+    return Aggregate(below, (_KEY,), (KEY,), (AggregateCall(function, _VALUE, None, made),))
 
 
 def _join(left: Relation, right: Relation) -> Join:
@@ -98,23 +102,24 @@ def _join(left: Relation, right: Relation) -> Join:
     return Join(left, right, ((_KEY, _KEY),), None, "inner", (*left.columns, *others))
 
 
-def _by_three_keys(below: Relation, function: str, argument: Expr | None) -> Aggregate:
+def _by_keys(below: Relation, function: str, argument: Expr | None, by: Sequence[str] = ("k", "l", "m")) -> Aggregate:
     made = AggregateCall(
         function, argument, None, RelationColumn("v", Kind.INT if argument is None else Kind.FLOAT, VALUE.arrow)
     )
-    keys = (KEY, *FURTHER)
+    keys = tuple(one for one in (KEY, *FURTHER) if one.name in by)
     return Aggregate(below, tuple(Column(0, one.name, one.kind) for one in keys), keys, (made,))
 
 
-def _correlated() -> Aggregate:
-    """As Q1: by three keys, with a condition between a tuple and the aggregate of its window."""
+def _correlated(by: Sequence[str] = ("k", "l", "m")) -> Aggregate:
+    """As Q1: by three keys, with a condition between a tuple and the aggregate of its window. By fewer keys the groups
+    are not those of the join."""
     left = Scan(0, LONG, (KEY, *FURTHER, VALUE))
-    right = _by_three_keys(Scan(1, LONG, (KEY, *FURTHER, VALUE)), "MAX", _VALUE)
+    right = _by_keys(Scan(1, LONG, (KEY, *FURTHER, VALUE)), "MAX", _VALUE)
     keys = tuple((Column(0, one.name, one.kind), Column(0, one.name, one.kind)) for one in (KEY, *FURTHER))
     half = Call("*", (Literal(SHARE, Kind.FLOAT), Column(1, "v", Kind.FLOAT)), Kind.FLOAT)
     columns = (*left.columns, *(replace(one, name=f"{one.name}2") for one in right.columns))
     above = Call(">", (_VALUE, half), Kind.BOOL)
-    return _by_three_keys(Join(left, right, keys, above, "inner", columns), "COUNT", None)
+    return _by_keys(Join(left, right, keys, above, "inner", columns), "COUNT", None, by)
 
 
 def _doubled(below: Relation) -> Project:
@@ -127,15 +132,21 @@ def plans_to_run() -> Iterator[PlanToRun]:
     correlated = _join(_window(0), _aggregate(_window(1)))
     trees: list[tuple[Relation, list[Placement]]] = [
         (_aggregate(_window(0)), [(r,), (c,)]),
+        (_by_keys(Scan(0, LONG, (KEY, *FURTHER, VALUE)), "MAX", _VALUE), [(r,), (c,)]),
         (_aggregate(_window(0), "MEDIAN"), [(r,), (c,)]),
+        (_aggregate(_window(0), "COUNT_DISTINCT"), [(r,), (c,)]),
         (_aggregate(_above(_window(0))), [(r, r), (r, c), (c, c), (c, r)]),
         (_aggregate(_above(_window(0)), "MEDIAN"), [(c, r)]),
+        (_aggregate(_above(_window(0)), "COUNT_DISTINCT"), [(c, r)]),
         (_aggregate(_doubled(_aggregate(_window(0)))), [(r, r, r), (r, r, c), (c, c, c)]),
         (_join(_aggregate(_window(0)), _aggregate(_window(1))), [(r, r, r), (r, r, c), (c, c, c)]),
         (_aggregate(correlated, "SUM"), [(r, r, r), (r, r, c), (r, c, c), (c, c, c)]),
         (_aggregate(_above(correlated), "MEDIAN"), [(r, r, r, r), (r, c, c, c)]),
+        (_aggregate(_above(correlated), "COUNT_DISTINCT"), [(r, r, r, r), (r, c, c, c)]),
         (_aggregate(_join(_window(0, SHORT), _window(1, SHORT))), [(r, r), (c, c)]),
         (_correlated(), [(r, r, r), (r, r, c), (r, c, c), (c, c, c)]),
+        (_correlated(("l", "m")), [(r, r, r)]),
+        (_correlated(("l",)), [(r, r, r)]),
     ]
     for relation, placements in trees:
         for placement in placements:

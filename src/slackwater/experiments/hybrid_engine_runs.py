@@ -16,7 +16,7 @@ import numpy as np
 from slackwater.core.batch import Words
 from slackwater.core.time import BEFORE_ALL, SECOND
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.experiments.hybrid_calibration import PlanToRun
+from slackwater.experiments.hybrid_calibration import SEVEN, PlanToRun
 from slackwater.operators.contract import Operator
 from slackwater.operators.instant.spec import InstantRelation
 from slackwater.relations.algebra import scans
@@ -36,7 +36,7 @@ def _tuples(plan: PlanToRun, begin: int, seconds: int, rng: np.random.Generator)
     words[1] = np.arange(n)
     words[_KEY] = rng.integers(0, plan.keys, n)
     words[_VALUE] = rng.random(n).view(np.int64)
-    words[_FURTHER], words[_FURTHER + 1] = words[_KEY] // 7, words[_KEY] % 7
+    words[_FURTHER], words[_FURTHER + 1] = words[_KEY] // SEVEN, words[_KEY] % SEVEN
     return rng.integers(0, streams, n), words
 
 

@@ -31,11 +31,12 @@ def _same_plug(left: str, right: str) -> str:
     return " AND ".join(f"{left}.{name} = {right}.{name}" for name in _PLUG)
 
 
-def _above(bound: str, aggregate: str) -> str:
-    """For each plug, how many loads of five minutes are above what an aggregate of them says."""
+def _above(bound: str, aggregate: str, told: str = "COUNT(*) AS high") -> str:
+    """For each plug, how many loads of five minutes are above what an aggregate of them says, or what else is told of
+    these loads."""
     keys = ", ".join(f"p.{name}" for name in _PLUG)
     return (
-        f"SELECT {keys}, COUNT(*) AS high\n"
+        f"SELECT {keys}, {told}\n"
         f"FROM {_window(5)} p,\n     {_per_plug(5, aggregate)} m\n"
         f"WHERE p.property = {LOAD} AND {_same_plug('p', 'm')} AND p.value > {bound}\n"
         f"GROUP BY {keys}"
@@ -74,3 +75,9 @@ PLUG_QUERIES = {
     "q6": averages_over((1, 3, 5)),
 }
 """Q1 to Q6; each can be followed by a quality, as in `PLUG_QUERIES["q1"] + " WITH DELAY 2 SECONDS"`."""
+
+HOLISTIC_PLUG_QUERIES = {
+    "median": _above("0.1 * m.highest", "MAX(value) AS highest", "MEDIAN(p.value) AS middle"),
+    "distinct": _above("0.1 * m.highest", "MAX(value) AS highest", "COUNT(DISTINCT p.value) AS different"),
+}
+"""Not in the paper: correlated aggregates that need all values of a group, of the loads while a plug is in use."""

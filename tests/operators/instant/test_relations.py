@@ -9,14 +9,17 @@ import pytest
 from slackwater.core.batch import FIRST_COLUMN, Batch
 from slackwater.core.schema import NULL_FLOAT, NULL_WORD, Kind
 from slackwater.disorder.controllers import FixedSlack
+from slackwater.expressions.functions import typed_call
+from slackwater.operators.instant.spec import InstantRelation
 from slackwater.operators.instant.sql import can_be_column
 from slackwater.operators.pipeline import Epochs
-from slackwater.relations.algebra import operators
+from slackwater.relations.algebra import Aggregate, AggregateCall, Join, operators
 from slackwater.testing.drive import Outcome, drive, feed, pipeline_of
+from slackwater.testing.instant_examples import PLACES, window
 from slackwater.testing.laws import Store
 from slackwater.testing.oracle_instant import processed
 from slackwater.testing.oracle_release import SlackRule, oracle_epoch_release, oracle_tuple_release
-from slackwater.testing.random_relations import KINDS, RandomTrees
+from slackwater.testing.random_relations import KINDS, ROWS, RandomTrees, reading_of, relation_column
 from slackwater.testing.traces import assemble, pieces
 from slackwater.testing.words import decode
 from tests.effort import EXAMPLES
@@ -103,3 +106,47 @@ def test_any_placement_gives_what_the_oracle_gives(seed):
     everything = tuple("column" if can_be_column(node) else "row" for node in operators(spec.relation))
     check(replace(spec, placement=everything), seed)
     check(replace(spec, placement=trees.placement(spec.relation)), seed + 1)
+
+
+def groups_of_a_join(random: np.random.Generator) -> Aggregate:
+    """Groups of a join by its keys, by some of them, or by more. Either side is the one with fewer rows; that one has
+    one row for each key, or not."""
+    names = [str(name) for name in random.choice(["k", "l", "v"], random.integers(1, 3), replace=False)]
+    scan = window(9)
+    mine = [column for column in scan.columns if column.name in names]
+    value = next(column for column in scan.columns if column.name not in names)
+    counted = AggregateCall("MAX", reading_of(value), None, relation_column("top", value.kind))
+    keyed = Aggregate(window(6), tuple(map(reading_of, mine)), tuple(mine), (counted,))
+    bound = counted.column
+    if random.random() < 0.3:
+        keyed, bound = window(4), value
+    sides = (scan, keyed) if random.random() < 0.5 else (keyed, scan)
+    keys = tuple((reading_of(column), reading_of(column)) for column in mine)
+    columns = [
+        relation_column(f"{side}{column.name}", column.kind) for side, one in zip("ab", sides, strict=True)
+        for column in one.columns
+    ]  # fmt: skip
+    condition = None
+    if random.random() < 0.5:
+        condition = typed_call("<=", (reading_of(value, 0 if sides[0] is scan else 1),
+                                      reading_of(bound, 1 if sides[0] is scan else 0)))  # fmt: skip
+    join = Join(*sides, keys, condition, "inner", tuple(columns))
+    of_keys = [column for column in columns if column.name[1:] in names]
+    by = [of_keys[at] for at in random.permutation(len(of_keys))[: random.integers(1, len(of_keys) + 1)]]
+    if random.random() < 0.3:
+        by.append(columns[int(random.integers(len(columns)))])
+    argument = reading_of(columns[int(random.integers(len(columns)))])
+    calls = (
+        AggregateCall("COUNT", None, None, relation_column("n", Kind.INT)),
+        AggregateCall("MIN", argument, None, relation_column("least", argument.kind)),
+        AggregateCall("COUNT", argument, None, relation_column("some", Kind.INT)),
+    )
+    return Aggregate(
+        join, tuple(map(reading_of, by)), tuple(relation_column(f"g{at}", one.kind) for at, one in enumerate(by)),
+        calls[int(random.integers(0, 2)) :],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(2 * EXAMPLES))
+def test_groups_of_a_join_by_its_keys_are_what_the_oracle_gives(seed):
+    check(InstantRelation(groups_of_a_join(np.random.default_rng(seed)), 3, (PLACES,), ROWS), seed)

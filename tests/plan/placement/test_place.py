@@ -75,7 +75,7 @@ def test_an_instant_that_takes_longer_than_a_slide_is_told() -> None:
 def test_a_plan_says_for_which_rates_it_is_good() -> None:
     """Few rows are cheaper by kernels; at higher rates the database is, here."""
     tree = aggregate(joined(window(0), aggregate(window(1), "MAX")), "COUNT")
-    costs = Costs(row_hash=1e-6)
+    costs = Costs(row_total=1e-6)
     placed = place(tree, statistics(10.0), costs, reorder=False)
     assert set(placed.placement) == {"row"}
     low, high = placed.good_between

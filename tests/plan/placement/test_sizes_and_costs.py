@@ -12,7 +12,7 @@ import pytest
 from slackwater.core.errors import UsageError
 from slackwater.core.schema import Kind
 from slackwater.expressions.tree import Call, Column, Literal
-from slackwater.plan.placement.costs import CONSTANTS, FILE, Costs, costs_file, load_costs, save_costs
+from slackwater.plan.placement.costs import CONSTANTS, FILE, VERSION, Costs, costs_file, load_costs, save_costs
 from slackwater.plan.placement.engine_search import pure_costs
 from slackwater.plan.placement.plan_cost import Cost, Objective, cost_of, parts_of
 from slackwater.plan.placement.sizes import numbered, sizes_of
@@ -102,7 +102,7 @@ ZERO = dict.fromkeys(CONSTANTS, 0.0)
 
 def test_row_operators_cost_by_tuple_on_a_window_and_by_instant_above() -> None:
     statistics = Statistics(SECOND // 10, {0: RATE, 1: RATE}, KEYS)
-    costs = Costs(**{**ZERO, "row_judge": 1.0, "row_add": 10.0, "row_hash": 100.0, "row_scan": 1000.0})
+    costs = Costs(**{**ZERO, "row_judge": 1.0, "row_add": 10.0, "row_total": 100.0, "row_scan": 1000.0})
     tree = above(aggregate(above(window(0))))
     parts = parts_of(costed(tree, statistics, costs), ("row",) * 3)
     third = RATE / 3
@@ -110,6 +110,53 @@ def test_row_operators_cost_by_tuple_on_a_window_and_by_instant_above() -> None:
     parts = parts_of(costed(tree, statistics, costs), ("column", "row", "row"))
     assert [part.operators for part in parts] == [(1,), (2,), (3,)]
     assert parts[1].cost == pytest.approx(10 * third * MINUTES * 100), "its input comes whole at every instant"
+
+
+@pytest.mark.parametrize(
+    ("function", "by_tuple", "by_row", "by_column"),
+    [
+        ("SUM", "row_add", "row_total", "column_hash"),
+        ("MEDIAN", "row_rank", "row_rank_rows", "column_rank"),
+        ("QUANTILE", "row_rank", "row_rank_rows", "column_rank"),
+        ("COUNT_DISTINCT", "row_distinct", "row_distinct_rows", "column_distinct"),
+    ],
+)
+def test_a_value_costs_the_same_in_a_large_group_and_in_a_small_one(
+    function: str, by_tuple: str, by_row: str, by_column: str
+) -> None:
+    tree = aggregate(above(window(0)), function)
+    for groups in (1.0, 500.0):
+        statistics = Statistics(SECOND // 10, {0: RATE}, {(0, "k"): groups})
+        costs = costed(tree, statistics, Costs(**{**ZERO, by_tuple: 1.0, by_row: 10.0, by_column: 100.0}))
+        tuples = RATE / 3
+        assert [part.cost for part in parts_of(costs, ("row", "row"))] == pytest.approx([0, tuples])
+        assert parts_of(costs, ("column", "row"))[-1].cost == pytest.approx(10 * tuples * MINUTES * 10)
+        assert parts_of(costs, ("row", "column"))[-1].cost == pytest.approx(10 * tuples * MINUTES * 100)
+
+
+def test_groups_of_a_join_are_looked_up_unless_they_are_the_rows_that_are_met() -> None:
+    statistics = Statistics(SECOND // 10, {0: RATE, 1: RATE}, KEYS)
+    costs = Costs(**{**ZERO, "row_hash": 1.0})
+    rows = 10 * RATE * MINUTES
+    for tree, cost in (
+        (aggregate(joined(window(0), aggregate(window(1)))), 0.0),
+        (aggregate(joined(aggregate(window(1)), window(0))), 0.0),
+        (aggregate(joined(window(0), aggregate(window(1)), "semi")), rows),
+        # Each row of the larger side meets many.
+        (aggregate(joined(window(0), window(1))), rows * RATE * MINUTES / 50),
+        (aggregate(projected(joined(window(0), aggregate(window(1))))), rows),
+    ):
+        operators = costed(tree, statistics, costs)
+        by_row = ("row",) * sum(one.is_operator for one in operators.tree)
+        assert parts_of(operators, by_row)[-1].cost == pytest.approx(cost)
+
+
+def test_a_join_holds_its_smaller_side() -> None:
+    statistics = Statistics(SECOND // 10, {0: RATE, 1: RATE}, KEYS)
+    costs = Costs(**{**ZERO, "row_build": 1.0, "row_probe": 100.0})
+    for tree in (joined(window(0), aggregate(window(1))), joined(aggregate(window(1)), window(0))):
+        cost = parts_of(costed(tree, statistics, costs), ("row", "row"))[-1].cost
+        assert cost == pytest.approx(10 * (50 + 100 * RATE * MINUTES))
 
 
 def test_a_fragment_costs_what_goes_in_what_it_does_and_what_comes_out() -> None:
@@ -190,10 +237,10 @@ def test_costs_are_kept_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         ("{", "not JSON"),
         ("[]", "another version"),
         (json.dumps({"version": 0}), "another version"),
-        (json.dumps({"version": 1, "row_add": 1.0}), "does not have the costs"),
-        (json.dumps({"version": 1, "measured": "x", **ZERO, "row_add": -1}), "row_add is -1"),
-        (json.dumps({"version": 1, "measured": "x", **ZERO, "row_add": "1"}), "row_add is '1'"),
-        (json.dumps({"version": 1, "measured": "x", **ZERO, "row_add": float("nan")}), "row_add is nan"),
+        (json.dumps({"version": VERSION, "row_add": 1.0}), "does not have the costs"),
+        (json.dumps({"version": VERSION, "measured": "x", **ZERO, "row_add": -1}), "row_add is -1"),
+        (json.dumps({"version": VERSION, "measured": "x", **ZERO, "row_add": "1"}), "row_add is '1'"),
+        (json.dumps({"version": VERSION, "measured": "x", **ZERO, "row_add": float("nan")}), "row_add is nan"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused(text: str, says: str, tmp_path: Path) -> None:

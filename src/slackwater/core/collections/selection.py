@@ -42,12 +42,15 @@ def middle_of(a: int, b: int, c: int) -> int:
 @inner
 def sort(words: Words, begin: int, end: int) -> None:
     """Order the words of [begin, end)."""
-    n = end - begin
-    for at in range(n // 2 - 1, -1, -1):
-        sift(words, begin, at, n)
-    for last in range(n - 1, 0, -1):
-        words[begin], words[begin + last] = words[begin + last], words[begin]
-        sift(words, begin, 0, last)
+    heap, n = (end - begin) // 2, end - begin
+    while n > 1:
+        if heap > 0:
+            # Those from here on are a heap already.
+            heap -= 1
+        else:
+            n -= 1
+            words[begin], words[begin + n] = words[begin + n], words[begin]
+        sift(words, begin, heap, n)
 
 
 @inner

@@ -82,24 +82,21 @@ def comes_near(s: Stretches, near: Words, g: int, at: int, word: int, others: in
     begin = near[g, at + BEGIN]
     end = begin + n
     place = first_where(is_behind, s.words, word, 0, begin, end)
-    if n < near[g, at + ROOM]:
-        n += 1
-        for i in range(end, place, -1):
-            s.words[i] = s.words[i - 1]
-        s.words[place] = word
-    elif rank - below > n // 2:
-        # No room: the end that is farther from the rank goes, be it the value itself.
+    # Where there is no room, the end that is farther from the rank goes, be it the value itself.
+    full = n == near[g, at + ROOM]
+    if full and rank - below > n // 2:
         near[g, at + BELOW] += 1
         for i in range(begin, place - 1):
             s.words[i] = s.words[i + 1]
         if place > begin:
             s.words[place - 1] = word
     else:
-        for i in range(end - 1, place, -1):
+        last = end - 1 if full else end
+        for i in range(last, place, -1):
             s.words[i] = s.words[i - 1]
-        if place < end:
+        if place <= last:
             s.words[place] = word
-    note_ends(s, near, g, at, n)
+    note_ends(s, near, g, at, n if full else n + 1)
 
 
 @inner
@@ -137,8 +134,10 @@ def make_near(s: Stretches, near: Words, g: int, at: int, rank: int, values: Wor
     length = min(room, n)
     below = max(0, min(rank - before, n - length))
     if length < n:
-        bring_to(values, 0, n, below)
-        bring_to(values, below, n, below + length - 1)
+        first = 0
+        for end in (below, below + length - 1):
+            bring_to(values, first, n, end)
+            first = end
     for i in range(length):
         s.words[begin + i] = values[below + i]
     sort(s.words, begin, begin + length)

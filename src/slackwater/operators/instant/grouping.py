@@ -10,7 +10,7 @@ so event times are shifted by what the range leaves when it is divided by the sl
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -68,6 +68,33 @@ def _with_room(program: Words, state: Words, groups: int) -> Words:
     return larger
 
 
+class Totals:
+    """Partial results of groups that are known by numbers."""
+
+    def __init__(
+        self, program: Words, arguments: Mapper, specs: Sequence[AggregateSpec], layout: Layout, width: int
+    ) -> None:
+        self._program, self._arguments, self._specs, self._layout = program, arguments, specs, layout
+        self._width = width
+        self._state: Words = np.zeros((0, layout.width), np.int64)
+
+    def add(self, numbers: Words, given: Block, groups: int) -> None:
+        """Add rows to the groups with these numbers; there are so many groups."""
+        self._state = _with_room(self._program, self._state, groups)
+        values = self._arguments(given).words
+        add_rows(
+            self._program, self._state, self._state.view(np.float64), numbers, values, values.view(np.float64)
+        )  # fmt: skip
+
+    def block(self, keys: Words, groups: int | Words) -> Block:
+        """The groups with these keys: so many from the first on, or those with these numbers."""
+        state = self._state[:groups] if isinstance(groups, int) else self._state[groups]
+        if not len(state):
+            return empty(self._width)
+        lowered = [lower(spec, self._layout, state) for spec in self._specs]
+        return block(np.stack([*keys, *lowered][: self._width]), len(state))
+
+
 class Grouping:
     """What the aggregate operator is given of the rows of a relation, and what it gives back."""
 
@@ -109,21 +136,18 @@ class Grouping:
         """The groups of these rows."""
         if self.holistic:
             return self._of_window(blocks)
-        numbering = Numbering(len(self._key_rows), nulls=True)
+        numbering, totals = Numbering(len(self._key_rows), nulls=True), self.totals()
+        for given in blocks:
+            if given.n:
+                totals.add(numbering.of(self._keys(given)), given, numbering.count)
+        return totals.block(numbering.keys, numbering.count)
+
+    def totals(self) -> Totals:
+        """Partial results for groups that are known by numbers; there are none where values must be seen in order."""
         program = program_for(self._layout, self._context.texts)
         # Rows of a program count from the event time; here arguments stand alone.
         program[:, ROW] -= np.where(program[:, ROW] >= 0, FIRST_COLUMN + len(self._key_rows), 0)
-        state: Words = np.zeros((0, self._layout.width), np.int64)
-        for given in blocks:
-            if given.n:
-                numbers = numbering.of(self._keys(given))
-                state = _with_room(program, state, numbering.count)
-                values = self._arguments(given).words
-                add_rows(program, state, state.view(np.float64), numbers, values, values.view(np.float64))
-        state = state[: numbering.count]
-        lowered = [lower(spec, self._layout, state) for spec in self._specs]
-        columns = [*numbering.keys, *lowered][: self.width]
-        return block(np.stack(columns), numbering.count) if numbering.count else empty(self.width)
+        return Totals(program, self._arguments, self._specs, self._layout, self.width)
 
     def _of_window(self, blocks: Iterable[Block]) -> Block:
         operator = self.over(1, None).build(self._context)

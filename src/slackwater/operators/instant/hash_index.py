@@ -76,10 +76,25 @@ def find_any(numbers: Words, n: int, heads: Words, found: Flags) -> None:
 @in_place
 def gather(words: Words, rows: Words, at: Words, n: int, out: Words, into: Words) -> None:
     """Some columns of the rows at these places, into these lines of `out`."""
+    # Where every row has met one other, the places are one after the other, and columns can be copied as they are.
+    first, straight = at[0] if n else 0, True
+    for i in range(n):
+        straight &= at[i] == first + i
     for c in range(len(rows)):
         row, line = rows[c], into[c]
-        for i in range(n):
-            out[line, i] = words[row, at[i]]
+        if straight:
+            for i in range(n):
+                out[line, i] = words[row, first + i]
+        else:
+            for i in range(n):
+                out[line, i] = words[row, at[i]]
+
+
+@in_place
+def mark(rows: Words, marks: Flags) -> None:
+    """Mark these rows."""
+    for i in range(len(rows)):
+        marks[rows[i]] = True
 
 
 @in_place
@@ -102,7 +117,7 @@ class Index:
         self._heads: Words = np.full(max(1, self._numbering.count), NOBODY, np.int64)
         self._links: Words = np.full(max(1, keys.n), NOBODY, np.int64)
         link_rows(numbers, self._heads, self._links)
-        self._unique = bool((self._links == NOBODY).all())
+        self.unique = bool((self._links == NOBODY).all())
         self._one, self._other = np.empty(PORTION, np.int64), np.empty(PORTION, np.int64)
 
     def numbers(self, keys: Block) -> Words:
@@ -112,7 +127,7 @@ class Index:
     def pairs(self, numbers: Words) -> Iterator[tuple[Words, Words]]:
         """Rows with these numbers and rows of the index that have the same, side by side; valid until the next."""
         n, begin, link = len(numbers), 0, FRESH
-        while begin < n and self._unique:
+        while begin < n and self.unique:
             end = min(n, begin + PORTION)
             count = find_ones(numbers, begin, end, self._heads, self._one, self._other)
             begin = end

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from slackwater.core.batch import Words
-from slackwater.expressions.tree import columns_of
+from slackwater.expressions.tree import Column, Expr, columns_of
 from slackwater.operators.contract import BuildContext
 from slackwater.operators.instant.blocks import (
+    GROUP_KEY,
     JOIN_KEY,
     VALUE,
     Block,
@@ -31,7 +32,7 @@ from slackwater.operators.instant.blocks import (
     places_of_pair,
 )
 from slackwater.operators.instant.grouping import Grouping, KeptAggregate
-from slackwater.operators.instant.hash_index import Index, gather, keep_pairs
+from slackwater.operators.instant.hash_index import Index, gather, keep_pairs, mark
 from slackwater.operators.instant.pruning import needed_of_inputs
 from slackwater.operators.instant.store import CarriedKey, WindowStore
 from slackwater.operators.instant.windows import Windows, window_under
@@ -75,6 +76,8 @@ def compiled_rows(
     needed = needed_of_inputs(relation, wanted)
     below = [compiled_rows(one, windows, context, its) for one, its in zip(relation.inputs, needed, strict=True)]
     if isinstance(relation, Aggregate | Distinct):
+        if isinstance(relation, Aggregate) and isinstance(below[0], _Join):
+            return _JoinGroups(relation, below[0], context)
         return _Groups(relation, below[0], context)
     if isinstance(relation, Join):
         carried = [None if windows is None else _carried(relation, side, windows) for side in (0, 1)]
@@ -175,6 +178,17 @@ class _ByRow(Node):
         return self._below.about(instant)
 
 
+@dataclass(frozen=True)
+class Meeting:
+    """A join at an instant."""
+
+    held: int
+    """The side that is held."""
+    whole: Block
+    index: Index
+    flowing: Iterator[Block]
+
+
 class _Join(Node):
     """A hash join: the smaller side is held, the other flows by."""
 
@@ -198,28 +212,44 @@ class _Join(Node):
             lines = {pair: line for line, pair in enumerate(read)}
             self._sieve = Sieve(join.condition, lambda stream, column: lines[stream, column], context.encode_text)
             self._asked = _SideBySide(lines, both)
-        made = {pair: line for pair, line in places_of_pair(*both).items() if line < len(join.columns)}
-        some = {pair: line for pair, line in made.items() if join.columns[line].name in wanted}
-        self._all = _SideBySide(some, both, len(join.columns))
+        self._join = join
+        self._all = self.made_of(wanted)
+
+    def made_of(self, wanted: set[str]) -> _SideBySide:
+        """How these columns of a row are made of a pair."""
+        both = (self._join.left.columns, self._join.right.columns)
+        made = {pair: line for pair, line in places_of_pair(*both).items() if line < self.columns}
+        some = {pair: line for pair, line in made.items() if self._join.columns[line].name in wanted}
+        return _SideBySide(some, both, self.columns)
 
     def about(self, instant: Instant) -> int:
         left, right = (side.about(instant) for side in self._sides)
         return max(left, right) if self._kind == "inner" else left
 
-    def blocks(self, instant: Instant) -> Iterator[Block]:
+    def meeting(self, instant: Instant) -> Meeting:
+        """What is held at an instant, and what flows by."""
         held = int(self._sides[0].about(instant) >= self._sides[1].about(instant))
         whole = gathered(self._sides[held].blocks(instant), self._sides[held].columns)
         carried = self._carried[1 - held]
         index = Index(self._keys[held](whole), None if carried is None else carried.numbering)
-        flowing = self._sides[1 - held].blocks(instant)
-        if self._kind == "inner":
-            return self._inner(flowing, whole, index, held)
-        return self._partnered(flowing, whole, index) if held else self._held_partnered(flowing, whole, index)
+        return Meeting(held, whole, index, self._sides[1 - held].blocks(instant))
 
-    def _inner(self, flowing: Iterator[Block], whole: Block, index: Index, held: int) -> Iterator[Block]:
-        for given in flowing:
-            for pair in self._pairs(given, whole, index, held):
-                yield self._all(given, whole, pair, held)
+    def blocks(self, instant: Instant) -> Iterator[Block]:
+        return self.rows(self.meeting(instant))
+
+    def rows(self, met: Meeting) -> Iterator[Block]:
+        """The rows that are made."""
+        if self._kind == "inner":
+            return (self._all(given, met.whole, pair, met.held) for given, pair in self.pairs(met))
+        if met.held:
+            return self._partnered(met.flowing, met.whole, met.index)
+        return self._held_partnered(met.flowing, met.whole, met.index)
+
+    def pairs(self, met: Meeting) -> Iterator[tuple[Block, tuple[Words, Words]]]:
+        """Blocks that flow, each with which of its rows meet which rows that are held."""
+        for given in met.flowing:
+            for pair in self._pairs(given, met.whole, met.index, met.held):
+                yield given, pair
 
     def _partnered(self, flowing: Iterator[Block], whole: Block, index: Index) -> Iterator[Block]:
         """Semi and anti join where the right side is held."""
@@ -255,6 +285,64 @@ class _Join(Node):
                 yield pair[0][:left], pair[1][:left]
 
 
+class _JoinGroups(_Groups):
+    """Groups of a join by its keys. Where rows that are held have different keys, the row that is met is the group:
+    nothing is hashed for a pair, and no key of it is written down.
+
+    References: Moerkotte, Neumann: Accelerating Queries with Group-By and Join by Groupjoin, VLDB 2011.
+    """
+
+    def __init__(self, relation: Aggregate, join: _Join, context: BuildContext) -> None:
+        super().__init__(relation, join, context)
+        self._join = join
+        assert isinstance(relation.input, Join)
+        held_keys = [keys_held(relation, relation.input, side) for side in (0, 1)]
+        inner = relation.input.kind == "inner" and not self._grouping.holistic
+        self._keys = [
+            Mapper(keys, GROUP_KEY, below.columns, context.encode_text) if inner and keys else None
+            for keys, below in zip(held_keys, relation.input.inputs, strict=True)
+        ]
+        read = {name for call in relation.calls if call.argument for _, name in columns_of(call.argument)}
+        self._arguments = join.made_of(read)
+
+    def blocks(self, instant: Instant) -> Iterator[Block]:
+        met = self._join.meeting(instant)
+        keys = self._keys[met.held]
+        if keys is None or not met.index.unique:
+            yield self._grouping.of(self._join.rows(met))
+            return
+        totals, seen = self._grouping.totals(), np.zeros(met.whole.n, np.bool_)
+        for given, pair in self._join.pairs(met):
+            totals.add(pair[1], self._arguments(given, met.whole, pair, met.held), met.whole.n)
+            mark(pair[1], seen)
+        rows = np.flatnonzero(seen)
+        if len(rows):
+            yield totals.block(keys(met.whole.taken(rows)).rows, rows)
+
+
+def keys_held(relation: Aggregate, join: Join, side: int) -> list[Expr]:
+    """The keys of groups of a join, as one side of it has them; none where the groups are not those of that side's
+    rows, if its rows have different keys."""
+    others: dict[str, Expr] = {}
+    for pair in join.keys:
+        mine, its = pair[side], pair[1 - side]
+        # Equal values of these are the same word.
+        if isinstance(mine, Column) and isinstance(its, Column) and (mine.kind, mine.scale) == (its.kind, its.scale):
+            others[its.name] = mine
+    first = len(join.left.columns)
+    found: list[Expr] = []
+    for key in relation.keys:
+        if not isinstance(key, Column):
+            return []
+        at = [column.name for column in join.columns].index(key.name)
+        of, own = (0, join.left.columns[at]) if at < first else (1, join.right.columns[at - first])
+        same = Column(0, own.name, own.kind, own.scale) if of == side else others.get(own.name)
+        if same is None:
+            return []
+        found.append(same)
+    return found if {pair[side] for pair in join.keys} <= set(found) else []
+
+
 class _SideBySide:
     """Columns of left and right for each pair of rows, in these lines of a block."""
 
@@ -278,5 +366,6 @@ class _SideBySide:
         n = len(pair[0])
         made = np.empty((self._size, n), np.int64)
         for side, rows, at in ((1 - held, given, pair[0]), (held, whole, pair[1])):
-            gather(rows.words, self._from[side], at, n, made, self._into[side])
+            if len(self._from[side]):
+                gather(rows.words, self._from[side], at, n, made, self._into[side])
         return Block(made, n)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from slackwater.core.errors import UsageError
 
-VERSION = 1
+VERSION = 2
 FILE = "SLACKWATER_COSTS"
 """The environment variable that names the file of measured costs."""
 SHIPPED = "shipped with slackwater"
@@ -28,51 +28,61 @@ SHIPPED = "shipped with slackwater"
 class Costs:
     """Seconds for each unit of work. `row_` is of the compiled kernels, `column_` of the database."""
 
-    row_judge: float = 4.5e-08
+    row_judge: float = 6.4e-08
     """A condition or expression, once a tuple, as it arrives."""
-    row_add: float = 8.4e-08
-    """A tuple into a pane, for each aggregate, and each key but the first."""
-    row_holistic: float = 6.2e-08
-    """A tuple into an order of values, for each aggregate of that kind and each doubling of a group."""
+    row_add: float = 8.8e-08
+    """A tuple into a pane, for each aggregate."""
+    row_key: float = 1.6e-08
+    """A tuple into a pane, for each key but the first."""
+    row_rank: float = 1.1e-07
+    """A tuple into the values of its group and out of them, for each median and quantile."""
+    row_distinct: float = 2.2e-07
+    """The same for each COUNT(DISTINCT ...)."""
     row_group: float = 1.3e-07
     """A group at an instant, for each aggregate: panes come and go, and its row is written."""
-    row_instant: float = 9.9e-05
+    row_instant: float = 0.00012
     """An operator that is computed at an instant, however small."""
-    row_scan: float = 1.7e-10
+    row_scan: float = 4.1e-10
     """A row through a condition or expression at an instant."""
-    row_hash: float = 3.1e-09
-    """A row into its group at an instant, for each aggregate, and each key but the first."""
-    row_sort: float = 5.2e-08
-    """A row into the order of its group at an instant, for each doubling of the group."""
-    row_build: float = 6.2e-08
-    """A row of a join's right side at an instant."""
+    row_total: float = 1.4e-10
+    """A row added to its group at an instant, for each aggregate."""
+    row_hash: float = 9.5e-09
+    """A row whose group is looked up at an instant, for each key."""
+    row_rank_rows: float = 1.8e-07
+    """A row into the values of its group at an instant, for each median and quantile."""
+    row_distinct_rows: float = 2.2e-07
+    """The same for each COUNT(DISTINCT ...)."""
+    row_build: float = 3.4e-08
+    """A row of a join's smaller side at an instant."""
     row_probe: float = 3.3e-09
-    """A row of a join's left side at an instant."""
-    row_pair: float = 4e-10
+    """A row of a join's larger side at an instant."""
+    row_pair: float = 3.2e-09
     """A pair that a join looks at."""
-    row_made: float = 1.9e-08
+    row_made: float = 8.9e-09
     """A row that a join makes of a pair."""
-    column_statement: float = 0.00015
+    column_statement: float = 4.5e-05
     """A statement, however small."""
-    column_input: float = 0.002
+    column_input: float = 0.0021
     """A table that is brought up to date for a statement, however little is new."""
-    column_value_in: float = 1.5e-10
+    column_value_in: float = 3.3e-09
     """A value that goes over to the database, and leaves it in the end."""
-    column_value_out: float = 6.1e-09
+    column_value_out: float = 7.4e-09
     """A value of a result that comes back."""
-    column_scan: float = 9e-09
+    column_scan: float = 7.3e-09
     """A row through a condition or expression."""
-    column_hash: float = 1.1e-08
+    column_hash: float = 7.2e-09
     """A row into its group, for each aggregate, and each key but the first."""
-    column_sort: float = 3e-08
-    """A row of a holistic aggregate."""
-    column_group: float = 1.9e-07
+    column_rank: float = 4.1e-08
+    """A row into its group, for each median and quantile."""
+    column_distinct: float = 4.6e-08
+    """The same for each COUNT(DISTINCT ...)."""
+    column_group: float = 3.6e-07
     """A group, for each aggregate."""
-    column_build: float = 9.8e-08
+    column_build: float = 1e-07
     """A row of a join's smaller side, for each key."""
-    column_probe: float = 9.5e-10
+    column_probe: float = 1.3e-08
     """A row of a join's larger side, for each key."""
-    column_pair: float = 1.1e-08
+    column_pair: float = 5.5e-10
     """A pair of rows with equal keys."""
     measured: str = SHIPPED
     """When and where they were measured."""

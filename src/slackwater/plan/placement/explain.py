@@ -126,7 +126,7 @@ def _held(placed: Placed) -> str:
 def _cost(cost: Cost) -> str:
     if cost.utilisation == inf:
         return "not all of it can be computed there exactly"
-    return f"{cost.utilisation:.2%} of a core, {cost.bottleneck:.2%} for the dearest part"
+    return f"{cost.utilisation:.2%} of a core, {cost.bottleneck:.2%} for the costliest part"
 
 
 def _differs(placed: Placed, other: Placement) -> str:

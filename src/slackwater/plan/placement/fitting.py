@@ -26,7 +26,7 @@ from slackwater.plan.placement.sizes import numbered, sizes_of
 from slackwater.plan.placement.statistics import Statistics
 from slackwater.relations.algebra import Placement, Relation, scans
 
-BELIEF = 0.03
+BELIEF = 0.1
 """How much a constant holds on to what it was: a relative error of one in one constant weighs as much as this relative
 error of a plan."""
 LEAST = 0.05
@@ -60,11 +60,14 @@ def fitted(plans: Sequence[MeasuredPlan], before: Costs, measured: str) -> Costs
     """The constants that explain measured plans best."""
     old = np.array([getattr(before, name) for name in CONSTANTS])
     old = np.where(old > 0, old, 1e-9)
+    units = [units_of(plan) for plan in plans]
+    # A machine that is slower in everything says nothing about one constant beside another.
+    old *= np.median([plan.seconds / float(one @ old) for plan, one in zip(plans, units, strict=True)])
     rows, wanted = [], []
-    for plan in plans:
+    for plan, one in zip(plans, units, strict=True):
         taken = sum(plan.statistics.rate(stream) for stream in {window.stream for window in scans(plan.relation)})
         # Unknowns are multiples of the old constants; the last one is what storing a tuple costs.
-        rows.append(np.append(units_of(plan) * old, taken * before.row_add) / plan.seconds)
+        rows.append(np.append(one * old, taken * before.row_add) / plan.seconds)
         wanted.append(1.0)
     belief = BELIEF * np.eye(len(old) + 1)[:-1]
     found = non_negative(np.vstack([*rows, belief]), np.array([*wanted, *[BELIEF] * len(old)]))[:-1]

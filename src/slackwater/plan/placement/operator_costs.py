@@ -1,9 +1,10 @@
 """What an operator costs in a second, on either engine, and what crossing from one to the other costs.
 
 **Row engine.** What stands on a window alone is computed as tuples come and go: a selection or projection costs by
-tuple (λ); an aggregate costs by tuple, and at every instant by group; a holistic one also by the logarithm of its
-groups. Any other operator is computed at every instant, so that it costs by the rows of its inputs (|w|) and the
-instants of a second. In the words of Eq. 6.4: its unit cost is a function of the cardinality of its windows.
+tuple (λ); an aggregate costs by tuple, and at every instant by group. A median or a distinct count costs more by tuple
+than a sum, but no more in a large group than in a small one. Any other operator is computed at every instant, so that
+it costs by the rows of its inputs (|w|) and the instants of a second. In the words of Eq. 6.4: its unit cost is a
+function of the cardinality of its windows.
 
 **Column engine.** A fragment is one statement, executed at every instant:
 
@@ -22,15 +23,19 @@ References: 004 Eq. 6.4, cost of DSPS-ops and DB-ops (§6.3.2).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, log2
+from math import inf
 
 from slackwater.expressions.tree import Column
+from slackwater.operators.instant.row_engine import keys_held
 from slackwater.operators.instant.sql import can_be_column
 from slackwater.plan.placement.costs import Costs
 from slackwater.plan.placement.sizes import Numbered, Size
 from slackwater.relations.algebra import Aggregate, AggregateCall, Join, Project, Relation, Scan, Select
 
-HOLISTIC = frozenset(("MEDIAN", "QUANTILE", "COUNT_DISTINCT"))
+RANKED, DISTINCT = frozenset(("MEDIAN", "QUANTILE")), frozenset(("COUNT_DISTINCT",))
+"""Aggregates that need all values: by their order, or each value once."""
+MET_ONCE = 1.01
+"""Up to so many pairs for a row of the larger side, the rows of the smaller one are taken to have different keys."""
 
 
 def stays_by_tuple(node: Relation) -> bool:
@@ -45,12 +50,8 @@ def _expressions(node: Select | Project) -> int:
     return sum(not isinstance(one, Column) for one in node.expressions)
 
 
-def _simple(calls: tuple[AggregateCall, ...]) -> int:
-    return sum(call.function not in HOLISTIC for call in calls)
-
-
-def _doublings(rows: float, groups: float) -> float:
-    return 1 + log2(1 + rows / groups) if groups else 1.0
+def _counted(calls: tuple[AggregateCall, ...], functions: frozenset[str]) -> int:
+    return sum(call.function in functions for call in calls)
 
 
 def _pairs(node: Join, below: list[Size], out: Size) -> float:
@@ -59,14 +60,24 @@ def _pairs(node: Join, below: list[Size], out: Size) -> float:
 
 
 def row_join_cost(left: float, right: float, pairs: float, made: float, slides: float, unit: Costs) -> float:
-    """A join on the row engine, by the rows of its sides, the pairs it looks at, and the rows it makes of them."""
-    of_sides = left * unit.row_probe + right * unit.row_build
+    """A join on the row engine, by the rows of its sides, the pairs it looks at, and the rows it makes of them. The
+    smaller side is held."""
+    of_sides = max(left, right) * unit.row_probe + min(left, right) * unit.row_build
     return slides * (unit.row_instant + of_sides + pairs * unit.row_pair + made * unit.row_made)
 
 
-def _work(node: Aggregate) -> int:
-    """What is done with a row of a group: each aggregate that adds it up, and each key but the first."""
-    return max(1, _simple(node.calls)) + max(0, len(node.keys) - 1)
+def _added(node: Aggregate) -> int:
+    """How often a row of a group is added up."""
+    return max(1, len(node.calls) - _counted(node.calls, RANKED | DISTINCT))
+
+
+def _further_keys(node: Aggregate) -> int:
+    return max(0, len(node.keys) - 1)
+
+
+def _all_values(node: Aggregate, ranked: float, distinct: float) -> float:
+    """What a row costs for aggregates that need all values."""
+    return _counted(node.calls, RANKED) * ranked + _counted(node.calls, DISTINCT) * distinct
 
 
 @dataclass(frozen=True)
@@ -93,13 +104,28 @@ class OperatorCosts:
         if isinstance(node, Join):
             return row_join_cost(rows, below[1].rows, _pairs(node, below, out), out.rows, self.slides, unit)
         if isinstance(node, Aggregate):
-            calls, simple = max(1, len(node.calls)), _simple(node.calls)
-            emitted = self.slides * (unit.row_instant + out.rows * calls * unit.row_group)
-            doublings = (calls - simple) * _doublings(rows, out.rows) if node.calls else 0.0
+            emitted = self.slides * (unit.row_instant + out.rows * max(1, len(node.calls)) * unit.row_group)
             if by_tuple:
-                return emitted + below[0].rate * (_work(node) * unit.row_add + doublings * unit.row_holistic)
-            return emitted + self.slides * rows * (_work(node) * unit.row_hash + doublings * unit.row_sort)
-        return self.slides * (unit.row_instant + rows * unit.row_hash + out.rows * unit.row_group)
+                a_tuple = _added(node) * unit.row_add + _further_keys(node) * unit.row_key
+                a_tuple += _all_values(node, unit.row_rank, unit.row_distinct)
+                return emitted + below[0].rate * a_tuple
+            looked_up = 0 if self._is_met(number) else len(node.keys)
+            a_row = _added(node) * unit.row_total + looked_up * unit.row_hash
+            a_row += _all_values(node, unit.row_rank_rows, unit.row_distinct_rows)
+            return emitted + self.slides * rows * a_row
+        a_row = unit.row_total + self._width(number) * unit.row_hash
+        return self.slides * (unit.row_instant + rows * a_row + out.rows * unit.row_group)
+
+    def _is_met(self, number: int) -> bool:
+        """Whether the groups of a join are the rows that are met, so that none has to be looked up. That the join may
+        be on the other engine is left out: what comes back from there costs far more than looking it up."""
+        node, (below,) = self.tree[number].node, self.tree[number].inputs
+        join = self.tree[below].node
+        if not isinstance(node, Aggregate) or not isinstance(join, Join) or join.kind != "inner":
+            return False
+        left, right = (self.sizes[side].rows for side in self.tree[below].inputs)
+        met_once = self.sizes[below].pairs <= MET_ONCE * max(left, right)
+        return met_once and bool(keys_held(node, join, int(left >= right)))
 
     def by_column(self, number: int) -> float:
         """An operator inside a statement of the column engine; no end of it where that cannot compute it exactly."""
@@ -118,8 +144,8 @@ class OperatorCosts:
             keys = max(1, len(node.keys))
             return self.slides * (keys * (built * unit.column_build + probed * unit.column_probe) + pairs)
         if isinstance(node, Aggregate):
-            simple = _simple(node.calls)
-            a_row = _work(node) * unit.column_hash + (len(node.calls) - simple) * unit.column_sort
+            a_row = (_added(node) + _further_keys(node)) * unit.column_hash
+            a_row += _all_values(node, unit.column_rank, unit.column_distinct)
             return self.slides * (rows * a_row + out.rows * max(1, len(node.calls)) * unit.column_group)
         return self.slides * (rows * unit.column_hash + out.rows * unit.column_group)
 
