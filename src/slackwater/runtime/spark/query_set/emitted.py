@@ -36,10 +36,12 @@ def emitted_by_set(
     log: SetLog | None = None,
     folders: Mapping[Output, Folder] | None = None,
     emits_all: bool = True,
+    tells_latency: bool = False,
 ) -> DataFrame:
     """Everything that the queries emit, as rows with the key of their query and a tag, with metrics observed.
 
-    What goes to these folders is written there by the operator; its rows are there only where it emits all.
+    What goes to these folders is written there by the operator; its rows are there only where it emits all. Latency is
+    told for reports of recorded runs.
     """
     packed = []
     for source, frame in frames.items():
@@ -50,7 +52,7 @@ def emitted_by_set(
         said = log.stream(labels)
         packed.append(said.withColumn("readers", fn.lit(None).cast("string")).drop("stream"))
     together = reduce(lambda one, other: one.unionByName(other), packed)
-    hosted = HostedSet(tuple(members), registered(), dict(folders or {}), emits_all)
+    hosted = HostedSet(tuple(members), registered(), dict(folders or {}), emits_all, tells_latency)
     processor = ShardProcessor(hosted, beats, PageStore)
     mode = "ProcessingTime" if beats else "None"
     out = together.groupBy("shard").transformWithStateInPandas(processor, EMITTED, "Append", mode)
