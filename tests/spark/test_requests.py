@@ -14,13 +14,13 @@ from slackwater.core.errors import UsageError
 from slackwater.runtime.spark.query_set import requests
 from slackwater.runtime.spark.query_set.requests import PATIENCE, REQUESTS, Desk, Request, ask
 
-Opened = Callable[[Callable[[Request], None]], Desk]
+Opened = Callable[..., Desk]
 
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Opened]:
     closed = threading.Event()
-    yield lambda do: Desk(tmp_path, do, closed)
+    yield lambda do, runs=lambda: True: Desk(tmp_path, do, closed, runs)
     closed.set()
 
 
@@ -63,6 +63,15 @@ def test_where_nothing_runs_a_request_is_withdrawn_and_never_done(desk: Opened, 
     desk(done.append).take_all()
     assert done == []
     assert list((tmp_path / REQUESTS).iterdir()) == []
+
+
+def test_a_set_that_has_ended_leaves_requests_to_the_next_one(desk: Opened, tmp_path: Path) -> None:
+    done: dict[str, list[Request]] = {"ended": [], "running": []}
+    desk(done["ended"].append, lambda: False)
+    desk(done["running"].append)
+    for n in range(3):
+        ask(tmp_path, Request(requests.PAUSE, str(n)))
+    assert (len(done["ended"]), len(done["running"])) == (0, 3)
 
 
 def test_who_is_slow_to_answer_is_not_said_to_be_absent(desk: Opened, tmp_path: Path) -> None:

@@ -29,6 +29,8 @@ ADD, DROP, PAUSE, RESUME, TARGET = "add", "drop", "pause", "resume", "target"
 PATIENCE = 60.0
 """Seconds after which a request that nobody has taken is withdrawn; to start a streaming query again takes some."""
 POLL = 0.25
+SELDOM = 40
+"""After so many looks into the folder it is asked whether the set still runs, which costs more."""
 
 
 @dataclass(frozen=True)
@@ -76,25 +78,35 @@ def ask(checkpoint: Path, request: Request, patience: float = PATIENCE) -> None:
 
 
 class Desk:
-    """Takes requests in the process that runs a set, in a thread of its own, until `closed` is set."""
+    """Takes requests in the process that runs a set, in a thread of its own, for as long as the set runs.
 
-    def __init__(self, checkpoint: Path, do: Do, closed: threading.Event) -> None:
-        self._folder, self._do, self._closed = checkpoint / REQUESTS, do, closed
+    `closed` says at once that it was stopped. `runs` is asked now and then, and before a request is taken: a set may
+    also end by itself, and another one may run on its checkpoint then.
+    """
+
+    def __init__(self, checkpoint: Path, do: Do, closed: threading.Event, runs: Callable[[], bool]) -> None:
+        self._folder, self._do, self._closed, self._runs = checkpoint / REQUESTS, do, closed, runs
         threading.Thread(target=self._serve, name="slackwater requests", daemon=True).start()
 
     def _serve(self) -> None:
+        looked = 0
         while not self._closed.wait(POLL):
+            looked += 1
+            if (looked % SELDOM == 0 or self._asked()) and not self._runs():
+                return
             self.take_all()
 
     def take_all(self) -> None:
         """Do and answer what is asked now, in the order in which it was asked."""
+        for name in self._asked():
+            self._take(self._folder / name)
+
+    def _asked(self) -> list[str]:
         try:
-            asked = sorted(name for name in os.listdir(self._folder) if name.endswith(".ask"))
+            return sorted(name for name in os.listdir(self._folder) if name.endswith(".ask"))
         except OSError:
             # Nobody has ever asked, or the checkpoint is gone.
-            return
-        for name in asked:
-            self._take(self._folder / name)
+            return []
 
     def _take(self, asked: Path) -> None:
         if time.time_ns() - int(asked.name.partition("-")[0]) > PATIENCE * 1e9:

@@ -269,13 +269,16 @@ class RunningQueries(Running):
         self._past: list[Any] = []
         self._restart = threading.RLock()
         super().__init__(started.start, started.log, flush, available)
-        if started.log.here is not None:
-            Desk(started.log.here.parent, self._do, self._stopped)
+        if started.log.here is not None and not available:
+            Desk(started.log.here.parent, self._do, self._stopped, self._runs)
+
+    def _runs(self) -> bool:
+        # Who changes the set has stopped it, and starts it again.
+        with self._restart:
+            return self.is_active
 
     def _do(self, asked: Request) -> None:
         """What another process asks for."""
-        if not self.is_active:
-            raise UsageError("the set does not run any more; start it again")
         if asked.change == requests.ADD:
             self.add(asked.query, asked.text or "", dict(asked.sinks or {}) or None)
         elif asked.change == requests.TARGET:
