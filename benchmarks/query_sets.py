@@ -1,10 +1,12 @@
 """Many queries over the same streams: one run of all of them against as many runs of one.
 
-    python -m benchmarks.query_sets [--minutes 2] [--scale]
+    python -m benchmarks.query_sets [--minutes 2] [--scale] [--memory]
 
 Invariant: CPU time of one process, of reading words from tables in memory to tables of results; everything was compiled
 before. A query alone pays for its own reading, as it does where a user starts one job each. It is measured twice: with
 the batches that a run of one has by itself, and with those of a set, because larger batches cost less whoever has them.
+`--memory` counts the tuples that logs hold, beside what any arrangement of buffers must hold: each tuple once that has
+come and is not yet due for some query that wants it.
 """
 
 from __future__ import annotations
@@ -15,9 +17,11 @@ import time
 import tracemalloc
 from collections.abc import Mapping
 
+import numpy as np
 import pyarrow as pa
 
-from slackwater.core.time import SECOND
+from slackwater.core.batch import ROW, Batch, Words
+from slackwater.core.time import AFTER_ALL, SECOND
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
@@ -120,7 +124,7 @@ def scale(tuples: int) -> list[dict[str, object]]:
     """1 to 200 aggregates over one stream, each with a filter: throughput and memory."""
     tables = {"s": uniform_stream(tuples, 10_000, 100, 1, max_delay_ms=1_500, late_share=0.1, field_m=100.0)}
     found: list[dict[str, object]] = []
-    for count in (1, 10, 50, 100, 200):
+    for count in (1, 5, 20, 50, 100, 200):
         queries = {
             f"q{n}": "SELECT key, SUM(v) AS s, COUNT(*) AS n FROM s [1 SECOND]"
             f" WHERE key >= {n % 90} AND key < {n % 90 + 10} GROUP BY key WITH {TARGETS[n % len(TARGETS)]}"
@@ -148,11 +152,60 @@ def scale(tuples: int) -> list[dict[str, object]]:
     return found
 
 
+class Memory:
+    """Tuples in the logs of a set after every batch, and the least that anybody could hold."""
+
+    def __init__(self, plans: Mapping[str, PhysicalPlan], tables: dict[str, pa.Table], batch: int) -> None:
+        self.run = LocalQueries(plans, tables, "ms", EPOCHS, batch=batch)
+        self.held: list[int] = []
+        self.least: list[int] = []
+        self._arrived: dict[str, list[tuple[Words, Words, Words, Words]]] = {}
+        absorb = self.run.kernel.absorb
+
+        def noted(domain: str, arriving: Batch, passed: Words) -> None:
+            came = (arriving.stream, arriving.words[ROW], arriving.ts, passed)
+            self._arrived.setdefault(domain, []).append(came)
+            absorb(domain, arriving, passed)
+
+        self.run.kernel.absorb = noted  # type: ignore[method-assign]
+
+    def follow(self) -> dict[str, object]:
+        for _ in self.run.tables(self._look):
+            pass
+        over = [held / least for held, least in zip(self.held, self.least, strict=True) if least]
+        total, least = sum(self.held), sum(self.least)
+        return {"looks": len(self.held), "held": total / len(self.held), "least": least / len(self.held),
+                "times_the_least": round(total / least, 3), "at_most": round(max(over), 3)}  # fmt: skip
+
+    def _look(self) -> None:
+        domains = self.run.kernel.domains
+        self.held.append(sum(len(domain.log) for domain in domains.values()))
+        needed: set[tuple[str, int]] = set()
+        for key, came in self._arrived.items():
+            domain = domains[key]
+            waiting = [one for one in domain.members.values() if one.cursor is not None and one.cursor.waits]
+            oldest = min((one.query.watermark for one in waiting), default=AFTER_ALL)
+            stream, row, ts, passed = (np.concatenate(parts, axis=-1) for parts in zip(*came, strict=True))
+            wanted = np.zeros(len(ts), np.bool_)
+            for one in waiting:
+                for s, number in enumerate(one.place.filters):
+                    flags = passed[number // 64] >> (number % 64) & 1 == 1 if number >= 0 else True
+                    wanted |= (stream == s) & flags & (ts > one.query.watermark)
+            # What has come since the last epoch ended is with the clock guard.
+            judged = np.arange(len(ts)) < len(ts) - domain.clocks.unjudged
+            places = zip(stream[wanted & judged].tolist(), row[wanted & judged].tolist(), strict=True)
+            needed.update((domain.plan.sources[s], r) for s, r in places)
+            left = (ts > oldest) | ~judged
+            self._arrived[key] = [(stream[left], row[left], ts[left], passed[:, left])]
+        self.least.append(len(needed))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--minutes", type=float, default=2.0)
     parser.add_argument("--queries", type=int, default=50)
     parser.add_argument("--scale", action="store_true")
+    parser.add_argument("--memory", action="store_true")
     asked = parser.parse_args()
     if asked.scale:
         for line in scale(200_000):
@@ -160,6 +213,12 @@ def main() -> None:
         return
     count = asked.queries
     synthetic = dict(dsyn3(0, asked.minutes).streams)
+    if asked.memory:
+        soccer = dict(positions(seed=0, minutes=asked.minutes).streams)
+        sets = {"D_syn x3": (synthetic_queries(count, 3), synthetic), "soccer": (soccer_queries(count), soccer)}
+        for name, (queries, tables) in sets.items():
+            print(json.dumps({"streams": name} | Memory(planned(queries, tables), tables, 1000).follow()))
+        return
     for width in (3, 10):
         print(json.dumps(compare(f"D_syn x3, {width} values", synthetic_queries(count, width), synthetic)))
     soccer = dict(positions(seed=0, minutes=asked.minutes).streams)

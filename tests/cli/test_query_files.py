@@ -5,15 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
 
 import pytest
 
 from slackwater.cli import query_file
-from slackwater.cli.prepare import prepare_file
-from slackwater.cli.query_file import run_file
-from slackwater.cli.runtimes import Local, Runtime, of_one_query, runtime_of
-from slackwater.operators.pipeline import Epochs
 from tests.cli.conftest import Command, Written, rows
 
 Query = Callable[[str], Path]
@@ -241,26 +236,3 @@ def test_columns_that_a_star_cannot_give_are_told_with_the_query(
     assert done.code == 0
     assert "note: query all_of_it: s.tags (list<" in done.err
     assert "query v" not in done.err
-
-
-def test_a_runtime_without_sets_runs_one_query_after_another(
-    query: Query, two: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """As on Spark, whose place is taken by the local runtime of single queries."""
-    here = Local(Epochs(tuples=2))
-    monkeypatch.setattr(query_file, "of_one_query", lambda runtime, name: here)
-    prepared = prepare_file(FILE, [two[1], two[3]], "ts", "ms", {})
-    apart = run_file(prepared, cast("Runtime", object()), tmp_path / "apart", False, None, quiet=True)
-    assert "the queries of a file are run one after another" in capsys.readouterr().err
-    together = run_file(prepared, here, tmp_path / "together", False, None, quiet=True)
-    assert list(apart) == list(together) == list(QUERIES)
-    for name in QUERIES:
-        assert rows(tmp_path / "apart" / name / "results") == rows(tmp_path / "together" / name / "results")
-        found, expected = (one[name].report.as_json() for one in (apart, together))
-        assert {key: found[key] for key in REPORTED} == {key: expected[key] for key in REPORTED}
-
-
-def test_on_spark_every_query_has_a_checkpoint_of_its_own(tmp_path: Path) -> None:
-    place = runtime_of("spark", checkpoint=tmp_path)
-    assert getattr(of_one_query(place, "my query/1"), "checkpoint", None) == tmp_path / "my query%2F1"
-    assert of_one_query(runtime_of("spark"), "q") == runtime_of("spark")

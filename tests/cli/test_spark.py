@@ -69,6 +69,69 @@ def _loose(folder: str) -> list[str]:
     return ["delay"] if folder.startswith("late") else []
 
 
+WIDE = JOIN.replace("100 MS", "300 MS").replace("a.v <> 3", "a.v > 5")
+FILE = f"""
+CREATE QUERY pairs AS {JOIN};
+CREATE QUERY "wide/pairs" AS {WIDE};
+CREATE QUERY sums AS SELECT k, SUM(v) AS s FROM a [1 SECOND] WHERE v > 2 GROUP BY k WITH DELAY 1 SECOND;
+CREATE QUERY fails AS SELECT k, v * 9000000000000000 * v AS s FROM b WHERE v < 200 WITH NO WAIT;
+"""
+"""Epochs are cut by the arrivals of all streams: so those that read both are cut as they are locally."""
+
+
+@on_spark
+def test_a_file_of_queries_is_one_set_on_spark(
+    spark: Any, command: Command, query: Query, two: list[str], tmp_path: Path
+) -> None:
+    outs = {name: tmp_path / name for name in ("local", "spark")}
+    checkpoint = ["--checkpoint", str(tmp_path / "checkpoint")]
+    for name, out in outs.items():
+        more = checkpoint if name == "spark" else []
+        done = command("run", query(FILE), *two, "--runtime", name, "--epoch", "200", "--out", out, *more)
+        assert done.code == 3
+        assert "query fails failed: integer overflow" in done.out.replace("\n", "")
+    streams = [path.name for path in (tmp_path / "checkpoint" / "streams").iterdir()]
+    assert sorted(streams) == ["a", "b"], "each stream is there once, whoever reads it"
+    for name in ("pairs", "wide%2Fpairs", "sums"):
+        reports = {where: json.loads((out / name / "report.json").read_text()) for where, out in outs.items()}
+        facts = ("tuples", "in_time", "late", "filtered", "rejected", "held", "results")
+        if name == "sums":
+            facts = ("tuples", "filtered", "rejected", "held", "results")
+        else:
+            assert reports["local"]["late"] > 0
+            assert reports["spark"]["latency_ms"].keys() == reports["local"]["latency_ms"].keys()
+        for fact in facts:
+            assert reports["spark"][fact] == reports["local"][fact], (name, fact)
+        tables = [sorted(map(str, rows(out / name / "results").to_pylist())) for out in outs.values()]
+        assert tables[0] == tables[1] != [], name
+        assert (outs["spark"] / name / "rejected" / "a").is_dir()
+    failed = json.loads((outs["spark"] / "fails" / "report.json").read_text())
+    assert "integer overflow" in failed["error"]
+    # The same command finds everything done.
+    again = command("run", query(FILE), *two, "--runtime", "spark", "--epoch", "200", "--out", tmp_path / "again",
+                    *checkpoint)  # fmt: skip
+    assert again.code == 3
+    assert rows(tmp_path / "again" / "pairs" / "results").equals(rows(outs["spark"] / "pairs" / "results"))
+    other = query(FILE.replace("v > 2", "v > 1"))
+    refused = command("run", other, *two, "--runtime", "spark", "--epoch", "200", "--out", tmp_path / "x", *checkpoint)
+    assert (refused.code, "it belongs to a run with other query and shards" in refused.err) == (2, True)
+
+
+@on_spark
+def test_verify_of_a_file_on_spark_judges_every_query(
+    spark: Any, command: Command, query: Query, two: list[str]
+) -> None:
+    text = FILE.replace("20 MS", "1 SECOND")
+    done = command("verify", query(text), *two, "--runtime", "spark", "--epoch", "1 s", "--shards", "2", "--json")
+    assert done.code == 1
+    judged = json.loads(done.out)["queries"]
+    assert [name for name, one in judged.items() if one["sound"]] == ["pairs", "wide/pairs", "sums"]
+    assert "integer overflow" in judged["fails"]["error"]
+    for name in ("pairs", "wide/pairs", "sums"):
+        assert (judged[name]["missing"], judged[name]["spurious"]) == (0, 0)
+        assert judged[name]["results"] > 0
+
+
 @on_spark
 def test_verify_on_spark_gives_a_verdict(spark: Any, command: Command, query: Query, two: list[str]) -> None:
     patient = JOIN.replace("20 MS", "1 SECOND")

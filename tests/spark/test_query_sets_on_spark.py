@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from click.testing import Result
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
 import slackwater as sw
+from slackwater.cli.app import app
 from slackwater.core.errors import QueryError, UsageError
 from slackwater.runtime.spark.query import hashed
 from tests.spark.conftest import Streamed
@@ -45,6 +49,11 @@ def same(rows: pa.Table, answer: sw.Answer) -> bool:
     return counted(rows, *names) == counted(settled(answer, rows), *names) != {}
 
 
+def asked(checkpoint: Path, *arguments: object) -> Result:
+    """`slackwater queries CHECKPOINT ...`, as another process would ask it."""
+    return CliRunner().invoke(app, ["queries", str(checkpoint), *map(str, arguments)])
+
+
 def test_a_set_reads_once_restarts_and_takes_a_query_in_while_it_runs(
     spark: SparkSession, streamed: Streamed, tmp_path: Path
 ) -> None:
@@ -66,11 +75,18 @@ def test_a_set_reads_once_restarts_and_takes_a_query_in_while_it_runs(
         running.process_all_available()
         with pytest.raises(UsageError, match="there is a query pairs already"):
             running.add("pairs", LATER)
-        with pytest.raises(UsageError, match="there is no query nobody; there are pairs, by key, over all"):
+        unknown = "there is no query nobody; there are pairs, by key, over all"
+        with pytest.raises(UsageError, match=unknown):
             running.drop("nobody")
-        running.add("later", LATER, sinks=str(tmp_path / "later"))
-        running.pause("over all")
+        assert unknown in str(asked(checkpoint, "drop", "nobody").exception)
+        unbound = asked(checkpoint, "add", "bad", "SELECT w FROM a", "--out", tmp_path / "bad")
+        assert "query bad" in str(unbound.exception)
+        assert asked(checkpoint, "add", "later", LATER, "--out", tmp_path / "later").exit_code == 0
+        assert asked(checkpoint, "pause", "over all").exit_code == 0
+        assert asked(checkpoint, "target", "by key", "DELAY 100 MS").exit_code == 0
         running.process_all_available()
+        shown = json.loads(asked(checkpoint, "list", "--json").output)["queries"]
+        assert [(one["query"], one["state"]) for one in shown][2:] == [("over all", "paused"), ("later", "running")]
         stands = {name: one.state for name, one in running.status().items()}
         assert stands == {"pairs": "running", "by key": "running", "over all": "paused", "later": "running"}
         progress = running.progress()

@@ -1,4 +1,4 @@
-"""The command line: run, verify, explain, calibrate, demo, workload, reproduce.
+"""The command line: run, verify, explain, queries, calibrate, demo, workload, reproduce.
 
 Exit codes: 0 fine, 2 wrong use or query, 3 data that cannot be read, 1 anything else, 130 interrupted.
 """
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from slackwater.cli.queries import queries_app
 from slackwater.core.errors import DataError, SlackwaterError, UsageError
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(queries_app, name="queries")
 INTERRUPTED = 130
 
 Query = Annotated[

@@ -18,10 +18,10 @@ from rich.table import Table
 
 from slackwater.cli.measure import own_measure
 from slackwater.cli.prepare import PreparedFile
-from slackwater.cli.runtimes import Local, Runtime, of_one_query
-from slackwater.cli.terminal import interruptible, progress, progress_of_all, warn, warn_at_first, warn_at_last
+from slackwater.cli.runtimes import Local, Runtime
+from slackwater.cli.terminal import interruptible, progress_of, progress_of_all, warn
 from slackwater.cli.verify import Verified, judge_run
-from slackwater.core.errors import DataError
+from slackwater.core.errors import UsageError
 from slackwater.observe.report import Report
 from slackwater.operators.query_set.kernel import FAILED
 from slackwater.plan.explain import as_json, as_tree
@@ -33,8 +33,6 @@ from slackwater.runtime.side_outputs.rejections import rejected_rows
 from slackwater.sinks.folder import OutputFolder, folder_name
 from slackwater.sources.replay import replay
 from slackwater.verify import check_rates_judged
-
-ONE_BY_ONE = "on Spark the queries of a file are run one after another, each with a reading of its own"
 
 
 class Receiver(Protocol):
@@ -115,8 +113,7 @@ def _run_all(
     if isinstance(runtime, Local):
         _run_together(prepared, plans, runtime, arrival_time, quiet, receiver)
     else:
-        warn(ONE_BY_ONE)
-        _run_one_by_one(prepared, plans, runtime, arrival_time, quiet, receiver)
+        _run_on_spark(prepared, plans, runtime, arrival_time, quiet, receiver)
 
 
 def _run_together(
@@ -136,37 +133,44 @@ def _run_together(
             to.take(name, table)
     told: set[str] = set()
     for name, one in run.runs.items():
-        for sentence in rejected_rows(one.plan, one.replay, one.side_outputs):
-            # Queries of one stream reject the same rows.
-            if sentence not in told:
-                warn(sentence)
-            told.add(sentence)
+        _warn_of_rejected(one, told)
         standing = run.standing(name)
         to.end(name, one, standing.reason if standing.status == FAILED else None)
 
 
-def _run_one_by_one(
+def _run_on_spark(
     prepared: PreparedFile, plans: Mapping[str, PhysicalPlan], runtime: Runtime, arrival_time: str | None, quiet: bool,
     to: Receiver,
 ) -> None:  # fmt: skip
-    """Every query by itself, with a reading of its own."""
-    for name, plan in plans.items():
-        one = prepared.queries[name]
-        arrivals = replay(plan, one.sources, one.time_unit, arrival_time, one.places)
-        first = warn_at_first(plan, arrivals)
-        with of_one_query(runtime, name).begin(plan, arrivals, one.sources, one.time_unit) as run:
-            run.warm_up()
-            failure = None
-            try:
-                with interruptible(run), progress(run, quiet) as bar:
-                    for table in run.tables(bar.tick):
-                        to.take(name, table)
-            except DataError as error:
-                failure = str(error)
-            warn_at_last(run, first)
-            to.end(name, run, failure)
-            if run.interrupted:
-                return
+    """The same as one streaming query."""
+    # Without Spark nothing of this can be imported.
+    from slackwater.runtime.spark.job import SparkPlace
+    from slackwater.runtime.spark.query_set.recorded import recorded_set
+
+    assert isinstance(runtime, SparkPlace), "there are two runtimes"
+    if arrival_time is not None:
+        raise UsageError("--arrival-time is not offered on Spark; leave it out, or take --runtime local")
+    streams, told = prepared.streams, set[str]()
+    with recorded_set(runtime, plans, streams.sources, streams.time_unit, streams.places) as run:
+        for note in run.notes:
+            warn(note)
+        with interruptible(run), progress_of(len(run), lambda: run.done, quiet) as tick:
+            run.drive(tick)
+        for name, one in run.runs().items():
+            for table in one.tables():
+                to.take(name, table)
+            for sentence in one.take_news():
+                warn(f"query {name}: {sentence}")
+            _warn_of_rejected(one, told)
+            to.end(name, one, run.failure_of(name))
+
+
+def _warn_of_rejected(run: RecordedRun, told: set[str]) -> None:
+    """Say it once: queries of one stream reject the same rows."""
+    for sentence in rejected_rows(run.plan, run.replay, run.side_outputs):
+        if sentence not in told:
+            warn(sentence)
+        told.add(sentence)
 
 
 def verify_file(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -20,7 +20,6 @@ from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.local.run import LocalRun
 from slackwater.runtime.recorded import RecordedRun
-from slackwater.sinks.folder import folder_name
 from slackwater.sources.replay import Replay
 
 LOCAL, SPARK = "local", "spark"
@@ -84,18 +83,6 @@ def runtime_of(
     from slackwater.runtime.spark.job import SparkPlace
 
     return SparkPlace(epochs, shards or os.cpu_count() or 1, master or ANYWHERE, checkpoint, _trigger(trigger))
-
-
-def of_one_query(runtime: Runtime, name: str) -> Runtime:
-    """The runtime of one query of a file; on Spark its checkpoint is a folder of its own."""
-    if isinstance(runtime, Local):
-        return runtime
-    from slackwater.runtime.spark.job import SparkPlace
-
-    assert isinstance(runtime, SparkPlace), "there are two runtimes"
-    return (
-        runtime if runtime.checkpoint is None else replace(runtime, checkpoint=runtime.checkpoint / folder_name(name))
-    )
 
 
 def _trigger(text: str | None) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import Protocol
@@ -67,26 +67,38 @@ def progress(run: RecordedRun, quiet: bool) -> Iterator[RunProgress]:
 
 
 @contextmanager
-def progress_of_all(runs: Mapping[str, RecordedRun], quiet: bool) -> Iterator[Tick]:
-    """The same for queries that run together: one bar for all of them, and their news with their names."""
+def progress_of(
+    total: int, done: Callable[[], int], quiet: bool, news: Callable[[], Iterable[str]] = tuple
+) -> Iterator[Tick]:
+    """One bar for queries that run together: arrivals in all, those taken in, and what is to be said."""
     console = Console(stderr=True)
     hidden = quiet or not console.is_terminal
     columns = BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
-        total = sum(table.num_rows for run in runs.values() for table in run.replay.tables)
         task, shown = bar.add_task("", total=total), time.monotonic()
 
         def tick() -> None:
             nonlocal shown
-            for name, run in runs.items():
-                for sentence in run.take_news():
-                    warn(f"query {name}: {sentence}", bar.console)
+            for sentence in news():
+                warn(sentence, bar.console)
             if time.monotonic() - shown >= REFRESH:
                 shown = time.monotonic()
-                bar.update(task, completed=sum(run.done for run in runs.values()))
+                bar.update(task, completed=done())
 
         yield tick
         tick()
+
+
+@contextmanager
+def progress_of_all(runs: Mapping[str, RecordedRun], quiet: bool) -> Iterator[Tick]:
+    """The same where every query can be asked meanwhile; their news are told with their names."""
+    total = sum(table.num_rows for run in runs.values() for table in run.replay.tables)
+
+    def news() -> list[str]:
+        return [f"query {name}: {sentence}" for name, run in runs.items() for sentence in run.take_news()]
+
+    with progress_of(total, lambda: sum(run.done for run in runs.values()), quiet, news) as tick:
+        yield tick
 
 
 def warn_at_first(plan: PhysicalPlan, arrivals: Replay) -> bool:

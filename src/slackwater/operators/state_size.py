@@ -114,7 +114,18 @@ class _Events:
     """Different events of one source, and what each of them weighs."""
 
     identity: Words
-    bytes: Words
+    bytes: Words | int
+    """A number where all weigh the same."""
+
+    @property
+    def weight(self) -> int:
+        """What all of them weigh."""
+        return len(self.identity) * self.bytes if isinstance(self.bytes, int) else int(self.bytes.sum())
+
+    @property
+    def each(self) -> Words:
+        """What each of them weighs."""
+        return np.full(len(self.identity), self.bytes, np.int64) if isinstance(self.bytes, int) else self.bytes
 
 
 @dataclass
@@ -139,7 +150,7 @@ class _Place:
     @property
     def resident(self) -> Resident:
         events = self.own + sum(len(one.identity) for one in self.events.values())
-        return Resident(self.tuples, events, self.own_bytes + sum(int(one.bytes.sum()) for one in self.events.values()))
+        return Resident(self.tuples, events, self.own_bytes + sum(one.weight for one in self.events.values()))
 
 
 def state_size(window_contents: Iterable[WindowContents], weights: Weights) -> Memory:
@@ -161,12 +172,14 @@ def state_size(window_contents: Iterable[WindowContents], weights: Weights) -> M
             label, place = node.inputs[held.input].label, _standing(held, node.inputs[held.input])
         windows[label] = place.resident
         nodes[held.node].add(place)
-    whole = _Place()
-    for one in nodes:
-        whole.add(one)
+    whole = nodes[0] if len(nodes) == 1 else _Place()
+    if len(nodes) != 1:
+        for one in nodes:
+            whole.add(one)
+    streams = whole.events.items()
     return Memory(
         whole.resident,
-        {source: _Place(len(one.identity), events={source: one}).resident for source, one in whole.events.items()},
+        {source: Resident(len(one.identity), len(one.identity), one.weight) for source, one in streams},
         {node.label: place.resident for node, place in zip(weights, nodes, strict=True)},
         windows,
     )
@@ -193,10 +206,10 @@ def _standing(held: WindowContents, of: OfInput) -> _Place:
     return place
 
 
-def _sizes(held: WindowContents, member: Member, otherwise: int) -> Words:
+def _sizes(held: WindowContents, member: Member, otherwise: int) -> Words | int:
     """What each event of a member weighs."""
     if member.size is None:
-        return np.full(held.tuples, otherwise, np.int64)
+        return otherwise
     said = held.row(member.size)
     size = said.view(np.float64) if member.is_float else said
     return np.where((size >= 0) & (size < LARGEST), size, otherwise).astype(np.int64)
@@ -205,7 +218,7 @@ def _sizes(held: WindowContents, member: Member, otherwise: int) -> Words:
 def _distinct(parts: Sequence[_Events]) -> _Events:
     """Events that may be the same, once each, with the most that any of the same weighs."""
     identity = np.concatenate([part.identity for part in parts])
-    sizes = np.concatenate([part.bytes for part in parts])
+    sizes = np.concatenate([part.each for part in parts])
     if not len(identity):
         return _Events(identity, sizes)
     order = np.argsort(identity, kind="stable")

@@ -42,7 +42,7 @@ class RowMaker:
         arrays = [self._column(column, emission, computed) for column in self._plan.outputs]
         names = [column.name for column in self._plan.outputs]
         if self._plan.joins:
-            arrays.append(pa.array(emission.ts).cast(UTC))
+            arrays.append(pa.array(emission.ts).view(UTC))
             names.append("_ts")
         return pa.table(arrays, names=names)
 

@@ -171,13 +171,15 @@ def decode_column(words: Words, kind: Kind, arrow: pa.DataType, codebook: Codebo
         return _moments(words, mask, moment_type(arrow))
     if kind is Kind.DECIMAL:
         return with_point(words, null, arrow)
-    return array.cast(arrow) if pa.types.is_integer(arrow) else array
+    return array.cast(arrow) if pa.types.is_integer(arrow) and arrow != array.type else array
 
 
 def _moments(words: Words, mask: Flags | None, arrow: pa.DataType) -> pa.Array:
     if pa.types.is_date(arrow):
         return pa.array((words // DAY).astype(np.int32), mask=mask).cast(arrow)
-    return pa.array(words, mask=mask).cast(arrow)
+    array = pa.array(words, mask=mask)
+    # Microseconds are what words are; a cast would look at each.
+    return array.view(arrow) if pa.types.is_timestamp(arrow) and arrow.unit == "us" else array.cast(arrow)
 
 
 def digits_of(array: pa.Array, null: Flags) -> tuple[Words, Flags]:

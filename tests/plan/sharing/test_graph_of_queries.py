@@ -8,15 +8,18 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from slackwater.core.time import SECOND
 from slackwater.experiments.plan_figure import draw_plan, placed
 from slackwater.language.bind import Bound, bind
 from slackwater.language.query_file import read_query_file
+from slackwater.operators.pipeline import Epochs
 from slackwater.plan.explain import JSON, explain_queries
 from slackwater.plan.graph import NodeKind, PlanGraph
 from slackwater.plan.graph_of_plan import graph_of
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
 from slackwater.plan.sharing.graph_of_queries import graph_of_queries
+from slackwater.runtime.local.queries import LocalQueries
 from slackwater.sources.files import schema_of
 
 TABLE = pa.table({"ts": [1], "k": [1], "x": [0.5], "w": [1]})
@@ -116,3 +119,20 @@ def test_the_graph_can_be_drawn(tmp_path: Path) -> None:
     assert len(set(places)) == len(places)
     draw_plan(graph, tmp_path / "plan.png")
     assert (tmp_path / "plan.png").stat().st_size > 10_000
+
+
+def test_who_shares_panes_is_what_a_run_says() -> None:
+    text = (Path(__file__).parent / "golden" / "panes_in_common.sql").read_text()
+    data = json.loads(explain_queries(planned(text), form=JSON))
+    panes = {node["attributes"]["query"]: node["attributes"]["panes"] for node in data["nodes"] if "panes" in
+             node["attributes"]}  # fmt: skip
+    assert "lonely" not in panes, "nobody else is over its stream"
+    assert {name for name, one in panes.items() if one["own_because"] is None} == {"low", "high"}
+    domains = LocalQueries(planned(text), {"a": TABLE, "b": TABLE}, "ms", Epochs(span=SECOND)).kernel.domains
+    stores = [[member.name for member in group.members] for one in domains.values() for group in one.groups.values()]
+    alone = [name for name in planned(text) if not any(name in store for store in stores)]
+    assert alone == ["middle", "fine"], "they have panes of their own, the others a store"
+    for store in stores:
+        for name in store:
+            shared_with = panes.get(name, {"shared_with": []})["shared_with"]
+            assert sorted([name, *shared_with]) == sorted(store)

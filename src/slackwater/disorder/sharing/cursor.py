@@ -56,6 +56,11 @@ class Wanted:
         """The same, sorted by event time, and by arrival where that is equal."""
         return self.at[np.argsort(self.batch.ts[self.at], kind="stable")]
 
+    @cached_property
+    def sorted_ts(self) -> Words:
+        """Their event times, sorted."""
+        return self.batch.ts[self.by_ts]
+
 
 class CursorRelease(Release):
     """The disorder stage of one query of a domain."""
@@ -213,8 +218,7 @@ class CursorRelease(Release):
         held, bound = self.log.held, int(walk.watermark[to_epoch])
         lowest = int(np.searchsorted(held.ts, cursor, "right"))
         highest = int(np.searchsorted(held.ts, bound, "right"))
-        sorted_ts = batch.ts[wanted.by_ts]
-        low, high = np.searchsorted(sorted_ts, [cursor, bound], "right")
+        low, high = np.searchsorted(wanted.sorted_ts, [cursor, bound], "right")
         space = highest - lowest + int(high - low) + stop - first
         out = st.output_buffer(space, self.spec.rows)
         new = New(batch.stream, batch.words, wanted.at[first:stop], walk.late[first:stop], wanted.by_ts[low:high])
@@ -233,7 +237,7 @@ class CursorRelease(Release):
         tail = int(np.searchsorted(wanted.at, line.stop[epochs - 1] if epochs else 0))
         held = self.log.held
         lowest = int(np.searchsorted(held.ts, cursor, "right"))
-        low = int(np.searchsorted(batch.ts[wanted.by_ts], cursor, "right"))
+        low = int(np.searchsorted(wanted.sorted_ts, cursor, "right"))
         new = New(batch.stream, batch.words, wanted.at[tail:], walk.late[tail:], wanted.by_ts[low:])
         stretch = Stretch(lowest, len(held.ts), self.log.flag_row(self.selection), self.selection.bit, epochs,
                           epochs + 1, len(batch))  # fmt: skip

@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.sharing.conjuncts import Conjunct, conjuncts_of
-from slackwater.plan.sharing.implication import implied, reduced
+from slackwater.plan.sharing.implication import all_implied, reduced
 
 ROOT = 0
 
@@ -122,16 +122,26 @@ def global_plan(plans: Mapping[str, PhysicalPlan]) -> GlobalPlan:
 
 def filter_tree(source: str, filters: Mapping[Reader, Sequence[Conjunct]]) -> FilterTree:
     """The tree of the filters of all readers of a source."""
-    shortest = {reader: reduced(own) for reader, own in filters.items()}
-    every = dict.fromkeys(one for own in shortest.values() for one in own)
-    builder = _Builder()
-    builder.add(None, (), [_Wanted(reader, own, _consequences(own, every)) for reader, own in shortest.items()])
+    every: dict[Conjunct, Conjunct] = {}
+    shortest = {
+        # One object for what is equal: it is looked up all the time.
+        reader: tuple(every.setdefault(one, one) for one in reduced(own))
+        for reader, own in filters.items()
+    }
+    takers = dict.fromkeys(every, 0)
+    wanted = []
+    for number, (reader, own) in enumerate(shortest.items()):
+        wanted.append(_Wanted(reader, own, 1 << number))
+        for one in _consequences(own, every):
+            takers[one] |= 1 << number
+    builder = _Builder(takers)
+    builder.add(None, (), wanted)
     return FilterTree(source, tuple(builder.nodes))
 
 
-def _consequences(own: Sequence[Conjunct], every: Iterable[Conjunct]) -> frozenset[Conjunct]:
+def _consequences(own: Sequence[Conjunct], every: Iterable[Conjunct]) -> list[Conjunct]:
     """Which of all conjuncts a filter has or implies; a filter by them drops nothing that it passes."""
-    return frozenset(one for one in every if one in own or (not one.can_fail and implied(own, one)))
+    return [one for one in all_implied(own, every) if not one.can_fail or one in own]
 
 
 @dataclass(frozen=True)
@@ -140,42 +150,37 @@ class _Wanted:
 
     reader: Reader
     conjuncts: tuple[Conjunct, ...]
-    consequences: frozenset[Conjunct]
+    bit: int
+    """Stands for the reader in a set of readers; hundreds of them are counted again and again."""
 
-    @property
+    @cached_property
     def ready(self) -> Sequence[Conjunct]:
         """What may be tested next: all that cannot fail; of what can, the first, when nothing else is left."""
         return [one for one in self.conjuncts if not one.can_fail] or self.conjuncts[:1]
-
-    def takes(self, conjunct: Conjunct) -> bool:
-        """Whether it may stand below a filter by this conjunct."""
-        return conjunct in (self.ready if conjunct.can_fail else self.consequences)
-
-    def below(self, path: Sequence[Conjunct]) -> _Wanted:
-        """What is left to be tested under a path."""
-        return replace(self, conjuncts=tuple(one for one in self.conjuncts if not implied(path, one)))
 
 
 class _Builder:
     """Adds nodes from the source on down."""
 
-    def __init__(self) -> None:
+    def __init__(self, takers: Mapping[Conjunct, int]) -> None:
+        """`takers` says for each conjunct which readers have or imply it."""
         self.nodes: list[FilterNode] = []
+        self._takers = takers
 
     def add(self, parent: int | None, path: tuple[Conjunct, ...], wanted: list[_Wanted]) -> None:
         """A node that has tested `path`, for readers that all take it, and everything below it."""
         above = [one for node in self._path(parent) for one in node.predicate]
-        left = [one.below(path) for one in wanted]
+        left = _below(path, wanted)
         if parent is not None:
-            path, left = _fused(path, left)
+            path, left = self._fused(path, left)
         own = tuple(one for one in path if one not in above)
         number = len(self.nodes)
         done = tuple(one.reader for one in left if not one.conjuncts)
         self.nodes.append(FilterNode(number, parent, _in_turn(own), done))
         left = [one for one in left if one.conjuncts]
-        while (chosen := _most_wanted(left)) is not None:
-            inside = [one for one in left if one.takes(chosen)]
-            left = [one for one in left if one not in inside]
+        while (chosen := self._most_wanted(left)) is not None:
+            inside = [one for one in left if self._takes(one, chosen)]
+            left = [one for one in left if not self._takes(one, chosen)]
             self.add(number, (*path, chosen), inside)
         for one in left:
             self.nodes.append(FilterNode(len(self.nodes), number, _in_turn(one.conjuncts), (one.reader,)))
@@ -187,30 +192,40 @@ class _Builder:
             number = self.nodes[number].parent
         return found
 
+    def _takes(self, one: _Wanted, conjunct: Conjunct) -> bool:
+        """Whether a reader may stand below a filter by this conjunct."""
+        return conjunct in one.ready if conjunct.can_fail else bool(self._takers[conjunct] & one.bit)
 
-def _fused(path: tuple[Conjunct, ...], left: list[_Wanted]) -> tuple[tuple[Conjunct, ...], list[_Wanted]]:
-    """More that all readers of a node have in common, so that no filter follows on one that does not branch."""
-    while all(one.conjuncts for one in left):
-        chosen = _most_wanted(left)
-        if chosen is None or not all(one.takes(chosen) for one in left):
-            break
-        path = (*path, chosen)
-        left = [one.below(path) for one in left]
-    return path, left
+    def _fused(self, path: tuple[Conjunct, ...], left: list[_Wanted]) -> tuple[tuple[Conjunct, ...], list[_Wanted]]:
+        """More that all readers of a node have in common, so that no filter follows on one that does not branch."""
+        while all(one.conjuncts for one in left):
+            chosen = self._most_wanted(left)
+            if chosen is None or not all(self._takes(one, chosen) for one in left):
+                break
+            path = (*path, chosen)
+            left = _below(path, left)
+        return path, left
+
+    def _most_wanted(self, left: Sequence[_Wanted]) -> Conjunct | None:
+        """The conjunct that most readers can stand below; None where no two have one in common."""
+        have = Counter(conjunct for one in left for conjunct in one.ready)
+        readers = sum(one.bit for one in left)
+        best, most = None, (1, 0, False)
+        for conjunct, count in have.items():
+            takes = count if conjunct.can_fail else (self._takers[conjunct] & readers).bit_count()
+            rank = (takes, count, not conjunct.reads_text)
+            if rank[0] > 1 and rank > most:
+                best, most = conjunct, rank
+        return best
 
 
-def _most_wanted(left: Sequence[_Wanted]) -> Conjunct | None:
-    """The conjunct that most readers can stand below; None where no two have one in common."""
-    have = Counter(conjunct for one in left for conjunct in one.ready)
-    take = Counter(
-        conjunct for one in left for conjunct in one.consequences if conjunct in have and not conjunct.can_fail
-    )
-    best, most = None, (1, 0, False)
-    for conjunct, count in have.items():
-        rank = (count if conjunct.can_fail else take[conjunct], count, not conjunct.reads_text)
-        if rank[0] > 1 and rank > most:
-            best, most = conjunct, rank
-    return best
+def _below(path: Sequence[Conjunct], wanted: Sequence[_Wanted]) -> list[_Wanted]:
+    """What is left to be tested for readers under a path."""
+    every = {conjunct for one in wanted for conjunct in one.conjuncts}
+    tested = set(all_implied(path, every))
+    if not tested:
+        return list(wanted)
+    return [replace(one, conjuncts=tuple(c for c in one.conjuncts if c not in tested)) for one in wanted]
 
 
 def _in_turn(conjuncts: Sequence[Conjunct]) -> tuple[Conjunct, ...]:

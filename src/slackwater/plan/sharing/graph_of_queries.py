@@ -15,6 +15,8 @@ The keys of attributes that are not those of one query (`graph_of_plan.py`):
 - slack: source, queries, clock_domain (what queries must have in common to share it), and of each input that reads it,
   in `cursors`: query, stream, reads (the id of the node that has tested its filter), and what its slack node alone has
 - every node of one query alone: query
+- operator, of an aggregate with another one over its stream: panes, with shared_with (queries that read the same pane
+  store) and own_because (why it shares with nobody, or null)
 
 References: 004 §5.1, Figure 5.1; §5.3 has chains of slack where here is one log.
 """
@@ -26,6 +28,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from slackwater.expressions.render import render
+from slackwater.operators.query_set.places import QueryPlace
 from slackwater.plan.explain_operators import columns_shipped
 from slackwater.plan.graph import Detail, NodeKind, PlanGraph, PlanNode
 from slackwater.plan.graph_of_plan import graph_of
@@ -33,6 +36,7 @@ from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.query_set import QuerySetPlan
 from slackwater.plan.sharing.conjuncts import conjuncts_of
 from slackwater.plan.sharing.global_plan import ROOT, FilterNode, FilterTree, Reader, global_plan
+from slackwater.plan.sharing.panes import PanesOf, panes_of
 
 
 def graph_of_queries(
@@ -42,14 +46,15 @@ def graph_of_queries(
     stated = qualities_stated or {}
     graphs = {name: graph_of(plan, stated.get(name, True)) for name, plan in plans.items()}
     trees = global_plan(plans).trees
-    logs = _logs(plans)
+    places = QuerySetPlan.of(plans).places
+    logs, panes = _logs(plans, places), panes_of(plans, places)
     nodes: list[PlanNode] = []
     for tree in trees:
         nodes += _Shared(tree, plans, graphs, logs).nodes()
     for name, graph in graphs.items():
-        nodes += _own_nodes(name, plans[name], graph, logs)
+        nodes += _own_nodes(name, plans[name], graph, logs, panes.get(name))
     notes = [Detail(f"query {name}", graph.notes) for name, graph in graphs.items()]
-    return PlanGraph(tuple(nodes), (*_sharing(trees, plans, logs), *notes))
+    return PlanGraph(tuple(nodes), (*_sharing(trees, plans, logs, panes.values()), *notes))
 
 
 @dataclass(frozen=True)
@@ -66,9 +71,8 @@ class _Log:
         return _queries(self.readers)
 
 
-def _logs(plans: Mapping[str, PhysicalPlan]) -> list[_Log]:
+def _logs(plans: Mapping[str, PhysicalPlan], places: Mapping[str, QueryPlace]) -> list[_Log]:
     """Who waits together: the queries of a clock domain, but for those whose operators bring streams into order."""
-    places = QuerySetPlan.of(plans).places
     found: dict[tuple[str, str, str], list[Reader]] = {}
     for query, plan in plans.items():
         own = query if plan.release.external_sync else ""
@@ -151,7 +155,9 @@ class _Shared:
         return {"query": reader.query, "reads": self._id(self._tree.node_of[reader]), **alone.attributes}
 
 
-def _own_nodes(name: str, plan: PhysicalPlan, graph: PlanGraph, logs: Iterable[_Log]) -> list[PlanNode]:
+def _own_nodes(
+    name: str, plan: PhysicalPlan, graph: PlanGraph, logs: Iterable[_Log], panes: PanesOf | None
+) -> list[PlanNode]:
     """The nodes behind slack, with what they read called what it is called in the graph of all queries."""
     positions = {one.stream.alias: position for position, one in enumerate(plan.inputs)}
     log_of = {reader: log.id for log in logs for reader in log.readers}
@@ -168,8 +174,13 @@ def _own_nodes(name: str, plan: PhysicalPlan, graph: PlanGraph, logs: Iterable[_
             if node.kind is NodeKind.OUTPUT:
                 label = f"output of {name}{label.removeprefix('output')}"
             inputs = tuple(called[one] for one in node.inputs)
-            attributes = {"query": name, **node.attributes}
-            nodes.append(replace(node, id=called[node.id], label=label, inputs=inputs, attributes=attributes))
+            attributes, details = {"query": name, **node.attributes}, node.details
+            if panes is not None and node.kind is NodeKind.OPERATOR:
+                attributes["panes"] = {"shared_with": list(panes.with_queries), "own_because": panes.own_because}
+                details = (*details, Detail(str(panes)))
+            nodes.append(
+                replace(node, id=called[node.id], label=label, inputs=inputs, attributes=attributes, details=details)
+            )
     return nodes
 
 
@@ -178,16 +189,23 @@ def _is_shared(node: PlanNode, graph: PlanGraph) -> bool:
     return all(below.kind is NodeKind.SOURCE for below in graph.inputs_of(node))
 
 
-SHARED_IN_EPOCHS = "slack is shared where tuples are released in epochs; tuple by tuple every query has its own"
+SHARED_IN_EPOCHS = (
+    "{what} shared in the local runtime where tuples are released in epochs; tuple by tuple, and on Spark, every query"
+    " has its own"
+)
 
 
-def _sharing(trees: Iterable[FilterTree], plans: Mapping[str, PhysicalPlan], logs: Iterable[_Log]) -> list[Detail]:
-    """How many conditions are tested for all queries, in place of how many for each; and when slack is shared."""
+def _sharing(
+    trees: Iterable[FilterTree], plans: Mapping[str, PhysicalPlan], logs: Iterable[_Log], panes: Iterable[PanesOf]
+) -> list[Detail]:
+    """How many conditions are tested for all queries, in place of how many for each; and when more is shared."""
     apart = sum(len(conjuncts_of(one.stream.filters)) for plan in plans.values() for one in plan.inputs)
     tested = sum(tree.tests for tree in trees)
     conditions, queries = _counted(apart, "condition", "conditions"), _counted(len(plans), "query", "queries")
     notes = [Detail(f"filters: {conditions} in {queries}, tested as {tested}")] if apart else []
-    return notes + ([Detail(SHARED_IN_EPOCHS)] if any(len(log.queries) > 1 for log in logs) else [])
+    what = "slack and panes are" if any(one.with_queries for one in panes) else "slack is"
+    waits_together = any(len(log.queries) > 1 for log in logs)
+    return notes + ([Detail(SHARED_IN_EPOCHS.format(what=what))] if waits_together else [])
 
 
 def _counted(count: int, one: str, several: str) -> str:

@@ -11,7 +11,7 @@ References: 004 §5.1.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -35,6 +35,9 @@ class Region:
     null: bool = False
 
     def __contains__(self, other: Region) -> bool:
+        if len(self.cuts) == len(other.cuts) == 2:
+            # One stretch each, as most conditions have.
+            return other.null <= self.null and self.cuts[0] <= other.cuts[0] and other.cuts[1] <= self.cuts[1]
         return other.null <= self.null and _met(self.cuts, other.cuts, False) == other.cuts
 
     @property
@@ -79,12 +82,23 @@ def implies(first: Conjunct, second: Conjunct) -> bool:
 
 def implied(by: Sequence[Conjunct], conjunct: Conjunct) -> bool:
     """Whether a conjunct is TRUE wherever all the others are; two of them may say it only together."""
-    target = _region_of(conjunct)
-    if target is None:
-        return any(implies(one, conjunct) for one in by)
+    return bool(all_implied(by, (conjunct,)))
+
+
+def all_implied(by: Sequence[Conjunct], conjuncts: Iterable[Conjunct]) -> list[Conjunct]:
+    """Those of the conjuncts that are TRUE wherever all that are given in `by` are."""
     regions, others = _met_by(tuple(by))
-    met = regions.get(target[0])
-    return (met is not None and met in target[1]) or any(implies(one, conjunct) for one in others)
+    found = []
+    for conjunct in conjuncts:
+        target, left = _region_of(conjunct), by
+        if target is not None:
+            met, left = regions.get(target[0]), others
+            if met is not None and met in target[1]:
+                found.append(conjunct)
+                continue
+        if any(implies(one, conjunct) for one in left):
+            found.append(conjunct)
+    return found
 
 
 @lru_cache(maxsize=1 << 12)

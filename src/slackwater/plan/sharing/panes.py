@@ -11,8 +11,8 @@ there is. So queries may come and go without any state being moved.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from math import gcd
 
@@ -20,7 +20,7 @@ from slackwater.core.schema import Kind
 from slackwater.operators.aggregate.algebra import AggregateSpec, Layout
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.aggregate.shared.store import SharedSpec
-from slackwater.operators.query_set.places import PanesPlace
+from slackwater.operators.query_set.places import PanesPlace, QueryPlace
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 from slackwater.plan.sharing.conjuncts import conjuncts_of
 from slackwater.plan.sharing.implication import value_compared
@@ -54,18 +54,90 @@ def shared_panes(plan: PhysicalPlan, row_of: Callable[[int], int]) -> PanesPlace
     spec = plan.operator
     if type(spec) is not WindowAggregate or plan.relation_to_stream is not None or why_alone(plan) is not None:
         return None
-    (one,) = plan.inputs
-    named = _names(one)
+    common = InCommon.of(plan)
 
     def moved(aggregate: AggregateSpec) -> AggregateSpec:
         return replace(aggregate, row=aggregate.row if aggregate.row < 0 else row_of(aggregate.row))
 
     aggregates = tuple(map(moved, spec.aggregates))
-    accumulators = [(int(c.op), "" if c.row < 0 else named[c.row], c.float_argument) for c in spec.layout.components]
-    common = ([named[row] for row in spec.keys], accumulators, _filtered_by(one))
-    key = sha256(repr(common).encode()).hexdigest()[:16]
     shared = SharedSpec(tuple(map(row_of, spec.keys)), Layout.of(aggregates))
-    return PanesPlace(key, shared, aggregates, spec.range, spec.grid.slide)
+    return PanesPlace(common.key, shared, aggregates, spec.range, spec.grid.slide)
+
+
+@dataclass(frozen=True)
+class InCommon:
+    """What the aggregates of one pane store have in common, beside the stream and its clocks."""
+
+    groups: list[str]
+    accumulators: list[tuple[int, str, bool]]
+    filters: tuple[str, ...]
+
+    @classmethod
+    def of(cls, plan: PhysicalPlan) -> InCommon:
+        (one,), spec, named = plan.inputs, plan.operator, _names(plan.inputs[0])
+        assert type(spec) is WindowAggregate, "others have no panes"
+        parts = spec.layout.components
+        accumulators = [(int(c.op), "" if c.row < 0 else named[c.row], c.float_argument) for c in parts]
+        return cls([named[row] for row in spec.keys], accumulators, _filtered_by(one))
+
+    @property
+    def key(self) -> str:
+        """A name for it, the same in every run."""
+        return sha256(repr((self.groups, self.accumulators, self.filters)).encode()).hexdigest()[:16]
+
+    def differs_in(self, other: InCommon) -> list[str]:
+        """What keeps two aggregates from reading one store, in words."""
+        parts = {
+            "other groups": self.groups != other.groups,
+            "other accumulators": self.accumulators != other.accumulators,
+            "filters on other values": self.filters != other.filters,
+        }
+        return [name for name, differs in parts.items() if differs]
+
+
+@dataclass(frozen=True)
+class PanesOf:
+    """Whose panes an aggregate of a set reads: those that it shares `with_queries`, or its own, and why."""
+
+    with_queries: tuple[str, ...]
+    own_because: str | None
+
+    def __str__(self) -> str:
+        if self.with_queries:
+            return f"reads one pane store with {', '.join(self.with_queries)}"
+        return f"has panes of its own: {self.own_because}"
+
+
+def panes_of(plans: Mapping[str, PhysicalPlan], places: Mapping[str, QueryPlace]) -> dict[str, PanesOf]:
+    """Whose panes each aggregate of a set reads, where there is another one over its stream."""
+    by_source: dict[str, list[str]] = {}
+    for name, plan in plans.items():
+        if type(plan.operator) is WindowAggregate and plan.relation_to_stream is None:
+            by_source.setdefault(plan.inputs[0].stream.source, []).append(name)
+    of_all: dict[str, PanesOf] = {}
+    for names in by_source.values():
+        store_of = {n: (places[n].domain, panes.key) for n in names if (panes := places[n].panes) is not None}
+        common = {n: InCommon.of(plans[n]) for n in store_of}
+        for name in names if len(names) > 1 else []:
+            others = [n for n in store_of if n != name]
+            with_it = tuple(n for n in others if name in store_of and store_of[n] == store_of[name])
+            if with_it or name not in store_of:
+                of_all[name] = PanesOf(with_it, why_alone(plans[name]))
+                continue
+            apart = {n: common[name].differs_in(common[n]) for n in others}
+            for n in others:
+                apart[n] += ["other terms of clocks"] if store_of[n][0] != store_of[name][0] else []
+            of_all[name] = PanesOf((), _what_parts_it(apart))
+    return of_all
+
+
+def _what_parts_it(apart: Mapping[str, list[str]]) -> str:
+    """What parts an aggregate from the one that has most in common with it."""
+    if not apart:
+        return "no other aggregate of its stream shares panes"
+    nearest = min(apart, key=lambda name: len(apart[name]))
+    among = "" if len(apart) == 1 else ", the most similar,"
+    return f"{nearest}{among} has {' and '.join(apart[nearest])}"
 
 
 def _names(one: InputPlan) -> dict[int, str]:

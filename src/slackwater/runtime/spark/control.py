@@ -92,13 +92,13 @@ class MessageLog(Generic[AnyMessage]):
     def __init__(self, spark: SparkSession, folder: str, of_json: Callable[[str], AnyMessage]) -> None:
         self._spark, self.folder, self._of_json = spark, folder, of_json
         path = local_path(spark, folder)
-        self._here = None if path is None else Path(path)
+        self.here = None if path is None else Path(path)
         """The folder, where this machine has it: a job of Spark to write one line costs a start a second."""
         self.messages = sorted(map(of_json, self._read()), key=lambda message: message.number)
 
     def _read(self) -> list[str]:
-        if self._here is not None:
-            files = self._here.iterdir() if self._here.exists() else ()
+        if self.here is not None:
+            files = self.here.iterdir() if self.here.exists() else ()
             # Other names are those of files that are still written, as for Spark.
             texts = [file.read_text("utf-8") for file in files if not file.name.startswith((".", "_"))]
             return [line for text in texts for line in text.splitlines()]
@@ -122,8 +122,8 @@ class MessageLog(Generic[AnyMessage]):
         """Add messages, all of them at once."""
         numbered = [self.numbered(one, number) for number, one in enumerate(messages, len(self.messages))]
         lines = [one.as_json() for one in numbered]
-        if self._here is not None:
-            _write_file(self._here, "".join(f"{line}\n" for line in lines))
+        if self.here is not None:
+            _write_file(self.here, "".join(f"{line}\n" for line in lines))
         else:
             frame = self._spark.createDataFrame([(line,) for line in lines], "value string")
             frame.coalesce(1).write.mode("append").text(self.folder)

@@ -37,11 +37,13 @@ def emitted_by_set(
     folders: Mapping[Output, Folder] | None = None,
     emits_all: bool = True,
     state: str | None = None,
+    tells_latency: bool = False,
 ) -> DataFrame:
     """Everything that the queries emit, as rows with the key of their query and a tag, with metrics observed; `state`
     is a folder of files for their state, without one it is kept by Spark.
 
-    What goes to these folders is written there by the operator; its rows are there only where it emits all.
+    What goes to these folders is written there by the operator; its rows are there only where it emits all. Latency is
+    told for reports of recorded runs.
     """
     packed = []
     for source, frame in frames.items():
@@ -52,7 +54,7 @@ def emitted_by_set(
         said = log.stream(labels)
         packed.append(said.withColumn("readers", fn.lit(None).cast("string")).drop("stream"))
     together = reduce(lambda one, other: one.unionByName(other), packed)
-    hosted = HostedSet(tuple(members), registered(), dict(folders or {}), emits_all)
+    hosted = HostedSet(tuple(members), registered(), dict(folders or {}), emits_all, tells_latency)
     in_files = state is not None and not beats
     out = staged(together, hosted, labels, len(labels), str(state)) if in_files else stateful(together, hosted, beats)
     metrics = fn.collect_list(fn.when(fn.col("kind") == METRICS, fn.col("note"))).alias("queries")

@@ -25,7 +25,7 @@ from slackwater.runtime.side_outputs.rows import REJECTED, example_of
 from slackwater.runtime.spark.exchange.format import as_bytes
 from slackwater.runtime.spark.folders import WRITTEN, Folder, TaskFiles
 from slackwater.runtime.spark.functions import Shipped, register_here
-from slackwater.runtime.spark.output_schema import METRICS
+from slackwater.runtime.spark.output_schema import LATENCY, METRICS
 from slackwater.runtime.spark.query_set.control import END, FAIL, PAUSE, RESUME, TARGET, SetMessage
 from slackwater.runtime.spark.query_set.members import Member
 from slackwater.runtime.spark.query_set.packing import FAILED, FAILURES, reason_of
@@ -58,6 +58,8 @@ class HostedSet:
     """Outputs that shards write themselves."""
     emits_all: bool = True
     """Whether the rows of those are handed on as well."""
+    tells_latency: bool = False
+    """Whether shards say how long results have waited, for a report."""
     takes: ClassVar[tuple[str, ...]] = ("readers", "part", "header", "block", "rejected_rows")
     emits: ClassVar[str] = EMITTED
 
@@ -195,6 +197,8 @@ class SetHost:
         waiting: list[EmittedLine] = []
         for one in mine:
             turned = turn(one, label, heard.get(one.key), state, now if one.beats else None)
+            if self._hosted.tells_latency and turned.emitted and turned.place is not None:
+                turned.emitted.append((LATENCY, json.dumps(turned.place.shard.latency.reported()), None))
             waiting += self._handed_on(one.key, turned.emitted)
             # Few large frames in place of many small ones: each is a message to the JVM.
             if sum(len(line[3] or b"") for line in waiting) >= MOST_WAITING:

@@ -27,6 +27,7 @@ from slackwater.runtime.spark.progress.reading import parsed_set
 from slackwater.runtime.spark.progress.value import Progress
 from slackwater.runtime.spark.progress.warner import Warner
 from slackwater.runtime.spark.query import check_session, is_streaming, shard_labels
+from slackwater.runtime.spark.query_set import requests
 from slackwater.runtime.spark.query_set.answers import answered
 from slackwater.runtime.spark.query_set.batches import (
     ForEachSet,
@@ -52,6 +53,7 @@ from slackwater.runtime.spark.query_set.control import (
 from slackwater.runtime.spark.query_set.emitted import emitted_by_set
 from slackwater.runtime.spark.query_set.host import Output
 from slackwater.runtime.spark.query_set.members import Member, Texts, member, named_texts, planned_members
+from slackwater.runtime.spark.query_set.requests import Desk, Request
 from slackwater.runtime.spark.query_set.started import Started
 from slackwater.runtime.spark.running import AVAILABLE, CONTROL, Running, checkpoint_folder, settable, trigger_of
 from slackwater.runtime.spark.session import default_shards, fitting
@@ -272,6 +274,26 @@ class RunningQueries(Running):
         self._past: list[Any] = []
         self._restart = threading.RLock()
         super().__init__(started.start, started.log, flush, available)
+        if started.log.here is not None and not available:
+            Desk(started.log.here.parent, self._do, self._stopped, self._runs)
+
+    def _runs(self) -> bool:
+        # Who changes the set has stopped it, and starts it again.
+        with self._restart:
+            return self.is_active
+
+    def _do(self, asked: Request) -> None:
+        """What another process asks for."""
+        if asked.change == requests.ADD:
+            self.add(asked.query, asked.text or "", dict(asked.sinks or {}) or None)
+        elif asked.change == requests.TARGET:
+            self.set_target(asked.query, asked.target or "", asked.at_most)
+        elif asked.change in (requests.DROP, requests.PAUSE, requests.RESUME):
+            {requests.DROP: self.drop, requests.PAUSE: self.pause, requests.RESUME: self.resume}[asked.change](
+                asked.query
+            )
+        else:
+            raise UsageError(f"a set cannot be asked to {asked.change}")
 
     @property
     def names(self) -> list[str]:

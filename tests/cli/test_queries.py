@@ -1,0 +1,66 @@
+"""`slackwater queries DIR ...` where no Spark is needed: what a checkpoint says, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from slackwater.runtime.spark.control import Control
+from slackwater.runtime.spark.query_set import requests
+from slackwater.runtime.spark.query_set.control import ADD, BEGIN, DROP, FAIL, PAUSE, TARGET, SetMessage
+from slackwater.runtime.spark.running import CONTROL
+from tests.cli.conftest import Command
+
+SAID = [
+    SetMessage(BEGIN, 0, shards=2, run="x"),
+    *(SetMessage(ADD, n, name, n, f"SELECT v\n FROM {name}", "", True) for n, name in enumerate("abcd", 1)),
+    SetMessage(PAUSE, 5, "b", 2),
+    SetMessage(FAIL, 6, "c", 3, reason="integer overflow in v * v", batch=4),
+    SetMessage(DROP, 7, "d", 4),
+    SetMessage(TARGET, 8, "a", 1, target="DELAY 1 S"),
+]
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    folder = tmp_path / "checkpoint" / CONTROL
+    folder.mkdir(parents=True)
+    # Their order is that of their numbers, whatever their files are called.
+    for place, one in enumerate(reversed(SAID)):
+        (folder / f"{place}.txt").write_text(one.as_json() + "\n")
+    (folder / ".half.txt").write_text("{")
+    return folder.parent
+
+
+def test_a_checkpoint_says_which_queries_there_are(command: Command, checkpoint: Path) -> None:
+    listed = command("queries", checkpoint, "list", "--json")
+    assert (listed.code, listed.err) == (0, "")
+    found = [(one["query"], one["state"], one["reason"], one["target"]) for one in json.loads(listed.out)["queries"]]
+    assert found == [
+        ("a", "running", None, "DELAY 1 S"),
+        ("b", "paused", None, None),
+        ("c", "failed", "integer overflow in v * v", None),
+    ]
+    shown = command("queries", checkpoint, "list").out
+    assert "SELECT v FROM a" in shown
+    assert "integer overflow" in shown
+
+
+def test_what_is_no_set_or_does_not_run_is_refused(
+    command: Command, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nowhere = command("queries", tmp_path / "nowhere", "drop", "a")
+    assert (nowhere.code, "is not the checkpoint of a set of queries" in nowhere.err) == (2, True)
+    (tmp_path / "single" / CONTROL).mkdir(parents=True)
+    (tmp_path / "single" / CONTROL / "0.txt").write_text(Control(structure="s", shards=1).as_json())
+    single = command("queries", tmp_path / "single", "pause", "a")
+    assert (single.code, "belongs to a single query" in single.err) == (2, True)
+    monkeypatch.setattr(requests.ask, "__defaults__", (0.1,))
+    before = sorted((checkpoint / CONTROL).iterdir())
+    for change in (["drop", "a"], ["add", "e", "SELECT v FROM a", "--out", "e"], ["target", "a", "NO WAIT"]):
+        done = command("queries", checkpoint, *change)
+        assert (done.code, "nothing was changed: no set runs on" in done.err) == (2, True)
+    assert sorted((checkpoint / CONTROL).iterdir()) == before
+    assert list((checkpoint / requests.REQUESTS).iterdir()) == []
