@@ -76,20 +76,23 @@ def test_a_run_that_is_killed_again_and_again_writes_what_one_left_alone_writes(
     took = time.monotonic()
     assert alone.wait() == 0
     took = time.monotonic() - took
-    moments, kills, ended = random.Random(name), 0, False
-    while not ended and kills < KILLS:
-        process = begun(tmp_path, name, tmp_path / "killed", tmp_path / "out-killed")
-        try:
-            # Early and late: while the JVM starts, while micro-batches are planned, run and committed.
-            process.wait(moments.uniform(0.2, 1.0) * took * moments.choice([0.5, 1.0]))
-            ended = process.returncode == 0
-            assert ended
-        except subprocess.TimeoutExpired:
-            kill(process)
-            kills += 1
-    if not ended:
-        assert begun(tmp_path, name, tmp_path / "killed", tmp_path / "out-killed").wait() == 0
-    assert kills > 0
-    assert facts(tmp_path / "out-killed") == facts(tmp_path / "out-alone")
-    assert facts(tmp_path / "out-alone")["counts"]["late"] > 0
-    print(f"{name}: {kills} kills")
+    wanted = facts(tmp_path / "out-alone")
+    assert wanted["counts"]["late"] > 0
+    moments, kills, turn = random.Random(name), 0, 0
+    while kills < KILLS:
+        # A run that has come to its end has been killed a few times; then another one begins.
+        turn += 1
+        checkpoint, out = tmp_path / f"killed-{turn}", tmp_path / f"out-{turn}"
+        ended = False
+        while not ended:
+            process = begun(tmp_path, name, checkpoint, out)
+            try:
+                # Early and late: while the JVM starts, while micro-batches are planned, run and committed.
+                process.wait(moments.uniform(0.3, 1.0) * took if kills < KILLS else None)
+                assert process.returncode == 0
+                ended = True
+            except subprocess.TimeoutExpired:
+                kill(process)
+                kills += 1
+        assert facts(out) == wanted
+    print(f"{name}: {kills} kills in {turn} runs")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from slackwater.runtime.spark.exchange.files import Folder, Reads
+    from slackwater.runtime.spark.exchange.files import AnyReads, Folder
 
 NAME = "slackwater"
 FORMATS = ("parquet", "json", "csv")
@@ -97,7 +97,7 @@ class Slice(InputPartition):
 class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Cuts folders into micro-batches, and packs them."""
 
-    def __init__(self, reads: Sequence[Reads], log: str, tasks: int) -> None:
+    def __init__(self, reads: Sequence[AnyReads], log: str, tasks: int) -> None:
         self._folders = [(one.folder.path, one.folder.most_files) for one in reads]
         # Unpacked, and all that packs imported, only where files are read: who cuts has no use for it.
         self._shipped: list[bytes] = [_serializer().dumps(one) for one in reads]
@@ -161,8 +161,8 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         number = (partition.first * 1000 + partition.part) * 1000
         yield from reads.packed(partition.files, partition.part, partition.parts, number)
 
-    def _unpacked(self, stream: int) -> Reads:
-        found: Reads = _serializer().loads(self._shipped[stream])
+    def _unpacked(self, stream: int) -> AnyReads:
+        found: AnyReads = _serializer().loads(self._shipped[stream])
         return found
 
 
@@ -232,8 +232,8 @@ def folder_read_by(frame: DataFrame, schema: pa.Schema) -> Folder | None:
     return Folder(path, kind, schema, None if most is None else int(most))
 
 
-def packed_stream(spark: Any, reads: Iterable[Reads], log: str, tasks: int) -> DataFrame:
-    """Folders as one packed stream."""
+def packed_stream(spark: Any, reads: Iterable[AnyReads], log: str, tasks: int, lines: str = PACKED) -> DataFrame:
+    """Folders as one packed stream with these columns."""
     reader, label = PackedReader(tuple(reads), log, tasks), f"{NAME}_{os.urandom(6).hex()}"
 
     class Packed(DataSource):
@@ -246,7 +246,7 @@ def packed_stream(spark: Any, reads: Iterable[Reads], log: str, tasks: int) -> D
             return label
 
         def schema(self) -> str:
-            return PACKED
+            return lines
 
         def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
             return reader

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.csv
@@ -50,11 +51,25 @@ class Reads:
     def packed(self, files: Iterable[str], part: int, parts: int, number: int) -> Iterator[pa.RecordBatch]:
         """Headers and blocks of the k-th of n parts of files, numbered from here on."""
         register_here(self.functions)
-        schema = pa.schema([self.folder.schema.field(name) for name in self.columns()])
-        tables = (part_of(read_file(file, self.folder.format, schema), part, parts) for file in files)
-        for place, rows in enumerate(gathered(tables), number):
+        for place, rows in enumerate(rows_of(self.folder, self.columns(), files, part, parts), number):
             for packing in self.packings:
                 yield packed(packing, rows.select(packing.read_from(rows.column_names)), place)
+
+
+class AnyReads(Protocol):
+    """A folder, and how it is packed."""
+
+    @property
+    def folder(self) -> Folder: ...
+
+    def packed(self, files: Iterable[str], part: int, parts: int, number: int) -> Iterator[pa.RecordBatch]:
+        """Lines of a packed stream from the k-th of n parts of files, numbered from here on."""
+
+
+def rows_of(folder: Folder, columns: Iterable[str], files: Iterable[str], part: int, parts: int) -> Iterator[pa.Table]:
+    """These columns of the k-th of n parts of files, in tables of about the same size."""
+    schema = pa.schema([folder.schema.field(name) for name in columns])
+    return gathered(part_of(read_file(file, folder.format, schema), part, parts) for file in files)
 
 
 def read_file(file: str, format: str, schema: pa.Schema) -> pa.Table:

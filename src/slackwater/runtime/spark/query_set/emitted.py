@@ -16,14 +16,15 @@ from pyspark.sql import functions as fn
 from slackwater.runtime.spark.folders import Folder
 from slackwater.runtime.spark.functions import registered
 from slackwater.runtime.spark.output_schema import METRICS
+from slackwater.runtime.spark.packed_source import folder_read_by, packed_stream
 from slackwater.runtime.spark.progress.reading import OBSERVED_SET
 from slackwater.runtime.spark.query import stateful
 from slackwater.runtime.spark.query_set.control import SetLog
 from slackwater.runtime.spark.query_set.host import HostedSet, Output
 from slackwater.runtime.spark.query_set.members import Member, columns_read
-from slackwater.runtime.spark.query_set.packing import PACKED, readers_of, set_packer
+from slackwater.runtime.spark.query_set.packing import PACKED, SetReads, readers_of, set_packer
 from slackwater.runtime.spark.state.stage import staged
-from slackwater.runtime.spark.types import guarded, selected
+from slackwater.runtime.spark.types import arrow_schema, guarded, selected
 
 
 def emitted_by_set(
@@ -45,17 +46,25 @@ def emitted_by_set(
     What goes to these folders is written there by the operator; its rows are there only where it emits all. Latency is
     told for reports of recorded runs.
     """
-    packed = []
+    in_files = state is not None and not beats
+    packed: list[DataFrame] = []
+    reads: list[SetReads] = []
     for source, frame in frames.items():
         names = columns_read(members, source, time, frame.columns)
-        pack = set_packer(readers_of(members, source), time_unit)
-        packed.append(guarded(selected(frame, names)).mapInArrow(pack, PACKED))
+        packings = readers_of(members, source)
+        folder = folder_read_by(frame, arrow_schema(frame.schema)) if in_files else None
+        if folder is None:
+            packed.append(guarded(selected(frame, names)).mapInArrow(set_packer(packings, time_unit), PACKED))
+        else:
+            reads.append(SetReads(folder, tuple(packings), tuple(names), time_unit, registered()))
+    if reads:
+        spark = next(iter(frames.values())).sparkSession
+        packed.append(packed_stream(spark, reads, f"{state}/cuts.jsonl", len(labels), PACKED))
     if log is not None:
         said = log.stream(labels)
         packed.append(said.withColumn("readers", fn.lit(None).cast("string")).drop("stream"))
     together = reduce(lambda one, other: one.unionByName(other), packed)
     hosted = HostedSet(tuple(members), registered(), dict(folders or {}), emits_all, tells_latency)
-    in_files = state is not None and not beats
     out = staged(together, hosted, labels, len(labels), str(state)) if in_files else stateful(together, hosted, beats)
     metrics = fn.collect_list(fn.when(fn.col("kind") == METRICS, fn.col("note"))).alias("queries")
     return out.observe(OBSERVED_SET, metrics)

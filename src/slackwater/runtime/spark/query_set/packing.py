@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from slackwater.core.errors import SlackwaterError
+from slackwater.runtime.spark.exchange.files import Folder, rows_of
 from slackwater.runtime.spark.exchange.writer import (
     Line,
     Packing,
@@ -22,7 +23,7 @@ from slackwater.runtime.spark.exchange.writer import (
     partition_number,
     without_end,
 )
-from slackwater.runtime.spark.functions import register_here, registered
+from slackwater.runtime.spark.functions import Shipped, register_here, registered
 from slackwater.runtime.spark.query_set.members import Member
 from slackwater.runtime.spark.types import unguarded
 from slackwater.runtime.spark.workers import settle
@@ -64,6 +65,23 @@ def set_packer(
             yield packed_set(packings, unguarded(pa.Table.from_batches([batch])), part * 1_000_000 + number, time_unit)
 
     return pack
+
+
+@dataclass(frozen=True)
+class SetReads:
+    """A folder, and how its rows are packed for all queries that read them."""
+
+    folder: Folder
+    packings: tuple[Readers, ...]
+    columns: tuple[str, ...]
+    time_unit: str
+    functions: tuple[Shipped, ...] = ()
+
+    def packed(self, files: Iterable[str], part: int, parts: int, number: int) -> Iterator[pa.RecordBatch]:
+        """Lines of the k-th of n parts of files, numbered from here on."""
+        register_here(self.functions)
+        for place, rows in enumerate(rows_of(self.folder, self.columns, files, part, parts), number):
+            yield packed_set(self.packings, rows, place, self.time_unit)
 
 
 def packed_set(packings: Sequence[Readers], table: pa.Table, part: int, time_unit: str) -> pa.RecordBatch:

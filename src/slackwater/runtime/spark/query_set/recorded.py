@@ -43,6 +43,7 @@ from slackwater.runtime.spark.query_set.members import Member, member
 from slackwater.runtime.spark.replay import epoch_log
 from slackwater.runtime.spark.replay.run import AVAILABLE, PATIENCE, SparkRun
 from slackwater.runtime.spark.replay.streams import Cut, cut_by, read_streams, write_streams
+from slackwater.runtime.spark.running import state_folder
 from slackwater.runtime.spark.session import quiet_session
 from slackwater.sinks.folder import folder_name, writing
 from slackwater.sources.replay import Replay, replay
@@ -148,7 +149,10 @@ class RecordedSet:
         labels = shard_labels(self._spark, self._place.shards)
         members = [member(name, 0, one, labels, self._time_unit, False, False) for name, one in self._plans.items()]
         timed = next(iter(self._plans.values())).inputs[0].stream.schema.time
-        out = emitted_by_set(members, self._frames, timed, self._time_unit, labels, False, tells_latency=True)
+        state = state_folder(self._spark, str(self._folder / "query"))
+        out = emitted_by_set(
+            members, self._frames, timed, self._time_unit, labels, False, state=state, tells_latency=True
+        )
         available = self._place.trigger == AVAILABLE
         trigger = {"availableNow": True} if available else {"processingTime": self._place.trigger}
         self._begun = time.perf_counter()
