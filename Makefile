@@ -29,6 +29,9 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP) ## Play the demonstration
 	@$(BIN)/slackwater demo
 
+# Tests start some hundred processes; each would compile what it imports anew.
+test test-long: export PYTHONDONTWRITEBYTECODE :=
+
 test: $(STAMP) ## Run all tests, doctests and documented examples
 	@$(BIN)/python -m slackwater.testing.warm
 	@$(BIN)/python -m pytest -n 3 --dist loadgroup

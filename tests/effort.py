@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import pytest
 from hypothesis import settings
 
 AS_WRITTEN = 24
@@ -26,3 +27,10 @@ def tried(times: int, *parent: settings, **others: Any) -> settings:
 def tries(times: int) -> int:
     """The same for a loop over seeds."""
     return max(2, times * EXAMPLES // AS_WRITTEN)
+
+
+def more(instead: str, *cases: Any) -> list[Any]:
+    """Cases of a parametrized test that `make test` leaves out, and what it checks of the same."""
+    return [
+        pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.long(instead)) for case in cases
+    ]

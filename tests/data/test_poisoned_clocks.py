@@ -15,6 +15,7 @@ from slackwater.cli.run import run_query
 from slackwater.cli.runtimes import runtime_of
 from tests.data.conftest import Verify
 from tests.data.test_recorded import assert_complete, assert_sound
+from tests.effort import more
 
 Recorded = Callable[[str], Path]
 FILES = ("metar_20190701_12z", "metar_20200106_00z")
@@ -40,8 +41,14 @@ def test_stations_of_two_regions_with_equal_temperature_are_all_found(
     assert hasty.verdict.missing_late > 0
 
 
-@pytest.mark.parametrize("streams", [("K", "C"), ("all",)], ids=["K and C", "the whole file"])
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(
+    ("name", "streams"),
+    [
+        (FILES[0], ("K", "C")),
+        (FILES[1], ("all",)),
+        *more("one file by streams, the other as a whole, here", (FILES[0], ("all",)), (FILES[1], ("K", "C"))),
+    ],
+)
 def test_only_reports_far_ahead_of_most_others_are_rejected(
     recorded: Recorded, tmp_path: Path, name: str, streams: tuple[str, ...]
 ) -> None:

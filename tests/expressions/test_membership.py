@@ -17,6 +17,7 @@ from slackwater.expressions.lower import FEW, Step, lower
 from slackwater.expressions.membership import Table
 from slackwater.expressions.tree import Column, Expr, Literal
 from slackwater.testing.evaluate import evaluate
+from tests.effort import more
 
 BIG = 2**63 - 1
 CASES = {
@@ -56,8 +57,8 @@ def among(kind: Kind, choices: list[Any]) -> Expr:
 
 
 @pytest.mark.parametrize("kind", list(CASES))
-@pytest.mark.parametrize("extra", [[], [None], [None, None]], ids=["", "null", "nulls"])
-@pytest.mark.parametrize("most", [1, 2, FEW, FEW + 1, 100])
+@pytest.mark.parametrize("extra", [[], [None], *more("one null, here", [None, None])], ids=["", "null", "nulls"])
+@pytest.mark.parametrize("most", [1, FEW, FEW + 1, *more("as many, or fewer, here", 2, 100)])
 def test_in_means_what_a_chain_of_equalities_means(kind: Kind, extra: list[None], most: int) -> None:
     name, choices, values = CASES[kind]
     said = among(kind, [*choices[:most], *extra])

@@ -189,7 +189,7 @@ def test_results_that_have_no_room_come_whole_in_the_next_chunk(monkeypatch, alg
 def test_buffers_grow_and_forget_over_long_streams(algorithm):
     spec = by_algorithm(equi_join(3, 40), algorithm, clean_every=500)
     random = np.random.default_rng(5)
-    rows = [(int(random.integers(3)), t // 3, int(random.integers(4))) for t in range(6000)]
+    rows = [(int(random.integers(3)), t // 3, int(random.integers(4))) for t in range(3000)]
     operator, engine = spec.build(), equi_join(3, 40).build()
     for begin in range(0, len(rows), 700):
         released = tuples(*rows[begin : begin + 700])

@@ -24,7 +24,7 @@ from slackwater.testing.drive import drive, pipeline_of, results_of
 from slackwater.testing.examples import KINDS, WITH_TARGETS
 from slackwater.testing.traces import cuttings, pieces, seeded_trace, traces
 from slackwater.workloads.dsyn import dsyn3
-from tests.effort import tried
+from tests.effort import tried, tries
 
 JOINS = {example.name: example.spec for example in WITH_TARGETS if "join" in example.name or "way" in example.name}
 NAMES = [
@@ -165,7 +165,7 @@ def test_pd_knows_no_more_than_an_estimate_and_waits_longer_than_it_must(recorde
 def test_what_is_chosen_does_not_depend_on_how_arrivals_are_cut_into_batches(name, join):
     (spec,) = (example.spec for example in WITH_TARGETS if example.name == join)
     options = Options(controller=name, adaptation_interval=5, granularity=2, basic_window=2, retention=40)
-    for seed in range(3):
+    for seed in range(tries(6)):
         batch = seeded_trace(seed, spec.streams, KINDS, tuples=400)
         found = []
         for cuts in ([400], [*range(7, 400, 7), 400], list(range(1, 401))):

@@ -23,6 +23,7 @@ from slackwater.verify import Verdict
 from slackwater.workloads.plug_queries import PLUG_QUERIES
 from slackwater.workloads.plugs import smart_plugs
 from slackwater.workloads.profiles import Delays
+from tests.effort import ALL_ON_SPARK
 from tests.operators.instant.test_changing_plans import Restless
 from tests.runtime.streams import Runtime
 
@@ -86,7 +87,8 @@ def test_every_placement_is_exact(runtime: Runtime, name: str) -> None:
     first, *others = placements(cases[0][0])
     assert_exact(*(runtime.judge(replace(one, placement=first), epoch) for one, epoch in cases))
     wanted = [rows(one, first, epoch) for one, epoch in cases]
-    for at, placement in enumerate(others):
+    # `make test` takes every second of many.
+    for at, placement in enumerate(others[:: 1 if ALL_ON_SPARK or len(others) < 32 else 2]):
         one, epoch = cases[at % len(cases)]
         assert rows(one, placement, epoch) == wanted[at % len(cases)]
 

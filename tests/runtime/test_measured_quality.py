@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from slackwater.verify import Verdict
+from tests.effort import more
 from tests.runtime.streams import Runtime, arrived
 
 COLUMNS = {"k": pa.int64(), "x": pa.float64()}
@@ -49,7 +50,7 @@ def judged(runtime: Runtime, query: str, streams: dict[str, pa.Table], epoch: st
 
 
 @pytest.mark.parametrize(("name", "controller"), CASES)
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, *more("another seed, here", 2)])
 def test_measured_recall_is_that_of_the_judge(runtime: Runtime, name: str, controller: str, seed: int) -> None:
     streams = disordered("abc" if "c [" in JOINS[name] else "a" if name == "one" else "ab", 1500, seed)
     query = f"{JOINS[name]} WITH RECALL 0.8 OVER 2 SECONDS OPTIONS (controller = '{controller}')"

@@ -19,6 +19,7 @@ from slackwater.runtime.local.queries import LocalQueries
 from slackwater.runtime.local.run import BATCH, LocalRun
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.replay import replay
+from tests.effort import more
 
 QUERIES = {
     "sums": "SELECT k, SUM(v) AS s FROM a [2 SECONDS SLIDE 1 SECOND] GROUP BY k WITH DELAY 300 MS",
@@ -105,7 +106,10 @@ def assert_as_alone(
         assert report["quality"] == report_alone["quality"], name
 
 
-@pytest.mark.parametrize("epochs", [Epochs(span=SECOND), Epochs(tuples=100), Epochs(), Epochs(each_tuple=True)])
+@pytest.mark.parametrize(
+    "epochs",
+    [Epochs(span=SECOND), Epochs(each_tuple=True), *more("epochs of a second, here", Epochs(tuples=100), Epochs())],
+)
 def test_every_query_of_a_set_answers_as_it_does_alone(epochs: Epochs) -> None:
     tables = streams(1)
     plans = planned(QUERIES, tables)

@@ -8,10 +8,13 @@ BIGINT microseconds and a decimal the BIGINT of its digits, so two columns that 
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import cache
+from itertools import count
 from typing import Any
 
 import duckdb
@@ -25,9 +28,11 @@ from slackwater.core.schema import Kind, Schema
 from slackwater.core.time import BEFORE_ALL
 from slackwater.expressions.tree import Column, Expr, columns_of
 from slackwater.language.bound import StreamRef
-from slackwater.verify.sql import MACROS, Renderer, register_user_functions
+from slackwater.verify.sql import MACROS, Renderer, has_functions, register_user_functions
 
 _ARROW = {Kind.INT: pa.int64(), Kind.FLOAT: pa.float64(), Kind.BOOL: pa.bool_(), Kind.TEXT: pa.string()}
+_SPILL = "slackwater-judge-"
+_numbers = count()
 
 
 @dataclass(frozen=True)
@@ -43,25 +48,59 @@ class JudgedInput:
 
 @contextmanager
 def workbench(exprs: Sequence[Expr]) -> Iterator[Any]:
-    """A DuckDB connection that knows the macros and the users' functions, and may spill to a directory of its own."""
-    with tempfile.TemporaryDirectory(prefix="slackwater-judge-") as spill:
-        settings: dict[str, str | bool | int | float | list[str]] = {
-            "temp_directory": spill,
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
-            "python_enable_replacements": "false",
-        }
-        connection = duckdb.connect(":memory:", config=settings)
+    """A connection to a database of its own that knows the macros and the users' functions, and may spill to disk.
+
+    To start DuckDB takes longer than to judge a small answer, so all who need no function of a user's share one of it.
+    """
+    with _instance_of_its_own(exprs) if has_functions(exprs) else _database_of_its_own() as connection:
         try:
-            for macro in MACROS:
-                connection.execute(macro)
-            register_user_functions(connection, exprs)
             yield connection
         except duckdb.Error as error:
             reason = str(error).splitlines()[0]
             raise DataError(f"the true answer of this query cannot be computed: {reason}") from error
+
+
+@contextmanager
+def _instance_of_its_own(exprs: Sequence[Expr]) -> Iterator[Any]:
+    """Functions belong to all databases of an instance, and two users' may have one name."""
+    with tempfile.TemporaryDirectory(prefix=_SPILL) as spill, closing(_started(spill)) as connection:
+        register_user_functions(connection, exprs)
+        yield connection
+
+
+@contextmanager
+def _database_of_its_own() -> Iterator[Any]:
+    name = f"judged_{next(_numbers)}"
+    with closing(_shared(os.getpid())[0].cursor()) as connection:
+        connection.execute(f"ATTACH ':memory:' AS {name}")
+        connection.execute(f"USE {name}")
+        connection.execute(f"SET search_path = '{name}.main,memory.main'")
+        try:
+            yield connection
         finally:
-            connection.close()
+            connection.execute("USE memory")
+            connection.execute(f"DETACH {name}")
+
+
+@cache
+def _shared(process: int) -> tuple[Any, tempfile.TemporaryDirectory[str]]:
+    """The instance of this process, and where it spills; both live as long as the process, and not in its forks."""
+    spill = tempfile.TemporaryDirectory(prefix=_SPILL)
+    return _started(spill.name), spill
+
+
+def _started(spill: str) -> Any:
+    """DuckDB with the macros."""
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "temp_directory": spill,
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        "python_enable_replacements": "false",
+    }
+    connection = duckdb.connect(":memory:", config=settings)
+    for macro in MACROS:
+        connection.execute(macro)
+    return connection
 
 
 def load(

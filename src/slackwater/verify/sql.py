@@ -186,9 +186,18 @@ def user_function_name(op: str) -> str:
     return "user_" + op.removeprefix("user:").encode().hex()
 
 
+def _operators(exprs: Sequence[Expr]) -> set[str]:
+    return {node.op for expr in exprs for node in walk(expr) if isinstance(node, Call)}
+
+
+def has_functions(exprs: Sequence[Expr]) -> bool:
+    """Whether DuckDB has to call Python for these: the users' own functions, and upper and lower case."""
+    return any(op.startswith("user:") or op in text_sql.CASE for op in _operators(exprs))
+
+
 def register_user_functions(connection: Any, exprs: Sequence[Expr]) -> None:
     """Make the users' own Python functions known to DuckDB: theirs is the only meaning there is."""
-    operators = {node.op for expr in exprs for node in walk(expr) if isinstance(node, Call)}
+    operators = _operators(exprs)
     text_sql.register_case(connection, operators)
     for op in sorted(op for op in operators if op.startswith("user:")):
         found = USER_FUNCTIONS.get(op.removeprefix("user:"))

@@ -106,8 +106,12 @@ def _cast(call: Call, arg: str) -> str:
     raise UsageError(f"verify cannot compute a CAST from {source.value} to {target}: DuckDB has other rules for it")
 
 
+CASE = frozenset({"upper", "lower", "ilike"})
+"""What asks for upper or lower case."""
+
+
 def register_case(connection: Any, operators: set[str]) -> None:
     """Make upper and lower case known to DuckDB, whose own are not those of all of Unicode."""
-    if operators & {"upper", "lower", "ilike"}:
+    if operators & CASE:
         connection.create_function("sw_upper", lambda text: text.upper(), ["VARCHAR"], "VARCHAR")
         connection.create_function("sw_lower", lambda text: text.lower(), ["VARCHAR"], "VARCHAR")

@@ -132,7 +132,7 @@ def counts(seen: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("epochs", [Epochs(span=SECOND // 2), Epochs()])
 def test_restarts_change_nothing(epochs: Epochs) -> None:
-    tables = streams(2, 2400)
+    tables = streams(2, 1800)
     plans = planned({name: QUERIES[name] for name in (*SOME, "graph", "three")}, tables)
     random = np.random.default_rng(5)
     at = set(random.integers(1, 11, 4).tolist())
