@@ -146,11 +146,16 @@ def latencies(spark: SparkSession, side: str, seconds: float) -> list[float]:
         feeding = fed(folder / "s", seconds)
         known: set[str] = set()
         while feeding.is_alive():
-            # A file counts as soon as its name is there: of ours with its folder, of Spark's with the log of its sink.
-            for file in (folder / "out").rglob("*.parquet"):
-                if file.name not in known and ".slackwater" not in file.parts and "_temporary" not in file.parts:
-                    known.add(file.name)
-                    seen.extend((end, time.time()) for end in ends_in(file))
+            # A file counts as soon as it can be read, also one of Spark's that its sink has not committed yet.
+            out = folder / "out"
+            for file in (*out.glob("*.parquet"), *out.glob("batch=*/*.parquet")):
+                if file.name not in known:
+                    try:
+                        seen.extend((end, time.time()) for end in ends_in(file))
+                        known.add(file.name)
+                    except (pa.ArrowInvalid, FileNotFoundError):
+                        # Spark's own sink lets a file be seen before it is whole.
+                        continue
             time.sleep(0.005)
         running.stop()
     first = min(end for end, _ in seen) + seconds / 4
