@@ -132,7 +132,7 @@ def scale(tuples: int) -> list[dict[str, object]]:
         }
         plans = planned(queries, tables)
         few = {key: table.slice(0, 2000) for key, table in tables.items()}
-        together(plans, few)
+        together(plans, few), apart({"q0": plans["q0"]}, few)
         shared, _ = together(plans, tables)
         alone, _ = apart({"q0": plans["q0"]}, tables)
         tracemalloc.start()
