@@ -19,8 +19,10 @@ from slackwater.language.bind import Bound, bind
 from slackwater.plan.explain import JSON, as_json, as_tree, explain
 from slackwater.plan.graph import ROW, Detail, NodeKind, PlanGraph, PlanNode
 from slackwater.plan.graph_of_plan import graph_of
+from slackwater.plan.grid import Grid
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
+from slackwater.plan.rate_model import Expected
 from slackwater.sources.files import schema_of
 
 TABLE = pa.table({"ts": [1], "k": [1], "x": [0.5], "w": [1]})
@@ -264,9 +266,14 @@ def test_a_plan_says_how_its_results_are_ordered_emitted_and_spread() -> None:
     assert held.made_by == planned(JOIN).operator
     spread = planned(JOIN).partitioning
     assert (spread.shards(8), [len(rows) for rows in spread.keys or ()]) == (8, [1, 1])
-    alone = planned(JOIN.replace("a.k = b.k", "a.k < b.k")).partitioning
-    assert (alone.shards(8), alone.keys) == (1, None)
-    assert "no key is common" in alone.why
+    near = JOIN.replace("a.k = b.k", "a.k < b.k")
+    by_rows = planned(near).partitioning
+    assert (by_rows.shards(8), by_rows.grid(8), spread.grid(8)) == (8, Grid((4, 2)), None)
+    learned = planned(f"{near} WITH RECALL 0.9 OVER 1 MINUTE").partitioning
+    assert (learned.shards(8), learned.keys) == (1, None)
+    assert "no key is common" in learned.why
+    rates = {"a": Expected(1.0, 8.0), "b": Expected(20.0, 8.0)}
+    assert plan(bind(near, SCHEMAS).query, expected=rates).partitioning.grid(8) == Grid((1, 8))
     assert [one.label for node in planned(JOIN).weights for one in node.inputs] == ["a", "b"]
 
 

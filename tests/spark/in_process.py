@@ -22,12 +22,12 @@ import pyarrow.parquet as pq
 from pyspark.serializers import CloudPickleSerializer
 
 from slackwater.core.errors import UsageError
-from slackwater.core.quality import Recall
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 from slackwater.runtime.recorded import Tick
 from slackwater.runtime.spark.exchange.writer import END, SOURCE_ROW, Packing, packer
 from slackwater.runtime.spark.functions import registered
+from slackwater.runtime.spark.query import packings_of
 from slackwater.runtime.spark.replay import epoch_log
 from slackwater.runtime.spark.replay.run import SparkRun
 from slackwater.runtime.spark.replay.streams import cut_by, write_streams
@@ -119,22 +119,10 @@ class ShardsRun(SparkRun):
 
     def _epochs(self, tick: Tick) -> Iterator[epoch_log.EpochLog]:
         labels = LABELS[: self.shards]
-        keys = self.plan.partitioning.keys
-        learns = isinstance(self.plan.quality, Recall) and not self.plan.nodes
-        packings = [
-            Packing(
-                one,
-                () if keys is None else keys[position],
-                labels,
-                self._time_unit,
-                self.plan.options.max_ahead,
-                self.plan.options.granularity if learns else None,
-            )
-            for position, one in enumerate(self.plan.inputs)
-        ]
+        packings = packings_of(self.plan, labels, self._time_unit)
         texts = tuple(packing.text_rows for packing in packings)
         kept = structure(self.plan, labels, self._time_unit, False)
-        shipped = _serializer().dumps(Hosted(self.plan, texts, kept, registered()))
+        shipped = _serializer().dumps(Hosted(self.plan, texts, kept, registered(), shards=labels))
         for number in range(len(self._arrivals)):
             begun = time.perf_counter()
             packed = [line for packing in packings for line in self._packed(packing, number)]

@@ -134,7 +134,7 @@ class PlayedAlone:
         self._member = one
         hosted = one.hosted
         self._shipped = _serializer().dumps(
-            ShardProcessor(Hosted(hosted.plan, hosted.text_rows, hosted.fingerprint, registered()))
+            ShardProcessor(Hosted(hosted.plan, hosted.text_rows, hosted.fingerprint, registered(), shards=one.shards))
         )
         self._handles = {label: Handle() for label in one.shards}
         self.seen = Seen()
@@ -145,7 +145,7 @@ class PlayedAlone:
         for label, handle in self._handles.items() if rows is not None else ():
             store = PageStore(SparkPages(handle))
             before = store.mark()
-            shard = current(self._member.hosted, store, None, before)
+            shard = current(self._member.hosted, store, None, before, label=label)
             lines = rows[rows["shard"] == label][["stream", "part", "header"]].itertuples(index=False)
             shard.pass_by([Block(stream, part, json.loads(header), None) for stream, part, header in lines])
             store.write(before, shard.snapshot_delta())

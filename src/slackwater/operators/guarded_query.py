@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from slackwater.core.batch import ROW, TS, Words
+from slackwater.core.batch import ROW, TS, Flags, Words
 from slackwater.core.measured import MeasuredQuality
 from slackwater.core.memory import Memory
 from slackwater.core.outlook import Outlook
@@ -96,6 +96,9 @@ class GuardedQuery:
         self._has_arrival_times = False
         self.count_unjudged: Callable[[], int] | None = None
         """Whoever guards the clocks says how many tuples are not yet admitted."""
+        self.told: Flags | None = None
+        """Per stream, whether its tuples are counted here, and handed out if late; None: all of them. Those of others
+        are copies, which other kernels tell of."""
         self._counts = {"tuples": 0, "in_time": 0, "late": 0, "filtered": 0, "ahead": 0, "results": 0}
 
     def count_taken(self, tuples: int, has_arrival_times: bool | None = None) -> None:
@@ -192,9 +195,13 @@ class GuardedQuery:
 
     def _late_of(self, raw: OrderedBatch) -> Late:
         """The late ones among these tuples; all of them are counted here."""
-        index: Words = np.flatnonzero(raw.late)
+        late, count = raw.late, len(raw)
+        if self.told is not None:
+            told = self.told[raw.stream]
+            late, count = late & told, int(np.count_nonzero(told))
+        index: Words = np.flatnonzero(late)
         self._counts["late"] += len(index)
-        self._counts["in_time"] += len(raw) - len(index)
+        self._counts["in_time"] += count - len(index)
         if not len(index):
             return NO_LATE
         words = raw.words[:, index]
@@ -266,7 +273,7 @@ class GuardedQuery:
             clocks=release.clocks,
             slack=release.slack,
             watermark=self.watermark,
-            held=release.held + stages.pending + self.unjudged,
+            held=self._held() + stages.pending + self.unjudged,
             state_rows=self._operator.state_rows,
             epochs=release.epochs,
             idle=release.idle_timeouts,
@@ -280,6 +287,9 @@ class GuardedQuery:
             outlook=self.outlook(),
             **self._counts,
         )
+
+    def _held(self) -> int:
+        return self.release.held if self.told is None else self.release.state.waiting_of(np.flatnonzero(self.told))
 
     def outlook(self) -> Outlook | None:
         """Whether the target can be met, where the controller knows."""

@@ -18,7 +18,8 @@ The keys of attributes, by kind of node:
   windows, keys, aggregates, having; of distinct windows, keys
 - relation_to_stream: relation_to_stream ("ISTREAM", "DSTREAM", "RSTREAM"), every_us, holds
 - output: columns, counted, quality, quality_stated, shard_keys, one_shard_because, join_orders (of windows that follow
-  rates: order, because, and where rates are known expected_tuples and expected_bytes)
+  rates: order, because, and where rates are known expected_tuples and expected_bytes); of joins that are cut by rows
+  parts_by_rows (for some numbers of shards, in how many parts each stream is cut)
 """
 
 from __future__ import annotations
@@ -49,6 +50,9 @@ from slackwater.plan.physical import InputPlan, PhysicalPlan
 from slackwater.plan.placement.explain import operator_nodes, placement_notes
 from slackwater.plan.placement.place import Placed
 from slackwater.plan.rate_order import JoinOrder
+
+TOLD_SHARDS = (2, 16)
+"""For so many shards it is told how a join without a key is cut."""
 
 
 def graph_of(plan: PhysicalPlan, quality_stated: bool = True) -> PlanGraph:
@@ -212,6 +216,8 @@ class _Builder:
             "one_shard_because": plan.partitioning.why or None,
             "join_orders": [_join_order(order) for order in plan.orders],
         }
+        if plan.partitioning.rates:
+            attributes["parts_by_rows"] = {str(count): _parts(plan, count) for count in TOLD_SHARDS}
         label = "output: counted by second" if plan.count_only else f"output: {', '.join(columns)}"
         self._add(NodeKind.OUTPUT, "", Described(label, attributes, ()), [last])
 
@@ -226,10 +232,24 @@ def _relation_to_stream(out: Out, holds: bool) -> str:
     return f"{out}: results are held while they are in force, and given every {format_duration(out.every or 0)}"
 
 
+def _parts(plan: PhysicalPlan, shards: int) -> dict[str, int]:
+    """In how many parts every input is cut, where it is cut by rows."""
+    grid = plan.partitioning.grid(shards)
+    assert grid is not None
+    return {one.stream.alias: parts for one, parts in zip(plan.inputs, grid.parts, strict=True)}
+
+
+def _cut(plan: PhysicalPlan, shards: int) -> str:
+    parts = _parts(plan, shards)
+    cut = [f"{alias} in {count} parts" for alias, count in parts.items() if count > 1]
+    whole = [f"{alias} goes to all" for alias, count in parts.items() if count == 1]
+    return ", ".join(cut + whole)
+
+
 def _shard_keys(plan: PhysicalPlan) -> dict[str, list[str]] | None:
     """The columns of every input that choose the shard."""
     keys = plan.partitioning.keys
-    if keys is None:
+    if keys is None or plan.partitioning.rates:
         return None
     return {
         one.stream.alias: [row_name(plan, at, row) for row in rows]
@@ -248,6 +268,9 @@ def _join_order(chosen: JoinOrder) -> dict[str, Any]:
 
 
 def _sharded(plan: PhysicalPlan) -> str:
+    if plan.partitioning.rates:
+        told = "; ".join(f"of {count} shards, {_cut(plan, count)}" for count in TOLD_SHARDS)
+        return f"on Spark: without a common key, in shards by rows: {told}"
     keys = _shard_keys(plan)
     if keys is None:
         return f"on Spark: in one shard, because {plan.partitioning.why}"

@@ -1,14 +1,17 @@
-"""By which of its columns a query can be cut into shards.
+"""By which of its columns a query can be cut into shards; or by rows, where no column says which tuples can meet.
 
 Invariant: tuples that can meet, in a join or in a group, at any operator of the query, have the same words in the rows
-of their route.
+of their route; or they meet in exactly one cell of a grid (`grid.py`), as in a join without a common key.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import product
 
+from slackwater.core.batch import ROW
+from slackwater.core.quality import Recall, RelativeError
 from slackwater.core.rates import Resize
 from slackwater.operators.aggregate.landmark import LandmarkAggregate
 from slackwater.operators.aggregate.operator import WindowAggregate
@@ -23,20 +26,35 @@ from slackwater.operators.join.rate_windows import RateJoin
 from slackwater.operators.projection import Projection
 from slackwater.operators.union import StreamUnion
 from slackwater.plan.physical import Partitioning, PhysicalPlan
+from slackwater.plan.rate_model import Expected
 
 ShardKeys = list[tuple[int, ...]]
+NO_KEY = "no key is common to all that its operators bring together"
 
 
-def partitioning_of(plan: PhysicalPlan) -> Partitioning:
-    """How a query is cut into shards, or why it is not."""
+def partitioning_of(plan: PhysicalPlan, expected: Mapping[str, Expected] | None = None) -> Partitioning:
+    """How a query is cut into shards, or why it is not; `expected` says what is known of streams beforehand."""
     for operator in operators_of(plan.operator):
         why = one_shard(operator)
         if why is not None:
             return Partitioning(None, why)
     keys = shard_keys_of(plan)
-    if keys is None:
-        return Partitioning(None, "no key is common to all that its operators bring together")
-    return Partitioning(tuple(keys))
+    if keys is not None:
+        return Partitioning(tuple(keys))
+    # Only of a plain join each result hangs on nothing but its own members.
+    if type(plan.operator) is not WindowJoin or plan.operator.streams == 1:
+        return Partitioning(None, NO_KEY)
+    if isinstance(plan.quality, Recall | RelativeError):
+        return Partitioning(None, f"{NO_KEY}, and what late tuples cost is learned in one place")
+    rows = tuple(tuple(row for row in range(one.rows) if row != ROW) for one in plan.inputs)
+    return Partitioning(rows, rates=_rates(plan, expected or {}))
+
+
+def _rates(plan: PhysicalPlan, expected: Mapping[str, Expected]) -> tuple[float, ...]:
+    """The rates of all inputs; where one is not known, they count as equal."""
+    known = [expected.get(one.stream.alias, expected.get(one.stream.source)) for one in plan.inputs]
+    rates = tuple(one.rate for one in known if one is not None and one.rate > 0)
+    return rates if len(rates) == len(known) else (1.0,) * len(known)
 
 
 def one_shard(operator: object) -> str | None:

@@ -33,6 +33,7 @@ from slackwater.operators.relation_to_stream import RelationToStream
 from slackwater.operators.state_size import Member, Weights
 from slackwater.operators.union import StreamUnion
 from slackwater.plan.graph import ROW
+from slackwater.plan.grid import Grid, cheapest
 from slackwater.plan.placement.place import Placed
 from slackwater.plan.rate_order import JoinOrder
 from slackwater.quality import registry
@@ -84,10 +85,17 @@ class Partitioning:
     """Per input, the rows whose words choose the shard; None where the query runs in one shard."""
     why: str = ""
     """Why the query runs in one shard, in words."""
+    rates: tuple[float, ...] = ()
+    """Where tuples of any words may meet, so that inputs are cut by rows: how their rates compare; empty where a key
+    tells which tuples can meet. All words of a tuple choose its part then."""
 
     def shards(self, asked: int) -> int:
         """How many shards a query runs in if this many are asked for."""
         return 1 if self.keys is None else asked
+
+    def grid(self, shards: int) -> Grid | None:
+        """How inputs are cut by rows for so many shards; None where a key cuts them, or nothing does."""
+        return cheapest(self.rates, shards) if self.rates and shards > 1 else None
 
 
 ONE_SHARD = Partitioning(None)

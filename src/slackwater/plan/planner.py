@@ -68,7 +68,7 @@ def plan(
         made,
         orders=orders,
         relation_to_stream=_relation_to_stream(made),
-        partitioning=partitioning_of(made),
+        partitioning=partitioning_of(made, expected),
         weights=weights_of(made),
     )
 

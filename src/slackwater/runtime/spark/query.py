@@ -112,7 +112,7 @@ def emitted(
         packed.append(control.stream(labels))
     together = reduce(lambda one, other: one.unionByName(other), packed)
     texts = tuple(packing.text_rows for packing in packings)
-    hosted = Hosted(plan, texts, kept, registered(), dict(folders or {}), emits_all)
+    hosted = Hosted(plan, texts, kept, registered(), dict(folders or {}), emits_all, labels)
     if tasks is not None:
         out = staged(together, hosted, labels, tasks, str(state))
     else:
@@ -165,6 +165,7 @@ def packings_of(
             plan.options.granularity if learns else None,
             complete,
             tasks,
+            plan.partitioning.grid(len(labels)),
         )
         for position, one in enumerate(plan.inputs)
     ]
@@ -225,5 +226,16 @@ def fingerprint(plan: PhysicalPlan, labels: tuple[int, ...]) -> str:
     """What a recorded run must agree with to be taken up again: everything that its results depend on."""
     inputs = [(one.stream, one.columns, one.computed, one.rows) for one in plan.inputs]
     operator = plan.operator.identity if isinstance(plan.operator, PlannedSpec) else plan.operator
-    text = repr((operator, inputs, plan.outputs, plan.quality, plan.options, plan.query.out, labels))
+    text = repr(
+        (
+            operator,
+            inputs,
+            plan.outputs,
+            plan.quality,
+            plan.options,
+            plan.query.out,
+            labels,
+            plan.partitioning.grid(len(labels)),
+        )
+    )
     return hashlib.sha256(text.encode()).hexdigest()

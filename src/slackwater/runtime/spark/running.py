@@ -246,9 +246,11 @@ def settable(plan: PhysicalPlan, target: Quality | str, at_most: str | None) -> 
         raise UsageError("say which target: slackwater.recall(0.99), or its text")
     family = FAMILIES.get(type(quality))
     if family is not None and type(quality) is not type(plan.quality):
+        # A join that is cut by rows has the same slack in all shards, so nothing that it learned.
+        where = "a new checkpoint, in one shard" if plan.partitioning.rates else "the same checkpoint"
         raise UsageError(
             f"the query was started WITH {plan.quality} and has not learned what {family} needs; stop it, and start it"
-            f" again WITH {quality} on the same checkpoint"
+            f" again WITH {quality} on {where}"
         )
     # What does not go with the options of the query is refused here, and not in every shard.
     controller_for(quality, plan.options, plan.windows)

@@ -20,6 +20,7 @@ from slackwater.core.batch import ROW, TS, Flags, Words
 from slackwater.core.schema import Kind
 from slackwater.disorder.event_times import as_reported
 from slackwater.disorder.release.state import NO_PARTITION
+from slackwater.plan.grid import Grid
 from slackwater.plan.physical import InputPlan
 from slackwater.runtime.side_outputs.rejections import counts_by_reason
 from slackwater.runtime.side_outputs.rows import rejected_input_table
@@ -56,6 +57,17 @@ class Packing:
     """Whether all of the input is here, as in a batch: then the epoch ends with a flush."""
     tasks: int | None = None
     """How many tasks run the shards, in turns; each is told a header once. None: every shard is."""
+    grid: Grid | None = None
+    """Where the shards are the cells of a grid: a tuple goes to all cells of its part."""
+
+    @property
+    def parts(self) -> int:
+        """In how many parts tuples are cut."""
+        return len(self.shards) if self.grid is None else self.grid.parts[self.plan.position]
+
+    def part_of(self, cell: int) -> int:
+        """Which part a shard has."""
+        return cell if self.grid is None else self.grid.part(self.plan.position, cell)
 
     @property
     def text_rows(self) -> tuple[int, ...]:
@@ -144,14 +156,14 @@ def lines_of(
     named = SOURCE_ROW in table.column_names
     away = as_bytes(rejected_input_table(packing.plan.stream.alias, table, taken.reasons)) if (~good).any() else None
     uncounted = json.dumps(header | UNCOUNTED)
+    blocks = [
+        write_block(own, packing.text_rows, codebook, without=() if named else (ROW,)) if own.shape[1] else None
+        for own in _split(words, keep, shard, packing.parts)
+    ]
     lines = []
-    for place, (label, own) in enumerate(
-        zip(packing.shards, _split(words, keep, shard, len(packing.shards)), strict=True)
-    ):
-        block = None
-        if own.shape[1]:
-            block = write_block(own, packing.text_rows, codebook, without=() if named else (ROW,))
+    for place, label in enumerate(packing.shards):
         # What is not a tuple of some shard is counted by the first alone.
+        block = blocks[packing.part_of(place)]
         if place == 0:
             lines.append(Line(label, json.dumps(header), block, away))
         elif packing.tasks is None or place < packing.tasks:
@@ -162,7 +174,7 @@ def lines_of(
 
 
 def _split(words: Words, keep: Flags, shard: Words, shards: int) -> list[Words]:
-    """The words that are kept, by shard, each in their order."""
+    """The words that are kept, by shard or part, each in their order."""
     if shards == 1:
         return [words if keep.all() else words[:, keep]]
     place = np.where(keep, shard, shards).astype(np.int16)
@@ -190,12 +202,12 @@ def packed(packing: Packing, table: pa.Table, part: int) -> pa.RecordBatch:
 
 
 def _shard_of(packing: Packing, words: Words) -> Words:
-    if not packing.shard_slots or len(packing.shards) == 1:
+    if not packing.shard_slots or packing.parts == 1:
         return np.zeros(words.shape[1], np.int64)
     h = np.zeros(words.shape[1], np.uint64)
     for row in packing.shard_slots:
         h = _mixed(h ^ words[row].view(np.uint64))
-    return (h % np.uint64(len(packing.shards))).astype(np.int64)
+    return (h % np.uint64(packing.parts)).astype(np.int64)
 
 
 def _mixed(z: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -264,7 +264,7 @@ def turn(member: Member, label: int, heard: Heard | None, state: SetState, now: 
 
     def shard_now(target: str | None = None) -> Shard:
         there = state.now if known is not None or entries.everything() else None
-        return current(member.hosted, entries, known, there, target)
+        return current(member.hosted, entries, known, there, target, label)
 
     shard = shard_now(target)
     emitted: list[Emitted] = []

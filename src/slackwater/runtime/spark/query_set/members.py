@@ -56,7 +56,7 @@ class Member:
     def hosted(self) -> Hosted:
         """As one shard of it is hosted."""
         texts = tuple(packing.text_rows for packing in self.packings)
-        return Hosted(self.plan, texts, self.structure, ())
+        return Hosted(self.plan, texts, self.structure, (), shards=self.shards)
 
 
 def key_of(name: str, generation: int) -> str:

@@ -28,7 +28,7 @@ REMEDY = "use a new checkpoint folder, or go on with the query it was made by"
 def structure(plan: PhysicalPlan, labels: tuple[int, ...], time_unit: str, beats: bool) -> str:
     """The structure of a query as JSON: digests, by what they are of; `beats` says whether silence is timed."""
     # What is read from a stream comes first: with another column, the operator's tuples are others as well.
-    parts = {"use of idle_timeout (its length may change)": repr(beats), SHARDS: repr(labels)} | {
+    parts = {"use of idle_timeout (its length may change)": repr(beats), SHARDS: _cut(plan, labels)} | {
         f"columns read from {one.stream.alias}": repr(_shipped(one)) for one in plan.inputs
     }
     parts |= {"windows, keys or conditions": repr(_kept_by(plan)), "unit of time": time_unit}
@@ -54,6 +54,12 @@ def difference(found: str, wanted: str) -> str | None:
     if others[0] == SHARDS:
         return f"this checkpoint was made with another {SHARDS}; ask for as many as before, or use a new folder"
     return f"this checkpoint belongs to another query: its {others[0]} differ; {REMEDY}"
+
+
+def _cut(plan: PhysicalPlan, labels: tuple[int, ...]) -> str:
+    """Which tuples a shard has: by its label, or by its place in a grid."""
+    grid = plan.partitioning.grid(len(labels))
+    return repr(labels) if grid is None else repr((labels, grid))
 
 
 def _shipped(one: InputPlan) -> object:

@@ -61,12 +61,16 @@ class Shard:
     codebook: Codebook = field(default_factory=Codebook)
     targets: Targets | None = None
     """What was asked for in the text and what is in force now, where the two may differ."""
+    tells: tuple[bool, ...] | None = None
+    """Per input, whether this shard tells of its tuples: counts them, and hands out those that are late or rejected;
+    None: of all. Those of others are copies of what another shard tells of."""
 
     def __post_init__(self) -> None:
         self.kernel: Pipeline = kernel_for(self.plan, Epochs(), self.codebook, max_ahead=UNGUARDED)
         # Delays are those of the whole stream; what a late tuple costs a join is known to its own shard.
         # Where there are several operators the rows that should reach the top are those of this shard alone.
         self.kernel.release.taught = self.plan.joins and not self.plan.nodes
+        self.kernel.told = None if self.tells is None else np.array(self.tells)
         options = self.plan.options
         self._guard = HeaderGuard(
             len(self.plan.inputs), options.max_ahead, options.max_behind, self.plan.partition_slots
@@ -169,10 +173,15 @@ class Shard:
 
     def _turn_away(self, batch: Batch, reason: int) -> None:
         """Tuples end as rejected rows."""
+        batch = self._told(batch)
         of_stream = np.bincount(batch.stream, minlength=len(self.plan.inputs)).tolist()
         for one, count in zip(self.plan.inputs, of_stream, strict=True):
             self.rejected.add(one.stream.alias, {REASONS[reason]: count})
         self.side_output.add_rejected(batch, reason)
+
+    def _told(self, batch: Batch) -> Batch:
+        """Those of these tuples that this shard tells of."""
+        return batch if self.kernel.told is None else batch.take(np.flatnonzero(self.kernel.told[batch.stream]))
 
     def _read(self, block: Block) -> Batch:
         assert block.block is not None
@@ -203,7 +212,7 @@ class Shard:
             "results": seen.results,
             "filtered": self.counts["filtered"],
             "rejected": self.rejected.total,
-            "held": seen.held + (0 if self._guard.pending is None else len(self._guard.pending)),
+            "held": seen.held + (0 if self._guard.pending is None else len(self._told(self._guard.pending))),
             "state_rows": seen.state_rows,
             "epochs": seen.epochs,
             "idle": list(seen.idle),

@@ -64,12 +64,21 @@ class Hosted:
     """Where shards write rows themselves, by their kind."""
     emits_all: bool = True
     """Whether the rows of those are handed on as well."""
+    shards: tuple[int, ...] = ()
+    """The labels of all its shards, where it is cut by rows and one of those that have a tuple tells of it."""
     takes: ClassVar[tuple[str, ...]] = ("stream", "part", "header", "block", "rejected_rows")
     emits: ClassVar[str] = EMITTED
 
     def host(self, store: PageStore, files: TaskFiles) -> Host:
         """What runs one shard of it, over the state of that shard; `files` take what goes to folders."""
         return Host(self, store, files)
+
+    def told_by(self, label: int) -> tuple[bool, ...] | None:
+        """Per input, whether this shard tells of its tuples; None: of all that it has."""
+        grid = self.plan.partitioning.grid(len(self.shards))
+        if grid is None:
+            return None
+        return tuple(grid.tells(position, self.shards.index(label)) for position in range(len(self.plan.inputs)))
 
     def written(self, output: str, name: str) -> Line:
         """The line that tells of a file with rows of some kind."""
@@ -124,7 +133,7 @@ class Host:
         if kept is not None:
             self._store.account = kept.account
         known = None if kept is None else (kept.mark, kept.shard)
-        shard = current(self._hosted, self._store, known, before, target)
+        shard = current(self._hosted, self._store, known, before, target, label)
         unreadable = ((REJECTED, pa.ipc.open_stream(one.rejected_rows).read_all()) for one in rejected)
         yield from self._handed_on(chain(unreadable, emitted_tables(shard, epoch(shard))))
         mark = self._store.write(before, shard.snapshot_delta())
@@ -177,8 +186,9 @@ def current(
     kept: tuple[Mark, Shard] | None,
     now: Mark | None,
     target: str | None = None,
+    label: int = 0,
 ) -> Shard:
-    """The shard as the last micro-batch left it; with another target from now on, where one is given."""
+    """The shard of this label as the last micro-batch left it; with another target from now on, where one is given."""
     if kept is not None and now is not None and target is None:
         then, shard = kept
         missed = store.between(then, now)
@@ -191,7 +201,7 @@ def current(
     plan = hosted.plan
     if targets.in_force != clause(plan.quality):
         plan = replace(plan, quality=parse_quality(targets.in_force))
-    shard = Shard(plan, hosted.text_rows, hosted.fingerprint, targets=targets)
+    shard = Shard(plan, hosted.text_rows, hosted.fingerprint, targets=targets, tells=hosted.told_by(label))
     if now is not None:
         shard.restore(entries)
     return shard
