@@ -28,6 +28,8 @@ def exact(value: float) -> Literal | None:
 
     >>> exact(1.5), exact(1e300)
     (Literal(value=15, kind=<Kind.DECIMAL: 'decimal'>, scale=1), None)
+    >>> exact(0.0)
+    Literal(value=0, kind=<Kind.DECIMAL: 'decimal'>, scale=0)
     """
     if value != value or value in (float("inf"), float("-inf")):
         return None
@@ -41,7 +43,7 @@ def exact(value: float) -> Literal | None:
         if isinstance(value, Written) and "e" not in text.lower():
             raise ScaleError(f"{text} has more digits than a decimal can hold, which are {DIGITS}; write to_float(x)")
         return None
-    number = int("".join(map(str, digits))) * 10 ** max(0, -behind)
+    number = int("".join(map(str, digits)) or "0") * 10 ** max(0, -behind)
     return Literal(-number if sign else number, Kind.DECIMAL, max(0, behind))
 
 
