@@ -49,7 +49,7 @@ check: $(STAMP) ## Check format, lint, types and the import contract
 bench: $(STAMP) ## Run the benchmarks: kernels, then Spark beside its own operators
 	@$(BIN)/python -m benchmarks.core; core=$$?; $(BIN)/python -m benchmarks.holistic || core=$$?; \
 	$(BIN)/python -m benchmarks.probe_order; \
-	$(BIN)/python -m benchmarks.window_length; $(BIN)/python -m benchmarks.spark && exit $$core
+	$(BIN)/python -m benchmarks.window_length; $(BIN)/python -m benchmarks.spark_floor; $(BIN)/python -m benchmarks.spark && exit $$core
 
 format: $(STAMP) ## Put the code into its format
 	@$(BIN)/ruff check --fix --select I .

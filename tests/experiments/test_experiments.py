@@ -27,7 +27,7 @@ PUBLISHED += [f"000-fig{n}" for n in range(5, 11)] + ["000-live"]
 PUBLISHED += ["001-sec2.3", "001-table2", *(f"001-fig{n}" for n in (5, 6, 8, 9, 10, 11)), "rate-or-time"]
 PUBLISHED += ["004-table5.1", "004-fig5.8", "004-fig5.9", "004-fig5.10", "004-table5.2", "004-fig5.11"]
 PUBLISHED += ["004-fig6.1", "004-table6.1", "004-table6.2", "004-fig6.6", "004-fig6.7", "004-fig6.8"]
-PUBLISHED += ["003-table2", "004-table4.3", "004-table4.4", "changes", "steady-joins", "zoo"]
+PUBLISHED += ["003-table2", "004-table4.3", "004-table4.4", "changes", "hybrid-holistic", "steady-joins", "zoo"]
 TICKS = [60.0 * n for n in range(1, 46)]
 
 
