@@ -38,6 +38,33 @@ class Told(NamedTuple):
     shards: Sequence[Metrics]
 
 
+class Answer:
+    """What the job that computes a micro-batch says of one query."""
+
+    def __init__(self) -> None:
+        self.kinds: set[str] = set()
+        """The outputs that have rows."""
+        self.shards: list[Metrics] = []
+        self.files: dict[str, list[str]] = defaultdict(list)
+        """Of folders that shards write themselves, by the kind of rows: files that are not yet published."""
+
+    def note(self, kind: str, note: str) -> None:
+        """Take a line that a shard has emitted."""
+        if kind == METRICS:
+            self.shards.append(json.loads(note))
+        elif kind == WRITTEN:
+            what, _, name = note.partition("/")
+            self.kinds.add(what)
+            self.files[what].append(name)
+        else:
+            self.kinds.add(kind)
+
+    @property
+    def told(self) -> Told:
+        """Without the files."""
+        return Told(frozenset(self.kinds), self.shards)
+
+
 @dataclass(frozen=True)
 class MicroBatch:
     """What one micro-batch emitted: DataFrames of its rows, and its progress."""
@@ -208,14 +235,14 @@ def _written(
         tidy(folders.values() if first else ())
         kept = frame.persist() if asked_again else frame
         try:
-            told, files = _answered(kept)
+            answer = _answered(kept)
             for kind, folder in folders.items():
-                if first or kind in files:
-                    publish(folder, files.get(kind, ()), number)
-            batch = MicroBatch(number, plan, kept, told)
+                if first or kind in answer.files:
+                    publish(folder, answer.files.get(kind, ()), number)
+            batch = MicroBatch(number, plan, kept, answer.told)
             for what, writer in writers.items():
                 # A job of Spark to write nothing costs as much as one that writes little.
-                if first or not writer.only_rows or KINDS[what] in told.kinds:
+                if first or not writer.only_rows or KINDS[what] in answer.kinds:
                     writer.write(getattr(batch, what), number)
             if foreach is not None:
                 foreach(batch)
@@ -227,21 +254,12 @@ def _written(
     return each
 
 
-def _answered(emitted: DataFrame) -> tuple[Told, dict[str, list[str]]]:
-    """Compute a micro-batch in one job: what its shards tell, and the files that they have written."""
-    kinds: set[str] = set()
-    shards: list[Metrics] = []
-    files: dict[str, list[str]] = defaultdict(list)
+def _answered(emitted: DataFrame) -> Answer:
+    """Compute a micro-batch in one job."""
+    answer = Answer()
     for kind, note in emitted.select("kind", "note").collect():
-        if kind == METRICS:
-            shards.append(json.loads(note))
-        elif kind == WRITTEN:
-            what, _, name = note.partition("/")
-            kinds.add(what)
-            files[what].append(name)
-        else:
-            kinds.add(kind)
-    return Told(frozenset(kinds), shards), files
+        answer.note(kind, note)
+    return answer
 
 
 def _once(plan: PhysicalPlan, function: ForEach) -> Callable[[DataFrame, int], None]:

@@ -80,20 +80,16 @@ def read_file(file: str, format: str, schema: pa.Schema) -> pa.Table:
                 there = [name for name in schema.names if name in source.schema_arrow.names]
                 table = source.read(columns=there, use_threads=False)
         elif format == "json":
-            wanted = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
-            table = pyarrow.json.read_json(file, parse_options=wanted)
+            lines = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+            table = pyarrow.json.read_json(file, parse_options=lines)
         else:
-            types = pyarrow.csv.ConvertOptions(column_types=schema, include_columns=schema.names)
-            table = pyarrow.csv.read_csv(file, convert_options=replace_missing(types))
+            wanted = pyarrow.csv.ConvertOptions(
+                column_types=schema, include_columns=schema.names, include_missing_columns=True
+            )
+            table = pyarrow.csv.read_csv(file, convert_options=wanted)
     except (pa.ArrowException, OSError) as error:
         raise UsageError(f"{file} cannot be read as {format}: {error}") from None
     return fitted(table, schema, file)
-
-
-def replace_missing(options: pyarrow.csv.ConvertOptions) -> pyarrow.csv.ConvertOptions:
-    """Columns that a file does not have are null, as in the other formats."""
-    options.include_missing_columns = True
-    return options
 
 
 def fitted(table: pa.Table, schema: pa.Schema, file: str) -> pa.Table:

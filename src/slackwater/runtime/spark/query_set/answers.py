@@ -5,16 +5,13 @@ Invariant: files are told by the attempts that were successful, each once.
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
-from slackwater.runtime.spark.folders import KINDS, WRITTEN, Folder, folder_of
-from slackwater.runtime.spark.output_schema import METRICS
-from slackwater.runtime.spark.outputs import Told
+from slackwater.runtime.spark.folders import KINDS, Folder, folder_of
+from slackwater.runtime.spark.outputs import Answer, Told
 from slackwater.runtime.spark.query_set.host import Output
 from slackwater.runtime.spark.query_set.members import Member
 from slackwater.runtime.spark.sinks import Called, Sink
@@ -31,19 +28,11 @@ class Answered(NamedTuple):
 
 def answered(emitted: DataFrame, members: Sequence[Member]) -> Answered:
     """Compute a micro-batch in one job; what goes to folders is then written there, under hidden names."""
-    kinds: dict[str, set[str]] = {one.key: set() for one in members}
-    shards: dict[str, list[Any]] = {one.key: [] for one in members}
-    files: dict[Output, list[str]] = defaultdict(list)
+    answers = {one.key: Answer() for one in members}
     for key, kind, note in emitted.select("query", "kind", "note").collect():
-        if kind == METRICS:
-            shards[key].append(json.loads(note))
-        elif kind == WRITTEN:
-            what, _, name = note.partition("/")
-            kinds[key].add(what)
-            files[key, what].append(name)
-        else:
-            kinds[key].add(kind)
-    return Answered({key: Told(frozenset(kinds[key]), shards[key]) for key in kinds}, files)
+        answers[key].note(kind, note)
+    files = {(key, kind): names for key, one in answers.items() for kind, names in one.files.items()}
+    return Answered({key: one.told for key, one in answers.items()}, files)
 
 
 def local_folders(
