@@ -10,9 +10,11 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from importlib import import_module
 from typing import IO, cast
 
 from pyspark.errors import PySparkException
@@ -34,6 +36,8 @@ WHY = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "without it every micro-batch uploads"
     " snapshots of all state",
 }
+NEEDED_SOON = ("slackwater.runtime.spark.query", "slackwater.runtime.spark.query_set.running")
+"""What a program asks for once it has a session: the language, the planner, all operators."""
 LOOPBACK = "127.0.0.1"
 STDERR = 2
 MOST_UNASKED = 8
@@ -79,6 +83,9 @@ def session(
     for name, value in (chosen | settings).items():
         builder = builder.config(name, value)
     running = SparkSession.getActiveSession() is not None
+    if not running:
+        # The JVM takes seconds to start, in which this process has nothing else to do.
+        threading.Thread(target=lambda: [import_module(name) for name in NEEDED_SOON], daemon=True).start()
     with nullcontext(log) if log or running else _new_log() as errors:
         with stderr_into(errors) if errors else nullcontext():
             made = builder.getOrCreate()
