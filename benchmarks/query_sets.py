@@ -35,11 +35,15 @@ EPOCHS = Epochs(span=SECOND)
 TARGETS = ("DELAY 1 SECOND", "COMPLETE", "NO WAIT", "DELAY 5 SECONDS")
 
 
-def synthetic_queries(count: int, width: int) -> dict[str, str]:
-    """Joins of two and of three streams, and aggregates, each over so many values of a1."""
+def synthetic_queries(count: int, width: int, turned: bool = False) -> dict[str, str]:
+    """Joins of two and of three streams, and aggregates, each over so many values of a1.
+
+    All queries of a kind have one target; `turned`: each kind has all of them, so joins of two and of three streams
+    both wait, and the clock domains of both want the same tuples.
+    """
     made = {}
     for n in range(count):
-        low, target = 5 + (7 * n) % 60, TARGETS[n % len(TARGETS)]
+        low, target = 5 + (7 * n) % 60, TARGETS[(n // 4 if turned else n) % len(TARGETS)]
         some = [f"{s}.a1 >= {low} AND {s}.a1 < {low + width}" for s in ("s1", "s2", "s3")]
         kind = n % 4
         if kind == 0:
@@ -179,7 +183,7 @@ class Memory:
 
     def _look(self) -> None:
         domains = self.run.kernel.domains
-        self.held.append(sum(len(domain.log) for domain in domains.values()))
+        self.held.append(self.run.kernel.log_tuples)
         needed: set[tuple[str, int]] = set()
         for key, came in self._arrived.items():
             domain = domains[key]
@@ -216,6 +220,9 @@ def main() -> None:
     if asked.memory:
         soccer = dict(positions(seed=0, minutes=asked.minutes).streams)
         sets = {"D_syn x3": (synthetic_queries(count, 3), synthetic), "soccer": (soccer_queries(count), soccer)}
+        for width in (3, 10):
+            both = synthetic_queries(count, width, turned=True)
+            sets[f"D_syn x3, {width} values, joins of two and of three streams wait"] = both, synthetic
         for name, (queries, tables) in sets.items():
             print(json.dumps({"streams": name} | Memory(planned(queries, tables), tables, 1000).follow()))
         return

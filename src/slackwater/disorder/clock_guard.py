@@ -116,7 +116,7 @@ class ClockGuard:
         admit = shown if straight else shown.take(order)
         return Guarded(replace(admit, reading=reading), shown.take(rejected), ends)
 
-    def relay(self, change: Callable[[Words], Words]) -> None:
+    def relay(self, change: Callable[[Batch], Words]) -> None:
         """From now on tuples have other rows; what waits is changed."""
         self._waiting.relay(change)
 

@@ -72,10 +72,10 @@ class Waiting:
     def __len__(self) -> int:
         return 0 if self.batch is None else len(self.batch)
 
-    def relay(self, change: Callable[[Words], Words]) -> None:
+    def relay(self, change: Callable[[Batch], Words]) -> None:
         """From now on tuples have other rows; what waits is changed."""
         if self.batch is not None:
-            self.batch = replace(self.batch, words=change(self.batch.words))
+            self.batch = replace(self.batch, words=change(self.batch))
             self._touched = True
 
     def replace(self, batch: Batch | None, evidence: Words) -> None:

@@ -25,7 +25,7 @@ from slackwater.core.errors import UsageError
 from slackwater.core.schema import Kind
 from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.disorder.sharing.clock_domain import ClockTerms
-from slackwater.disorder.sharing.cursor import NOWHERE, View
+from slackwater.disorder.sharing.run_order import NOWHERE, View
 from slackwater.expressions.computed import Computed
 from slackwater.expressions.tree import Call, Column, Expr
 from slackwater.operators.query_set.places import NO_FILTER, DomainPlan, QueryPlace

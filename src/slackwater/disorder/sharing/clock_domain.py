@@ -91,8 +91,6 @@ class ClockDomain:
         # Without slack its watermark is how far the slowest clock has ever been.
         self.release = Release(spec, FixedSlack(0))
         self._waiting: list[Batch] = []
-        self.sequence = 0
-        """How many tuples were admitted."""
 
     @staticmethod
     def shares(epochs: Epochs, max_ahead: int) -> bool:
@@ -140,10 +138,10 @@ class ClockDomain:
         tell_silent_epoch(now, self.release.policy(), self.clock, line)
         return line
 
-    def relay(self, rows: int, change: Callable[[Words], Words]) -> None:
+    def relay(self, rows: int, change: Callable[[Batch], Words]) -> None:
         """From now on tuples have these rows; what waits is changed."""
         self.rows = rows
-        self._waiting = [replace(batch, words=change(batch.words)) for batch in self._waiting]
+        self._waiting = [replace(batch, words=change(batch)) for batch in self._waiting]
         self.guard.relay(change)
         self.release.spec = replace(self.release.spec, rows=rows)
 

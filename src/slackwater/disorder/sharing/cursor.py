@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slackwater.core.batch import TS, Batch, Flags, Words
-from slackwater.core.jit import compiled, in_place, inner
+from slackwater.core.batch import Batch, Flags, Words
+from slackwater.core.jit import in_place
 from slackwater.core.state import StateUpdate
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
 from slackwater.disorder.clocks import follow_largest_delay
@@ -28,19 +28,8 @@ from slackwater.disorder.release import state as st
 from slackwater.disorder.release.release import Release, ReleaseSpec
 from slackwater.disorder.release.stage_state import StageState
 from slackwater.disorder.sharing.clock_domain import ClockDomain, Timeline
-from slackwater.disorder.sharing.log import DELAY, STREAM, Held, OrderedLog, Selection
-
-NOWHERE = -1
-"""In place of the row of the domain that a row of the query is: it has nothing there."""
-
-
-class View(NamedTuple):
-    """How a query sees the tuples of its domain."""
-
-    stream: Words
-    """Per stream of the domain, the query's own number of it."""
-    rows: Words
-    """Per stream of the domain, the row of the domain for each of the query's own, or NOWHERE."""
+from slackwater.disorder.sharing.log import Held, OrderedLog, Selection
+from slackwater.disorder.sharing.run_order import New, Stretch, View, fetch, gathered, order_run
 
 
 @dataclass(frozen=True)
@@ -185,7 +174,7 @@ class CursorRelease(Release):
     def silent_run(self, line: Timeline) -> OrderedBatch:
         """What an epoch emits in which nothing arrived."""
         self._follow_domain()
-        nothing = Wanted(Batch.of([], self.log.rows + self.log.flags), np.zeros(0, np.int64))
+        nothing = Wanted(Batch.of([], self.domain.rows), np.zeros(0, np.int64))
         cursor = int(self._clock.scalars[st.WATERMARK])
         walk = Walk(np.full(3, cursor), np.empty(0, np.bool_), np.array([0, 0, cursor]))
         follow_time(line, nothing.batch.ts, nothing.at, self.policy(), self._clock, self.view.stream, walk)
@@ -222,10 +211,8 @@ class CursorRelease(Release):
         space = highest - lowest + int(high - low) + stop - first
         out = st.output_buffer(space, self.spec.rows)
         new = New(batch.stream, batch.words, wanted.at[first:stop], walk.late[first:stop], wanted.by_ts[low:high])
-        stretch = Stretch(lowest, highest, self.log.flag_row(self.selection), self.selection.bit, from_epoch, to_epoch,
-                          position)  # fmt: skip
-        n = order_run(held, new, stretch, line, walk.watermark, self.view, True, out)
-        return self.state.run(out, n)
+        stretch = Stretch(lowest, highest, *self.selection, from_epoch, to_epoch, position)
+        return self.state.run(out, self._ordered(held, new, stretch, line, walk.watermark, True, out))
 
     def _everything(self, batch: Batch, line: Timeline, wanted: Wanted, walk: Walk) -> OrderedBatch:
         """The input has ended: what the cursor has not reached, as one more epoch."""
@@ -239,12 +226,23 @@ class CursorRelease(Release):
         lowest = int(np.searchsorted(held.ts, cursor, "right"))
         low = int(np.searchsorted(wanted.sorted_ts, cursor, "right"))
         new = New(batch.stream, batch.words, wanted.at[tail:], walk.late[tail:], wanted.by_ts[low:])
-        stretch = Stretch(lowest, len(held.ts), self.log.flag_row(self.selection), self.selection.bit, epochs,
-                          epochs + 1, len(batch))  # fmt: skip
+        stretch = Stretch(lowest, len(held.ts), *self.selection, epochs, epochs + 1, len(batch))
         out = st.output_buffer(len(held.ts) - lowest + len(new.by_ts) + len(new.at), self.spec.rows)
-        n = order_run(held, new, stretch, line, walk.watermark, self.view, False, out)
+        n = self._ordered(held, new, stretch, line, walk.watermark, False, out)
         self._held -= n
         return self.state.run(out, n, ended=True)
+
+    def _ordered(
+        self, held: Held, new: New, stretch: Stretch, line: Timeline, watermark: Words, with_late: bool,
+        out: st.OutputBuffer,
+    ) -> int:  # fmt: skip
+        """Write a run; returns how many tuples it has."""
+        referred = np.empty((2, stretch.highest - stretch.lowest), np.int64)
+        n, count = order_run(held, new, stretch, line, watermark, self.view, with_late, out, referred)
+        if count:
+            for s, (pool, columns) in enumerate(zip(self.log.pools, self.log.columns, strict=True)):
+                fetch(pool.words, columns, s, self.view.rows, held, referred, count, out.words)
+        return n
 
     def snapshot_delta(self) -> list[StateUpdate]:
         own = {"slack": self.controller.slack, "part_names": list(self.partition_numbers), "held": self._held}
@@ -307,30 +305,6 @@ class Walk(NamedTuple):
     """The next of these tuples, the next epoch, and the watermark there."""
 
 
-class New(NamedTuple):
-    """The arrivals of a domain, and those among them that a query wants."""
-
-    stream: Words
-    words: Words
-    at: Words
-    """Those of the stretch, in the order of arrival."""
-    late: Flags
-    by_ts: Words
-    """Those of the batch that the watermark passes in the stretch, by event time."""
-
-
-class Stretch(NamedTuple):
-    """What of the log is passed, in which epochs, and the place behind the last arrival."""
-
-    lowest: int
-    highest: int
-    flag_row: int
-    flag: int
-    from_epoch: int
-    to_epoch: int
-    position: int
-
-
 @in_place
 def follow_time(
     line: Timeline, ts: Words, at: Words, policy: st.Policy, clock: st.Clockwork, own: Words, walk: Walk
@@ -370,109 +344,3 @@ def follow_time(
             return stop
     walk.marks[0], walk.marks[1], walk.marks[2] = a, e, scalars[st.WATERMARK]
     return n
-
-
-@inner
-def due(watermark: Words, epoch: int, t: int) -> int:
-    """The first epoch, from this one on, after which the watermark has reached a time."""
-    while watermark[epoch + 1] < t:
-        epoch += 1
-    return epoch
-
-
-@compiled
-def order_run(
-    held: Held, new: New, stretch: Stretch, line: Timeline, watermark: Words, view: View, with_late: bool,
-    out: st.OutputBuffer,
-) -> int:  # fmt: skip
-    """Write a run: epoch by epoch, the late ones as they arrived, then those that the watermark has reached, sorted.
-
-    Negative places are slots of the log.
-    """
-    first, last = stretch.from_epoch, stretch.to_epoch
-    place, epoch = np.empty_like(out.stream), np.empty_like(out.stream)
-    count = 0
-    begins = np.zeros(last - first + 2, np.int64)
-    # Those at the old cursor that came after it was there.
-    cursor = watermark[first]
-    for k in range(len(new.at)):
-        i = new.at[k]
-        if new.late[k]:
-            if with_late:
-                begins[min(line.epoch[i], last) - first + 1] += 1
-        elif new.words[TS, i] <= cursor and line.epoch[i] < last:
-            place[count], epoch[count] = i, line.epoch[i]
-            count += 1
-    i, j, reached = stretch.lowest, 0, first
-    while i < stretch.highest or j < len(new.by_ts):
-        old = j == len(new.by_ts) or (i < stretch.highest and held.ts[i] <= new.words[TS, new.by_ts[j]])
-        if old:
-            slot = held.slot[i]
-            i += 1
-            if (held.pool[stretch.flag_row, slot] >> stretch.flag) & 1 == 0:
-                continue
-            reached = due(watermark, reached, held.pool[TS, slot])
-            place[count], epoch[count] = ~slot, reached
-        else:
-            at = new.by_ts[j]
-            j += 1
-            t = new.words[TS, at]
-            if at >= stretch.position or t < watermark[line.epoch[at]]:
-                continue
-            reached = due(watermark, reached, t)
-            place[count], epoch[count] = at, max(reached, line.epoch[at])
-        count += 1
-    for k in range(count):
-        begins[epoch[k] - first + 1] += 1
-    for e in range(1, len(begins)):
-        begins[e] += begins[e - 1]
-    total = begins[len(begins) - 1]
-    if with_late:
-        for k in range(len(new.at)):
-            if new.late[k]:
-                i = new.at[k]
-                e = min(line.epoch[i], last) - first
-                n = begins[e]
-                begins[e] += 1
-                write(new.words, new.stream[i], i, view, out, n)
-                out.delay[n], out.watermark_at_arrival[n] = line.delay[i], watermark[line.epoch[i]]
-                out.clock[n], out.emit_time[n] = line.max_ts[i], line.now[i]
-    for k in range(count):
-        e = epoch[k]
-        n = begins[e - first]
-        begins[e - first] += 1
-        if place[k] < 0:
-            slot = ~place[k]
-            write(held.pool, held.notes[STREAM, slot], slot, view, out, n)
-            out.delay[n] = held.notes[DELAY, slot]
-        else:
-            write(new.words, new.stream[place[k]], place[k], view, out, n)
-            out.delay[n] = line.delay[place[k]]
-        out.watermark_at_arrival[n] = watermark[e]
-        out.clock[n], out.emit_time[n] = line.largest[e], line.ended_at[e]
-    return total
-
-
-@inner
-def write(words: Words, stream: int, at: int, view: View, out: st.OutputBuffer, n: int) -> None:
-    """One tuple, as the query sees it."""
-    out.stream[n] = view.stream[stream]
-    for r in range(view.rows.shape[1]):
-        row = view.rows[stream, r]
-        out.words[r, n] = words[row, at] if row >= 0 else 0
-
-
-def gathered(words: Words, stream: Words, at: Words, rows: Words) -> Words:
-    """Tuples as a query sees them."""
-    out = np.empty((rows.shape[1], len(at)), np.int64)
-    gather(words, stream, at, rows, out)
-    return out
-
-
-@in_place
-def gather(words: Words, stream: Words, at: Words, rows: Words, out: Words) -> None:
-    """Write the rows of a query for the tuples at these places."""
-    for r in range(rows.shape[1]):
-        for k in range(len(at)):
-            row = rows[stream[at[k]], r]
-            out[r, k] = words[row, at[k]] if row >= 0 else 0

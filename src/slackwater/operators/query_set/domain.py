@@ -12,7 +12,7 @@ shared then, slack is not. Aggregates that have enough in common read one pane s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,12 +28,15 @@ from slackwater.disorder.controllers import SlackController
 from slackwater.disorder.cutting import Epochs
 from slackwater.disorder.release.release import Release, ReleaseSpec
 from slackwater.disorder.sharing.clock_domain import ClockDomain, Timeline
-from slackwater.disorder.sharing.cursor import CursorRelease, View, Wanted, gathered
-from slackwater.disorder.sharing.log import FLAGS, NAMESPACE, OrderedLog, Selection
+from slackwater.disorder.sharing.cursor import CursorRelease, Wanted
+from slackwater.disorder.sharing.log import FLAGS, NAMESPACE, OrderedLog, References, Selection
+from slackwater.disorder.sharing.pool import PersistedTuples, TuplePool
+from slackwater.disorder.sharing.run_order import View, gathered
 from slackwater.operators.aggregate.shared.store import NAMESPACE as PANES
 from slackwater.operators.aggregate.shared.store import PaneReader, PaneStore
 from slackwater.operators.guarded_query import MakeRelease
 from slackwater.operators.query_set.member import FAILED, PAUSED, RUNNING, Build, Member
+from slackwater.operators.query_set.moves import Moves
 from slackwater.operators.query_set.pane_groups import PaneGroup
 from slackwater.operators.query_set.places import NO_FILTER, DomainPlan, QueryPlace
 
@@ -52,11 +55,12 @@ class Choice:
 class Domain:
     """Clocks, log and queries that share them."""
 
-    def __init__(self, plan: DomainPlan, epochs: Epochs) -> None:
+    def __init__(self, plan: DomainPlan, epochs: Epochs, pools: Mapping[str, TuplePool]) -> None:
+        """`pools` has the pool of every source that the domain reads."""
         self.plan, self._epochs = plan, epochs
         self._flags = 1
         self.clocks = ClockDomain(plan.terms, epochs, plan.width + self._flags)
-        self.log = OrderedLog(plan.width, self._flags)
+        self.log = OrderedLog([pools[source] for source in plan.sources], plan.rows, self._flags)
         self.members: dict[str, Member] = {}
         self.groups: dict[str, PaneGroup] = {}
         """Queries that read one pane store, by what they have in common."""
@@ -172,6 +176,7 @@ class Domain:
         if plan.width > self.plan.width:
             self._relay(plan.width, self._flags)
         self.plan = plan
+        self.log.lay_out(plan.rows)
 
     def _release_of(self, view: View, selection: int) -> MakeRelease:
         def made(spec: ReleaseSpec, controller: SlackController) -> Release:
@@ -193,7 +198,7 @@ class Domain:
         self.log.clear_flag(Selection.numbered(number))
         for group in self.groups.values():
             group.store.clear_flag(number)
-        self.clocks.relay(self.clocks.rows, lambda words: self._unflagged(words, number))
+        self.clocks.relay(self.clocks.rows, lambda batch: self._unflagged(batch.words, number))
         return number
 
     def _unflagged(self, words: Words, number: int) -> Words:
@@ -211,15 +216,15 @@ class Domain:
         """More rows, or more flags; what is held gets nothing in them."""
         before, words_before = self.plan.width, self._flags
 
-        def change(words: Words) -> Words:
-            wider = np.zeros((width + flags, words.shape[1]), np.int64)
-            wider[:before] = words[:before]
-            wider[width : width + words_before] = words[before:]
+        def change(batch: Batch) -> Words:
+            wider = np.zeros((width + flags, len(batch)), np.int64)
+            wider[:before] = batch.words[:before]
+            wider[width : width + words_before] = batch.words[before:]
             return wider
 
         self._flags = flags
         self.clocks.relay(width + flags, change)
-        self.log.relay(width, flags, change)
+        self.log.widen(flags)
         for group in self.groups.values():
             group.store.relay(flags)
 
@@ -255,8 +260,6 @@ class Domain:
         self._totals["ahead"] += len(guarded.ahead)
         line = self.clocks.tell(batch, guarded.ends) if self._shares else None
         wanted: dict[int, Wanted] = {}
-        first = int(self.clocks.sequence)
-        self.clocks.sequence += len(batch)
 
         def chosen(member: Member) -> Wanted:
             if member.selection not in wanted:
@@ -272,7 +275,7 @@ class Domain:
             assert line is not None, "panes are shared in epochs"
             yield from group.advance(guarded, line, chosen, self.plan.width, self.fail, end)
         if line is not None:
-            self.log.settle(batch, line.delay, first, self.cursors())
+            self.log.settle(batch, line.delay, self.cursors())
 
     def _runs(
         self, member: Member, guarded: Guarded, line: Timeline | None, chosen: Wanted, end: bool
@@ -299,7 +302,7 @@ class Domain:
         if line is not None:
             for group in list(self.groups.values()):
                 yield from group.on_processing_time(line, self.clocks.rows, self.plan.width, self.fail)
-            self.log.settle(Batch.of([], self.clocks.rows), np.zeros(0, np.int64), 0, self.cursors())
+            self.log.settle(Batch.of([], self.clocks.rows), np.zeros(0, np.int64), self.cursors())
 
     def _emitted(self, member: Member, emissions: Iterator[Emission]) -> Iterator[tuple[str, Emission]]:
         """What a query emits, until it fails."""
@@ -344,7 +347,7 @@ class Domain:
         """What to persist of what is shared, since the last call."""
         own: dict[str, Any] = {
             "width": self.plan.width, "flags": self._flags, "totals": self._totals, "begun": self._begun,
-            "sequence": self.clocks.sequence,
+            "columns": [columns.tolist() for columns in self.log.columns],
             "queries": {
                 name: {
                     "selection": member.selection, "rows": member.place.view.rows.tolist(),
@@ -361,16 +364,18 @@ class Domain:
         for key, group in self.groups.items():
             yield from group.store.snapshot_delta(f"{key}/")
 
-    def restore(self, entries: list[StateUpdate], known: dict[str, Any]) -> None:
-        """Take over what was shared; its queries, the `known` among them, have taken over their own state."""
+    def restore(
+        self, entries: list[StateUpdate], known: dict[str, Any], tuples: Mapping[str, PersistedTuples]
+    ) -> None:  # fmt: skip
+        """Take over what was shared, and of the tuples of each source those to which the log refers; its queries, the
+        `known` among them, have taken over their own state."""
         own = next((entry.value for entry in entries if entry.namespace == "domain"), None)
         if own is None:
             return
         reported = decode_json(own)
         self._begun, self._totals = reported["begun"], reported["totals"]
-        self.clocks.sequence = reported["sequence"]
         self._choices = []
-        moved: dict[int, int] = {}
+        moved: list[dict[int, int]] = [{} for _ in self.plan.sources]
         bits: list[tuple[int, int]] = []
         numbers: dict[tuple[int, tuple[int, ...], bool], int] = {}
         for name, member in self.members.items():
@@ -387,34 +392,25 @@ class Domain:
                     numbers[group] = self._select(Choice(member.place.filters, active), own=True)
                     bits.append((before["selection"], numbers[group]))
                 member.selection = numbers[group]
-                pairs = zip(before["rows"], member.place.view.rows.tolist(), strict=True)
-                moved |= {old: new for olds, news in pairs for old, new in zip(olds, news, strict=True)}
+                for rows, olds, news in zip(moved, before["rows"], member.place.view.rows.tolist(), strict=True):
+                    rows |= {old: new for old, new in zip(olds, news, strict=True) if old >= 0 and new >= 0}
             if member.cursor is not None:
                 member.cursor.selection = Selection.numbered(member.selection)
             if member.reader is not None:
                 member.reader.flag = member.selection
         self._restore_panes([entry for entry in entries if entry.namespace == PANES], reported["queries"], known)
-        width, flags = reported["width"], self._flags
-
-        def change(words: Words) -> Words:
-            changed = np.zeros((self.plan.width + flags, words.shape[1]), np.int64)
-            for old, new in moved.items():
-                if new >= 0 and old >= 0:
-                    changed[new] = words[old]
-            for old, new in bits:
-                was, now = Selection.numbered(old), Selection.numbered(new)
-                changed[self.plan.width + now.word] |= ((words[width + was.word] >> was.bit) & 1) << now.bit
-            return changed
-
-        self.clocks.restore([entry for entry in entries if entry.namespace not in ("domain", NAMESPACE, PANES)])
-        self.clocks.relay(self.clocks.rows, change)
+        moves = Moves(moved, bits, reported["width"], self.plan.width, self._flags)
+        others = ("domain", NAMESPACE, PANES)
+        self.clocks.restore([entry for entry in entries if entry.namespace not in others])
+        self.clocks.relay(self.clocks.rows, moves.tuples)
         for name, member in self.members.items():
             if name not in known:
                 self._begin_here(member)
-        same = all(old == new for pairs in (moved.items(), bits) for old, new in pairs)
-        same = same and (width, reported["flags"]) == (self.plan.width, flags)
-        held = [entry for entry in entries if entry.namespace == NAMESPACE]
-        self.log.restore(held, change, self.cursors(), laid_out_anew=not same)
+        chunks = [entry for entry in entries if entry.namespace == NAMESPACE]
+        of_streams = [tuples[source] for source in self.plan.sources]
+        references = References.persisted(chunks, reported["flags"])
+        held, delay = moves.referred(references, of_streams, reported["columns"])
+        self.log.restore([entry.key for entry in chunks], held, delay, self.cursors())
 
     def _restore_panes(self, entries: list[StateUpdate], before: dict[str, Any], known: dict[str, Any]) -> None:
         """Give every store the panes that its queries had; what was persisted under another name is persisted anew."""

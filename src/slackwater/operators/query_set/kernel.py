@@ -21,13 +21,14 @@ from slackwater.core.batch import Batch, Words
 from slackwater.core.errors import SlackwaterError, UsageError
 from slackwater.core.state import Emission, Observation, StateUpdate, decode_json, encode_json, state_update
 from slackwater.disorder.cutting import Epochs
+from slackwater.disorder.sharing.pool import PersistedTuples, TuplePool
 from slackwater.operators.guarded_query import GuardedQuery
 from slackwater.operators.query_set.domain import Domain
 from slackwater.operators.query_set.member import FAILED, PAUSED, RUNNING, Build, Member
 from slackwater.operators.query_set.places import DomainPlan, QueryPlace
 
-SET_VERSION = 2
-SET, DOMAIN, QUERY = "set", "domain", "query"
+SET_VERSION = 3
+SET, SOURCE, DOMAIN, QUERY = "set", "source", "domain", "query"
 """The cells of its state."""
 
 
@@ -46,6 +47,8 @@ class QuerySet:
     def __init__(self, epochs: Epochs, remembers: bool = True) -> None:
         self._epochs, self._remembers = epochs, remembers
         self.domains: dict[str, Domain] = {}
+        self.pools: dict[str, TuplePool] = {}
+        """Per source, the tuples that wait for queries of any domain."""
         self._gone: list[StateUpdate] = []
 
     # Queries come and go, between two epochs.
@@ -55,7 +58,9 @@ class QuerySet:
         if any(name in one.members for one in self.domains.values()):
             raise UsageError(f"there is a query {name} already; every query of a set needs a name of its own")
         if domain.key not in self.domains:
-            self.domains[domain.key] = Domain(domain, self._epochs)
+            for source in domain.sources:
+                self.pools.setdefault(source, TuplePool())
+            self.domains[domain.key] = Domain(domain, self._epochs, self.pools)
         one = self.domains[domain.key]
         one.grow(domain)
         member = one.add(name, place, build)
@@ -82,6 +87,10 @@ class QuerySet:
             self._gone += [
                 state_update(f"{DOMAIN}/{_quoted(domain.plan.key)}/{n}", k, None) for n, k in sorted(domain.keys)
             ]
+            unread = domain.log.close()
+            for source in [source for source, pool in self.pools.items() if pool in unread]:
+                gone = self.pools.pop(source).gone()
+                self._gone += [replace(one, namespace=f"{SOURCE}/{_quoted(source)}/{one.namespace}") for one in gone]
 
     def pause(self, name: str) -> None:
         """Take nothing in for a query and emit nothing, until it is resumed."""
@@ -106,9 +115,9 @@ class QuerySet:
     def absorb(self, domain: str, batch: Batch, passed: Words) -> None:
         """Take in tuples of a domain in arrival order.
 
-        `stream` and rows are those of the domain's plan; bit f of `passed` (64 a word) says that a tuple has passed
-        filter f of its source. Without filters `passed` may have no words. What `Batch.passes` drops only moves
-        clocks, whatever the filters.
+        `stream` and rows are those of the domain's plan; by its identity (row 1) a tuple of a source is known in all
+        domains that read it. Bit f of `passed` (64 a word) says that a tuple has passed filter f of its source. Without
+        filters `passed` may have no words. What `Batch.passes` drops only moves clocks, whatever the filters.
         """
         self.domains[domain].absorb(batch, passed)
 
@@ -158,8 +167,8 @@ class QuerySet:
 
     @property
     def log_tuples(self) -> int:
-        """Tuples held in the logs of all domains, each counted once."""
-        return sum(len(domain.log) for domain in self.domains.values())
+        """Tuples held for the logs of all domains, each counted once."""
+        return sum(map(len, self.pools.values()))
 
     def _find(self, name: str) -> tuple[Domain, Member]:
         for domain in self.domains.values():
@@ -181,6 +190,9 @@ class QuerySet:
         yield state_update(SET, "queries", encode_json({"version": SET_VERSION, "queries": standing}))
         yield from self._gone
         self._gone = []
+        for source, pool in self.pools.items():
+            for entry in pool.snapshot_delta():
+                yield replace(entry, namespace=f"{SOURCE}/{_quoted(source)}/{entry.namespace}")
         for key, domain in self.domains.items():
             for entry in domain.snapshot_delta():
                 _note(domain.keys, entry)
@@ -203,8 +215,10 @@ class QuerySet:
     def restore(self, entries: Iterable[StateUpdate]) -> None:
         """Take over all state that an earlier kernel persisted; queries that were not there then begin now, and what
         is left of queries that are not here is let go."""
+        tuples: dict[str, list[StateUpdate]] = {source: [] for source in self.pools}
         shared: dict[str, list[StateUpdate]] = {}
         own: dict[str, list[StateUpdate]] = {}
+        part_of = {SOURCE: tuples, DOMAIN: shared, QUERY: own}
         standing: dict[str, dict[str, object]] = {}
         for entry in entries:
             part, _, rest = entry.namespace.partition("/")
@@ -217,13 +231,17 @@ class QuerySet:
                 standing = reported["queries"]
                 continue
             key, _, namespace = rest.partition("/")
-            (shared if part == DOMAIN else own).setdefault(_unquoted(key), []).append(
-                replace(entry, namespace=namespace)
-            )
+            part_of[part].setdefault(_unquoted(key), []).append(replace(entry, namespace=namespace))
         for name in own.keys() - set(self.names):
             self._gone += [state_update(f"{QUERY}/{_quoted(name)}/{e.namespace}", e.key, None) for e in own[name]]
         for key in shared.keys() - self.domains.keys():
             self._gone += [state_update(f"{DOMAIN}/{_quoted(key)}/{e.namespace}", e.key, None) for e in shared[key]]
+        for source in tuples.keys() - self.pools.keys():
+            gone = tuples[source]
+            self._gone += [state_update(f"{SOURCE}/{_quoted(source)}/{e.namespace}", e.key, None) for e in gone]
+        for source, pool in self.pools.items():
+            pool.take_over([entry.key for entry in tuples[source]])
+        persisted = {source: PersistedTuples(entries) for source, entries in tuples.items()}
         for key, domain in self.domains.items():
             for name, member in domain.members.items():
                 if name in standing:
@@ -235,7 +253,7 @@ class QuerySet:
                     self._remember(member, own[name])
             for entry in shared.get(key, []):
                 _note(domain.keys, entry)
-            domain.restore(shared.get(key, []), standing)
+            domain.restore(shared.get(key, []), standing, persisted)
 
     def _remember(self, member: Member, entries: list[StateUpdate]) -> None:
         for entry in entries:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from slackwater.disorder.clock_guard import UNGUARDED
 from slackwater.disorder.sharing.clock_domain import ClockTerms
-from slackwater.disorder.sharing.cursor import View
+from slackwater.disorder.sharing.run_order import View
 from slackwater.operators.aggregate.algebra import AggregateSpec
 from slackwater.operators.aggregate.shared.store import SharedSpec
 

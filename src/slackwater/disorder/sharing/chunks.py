@@ -1,0 +1,51 @@
+"""Lines that are persisted in chunks: what came since the last time is one, and is written once.
+
+Invariant: a line belongs to the chunk in which it was written last, or to none. A chunk to which no line belongs any
+more is dropped, so what is persisted is at most what came in the epochs of which something is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from slackwater.core.state import StateUpdate, state_update
+
+Numbers = npt.NDArray[np.int32]
+FRESH = -1
+"""In place of the number of a chunk: the line has to be written."""
+
+
+class Chunks:
+    """The numbers of all chunks that are persisted."""
+
+    def __init__(self, namespace: str) -> None:
+        self._namespace = namespace
+        self._known: list[int] = []
+        self._next = 0
+
+    def take_over(self, keys: Iterable[str]) -> None:
+        """Chunks that an earlier kernel has persisted. Lines that were in them are to be written anew."""
+        self._known = sorted(map(int, keys))
+        self._next = max(self._known, default=-1) + 1
+
+    def delta(self, chunk: Numbers, encode: Callable[[npt.NDArray[np.intp]], bytes]) -> list[StateUpdate]:
+        """What to persist of lines in these chunks: those that are FRESH, as `encode` writes them, become one."""
+        left = set(np.unique(chunk).tolist())
+        entries = [state_update(self._namespace, str(one), None) for one in self._known if one not in left]
+        self._known = [one for one in self._known if one in left]
+        fresh = np.flatnonzero(chunk == FRESH)
+        if len(fresh):
+            entries.append(state_update(self._namespace, str(self._next), encode(fresh)))
+            chunk[fresh] = self._next
+            self._known.append(self._next)
+            self._next += 1
+        return entries
+
+    def gone(self) -> list[StateUpdate]:
+        """Nothing is held any more, and nothing will be."""
+        entries = [state_update(self._namespace, str(one), None) for one in self._known]
+        self._known = []
+        return entries
