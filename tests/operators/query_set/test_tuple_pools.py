@@ -179,6 +179,14 @@ def test_what_only_a_dropped_domain_has_waited_for_goes_with_it() -> None:
     Host(plans, tables, Epochs(), 60).run({4: drop})
 
 
+def test_a_reference_costs_34_bytes_and_a_tuple_its_words_and_16_more() -> None:
+    tables = streams(44, 300)
+    host = Host(planned({name: TEXTS[name] for name in ("ab", "bc")}, tables), tables, Epochs(), 60).run()
+    assert {domain.log.bytes_a_reference for domain in host.kernel.domains.values()} == {34}
+    by_source = {source: pool.bytes_a_tuple - 8 * pool.words.shape[1] for source, pool in host.kernel.pools.items()}
+    assert by_source == {"a": 12, "b": 16, "c": 12}
+
+
 def test_a_restart_with_fewer_queries_finds_its_columns_where_each_stream_has_them_now() -> None:
     tables = streams(60, 1500)
     texts = {

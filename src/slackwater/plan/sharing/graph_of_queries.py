@@ -1,7 +1,7 @@
 """The plan graph of several queries that run together: shared sources, filters and slack, then each query's own nodes.
 
 Per source there is one source node and the tree of shared filters behind it. Behind that comes slack: queries that read
-the same streams on the same terms have one ordered log, in which a tuple is stored once, and every one of them a cursor
+the same streams on the same terms have one ordered log, in which a tuple stands once, and every one of them a cursor
 on it that goes by its own slack. A query of several operators keeps a slack of its own. What comes behind, from the
 synchronizer to the output, is that of the query alone, with the name of the query before its id.
 
