@@ -4,8 +4,8 @@ The live page, its history, metrics and logs all read this value; every runtime 
 
 Invariant: it is JSON as it stands. Event times are milliseconds since 1970, durations milliseconds, `at` seconds since
 1970 by the wall; what is not known is None. Its size is bounded: at most MOST_PARTITIONS clocks of partitions, 64
-buckets of delays a stream, a curve of 16 points, MOST_SAMPLES rows. Counts are those of the whole query so far; `delays`
-and `latency` are those since the moment before.
+buckets of delays a stream, a curve of 16 points, few rows. Counts are those of the whole query so far; `delays` and
+`latency` are those since the moment before.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Any
 from slackwater.core.measured import MeasuredQuality
 from slackwater.core.outlook import Outlook
 from slackwater.core.quality import Quality, Recall, RelativeError
-from slackwater.core.state import Observation
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL, MILLISECOND
 from slackwater.core.trade_off import TradeOff
 from slackwater.observe.delays import Buckets, added
@@ -245,9 +244,8 @@ def latency_seen(average: Mapping[str, float] | None, **more: Any) -> LatencySee
     """
     if average is None:
         return None
-    return LatencySeen(
-        duration_ms(sum(average.values())), *(duration_ms(average[name]) for name in PARTS), **more
-    )  # fmt: skip
+    slack, slowest_stream, micro_batch = (duration_ms(average[name]) for name in PARTS)
+    return LatencySeen(duration_ms(sum(average.values())), slack, slowest_stream, micro_batch, **more)
 
 
 def share_of(target: Quality) -> float | None:
@@ -255,11 +253,6 @@ def share_of(target: Quality) -> float | None:
     if isinstance(target, Recall):
         return target.target
     return target.confidence if isinstance(target, RelativeError) else None
-
-
-def counts_of(seen: Observation) -> dict[str, int]:
-    """The counts of an observation that a moment has."""
-    return {name: getattr(seen, name) for name in ("in_time", "late", "filtered", "held", "results")}
 
 
 def shortened(text: str) -> str:

@@ -55,8 +55,9 @@ from slackwater.runtime.spark.query_set.host import Output
 from slackwater.runtime.spark.query_set.members import Member, Texts, member, named_texts, planned_members
 from slackwater.runtime.spark.query_set.requests import Desk, Request
 from slackwater.runtime.spark.query_set.started import Started
-from slackwater.runtime.spark.running import AVAILABLE, CONTROL, Running, checkpoint_folder, settable, trigger_of
+from slackwater.runtime.spark.running import AVAILABLE, CONTROL, Running, checkpoint_folder, trigger_of
 from slackwater.runtime.spark.session import default_shards, fitting
+from slackwater.runtime.targets import settable
 
 PAST = 100
 """Micro-batches of earlier starts whose progress is kept."""
