@@ -121,12 +121,12 @@ class Watcher:
 
     def look(self) -> None:
         """A moment, unless there was one just now."""
-        begun = time.perf_counter()
-        if begun < self._due:
+        if time.perf_counter() < self._due:
             return
+        # What this thread worked, not how long it waited for others.
+        begun = time.thread_time()
         self._publish(self._moment())
-        now = time.perf_counter()
-        self._due = now + max(self._every, SHARE * (now - begun))
+        self._due = time.perf_counter() + max(self._every, SHARE * (time.thread_time() - begun))
 
     def end(self, failure: str | None = None) -> None:
         """The last moment."""
