@@ -226,6 +226,15 @@ class RunningQuery(Running):
             raise UsageError("a query over what is there now cannot be told anything; start it again with the target")
         say_target(self._log, self._plan, target, at_most)
 
+    def _watchable(self) -> Any:
+        """How a page follows it."""
+        from slackwater.runtime.spark.progress.following import following
+        from slackwater.runtime.watch import plan_of
+
+        name = self._query.name or str(self._query.id)
+        told = None if self._available else lambda _, target: self.set_target(target)
+        return following(self, {name: plan_of(self._plan)}, told)
+
     def _repr_html_(self) -> str:
         return self.progress()._repr_html_()
 

@@ -362,6 +362,16 @@ class RunningQueries(Running):
         """Go on with a query that rests, from the next micro-batch on."""
         self._tell(name, SetMessage(RESUME))
 
+    def _watchable(self) -> Any:
+        """How a page follows all of them."""
+        from slackwater.runtime.spark.progress.following import following
+        from slackwater.runtime.watch import plan_of
+
+        with self._of.lock:
+            known = self._log.queries
+        plans = {name: plan_of(self._of.stated.plan(name, one.text)) for name, one in known.items()}
+        return following(self, plans, None if self._available else self.set_target)
+
     def set_target(self, name: str, target: Quality | str, at_most: str | None = None) -> None:
         """Ask for another quality of one query from the next micro-batch on, as `RunningQuery.set_target` does."""
         known = self._known(name)
