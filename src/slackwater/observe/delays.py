@@ -61,11 +61,10 @@ class DelayTally:
         count_delays(EDGES, now, self._max_ahead, batch.stream, np.ascontiguousarray(batch.ts), self._counts)
 
     def note_counted(self, stream: int, clock: int, ts: Words, counts: Words) -> None:
-        """So many tuples of a stream had each of these event times; the clock as it was before, or is by the newest."""
-        if not len(ts):
-            return
-        at = clock if clock != BEFORE_ALL else int(ts.max())
-        places = np.minimum(np.searchsorted(EDGES, at - ts), BUCKETS - 1)
+        """So many tuples of a stream had each of these event times, when its clock stood there; the first ones that
+        come together are put in order for free, and none of them is late."""
+        late = np.zeros_like(ts) if clock == BEFORE_ALL else clock - ts
+        places = np.minimum(np.searchsorted(EDGES, late), BUCKETS - 1)
         self._counts[stream] += np.bincount(places, counts, BUCKETS).astype(np.int64)
 
     def take(self) -> Buckets:

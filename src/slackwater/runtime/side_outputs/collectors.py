@@ -104,6 +104,14 @@ class BufferedSideOutput:
         pieces, self.pieces, self._rows = self.pieces, deque(), 0
         return [(kind, self._table(piece)) for kind in (LATE, REJECTED) for piece in pieces if piece.kind == kind]
 
+    def newest(self, most: int, largest: int) -> list[dict[str, Any]]:
+        """So many of the newest rows, which stay; of what came at once only where that is not more than `largest`."""
+        found: list[dict[str, Any]] = []
+        for piece in list(self.pieces)[-most:]:
+            if piece.rows <= largest:
+                found += self._table(piece).to_pylist()[-most:]
+        return found[-most:]
+
     def take(self) -> pa.Table:
         """What is kept as one table, in the order in which it came."""
         pieces, self.pieces, self._rows = self.pieces, deque(), 0
