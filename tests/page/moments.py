@@ -33,7 +33,6 @@ class Game:
         streams = positions(0, seconds / 60).streams
         query = prepared("RECALL 0.95 OVER 5 SECONDS", streams)
         self.contender = LocalContender(*query)
-        self.contender._run.warm_up()
         self._shown = Paged(hub)
         self.contender.show_on(self._shown)
         self._pace = RacePace(sum(table.num_rows for table in streams.values()), pace)

@@ -19,6 +19,10 @@ export class Query {
     part.name.textContent = told.name;
     const id = `query-${Math.random().toString(36).slice(2)}`;
     part.name.id = id; this.article.setAttribute("aria-labelledby", id); this.article.dataset.query = told.name;
+    // Several queries stand on one page; each region says whose it is.
+    for (const region of this.article.querySelectorAll("[role=region]")) {
+      region.setAttribute("aria-label", `${region.getAttribute("aria-label")} of ${told.name}`);
+    }
     this.heat = new Heat(part.heat, part.readout, (at) => { this.select(at); });
     this.charts = [new QualityChart(part.quality), new CausesChart(part.causes), new WorkChart(part.work)];
     this.tradeOff = new TradeOff(part, (share) => this.askFor(share));
@@ -105,12 +109,16 @@ export class Query {
 }
 
 function captions(part) {
-  part.qualitycaption.innerHTML = '<span class="key key-quality" aria-hidden="true"></span>measured quality with its interval'
-    + '<span class="key key-target" aria-hidden="true"></span>target';
-  part.causescaption.innerHTML = '<span class="key key-cause" aria-hidden="true"></span>slack'
-    + '<span class="key key-stream" aria-hidden="true"></span>slowest stream'
-    + '<span class="key key-batch" aria-hidden="true"></span>micro-batch; event time, on average';
+  part.qualitycaption.append(item("quality", "measured quality with its interval"), item("target", "target"));
+  part.causescaption.append(item("cause", "slack"), item("stream", "slowest stream"), item("batch", "micro-batch"), "event time, on average");
   part.workcaption.textContent = "rows a second of work";
+}
+
+function item(key, words) {
+  const made = document.createElement("span"), mark = document.createElement("span");
+  made.className = "item"; mark.className = `key key-${key}`; mark.setAttribute("aria-hidden", "true");
+  made.append(mark, words);
+  return made;
 }
 
 function replace(box, content) { box.replaceChildren(content); }

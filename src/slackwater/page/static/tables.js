@@ -51,7 +51,7 @@ export function streams(moment) {
       rows.push([name, "", "", "", `wrong clock: ${duration(Math.abs(one.ahead_ms))} ${one.ahead_ms > 0 ? "ahead" : "behind"}`]);
     }
   }
-  return table(null, [["stream"], ["clock"], ["behind", "number"], ["rows", "number"], ["", "mark"]], rows);
+  return table(null, [["stream"], ["clock"], ["behind", "number"], ["rows", "number"], ["note", "mark"]], rows);
 }
 
 export function counts(moment) {
@@ -72,7 +72,7 @@ export function counts(moment) {
   const rows = Object.entries(went).map(([name, n]) => [WENT[name], number(n), all ? percent(n / all) : ""]);
   for (const [reason, n] of Object.entries(moment.rejected)) rows.push([`· ${reason}`, number(n), percent(n / all)]);
   const made = document.createElement("div");
-  made.append(bar, table(null, [["tuples"], ["", "number"], ["share", "number"]], rows));
+  made.append(bar, table(null, [["tuples"], ["count", "number"], ["share", "number"]], rows));
   return made;
 }
 
