@@ -41,7 +41,6 @@ from slackwater.runtime.local.run import BATCH
 from slackwater.runtime.query_sets import QuerySetKernel
 from slackwater.runtime.recorded import RecordedRun, Tick, no_tick
 from slackwater.runtime.side_outputs.collectors import RecordedSideOutput
-from slackwater.runtime.targets import settable
 from slackwater.runtime.watching import PartitionNamed, Publish, Watcher, named_partitions
 from slackwater.sinks.rows import RowMaker, SecondCounts
 from slackwater.sources.encode import AHEAD
@@ -141,6 +140,8 @@ class QueryOfSet(RecordedRun):
 
     def set_target(self, target: Quality | str) -> None:
         """Ask for another quality, from the next arrivals on; may be called by another thread."""
+        from slackwater.runtime.targets import settable
+
         self._owner.set_target(self.name, settable(self.plan, target))
 
     def trade_off(self) -> TradeOff | None:

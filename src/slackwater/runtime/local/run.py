@@ -24,7 +24,6 @@ from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.driver import Clock, Driver, with_results
 from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.recorded import RecordedRun, Tick, no_tick
-from slackwater.runtime.targets import settable
 from slackwater.runtime.watching import PartitionNamed, Publish, Watcher, named_partitions
 from slackwater.sinks.rows import result_tables
 from slackwater.sources.replay import Replay
@@ -120,6 +119,9 @@ class LocalRun(RecordedRun):
 
     def set_target(self, target: Quality | str) -> None:
         """Ask for another quality from the next batch on; may be called by another thread."""
+        # It knows the language, which a run does not need.
+        from slackwater.runtime.targets import settable
+
         self._asked = [settable(self.plan, target)]
 
     def _retarget(self, quality: Quality) -> None:
