@@ -35,6 +35,7 @@ class Hub:
         self._seen: dict[str, Thinned] = {}
         self._recent: list[tuple[int, str]] = []
         self._number = 0
+        self._all: tuple[int, list[str]] | None = None
         self._generation = 0
         """How often a query has come."""
 
@@ -88,9 +89,13 @@ class Hub:
     def everything(self) -> tuple[int, list[str]]:
         """All moments that are remembered, and the number of the newest."""
         with self._lock:
+            if self._all is not None and self._all[0] == self._number:
+                # Pages that are opened together, or begin anew together.
+                return self._all
             number = self._number
             moments = [moment for seen in self._seen.values() for moment in seen]
-        return number, [json.dumps(one.as_json(), separators=(",", ":")) for one in moments]
+        self._all = number, [json.dumps(one.as_json(), separators=(",", ":")) for one in moments]
+        return self._all
 
     def since(self, number: int) -> tuple[int, list[str]] | None:
         """The moments after this one; None where some of them are no longer kept as they were."""

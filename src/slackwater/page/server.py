@@ -29,7 +29,9 @@ STATIC = Path(__file__).parent / "static"
 HOST, PORT = "127.0.0.1", 8470
 """Where a page is served if nobody says otherwise; if that port is taken, on any that is free."""
 EVERY = 0.2
-"""Seconds from one look for new moments to the next."""
+"""Seconds from one look for new moments to the next, for each of a FEW pages; where more are open, each looks less
+often, so that all of them together cost no more."""
+FEW = 2
 STILL_HERE = 15.0
 """After so many silent seconds a page is told that the server is there."""
 LONGEST_BODY = 4096
@@ -47,8 +49,10 @@ def page_app(hub: Hub, token: str | None = None, control: bool = False) -> Guard
         hello = json.dumps(hub.hello(control))
         return Response(f'{{"hello":{hello},"moments":[{",".join(texts)}]}}', media_type="application/json")
 
+    listeners: set[object] = set()
+
     async def events(request: Request) -> Response:
-        return StreamingResponse(_events(hub, control), media_type="text/event-stream")
+        return StreamingResponse(_events(hub, control, listeners), media_type="text/event-stream")
 
     async def target(request: Request) -> Response:
         if not control:
@@ -84,8 +88,18 @@ async def _asked(request: Request) -> tuple[str, str]:
         raise UsageError('say {"query": ..., "target": ...}') from None
 
 
-async def _events(hub: Hub, control: bool) -> AsyncIterator[str]:
+async def _events(hub: Hub, control: bool, listeners: set[object]) -> AsyncIterator[str]:
     """Everything that is remembered, then what is new, for as long as somebody listens."""
+    me = object()
+    listeners.add(me)
+    try:
+        async for event in _told(hub, control, listeners):
+            yield event
+    finally:
+        listeners.discard(me)
+
+
+async def _told(hub: Hub, control: bool, listeners: set[object]) -> AsyncIterator[str]:
     version, number, silent = -1, 0, 0.0
     while True:
         found = hub.since(number) if version == hub.version else None
@@ -94,14 +108,15 @@ async def _events(hub: Hub, control: bool) -> AsyncIterator[str]:
             yield f"event: hello\ndata: {json.dumps(hub.hello(control))}\n\n"
             found = hub.everything()
         number, texts = found
-        silent += EVERY
+        pause = EVERY * max(1.0, len(listeners) / FEW)
+        silent += pause
         if texts:
             yield f"event: moments\ndata: [{','.join(texts)}]\n\n"
             silent = 0.0
         elif silent >= STILL_HERE:
             yield ": still here\n\n"
             silent = 0.0
-        await asyncio.sleep(EVERY)
+        await asyncio.sleep(pause)
 
 
 class Page:

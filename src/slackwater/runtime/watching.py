@@ -1,6 +1,6 @@
 """Moments of a run in this process, for whoever watches it: made between two batches, and not more often than is cheap.
 
-Invariant: what is told are the numbers of the run's own observation. Making moments takes no more than a sixtieth of
+Invariant: what is told are the numbers of the run's own observation. Making moments takes no more than a 150th of
 the time: one that was expensive is followed by the next one later.
 """
 
@@ -40,7 +40,7 @@ from slackwater.sources.codebook import Codebook
 Publish = Callable[[Moment], None]
 EVERY = 0.1
 """Seconds from one moment to the next, at least."""
-SHARE = 60
+SHARE = 150
 """So many times what a moment cost passes before the next one."""
 
 
