@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from slackwater.expressions.functions import register
     from slackwater.language.query_file import query_file
     from slackwater.operators.pipeline import Epochs
+    from slackwater.page.server import Page
     from slackwater.runtime.explaining import explain
     from slackwater.runtime.local.answer import Answer, replay
     from slackwater.runtime.local.live import LiveQuery, live
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from slackwater.runtime.spark.sinks import sink
     from slackwater.runtime.spark.start import start
     from slackwater.runtime.targets import complete, delay, no_wait, recall, relative_error
+    from slackwater.runtime.watch import watch
 
 __version__ = "0.1.0"
 
@@ -61,6 +63,8 @@ _HOMES = {
     "slackwater.runtime.spark.sinks": ("sink",),
     "slackwater.runtime.spark.start": ("start",),
     "slackwater.runtime.request.step": ("Step",),
+    "slackwater.page.server": ("Page",),
+    "slackwater.runtime.watch": ("watch",),
     "slackwater.runtime.targets": ("complete", "delay", "no_wait", "recall", "relative_error"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
@@ -74,6 +78,7 @@ __all__ = [
     "LiveQuery",
     "MicroBatch",
     "Outputs",
+    "Page",
     "Progress",
     "Queries",
     "RunningQueries",
@@ -100,6 +105,7 @@ __all__ = [
     "sink",
     "sql",
     "start",
+    "watch",
 ]
 
 

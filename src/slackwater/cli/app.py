@@ -1,4 +1,4 @@
-"""The command line: run, verify, explain, queries, calibrate, demo, workload, reproduce.
+"""The command line: run, verify, explain, page, queries, calibrate, demo, workload, reproduce.
 
 Exit codes: 0 fine, 2 wrong use or query, 3 data that cannot be read, 1 anything else, 130 interrupted.
 """
@@ -91,6 +91,20 @@ InitialSlack = Annotated[str | None, typer.Option("--initial-slack", help="Slack
 Runtime = Annotated[str, typer.Option("--runtime", help="Where to run it: local or spark.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
 Json = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
+ShowPage = Annotated[bool, typer.Option("--page", help="Serve a live page of the run, and print its address.")]
+PageHost = Annotated[
+    str | None,
+    typer.Option("--page-host", help="Address of the page; any but this machine's own needs a token [127.0.0.1]."),
+]
+PagePort = Annotated[
+    int | None, typer.Option("--page-port", help="Port of the page; 0 is any that is free [8470, if it is free].")
+]
+PageToken = Annotated[
+    str | None,
+    typer.Option("--page-token", envvar="SLACKWATER_PAGE_TOKEN", help="Who has no such token sees nothing."),
+]
+Controlled = Annotated[bool, typer.Option("--control", help="Let the target be moved on the page.")]
+Stay = Annotated[bool, typer.Option("--stay", help="Serve the page until Ctrl-C, also when the run is over.")]
 Seed = Annotated[int, typer.Option("--seed", help="The same seed makes the same streams.")]
 
 
@@ -126,17 +140,25 @@ def run(
     max_behind: MaxBehind = None,
     initial_slack: InitialSlack = None,
     functions: Functions = None,
+    page: ShowPage = False,
+    page_host: PageHost = None,
+    page_port: PagePort = None,
+    page_token: PageToken = None,
+    control: Controlled = False,
+    stay: Stay = False,
     json_: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Run a query, or a file of queries, over recorded streams."""
     from slackwater.cli.explain import explain_query
+    from slackwater.cli.paging import page_options
     from slackwater.cli.prepare import load_functions, prepare_file, prepare_query, text_of
     from slackwater.cli.run import run_query, show
     from slackwater.cli.runtimes import runtime_of
     from slackwater.language.query_file import is_query_file
 
     where = runtime_of(runtime, epoch, shards, master, checkpoint, trigger)
+    shown = page_options(page, page_host, page_port, page_token, control, stay)
     load_functions(functions)
     options = _options(idle_timeout, max_ahead, max_behind, initial_slack)
     text = text_of(query)
@@ -146,7 +168,7 @@ def run(
         file = prepare_file(text, stream, time, time_unit, options)
         for name, one in file.queries.items():
             _tell_left_out(one, f"query {name}: ")
-        done = run_file(file, where, _needed(out), count, arrival_time, quiet or json_)
+        done = run_file(file, where, _needed(out), count, arrival_time, quiet or json_, shown)
         if json_:
             print(json.dumps(runs_as_json(done), indent=2))
         else:
@@ -161,7 +183,8 @@ def run(
         explain_query(prepared, count)
         return
     _tell_left_out(prepared)
-    report = run_query(prepared, where, _needed(out), count, arrival_time, quiet)
+    name = Path(query).stem if query != text else "query"
+    report = run_query(prepared, where, _needed(out), count, arrival_time, quiet, name, shown)
     if json_:
         print(json.dumps(report.as_json(), indent=2))
     else:
@@ -296,11 +319,34 @@ def demo(
     figure: Annotated[
         Path | None, typer.Option("--figure", help="Draw recall, slack and latency over time into FILE.png.")
     ] = None,
+    page: Annotated[
+        bool | None, typer.Option("--page/--no-page", help="Serve a live page of the game [unless --fast].")
+    ] = None,
+    page_port: PagePort = None,
+    control: Controlled = False,
+    stay: Stay = False,
 ) -> None:
     """Two teams, positions out of order: who comes within 5 metres of whom, and what waiting costs."""
     from slackwater.cli.demo import play
+    from slackwater.cli.paging import page_options
 
-    play(seconds, seed, Console(), fast, runtime, figure)
+    shown = page_options(not fast if page is None else page, None, page_port, None, control, stay)
+    play(seconds, seed, Console(), fast, runtime, figure, shown)
+
+
+@app.command("page")
+def page_command(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The --out folder of a run with --page, or its moments.jsonl.")
+    ],
+    host: PageHost = None,
+    port: PagePort = None,
+    token: PageToken = None,
+) -> None:
+    """Show the page of a run that is over, or was cut off."""
+    from slackwater.cli.paging import PageOptions, serve_recorded
+
+    serve_recorded(folder, PageOptions(host, port, token), Console())
 
 
 @app.command()

@@ -6,6 +6,7 @@ that the outcome depends on the length of the game and on the seed alone.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -30,6 +31,7 @@ from slackwater.cli.demo_view import (
     percent,
     seconds_of,
 )
+from slackwater.cli.paging import PageOptions, paged
 from slackwater.cli.runtimes import DEFAULT_EPOCH, LOCAL, SPARK
 from slackwater.core.errors import SlackwaterError, UsageError
 from slackwater.core.quality import Recall
@@ -96,12 +98,12 @@ def _must_be_there(runtime: str) -> None:
 
 def play(
     seconds: int | None, seed: int, console: Console, fast: bool = False, runtime: str = LOCAL,
-    figure: Path | None = None,
+    figure: Path | None = None, page: PageOptions | None = None,
 ) -> tuple[Outcome, ...]:  # fmt: skip
     """Play so many seconds of a game and show what each way of waiting made of it; returns what was shown.
 
     On a terminal with a live table, in this process in slow motion; elsewhere, or if `fast`, the summary alone. With a
-    `figure`, the race is also drawn into that file.
+    `figure`, the race is also drawn into that file; with a `page`, it is shown there as well.
     """
     _must_be_there(runtime)
     seconds = DEFAULT_SECONDS[runtime] if seconds is None else seconds
@@ -109,7 +111,7 @@ def play(
         raise UsageError(f"--seconds {seconds}: a game of the demo lasts at least {LEAST_SECONDS} seconds")
     drawable(figure)
     try:
-        outcomes = _play(seconds, seed, console, console.is_terminal and not fast, runtime, figure)
+        outcomes = _play(seconds, seed, console, console.is_terminal and not fast, runtime, figure, page)
     except KeyboardInterrupt:
         console.print("interrupted before the end of the game")
         raise
@@ -127,8 +129,9 @@ def play(
 
 
 def _play(
-    seconds: int, seed: int, console: Console, watched: bool, runtime: str, figure: Path | None
-) -> tuple[Outcome, ...]:
+    seconds: int, seed: int, console: Console, watched: bool, runtime: str, figure: Path | None,
+    page: PageOptions | None,
+) -> tuple[Outcome, ...]:  # fmt: skip
     streams = positions(seed, seconds / 60).streams
     tuples = sum(table.num_rows for table in streams.values())
     target = TARGETS[runtime]
@@ -136,6 +139,7 @@ def _play(
     # On Spark the machine code of tuple release would be compiled for nothing else.
     epochs = micro_batches(seconds) if runtime == SPARK else TUPLE_RELEASE
     with ExitStack() as begun:
+        shown = begun.enter_context(paged(page, page_folder()))
         # Spark starts while this process compiles what its workers will look for.
         spark = begun.enter_context(starting_spark()) if runtime == SPARK else None
         queries = [_prepared(way, streams) for way in ways_of(target)]
@@ -151,6 +155,10 @@ def _play(
             with console.status("starting Spark"):
                 contenders = begun.enter_context(spark_contenders(spark, queries, streams, epochs))
         begin = EPOCH_MS * MILLISECOND
+        for contender in contenders:
+            contender.show_on(shown)
+        # With a page somebody watches, wherever the output goes.
+        pace = min(seconds, LIVE_SECONDS) if watched or page is not None else 0.0
         if watched:
             with Live(console=console, auto_refresh=False) as live:
                 waiting = Spinner("dots", "the first micro-batch: Spark plans it, workers start and load the kernels")
@@ -160,13 +168,19 @@ def _play(
                     now = frame(contenders, begin, seconds * SECOND, tuples, truth, target.over) if moving else waiting
                     live.update(now, refresh=True)
 
-                reports = race(contenders, tuples, min(seconds, LIVE_SECONDS), show)
+                reports = race(contenders, tuples, pace, show)
         else:
             with console.status("replaying"):
-                reports = race(contenders, tuples, 0)
+                reports = race(contenders, tuples, pace)
+        shown.end()
         if figure is not None:
             draw(contenders, truth, begin, target, figure)
     return tuple(Outcome.of(report, truth.total) for report in reports)
+
+
+def page_folder() -> Path:
+    """Where the history of the last demo is kept."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slackwater" / "demo"
 
 
 def true_pairs(streams: Mapping[str, pa.Table], seconds: int, epochs: Epochs = TUPLE_RELEASE) -> Truth:

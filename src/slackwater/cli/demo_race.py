@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, fields
 
+from slackwater.cli.paging import Paged
 from slackwater.core.batch import Batch
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
 from slackwater.observe.report import Report
@@ -105,6 +106,10 @@ class Contender(ABC):
     @abstractmethod
     def run(self, pace: RacePace) -> Report:
         """Run to the end of the game, or until the pace is stopped."""
+
+    def show_on(self, page: Paged) -> None:
+        """Have this run shown on a page."""
+        page.watch(self.name, self._run)
 
     def _note(self) -> None:
         seen = self._run.observe()

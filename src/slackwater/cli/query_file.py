@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from slackwater.cli.measure import own_measure
+from slackwater.cli.paging import Paged, PageOptions, paged
 from slackwater.cli.prepare import PreparedFile
 from slackwater.cli.runtimes import Local, Runtime
 from slackwater.cli.terminal import interruptible, progress_of, progress_of_all, warn
@@ -70,12 +71,20 @@ def explain_file(prepared: PreparedFile, count_only: bool, as_data: bool = False
 
 
 def run_file(
-    prepared: PreparedFile, runtime: Runtime, out: Path, count_only: bool, arrival_time: str | None, quiet: bool
+    prepared: PreparedFile,
+    runtime: Runtime,
+    out: Path,
+    count_only: bool,
+    arrival_time: str | None,
+    quiet: bool,
+    page: PageOptions | None = None,
 ) -> dict[str, QueryRan]:
     """Run all queries, each into a folder of its own; returns the reports that were written."""
     plans = prepared.plans(count_only)
     folders = _Folders(out, plans)
-    _run_all(prepared, plans, runtime, arrival_time, quiet, folders)
+    with paged(page, out) as shown:
+        _run_all(prepared, plans, runtime, arrival_time, quiet, folders, shown)
+        shown.end({name: ran.failure for name, ran in folders.done.items()})
     return folders.done
 
 
@@ -109,16 +118,17 @@ def _run_all(
     arrival_time: str | None,
     quiet: bool,
     receiver: Receiver,
+    shown: Paged | None = None,
 ) -> None:
     if isinstance(runtime, Local):
-        _run_together(prepared, plans, runtime, arrival_time, quiet, receiver)
+        _run_together(prepared, plans, runtime, arrival_time, quiet, receiver, shown or Paged())
     else:
-        _run_on_spark(prepared, plans, runtime, arrival_time, quiet, receiver)
+        _run_on_spark(prepared, plans, runtime, arrival_time, quiet, receiver, shown or Paged())
 
 
 def _run_together(
     prepared: PreparedFile, plans: Mapping[str, PhysicalPlan], runtime: Local, arrival_time: str | None, quiet: bool,
-    to: Receiver,
+    to: Receiver, shown: Paged,
 ) -> None:  # fmt: skip
     """All queries over one reading of their streams."""
     streams = prepared.streams
@@ -127,6 +137,8 @@ def _run_together(
     )
     for note in run.notes:
         warn(note)
+    for name, one in run.runs.items():
+        shown.watch(name, one, prepared.queries[name].bound.quality_stated)
 
     with interruptible(run), progress_of_all(run.runs, quiet) as tick:
         for name, table in run.tables(tick):
@@ -140,7 +152,7 @@ def _run_together(
 
 def _run_on_spark(
     prepared: PreparedFile, plans: Mapping[str, PhysicalPlan], runtime: Runtime, arrival_time: str | None, quiet: bool,
-    to: Receiver,
+    to: Receiver, shown: Paged,
 ) -> None:  # fmt: skip
     """The same as one streaming query."""
     # Without Spark nothing of this can be imported.
@@ -150,6 +162,11 @@ def _run_on_spark(
     assert isinstance(runtime, SparkPlace), "there are two runtimes"
     if arrival_time is not None:
         raise UsageError("--arrival-time is not offered on Spark; leave it out, or take --runtime local")
+    if shown.is_there:
+        raise UsageError(
+            "--page of a file of queries is offered in this process; leave --runtime spark out, or start the queries"
+            " with slackwater.queries and watch them with slackwater.watch"
+        )
     streams, told = prepared.streams, set[str]()
     with recorded_set(runtime, plans, streams.sources, streams.time_unit, streams.places) as run:
         for note in run.notes:

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from slackwater.cli.measure import own_measure, resident, sized, waited_for
+from slackwater.cli.paging import PageOptions, paged
 from slackwater.cli.prepare import Prepared
 from slackwater.cli.runtimes import Runtime
 from slackwater.cli.terminal import interruptible, progress, warn_at_first, warn_at_last
@@ -19,19 +20,30 @@ from slackwater.sources.replay import replay
 
 
 def run_query(
-    prepared: Prepared, runtime: Runtime, out: Path, count_only: bool, arrival_time: str | None, quiet: bool
+    prepared: Prepared,
+    runtime: Runtime,
+    out: Path,
+    count_only: bool,
+    arrival_time: str | None,
+    quiet: bool,
+    name: str = "query",
+    page: PageOptions | None = None,
 ) -> Report:
-    """Run a query and write what it emits; returns the report that was written."""
+    """Run a query and write what it emits; returns the report that was written. With a page, it shows the query under
+    this name."""
     physical = prepared.plan(count_only)
     arrivals = replay(physical, prepared.sources, prepared.time_unit, arrival_time, prepared.places)
     first = warn_at_first(physical, arrivals)
     with runtime.begin(physical, arrivals, prepared.sources, prepared.time_unit) as run:
         run.warm_up()
         folder = OutputFolder(out)
-        with interruptible(run), progress(run, quiet) as bar:
-            for table in run.tables(bar.tick):
-                folder.results.write(table)
-        folder.results.close()
+        with paged(page, out) as shown:
+            shown.watch(name, run, prepared.bound.quality_stated)
+            with interruptible(run), progress(run, quiet) as bar:
+                for table in run.tables(bar.tick):
+                    folder.results.write(table)
+            folder.results.close()
+            shown.end()
         for position, one in enumerate(physical.inputs):
             for what, rows in (
                 ("late", run.side_outputs.late_rows(position)),

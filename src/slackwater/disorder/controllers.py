@@ -18,6 +18,7 @@ from slackwater.core.batch import Floats, Words
 from slackwater.core.outlook import Outlook
 from slackwater.core.quality import Recall
 from slackwater.core.time import AFTER_ALL, format_duration
+from slackwater.core.trade_off import TradeOff
 from slackwater.disorder.meters import LedgerTerms, Measurable, QualityMeter
 
 
@@ -85,6 +86,10 @@ class SlackController(ABC):
 
     def outlook(self) -> Outlook | None:
         """Whether the target can be met, where slack may not grow for ever; None where there is no such limit."""
+        return None
+
+    def trade_off(self) -> TradeOff | None:
+        """The slack that other targets would ask for; None where it is not known, or nothing is asked of it."""
         return None
 
 

@@ -258,11 +258,12 @@ class Report:
 def named_wrong_clocks(plan: PhysicalPlan, codebook: Codebook, seen: Observation) -> tuple[WrongClock, ...]:
     """Which parts have wrong clocks, by the values of the column that tells them apart."""
     found = wrong_clocks(seen.parts, plan.options.max_ahead, plan.options.max_behind)
-    return tuple(WrongClock(plan.inputs[p.stream].stream.alias, _name_of_part(plan, codebook, p.stream, p.name), ahead)
+    return tuple(WrongClock(plan.inputs[p.stream].stream.alias, name_of_part(plan, codebook, p.stream, p.name), ahead)
                  for p, ahead in found)  # fmt: skip
 
 
-def _name_of_part(plan: PhysicalPlan, codebook: Codebook, stream: int, word: int) -> Any:
+def name_of_part(plan: PhysicalPlan, codebook: Codebook, stream: int, word: int) -> Any:
+    """The value of the column that tells the parts of a stream apart."""
     one = plan.inputs[stream]
     kinds = [kind for _, kind, row in one.columns if row == one.partition_slot]
     if Kind.TEXT in kinds:

@@ -34,6 +34,7 @@ from slackwater.core.state import (
     state_update,
 )
 from slackwater.core.time import LONGEST
+from slackwater.core.trade_off import TradeOff
 from slackwater.disorder.clock_guard import Guarded
 from slackwater.disorder.controllers import SlackController
 from slackwater.disorder.cutting import Epochs
@@ -294,6 +295,10 @@ class GuardedQuery:
     def outlook(self) -> Outlook | None:
         """Whether the target can be met, where the controller knows."""
         return self.release.controller.outlook()
+
+    def trade_off(self) -> TradeOff | None:
+        """The slack that other targets would ask for, where the controller knows."""
+        return self.release.controller.trade_off()
 
     def memory(self) -> Memory:
         """What the windows hold now, in tuples and bytes; the cost is linear in it."""

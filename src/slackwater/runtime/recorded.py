@@ -6,21 +6,26 @@ rejected rows with their reason. What is told at the end covers exactly the tabl
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pyarrow as pa
 
+from slackwater.core.errors import UsageError
 from slackwater.core.outlook import Outlook
+from slackwater.core.quality import Quality
 from slackwater.core.rates import Resize
 from slackwater.core.state import Observation
 from slackwater.core.wrong_clocks import WrongClock
 from slackwater.disorder.controllers import SlackController
 from slackwater.observe.report import Report, named_wrong_clocks
 from slackwater.observe.run_statistics import RunStatistics
+from slackwater.observe.waiting import Causes
 from slackwater.plan.partitioning import rates_at_first
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.side_outputs.collectors import RecordedSideOutput
+from slackwater.runtime.watching import Publish, Watchable, Watcher
 from slackwater.sources.replay import Replay
 
 Tick = Callable[[], None]
@@ -30,7 +35,7 @@ def no_tick() -> None:
     """Nobody watches."""
 
 
-class RecordedRun(ABC):
+class RecordedRun(Watchable):
     """Take all of `tables`, then ask for the report and for late and rejected rows."""
 
     runtime: str
@@ -45,6 +50,7 @@ class RecordedRun(ABC):
         self._statistics = RunStatistics(plan, controller.slack)
         self._news: list[str] = []
         self._done = 0
+        self._watcher: Watcher | None = None
         self.resizes: list[tuple[int, Resize]] = rates_at_first(plan.operator)
         """All that has come into force in windows that follow rates, each with the number of its join."""
 
@@ -58,6 +64,24 @@ class RecordedRun(ABC):
 
         `tick` is called every now and then, between two steps of the run, in the caller's thread.
         """
+
+    def watch(self, name: str, publish: Publish) -> Watcher:
+        """Have moments of this run handed over while it goes on, under the name of its query; whoever asks ends it."""
+        self._watcher = Watcher(name, self, publish)
+        return self._watcher
+
+    def set_target(self, target: Quality | str) -> None:
+        """Ask for another quality from the next step on."""
+        raise UsageError("this run cannot be told another target; start it again with one")
+
+    def watched_causes(self) -> Causes:
+        return self._statistics.latency.causes
+
+    def watched_unreadable(self) -> dict[str, int]:
+        return self.side_outputs.unreadable()
+
+    def watched_samples(self, most: int) -> list[tuple[str, str, Any]]:
+        return self.side_outputs.newest(most)
 
     def interrupt(self) -> None:
         """Stop after the step at hand: no tuple is then half way through, so the counts of the report add up."""

@@ -11,8 +11,12 @@ from slackwater.core.errors import SlackwaterError, UsageError
 from slackwater.core.quality import Complete, Delay, NoWait, Quality, Recall, RelativeError
 from slackwater.core.time import parse_duration
 from slackwater.language.clauses import parse_quality
+from slackwater.plan.physical import PhysicalPlan
+from slackwater.quality.registry import controller_for
 
 Share = float | str
+FAMILIES = {Recall: "RECALL", RelativeError: "ERROR"}
+"""Targets for which a query learns."""
 
 
 def complete() -> Complete:
@@ -82,6 +86,24 @@ def capped(quality: Quality | str | None, at_most: str | None) -> Quality | None
     if stated.at_most is not None:
         raise UsageError(f"at_most={at_most!r}: the target already says {stated}")
     return replace(stated, at_most=_most(at_most))
+
+
+def settable(plan: PhysicalPlan, target: Quality | str, at_most: str | None = None) -> Quality:
+    """A target that a running query can be given; any other is refused."""
+    quality = capped(target, at_most)
+    if quality is None:
+        raise UsageError("say which target: slackwater.recall(0.99), or its text")
+    family = FAMILIES.get(type(quality))
+    if family is not None and type(quality) is not type(plan.quality):
+        # A join that is cut by rows has the same slack in all shards, so nothing that it learned.
+        where = "a new checkpoint, in one shard" if plan.partitioning.rates else "the same checkpoint"
+        raise UsageError(
+            f"the query was started WITH {plan.quality} and has not learned what {family} needs; stop it, and start it"
+            f" again WITH {quality} on {where}"
+        )
+    # What does not go with the options of the query is refused here, and not in every shard.
+    controller_for(quality, plan.options, plan.windows)
+    return quality
 
 
 def _cap(at_most: str | None) -> str:

@@ -34,10 +34,11 @@ from slackwater.core.options import Options
 from slackwater.core.outlook import Outlook
 from slackwater.core.quality import RelativeError, default_cap
 from slackwater.core.time import BEFORE_ALL, MILLISECOND, MINUTE, SECOND
+from slackwater.core.trade_off import WINDOWS, TradeOff, trade_off_of
 from slackwater.disorder.controllers import DelayObservations, Measured
 from slackwater.disorder.meters import Watched
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.quality.error.quantile_slack import edge_of
+from slackwater.quality.error.quantile_slack import edge_of, least_bin
 from slackwater.quality.error.required_slack import (
     BOUND,
     CHOICES,
@@ -50,6 +51,7 @@ from slackwater.quality.error.required_slack import (
     SHORT,
     SPENT,
     WANTED,
+    WEIGHTS,
     Judging,
     learn_and_choose,
     no_required_slack,
@@ -175,6 +177,13 @@ class SteadyError(WatchesWindows):
             reached=float(scalars[REACHED]) if known else None,
             unreachable=bool(scalars[SHORT] > 0.5 and scalars[REACHED] < 1.0 - self._judging.delta),
         )
+
+    def trade_off(self) -> TradeOff | None:
+        """By what the remembered windows needed to be within the bound, without the margin."""
+        if not self._required.marks[KNOWN]:
+            return None
+        weights = self._required.bins[WEIGHTS].astype(np.float64)
+        return trade_off_of(WINDOWS, lambda share: edge_of(least_bin(weights, 1 - share), self._unit))
 
     def learn(self, arrived: DelayObservations) -> None:
         self._catch_up()

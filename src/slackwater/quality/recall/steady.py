@@ -39,6 +39,7 @@ from slackwater.core.batch import Words
 from slackwater.core.outlook import Outlook
 from slackwater.core.quality import Recall, default_cap
 from slackwater.core.time import BEFORE_ALL, DAY, format_duration
+from slackwater.core.trade_off import RESULTS, TradeOff, trade_off_of
 from slackwater.disorder.controllers import DelayObservations, KeepsLedger, Ledger, Measured
 from slackwater.quality.recall.loss_curves import count_needed, place_of, shape_of
 from slackwater.quality.recall.loss_history import LossHistory
@@ -252,6 +253,17 @@ class SteadyRecall(KeepsLedger):
             # A past that is short, or periods that scatter, may ask for more than the cap where it does on the whole.
             self._binding > 0.5 and reached is not None and reached < self.target.target,
         )
+
+    def trade_off(self) -> TradeOff | None:
+        """By the promise asked of the past alone; what is going on now may ask for more for a while."""
+        if self._choices == 0 or self._past.periods < 1:
+            return None
+        known = self._past.periods / (self._past.periods + self._doubt) / self.correction
+
+        def slack_for(share: float) -> int:
+            return int(self._slacks[self._past.least((1 - share) * known, TOLERATED)])
+
+        return trade_off_of(RESULTS, slack_for)
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         recall = -1.0 if self.recall is None else self.recall

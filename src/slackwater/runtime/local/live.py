@@ -11,6 +11,8 @@ from __future__ import annotations
 import time as wall
 import warnings
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from threading import Condition
 from typing import Any
 
 import numpy as np
@@ -23,8 +25,9 @@ from slackwater.core.schema import Kind, kind_of
 from slackwater.core.state import Emission
 from slackwater.core.time import AFTER_ALL
 from slackwater.language.bound import BoundQuery, RateWindow, streams_read
+from slackwater.observe.delays import DelayTally
 from slackwater.observe.run_statistics import RunStatistics
-from slackwater.operators.pipeline import Epochs, check_epochs
+from slackwater.operators.pipeline import Epochs, Pipeline, check_epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan as planned
 from slackwater.runtime.driver import Driver
@@ -88,6 +91,20 @@ def live(
     return live
 
 
+@dataclass(frozen=True)
+class Parts:
+    """What a live query is made of, for whoever watches it."""
+
+    plan: PhysicalPlan
+    kernel: Pipeline
+    driver: Driver
+    statistics: RunStatistics
+    unreadable: RejectionCounts
+    side_output: BufferedSideOutput
+    codebook: Codebook
+    changed: Condition
+
+
 class LiveQuery(Handle[Emission]):
     """A query that runs while a program pushes rows into it and asks for steps; `live` makes one."""
 
@@ -132,6 +149,23 @@ class LiveQuery(Handle[Emission]):
         self._each_tuple = epochs.each_tuple
         self._latest = 0
         self._answer: Answer | None = None
+        self.delays: DelayTally | None = None
+        """Where arrivals are counted, if somebody watches."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether its input has ended."""
+        return self._closed
+
+    def _watchable(self) -> Any:
+        """How a page follows it."""
+        from slackwater.runtime.local.live_watching import following
+
+        parts = Parts(
+            self._plan, self._kernel, self._driver, self._statistics, self._unreadable, self._side_output,
+            self._codebook, self._changed,
+        )  # fmt: skip
+        return following(self, parts)
 
     def push(self, stream: str, rows: Any) -> None:
         """Rows of a stream arrive, in this order; from any thread. They are given as in `slackwater.replay`."""
@@ -150,6 +184,8 @@ class LiveQuery(Handle[Emission]):
                 if len(batch):
                     self._statistics.begin(int(batch.ts[0]))
                     self._source_clocks.begin(int(batch.ts[0]), now)
+                    if self.delays is not None:
+                        self.delays.note(batch, self._kernel.release.clocks)
                     self._take_over(self._driver.epoch(batch, since=begun))
                 else:
                     self._driver.seconds += wall.perf_counter() - begun

@@ -16,16 +16,19 @@ query that fails is told by `standing`; the others go on.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
-from slackwater.core.batch import Words
+from slackwater.core.batch import Batch, Words
 from slackwater.core.errors import SlackwaterError, UsageError
 from slackwater.core.quality import Quality
 from slackwater.core.state import Emission, Observation
+from slackwater.core.time import BEFORE_ALL
+from slackwater.core.trade_off import TradeOff
+from slackwater.observe.delays import Buckets, DelayTally
 from slackwater.observe.report import Report
 from slackwater.operators.guarded_query import GuardedQuery
 from slackwater.operators.pipeline import Epochs
@@ -38,6 +41,7 @@ from slackwater.runtime.local.run import BATCH
 from slackwater.runtime.query_sets import QuerySetKernel
 from slackwater.runtime.recorded import RecordedRun, Tick, no_tick
 from slackwater.runtime.side_outputs.collectors import RecordedSideOutput
+from slackwater.runtime.watching import PartitionNamed, Publish, Watcher, named_partitions
 from slackwater.sinks.rows import RowMaker, SecondCounts
 from slackwater.sources.encode import AHEAD
 from slackwater.sources.replay import Replay
@@ -60,6 +64,7 @@ class QueryOfSet(RecordedRun):
         self._maker = None if plan.count_only else RowMaker(plan, owner.reading.codebook)
         self._seconds_counted = SecondCounts()
         self._given = False
+        self._delays: DelayTally | None = None
         self._last: Observation | None = None
         for position, one in enumerate(plan.inputs):
             columns = frozenset(column for column, _, _ in one.columns)
@@ -104,6 +109,8 @@ class QueryOfSet(RecordedRun):
         self.resizes += kernel.take_resizes()
         self._note_outlook(kernel.outlook())
         self._statistics.note_memory(kernel.memory, max(kernel.release.clocks), self._done)
+        if self._watcher is not None:
+            self._watcher.look()
 
     def last_table(self) -> pa.Table | None:
         """What is told at the end: the counts, or that there were no results."""
@@ -115,6 +122,37 @@ class QueryOfSet(RecordedRun):
         """The query was built anew, with another target."""
         self.plan, self._controller = plan, self._kernel.release.controller
         self._statistics.retarget(plan)
+
+    def watch(self, name: str, publish: Publish) -> Watcher:
+        self._delays = DelayTally(self._owner.sources_of(self.name), self.plan.options.max_ahead)
+        return super().watch(name, publish)
+
+    def note_delays(self, batch: Batch) -> None:
+        """Arrivals of the domain of this query, where somebody watches."""
+        if self._delays is not None:
+            self._delays.note(batch, self._owner.clocks_of(self.name))
+
+    def take_delays(self) -> Buckets:
+        """By the names that the query has for its streams."""
+        found = {} if self._delays is None else self._delays.take()
+        streams = [one.stream for one in self.plan.inputs]
+        return {stream.alias: found[stream.source] for stream in streams if stream.source in found}
+
+    def set_target(self, target: Quality | str) -> None:
+        """Ask for another quality, from the next arrivals on; may be called by another thread."""
+        from slackwater.runtime.targets import settable
+
+        self._owner.set_target(self.name, settable(self.plan, target))
+
+    def trade_off(self) -> TradeOff | None:
+        return None if self._last is not None else self._kernel.trade_off()
+
+    def idle_now(self) -> Sequence[bool]:
+        idle: list[bool] = (self._kernel.release.state.clock.idle == 1).tolist() if self._last is None else []
+        return idle
+
+    def partitions(self) -> list[PartitionNamed]:
+        return named_partitions(self.plan, self.replay.codebook, self.observe().parts)
 
     def keep_last(self) -> None:
         """The query is about to go."""
@@ -216,6 +254,7 @@ class LocalQueries:
         first = _begin_of(batch.ts, domain.plan.terms.max_behind)
         for name in domain.members:
             self.runs[name].begin(first)
+            self.runs[name].note_delays(batch)
         self.kernel.absorb(key, batch, passed)
         self.seconds += self._clock() - begun
         yield from self._epoch(key, len(batch))
@@ -246,6 +285,18 @@ class LocalQueries:
         except SlackwaterError as error:
             self.kernel.fail(name, error)
             return None
+
+    def sources_of(self, name: str) -> Sequence[str]:
+        """The streams that the domain of a query reads, in the order in which it numbers them."""
+        return self.kernel.plan.domains[self.kernel.plan.places[name].domain].sources
+
+    def clocks_of(self, name: str) -> Sequence[int]:
+        """The clocks of these streams as far as the query knows them."""
+        plan = self.runs[name].plan
+        known = dict(
+            zip((one.stream.source for one in plan.inputs), self.kernel.query(name).release.clocks, strict=True)
+        )
+        return [known.get(source, BEFORE_ALL) for source in self.sources_of(name)]
 
     # Queries come and go.
 

@@ -8,18 +8,23 @@ two batches, with everything it has emitted written and counted, and without a f
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from slackwater.core.batch import Batch
-from slackwater.core.state import Emission, Observation
+from slackwater.core.quality import Quality
+from slackwater.core.state import Emission, Observation, StateUpdate
+from slackwater.core.trade_off import TradeOff
+from slackwater.observe.delays import Buckets, DelayTally
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.driver import Clock, Driver, with_results
 from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.recorded import RecordedRun, Tick, no_tick
+from slackwater.runtime.watching import PartitionNamed, Publish, Watcher, named_partitions
 from slackwater.sinks.rows import result_tables
 from slackwater.sources.replay import Replay
 
@@ -47,6 +52,9 @@ class LocalRun(RecordedRun):
         self._driver = Driver(
             self._kernel, side_output=self.side_outputs, on_emission=self._emitted, on_epoch=self._advanced, clock=clock
         )
+        self._delays: DelayTally | None = None
+        self._asked: list[Quality] = []
+        self._saved: dict[tuple[str, str], StateUpdate] = {}
         self.epochs = epochs
         self.in_epochs = not epochs.each_tuple
         self._batch = batch or _batch_of(replay, epochs, self._controller.learns)
@@ -83,8 +91,12 @@ class LocalRun(RecordedRun):
                 return
             self._statistics.begin(self._begin_of(batch))
             self._done += len(batch)
+            if self._delays is not None:
+                self._delays.note(batch, self._kernel.release.clocks)
             yield batch
             self._look()
+            if self._asked:
+                self._retarget(self._asked.pop())
 
     def _begin_of(self, batch: Batch) -> int:
         """The event time of the first tuple, or of most of the first few where it is far from theirs."""
@@ -100,10 +112,48 @@ class LocalRun(RecordedRun):
         self._statistics.note_clocks(release.slack_log(), release.clocks)
         self.resizes += self._kernel.take_resizes()
 
+    def watch(self, name: str, publish: Publish) -> Watcher:
+        aliases = [one.stream.alias for one in self.plan.inputs]
+        self._delays = DelayTally(aliases, self.plan.options.max_ahead)
+        return super().watch(name, publish)
+
+    def set_target(self, target: Quality | str) -> None:
+        """Ask for another quality from the next batch on; may be called by another thread."""
+        # It knows the language, which a run does not need.
+        from slackwater.runtime.targets import settable
+
+        self._asked = [settable(self.plan, target)]
+
+    def _retarget(self, quality: Quality) -> None:
+        """Go on with a new kernel that has another target, and all that the old one knew."""
+        for entry in self._kernel.snapshot_delta():
+            self._saved[entry.namespace, entry.key] = entry
+        self._saved = {key: entry for key, entry in self._saved.items() if entry.value is not None}
+        self.plan = replace(self.plan, quality=quality)
+        self._kernel = self._driver.kernel = kernel_for(self.plan, self.epochs, self.replay.codebook)
+        self._kernel.restore(self._saved.values())
+        self._controller = self._kernel.release.controller
+        self._statistics.retarget(self.plan)
+
+    def take_delays(self) -> Buckets:
+        return {} if self._delays is None else self._delays.take()
+
+    def trade_off(self) -> TradeOff | None:
+        return self._kernel.trade_off()
+
+    def idle_now(self) -> Sequence[bool]:
+        idle: list[bool] = (self._kernel.release.state.clock.idle == 1).tolist()
+        return idle
+
+    def partitions(self) -> list[PartitionNamed]:
+        return named_partitions(self.plan, self.replay.codebook, self._kernel.release.partition_clocks)
+
     def _look(self) -> None:
         """See whether the target can be met, and what stands in the windows; this is no work of the query."""
         self._note_outlook(self._kernel.outlook())
         self._statistics.note_memory(self._kernel.memory, max(self._kernel.release.clocks), self._done)
+        if self._watcher is not None:
+            self._watcher.look()
 
     @property
     def seconds(self) -> float:

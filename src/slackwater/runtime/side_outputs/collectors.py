@@ -11,7 +11,7 @@ import json
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -103,6 +103,14 @@ class BufferedSideOutput:
         """What is kept, each piece with its kind: late ones first. From now on nothing is kept."""
         pieces, self.pieces, self._rows = self.pieces, deque(), 0
         return [(kind, self._table(piece)) for kind in (LATE, REJECTED) for piece in pieces if piece.kind == kind]
+
+    def newest(self, most: int, largest: int) -> list[dict[str, Any]]:
+        """So many of the newest rows, which stay; of what came at once only where that is not more than `largest`."""
+        found: list[dict[str, Any]] = []
+        for piece in list(self.pieces)[-most:]:
+            if piece.rows <= largest:
+                found += self._table(piece).to_pylist()[-most:]
+        return found[-most:]
 
     def take(self) -> pa.Table:
         """What is kept as one table, in the order in which it came."""
@@ -202,6 +210,22 @@ class RecordedSideOutput:
         """How many rows were ahead of all evidence."""
         return sum(len(row) for _, row, reason in self._rejected if reason == AHEAD)
 
+    def newest(self, most: int) -> list[tuple[str, str, dict[str, Any]]]:
+        """So many of the newest late rows, and of each reason for which rows were rejected: stream, reason, row."""
+        places = [(s, r, LATE) for stream, row, _, _ in self._late[-most:] for s, r in _pairs(stream, row, most)][
+            -most:
+        ]
+        by_reason: dict[int, list[tuple[int, int, str]]] = {}
+        for stream, row, reason in self._rejected:
+            found = by_reason.get(reason, []) + [(s, r, REASONS[reason]) for s, r in _pairs(stream, row, most)]
+            by_reason[reason] = found[-max(1, most // 3) :]
+        places += [place for found in by_reason.values() for place in found]
+        return [(self._plan.inputs[s].stream.alias, reason, self._row(s, r)) for s, r, reason in places]
+
+    def _row(self, position: int, row: int) -> dict[str, Any]:
+        found: dict[str, Any] = self._replay.tables[position].slice(row, 1).to_pylist()[0]
+        return found
+
     def reasons(self, position: int) -> Reasons:
         """Of every row of one input, the place of its reason in REASONS."""
         reasons: Reasons = np.zeros(self._replay.tables[position].num_rows, np.uint8)
@@ -215,6 +239,10 @@ class RecordedSideOutput:
         taken = {"stream": pa.array([alias] * len(row), pa.string()), **columns}
         names = [f"{alias}_{name}" if name in taken else name for name in source.column_names]
         return pa.table([*taken.values(), *source.columns], names=[*taken, *names])
+
+
+def _pairs(stream: Words, row: Words, most: int) -> list[tuple[int, int]]:
+    return list(zip(stream[-most:].tolist(), row[-most:].tolist(), strict=True))
 
 
 def _joined(parts: list[Words]) -> Words:

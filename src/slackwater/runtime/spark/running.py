@@ -20,17 +20,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from slackwater.core.errors import UsageError
-from slackwater.core.quality import Quality, Recall, RelativeError, clause
+from slackwater.core.quality import Quality, clause
 from slackwater.core.time import MILLISECOND, parse_duration
 from slackwater.plan.physical import PhysicalPlan
-from slackwater.quality.registry import controller_for
 from slackwater.runtime.spark.control import ControlLog
 from slackwater.runtime.spark.failures import as_ours, one_sentence
 from slackwater.runtime.spark.progress.history import History
 from slackwater.runtime.spark.progress.reading import progress
 from slackwater.runtime.spark.session import default_shards, fitting
 from slackwater.runtime.spark.sinks import local_path
-from slackwater.runtime.targets import capped
+from slackwater.runtime.targets import FAMILIES, settable
 
 AVAILABLE = "available"
 CONTROL = "slackwater-control"
@@ -39,7 +38,6 @@ STATE = "slackwater-state"
 """The folder of the state of shards there."""
 KEY_GROUPS, FEW_KEY_GROUPS, MOST_KEY_GROUPS = 16, 4, 256
 """Key groups where none are asked for; where the query learns from what it emits; and the most there can be."""
-FAMILIES = {Recall: "RECALL", RelativeError: "ERROR"}
 Each = Callable[[DataFrame, int], None]
 
 
@@ -230,6 +228,15 @@ class RunningQuery(Running):
             raise UsageError("a query over what is there now cannot be told anything; start it again with the target")
         say_target(self._log, self._plan, target, at_most)
 
+    def _watchable(self) -> Any:
+        """How a page follows it."""
+        from slackwater.runtime.spark.progress.following import following
+        from slackwater.runtime.watch import plan_of
+
+        name = self._query.name or str(self._query.id)
+        told = None if self._available else lambda _, target: self.set_target(target)
+        return following(self, {name: plan_of(self._plan)}, told)
+
     def _repr_html_(self) -> str:
         return self.progress()._repr_html_()
 
@@ -239,24 +246,6 @@ def say_target(control: ControlLog, plan: PhysicalPlan, target: Quality | str, a
     quality = settable(plan, target, at_most)
     with one_sentence():
         control.say_target(clause(quality), clause(plan.quality))
-
-
-def settable(plan: PhysicalPlan, target: Quality | str, at_most: str | None) -> Quality:
-    """A target that a running query can be given; any other is refused."""
-    quality = capped(target, at_most)
-    if quality is None:
-        raise UsageError("say which target: slackwater.recall(0.99), or its text")
-    family = FAMILIES.get(type(quality))
-    if family is not None and type(quality) is not type(plan.quality):
-        # A join that is cut by rows has the same slack in all shards, so nothing that it learned.
-        where = "a new checkpoint, in one shard" if plan.partitioning.rates else "the same checkpoint"
-        raise UsageError(
-            f"the query was started WITH {plan.quality} and has not learned what {family} needs; stop it, and start it"
-            f" again WITH {quality} on {where}"
-        )
-    # What does not go with the options of the query is refused here, and not in every shard.
-    controller_for(quality, plan.options, plan.windows)
-    return quality
 
 
 def trigger_of(trigger: str | None) -> dict[str, Any]:

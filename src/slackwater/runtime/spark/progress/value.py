@@ -7,7 +7,7 @@ are those of the whole query since it was first started, over restarts, unless t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,7 +19,10 @@ from slackwater.core.outlook import Outlook as Foreseen
 from slackwater.core.outlook import worst
 from slackwater.core.quality import Quality as Target
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
+from slackwater.core.trade_off import TradeOff, strictest
+from slackwater.core.wrong_clocks import WrongClock
 from slackwater.language.clauses import parse_quality
+from slackwater.observe.delays import Buckets, added
 from slackwater.observe.foreseen import how_often, unreachable
 from slackwater.observe.waiting import PARTS, Slowest, advice, averaged, mostly_for_a_stream
 from slackwater.runtime.spark.progress.imbalance import HotKey, hot_keys_of, shares_of
@@ -41,6 +44,13 @@ class StreamProgress:
     """By reason."""
     example: str | None = None
     """A row that was rejected in this micro-batch, as JSON."""
+    late_example: str | None = None
+    """A tuple that came late in this micro-batch, as JSON."""
+    idle: bool = False
+    """Whether nobody waits for it, because it is silent."""
+    partitions: Mapping[str, datetime | None] = field(default_factory=dict)
+    """The clocks of its slowest parts, where it has parts."""
+    partitions_in_all: int = 0
 
 
 @dataclass(frozen=True)
@@ -152,6 +162,12 @@ class Progress:
     """Of a query in a set: tuples that came while it was paused."""
     failure: str | None = None
     """Of a query in a set: why it has stopped."""
+    delays: Buckets = field(default_factory=dict)
+    """How late the tuples of each stream came in this micro-batch, in the buckets of `observe.delays`."""
+    trade_off: TradeOff | None = None
+    """The slack that other targets would ask for, where that is known."""
+    wrong_clocks: tuple[WrongClock, ...] = ()
+    """Parts of streams whose clocks are wrong."""
 
     @property
     def late_share(self) -> float | None:
@@ -191,6 +207,10 @@ def progress_of(shards: Sequence[Metrics], aliases: Sequence[str], spark: Mappin
                 sum(one["rows"].get(alias, 0) for one in shards),
                 _added(one["rejected_by"].get(alias, {}) for one in shards),
                 next((one["examples"][alias] for one in shards if alias in one["examples"]), None),
+                next((one["late_examples"][alias] for one in shards if alias in one["late_examples"]), None),
+                shards[0]["idle_now"][position],
+                _partitions(shards, alias),
+                max(one["partitions_in_all"][position] for one in shards),
             )
             for position, alias in enumerate(aliases)
         },
@@ -218,7 +238,16 @@ def progress_of(shards: Sequence[Metrics], aliases: Sequence[str], spark: Mappin
         paused=any(one.get("paused", False) for one in shards),
         passed_by=sum(one.get("passed_by", 0) for one in shards),
         failure=next((one["failure"] for one in shards if one.get("failure")), None),
+        delays=added([one["delays"] for one in shards]),
+        trade_off=strictest([TradeOff.of_json(one["trade_off"]) for one in shards if one["trade_off"]]),
+        wrong_clocks=tuple(WrongClock(*one) for one in shards[0]["wrong_clocks"]),
     )
+
+
+def _partitions(shards: Sequence[Metrics], alias: str) -> dict[str, datetime | None]:
+    """The clocks that the shard tells which counts the rows of streams."""
+    told: Any = next((one["partitions"] for one in shards if one["partitions"]), [])
+    return {name: None if clock is None else _moment(clock) for stream, name, clock in told if stream == alias}
 
 
 def _latency(shards: Sequence[Metrics], clocks: Sequence[int], aliases: Sequence[str]) -> Latency | None:

@@ -55,8 +55,9 @@ from slackwater.runtime.spark.query_set.host import Output
 from slackwater.runtime.spark.query_set.members import Member, Texts, member, named_texts, planned_members
 from slackwater.runtime.spark.query_set.requests import Desk, Request
 from slackwater.runtime.spark.query_set.started import Started
-from slackwater.runtime.spark.running import AVAILABLE, CONTROL, Running, checkpoint_folder, settable, trigger_of
+from slackwater.runtime.spark.running import AVAILABLE, CONTROL, Running, checkpoint_folder, trigger_of
 from slackwater.runtime.spark.session import default_shards, fitting
+from slackwater.runtime.targets import settable
 
 PAST = 100
 """Micro-batches of earlier starts whose progress is kept."""
@@ -360,6 +361,16 @@ class RunningQueries(Running):
     def resume(self, name: str) -> None:
         """Go on with a query that rests, from the next micro-batch on."""
         self._tell(name, SetMessage(RESUME))
+
+    def _watchable(self) -> Any:
+        """How a page follows all of them."""
+        from slackwater.runtime.spark.progress.following import following
+        from slackwater.runtime.watch import plan_of
+
+        with self._of.lock:
+            known = self._log.queries
+        plans = {name: plan_of(self._of.stated.plan(name, one.text)) for name, one in known.items()}
+        return following(self, plans, None if self._available else self.set_target)
 
     def set_target(self, name: str, target: Quality | str, at_most: str | None = None) -> None:
         """Ask for another quality of one query from the next micro-batch on, as `RunningQuery.set_target` does."""

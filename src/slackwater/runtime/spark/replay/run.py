@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import queue
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,9 @@ from slackwater.core.outlook import Outlook, worst
 from slackwater.core.rates import RatesSeen, Resize
 from slackwater.core.state import NO_LATE, Emission, Observation
 from slackwater.core.time import BEFORE_ALL
+from slackwater.core.trade_off import TradeOff, strictest
 from slackwater.core.wrong_clocks import WrongClock
+from slackwater.observe.delays import Buckets, added
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.quality.registry import controller_for
 from slackwater.runtime.recorded import RecordedRun, Tick, no_tick
@@ -36,6 +38,7 @@ from slackwater.runtime.spark.query import emitted
 from slackwater.runtime.spark.replay import epoch_log
 from slackwater.runtime.spark.replay.ordered_merge import Merged
 from slackwater.runtime.spark.running import state_folder
+from slackwater.runtime.watching import PartitionNamed
 from slackwater.sinks.rows import SecondCounts
 from slackwater.sources.replay import Replay
 
@@ -70,6 +73,7 @@ class SparkRun(RecordedRun):
         self._finished: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._reported: dict[int, dict[str, Any]] = {}
         self._begun = self._seconds = 0.0
+        self._delays: Buckets = {}
 
     def warm_up(self) -> None:
         """Nothing: workers compile on their own, and what they have compiled they find on disk."""
@@ -177,7 +181,24 @@ class SparkRun(RecordedRun):
             self.side_outputs.add_rows(table, SOURCE_ROW)
         self._seconds += out.seconds
         self._done = self._arrivals[number]
+        self._delays = added([self._delays, *(reported["delays"] for reported in out.metrics)])
+        if self._watcher is not None:
+            self._watcher.look()
         return out
+
+    def take_delays(self) -> Buckets:
+        found, self._delays = self._delays, {}
+        return found
+
+    def trade_off(self) -> TradeOff | None:
+        return strictest([TradeOff.of_json(one["trade_off"]) for one in self._reported.values() if one["trade_off"]])
+
+    def idle_now(self) -> Sequence[bool]:
+        return next((one["idle_now"] for one in self._reported.values()), ())
+
+    def partitions(self) -> list[PartitionNamed]:
+        told: Any = next((one["partitions"] for one in self._reported.values() if one["partitions"]), [])
+        return [(stream, name, BEFORE_ALL if clock is None else clock) for stream, name, clock in told]
 
     def wrong_clocks(self) -> tuple[WrongClock, ...]:
         # All shards hear the same headers.

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from slackwater.core.batch import TS, Batch
 from slackwater.core.errors import UsageError
@@ -22,6 +23,7 @@ from slackwater.disorder.clock_guard import UNGUARDED
 from slackwater.disorder.event_times import of_sampled
 from slackwater.disorder.header_guard import HeaderGuard
 from slackwater.disorder.release.state import NO_PARTITION
+from slackwater.observe.delays import DelayTally
 from slackwater.observe.report import LatencyUse, named_wrong_clocks
 from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.plan.physical import PhysicalPlan
@@ -32,6 +34,7 @@ from slackwater.runtime.side_outputs.rejections import RejectionCounts
 from slackwater.runtime.spark.exchange.format import read_block
 from slackwater.runtime.spark.state.checkpoint import Targets, difference, is_target
 from slackwater.runtime.spark.state.hot_keys import HotKeys
+from slackwater.runtime.watching import named_partitions
 from slackwater.runtime.words_held import words_held
 from slackwater.sources.codebook import NAMESPACE, Codebook
 from slackwater.sources.encode import AFTER_END, AHEAD, REASONS
@@ -87,6 +90,11 @@ class Shard:
         self.rows = {one.stream.alias: 0 for one in self.plan.inputs}
         """Rows of each stream that were packed, as far as this shard is the one that counts them."""
         self.rejected = RejectionCounts(self.rows)
+        self.delays = DelayTally(tuple(self.rows), options.max_ahead)
+        """Of the whole streams in this micro-batch, in the one shard that counts their rows."""
+        self.late_examples: dict[str, str] = {}
+        """A tuple of each stream that came late in this micro-batch, as JSON."""
+        self._counts_rows = False
         self._saved = False
 
     def on_processing_time(self, now: int) -> Iterator[Emission]:
@@ -105,7 +113,7 @@ class Shard:
         moved = self._read_progress(ordered, now)
         own = [self._read(block) for block in ordered if block.block is not None]
         arrived = Batch.concat(own) if own else None
-        self.latency = LatencyUse()
+        self.latency, self.late_examples = LatencyUse(), {}
         self.hot_keys.count(arrived)
         if self._ended:
             for batch in own:
@@ -136,6 +144,22 @@ class Shard:
         """Tuples of all streams that came while the query rested, as far as this shard is the one that counts them."""
         return self.counts.get(PASSED_BY, 0)
 
+    def note_late(self, rows: pa.Table) -> None:
+        """Late rows of this micro-batch, on their way out."""
+        for alias, row in zip(rows.column("stream").to_pylist()[:1], rows.column("row").to_pylist()[:1], strict=True):
+            self.late_examples[alias] = row
+
+    def _note_delays(self, block: Block) -> None:
+        """How late the tuples of a header came, by the clock before this micro-batch."""
+        clock = self.kernel.release.clock_before(block.stream)
+        if block.header["counts"] is not None:
+            ts, counts = (np.array(column, np.int64) for column in block.header["counts"])
+            self.delays.note_counted(block.stream, clock, ts, counts)
+            return
+        for _, (_, buckets) in block.header["reported"]:
+            counts, ts, _ = of_sampled(buckets)
+            self.delays.note_counted(block.stream, clock, ts, counts)
+
     def _note_times(self, block: Block) -> None:
         for name, (shift, buckets) in block.header["reported"]:
             self._guard.note(block.stream, name, shift, of_sampled(buckets))
@@ -155,6 +179,9 @@ class Shard:
             alias = self.plan.inputs[block.stream].stream.alias
             self.rows[alias] += block.header["rows"]
             self.rejected.add(alias, block.header["rejected"])
+            if block.header["rows"]:
+                self._counts_rows = True
+                self._note_delays(block)
             if block.header["counts"] is not None:
                 cut, counts = (np.array(column, np.int64) for column in block.header["counts"])
                 self.kernel.release.teach(block.stream, cut, counts)
@@ -205,7 +232,8 @@ class Shard:
         `quality` is the shard's own: shares for people, and the counts they come from, which add up over shards.
         """
         seen = self.kernel.observe()
-        quality = seen.quality
+        quality, trade_off = seen.quality, self.kernel.trade_off()
+        parts = named_partitions(self.plan, self.codebook, seen.parts) if self._counts_rows else []
         return {
             "target": clause(self.plan.quality),
             "clocks": [None if clock == BEFORE_ALL else clock for clock in seen.clocks],
@@ -224,6 +252,12 @@ class Shard:
             "state_rows": seen.state_rows,
             "epochs": seen.epochs,
             "idle": list(seen.idle),
+            "idle_now": (self.kernel.release.state.clock.idle == 1).tolist(),
+            "partitions": [[stream, name, None if clock == BEFORE_ALL else clock] for stream, name, clock in parts],
+            "partitions_in_all": _counted([part.stream for part in seen.parts], len(self.plan.inputs)),
+            "delays": self.delays.take(),
+            "late_examples": self.late_examples,
+            "trade_off": None if trade_off is None else trade_off.as_json(),
             "wrong_clocks": [
                 [one.stream, one.part, one.ahead] for one in named_wrong_clocks(self.plan, self.codebook, seen)
             ],
@@ -290,6 +324,10 @@ class Shard:
             self._ended = saved["ended"]
         elif is_target(entry):
             self._saved = self.targets is None or entry.value == self.targets.as_update().value
+
+
+def _counted(streams: list[int], inputs: int) -> list[int]:
+    return [streams.count(position) for position in range(inputs)]
 
 
 def _at(now: int | None, batch: Batch) -> Batch:

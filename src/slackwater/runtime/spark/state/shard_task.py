@@ -23,7 +23,7 @@ from slackwater.core.time import MILLISECOND
 from slackwater.language.clauses import parse_quality
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.driver import with_results
-from slackwater.runtime.side_outputs.rows import REJECTED, example_of
+from slackwater.runtime.side_outputs.rows import LATE, REJECTED, example_of
 from slackwater.runtime.spark.control import Control, combined
 from slackwater.runtime.spark.exchange.format import as_bytes
 from slackwater.runtime.spark.folders import WRITTEN, Folder, TaskFiles
@@ -168,7 +168,10 @@ def emitted_tables(shard: Shard, emissions: Iterator[Emission]) -> Iterator[tupl
     for table in result_tables(shard.plan, shard.codebook, with_results(emissions)):
         if table.num_rows:
             yield ROWS, plain_text([table])[0]
-    yield from shard.side_output.take_tables()
+    for kind, table in shard.side_output.take_tables():
+        if kind == LATE:
+            shard.note_late(table)
+        yield kind, table
 
 
 class Entries(Protocol):

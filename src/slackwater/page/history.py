@@ -1,0 +1,112 @@
+"""The history of a run as a file of JSON lines, which can be looked at when the run is over.
+
+A line is a query with its plan, or a moment. The file is appended to; when it has grown to twice what is remembered it
+is written anew, thinned, beside itself and put in its place.
+
+Invariant: its size is bounded however long the run is. A file that was cut off, or has a line that is none, gives every
+line that is whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from slackwater.core.errors import DataError
+from slackwater.observe.moment import Moment
+
+NAME = "moments.jsonl"
+VERSION = 1
+SLACK_LINES = 64
+"""Lines that a file of few moments may have beyond twice those that are remembered."""
+
+
+@dataclass
+class Recorded:
+    """What a history holds."""
+
+    queries: dict[str, Mapping[str, Any] | None] = field(default_factory=dict)
+    """The plan of every query, where it is known."""
+    moments: list[Moment] = field(default_factory=list)
+    broken: int = 0
+    """Lines that could not be read."""
+
+
+class HistoryFile:
+    """A history that is being written."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / NAME
+        self._file: IO[str] = self.path.open("w", encoding="utf-8")
+        self._lines = 0
+
+    def add_query(self, name: str, plan: Mapping[str, Any] | None) -> None:
+        """A query, before its moments."""
+        self._write(_query_line(name, plan))
+
+    def add(self, text: str) -> None:
+        """A moment as JSON."""
+        self._write(f'{{"moment": {text}}}\n')
+
+    def is_full(self, remembered: int) -> bool:
+        """Whether the file should be written anew."""
+        return self._lines > 2 * remembered + SLACK_LINES
+
+    def rewrite(self, queries: Mapping[str, Mapping[str, Any] | None], moments: Iterable[Moment]) -> None:
+        """Put what is remembered in the place of what was written."""
+        beside = self.path.with_suffix(".new")
+        lines = [_query_line(name, plan) for name, plan in queries.items()]
+        lines += [f'{{"moment": {json.dumps(one.as_json())}}}\n' for one in moments]
+        with beside.open("w", encoding="utf-8") as file:
+            file.writelines(lines)
+        self._file.close()
+        os.replace(beside, self.path)
+        self._file = self.path.open("a", encoding="utf-8")
+        self._lines = len(lines)
+
+    def _write(self, line: str) -> None:
+        self._file.write(line)
+        self._file.flush()
+        self._lines += 1
+
+    def close(self) -> None:
+        """Nothing more comes."""
+        self._file.close()
+
+
+def _query_line(name: str, plan: Mapping[str, Any] | None) -> str:
+    return json.dumps({"version": VERSION, "query": name, "plan": plan}) + "\n"
+
+
+def read_history(place: Path) -> Recorded:
+    """The history of a run, given its folder or the file itself."""
+    path = place / NAME if place.is_dir() else place
+    if not path.is_file():
+        raise DataError(f"{place}: there is no {NAME}; a run with --page writes one into its --out folder")
+    found = Recorded()
+    with path.open("rb") as file:
+        for line in file:
+            try:
+                _take(found, json.loads(line))
+            except (ValueError, TypeError, KeyError, AttributeError):
+                # A run that was cut off leaves half a line; all others are whole.
+                found.broken += 1
+    if not found.moments:
+        raise DataError(f"{path}: it has no moment of a query that can be read")
+    return found
+
+
+def _take(found: Recorded, line: Mapping[str, Any]) -> None:
+    if "moment" in line:
+        moment = Moment.of_json(line["moment"])
+        found.queries.setdefault(moment.query, None)
+        found.moments.append(moment)
+    elif line["version"] == VERSION:
+        found.queries[str(line["query"])] = line["plan"]
+    else:
+        raise ValueError

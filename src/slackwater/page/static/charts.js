@@ -1,0 +1,119 @@
+// Values over event time, drawn by uPlot under the heat map and with the same left and right edge.
+
+import uPlot from "./vendor/uPlot.esm.js";
+import { INSET } from "./heat.js";
+import { duration } from "./format.js";
+import { color, font } from "./theme.js";
+
+const withAlpha = (name, alpha) => {
+  const hex = color(name).replace("#", "");
+  const [red, green, blue] = [0, 2, 4].map((at) => parseInt(hex.slice(at, at + 2), 16));
+  return `rgba(${red},${green},${blue},${alpha})`;
+};
+
+class Chart {
+  constructor(box) { this.box = box; this.plot = null; }
+
+  /** Colours have changed: the chart is made anew. */
+  forget() { this.plot?.destroy(); this.plot = null; }
+
+  show(data, make) {
+    const { width, height } = this.box.getBoundingClientRect();
+    if (!width || !data[0].length) return;
+    if (!this.plot) this.plot = new uPlot({ ...common(width, height), ...make() }, data, this.box);
+    else {
+      if (this.plot.width !== width || this.plot.height !== height) this.plot.setSize({ width, height });
+      this.plot.setData(data);
+    }
+  }
+
+  select(at) {
+    if (!this.plot) return;
+    const left = at == null ? -10 : this.plot.valToPos(this.plot.data[0][at], "x");
+    this.plot.setCursor({ left, top: at == null ? -10 : 10 }, false);
+  }
+}
+
+function common(width, height) {
+  return {
+    width, height, padding: [8, INSET.right, 8, 0], legend: { show: false },
+    cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
+    tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "Etc/UTC"),
+  };
+}
+
+/** Points would hide the line. */
+const line = (options) => ({ points: { show: false }, ...options });
+
+const axes = (values, size = INSET.left) => [
+  { show: false },
+  {
+    size, font: font(), stroke: color("--muted"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false },
+    values: (u, splits) => splits.map(values), space: 22, gap: 6,
+  },
+];
+
+/** Measured quality with its interval, against the target. */
+export class QualityChart extends Chart {
+  draw(moments) {
+    const of = (name) => moments.map((one) => one.quality?.[name] ?? null);
+    const data = [moments.map((one) => one.x), of("low"), of("high"), of("measured"), of("latest"), of("target")];
+    this.show(data, () => ({
+      scales: { x: { time: true }, y: { range: (u) => within(u.data) } },
+      axes: axes((v) => `${Number((v * 100).toFixed(2))} %`),
+      bands: [{ series: [2, 1], fill: withAlpha("--quality", 0.2) }],
+      series: [
+        {}, line({ stroke: "transparent" }), line({ stroke: "transparent" }),
+        line({ stroke: color("--quality"), width: 2 }),
+        line({ stroke: withAlpha("--quality", 0.55), width: 1 }),
+        line({ stroke: color("--target"), width: 1.5, dash: [5, 4] }),
+      ],
+    }));
+  }
+}
+
+/** Around the target: what was far below it, at the very start, would flatten all else. */
+function within([, low, , measured, latest, target]) {
+  const asked = target.findLast((share) => share != null) ?? 0.9;
+  const lowest = Math.min(asked, ...[...low, ...measured, ...latest].filter((share) => share != null));
+  return [Math.max(lowest - 0.3 * (1 - asked), asked - 6 * (1 - asked), 0), 1 + 0.15 * (1 - asked)];
+}
+
+/** Latency by cause, one upon the other. */
+export class CausesChart extends Chart {
+  draw(moments) {
+    const told = moments.filter((one) => one.latency);
+    const upTo = (...names) => told.map((one) => names.reduce((sum, name) => sum + one.latency[name], 0));
+    const data = [
+      told.map((one) => one.x), upTo("slack", "slowest_stream", "micro_batch"), upTo("slack", "slowest_stream"),
+      upTo("slack"),
+    ];
+    this.show(data, () => ({
+      scales: { x: { time: true }, y: { range: (u, low, high) => [0, Math.max(high, 1) * 1.08] } },
+      axes: axes(duration),
+      bands: [
+        { series: [1, 2], fill: withAlpha("--batch", 0.55) }, { series: [2, 3], fill: withAlpha("--stream", 0.5) },
+      ],
+      series: [
+        {}, line({ stroke: color("--batch"), width: 1 }), line({ stroke: color("--stream"), width: 1 }),
+        line({ stroke: color("--slack"), width: 1.5, fill: withAlpha("--slack", 0.4) }),
+      ],
+    }));
+  }
+
+  select() { /* It has moments of its own, those that emitted something. */ }
+}
+
+/** Rows a second of work. */
+export class WorkChart extends Chart {
+  draw(moments) {
+    const data = [moments.map((one) => one.x), moments.map((one) => one.rows_per_second)];
+    this.show(data, () => ({
+      scales: { x: { time: true }, y: { range: (u, low, high) => [0, Math.max(high ?? 1, 1) * 1.08] } },
+      axes: axes((v) => (v >= 1e6 ? `${v / 1e6} M/s` : v >= 1e3 ? `${v / 1e3} k/s` : `${v}/s`)),
+      series: [{}, line({ stroke: color("--ink"), width: 1.5, fill: withAlpha("--muted", 0.18) })],
+    }));
+  }
+}
+
+
