@@ -180,6 +180,11 @@ class Progress:
         """How many tuples the busiest shard had, for one of the average shard; None where there were no tuples."""
         return max(self.shares) * len(self.shares) if self.shares else None
 
+    def _repr_html_(self) -> str:
+        from slackwater.runtime.spark.progress.history import History
+
+        return History((self,))._repr_html_()
+
 
 def progress_of(shards: Sequence[Metrics], aliases: Sequence[str], spark: Mapping[str, Any]) -> Progress:
     """What the shards said after a micro-batch, added up; `spark` is what Spark's own progress says of it."""
