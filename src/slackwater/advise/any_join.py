@@ -47,6 +47,8 @@ class EnumeratedJoin:
             newest = times.max(axis=0)
             hour = newest // HOUR % HOURS
             tally.true_by_hour[:] += np.bincount(hour, minlength=HOURS)
+            by_newest = members[times.argmax(axis=0), np.arange(len(newest))]
+            np.add.at(tally.made, by_newest, 1)
             last = np.argmax(history.rank[members], axis=0)
             which = np.arange(len(newest))
             let_go = members[last, which]

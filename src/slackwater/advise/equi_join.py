@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slackwater.advise.history import History
+from slackwater.advise.keys import numbered
 from slackwater.advise.least import Clocks, least_slack
 from slackwater.advise.tally import HOURS, Tally, points_below
 from slackwater.core.batch import Words
@@ -84,7 +85,7 @@ class KeyedJoin:
     def count(self, tally: Tally) -> None:
         """Count all results, and those that slacks lose."""
         m = self.history.streams
-        count_true(self.grouped, self.windows, tally.true_by_hour, np.zeros((2, m), np.int64))
+        count_true(self.grouped, self.windows, tally.true_by_hour, tally.made, np.zeros((2, m), np.int64))
         count_lost(
             self.history.clocks, self.grouped, self.windows, tally.grid, tally.by_stream, tally.by_hour,
             np.zeros((3, m), np.int64),
@@ -98,15 +99,8 @@ def _words(history: History, keys: tuple[tuple[int, ...], ...]) -> Words:
     for part in zip(*keys, strict=True):
         column = words[part[0]] if len(set(part)) == 1 else np.choose(stream, [words[row] for row in part])
         parts.append(column)
-    if len(parts) == 1:
-        return parts[0]
-    found = np.zeros(len(stream), np.int64)
-    null = np.zeros(len(stream), np.bool_)
-    for column in parts:
-        distinct, number = np.unique(column, return_inverse=True)
-        found = np.unique(found * len(distinct) + number, return_inverse=True)[1]
-        null |= column == NULL_WORD
-    return np.where(null, NULL_WORD, found)
+    null = np.any([column == NULL_WORD for column in parts], axis=0)
+    return np.where(null, NULL_WORD, numbered(parts, len(stream)))
 
 
 def group(history: History, key: Words) -> Grouped:
@@ -148,7 +142,7 @@ def _first(clocks: Clocks, k: int, times: Words) -> Words:
 
 
 @in_place
-def count_true(by: Grouped, windows: Words, by_hour: Words, pointers: Words) -> None:
+def count_true(by: Grouped, windows: Words, by_hour: Words, made: Words, pointers: Words) -> None:
     """Every tuple as the newest member: the product of what the other windows hold then."""
     m = len(windows)
     for g in range(by.begin.shape[0]):
@@ -169,6 +163,7 @@ def count_true(by: Grouped, windows: Words, by_hour: Words, pointers: Words) -> 
                     pointers[0, j], pointers[1, j] = low, high
                     found *= max(0, high - low)
                 by_hour[t // HOUR % HOURS] += found
+                made[by.arrival[p]] += found
 
 
 @inner

@@ -47,23 +47,25 @@ class Tally:
     by_hour: Words
     """The same by the hour of day of the result."""
     true_by_hour: Words
+    made: Words
+    """Per arrival, how many true results have it as their newest member."""
 
     @staticmethod
-    def of(grid: Words, streams: int) -> Tally:
+    def of(grid: Words, streams: int, arrivals: int) -> Tally:
         """Nothing counted yet."""
         points = len(grid) + 1
         return Tally(
-            grid, np.zeros((streams, points), np.int64), np.zeros((HOURS, points), np.int64), np.zeros(HOURS, np.int64)
+            grid,
+            np.zeros((streams, points), np.int64),
+            np.zeros((HOURS, points), np.int64),
+            np.zeros(HOURS, np.int64),
+            np.zeros(arrivals, np.int64),
         )
 
     @property
     def true(self) -> int:
         """All true results."""
         return int(self.true_by_hour.sum())
-
-    def lost(self, counted: Words) -> Words:
-        """At every point of the grid, how many are lost; of counts along the last axis."""
-        return lost_at(counted)
 
     def note(self, least: Words, stream: Words, hour: Words) -> None:
         """Results that are lost with less than these slacks."""
