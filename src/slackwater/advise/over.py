@@ -133,7 +133,7 @@ def _of_windows(
     by_hour = {
         hour: _kept(grid, tally.by_hour[hour], int(rows)) for hour, rows in enumerate(tally.true_by_hour) if rows
     }
-    emitted, error = np.cumsum(tally.emitted[:-1]), np.cumsum(tally.error[:-1])
+    emitted, finite, error = (np.cumsum(one[:-1]) for one in (tally.emitted, tally.finite, tally.error))
     first, ends = (np.concatenate(one) for one in zip(*tally.rows, strict=True)) if tally.rows else (grid[:0], grid[:0])
     curve, marks = curves[bound], Watermarks(history)
     points = []
@@ -141,7 +141,7 @@ def _of_windows(
         at = int(np.searchsorted(grid, slack, "right")) - 1
         waiting = wait_of_windows(history, marks, first, ends, slack)
         kept = curve.at(slack)
-        mean = max(0.0, float(error[at] / emitted[at])) if emitted[at] else 0.0
+        mean = max(0.0, float(error[at] / finite[at])) if finite[at] else 0.0
         never = 1 - float(emitted[at] / true) if true else 0.0
         points.append(Point(slack, kept, waiting, {name: 1 - kept}, mean, never))
     spark = None

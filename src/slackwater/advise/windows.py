@@ -49,6 +49,8 @@ class WindowTally:
     by_hour: Words = field(init=False)
     """The same of the first bound, by the hour of day of the window's end."""
     emitted: Words = field(init=False)
+    finite: Words = field(init=False)
+    """Those emitted whose error is a number."""
     error: Floats = field(init=False)
     """The sum of finite errors, as it changes from point to point."""
     true_by_hour: Words = field(init=False)
@@ -59,7 +61,8 @@ class WindowTally:
         points = len(self.grid) + 1
         self.within = np.zeros((len(self.bounds), points), np.int64)
         self.by_hour = np.zeros((HOURS, points), np.int64)
-        self.emitted, self.error = np.zeros(points, np.int64), np.zeros(points)
+        self.emitted, self.finite = np.zeros((2, points), np.int64)
+        self.error = np.zeros(points)
         self.true_by_hour = np.zeros(HOURS, np.int64)
 
     @property
@@ -72,6 +75,7 @@ class WindowTally:
         points = len(self.grid) + 1
         self.emitted += _steps(first, last, points)
         finite = np.isfinite(error)
+        self.finite += _steps(first[finite], last[finite], points)
         self.error += np.bincount(first[finite], error[finite], points)
         self.error -= np.bincount(last[finite], error[finite], points)
         for number, bound in enumerate(self.bounds):
