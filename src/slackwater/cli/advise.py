@@ -7,9 +7,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from slackwater.advise.advice import Advice
-from slackwater.advise.over import Asked, advise_over
-from slackwater.advise.text import rendered
+from slackwater.advice.answer import Advice
+from slackwater.advice.over import Asked, advise_over
+from slackwater.advice.text import rendered
 from slackwater.cli.prepare import Prepared, duration_of, epochs_of
 from slackwater.core.errors import UsageError
 from slackwater.language.query_file import is_query_file

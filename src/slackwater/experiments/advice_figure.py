@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from slackwater.advise.advice import TARGETS, Advice, Curve
+from slackwater.advice.answer import TARGETS, Advice, Curve
 from slackwater.core.batch import Floats
 from slackwater.core.time import MILLISECOND, SECOND, format_duration
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from slackwater.advise.history import History
-from slackwater.advise.keys import numbered
-from slackwater.advise.least import least_slacks
-from slackwater.advise.tally import HOURS
+from slackwater.advice.history import History
+from slackwater.advice.keys import numbered
+from slackwater.advice.least import least_slacks
+from slackwater.advice.tally import HOURS
 from slackwater.core.batch import Flags, Floats, Words
 from slackwater.core.jit import compiled
 from slackwater.core.schema import NULL_FLOAT, NULL_WORD, Kind

@@ -1,13 +1,13 @@
 """The least slack from which on a watermark has not yet reached a time: the one thing that all advice is made of.
 
 In epochs the watermark that a tuple meets is `slow - K`, with the slowest clock as the epoch began. Tuple by tuple it is
-the largest event time that all slack buffers have let go: of every stream the largest one at or before `clock - K`,
+the largest event time that all slack buffers have released: of every stream the largest one at or before `clock - K`,
 among tuples that had come when its clock last moved; and of these the smallest. Both only fall as K grows.
 
 Invariant: exact. `least_slack` of an event and a time is the smallest K >= 0 for which the watermark of that event is
 before the time; with `passed`, not after it.
 
-References: 004 Alg. 3.1 (T-sync), Eq. 3.1 (when a slack buffer lets a tuple go).
+References: 004 Alg. 3.1 (T-sync), Eq. 3.1 (when a slack buffer releases a tuple).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The curve of a join on a key, counted without making a result.
 
-A result is lost iff the last of its members that was let go was late, and the watermark it met had reached the result's
+A result is lost iff the last of its members that was released was late, and the watermark it met had reached the result's
 time T: whoever was in time up to T had then probed already. So only results whose last member is behind the slowest
 clock can be lost at all; these are counted one late tuple and one time T at a time. All true results are counted in
 event-time order, as the products of what windows hold.
@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slackwater.advise.history import History
-from slackwater.advise.keys import numbered
-from slackwater.advise.least import Clocks, least_slack
-from slackwater.advise.tally import HOURS, Tally, points_below
+from slackwater.advice.history import History
+from slackwater.advice.keys import numbered
+from slackwater.advice.least import Clocks, least_slack
+from slackwater.advice.tally import HOURS, Tally, points_below
 from slackwater.core.batch import Words
 from slackwater.core.jit import compiled, in_place, inner
 from slackwater.core.schema import NULL_WORD, Kind
@@ -176,7 +176,7 @@ def is_older(ts: int, stream: int, newest: int, its_stream: int) -> bool:
 def count_lost(
     clocks: Clocks, by: Grouped, windows: Words, grid: Words, by_stream: Words, by_hour: Words, scratch: Words
 ) -> None:
-    """Every late tuple as the last member let go, with every newest member that there was for it."""
+    """Every late tuple as the last member released, with every newest member that there was for it."""
     m = len(windows)
     for g in range(by.begin.shape[0]):
         for s in range(m):
@@ -205,7 +205,7 @@ def lose(
     clocks: Clocks, by: Grouped, windows: Words, g: int, s: int, p: int, newest: int, q: int, grid: Words,
     by_stream: Words, by_hour: Words, scratch: Words,
 ) -> None:  # fmt: skip
-    """The results with tuple p of stream s as the last member let go, and q of stream `newest` as the newest."""
+    """The results with tuple p of stream s as the last member released, and q of stream `newest` as the newest."""
     t = by.ts[q]
     together = by.ts[p] == t or (not clocks.each and by.event[q] == by.event[p])
     all_of_them, apart = 1, 1

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slackwater.advise.history import History
+from slackwater.advice.history import History
 from slackwater.core.batch import ROW, TS, Words
 from slackwater.core.time import BEFORE_ALL, MILLISECOND
 from slackwater.disorder.cutting import Epochs, epochs_by_span

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slackwater.advise.advice import TARGETS, Advice, Curve, ForSpark, Point
-from slackwater.advise.any_join import EnumeratedJoin
-from slackwater.advise.dropping import Dropping
-from slackwater.advise.equi_join import KeyedJoin, count_dropped, keys_of
-from slackwater.advise.history import History, history_of
-from slackwater.advise.supported import check_supported
-from slackwater.advise.tally import Tally, grid_of, lost_at
-from slackwater.advise.waiting import Watermarks, wait_of_join, wait_of_windows
-from slackwater.advise.windows import Windows, WindowTally
+from slackwater.advice.answer import TARGETS, Advice, Curve, ForSpark, Point
+from slackwater.advice.any_join import EnumeratedJoin
+from slackwater.advice.dropping import Dropping
+from slackwater.advice.equi_join import KeyedJoin, count_dropped, keys_of
+from slackwater.advice.history import History, history_of
+from slackwater.advice.supported import check_supported
+from slackwater.advice.tally import Tally, grid_of, lost_at
+from slackwater.advice.waiting import Watermarks, wait_of_join, wait_of_windows
+from slackwater.advice.windows import Windows, WindowTally
 from slackwater.core.batch import Words
 from slackwater.core.quality import NoWait, RelativeError
 from slackwater.core.time import MILLISECOND, SECOND, format_duration

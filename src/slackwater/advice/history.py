@@ -1,7 +1,7 @@
 """What clocks read when each tuple arrived, once for every slack there could be.
 
 Clocks do not depend on slack, and a watermark is what clocks leave after it is taken off. So the watermark that a tuple
-met under slack K follows from the clocks as they were when it was let go: at the beginning of its epoch, or, tuple by
+met under slack K follows from the clocks as they were when it was released: at the beginning of its epoch, or, tuple by
 tuple, when its stream's clock moved on after it (a slack buffer is looked at when its clock moves, and not before).
 
 Invariant: the clock guard, the clocks and the cutting of epochs are those of the engine; tuples that are rejected, or
@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from slackwater.advise.least import Clocks
+from slackwater.advice.least import Clocks
 from slackwater.core.batch import Batch, Flags, Words
 from slackwater.core.jit import in_place
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
@@ -36,7 +36,7 @@ class History:
 
     batch: Batch
     event: Words
-    """Per arrival: the event that lets it go."""
+    """Per arrival: the event that releases it."""
     clocks: Clocks
     slow: Words
     """After every arrival (tuple by tuple) or epoch: the slowest clock."""
@@ -67,14 +67,14 @@ class History:
 
     @cached_property
     def rank(self) -> Words:
-        """In which order tuples are let go: by events, in one epoch by arrival."""
+        """In which order tuples are released: by events, in one epoch by arrival."""
         if self.each:
             return self.event
         return np.arange(len(self.batch))
 
     @cached_property
     def reached(self) -> Words:
-        """Per arrival: how far the slowest clock had come when the tuple was let go."""
+        """Per arrival: how far the slowest clock had come when the tuple was released."""
         clock = self.clocks.clock
         slowest = clock.min(axis=1) if clock.shape[1] > 1 else clock[:, 0]
         return slowest[np.minimum(self.event, len(slowest) - 1)]
@@ -147,7 +147,7 @@ def follow_each(
     new: st.Arrivals, policy: st.Policy, clock: st.Clockwork, table: Words, heard: Words, event: Words, slow: Words,
     largest: Words,
 ) -> None:  # fmt: skip
-    """Tuple by tuple: clocks before every arrival, and which event lets each tuple go."""
+    """Tuple by tuple: clocks before every arrival, and which event releases each tuple."""
     n, m = new.words.shape[1], len(clock.clocks)
     for k in range(m):
         heard[0, k] = -1
@@ -165,7 +165,7 @@ def follow_each(
         slow[i], largest[i] = min_clock(clock.clocks, clock.idle), clock.scalars[st.MAX_TS]
     for k in range(m):
         table[n, k] = AFTER_ALL if clock.idle[k] == 1 else clock.clocks[k]
-    # What no further tuple of its stream lets go leaves at the end, stream by stream.
+    # What no further tuple of its stream releases leaves at the end, stream by stream.
     for k in range(m):
         clock.before[k] = n + k
     for i in range(n - 1, -1, -1):

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from slackwater.advise.history import History
-from slackwater.advise.least import least_slacks
-from slackwater.advise.tally import HOURS, Tally
+from slackwater.advice.history import History
+from slackwater.advice.least import least_slacks
+from slackwater.advice.tally import HOURS, Tally
 from slackwater.core.batch import ROW, Batch, Words
 from slackwater.core.quality import NoWait
 from slackwater.core.time import HOUR
@@ -51,14 +51,14 @@ class EnumeratedJoin:
             np.add.at(tally.made, by_newest, 1)
             last = np.argmax(history.rank[members], axis=0)
             which = np.arange(len(newest))
-            let_go = members[last, which]
-            # Whoever holds the newest time and is let go with the last one is in time if the watermark is just there.
+            released = members[last, which]
+            # Whoever holds the newest time and is released with the last one is in time if the watermark is just there.
             tied = times == newest
             if not history.each:
-                tied &= history.event[members] == history.event[let_go]
+                tied &= history.event[members] == history.event[released]
             else:
-                tied &= members == let_go
-            least = least_slacks(history.clocks, history.event[let_go], newest, tied.any(axis=0))
+                tied &= members == released
+            least = least_slacks(history.clocks, history.event[released], newest, tied.any(axis=0))
             tally.note(least, last, hour)
             if dropped is not None and dropped_below is not None:
                 below = dropped_below[members]

@@ -1,7 +1,7 @@
 """What a slack costs: how long results wait, and how many tuples are kept meanwhile.
 
 A result of time T is emitted when the watermark reaches T, which is known from the clocks for every K. Latency is how
-far the largest clock was beyond T by then, as in the report of a run; what only the end of the input lets go is left
+far the largest clock was beyond T by then, as in the report of a run; what only the end of the input releases is left
 out. A tuple is held from its arrival until the watermark reaches it, and stands in its window until the watermark is
 beyond that too.
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slackwater.advise.history import History
+from slackwater.advice.history import History
 from slackwater.core.batch import Words
 from slackwater.core.time import AFTER_ALL
 
@@ -48,7 +48,7 @@ class Watermarks:
 
     @property
     def end(self) -> int:
-        """Beyond all arrivals: what only the end of the input lets go."""
+        """Beyond all arrivals: what only the end of the input releases."""
         return len(self._history.batch)
 
     def reach(self, times: Words, slack: int) -> Words:
@@ -67,10 +67,10 @@ class Watermarks:
         clocks, found = self._history.clocks, np.zeros(len(times), np.int64)
         for k, column in enumerate(self._columns):
             low, high = clocks.begins[k], clocks.begins[k + 1]
-            # A slack buffer lets tuples go, not times: the watermark is at the first one that is not older.
+            # A slack buffer releases tuples, not times: the watermark is at the first one that is not older.
             at = low + np.searchsorted(clocks.ts[low:high], times, "left")
-            let_go = clocks.ts[np.minimum(at, len(clocks.ts) - 1)] + slack
-            found = np.maximum(found, np.where(at < high, np.searchsorted(column, let_go, "left"), len(column)))
+            released = clocks.ts[np.minimum(at, len(clocks.ts) - 1)] + slack
+            found = np.maximum(found, np.where(at < high, np.searchsorted(column, released, "left"), len(column)))
         return found
 
     def _arrivals(self, readings: Words) -> Words:

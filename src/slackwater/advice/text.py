@@ -11,7 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from slackwater.advise.advice import TARGETS, Advice, Curve, watermark_lines
+from slackwater.advice.answer import TARGETS, Advice, Curve, watermark_lines
 from slackwater.core.time import MILLISECOND, format_duration
 
 WIDTH = 100

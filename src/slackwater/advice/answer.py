@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from slackwater.advise.waiting import Waiting
+from slackwater.advice.waiting import Waiting
 from slackwater.core.batch import Floats, Words
 from slackwater.core.time import MILLISECOND
 
@@ -155,12 +155,12 @@ class Advice:
         return found
 
     def __str__(self) -> str:
-        from slackwater.advise.text import as_text
+        from slackwater.advice.text import as_text
 
         return as_text(self)
 
     def _repr_html_(self) -> str:
-        from slackwater.advise.text import as_html
+        from slackwater.advice.text import as_html
 
         return as_html(self)
 
