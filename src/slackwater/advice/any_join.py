@@ -15,9 +15,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slackwater.advice.history import History
-from slackwater.advice.least import least_slacks
-from slackwater.advice.tally import HOURS, Tally
+from slackwater.advice.least import Clocks, first_at, least_slack
+from slackwater.advice.tally import HOURS, Tally, points_below
 from slackwater.core.batch import ROW, Batch, Words
+from slackwater.core.jit import in_place
 from slackwater.core.quality import NoWait
 from slackwater.core.time import HOUR
 from slackwater.disorder.clock_guard import UNGUARDED
@@ -39,31 +40,21 @@ class EnumeratedJoin:
     plan: PhysicalPlan
     codebook: Codebook
 
-    def count(self, tally: Tally, dropped: Tally | None = None, dropped_below: Words | None = None) -> None:
+    def count(self, tally: Tally, dropped: Tally | None = None, below: Words | None = None) -> None:
         """Count all results, and those that slacks lose; where rows are dropped, by the slack below which each is."""
         history = self.history
+        first = np.zeros((max(1, history.streams), 1), np.int64)
         for members in self.results():
-            times = history.ts[members]
-            newest = times.max(axis=0)
-            hour = newest // HOUR % HOURS
-            tally.true_by_hour[:] += np.bincount(hour, minlength=HOURS)
-            by_newest = members[times.argmax(axis=0), np.arange(len(newest))]
-            np.add.at(tally.made, by_newest, 1)
-            last = np.argmax(history.rank[members], axis=0)
-            which = np.arange(len(newest))
-            released = members[last, which]
-            # Whoever holds the newest time and is released with the last one is in time if the watermark is just there.
-            tied = times == newest
-            if not history.each:
-                tied &= history.event[members] == history.event[released]
-            else:
-                tied &= members == released
-            least = least_slacks(history.clocks, history.event[released], newest, tied.any(axis=0))
-            tally.note(least, last, hour)
-            if dropped is not None and dropped_below is not None:
-                below = dropped_below[members]
-                dropped.true_by_hour[:] += np.bincount(hour, minlength=HOURS)
-                dropped.note(below.max(axis=0), np.argmax(below, axis=0), hour)
+            count_results(
+                history.clocks, members, history.ts, history.rank, history.event, history.reached, tally.grid,
+                tally.by_stream, tally.by_hour, tally.true_by_hour, tally.made, first,
+            )  # fmt: skip
+            if dropped is not None and below is not None:
+                of_members = below[members]
+                hour = history.ts[members].max(axis=0) // HOUR % HOURS
+                dropped.note(of_members.max(axis=0), np.argmax(of_members, axis=0), hour)
+        if dropped is not None:
+            dropped.true_by_hour[:] = tally.true_by_hour
 
     def results(self) -> Iterator[Words]:
         """The members of all true results, shape (streams, results), as places in the history."""
@@ -78,3 +69,34 @@ class EnumeratedJoin:
         batches = (sorted_.take(slice(at, at + AT_ONCE)) for at in range(0, len(order), AT_ONCE))
         for emission in with_results(Driver(kernel).run(batches)):
             yield np.stack([emission.columns[column] for column in columns])
+
+
+@in_place
+def count_results(
+    clocks: Clocks, members: Words, ts: Words, rank: Words, event: Words, reached: Words, grid: Words,
+    by_stream: Words, by_hour: Words, true_by_hour: Words, made: Words, first: Words,
+) -> None:  # fmt: skip
+    """Count results, given their members, by the least slack of each."""
+    m = members.shape[0]
+    for i in range(members.shape[1]):
+        newest, last = 0, 0
+        for s in range(1, m):
+            newest = s if ts[members[s, i]] >= ts[members[newest, i]] else newest
+            last = s if rank[members[s, i]] > rank[members[last, i]] else last
+        released, t = members[last, i], ts[members[newest, i]]
+        hour = t // HOUR % HOURS
+        true_by_hour[hour] += 1
+        made[members[newest, i]] += 1
+        if reached[released] < t:
+            continue
+        # Whoever has the newest time and is released with the last one is in time if the watermark is just there.
+        passed = ts[released] == t
+        for s in range(m if not clocks.each else 0):
+            passed = passed or (ts[members[s, i]] == t and event[members[s, i]] == event[released])
+        for k in range(len(clocks.begins) - 1):
+            first[k, 0] = first_at(clocks, k, t)
+        least = least_slack(clocks, event[released], t, passed, first, 0)
+        if least > 0:
+            at = points_below(grid, least)
+            by_stream[last, at] += 1
+            by_hour[hour, at] += 1

@@ -54,18 +54,19 @@ def keys_of(plan: PhysicalPlan) -> tuple[tuple[int, ...], ...] | None:
 
 
 class Grouped(NamedTuple):
-    """Tuples by stream, key and event time; `place` is where a tuple stands in that order."""
+    """Tuples by stream, key and event time; the other arrays are by arrival."""
 
     ts: Words
-    rank: Words
-    event: Words
-    reached: Words
+    arrival: Words
+    """Which arrival each of them is."""
     begin: Words
     """Shape (keys, streams): where the tuples of a key begin."""
     end: Words
+    rank: Words
+    event: Words
+    reached: Words
     first: Words
-    """Shape (streams, tuples): of every stream, where tuples not older than each begin (`least.Clocks`)."""
-    arrival: Words
+    """Shape (streams, arrivals): where the tuples of a stream that are not older begin (`least.least_slack`)."""
 
 
 @dataclass(frozen=True)
@@ -106,39 +107,43 @@ def _words(history: History, keys: tuple[tuple[int, ...], ...]) -> Words:
 def group(history: History, key: Words) -> Grouped:
     """The passing tuples by stream, key and event time, for the keys that all streams have."""
     m, ts, clocks = history.streams, history.ts, history.clocks
-    sorted_places, places, firsts, keys = [], [], [], []
     usable = history.passes & (key != NULL_WORD)
+    places, keys = [], []
     for s in range(m):
-        if clocks.each:
-            mine = clocks.arrival[clocks.begins[s] : clocks.begins[s + 1]]
-        else:
-            mine = np.flatnonzero(history.passes & (history.stream == s))
-            mine = mine[np.argsort(ts[mine], kind="stable")]
-        mine = mine[usable[mine]]
-        by_key = np.argsort(key[mine], kind="stable")
-        sorted_places.append(mine)
+        mine = history.in_order(s)
+        if not usable.all():
+            mine = mine[usable[mine]]
+        words = key[mine]
+        by_key = np.argsort(words, kind="stable")
         places.append(mine[by_key])
-        keys.append(key[mine][by_key])
-        if clocks.each:
-            times = ts[mine]
-            firsts.append(np.stack([_first(clocks, k, times)[by_key] for k in range(m)]))
-    heads = [np.flatnonzero(np.concatenate([[True], one[1:] != one[:-1]])) if len(one) else one for one in keys]
-    common = reduce(lambda a, b: np.intersect1d(a, b, assume_unique=True), [k[h] for k, h in zip(keys, heads, strict=True)])
+        keys.append(words[by_key])
+    heads = [np.flatnonzero(np.concatenate([[len(one) > 0], one[1:] != one[:-1]])) for one in keys]
+    distinct = [one[head] if len(one) else one for one, head in zip(keys, heads, strict=True)]
+    common = reduce(lambda a, b: np.intersect1d(a, b, assume_unique=True), distinct)
     begin, end = np.zeros((2, len(common), m), np.int64)
     offset = 0
     for s in range(m):
-        which = np.searchsorted(keys[s][heads[s]], common)
+        which = np.searchsorted(distinct[s], common)
         bounds = np.append(heads[s], len(keys[s]))
         begin[:, s], end[:, s] = offset + bounds[which], offset + bounds[which + 1]
         offset += len(keys[s])
     at = np.concatenate(places)
-    first = np.concatenate(firsts, axis=1) if clocks.each else np.zeros((0, 0), np.int64)
-    return Grouped(ts[at], history.rank[at], history.event[at], history.reached[at], begin, end, first, at)
+    first = np.empty((m, len(ts) if clocks.each else 0), np.int64)
+    if clocks.each:
+        mark_first(clocks, first)
+    return Grouped(ts[at], at, begin, end, history.rank, history.event, history.reached, first)
 
 
-def _first(clocks: Clocks, k: int, times: Words) -> Words:
-    low, high = clocks.begins[k], clocks.begins[k + 1]
-    return np.searchsorted(clocks.ts[low:high], times, "left") + low
+@in_place
+def mark_first(clocks: Clocks, first: Words) -> None:
+    """For every tuple, where the tuples of each stream that are not older begin."""
+    for k in range(first.shape[0]):
+        for s in range(first.shape[0]):
+            at = clocks.begins[k]
+            for i in range(clocks.begins[s], clocks.begins[s + 1]):
+                while at < clocks.begins[k + 1] and clocks.ts[at] < clocks.ts[i]:
+                    at += 1
+                first[k, clocks.arrival[i]] = at
 
 
 @in_place
@@ -183,7 +188,7 @@ def count_lost(
             for j in range(m):
                 scratch[0, j] = by.begin[g, j]
             for p in range(by.begin[g, s], by.end[g, s]):
-                t, reached = by.ts[p], by.reached[p]
+                t, reached = by.ts[p], by.reached[by.arrival[p]]
                 if reached <= t:
                     continue
                 lose(clocks, by, windows, g, s, p, s, p, grid, by_stream, by_hour, scratch)
@@ -195,7 +200,7 @@ def count_lost(
                         q += 1
                     scratch[0, j] = q
                     while q < end and by.ts[q] <= reached and by.ts[q] <= t + windows[s]:
-                        if by.rank[q] < by.rank[p]:
+                        if by.rank[by.arrival[q]] < by.rank[by.arrival[p]]:
                             lose(clocks, by, windows, g, s, p, j, q, grid, by_stream, by_hour, scratch)
                         q += 1
 
@@ -207,7 +212,8 @@ def lose(
 ) -> None:  # fmt: skip
     """The results with tuple p of stream s as the last member released, and q of stream `newest` as the newest."""
     t = by.ts[q]
-    together = by.ts[p] == t or (not clocks.each and by.event[q] == by.event[p])
+    rank, event = by.rank[by.arrival[p]], by.event[by.arrival[p]]
+    together = by.ts[p] == t or (not clocks.each and by.event[by.arrival[q]] == event)
     all_of_them, apart = 1, 1
     for j in range(len(windows)):
         if j == s or j == newest:
@@ -215,10 +221,10 @@ def lose(
         at = lower_bound(by.ts, by.begin[g, j], by.end[g, j], t - windows[j])
         count, tied = 0, 0
         while at < by.end[g, j] and is_older(by.ts[at], j, t, newest):
-            if by.rank[at] < by.rank[p]:
+            if by.rank[by.arrival[at]] < rank:
                 count += 1
                 # What came in the same epoch at the watermark itself is joined when it ends.
-                tied += 1 if by.ts[at] == t and not clocks.each and by.event[at] == by.event[p] else 0
+                tied += 1 if by.ts[at] == t and not clocks.each and by.event[by.arrival[at]] == event else 0
             at += 1
         all_of_them *= count
         apart *= count - tied
@@ -238,7 +244,7 @@ def put(
     by_stream: Words, by_hour: Words,
 ) -> None:  # fmt: skip
     """Count results by their least slack."""
-    least = least_slack(clocks, by.event[p], t, passed, by.first, q)
+    least = least_slack(clocks, by.event[by.arrival[p]], t, passed, by.first, by.arrival[q])
     if least > 0:
         at = points_below(grid, least)
         by_stream[s, at] += count

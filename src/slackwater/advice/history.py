@@ -12,7 +12,7 @@ events are numbered in the order in which they happen.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 
@@ -72,11 +72,19 @@ class History:
             return self.event
         return np.arange(len(self.batch))
 
+    def in_order(self, stream: int) -> Words:
+        """The passing tuples of a stream in event-time order, as places among the arrivals."""
+        clocks = self.clocks
+        if clocks.each:
+            return clocks.arrival[clocks.begins[stream] : clocks.begins[stream + 1]]
+        mine = np.flatnonzero(self.passes & (self.stream == stream))
+        return mine[np.argsort(self.ts[mine], kind="stable")]
+
     @cached_property
     def reached(self) -> Words:
         """Per arrival: how far the slowest clock had come when the tuple was released."""
         clock = self.clocks.clock
-        slowest = clock.min(axis=1) if clock.shape[1] > 1 else clock[:, 0]
+        slowest = reduce(np.minimum, clock.T)
         return slowest[np.minimum(self.event, len(slowest) - 1)]
 
     @cached_property

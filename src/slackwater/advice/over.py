@@ -20,7 +20,7 @@ from slackwater.advice.equi_join import KeyedJoin, count_dropped, keys_of
 from slackwater.advice.history import History, history_of
 from slackwater.advice.supported import check_supported
 from slackwater.advice.tally import Tally, grid_of, lost_at
-from slackwater.advice.waiting import Watermarks, wait_of_join, wait_of_windows
+from slackwater.advice.waiting import JoinCost, WindowCost
 from slackwater.advice.windows import Windows, WindowTally
 from slackwater.core.batch import Words
 from slackwater.core.quality import NoWait, RelativeError
@@ -99,12 +99,11 @@ def _of_join(
     by_hour = {
         hour: _recall(grid, tally.by_hour[hour], int(true)) for hour, true in enumerate(tally.true_by_hour) if true
     }
-    marks, windows = Watermarks(history), np.array(plan.operator.windows, np.int64)
+    cost = JoinCost(history, tally.made, np.array(plan.operator.windows, np.int64))
     points = []
     for slack in _shown(curve, asked.slacks):
-        waiting = wait_of_join(history, marks, tally.made, windows, slack)
         lost = {name: 1 - one.at(slack) for name, one in by_stream.items()}
-        points.append(Point(slack, curve.at(slack), waiting, lost))
+        points.append(Point(slack, curve.at(slack), cost.of(slack), lost))
     spark = None
     if dropped is not None and dropping is not None:
         kept = _recall(dropped.grid, dropped.by_stream.sum(axis=0), dropped.true)
@@ -135,15 +134,14 @@ def _of_windows(
     }
     emitted, finite, error = (np.cumsum(one[:-1]) for one in (tally.emitted, tally.finite, tally.error))
     first, ends = (np.concatenate(one) for one in zip(*tally.rows, strict=True)) if tally.rows else (grid[:0], grid[:0])
-    curve, marks = curves[bound], Watermarks(history)
+    curve, cost = curves[bound], WindowCost(history, first, ends)
     points = []
     for slack in _shown(curve, asked.slacks):
         at = int(np.searchsorted(grid, slack, "right")) - 1
-        waiting = wait_of_windows(history, marks, first, ends, slack)
         kept = curve.at(slack)
         mean = max(0.0, float(error[at] / finite[at])) if finite[at] else 0.0
         never = 1 - float(emitted[at] / true) if true else 0.0
-        points.append(Point(slack, kept, waiting, {name: 1 - kept}, mean, never))
+        points.append(Point(slack, kept, cost.of(slack), {name: 1 - kept}, mean, never))
     spark = None
     if dropping is not None:
         dropped = WindowTally(_grid(history, dropping.most, asked), (bound,))

@@ -19,7 +19,9 @@ from slackwater.advice.history import History
 from slackwater.core.batch import Words
 from slackwater.core.time import AFTER_ALL
 
-SAMPLE = 50_000
+SAMPLE = 20_000
+PLACES = 1 << 16
+"""So many moments are told apart."""
 
 
 @dataclass(frozen=True)
@@ -78,33 +80,53 @@ class Watermarks:
         return last[np.minimum(readings, len(last) - 1)]
 
 
-def wait_of_join(history: History, marks: Watermarks, made: Words, windows: Words, slack: int) -> Waiting:
-    """What a slack costs a join whose results have these newest members."""
-    results = _sample(np.flatnonzero(made > 0))
-    latency = _latency(marks, history.ts[results], made[results], slack)
-    tuples = _sample(np.flatnonzero(history.passes))
-    share = max(1, int(history.passes.sum())) / max(1, len(tuples))
-    times = history.ts[tuples]
-    held = np.maximum(marks.reach(times, slack), tuples)
-    gone = np.maximum(marks.reach(times + windows[history.stream[tuples]] + 1, slack), tuples)
-    waited, _ = _kept(tuples, held, marks.end, share)
-    average, most = _kept(tuples, gone, marks.end, share)
-    return Waiting(latency, waited, average, most)
+class Sample:
+    """Some of several places, and how many each of them stands for."""
+
+    def __init__(self, places: Words) -> None:
+        self.at = places[:: max(1, -(-len(places) // SAMPLE))]
+        self.share = len(places) / max(1, len(self.at))
 
 
-def wait_of_windows(history: History, marks: Watermarks, first: Words, ends: Words, slack: int) -> Waiting:
-    """What a slack costs an aggregate whose rows begin with these arrivals, and end at these times."""
-    rows = _sample(np.arange(len(first)))
-    share = len(first) / max(1, len(rows))
-    latency = _latency(marks, ends[rows], np.ones(len(rows), np.int64), slack)
-    gone = np.maximum(marks.reach(ends[rows], slack), first[rows])
-    average, most = _kept(first[rows], gone, marks.end, share)
-    held = 0.0
-    if history.each:
-        tuples = _sample(np.flatnonzero(history.passes))
-        until = np.maximum(marks.reach(history.ts[tuples], slack), tuples)
-        held, _ = _kept(tuples, until, marks.end, max(1, int(history.passes.sum())) / max(1, len(tuples)))
-    return Waiting(latency, held, average, most)
+class JoinCost:
+    """What slacks cost a join whose results have these newest members."""
+
+    def __init__(self, history: History, made: Words, windows: Words) -> None:
+        self._history, self._marks, self._windows = history, Watermarks(history), windows
+        self._results, self._tuples = Sample(np.flatnonzero(made)), Sample(np.flatnonzero(history.passes))
+        self._made = made[self._results.at]
+
+    def of(self, slack: int) -> Waiting:
+        """What one slack costs."""
+        history, marks, tuples = self._history, self._marks, self._tuples.at
+        latency = _latency(marks, history.ts[self._results.at], self._made, slack)
+        times = history.ts[tuples]
+        held = np.maximum(marks.reach(times, slack), tuples)
+        gone = np.maximum(marks.reach(times + self._windows[history.stream[tuples]] + 1, slack), tuples)
+        waited, _ = _kept(tuples, held, marks.end, self._tuples.share)
+        average, most = _kept(tuples, gone, marks.end, self._tuples.share)
+        return Waiting(latency, waited, average, most)
+
+
+class WindowCost:
+    """What slacks cost an aggregate whose rows begin with these arrivals, and end at these times."""
+
+    def __init__(self, history: History, first: Words, ends: Words) -> None:
+        self._history, self._marks = history, Watermarks(history)
+        self._rows, self._tuples = Sample(np.arange(len(first))), Sample(np.flatnonzero(history.passes))
+        self._first, self._ends = first[self._rows.at], ends[self._rows.at]
+
+    def of(self, slack: int) -> Waiting:
+        """What one slack costs."""
+        history, marks, tuples = self._history, self._marks, self._tuples.at
+        latency = _latency(marks, self._ends, np.ones(len(self._ends), np.int64), slack)
+        gone = np.maximum(marks.reach(self._ends, slack), self._first)
+        average, most = _kept(self._first, gone, marks.end, self._rows.share)
+        held = 0.0
+        if history.each:
+            until = np.maximum(marks.reach(history.ts[tuples], slack), tuples)
+            held, _ = _kept(tuples, until, marks.end, self._tuples.share)
+        return Waiting(latency, held, average, most)
 
 
 def _latency(marks: Watermarks, times: Words, weights: Words, slack: int) -> float | None:
@@ -120,11 +142,7 @@ def _kept(begin: Words, end: Words, arrivals: int, share: float) -> tuple[float,
     """How many are there on average, and at most, if each stands for several."""
     if not len(begin):
         return 0.0, 0
-    steps = np.bincount(begin, minlength=arrivals + 1) - np.bincount(end, minlength=arrivals + 1)
-    there = np.cumsum(steps[:arrivals])
-    return float(there.mean() * share), round(int(there.max()) * share)
-
-
-def _sample(places: Words) -> Words:
-    step = -(-len(places) // SAMPLE)
-    return places[:: max(1, step)]
+    wide = -(-(arrivals + 1) // PLACES)
+    places = arrivals // wide + 1
+    steps = np.bincount(begin // wide, minlength=places) - np.bincount(end // wide, minlength=places)
+    return float((end - begin).sum() / arrivals * share), round(int(np.cumsum(steps).max()) * share)
