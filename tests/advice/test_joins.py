@@ -15,12 +15,13 @@ from tests.effort import tried
 
 PAIRS = "SELECT a.v AS v FROM a [RANGE 300 MS], b [RANGE 500 MS] WHERE a.key = b.key AND a.v >= 0"
 TRIPLES = (
-    "SELECT a.v AS v FROM a [RANGE 300 MS], b [RANGE 500 MS], c [RANGE 200 MS]"
-    " WHERE a.key = b.key AND b.key = c.key"
+    "SELECT a.v AS v FROM a [RANGE 300 MS], b [RANGE 500 MS], c [RANGE 200 MS] WHERE a.key = b.key AND b.key = c.key"
 )
 TWO_KEYS = "SELECT a.v AS v FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.key = b.key AND a.v = b.v"
 CONDITION = "SELECT a.v AS v FROM a [RANGE 200 MS], b [RANGE 300 MS] WHERE a.v + b.v > 7"
-WINDOWS = "SELECT a.v AS v FROM a, b, c WINDOW (a, b) = 100 MS AND (b, c) = 150 MS WHERE a.key = b.key AND b.key = c.key"
+WINDOWS = (
+    "SELECT a.v AS v FROM a, b, c WINDOW (a, b) = 100 MS AND (b, c) = 150 MS WHERE a.key = b.key AND b.key = c.key"
+)
 ALONE = "SELECT v FROM a WHERE v > 2"
 QUERIES = {"pairs": (PAIRS, 2), "triples": (TRIPLES, 3), "two keys": (TWO_KEYS, 2), "condition": (CONDITION, 2),
            "windows": (WINDOWS, 3), "alone": (ALONE, 1)}  # fmt: skip
@@ -75,8 +76,7 @@ def test_hours_are_told_apart() -> None:
 
 
 def test_an_empty_stream_has_nothing_to_lose() -> None:
-    nothing = pa.table({"ts": pa.array([], pa.int64()), "arrival": pa.array([], pa.int64()), "key": pa.array([], pa.int64()),
-                        "v": pa.array([], pa.int64())})  # fmt: skip
+    nothing = disordered(1, 1, 10, 10)["a"].slice(0, 0)
     advice = sw.advise(PAIRS, a=nothing, b=nothing)
     assert advice.curve.of == 0
     assert advice.curve.least(0.99) == 0

@@ -28,7 +28,7 @@ def advise(
 ) -> Advice:
     """Which slack would have lost what, and what each would have cost.
 
-    Streams are what `replay` takes, by name: `sw.advise(text, a=rows, b="b.parquet")`, or as one mapping after the text.
+    Streams are what `replay` takes, by name, `sw.advise(text, a=rows, b="b.parquet")`, or one mapping after the text.
     `slacks` are looked at beside those that suggest themselves. `error` is how far off a window of an aggregate may be.
     `for_spark` adds the `withWatermark` of Spark's own operators. Streaming DataFrames are watched for a while:
     `sw.advise(spark, text, a=df, watch="1 minute")`.

@@ -1,7 +1,7 @@
 """What Spark's own operators lose: they drop a row that is not newer than the watermark, whoever it would have met.
 
-In micro-batch n the watermark for late rows is the one that was in force in micro-batch n - 1: the largest event time up
-to micro-batch n - 2, of the slowest stream, less the delay of `withWatermark`, in whole milliseconds. A join loses a
+In micro-batch n late rows are those behind the watermark of micro-batch n - 1: the largest event time up to micro-batch
+n - 2, of the slowest stream, less the delay of `withWatermark`, in whole milliseconds. A join loses a
 result when any of its rows is dropped; an aggregate leaves a row out of a window that ends at or before the watermark.
 
 Invariant: clocks follow every row, as Spark's do: there is no clock guard, and one row from the future moves them. The

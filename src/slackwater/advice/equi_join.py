@@ -1,6 +1,6 @@
 """The curve of a join on a key, counted without making a result.
 
-A result is lost iff the last of its members that was released was late, and the watermark it met had reached the result's
+A result is lost iff the last of its members to be released was late, and the watermark it met had reached the result's
 time T: whoever was in time up to T had then probed already. So only results whose last member is behind the slowest
 clock can be lost at all; these are counted one late tuple and one time T at a time. All true results are counted in
 event-time order, as the products of what windows hold.
@@ -216,7 +216,7 @@ def lose(
     together = by.ts[p] == t or (not clocks.each and by.event[by.arrival[q]] == event)
     all_of_them, apart = 1, 1
     for j in range(len(windows)):
-        if j == s or j == newest:
+        if j in (s, newest):
             continue
         at = lower_bound(by.ts, by.begin[g, j], by.end[g, j], t - windows[j])
         count, tied = 0, 0

@@ -1,6 +1,6 @@
 """The least slack from which on a watermark has not yet reached a time: the one thing that all advice is made of.
 
-In epochs the watermark that a tuple meets is `slow - K`, with the slowest clock as the epoch began. Tuple by tuple it is
+In epochs the watermark that a tuple meets is `slow - K`, by the slowest clock as the epoch began. Tuple by tuple it is
 the largest event time that all slack buffers have released: of every stream the largest one at or before `clock - K`,
 among tuples that had come when its clock last moved; and of these the smallest. Both only fall as K grows.
 

@@ -191,6 +191,3 @@ def _cut(epochs: Epochs) -> str:
     if epochs.each_tuple:
         return "tuple by tuple"
     return f"{epochs.tuples:,} tuples" if epochs.tuples else format_duration(epochs.span)
-
-
-

@@ -42,7 +42,7 @@ class Tally:
 
     grid: Words
     by_stream: Words
-    """Shape (streams, points + 1): results by the last of their members that was released, and by how many points of the
+    """Shape (streams, points + 1): results by the last of their members to be released, and by how many points of the
     grid lose them."""
     by_hour: Words
     """The same by the hour of day of the result."""

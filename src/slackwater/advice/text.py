@@ -66,17 +66,18 @@ def sentence(advice: Advice) -> str:
     target = (
         "RECALL 0.99 OVER 1 MINUTE" if advice.bound is None else f"ERROR {advice.bound:g} CONFIDENCE 0.99"
     )  # fmt: skip
-    worst = max(advice.by_stream, key=lambda name: advice.by_stream[name].least(ENOUGH) or 0)
-    through = f", which stream {worst} alone asks for" if len(advice.by_stream) > 1 and _is_alone(advice, worst) else ""
+    worst = _to_blame(advice, slack)
+    through = f", mostly because of stream {worst}" if worst else ""
     return (
-        f"WITH DELAY {_clause(slack)} keeps {share} {what} of these streams{through}. Delays change: WITH {target} finds"
-        " the least slack as they do, and waits less where less will do."
+        f"WITH DELAY {_clause(slack)} keeps {share} {what} of these streams{through}. Delays change: WITH {target}"
+        " finds the least slack as they do, and waits less where less will do."
     )
 
 
-def _is_alone(advice: Advice, worst: str) -> bool:
-    rest = [one.least(ENOUGH) or 0 for name, one in advice.by_stream.items() if name != worst]
-    return max(rest) * 2 <= (advice.by_stream[worst].least(ENOUGH) or 0)
+def _to_blame(advice: Advice, slack: int) -> str | None:
+    """The stream that asks for more than half of a slack alone, if no other does."""
+    asking = [name for name, one in advice.by_stream.items() if (one.least(ENOUGH) or 0) * 2 > slack]
+    return asking[0] if len(asking) == 1 < len(advice.by_stream) else None
 
 
 def _clause(slack: int) -> str:
@@ -151,13 +152,12 @@ def _spark(advice: Advice) -> list[RenderableType]:
             " next but one):"
         )
     ]
+    table = Table(box=None, pad_edge=False, show_header=False)
     for target, lines in watermark_lines(spark).items():
-        name = f"{kept_name(advice)} for {target:g}" if advice.bound is not None else f"{kept_name(advice)} {target:g}"
-        if lines is None:
-            parts.append(Text(f"  {name}: no delay gives that"))
-            continue
-        for number, line in enumerate(lines):
-            parts.append(Text(f"  {name if number == 0 else ' ' * len(name)}  {line}", no_wrap=True, overflow="ignore"))
+        name = kept_name(advice) + (f" {target:g}" if advice.bound is None else f", {target:g}")
+        for number, line in enumerate(lines or ("no delay gives that",)):
+            table.add_row("" if number else name, Text(line, no_wrap=True, overflow="ignore"))
+    parts.append(table)
     return parts
 
 

@@ -18,7 +18,7 @@ from slackwater.core.time import MILLISECOND, SECOND, format_duration
 
 SHOWN = (0.5, 0.9, 0.95, 0.99, 0.999, 0.9999)
 COLOURS = ("#c05a00", "#1f4e9c", "#8a1c4a", "#6aa0e8", "#b08900", "#555555")
-MAIN, SPARK, COST, KEPT = "#0b6e4f", "#c05a00", "#1f4e9c", "#8a1c4a"
+MAIN, SPARK, COST, KEPT = "#0b6e4f", "#000000", "#1f4e9c", "#8a1c4a"
 LEAST = 1e-5
 """A loss below this is drawn as if it were this."""
 
