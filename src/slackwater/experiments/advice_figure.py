@@ -56,7 +56,7 @@ def _draw_quality(axes: Axes, advice: Advice) -> None:
         if slack is not None:
             axes.plot([_drawn(slack)], [max(LEAST, 1 - advice.curve.at(slack))], "o", color=MAIN, markersize=5)
             axes.annotate(
-                f"{target:g}: {format_duration(slack)}", (_drawn(slack), 1 - target), xytext=(5, 3),
+                f"{target:g}: {format_duration(slack)}", (_drawn(slack), 1 - target), xytext=(6, -11),
                 textcoords="offset points", fontsize=8,
             )  # fmt: skip
     axes.set_yscale("log")
