@@ -16,6 +16,8 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from slackwater.advice.answer import Advice
+    from slackwater.advice.api import advise
     from slackwater.core.schema import Kind
     from slackwater.expressions.functions import register
     from slackwater.language.query_file import query_file
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "slackwater.advice.answer": ("Advice",),
+    "slackwater.advice.api": ("advise",),
     "slackwater.expressions.functions": ("register",),
     "slackwater.core.schema": ("Kind",),
     "slackwater.language.query_file": ("query_file",),
@@ -77,6 +81,7 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 _OLD_NAMES = {"open": "live"}
 
 __all__ = [
+    "Advice",
     "Answer",
     "Epochs",
     "Kind",
@@ -93,6 +98,7 @@ __all__ = [
     "RunningQuery",
     "SetBatch",
     "Step",
+    "advise",
     "aggregate",
     "complete",
     "delay",

@@ -1,4 +1,4 @@
-"""The command line: run, verify, explain, page, queries, calibrate, demo, workload, reproduce.
+"""The command line: run, verify, advise, explain, page, queries, calibrate, demo, workload, reproduce.
 
 Exit codes: 0 fine, 2 wrong use or query, 3 data that cannot be read, 1 anything else, 130 interrupted.
 """
@@ -264,6 +264,48 @@ def verify(
         show(verified, Console())
     if not verified.verdict.sound:
         raise typer.Exit(1)
+
+
+@app.command()
+def advise(
+    query: Query,
+    stream: Streams,
+    for_: Annotated[
+        str | None, typer.Option("--for", help="spark: the withWatermark line of Spark's own operators as well.")
+    ] = None,
+    slack: Annotated[
+        list[str] | None, typer.Option("--slack", help="A slack to look at, beside those that suggest themselves.")
+    ] = None,
+    error: Annotated[
+        float | None, typer.Option("--error", help="Aggregates: how far off a window may be [WITH ERROR, else 0.01].")
+    ] = None,
+    epoch: Epoch = None,
+    time: Time = "ts",
+    time_unit: TimeUnit = "ms",
+    arrival_time: ArrivalTime = None,
+    idle_timeout: IdleTimeout = None,
+    max_ahead: MaxAhead = None,
+    max_behind: MaxBehind = None,
+    initial_slack: InitialSlack = None,
+    functions: Functions = None,
+    figure: Annotated[
+        Path | None, typer.Option("--figure", help="Draw the curve into FILE.png, FILE.svg or FILE.pdf as well.")
+    ] = None,
+    json_: Json = False,
+) -> None:
+    """Say which slack loses what: recall or error, latency and state for every slack, from one pass."""
+    from slackwater.cli.advise import advise_query, asked_for, check_one_query, show
+    from slackwater.cli.demo_view import drawable
+    from slackwater.cli.prepare import load_functions, prepare_query, text_of
+
+    drawable(figure)
+    asked = asked_for(epoch, slack or [], error, for_)
+    load_functions(functions)
+    text = text_of(query)
+    check_one_query(text)
+    options = _options(idle_timeout, max_ahead, max_behind, initial_slack)
+    prepared = prepare_query(text, stream, time, time_unit, options)
+    show(advise_query(prepared, asked, arrival_time), json_, figure)
 
 
 @app.command()

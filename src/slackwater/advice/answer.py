@@ -1,0 +1,186 @@
+"""The answer of `slackwater advise`: what every slack keeps and costs, and the least slack for what one wants to keep.
+
+Invariant: plain data; what is printed, drawn or written as JSON is read from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from slackwater.advice.waiting import Waiting
+from slackwater.core.batch import Floats, Words
+from slackwater.core.time import MILLISECOND
+
+TARGETS = (0.9, 0.95, 0.99, 0.999)
+"""What people ask for."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The share that is kept at every slack of a grid: of a join's true results, or of an aggregate's windows."""
+
+    slacks: Words
+    kept: Floats
+    of: int
+    """So many true results, or rows of windows."""
+
+    def at(self, slack: int) -> float:
+        """What is kept with a slack, and at least with one between two points of the grid.
+
+        >>> Curve(np.array([0, 10]), np.array([0.5, 1.0]), 2).at(9)
+        0.5
+        """
+        return float(self.kept[np.searchsorted(self.slacks, slack, "right") - 1])
+
+    def least(self, target: float) -> int | None:
+        """The least slack that keeps a share and goes on doing so; None: no slack does.
+
+        >>> Curve(np.array([0, 10]), np.array([0.5, 1.0]), 2).least(0.9)
+        10
+        """
+        short = np.flatnonzero(self.kept < target - 1e-12)
+        if not len(short):
+            return 0
+        return int(self.slacks[short[-1] + 1]) if short[-1] + 1 < len(self.slacks) else None
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "of": self.of,
+            "slack_ms": (self.slacks / MILLISECOND).tolist(),
+            "kept": [round(share, 9) for share in self.kept.tolist()],
+            "least_slack_ms": least_as_json(self),
+        }
+
+
+@dataclass(frozen=True)
+class Point:
+    """One slack: what it keeps, what it costs, and through which stream the rest is lost."""
+
+    slack: int
+    kept: float
+    waiting: Waiting
+    lost_by_stream: Mapping[str, float]
+    mean_error: float | None = None
+    """Of the windows that are emitted."""
+    never: float | None = None
+    """The share of windows that are not emitted at all."""
+
+    def as_json(self) -> dict[str, Any]:
+        latency = self.waiting.latency
+        found: dict[str, Any] = {
+            "slack_ms": self.slack / MILLISECOND,
+            "kept": self.kept,
+            "latency_ms": None if latency is None else latency / MILLISECOND,
+            "held": self.waiting.held,
+            "state": self.waiting.kept,
+            "state_peak": self.waiting.most_kept,
+            "lost_by_stream": dict(self.lost_by_stream),
+        }
+        if self.mean_error is not None:
+            found |= {"mean_error": self.mean_error, "never": self.never}
+        return found
+
+
+@dataclass(frozen=True)
+class ForSpark:
+    """The same question asked of Spark's own operators, which drop late rows."""
+
+    curve: Curve
+    micro_batch: str
+    micro_batches: int
+    columns: Mapping[str, str]
+    """The event-time column of every stream."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What every slack would have cost and kept."""
+
+    measure: str
+    """`recall`: the share of true results. `error`: the share of windows off by at most `bound`."""
+    bound: float | None
+    curve: Curve
+    points: tuple[Point, ...]
+    by_stream: Mapping[str, Curve]
+    """What is kept if only this stream's late tuples lose results."""
+    by_hour: Mapping[int, Curve]
+    """By the hour of day (UTC) of the result."""
+    tuples: int
+    rejected: int
+    epochs: str
+    further: Mapping[float, Curve] = field(default_factory=dict)
+    """Of an aggregate: the same for other errors."""
+    for_spark: ForSpark | None = None
+    notes: tuple[str, ...] = ()
+
+    def point(self, slack: int) -> Point:
+        """What is known of a slack for which cost was found as well."""
+        return next(one for one in self.points if one.slack == slack)
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything; durations in milliseconds."""
+        found: dict[str, Any] = {
+            "measure": self.measure,
+            "bound": self.bound,
+            "tuples": self.tuples,
+            "rejected": self.rejected,
+            "epoch": self.epochs,
+            "true_results": self.curve.of,
+            "least_slack_ms": least_as_json(self.curve),
+            "points": [one.as_json() for one in self.points],
+            "curve": self.curve.as_json(),
+            "by_stream": {name: least_as_json(one) for name, one in self.by_stream.items()},
+            "by_hour": {
+                f"{hour:02d}": {"of": one.of, "least_slack_ms": least_as_json(one)}
+                for hour, one in self.by_hour.items()
+            },
+        }
+        if self.further:
+            found["by_error"] = {f"{bound:g}": least_as_json(one) for bound, one in self.further.items()}
+        if self.for_spark is not None:
+            spark = self.for_spark
+            found["for_spark"] = {
+                "micro_batch": spark.micro_batch,
+                "micro_batches": spark.micro_batches,
+                "least_delay_ms": least_as_json(spark.curve),
+                "with_watermark": {f"{q:g}": line for q, line in watermark_lines(spark).items()},
+                "curve": spark.curve.as_json(),
+            }
+        if self.notes:
+            found["notes"] = list(self.notes)
+        return found
+
+    def __str__(self) -> str:
+        from slackwater.advice.text import as_text
+
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        from slackwater.advice.text import as_html
+
+        return as_html(self)
+
+
+def least_as_json(curve: Curve) -> dict[str, float | None]:
+    """The least slack for every target, in milliseconds."""
+    found = {target: curve.least(target) for target in TARGETS}
+    return {f"{target:g}": None if slack is None else slack / MILLISECOND for target, slack in found.items()}
+
+
+def watermark_lines(spark: ForSpark) -> dict[float, tuple[str, ...] | None]:
+    """The `withWatermark` of every stream for every target, as it is written in PySpark."""
+    lines: dict[float, tuple[str, ...] | None] = {}
+    for target in TARGETS:
+        delay = spark.curve.least(target)
+        if delay is None:
+            lines[target] = None
+            continue
+        # Spark counts in milliseconds.
+        whole = -(-delay // MILLISECOND)
+        said = f"{whole // 1000} seconds" if whole % 1000 == 0 else f"{whole} milliseconds"
+        lines[target] = tuple(f'{name}.withWatermark("{column}", "{said}")' for name, column in spark.columns.items())
+    return lines

@@ -1,0 +1,285 @@
+"""The curve of a join on a key, counted without making a result.
+
+A result is lost iff the last of its members to be released was late, and the watermark it met had reached the result's
+time T: whoever was in time up to T had then probed already. So only results whose last member is behind the slowest
+clock can be lost at all; these are counted one late tuple and one time T at a time. All true results are counted in
+event-time order, as the products of what windows hold.
+
+Invariant: exact, as the enumeration of `any_join` is. Of members with equal times, the one in the stream that is
+written last is the newest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import NamedTuple
+
+import numpy as np
+
+from slackwater.advice.history import History
+from slackwater.advice.keys import numbered
+from slackwater.advice.least import Clocks, least_slack
+from slackwater.advice.tally import HOURS, Tally, points_below
+from slackwater.core.batch import Words
+from slackwater.core.jit import compiled, in_place, inner
+from slackwater.core.schema import NULL_WORD, Kind
+from slackwater.core.time import HOUR
+from slackwater.operators.join.operator import WindowJoin
+from slackwater.plan.physical import PhysicalPlan
+
+
+def keys_of(plan: PhysicalPlan) -> tuple[tuple[int, ...], ...] | None:
+    """Where all that links the streams is a key that each of them has: the rows of its parts, per stream; else None."""
+    spec = plan.operator
+    if not isinstance(spec, WindowJoin) or spec.conditions or spec.graph is not None or spec.streams < 2:
+        return None
+    whole = [set(range(one.rows)) for one in plan.inputs]
+    exact = [{row for _, kind, row in one.columns if kind is not Kind.FLOAT} & rows for one, rows in
+             zip(plan.inputs, whole, strict=True)]  # fmt: skip
+    classes: list[set[tuple[int, int]]] = []
+    for one in spec.equalities:
+        ends = {(one.left, one.left_row), (one.right, one.right_row)}
+        touched = [each for each in classes if each & ends]
+        classes = [each for each in classes if not each & ends] + [reduce(set.union, touched, ends)]
+    found: list[list[int]] = [[] for _ in range(spec.streams)]
+    for each in classes:
+        if sorted(stream for stream, _ in each) != list(range(spec.streams)):
+            return None
+        for stream, row in each:
+            if row not in exact[stream]:
+                return None
+            found[stream].append(row)
+    return tuple(map(tuple, found)) if classes else None
+
+
+class Grouped(NamedTuple):
+    """Tuples by stream, key and event time; the other arrays are by arrival."""
+
+    ts: Words
+    arrival: Words
+    """Which arrival each of them is."""
+    begin: Words
+    """Shape (keys, streams): where the tuples of a key begin."""
+    end: Words
+    rank: Words
+    event: Words
+    reached: Words
+    first: Words
+    """Shape (streams, arrivals): where the tuples of a stream that are not older begin (`least.least_slack`)."""
+
+
+@dataclass(frozen=True)
+class KeyedJoin:
+    """A join on a key over one history."""
+
+    history: History
+    windows: Words
+    grouped: Grouped
+
+    @staticmethod
+    def of(history: History, plan: PhysicalPlan, keys: tuple[tuple[int, ...], ...]) -> KeyedJoin:
+        """Bring the tuples into order."""
+        assert isinstance(plan.operator, WindowJoin)
+        return KeyedJoin(history, np.array(plan.operator.windows, np.int64), group(history, _words(history, keys)))
+
+    def count(self, tally: Tally) -> None:
+        """Count all results, and those that slacks lose."""
+        m = self.history.streams
+        count_true(self.grouped, self.windows, tally.true_by_hour, tally.made, np.zeros((2, m), np.int64))
+        count_lost(
+            self.history.clocks, self.grouped, self.windows, tally.grid, tally.by_stream, tally.by_hour,
+            np.zeros((3, m), np.int64),
+        )  # fmt: skip
+
+
+def _words(history: History, keys: tuple[tuple[int, ...], ...]) -> Words:
+    """One word per arrival that stands for its key; NULL_WORD where a part of it is null."""
+    words, stream = history.batch.words, history.stream
+    parts = []
+    for part in zip(*keys, strict=True):
+        column = words[part[0]] if len(set(part)) == 1 else np.choose(stream, [words[row] for row in part])
+        parts.append(column)
+    null = np.any([column == NULL_WORD for column in parts], axis=0)
+    return np.where(null, NULL_WORD, numbered(parts, len(stream)))
+
+
+def group(history: History, key: Words) -> Grouped:
+    """The passing tuples by stream, key and event time, for the keys that all streams have."""
+    m, ts, clocks = history.streams, history.ts, history.clocks
+    usable = history.passes & (key != NULL_WORD)
+    places, keys = [], []
+    for s in range(m):
+        mine = history.in_order(s)
+        if not usable.all():
+            mine = mine[usable[mine]]
+        words = key[mine]
+        by_key = np.argsort(words, kind="stable")
+        places.append(mine[by_key])
+        keys.append(words[by_key])
+    heads = [np.flatnonzero(np.concatenate([[len(one) > 0], one[1:] != one[:-1]])) for one in keys]
+    distinct = [one[head] if len(one) else one for one, head in zip(keys, heads, strict=True)]
+    common = reduce(lambda a, b: np.intersect1d(a, b, assume_unique=True), distinct)
+    begin, end = np.zeros((2, len(common), m), np.int64)
+    offset = 0
+    for s in range(m):
+        which = np.searchsorted(distinct[s], common)
+        bounds = np.append(heads[s], len(keys[s]))
+        begin[:, s], end[:, s] = offset + bounds[which], offset + bounds[which + 1]
+        offset += len(keys[s])
+    at = np.concatenate(places)
+    first = np.empty((m, len(ts) if clocks.each else 0), np.int64)
+    if clocks.each:
+        mark_first(clocks, first)
+    return Grouped(ts[at], at, begin, end, history.rank, history.event, history.reached, first)
+
+
+@in_place
+def mark_first(clocks: Clocks, first: Words) -> None:
+    """For every tuple, where the tuples of each stream that are not older begin."""
+    for k in range(first.shape[0]):
+        for s in range(first.shape[0]):
+            at = clocks.begins[k]
+            for i in range(clocks.begins[s], clocks.begins[s + 1]):
+                while at < clocks.begins[k + 1] and clocks.ts[at] < clocks.ts[i]:
+                    at += 1
+                first[k, clocks.arrival[i]] = at
+
+
+@in_place
+def count_true(by: Grouped, windows: Words, by_hour: Words, made: Words, pointers: Words) -> None:
+    """Every tuple as the newest member: the product of what the other windows hold then."""
+    m = len(windows)
+    for g in range(by.begin.shape[0]):
+        for s in range(m):
+            for j in range(m):
+                pointers[0, j] = pointers[1, j] = by.begin[g, j]
+            for p in range(by.begin[g, s], by.end[g, s]):
+                t = by.ts[p]
+                found = 1
+                for j in range(m):
+                    if j == s:
+                        continue
+                    low, high, end = pointers[0, j], pointers[1, j], by.end[g, j]
+                    while low < end and by.ts[low] < t - windows[j]:
+                        low += 1
+                    while high < end and is_older(by.ts[high], j, t, s):
+                        high += 1
+                    pointers[0, j], pointers[1, j] = low, high
+                    found *= max(0, high - low)
+                by_hour[t // HOUR % HOURS] += found
+                made[by.arrival[p]] += found
+
+
+@inner
+def is_older(ts: int, stream: int, newest: int, its_stream: int) -> bool:
+    """Whether a tuple comes before another in the order of event times."""
+    return ts < newest or (ts == newest and stream < its_stream)
+
+
+@in_place
+def count_lost(
+    clocks: Clocks, by: Grouped, windows: Words, grid: Words, by_stream: Words, by_hour: Words, scratch: Words
+) -> None:
+    """Every late tuple as the last member released, with every newest member that there was for it."""
+    m = len(windows)
+    for g in range(by.begin.shape[0]):
+        for s in range(m):
+            for j in range(m):
+                scratch[0, j] = by.begin[g, j]
+            for p in range(by.begin[g, s], by.end[g, s]):
+                t, reached = by.ts[p], by.reached[by.arrival[p]]
+                if reached <= t:
+                    continue
+                lose(clocks, by, windows, g, s, p, s, p, grid, by_stream, by_hour, scratch)
+                for j in range(m):
+                    if j == s:
+                        continue
+                    q, end = scratch[0, j], by.end[g, j]
+                    while q < end and is_older(by.ts[q], j, t, s):
+                        q += 1
+                    scratch[0, j] = q
+                    while q < end and by.ts[q] <= reached and by.ts[q] <= t + windows[s]:
+                        if by.rank[by.arrival[q]] < by.rank[by.arrival[p]]:
+                            lose(clocks, by, windows, g, s, p, j, q, grid, by_stream, by_hour, scratch)
+                        q += 1
+
+
+@inner
+def lose(
+    clocks: Clocks, by: Grouped, windows: Words, g: int, s: int, p: int, newest: int, q: int, grid: Words,
+    by_stream: Words, by_hour: Words, scratch: Words,
+) -> None:  # fmt: skip
+    """The results with tuple p of stream s as the last member released, and q of stream `newest` as the newest."""
+    t = by.ts[q]
+    rank, event = by.rank[by.arrival[p]], by.event[by.arrival[p]]
+    together = by.ts[p] == t or (not clocks.each and by.event[by.arrival[q]] == event)
+    all_of_them, apart = 1, 1
+    for j in range(len(windows)):
+        if j in (s, newest):
+            continue
+        at = lower_bound(by.ts, by.begin[g, j], by.end[g, j], t - windows[j])
+        count, tied = 0, 0
+        while at < by.end[g, j] and is_older(by.ts[at], j, t, newest):
+            if by.rank[by.arrival[at]] < rank:
+                count += 1
+                # What came in the same epoch at the watermark itself is joined when it ends.
+                tied += 1 if by.ts[at] == t and not clocks.each and by.event[by.arrival[at]] == event else 0
+            at += 1
+        all_of_them *= count
+        apart *= count - tied
+        if all_of_them == 0:
+            return
+    if together:
+        apart = 0
+    if all_of_them > apart:
+        put(clocks, by, s, p, q, t, True, all_of_them - apart, grid, by_stream, by_hour)
+    if apart > 0:
+        put(clocks, by, s, p, q, t, False, apart, grid, by_stream, by_hour)
+
+
+@inner
+def put(
+    clocks: Clocks, by: Grouped, s: int, p: int, q: int, t: int, passed: bool, count: int, grid: Words,
+    by_stream: Words, by_hour: Words,
+) -> None:  # fmt: skip
+    """Count results by their least slack."""
+    least = least_slack(clocks, by.event[by.arrival[p]], t, passed, by.first, by.arrival[q])
+    if least > 0:
+        at = points_below(grid, least)
+        by_stream[s, at] += count
+        by_hour[t // HOUR % HOURS, at] += count
+
+
+@inner
+def lower_bound(ts: Words, low: int, high: int, time: int) -> int:
+    """The first place from `low` on whose time is not before `time`."""
+    while low < high:
+        middle = (low + high) >> 1
+        if ts[middle] < time:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@compiled
+def count_dropped(by: Grouped, windows: Words, slack: Words, grid: Words, by_stream: Words, by_hour: Words) -> None:
+    """Joins of two streams whose late rows are dropped: a pair is lost with less slack than the later of both needs."""
+    for g in range(by.begin.shape[0]):
+        for s in range(2):
+            j = 1 - s
+            low = by.begin[g, j]
+            for p in range(by.begin[g, s], by.end[g, s]):
+                t, least = by.ts[p], slack[p]
+                while low < by.end[g, j] and by.ts[low] < t - windows[j]:
+                    low += 1
+                if least <= 0:
+                    continue
+                point = points_below(grid, least)
+                q = low
+                while q < by.end[g, j] and by.ts[q] <= t + windows[s]:
+                    if slack[q] < least or (slack[q] == least and s > j):
+                        by_stream[s, point] += 1
+                        by_hour[max(t, by.ts[q]) // HOUR % HOURS, point] += 1
+                    q += 1

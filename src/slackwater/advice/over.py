@@ -1,0 +1,193 @@
+"""Advice over recorded streams: read them once, count what every slack loses, and say what it costs.
+
+Invariant: streams are read, filtered, guarded and put into order by the code that runs queries; what a query asks for
+itself (its WITH) is not looked at, but for the error of an aggregate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.advice.answer import TARGETS, Advice, Curve, ForSpark, Point
+from slackwater.advice.any_join import EnumeratedJoin
+from slackwater.advice.dropping import Dropping
+from slackwater.advice.equi_join import KeyedJoin, count_dropped, keys_of
+from slackwater.advice.history import History, history_of
+from slackwater.advice.supported import check_supported
+from slackwater.advice.tally import Tally, grid_of, lost_at
+from slackwater.advice.waiting import JoinCost, WindowCost
+from slackwater.advice.windows import Windows, WindowTally
+from slackwater.core.batch import Words
+from slackwater.core.quality import NoWait, RelativeError
+from slackwater.core.time import MILLISECOND, SECOND, format_duration
+from slackwater.disorder.cutting import Epochs
+from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, streams_read
+from slackwater.operators.aggregate.operator import WindowAggregate
+from slackwater.operators.join.operator import WindowJoin
+from slackwater.plan.physical import PhysicalPlan
+from slackwater.sources.planned import plan_over
+from slackwater.sources.replay import Replay, replay
+
+ERRORS = (0.0, 0.01, 0.05, 0.1)
+"""Errors that are looked at beside the one that is asked for."""
+USUAL_ERROR = 0.01
+MICRO_BATCH = Epochs(span=SECOND)
+"""How Spark is taken to cut a stream where nobody says otherwise."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is wanted of the advice."""
+
+    epochs: Epochs = Epochs(each_tuple=True)  # noqa: RUF009 (frozen)
+    slacks: tuple[int, ...] = ()
+    """Slacks that are looked at whatever the curve is like, in microseconds."""
+    error: float | None = None
+    """Aggregates: off by at most this share; None: what the query says, or 1 %."""
+    spark: bool = False
+
+
+def advise_over(
+    query: BoundQuery,
+    sources: Mapping[str, pa.Table],
+    time_unit: str,
+    asked: Asked,
+    arrival_time: str | None = None,
+    places: Mapping[str, Words] | None = None,
+) -> Advice:
+    """What every slack would have cost and kept, for one query over recorded streams."""
+    check_supported(query)
+    # What is selected changes no count, and need not be read.
+    bare: Any = replace(query, outputs=()) if isinstance(query, JoinQuery) else query
+    plan = plan_over(replace(bare, quality=NoWait()), sources, time_unit, identities=True)
+    arrivals = replay(plan, sources, time_unit, arrival_time, places)
+    history = history_of(plan, arrivals, asked.epochs)
+    dropping = None
+    if asked.spark:
+        cut = MICRO_BATCH if asked.epochs.each_tuple else asked.epochs
+        dropping = Dropping.of(plan, arrivals, cut, history)
+    of = _of_join if isinstance(plan.operator, WindowJoin) else _of_windows
+    return of(query, plan, arrivals, history, asked, dropping)
+
+
+def _of_join(
+    query: BoundQuery, plan: PhysicalPlan, arrivals: Replay, history: History, asked: Asked, dropping: Dropping | None
+) -> Advice:
+    assert isinstance(plan.operator, WindowJoin)
+    grid, names = _grid(history, history.most, asked), _names(query)
+    tally = Tally.of(grid, history.streams, len(history.batch))
+    dropped = None if dropping is None else Tally.of(_grid(history, dropping.most, asked), history.streams, 0)
+    every = np.arange(len(history.batch))
+    below = None if dropping is None else dropping.below(every, history.ts)
+    keys = keys_of(plan)
+    if keys is None or (dropped is not None and history.streams > 2):
+        EnumeratedJoin(history, plan, arrivals.codebook).count(tally, dropped, below)
+    else:
+        join = KeyedJoin.of(history, plan, keys)
+        join.count(tally)
+        if dropped is not None and below is not None:
+            slack = below[join.grouped.arrival]
+            count_dropped(join.grouped, join.windows, slack, dropped.grid, dropped.by_stream, dropped.by_hour)
+            dropped.true_by_hour[:] = tally.true_by_hour
+    curve = _recall(grid, tally.by_stream.sum(axis=0), tally.true)
+    by_stream = {name: _recall(grid, lost, tally.true) for name, lost in zip(names, tally.by_stream, strict=True)}
+    by_hour = {
+        hour: _recall(grid, tally.by_hour[hour], int(true)) for hour, true in enumerate(tally.true_by_hour) if true
+    }
+    cost = JoinCost(history, tally.made, np.array(plan.operator.windows, np.int64))
+    points = []
+    for slack in _shown(curve, asked.slacks):
+        lost = {name: 1 - one.at(slack) for name, one in by_stream.items()}
+        points.append(Point(slack, curve.at(slack), cost.of(slack), lost))
+    spark = None
+    if dropped is not None and dropping is not None:
+        kept = _recall(dropped.grid, dropped.by_stream.sum(axis=0), dropped.true)
+        spark = _for_spark(query, asked, kept, dropping)
+    return Advice(
+        "recall", None, curve, tuple(points), by_stream, by_hour, len(arrivals), history.rejected,
+        _cut(asked.epochs), for_spark=spark, notes=arrivals.notes,
+    )  # fmt: skip
+
+
+def _of_windows(
+    query: BoundQuery, plan: PhysicalPlan, arrivals: Replay, history: History, asked: Asked, dropping: Dropping | None
+) -> Advice:
+    assert isinstance(query, AggregateQuery)
+    assert isinstance(plan.operator, WindowAggregate)
+    bound = asked.error
+    if bound is None:
+        bound = query.quality.bound if isinstance(query.quality, RelativeError) else USUAL_ERROR
+    bounds = (bound, *(one for one in ERRORS if one != bound))
+    windows = Windows(history, query, plan.operator, arrivals.codebook)
+    tally = WindowTally(_grid(history, history.most, asked), bounds)
+    windows.count(tally)
+    (name,) = _names(query)
+    true, grid = tally.true, tally.grid
+    curves = {one: _kept(grid, steps, true) for one, steps in zip(bounds, tally.within, strict=True)}
+    by_hour = {
+        hour: _kept(grid, tally.by_hour[hour], int(rows)) for hour, rows in enumerate(tally.true_by_hour) if rows
+    }
+    emitted, finite, error = (np.cumsum(one[:-1]) for one in (tally.emitted, tally.finite, tally.error))
+    first, ends = (np.concatenate(one) for one in zip(*tally.rows, strict=True)) if tally.rows else (grid[:0], grid[:0])
+    curve, cost = curves[bound], WindowCost(history, first, ends)
+    points = []
+    for slack in _shown(curve, asked.slacks):
+        at = int(np.searchsorted(grid, slack, "right")) - 1
+        kept = curve.at(slack)
+        mean = max(0.0, float(error[at] / finite[at])) if finite[at] else 0.0
+        never = 1 - float(emitted[at] / true) if true else 0.0
+        points.append(Point(slack, kept, cost.of(slack), {name: 1 - kept}, mean, never))
+    spark = None
+    if dropping is not None:
+        dropped = WindowTally(_grid(history, dropping.most, asked), (bound,))
+        windows.count(dropped, dropping.below)
+        spark = _for_spark(query, asked, _kept(dropped.grid, dropped.within[0], dropped.true), dropping)
+    return Advice(
+        "error", bound, curve, tuple(points), {name: curve}, by_hour, len(arrivals), history.rejected,
+        _cut(asked.epochs), {one: curves[one] for one in sorted(curves)}, spark, arrivals.notes,
+    )  # fmt: skip
+
+
+def _grid(history: History, most: int, asked: Asked) -> Words:
+    fine = bool((history.ts % MILLISECOND != 0).any())
+    return grid_of(most, fine, asked.slacks)
+
+
+def _recall(grid: Words, counted: Words, true: int) -> Curve:
+    return Curve(grid, 1 - lost_at(counted) / max(1, true), true)
+
+
+def _kept(grid: Words, steps: Words, true: int) -> Curve:
+    return Curve(grid, np.cumsum(steps[:-1]) / true if true else np.ones(len(grid)), true)
+
+
+def _names(query: BoundQuery) -> list[str]:
+    return [stream.alias for stream in streams_read(query)]
+
+
+def _shown(curve: Curve, further: Sequence[int]) -> list[int]:
+    """Slacks for which cost is found: those of the targets, some between them, and those that were asked for."""
+    picked = {0, *further} | {slack for target in TARGETS if (slack := curve.least(target)) is not None}
+    last = curve.least(1.0)
+    if last is not None:
+        picked.add(last)
+        # Each of these about halves the one above.
+        picked |= {int(curve.slacks[np.searchsorted(curve.slacks, last >> step, "left")]) for step in range(1, 5)}
+    return sorted(picked)
+
+
+def _for_spark(query: BoundQuery, asked: Asked, curve: Curve, dropping: Dropping) -> ForSpark:
+    cut = MICRO_BATCH if asked.epochs.each_tuple else asked.epochs
+    columns = {stream.alias: stream.schema.time for stream in streams_read(query)}
+    return ForSpark(curve, _cut(cut), dropping.micro_batches, columns)
+
+
+def _cut(epochs: Epochs) -> str:
+    if epochs.each_tuple:
+        return "tuple by tuple"
+    return f"{epochs.tuples:,} tuples" if epochs.tuples else format_duration(epochs.span)
