@@ -11,7 +11,7 @@ import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import IO, cast
 
@@ -45,6 +45,16 @@ WHY = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "without it every micro-batch uploads"
     " snapshots of all state",
 }
+JVM_CHOSEN = (
+    "SPARK_SUBMIT_OPTS",
+    "JDK_JAVA_OPTIONS",
+    "JAVA_TOOL_OPTIONS",
+    "_JAVA_OPTIONS",
+    "SPARK_HOME",
+    "SPARK_CONF_DIR",
+)
+"""Where one of these is set, options of the JVM may have been chosen, and one that is given two collectors ends at
+once."""
 LOOPBACK = "127.0.0.1"
 STDERR = 2
 MOST_UNASKED = 8
@@ -55,6 +65,18 @@ JAVA = "Java 17 or newer is not found; install it (Debian and Ubuntu: openjdk-17
 def java_is_there() -> bool:
     """Whether there is a Java to start Spark with; how old it is, Spark itself will say."""
     return shutil.which("java") is not None or "JAVA_HOME" in os.environ
+
+
+def jvm_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """What a session says to its JVM: nothing, where the environment may have said something.
+
+    >>> jvm_settings({"SPARK_SUBMIT_OPTS": "-XX:+UseSerialGC"})
+    {}
+    >>> "UseParallelGC" in jvm_settings({})["spark.driver.extraJavaOptions"]
+    True
+    """
+    chosen = any(name in environment for name in JVM_CHOSEN)
+    return {} if chosen else {"spark.driver.extraJavaOptions": JVM_OPTIONS}
 
 
 def session(
@@ -88,8 +110,8 @@ def session(
         "spark.log.level": "ERROR",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
         "spark.python.daemon.module": DAEMON,
-        "spark.driver.extraJavaOptions": JVM_OPTIONS,
     }
+    chosen |= jvm_settings(os.environ)
     for name, value in (chosen | settings).items():
         builder = builder.config(name, value)
     running = SparkSession.getActiveSession() is not None
