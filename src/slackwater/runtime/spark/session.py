@@ -12,11 +12,12 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from typing import IO, cast
 
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -24,7 +25,7 @@ from slackwater.core.errors import SlackwaterError, UsageError
 from slackwater.runtime.spark.failures import one_sentence
 from slackwater.runtime.spark.kafka.connector import Connector, check_connector, connector_settings, not_fetched
 from slackwater.runtime.spark.packed_source import FileStream
-from slackwater.runtime.spark.warm_up import warm_up
+from slackwater.runtime.spark.warm_up import start_workers, warm_up
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 NEEDED = {
@@ -32,6 +33,16 @@ NEEDED = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
 DAEMON = "slackwater.runtime.spark.daemon"
+JVM_OPTIONS = " ".join(
+    (
+        "-XX:+UseParallelGC",
+        *(f"-XX:Tier4{name}Threshold={times}" for name, times in (("Invocation", 50_000), ("MinInvocation", 6_000))),
+        *(f"-XX:Tier4{name}Threshold={times}" for name, times in (("Compile", 150_000), ("BackEdge", 400_000))),
+    )
+)
+"""A JVM that works for us moves large blocks and plans small jobs. Blocks are too large for the regions of the usual
+collector; and to optimize all that a start calls a few thousand times costs the cores more than the start itself, so
+only what is called ten times as often as usual is optimized fully."""
 WHY = {
     "spark.sql.streaming.stateStore.providerClass": "no other store serves stateful Python operators",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "without it every micro-batch uploads"
@@ -39,6 +50,16 @@ WHY = {
 }
 NEEDED_SOON = ("slackwater.runtime.spark.query", "slackwater.runtime.spark.query_set.running")
 """What a program asks for once it has a session: the language, the planner, all operators."""
+JVM_CHOSEN = (
+    "SPARK_SUBMIT_OPTS",
+    "JDK_JAVA_OPTIONS",
+    "JAVA_TOOL_OPTIONS",
+    "_JAVA_OPTIONS",
+    "SPARK_HOME",
+    "SPARK_CONF_DIR",
+)
+"""Where one of these is set, options of the JVM may have been chosen, and one that is given two collectors ends at
+once."""
 LOOPBACK = "127.0.0.1"
 STDERR = 2
 MOST_UNASKED = 8
@@ -49,6 +70,18 @@ JAVA = "Java 17 or newer is not found; install it (Debian and Ubuntu: openjdk-17
 def java_is_there() -> bool:
     """Whether there is a Java to start Spark with; how old it is, Spark itself will say."""
     return shutil.which("java") is not None or "JAVA_HOME" in os.environ
+
+
+def jvm_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """What a session says to its JVM: nothing, where the environment may have said something.
+
+    >>> jvm_settings({"SPARK_SUBMIT_OPTS": "-XX:+UseSerialGC"})
+    {}
+    >>> "UseParallelGC" in jvm_settings({})["spark.driver.extraJavaOptions"]
+    True
+    """
+    chosen = any(name in environment for name in JVM_CHOSEN)
+    return {} if chosen else {"spark.driver.extraJavaOptions": JVM_OPTIONS}
 
 
 def session(
@@ -76,8 +109,10 @@ def session(
     if master.startswith("local"):
         # Spark's page and ports are for this machine alone, unless the environment says otherwise.
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
-    builder = SparkSession.builder.master(master).appName(app)
+    builder = SparkSession.builder
     chosen = NEEDED | {
+        "spark.master": master,
+        "spark.app.name": app,
         "spark.sql.shuffle.partitions": str(shards),
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.showConsoleProgress": "false",
@@ -85,7 +120,8 @@ def session(
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
         "spark.python.daemon.module": DAEMON,
     }
-    for name, value in (chosen | settings | connector_settings(kafka, settings)).items():
+    chosen |= jvm_settings(os.environ) | settings | connector_settings(kafka, settings)
+    for name, value in chosen.items():
         builder = builder.config(name, value)
     running = SparkSession.getActiveSession() is not None
     if not running:
@@ -94,6 +130,9 @@ def session(
     with nullcontext(log) if log or running else _new_log() as errors:
         with stderr_into(errors) if errors else nullcontext():
             try:
+                if not running:
+                    # Workers come up while the session does.
+                    start_workers(SparkContext.getOrCreate(SparkConf().setAll(list(chosen.items()))))
                 made = builder.getOrCreate()
             except PySparkException as error:
                 refusal = not_fetched(kafka, _text(errors)) if kafka and errors else None
