@@ -16,10 +16,13 @@ from rich.table import Table
 
 from slackwater.core.engines import computed_by
 from slackwater.core.time import format_duration
+from slackwater.runtime.spark.progress.imbalance import told
 from slackwater.runtime.spark.progress.value import Progress
 
 BARS = "▁▂▃▄▅▆▇█"
 WIDTH, HEIGHT = 320, 60
+DERIVED = {"late_share": None, "imbalance": None}
+"""Attributes of a `Progress` that follow from others."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class History(Sequence[Progress]):
         return self.batches[-1] if self.batches else None
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name not in Progress.__dataclass_fields__ | {"late_share": None}:
+        if name.startswith("_") or name not in Progress.__dataclass_fields__ | DERIVED:
             raise AttributeError(f"progress has no '{name}'; it has {', '.join(Progress.__dataclass_fields__)}")
         if not self.batches:
             raise AttributeError(self.none_yet)
@@ -112,6 +115,7 @@ def _lines(history: History) -> Iterator[tuple[str, str]]:
     yield "state", f"{now.state_rows:,} rows, {now.state_bytes:,} bytes in windows"
     if now.engines is not None:
         yield "engines", computed_by(now.engines.as_json())
+    yield from told(now.shares, now.hot_keys, now.taken, now.key_groups)
     for name, stream in now.streams.items():
         yield f"stream {name}", f"{stream.rows:,} rows, clock {_when(stream.clock)}"
     yield "speed", f"{now.rows_per_second:,.0f} rows/s, {now.duration.total_seconds():.2f} s a micro-batch"

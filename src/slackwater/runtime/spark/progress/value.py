@@ -22,6 +22,7 @@ from slackwater.core.time import AFTER_ALL, BEFORE_ALL
 from slackwater.language.clauses import parse_quality
 from slackwater.observe.foreseen import how_often, unreachable
 from slackwater.observe.waiting import PARTS, Slowest, advice, averaged, mostly_for_a_stream
+from slackwater.runtime.spark.progress.imbalance import HotKey, hot_keys_of, shares_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Metrics = Mapping[str, Any]
@@ -137,6 +138,14 @@ class Progress:
     """None where slack has no cap, or nothing was chosen yet."""
     engines: EnginesSeen | None = None
     """Of a query over windows that slide together: which engines compute it, in all shards."""
+    taken: int = 0
+    """Tuples of this micro-batch that reached the shards; where shards have copies of tuples, with these."""
+    shares: tuple[float, ...] = ()
+    """Of the tuples of this micro-batch, those of each shard that runs beside the others; empty where none came."""
+    hot_keys: tuple[HotKey, ...] = ()
+    """Keys that brought a large share of this micro-batch, the largest first, eight at most."""
+    key_groups: int = 1
+    """Parts that the state is kept in."""
     paused: bool = False
     """Of a query in a set: whether it is paused."""
     passed_by: int = 0
@@ -149,6 +158,11 @@ class Progress:
         """Late tuples among those that are in time or late."""
         judged = self.in_time + self.late
         return self.late / judged if judged else None
+
+    @property
+    def imbalance(self) -> float | None:
+        """How many tuples the busiest shard had, for one of the average shard; None where there were no tuples."""
+        return max(self.shares) * len(self.shares) if self.shares else None
 
 
 def progress_of(shards: Sequence[Metrics], aliases: Sequence[str], spark: Mapping[str, Any]) -> Progress:
@@ -197,6 +211,10 @@ def progress_of(shards: Sequence[Metrics], aliases: Sequence[str], spark: Mappin
         quality=None if measured is None else _quality(measured),
         outlook=_outlook(shards, target),
         engines=of_all_shards([EnginesSeen.of_json(one["engines"]) for one in shards if one.get("engines")]),
+        taken=total("taken"),
+        shares=shares_of(shards),
+        hot_keys=hot_keys_of(shards),
+        key_groups=len(shards),
         paused=any(one.get("paused", False) for one in shards),
         passed_by=sum(one.get("passed_by", 0) for one in shards),
         failure=next((one["failure"] for one in shards if one.get("failure")), None),

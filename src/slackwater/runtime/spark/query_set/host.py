@@ -31,7 +31,13 @@ from slackwater.runtime.spark.query_set.members import Member
 from slackwater.runtime.spark.query_set.packing import FAILED, FAILURES, reason_of
 from slackwater.runtime.spark.state.pages import Account, Mark, PageStore
 from slackwater.runtime.spark.state.shard import Block, Shard
-from slackwater.runtime.spark.state.shard_task import current, emitted_tables, forget_earlier_runs, query_run
+from slackwater.runtime.spark.state.shard_task import (
+    current,
+    emitted_tables,
+    forget_earlier_runs,
+    query_run,
+    task_number,
+)
 
 EMITTED = "query string, kind string, note string, block binary"
 """As of a query alone, with the key of the query."""
@@ -293,7 +299,7 @@ def turn(member: Member, label: int, heard: Heard | None, state: SetState, now: 
         if one.rejected_rows is not None
     }
     reported = {
-        "query": member.key, "shard": label, **shard.metrics(), "examples": examples,
+        "query": member.key, "shard": label, "task": task_number(), **shard.metrics(), "examples": examples,
         "aliases": [one.stream.alias for one in member.plan.inputs], "paused": after.paused, "failure": after.failure,
         "passed_by": shard.passed_by,
     }  # fmt: skip

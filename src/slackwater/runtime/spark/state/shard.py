@@ -31,6 +31,7 @@ from slackwater.runtime.side_outputs.collectors import BufferedSideOutput
 from slackwater.runtime.side_outputs.rejections import RejectionCounts
 from slackwater.runtime.spark.exchange.format import read_block
 from slackwater.runtime.spark.state.checkpoint import Targets, difference, is_target
+from slackwater.runtime.spark.state.hot_keys import HotKeys
 from slackwater.runtime.words_held import words_held
 from slackwater.sources.codebook import NAMESPACE, Codebook
 from slackwater.sources.encode import AFTER_END, AHEAD, REASONS
@@ -81,6 +82,7 @@ class Shard:
         )
         self._ended = False
         self.latency = LatencyUse()
+        self.hot_keys = HotKeys(self.plan, self.codebook)
         self.counts: dict[str, int] = {"filtered": 0, "read": 0}
         self.rows = {one.stream.alias: 0 for one in self.plan.inputs}
         """Rows of each stream that were packed, as far as this shard is the one that counts them."""
@@ -90,6 +92,7 @@ class Shard:
     def on_processing_time(self, now: int) -> Iterator[Emission]:
         """End an epoch in which no stream spoke."""
         self.latency = LatencyUse()
+        self.hot_keys.count(None)
         yield from self._driver.on_processing_time(now)
 
     def epoch(self, blocks: Iterable[Block], now: int | None = None, end: bool = False) -> Iterator[Emission]:
@@ -101,13 +104,15 @@ class Shard:
         end = end or any(block.header["end"] for block in ordered)
         moved = self._read_progress(ordered, now)
         own = [self._read(block) for block in ordered if block.block is not None]
+        arrived = Batch.concat(own) if own else None
         self.latency = LatencyUse()
+        self.hot_keys.count(arrived)
         if self._ended:
             for batch in own:
                 self._turn_away(batch, AFTER_END)
             return
         self._ended = end
-        admit, ahead = self._guard.judge(Batch.concat(own) if own else None, end)
+        admit, ahead = self._guard.judge(arrived, end)
         if ahead is not None and len(ahead):
             self._turn_away(ahead, AHEAD)
         batches = [_at(now, moved)]
@@ -124,6 +129,7 @@ class Shard:
             self.counts[UNTOLD] = 1
         self._guard.clocks(now)
         self.latency = LatencyUse()
+        self.hot_keys.count(None)
 
     @property
     def passed_by(self) -> int:
@@ -213,6 +219,8 @@ class Shard:
             "filtered": self.counts["filtered"],
             "rejected": self.rejected.total,
             "held": seen.held + (0 if self._guard.pending is None else len(self._told(self._guard.pending))),
+            "taken": self.hot_keys.taken,
+            "hot_keys": self.hot_keys.told,
             "state_rows": seen.state_rows,
             "epochs": seen.epochs,
             "idle": list(seen.idle),

@@ -141,7 +141,8 @@ class Host:
             forget_earlier_runs(_kept, name[0])
             assert self._store.account is not None
             _kept[name] = Kept(mark, shard, self._store.account)
-        reported = {"shard": label, **shard.metrics(), **self._store.traffic(), "examples": examples or {}}
+        told_here = {"shard": label, "task": task_number(), "examples": examples or {}}
+        reported = {**told_here, **shard.metrics(), **self._store.traffic()}
         latency = json.dumps(shard.latency.reported())
         yield [(LATENCY, latency, None), (METRICS, json.dumps(reported), None)]
 
@@ -221,3 +222,9 @@ def query_run() -> str:
         return ""
     query, run = (context.getLocalProperty(name) for name in ("sql.streaming.queryId", "spark.jobGroup.id"))
     return f"{query}/{run}" if query and run else ""
+
+
+def task_number() -> int | None:
+    """Which of the tasks that run at the same time this is; None outside of one."""
+    context = TaskContext.get()
+    return None if context is None else int(context.partitionId())

@@ -1,0 +1,114 @@
+"""Which keys bring most of the tuples of a shard in a micro-batch.
+
+A key is in one shard, so one with many tuples makes its shard slow, however many shards there are. To count all keys
+would cost as much as to group by them. A sample of a few thousand tuples is enough: of a key with a tenth of the tuples
+it is wrong by a twentieth of that, and keys with few tuples are of no interest.
+
+Invariant: a micro-batch that runs again tells the same. Up to SAMPLE tuples are counted exactly.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from slackwater.core.batch import TS, Batch, Words
+from slackwater.core.schema import ARROW_OF, Kind, decimal_type
+from slackwater.expressions.render import render
+from slackwater.plan.physical import InputPlan, PhysicalPlan
+from slackwater.sources.codebook import Codebook
+from slackwater.sources.encode import decode_column
+
+SAMPLE, MOST = 4096, 8
+"""Tuples that are looked at, and keys that are told, at most."""
+FEWEST, LEAST_SHARE = 8, 1 / 32
+"""Tuples of the sample, and share of the shard, that a key needs to be told."""
+_PLACES = np.sort(np.random.default_rng(0).random(SAMPLE))
+"""Where a sample is taken, as shares of a micro-batch. Places at equal distances would see one key of a stream that
+brings its keys in turns, and take it for all."""
+PLAIN = (int, float, str, bool, type(None))
+
+
+class KeyColumn(NamedTuple):
+    """One part of a key."""
+
+    name: str
+    kind: Kind
+    arrow: pa.DataType
+    rows: Words
+    """Per input, the row that holds it."""
+
+
+class HotKeys:
+    """Of one shard: how many tuples came in a micro-batch, and the keys that brought many of them."""
+
+    def __init__(self, plan: PhysicalPlan, codebook: Codebook) -> None:
+        self._columns, self._codebook = key_columns(plan), codebook
+        self.taken = 0
+        self.told: list[tuple[dict[str, Any], int]] = []
+        """Keys as users know them, with the number of their tuples, the most of them first."""
+
+    def count(self, batch: Batch | None) -> None:
+        """Look at the tuples of a micro-batch, before texts that nobody holds any more are forgotten."""
+        self.taken, self.told = 0 if batch is None else len(batch), []
+        if batch is None or len(batch) < FEWEST or not self._columns:
+            return
+        at = np.arange(len(batch)) if len(batch) <= SAMPLE else (_PLACES * len(batch)).astype(np.int64)
+        stream = batch.stream[at]
+        words = np.stack([batch.words[column.rows[stream], at] for column in self._columns])
+        first, counts = _distinct(words)
+        order = np.argsort(-counts, kind="stable")[:MOST]
+        hot = order[counts[order] >= max(FEWEST, LEAST_SHARE * len(at))]
+        if len(hot):
+            rows = np.round(counts[hot] * (len(batch) / len(at))).astype(int).tolist()
+            self.told = list(zip(self._values(words[:, first[hot]]), rows, strict=True))
+
+    def _values(self, words: Words) -> list[dict[str, Any]]:
+        columns = [self._decoded(one, row) for one, row in zip(self._columns, words, strict=True)]
+        names = [one.name for one in self._columns]
+        return [dict(zip(names, key, strict=True)) for key in zip(*columns, strict=True)]
+
+    def _decoded(self, column: KeyColumn, words: Words) -> list[Any]:
+        if column.kind is Kind.TEXT:
+            # Few texts are asked for one by one: to decode a column makes a dictionary of all.
+            texts = self._codebook.table
+            return [None if entry < 0 else texts.text(entry) for entry in texts.find(words).tolist()]
+        values = decode_column(words, column.kind, column.arrow, self._codebook).to_pylist()
+        return [one if isinstance(one, PLAIN) else str(one) for one in values]
+
+
+def _distinct(words: Words) -> tuple[Words, Words]:
+    """Where each combination of words occurs first, and how often it occurs."""
+    if len(words) == 1:
+        _, first, counts = np.unique(words[0], return_index=True, return_counts=True)
+        return first, counts
+    order = np.lexsort(words)
+    differs = (words[:, order[1:]] != words[:, order[:-1]]).any(axis=0)
+    begins = np.flatnonzero(np.concatenate([[True], differs]))
+    return order[begins], np.diff(begins, append=len(order))
+
+
+def key_columns(plan: PhysicalPlan) -> tuple[KeyColumn, ...]:
+    """The columns of the key by which a query is cut, named as the first input has them; none where there is no key."""
+    keys = plan.partitioning.keys
+    if keys is None or plan.partitioning.rates:
+        return ()
+    return tuple(
+        KeyColumn(*_named(plan.inputs[0], row), np.array([rows[place] for rows in keys], np.int64))
+        for place, row in enumerate(keys[0])
+    )
+
+
+def _named(one: InputPlan, row: int) -> tuple[str, Kind, pa.DataType]:
+    """What users call a row of an input, and its type."""
+    schema = one.stream.schema
+    if row == TS:
+        return schema.time, Kind.TIME, schema[schema.time].arrow
+    for name, kind, place in one.columns:
+        if place == row:
+            return name, kind, schema[name].arrow
+    expr = next(computed.expr for computed in one.computed if computed.row == row)
+    arrow = decimal_type(expr.scale) if expr.kind is Kind.DECIMAL else ARROW_OF[expr.kind]
+    return render(expr), expr.kind, arrow
