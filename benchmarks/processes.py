@@ -1,7 +1,7 @@
 """The CPU time of this process, its JVM and its Python workers, as Linux counts it.
 
-Invariant: CPU time, not time on the wall, so other programs on the machine change it little; children that have ended
-are counted with those who waited for them.
+Invariant: CPU time, not time on the wall. Processes and threads are compared one by one, so one that ends takes nothing
+with it but what it has used since it was last looked at.
 """
 
 from __future__ import annotations
@@ -41,26 +41,43 @@ class Cpu:
     workers: float
     """Python workers, and the process they are forked from."""
 
-    def __sub__(self, other: Cpu) -> Cpu:
-        return Cpu(*(getattr(self, name) - getattr(other, name) for name in self.__dataclass_fields__))
-
     @property
     def tasks(self) -> float:
         """What tasks use."""
         return self.jvm + self.workers
 
 
-def cpu_now() -> Cpu:
-    """What all of them have used by now."""
-    root = os.getpid()
-    family = set(_family(root))
-    jvms = [pid for pid in family if _name(Path(f"/proc/{pid}")) == "java"]
-    threads = [(_name(one), _used(one)) for pid in jvms for one in _threads(pid)]
-    compiler = sum(used for name, used in threads if name.startswith(COMPILES))
-    driver = sum(used for name, used in threads if name.startswith(DRIVES))
-    jvm = sum(_used(Path(f"/proc/{pid}")) for pid in jvms)
-    workers = sum(_used(Path(f"/proc/{pid}"), children=True) for pid in family - {root, *jvms})
-    return Cpu(_used(Path(f"/proc/{root}")), driver, compiler, jvm - compiler - driver, workers)
+Counts = dict[tuple[str, int], float]
+"""Seconds so far, by what a process or thread does, and its number."""
+
+
+def counts_now() -> Counts:
+    """What every process and thread of ours has used by now."""
+    root, counts = os.getpid(), {}
+    for pid in _family(root):
+        process = Path(f"/proc/{pid}")
+        is_jvm = _name(process) == "java"
+        counts["program" if pid == root else "jvm" if is_jvm else "workers", pid] = _used(process)
+        for thread in _threads(pid) if is_jvm else ():
+            name = _name(thread)
+            kind = "compiler" if name.startswith(COMPILES) else "driver" if name.startswith(DRIVES) else None
+            if kind is not None:
+                counts[kind, int(thread.name)] = _used(thread)
+    return counts
+
+
+def used_between(before: Counts, after: Counts) -> Cpu:
+    """What was used meanwhile; of a process or thread that has ended meanwhile it is not known, and left out.
+
+    >>> used_between({("workers", 1): 5.0, ("workers", 2): 3.0}, {("workers", 2): 4.0, ("workers", 3): 0.5}).workers
+    1.5
+    """
+    used = dict.fromkeys(Cpu.__dataclass_fields__, 0.0)
+    for one, seconds in after.items():
+        used[one[0]] += seconds - before.get(one, 0.0)
+    # The threads of a JVM are counted with it.
+    used["jvm"] -= used["compiler"] + used["driver"]
+    return Cpu(**used)
 
 
 def _family(root: int) -> Iterator[int]:
@@ -89,10 +106,10 @@ def _name(folder: Path) -> str:
         return ""
 
 
-def _used(folder: Path, children: bool = False) -> float:
-    """Seconds that a process or thread has used; with `children`, those that have ended and were waited for as well."""
+def _used(folder: Path) -> float:
+    """Seconds that a process or thread has used."""
     try:
         fields = (folder / "stat").read_text().rpartition(")")[2].split()
     except OSError:
         return 0.0
-    return sum(map(int, fields[11 : 15 if children else 13])) / TICKS
+    return sum(map(int, fields[11:13])) / TICKS
