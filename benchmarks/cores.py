@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
@@ -28,6 +30,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyspark
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -163,7 +166,7 @@ def run(spark: SparkSession, setting: Setting, folder: Path) -> Measured:
     place = Path(tempfile.mkdtemp(dir=folder))
     checkpoint = place / "checkpoint"
     schema = from_arrow_schema(pq.read_schema(next(next(iter(folders.values())).iterdir())))
-    streams = {
+    streams: dict[str, Any] = {
         name: spark.readStream.format("slackwater").schema(schema).option("maxFilesPerTrigger", FILES).load(str(path))
         for name, path in folders.items()
     }
@@ -212,10 +215,14 @@ def run(spark: SparkSession, setting: Setting, folder: Path) -> Measured:
 
 def wait_for(file: Path, running: Any) -> None:
     """Until Spark has committed a micro-batch."""
+    looked = time.monotonic()
     while not file.exists():
-        if not running.is_active and not file.exists():
-            running.wait()
-            raise RuntimeError(f"{file} was never written")
+        # To ask Spark costs the driver, which is measured; files cost nothing.
+        if time.monotonic() - looked > 1:
+            looked = time.monotonic()
+            if not running.is_active and not file.exists():
+                running.wait()
+                raise RuntimeError(f"{file} was never written")
         time.sleep(0.01)
 
 
@@ -262,11 +269,17 @@ def _first_files(folder: Path) -> pa.Table:
 
 def in_session(master: str, asked: Sequence[Setting], folder: Path) -> Iterable[Measured]:
     """Runs in one session, after one that nobody counts: a JVM is slow when it is young."""
-    more = {"spark.ui.enabled": "true", "spark.ui.port": "0", "spark.driver.memory": "2g"}
+    more: dict[str, Any] = {"spark.ui.enabled": "true", "spark.ui.port": "0", "spark.driver.memory": "2g"}
     # A thread that compiles and ends takes its count of CPU time with it.
     more |= {"spark.driver.extraJavaOptions": "-XX:-UseDynamicNumberOfCompilerThreads"}
     if master.startswith("local-cluster"):
-        more |= {"spark.executor.memory": "1g"}
+        # Executors are started from a home of Spark, and write there: not into the installed package.
+        home = folder / "spark"
+        home.mkdir()
+        for part in Path(pyspark.__file__).parent.iterdir():
+            (home / part.name).symlink_to(part)
+        os.environ["SPARK_HOME"] = str(home)
+        more |= {"spark.executor.memory": "1g", "spark.executorEnv.PYTHONPATH": os.pathsep.join(sys.path[1:])}
     spark = sw.session(master, max(one.shards for one in asked), quiet=True, **more)
     try:
         run(spark, asked[0], folder)

@@ -48,11 +48,10 @@ class Cost:
 
 
 COSTS = (
-    Cost("CPU of tasks", "s", lambda one: one.cpu.tasks, ("a tuple of A2", "a tuple of J2", *WORK, *CROSSES)),
+    Cost("cores", "s", lambda one: one.task_seconds, ("a tuple of A2", "a tuple of J2", *WORK, *CROSSES)),
     Cost("CPU of the driver", "s", lambda one: one.cpu.driver + one.cpu.program, ("a task", "a micro-batch")),
     Cost("shuffled", "B", lambda one: one.shuffled, ("a tuple of A2", "a tuple of J2", *CROSSES)),
     Cost("headers", "B", lambda one: one.header_bytes, CROSSES[:1]),
-    Cost("state written", "B", lambda one: one.state_written, ("a tuple of A2", "a tuple of J2", "a key group")),
 )
 
 
@@ -119,7 +118,7 @@ class Foreseen:
     shards: int
     partitions: int
     per_tuple: float
-    """CPU microseconds of tasks for a tuple."""
+    """Microseconds in which tasks occupy a core, for a tuple."""
     useful: float
     """The share of it that tuples need, however few shards there are."""
     shuffled: float
@@ -147,36 +146,34 @@ def foreseen(models: Mapping[str, Model], query: str, cores: int, partitions: in
     at = Setting(query, parts, shards, max(DEFAULT_GROUPS, shards), each=0)
     tuples = PER_CORE * cores
     needs = {name: model.factors.get(f"a tuple of {query}", 0.0) * tuples for name, model in models.items()}
-    cpu, shuffled, driver = (
-        needs[name] + models[name].of(at) for name in ("CPU of tasks", "shuffled", "CPU of the driver")
-    )
-    # What shards do has no more than so many cores to run on, what readers do has all; both are about half of it.
-    seconds = driver + cpu / 2 / cores + cpu / 2 / shards
+    cpu, shuffled, driver = (needs[name] + models[name].of(at) for name in ("cores", "shuffled", "CPU of the driver"))
+    # Reading and shards are about half of the work each; neither has more cores than it has tasks.
+    seconds = driver + cpu / 2 / min(cores, parts * streams) + cpu / 2 / shards
     return Foreseen(
-        cores, shards, parts * streams, cpu / tuples * 1e6, needs["CPU of tasks"] / cpu, shuffled / tuples,
+        cores, shards, parts * streams, cpu / tuples * 1e6, needs["cores"] / cpu, shuffled / tuples,
         models["headers"].of(at), driver, 2 * at.groups, seconds,
     )  # fmt: skip
 
 
 def draw(models: Mapping[str, Model], file: Path) -> None:
-    """CPU and shuffled bytes for a tuple, and tuples a second, by cores."""
+    """Time of cores and shuffled bytes for a tuple, and tuples a second, by cores."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 3.2), layout="constrained")
     cores = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1000]
     shown: tuple[tuple[str, Callable[[Foreseen], float]], ...] = (
-        ("CPU µs a tuple", lambda one: one.per_tuple),
+        ("µs of a core a tuple", lambda one: one.per_tuple),
         ("bytes shuffled a tuple", lambda one: one.shuffled),
         ("tuples/s, millions", lambda one: one.rate / 1e6),
     )
     for axes, (title, value) in zip(figure.subplots(1, 3), shown, strict=True):
         for query, color in (("A2", "#0066cc"), ("J2", "#cc6600")):
-            for partitions, style in ((None, "-"), (64, "--")):
+            for partitions, style in ((None, "-"), (256, "--")):
                 line = [foreseen(models, query, count, partitions and min(count, partitions)) for count in cores]
-                label = f"{query}, {'as many partitions as cores' if partitions is None else '64 partitions at most'}"
+                label = f"{query}, {'as many partitions as cores' if partitions is None else '256 at most'}"
                 axes.plot(cores, [value(one) for one in line], style, color=color, label=label)
-        axes.set(xscale="log", yscale="log", xlabel="cores", title=title)
-    figure.axes[0].legend(fontsize=7)
+        axes.set(xscale="log", yscale="log" if value is shown[-1][1] else "linear", xlabel="cores", title=title)
+    figure.axes[2].legend(fontsize=7)
     figure.savefig(file, dpi=110)
 
 
@@ -205,7 +202,7 @@ def main() -> None:
     for query in ("A2", "J2"):
         for cores in CORES:
             print(query, row(foreseen(models, query, cores)))
-        print(query, row(foreseen(models, query, 1000, 64)))
+        print(query, row(foreseen(models, query, 1000, 256)))
     if asked.figure:
         draw(models, asked.figure)
 

@@ -1,7 +1,6 @@
 """The CPU time of this process, its JVM and its Python workers, as Linux counts it.
 
-Invariant: CPU time, not time on the wall. Processes and threads are compared one by one, so one that ends takes nothing
-with it but what it has used since it was last looked at.
+Invariant: CPU time, not time on the wall. A process that ends takes nothing with it: who waited for it has its count.
 """
 
 from __future__ import annotations
@@ -58,6 +57,8 @@ def counts_now() -> Counts:
         process = Path(f"/proc/{pid}")
         is_jvm = _name(process) == "java"
         counts["program" if pid == root else "jvm" if is_jvm else "workers", pid] = _used(process)
+        if pid != root:
+            counts["workers", -pid] = _used(process, ended=True)
         for thread in _threads(pid) if is_jvm else ():
             name = _name(thread)
             kind = "compiler" if name.startswith(COMPILES) else "driver" if name.startswith(DRIVES) else None
@@ -67,14 +68,17 @@ def counts_now() -> Counts:
 
 
 def used_between(before: Counts, after: Counts) -> Cpu:
-    """What was used meanwhile; of a process or thread that has ended meanwhile it is not known, and left out.
+    """What was used meanwhile. A worker that has ended is counted with the process that waited for it; of a thread that
+    has ended it is not known by itself, and counts with the rest of its process.
 
-    >>> used_between({("workers", 1): 5.0, ("workers", 2): 3.0}, {("workers", 2): 4.0, ("workers", 3): 0.5}).workers
-    1.5
+    >>> before = {("workers", 1): 5.0, ("workers", -1): 0.0, ("workers", 2): 3.0}
+    >>> used_between(before, {("workers", 1): 5.5, ("workers", -1): 3.25, ("workers", 3): 1.0}).workers
+    1.75
     """
     used = dict.fromkeys(Cpu.__dataclass_fields__, 0.0)
     for one, seconds in after.items():
         used[one[0]] += seconds - before.get(one, 0.0)
+    used["workers"] -= sum(seconds for one, seconds in before.items() if one[0] == "workers" and one not in after)
     # The threads of a JVM are counted with it.
     used["jvm"] -= used["compiler"] + used["driver"]
     return Cpu(**used)
@@ -106,10 +110,10 @@ def _name(folder: Path) -> str:
         return ""
 
 
-def _used(folder: Path) -> float:
-    """Seconds that a process or thread has used."""
+def _used(folder: Path, ended: bool = False) -> float:
+    """Seconds that a process or thread has used; or those of its children that have ended."""
     try:
         fields = (folder / "stat").read_text().rpartition(")")[2].split()
     except OSError:
         return 0.0
-    return sum(map(int, fields[11:13])) / TICKS
+    return sum(map(int, fields[13:15] if ended else fields[11:13])) / TICKS
