@@ -17,13 +17,14 @@ from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from typing import IO, cast
 
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from slackwater.core.errors import SlackwaterError, UsageError
 from slackwater.runtime.spark.failures import one_sentence
 from slackwater.runtime.spark.packed_source import FileStream
-from slackwater.runtime.spark.warm_up import warm_up
+from slackwater.runtime.spark.warm_up import start_workers, warm_up
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 NEEDED = {
@@ -31,6 +32,16 @@ NEEDED = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
 DAEMON = "slackwater.runtime.spark.daemon"
+JVM_OPTIONS = " ".join(
+    (
+        "-XX:+UseParallelGC",
+        *(f"-XX:Tier4{name}Threshold={times}" for name, times in (("Invocation", 50_000), ("MinInvocation", 6_000))),
+        *(f"-XX:Tier4{name}Threshold={times}" for name, times in (("Compile", 150_000), ("BackEdge", 400_000))),
+    )
+)
+"""A JVM that works for us moves large blocks and plans small jobs. Blocks are too large for the regions of the usual
+collector; and to optimize all that a start calls a few thousand times costs the cores more than the start itself, so
+only what is called ten times as often as usual is optimized fully."""
 WHY = {
     "spark.sql.streaming.stateStore.providerClass": "no other store serves stateful Python operators",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "without it every micro-batch uploads"
@@ -71,14 +82,17 @@ def session(
     if master.startswith("local"):
         # Spark's page and ports are for this machine alone, unless the environment says otherwise.
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
-    builder = SparkSession.builder.master(master).appName(app)
+    builder = SparkSession.builder
     chosen = NEEDED | {
+        "spark.master": master,
+        "spark.app.name": app,
         "spark.sql.shuffle.partitions": str(shards),
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
         "spark.python.daemon.module": DAEMON,
+        "spark.driver.extraJavaOptions": JVM_OPTIONS,
     }
     for name, value in (chosen | settings).items():
         builder = builder.config(name, value)
@@ -88,6 +102,9 @@ def session(
         threading.Thread(target=lambda: [import_module(name) for name in NEEDED_SOON], daemon=True).start()
     with nullcontext(log) if log or running else _new_log() as errors:
         with stderr_into(errors) if errors else nullcontext():
+            if not running:
+                # Workers come up while the session does.
+                start_workers(SparkContext.getOrCreate(SparkConf().setAll(list((chosen | settings).items()))))
             made = builder.getOrCreate()
             made.sparkContext.setLogLevel("ERROR")
             made.dataSource.register(FileStream)

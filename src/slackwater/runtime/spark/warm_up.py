@@ -1,8 +1,8 @@
 """Warming up: what the first micro-batch of a session would wait for is done while the program goes on.
 
 A first micro-batch starts workers of Python, which import numba, pyarrow and this package, and load machine code from
-disk; the JVM loads classes and compiles plans. A small job of the same shape does all that in a thread of its own as
-soon as there is a session.
+disk; the JVM loads classes and compiles plans. Small jobs do all that in threads of their own: one that needs nothing
+but a context brings up the workers, another one of the same shape as a query follows as soon as there is a session.
 
 Invariant: it changes nothing that anybody can see, and whatever goes wrong in it is nobody's concern.
 """
@@ -10,43 +10,87 @@ Invariant: it changes nothing that anybody can see, and whatever goes wrong in i
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 import pyarrow as pa
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
 
 QUERIES = (
     "SELECT k, SUM(v) AS total FROM a [RANGE 2 SECONDS SLIDE 1 SECOND] GROUP BY k WITH DELAY 1 SECOND",
     "SELECT a.k, a.v AS av, b.v AS bv FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND] WHERE a.k = b.k WITH DELAY 1 SECOND",
 )
+FOR_DATAFRAMES = {"SPARK_SIMPLIFIED_TRACEBACK": "1"}
 
 
-def warm_up(spark: SparkSession, tasks: int) -> threading.Thread:
-    """Begin to warm up a session."""
-    thread = threading.Thread(target=_run, args=(spark, tasks), name="slackwater warm-up", daemon=True)
+def start_workers(context: SparkContext) -> threading.Thread:
+    """Begin to bring up the workers of a context."""
+    tasks = context.defaultParallelism
+    loading = context.parallelize(range(tasks), tasks).mapPartitions(_loaded)
+    # Spark tells workers apart by their environment, and those of DataFrames have one variable more.
+    before = dict(context.environment)
+    context.environment |= FOR_DATAFRAMES
+    with suppress(Exception):
+        _ = loading._jrdd
+    context.environment = before
+    thread = threading.Thread(target=_run, args=(loading.collect,), name="slackwater workers", daemon=True)
     thread.start()
     return thread
 
 
-def _run(spark: SparkSession, tasks: int) -> None:
+def _loaded(numbers: Iterable[int]) -> Iterable[int]:
+    load_kernels()
+    return numbers
+
+
+def warm_up(spark: SparkSession, tasks: int) -> threading.Thread:
+    """Begin to warm up a session."""
+    thread = threading.Thread(target=_run, args=(lambda: _plan(spark, tasks),), name="slackwater warm-up", daemon=True)
+    thread.start()
+    return thread
+
+
+def _run(job: Callable[[], object]) -> None:
     # A program may be at its end before this is.
     with suppress(Exception):
-        rows = spark.range(0, tasks, 1, tasks).mapInArrow(as_they_are, "id long")
-        rows.repartitionById(tasks, fn.col("id").cast("int")).mapInArrow(with_kernels, "id long").collect()
+        job()
+
+
+def _plan(spark: SparkSession, tasks: int) -> None:
+    # Spark has one more process of Python for each step of planning a source of ours.
+    spark.dataSource.register(Numbers)
+    rows = spark.read.format(Numbers.name()).load().mapInArrow(as_they_are, "id long")
+    rows.repartitionById(tasks, fn.col("id").cast("int")).mapInArrow(as_they_are, "id long").collect()
+
+
+class Numbers(DataSource):
+    """A source like ours that has next to nothing to read."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "slackwater_numbers"
+
+    def schema(self) -> str:
+        return "id long"
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return OneNumber()
+
+
+class OneNumber(DataSourceReader):
+    """Reads one number."""
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
+        yield (0,)
 
 
 def as_they_are(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """A stage that does nothing."""
     yield from batches
-
-
-def with_kernels(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """A stage that loads machine code of the most common queries."""
-    for batch in batches:
-        load_kernels()
-        yield batch
 
 
 def load_kernels() -> None:

@@ -9,14 +9,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from html import escape
-from typing import Any
-
-from rich.console import Console
-from rich.table import Table
+from typing import TYPE_CHECKING, Any
 
 from slackwater.core.engines import computed_by
 from slackwater.core.time import format_duration
 from slackwater.runtime.spark.progress.value import Progress
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 BARS = "▁▂▃▄▅▆▇█"
 WIDTH, HEIGHT = 320, 60
@@ -54,12 +54,17 @@ class History(Sequence[Progress]):
     def __rich__(self) -> Table | str:
         if self.latest is None:
             return self.none_yet
+        # Workers import this file and never print.
+        from rich.table import Table
+
         table = Table(title=f"{self.latest.query}, micro-batch {self.latest.batch}", show_header=False, box=None)
         for name, value in _lines(self):
             table.add_row(name, value)
         return table
 
     def __str__(self) -> str:
+        from rich.console import Console
+
         console = Console(width=100, color_system=None)
         with console.capture() as capture:
             console.print(self.__rich__())
