@@ -14,6 +14,7 @@ from slackwater.disorder.controllers import FixedSlack
 from slackwater.language.bind import bind
 from slackwater.operators import graph_operator
 from slackwater.operators.graph import OperatorGraph
+from slackwater.operators.node import Node
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
@@ -87,7 +88,9 @@ def test_any_chain_gives_what_its_slow_twin_gives_whatever_is_late(data):
 
 
 @each_graph
-@pytest.mark.parametrize("epochs", [Epochs(tuples=3), Epochs(each_tuple=True)], ids=["epoch", "tuple"])
+@pytest.mark.parametrize(
+    "epochs", [Epochs(tuples=3), Epochs(tuples=40), Epochs(each_tuple=True)], ids=["epoch", "long epoch", "tuple"]
+)
 def test_the_pieces_that_climb_together_change_nothing(example, epochs, monkeypatch):
     spec = example.spec
     batch = seeded_trace(5, spec.streams, KINDS, tuples=90, largest_delay=8, longest_step=1, keys=2)
@@ -100,6 +103,26 @@ def test_the_pieces_that_climb_together_change_nothing(example, epochs, monkeypa
     assert answers[0][0]
     assert answers[0][2]
     assert answers[0] == answers[1] == answers[2]
+
+
+def test_the_results_of_a_long_epoch_do_not_wait_between_nodes_all_at_once(monkeypatch):
+    text = "SELECT COUNT(*) AS n FROM (SELECT x.k AS k FROM s x [9 us], s y [9 us] WHERE x.k = y.k) z [9 us]"
+    physical = plan(bind(text, {"s": SCHEMA}).query)
+    trace = Batch.of([(n % 2, n // 4) for n in range(4000)], physical.operator.rows)
+    sizes: list[int] = []
+    made_of = Node.made_of
+
+    def noted(self, synchronized):
+        made = made_of(self, synchronized)
+        sizes.append(len(made.stream))
+        return made
+
+    monkeypatch.setattr(Node, "made_of", noted)
+    monkeypatch.setattr(graph_operator, "PIECE", 100)
+    outcome = feed(pipeline_of(physical.operator)(FixedSlack(0), Epochs()), [trace], Outcome(), end=False)
+    assert sum(sizes) > 40_000
+    assert max(sizes) < sum(sizes) / 20
+    assert len(results_of(physical.operator, outcome.emissions)) > 100
 
 
 @each_graph

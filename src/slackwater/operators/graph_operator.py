@@ -1,19 +1,28 @@
 """Nodes as one operator: a run passes them one after the other, and the last one makes the results.
 
-Invariant: a raw tuple has its fate at the node that reads it; the pieces a run is cut into change nothing, for every
-node takes what comes in the order in which it came.
+When an epoch ends, the watermark may pass all the tuples that came in it, and a join of them may have many more results
+than there are tuples. So the watermark goes there in steps, and the results of one step have passed all nodes before
+those of the next one are made.
+
+Invariant: a raw tuple has its fate at the node that reads it; the pieces a run is cut into, and the steps of a
+watermark, change nothing, for every node takes what comes in the order in which it came.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
+from slackwater.core.batch import TS, Flags
 from slackwater.core.state import StateUpdate
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release.release import Release, ReleaseSpec
 from slackwater.disorder.release.synchronizer import Inflow, Synchronized
+from slackwater.disorder.release.watermarks import are_watermarks
 from slackwater.operators.contract import Operator, ResizeLog
 from slackwater.operators.inputs import node_of, raw_streams, reads_node
 from slackwater.operators.node import Node, emit_position, together
@@ -51,6 +60,7 @@ class GraphOperator(Operator, Stages):
     def __init__(self, spec: Any, vertices: Iterable[Vertex]) -> None:
         self.spec, self._vertices = spec, tuple(vertices)
         self._nodes: list[Node] = []
+        self._in_epochs = False
         self._top: Synchronized | None = None
 
     @property
@@ -64,6 +74,7 @@ class GraphOperator(Operator, Stages):
     def attach(self, release: Release) -> Stages:
         """Give every node its synchronizer, to follow the release of the raw streams."""
         self._nodes = [self._node(vertex, release.spec) for vertex in self._vertices]
+        self._in_epochs = release.spec.discipline == "epoch"
         return self
 
     def _node(self, vertex: Vertex, raw: ReleaseSpec) -> Node:
@@ -71,9 +82,35 @@ class GraphOperator(Operator, Stages):
 
     def run_stage(self, run: OrderedBatch) -> Iterator[tuple[OrderedBatch, OrderedBatch]]:
         """Raw tuples come with the watermark they met at their own nodes."""
-        size = max(1, len(run)) if run.ended else PIECE
-        for begin in range(0, max(1, len(run)), size):
-            yield self._run_nodes(run, begin, min(begin + size, len(run)))
+        if run.ended or not self._in_epochs:
+            size = max(1, len(run)) if run.ended else PIECE
+            for begin in range(0, max(1, len(run)), size):
+                yield self._run_nodes(run, begin, min(begin + size, len(run)))
+            return
+        marks = are_watermarks(run.stream)
+        for begin, end in stretches(marks):
+            if end > begin and marks[begin]:
+                for step in self._steps(run, begin, end):
+                    yield self._run_nodes(step, 0, len(step))
+                yield self._run_nodes(run, begin, end)
+            else:
+                for first in range(begin, max(begin + 1, end), PIECE):
+                    yield self._run_nodes(run, first, min(first + PIECE, end))
+
+    def _steps(self, run: OrderedBatch, begin: int, end: int) -> Iterator[OrderedBatch]:
+        """The watermark events at the end of an epoch, as they would be at times on the way there: between two of them
+        lie about as many held tuples as pass the nodes together."""
+        events = np.arange(begin, end)
+        reached = run.words[TS, events]
+        held = np.sort(np.concatenate([node.synchronizer.held_times() for node in self._nodes]))
+        passed = held[: np.searchsorted(held, reached.max(), "right")]
+        for step in np.unique(passed[PIECE - 1 : -1 : PIECE]).tolist():
+            words = run.words[:, events].copy()
+            words[TS] = np.minimum(reached, step)
+            yield replace(
+                run, stream=run.stream[events], words=words, watermark_at_arrival=run.watermark_at_arrival[events],
+                clock=run.clock[events], emit_time=run.emit_time[events], delay=run.delay[events],
+            )  # fmt: skip
 
     def _run_nodes(self, run: OrderedBatch, begin: int, end: int) -> tuple[OrderedBatch, OrderedBatch]:
         made: list[Inflow] = []
@@ -145,3 +182,13 @@ class GraphOperator(Operator, Stages):
             mine = [entry for entry in entries if entry.namespace.partition("/")[0] == str(n)]
             if mine:
                 node.restore([replace(entry, namespace=entry.namespace.partition("/")[2]) for entry in mine])
+
+
+def stretches(marks: Flags) -> list[tuple[int, int]]:
+    """Where the stretches of equal marks begin and end.
+
+    >>> stretches(np.array([False, False, True, False]))
+    [(0, 2), (2, 3), (3, 4)]
+    """
+    edges = [0, *(np.flatnonzero(np.diff(marks)) + 1).tolist(), len(marks)]
+    return [(begin, end) for begin, end in pairwise(edges) if begin < end] or [(0, 0)]

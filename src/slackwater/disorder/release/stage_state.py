@@ -82,6 +82,11 @@ class StageState:
             watermark, int(scalars[st.MAX_TS]), int(scalars[st.NOW]), ended,
         )  # fmt: skip
 
+    def times(self) -> Words:
+        """The event times of all held tuples, heap by heap."""
+        held = self.buffers
+        return np.concatenate([held.ts[h, :size] for h, size in enumerate(held.sizes)])
+
     def _slots(self) -> Words:
         """The slots of all held tuples, heap by heap."""
         held = self.buffers
@@ -93,7 +98,7 @@ class StageState:
         sizes = list(enumerate(held.sizes))
         columns = {
             "heap": np.repeat(np.arange(len(held.sizes)), held.sizes),
-            "ts": np.concatenate([held.ts[h, :size] for h, size in sizes]),
+            "ts": self.times(),
             "seq": np.concatenate([held.seq[h, :size] for h, size in sizes]),
             "stream": held.stream[slot],
             "delay": held.delay[slot],

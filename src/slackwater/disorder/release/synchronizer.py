@@ -88,6 +88,10 @@ class NodeSynchronizer(ABC):
         """Tuples of these inputs that are held."""
         return self.state.waiting_of(streams)
 
+    def held_times(self) -> Words:
+        """The event times of what is held, in no order."""
+        return self.state.times()
+
     @property
     def watermark(self) -> int:
         return self.state.watermark
