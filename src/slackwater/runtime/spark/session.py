@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from typing import IO, cast
@@ -49,6 +49,16 @@ WHY = {
 }
 NEEDED_SOON = ("slackwater.runtime.spark.query", "slackwater.runtime.spark.query_set.running")
 """What a program asks for once it has a session: the language, the planner, all operators."""
+JVM_CHOSEN = (
+    "SPARK_SUBMIT_OPTS",
+    "JDK_JAVA_OPTIONS",
+    "JAVA_TOOL_OPTIONS",
+    "_JAVA_OPTIONS",
+    "SPARK_HOME",
+    "SPARK_CONF_DIR",
+)
+"""Where one of these is set, options of the JVM may have been chosen, and one that is given two collectors ends at
+once."""
 LOOPBACK = "127.0.0.1"
 STDERR = 2
 MOST_UNASKED = 8
@@ -59,6 +69,18 @@ JAVA = "Java 17 or newer is not found; install it (Debian and Ubuntu: openjdk-17
 def java_is_there() -> bool:
     """Whether there is a Java to start Spark with; how old it is, Spark itself will say."""
     return shutil.which("java") is not None or "JAVA_HOME" in os.environ
+
+
+def jvm_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """What a session says to its JVM: nothing, where the environment may have said something.
+
+    >>> jvm_settings({"SPARK_SUBMIT_OPTS": "-XX:+UseSerialGC"})
+    {}
+    >>> "UseParallelGC" in jvm_settings({})["spark.driver.extraJavaOptions"]
+    True
+    """
+    chosen = any(name in environment for name in JVM_CHOSEN)
+    return {} if chosen else {"spark.driver.extraJavaOptions": JVM_OPTIONS}
 
 
 def session(
@@ -92,8 +114,8 @@ def session(
         "spark.log.level": "ERROR",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
         "spark.python.daemon.module": DAEMON,
-        "spark.driver.extraJavaOptions": JVM_OPTIONS,
     }
+    chosen |= jvm_settings(os.environ)
     for name, value in (chosen | settings).items():
         builder = builder.config(name, value)
     running = SparkSession.getActiveSession() is not None
