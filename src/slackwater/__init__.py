@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from slackwater.runtime.local.live import LiveQuery, live
     from slackwater.runtime.request.step import Step
     from slackwater.runtime.spark.api import aggregate, join, sql
+    from slackwater.runtime.spark.kafka.sink import kafka_sink
+    from slackwater.runtime.spark.kafka.source import kafka
     from slackwater.runtime.spark.outputs import MicroBatch, Outputs
     from slackwater.runtime.spark.progress.reading import Listener, progress
     from slackwater.runtime.spark.progress.value import Progress
@@ -47,6 +49,8 @@ _HOMES = {
     "slackwater.runtime.local.answer": ("Answer", "replay"),
     "slackwater.runtime.local.live": ("LiveQuery", "live"),
     "slackwater.runtime.spark.api": ("aggregate", "join", "sql"),
+    "slackwater.runtime.spark.kafka.sink": ("kafka_sink",),
+    "slackwater.runtime.spark.kafka.source": ("kafka",),
     "slackwater.runtime.spark.outputs": ("MicroBatch", "Outputs"),
     "slackwater.runtime.spark.progress.reading": ("Listener", "progress"),
     "slackwater.runtime.spark.progress.value": ("Progress",),
@@ -81,6 +85,8 @@ __all__ = [
     "delay",
     "explain",
     "join",
+    "kafka",
+    "kafka_sink",
     "live",
     "no_wait",
     "progress",

@@ -34,9 +34,10 @@ REASONS = (
     "value_out_of_range",
     "ahead",
     "after_end",
+    "unparsable",
 )
 """Why a row was rejected before it could move a clock; a row carries the position of its reason, 0 for none."""
-GOOD, NULL_TIME, NAN_TIME, UNPARSABLE_TIME, TIME_OUT_OF_RANGE, VALUE_OUT_OF_RANGE, AHEAD, AFTER_END = range(
+GOOD, NULL_TIME, NAN_TIME, UNPARSABLE_TIME, TIME_OUT_OF_RANGE, VALUE_OUT_OF_RANGE, AHEAD, AFTER_END, UNPARSABLE = range(
     len(REASONS)
 )
 

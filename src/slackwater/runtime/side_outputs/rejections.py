@@ -93,6 +93,8 @@ def _remedy(reason: str, time: str | None) -> str:
         return f"is the unit of {named} the right one?"
     if reason == "ahead":
         return "they are ahead of their stream by more than option max_ahead allows, and the others did not come along"
+    if reason == "unparsable":
+        return "do the messages have the format and the schema that were stated?"
     return "they hold numbers that 64 bits cannot"
 
 

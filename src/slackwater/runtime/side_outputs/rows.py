@@ -77,17 +77,21 @@ def rejected_table(plan: PhysicalPlan, batch: Batch, codebook: Codebook, reason:
     return side_output_table(aliases, [reason] * len(aliases), rows=rows, ts=batch.words[TS], identity=batch.words[ROW])
 
 
-def rejected_input_table(alias: str, table: pa.Table, reasons: Reasons) -> pa.Table:
-    """The rows of a table that can move no clock, with their reason."""
+def rejected_input_table(
+    alias: str, table: pa.Table, reasons: Reasons, told: pa.ChunkedArray | None = None
+) -> pa.Table:
+    """The rows of a table that can move no clock, with their reason; `told` has, where it is not null, what is told of
+    a row in place of its columns."""
     bad = np.flatnonzero(reasons != GOOD)
     taken = table.take(pa.array(bad))
     columns = {name: _written(taken.column(name)) for name in taken.column_names}
-    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return side_output_table(
-        [alias] * len(bad),
-        [REASONS[code] for code in reasons[bad].tolist()],
-        rows=[json.dumps(row, default=str) for row in rows],
-    )
+    rows = [
+        json.dumps(dict(zip(columns, row, strict=True)), default=str) for row in zip(*columns.values(), strict=True)
+    ]
+    if told is not None:
+        texts = told.take(pa.array(bad)).to_pylist()
+        rows = [row if text is None else text for row, text in zip(rows, texts, strict=True)]
+    return side_output_table([alias] * len(bad), [REASONS[code] for code in reasons[bad].tolist()], rows=rows)
 
 
 def example_of(block: bytes) -> str:

@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.side_outputs.rows import LATE, REJECTED
 from slackwater.runtime.spark.output_schema import COLUMNS, ROWS, written_schema
-from slackwater.runtime.spark.sinks import BATCH, Called, Sink, local_path
+from slackwater.runtime.spark.sinks import BATCH, Sink, Writer, local_path
 from slackwater.sinks.folder import writing
 
 WRITTEN = "written"
@@ -52,9 +52,9 @@ class Folder(NamedTuple):
     codec: str
 
 
-def folder_of(spark: SparkSession, plan: PhysicalPlan, what: str, sink: Sink | Called) -> Folder | None:
+def folder_of(spark: SparkSession, plan: PhysicalPlan, what: str, sink: Writer) -> Folder | None:
     """The folder that an output can be written to here; None where Spark must write it."""
-    if isinstance(sink, Called) or sink.format != "parquet" or set(sink.options) != {"path"}:
+    if not isinstance(sink, Sink) or sink.format != "parquet" or set(sink.options) != {"path"}:
         return None
     path = local_path(spark, sink.options["path"])
     codec = CODECS.get(str(spark.conf.get("spark.sql.parquet.compression.codec", "snappy")))

@@ -28,7 +28,7 @@ from slackwater.runtime.spark.progress.value import Metrics, Progress, progress_
 from slackwater.runtime.spark.query import check_session
 from slackwater.runtime.spark.running import RunningQuery, begin
 from slackwater.runtime.spark.session import default_shards
-from slackwater.runtime.spark.sinks import Called, Given, Sink, writer_of
+from slackwater.runtime.spark.sinks import Given, Writer, writer_of
 
 
 class Told(NamedTuple):
@@ -163,7 +163,7 @@ class Outputs:
     ) -> RunningQuery:
         """Start the query with a sink for every output that is wanted.
 
-        A sink is the path of a folder (parquet, every row once), `slackwater.sink("kafka", ...)`, or a function of a
+        A sink is the path of a folder (parquet, every row once), `slackwater.kafka_sink(...)`, or a function of a
         DataFrame and the number of the micro-batch; `foreach` is given each `MicroBatch` whole. `trigger` is a duration
         such as "10 seconds", or "available": all that is there now, and then the query ends; with `flush` everything
         that is held is emitted at that end, and the checkpoint is done with.
@@ -220,7 +220,7 @@ class Outputs:
 
 
 def _written(
-    plan: PhysicalPlan, folders: Mapping[str, Folder], writers: Mapping[str, Sink | Called], foreach: ForEach | None
+    plan: PhysicalPlan, folders: Mapping[str, Folder], writers: Mapping[str, Writer], foreach: ForEach | None
 ) -> Callable[[DataFrame, int], None]:
     """For Spark's `foreachBatch`: publishes what shards have written to folders, and writes the rest."""
     # Where all rows leave by folders, the job that computes them needs no second look at them.

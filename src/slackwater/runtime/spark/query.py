@@ -25,7 +25,7 @@ from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan as planned
 from slackwater.runtime.spark.control import ControlLog
 from slackwater.runtime.spark.exchange.files import Reads
-from slackwater.runtime.spark.exchange.writer import Packing, packer
+from slackwater.runtime.spark.exchange.writer import MARK, Packing, packer
 from slackwater.runtime.spark.folders import Folder
 from slackwater.runtime.spark.functions import registered
 from slackwater.runtime.spark.output_schema import METRICS
@@ -43,8 +43,9 @@ from slackwater.sources.tabular import check_unit
 
 
 def empty_table(frame: DataFrame) -> pa.Table:
-    """A table without rows that has the columns of a DataFrame."""
-    return pa.Table.from_batches([], arrow_schema(frame.schema))
+    """A table without rows that has the columns of a DataFrame, but for marks of ours."""
+    schema = arrow_schema(frame.schema)
+    return pa.Table.from_batches([], pa.schema([field for field in schema if not field.name.startswith(MARK)]))
 
 
 def planned_over(

@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 
 from slackwater.core.errors import SlackwaterError, UsageError
 from slackwater.runtime.spark.failures import one_sentence
+from slackwater.runtime.spark.kafka.connector import Connector, check_connector, connector_settings, not_fetched
 from slackwater.runtime.spark.packed_source import FileStream
 from slackwater.runtime.spark.warm_up import warm_up
 
@@ -55,6 +56,7 @@ def session(
     shards: int = 2,
     app: str = "slackwater",
     *,
+    kafka: Connector = False,
     quiet: bool = False,
     log: IO[bytes] | None = None,
     **settings: str,
@@ -63,6 +65,9 @@ def session(
 
     Where its page is, is told on standard error, unless `quiet`. What the JVM and the workers write there goes to a
     file, `log` or a temporary one; `settings` are those of Spark, as in `session(**{"spark.driver.memory": "4g"})`.
+
+    `kafka=True` adds Spark's Kafka connector, which comes from Maven in the version of Spark; a version in its place
+    asks for that one, and a folder has its jars.
     """
     if not java_is_there():
         raise UsageError(JAVA)
@@ -80,7 +85,7 @@ def session(
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
         "spark.python.daemon.module": DAEMON,
     }
-    for name, value in (chosen | settings).items():
+    for name, value in (chosen | settings | connector_settings(kafka, settings)).items():
         builder = builder.config(name, value)
     running = SparkSession.getActiveSession() is not None
     if not running:
@@ -88,9 +93,15 @@ def session(
         threading.Thread(target=lambda: [import_module(name) for name in NEEDED_SOON], daemon=True).start()
     with nullcontext(log) if log or running else _new_log() as errors:
         with stderr_into(errors) if errors else nullcontext():
-            made = builder.getOrCreate()
+            try:
+                made = builder.getOrCreate()
+            except PySparkException as error:
+                refusal = not_fetched(kafka, _text(errors)) if kafka and errors else None
+                raise refusal or error from None
             made.sparkContext.setLogLevel("ERROR")
             made.dataSource.register(FileStream)
+        if kafka:
+            check_connector(made)
         if not running:
             warm_up(made, made.sparkContext.defaultParallelism)
         if errors and not quiet:
@@ -115,10 +126,14 @@ def quiet_session(master: str, shards: int, **settings: str) -> SparkSession:
 
 def _cause(log: IO[bytes]) -> str:
     """What the JVM complained of, if it did."""
-    log.seek(0)
-    lines = [line.decode(errors="replace").strip() for line in log.readlines()]
+    lines = [line.strip() for line in _text(log).splitlines()]
     errors = [line for line in lines if line.startswith(("Error", "Exception", "Unrecognized", "Caused by:"))]
     return f"It says: {errors[-1]}" if errors else ""
+
+
+def _text(log: IO[bytes]) -> str:
+    log.seek(0)
+    return log.read().decode(errors="replace")
 
 
 def _new_log() -> IO[bytes]:

@@ -1,8 +1,8 @@
 """Where the rows of a micro-batch go: a folder, any batch writer of Spark, or a function.
 
 Invariant: a micro-batch that runs again replaces what it wrote to a folder, so a folder has every row once. Other sinks
-are as exact as their format: a Delta table is told the number of the micro-batch, and so has every row once; most
-others, such as Kafka, may get the rows of a repeated micro-batch twice.
+are as exact as their format: a Delta table is told the number of the micro-batch, and so has every row once; so has a
+topic of Kafka that `kafka_sink` writes to; most others may get the rows of a repeated micro-batch twice.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.core.errors import UsageError
+from slackwater.runtime.spark.kafka.sink import KafkaSink
 
 FOLDERS = ("parquet", "json", "csv", "orc")
 BATCH = "batch"
@@ -133,18 +134,19 @@ class Called:
         """A function keeps its own ledger."""
 
 
-Given = str | os.PathLike[str] | Sink | Write
+Given = str | os.PathLike[str] | Sink | KafkaSink | Write
+Writer = Sink | Called | KafkaSink
 
 
-def writer_of(given: Given, what: str) -> Sink | Called:
+def writer_of(given: Given, what: str) -> Writer:
     """What writes the rows of a micro-batch: a path is a folder of parquet files."""
     if isinstance(given, str | os.PathLike):
         return sink("parquet", os.fspath(given).rstrip("/"))
-    if isinstance(given, Sink):
+    if isinstance(given, Sink | KafkaSink):
         return given
     if callable(given):
         return Called(given)
     raise UsageError(
-        f"{what}={given!r} is no sink; give the path of a folder, slackwater.sink('kafka', ...), or a function of a"
-        " DataFrame and the number of the micro-batch"
+        f"{what}={given!r} is no sink; give the path of a folder, slackwater.kafka_sink(...),"
+        " slackwater.sink('delta', ...), or a function of a DataFrame and the number of the micro-batch"
     )

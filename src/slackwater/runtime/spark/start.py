@@ -55,7 +55,7 @@ def start(
         query.progress()
         query.set_target(sw.recall(0.999))
 
-    A sink is the path of a folder, `sw.sink("kafka", ...)`, or a function of a DataFrame and the number of the
+    A sink is the path of a folder, `sw.kafka_sink(...)`, or a function of a DataFrame and the number of the
     micro-batch; `foreach` is called with each `MicroBatch` whole. `trigger` is a duration, or "available" for what is
     there now; `flush` then emits at the end what is held.
 

@@ -29,7 +29,7 @@ from slackwater.runtime.spark.functions import register_here, registered
 from slackwater.runtime.spark.types import unguarded
 from slackwater.runtime.spark.workers import settle
 from slackwater.sources.codebook import Codebook
-from slackwater.sources.encode import GOOD
+from slackwater.sources.encode import GOOD, UNPARSABLE
 from slackwater.sources.ingest import EncodedColumns, ingest
 
 UNCOUNTED = {"filtered": 0, "rejected": {}, "rows": 0}
@@ -38,6 +38,10 @@ END = "_slackwater_end"
 """A column that is true in the row which says that the input has ended."""
 SOURCE_ROW = "_slackwater_row"
 """A column with the identity of a row, where results must name their members."""
+MARK = "_slackwater_"
+"""Columns of ours begin so; no query sees them."""
+UNPARSED = "_slackwater_unparsed"
+"""A column that is null, but in a message which could not be parsed: there it tells of the message, as JSON."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,7 @@ class Packing:
     def read_from(self, columns: Iterable[str]) -> list[str]:
         """Those of a table's columns that are read: the time, what the plan names, and marks of ours."""
         names = [self.plan.stream.schema.time, *(name for name, _, _ in self.plan.columns)]
-        return list(dict.fromkeys([*names, *(name for name in (END, SOURCE_ROW) if name in columns)]))
+        return list(dict.fromkeys([*names, *(name for name in (END, SOURCE_ROW, UNPARSED) if name in columns)]))
 
 
 def packer(packing: Packing) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -134,12 +138,23 @@ def without_end(table: pa.Table) -> tuple[pa.Table, bool]:
     return table.filter(pa.array(~marks)), bool(marks.any())
 
 
+def without_unparsed(table: pa.Table) -> tuple[pa.Table, pa.ChunkedArray | None]:
+    """The columns that are data, and what is told of messages that could not be parsed; None where all could."""
+    if UNPARSED not in table.column_names:
+        return table, None
+    told = table.column(UNPARSED)
+    return table.drop_columns([UNPARSED]), told if told.null_count < len(told) else None
+
+
 def lines_of(
     packing: Packing, table: pa.Table, ended: bool, codebook: Codebook, encoded: EncodedColumns | None = None
 ) -> list[Line]:
     """A table as one line a shard; `encoded` has the columns that other inputs have read from the same table."""
+    table, unparsed = without_unparsed(table)
     taken = ingest(packing.plan, table, codebook, packing.time_unit, encoded=encoded)
     words = taken.words
+    if unparsed is not None:
+        taken.reasons[unparsed.is_valid().to_numpy()] = UNPARSABLE
     if SOURCE_ROW in table.column_names:
         words[ROW] = table.column(SOURCE_ROW).to_numpy()
     good = taken.reasons == GOOD
@@ -154,7 +169,9 @@ def lines_of(
         "end": ended or packing.complete,
     }
     named = SOURCE_ROW in table.column_names
-    away = as_bytes(rejected_input_table(packing.plan.stream.alias, table, taken.reasons)) if (~good).any() else None
+    away = None
+    if (~good).any():
+        away = as_bytes(rejected_input_table(packing.plan.stream.alias, table, taken.reasons, unparsed))
     uncounted = json.dumps(header | UNCOUNTED)
     blocks = [
         write_block(own, packing.text_rows, codebook, without=() if named else (ROW,)) if own.shape[1] else None

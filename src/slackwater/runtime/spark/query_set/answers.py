@@ -14,7 +14,7 @@ from slackwater.runtime.spark.folders import KINDS, Folder, folder_of
 from slackwater.runtime.spark.outputs import Answer, Told
 from slackwater.runtime.spark.query_set.host import Output
 from slackwater.runtime.spark.query_set.members import Member
-from slackwater.runtime.spark.sinks import Called, Sink
+from slackwater.runtime.spark.sinks import Writer
 
 
 class Answered(NamedTuple):
@@ -36,7 +36,7 @@ def answered(emitted: DataFrame, members: Sequence[Member]) -> Answered:
 
 
 def local_folders(
-    spark: SparkSession, members: Sequence[Member], writers: Mapping[str, Mapping[str, Sink | Called]]
+    spark: SparkSession, members: Sequence[Member], writers: Mapping[str, Mapping[str, Writer]]
 ) -> dict[Output, Folder]:
     """Those outputs that are written by the one job; the others need a writer of Spark, or a function, each."""
     found = {}

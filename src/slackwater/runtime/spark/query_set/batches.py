@@ -22,11 +22,11 @@ from slackwater.runtime.spark.outputs import MicroBatch, Told
 from slackwater.runtime.spark.progress.value import progress_of
 from slackwater.runtime.spark.progress.warner import Warner
 from slackwater.runtime.spark.query_set.members import Member
-from slackwater.runtime.spark.sinks import Called, Given, Sink, writer_of
+from slackwater.runtime.spark.sinks import Called, Given, Writer, writer_of
 
 Sinks = Given | Mapping[str, Given]
 """Where the results of a query go; or a mapping that says it of `results`, `late` and `rejected`."""
-Writers = Mapping[str, Sink | Called]
+Writers = Mapping[str, Writer]
 WRITING_AT_ONCE = 4
 """Outputs that writers of Spark write at the same time: each is a small job, and most of it is waiting."""
 
@@ -80,10 +80,10 @@ def warn_of(warner: Warner, members: Sequence[Member], told: Mapping[str, Told])
             warner(progress_of(told[one.key].shards, aliases, {"name": one.name}))
 
 
-def writers_for(name: str, plan: PhysicalPlan, given: Sinks) -> dict[str, Sink | Called]:
+def writers_for(name: str, plan: PhysicalPlan, given: Sinks) -> dict[str, Writer]:
     """What writes each output of a query; refuses what cannot be written."""
     wanted = given if isinstance(given, Mapping) else {"results": given}
-    writers = {}
+    writers: dict[str, Writer] = {}
     for what, one in wanted.items():
         if what not in KINDS:
             raise UsageError(f"query {name}: there is no output {what}; there are {', '.join(KINDS)}")

@@ -1,0 +1,178 @@
+"""Micro-batches as transactions of Kafka: each is written once, whatever is killed when.
+
+Invariant: the rows of micro-batch N and the note that N is written become visible in one transaction, or neither does.
+The note is the committed offset of a consumer group that nobody reads with: N + 1. Whoever starts the same query again
+has the same transactional id. So the broker ends what a killed process left open before it tells the note, and a
+process that was taken for dead can write no more. Micro-batch N comes again with the rows that it had, so one that is
+noted is passed over.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from slackwater.core.errors import SlackwaterError, UsageError
+
+INSTALL = "the sink of Kafka needs a client: pip install 'slackwater[kafka]'"
+BATCH, RUN = "slackwater-batch", "slackwater-run"
+"""Headers of a message: the number of its micro-batch, and whose it is."""
+PATIENCE = 60.0
+"""Seconds that a broker may be away."""
+AT_START = 10.0
+TRIES = 3
+QUIET = {"log_level": 2}
+"""The client tells every lost connection on standard error; we tell what comes of it."""
+
+
+def client() -> Any:
+    """The module of the client, which is loaded only where a sink of Kafka is used."""
+    try:
+        import confluent_kafka
+        import confluent_kafka.admin
+    except ImportError:
+        raise UsageError(INSTALL) from None
+    return confluent_kafka
+
+
+def check_topic(servers: str, topic: str, options: Mapping[str, Any], what: str) -> None:
+    """Refuse a topic that cannot be written to: no broker, or no such topic."""
+    kafka = client()
+    try:
+        admin = kafka.admin.AdminClient({"bootstrap.servers": servers} | QUIET | client_options(options))
+        found = admin.list_topics(topic, timeout=AT_START).topics[topic].error
+        # A broker that makes topics when they are asked for needs a moment.
+        deadline = time.monotonic() + AT_START
+        while found is not None and found.retriable() and time.monotonic() < deadline:
+            time.sleep(0.2)
+            found = admin.list_topics(topic, timeout=AT_START).topics[topic].error
+    except kafka.KafkaException as error:
+        raise UsageError(
+            f"{what}: no Kafka broker answers at {servers} ({error.args[0].str()}); is it running, and is this its"
+            " address?"
+        ) from None
+    if found is not None:
+        raise UsageError(f"{what}: topic '{topic}' at {servers}: {found.str()}; create it first")
+
+
+def client_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options by the names that the client has; Spark's begin with `kafka.`"""
+    return {name.removeprefix("kafka."): value for name, value in options.items()}
+
+
+class Transactions:
+    """The writer of one output of one query."""
+
+    def __init__(self, servers: str, topic: str, run: str, options: Mapping[str, Any]) -> None:
+        self._kafka, self._topic, self._run = client(), topic, run
+        name = run.replace(" ", "-")
+        common = {"bootstrap.servers": servers} | QUIET | client_options(options)
+        self._reader = {
+            "group.id": name, "isolation.level": "read_committed", "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+        } | _without(common, "transaction", "linger", "compression", "acks")  # fmt: skip
+        self._note = self._kafka.TopicPartition(topic, 0)
+        self._producer = self._kafka.Producer({"transactional.id": name, "linger.ms": 5} | common)
+        self._consumer = self._kafka.Consumer(self._reader)
+        self._written: int | None = None
+
+    def write(self, keys: Sequence[bytes | None], values: Sequence[bytes | None], number: int) -> None:
+        """Write the messages of a micro-batch, unless that has been done."""
+        try:
+            if self._written is None:
+                self._producer.init_transactions(PATIENCE)
+                self._written = self._last_written(number)
+            if number > self._written:
+                self._write(keys, values, number)
+                self._written = number
+        except self._kafka.KafkaException as error:
+            raise self._as_ours(error.args[0], number) from None
+
+    def close(self) -> None:
+        """Let go of the broker."""
+        self._consumer.close()
+
+    def _write(self, keys: Sequence[bytes | None], values: Sequence[bytes | None], number: int) -> None:
+        for left in reversed(range(TRIES)):
+            try:
+                self._producer.begin_transaction()
+                self._send(keys, values, number)
+                note = self._kafka.TopicPartition(self._topic, 0, number + 1)
+                group = self._consumer.consumer_group_metadata()
+                self._until_done(lambda at: self._producer.send_offsets_to_transaction([note], group, at))  # noqa: B023
+                self._until_done(self._producer.commit_transaction)
+            except self._kafka.KafkaException as error:
+                if not error.args[0].txn_requires_abort() or not left:
+                    raise
+                self._until_done(self._producer.abort_transaction)
+            else:
+                return
+
+    def _send(self, keys: Sequence[bytes | None], values: Sequence[bytes | None], number: int) -> None:
+        headers = [(BATCH, str(number).encode()), (RUN, self._run.encode())]
+        for key, value in zip(keys, values, strict=True):
+            while True:
+                try:
+                    self._producer.produce(self._topic, value, key, headers=headers)
+                    break
+                except BufferError:
+                    # What was produced before is on its way.
+                    self._producer.poll(0.05)
+
+    def _until_done(self, step: Callable[[float], None]) -> None:
+        """A step that timed out goes on where it was when it is called again; nothing else may follow it."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return step(max(1.0, deadline - time.monotonic()))
+            except self._kafka.KafkaException as error:
+                if not error.args[0].retriable() or time.monotonic() > deadline:
+                    raise
+
+    def _last_written(self, number: int) -> int:
+        """The last micro-batch that is written, at least as far as `number` can tell; -1 if none is."""
+        noted = self._consumer.committed([self._note], timeout=PATIENCE)[0]
+        if noted.error is not None:
+            raise self._kafka.KafkaException(noted.error)
+        if noted.offset >= 0:
+            return int(noted.offset) - 1
+        # Of a new checkpoint there is nothing yet. Else the broker has forgotten the note, after a week by default, or
+        # the query had another sink before: the messages themselves know.
+        return -1 if number == 0 else self._last_in_topic()
+
+    def _last_in_topic(self) -> int:
+        """The last micro-batch that has messages of ours in the topic; reads all of it."""
+        reader, last = self._kafka.Consumer(self._reader | {"enable.partition.eof": True}), -1
+        try:
+            partitions = reader.list_topics(self._topic, timeout=PATIENCE).topics[self._topic].partitions
+            reader.assign([self._kafka.TopicPartition(self._topic, one, 0) for one in partitions])
+            open_partitions = set(partitions)
+            while open_partitions:
+                for message in reader.consume(10_000, 1.0):
+                    if message.error() is None:
+                        headers = dict(message.headers() or ())
+                        if headers.get(RUN) == self._run.encode():
+                            last = max(last, int(headers[BATCH]))
+                    elif message.error().code() == self._kafka.KafkaError._PARTITION_EOF:
+                        open_partitions.discard(message.partition())
+                    else:
+                        raise self._kafka.KafkaException(message.error())
+        finally:
+            reader.close()
+        return last
+
+    def _as_ours(self, error: Any, number: int) -> SlackwaterError:
+        if error.code() in (self._kafka.KafkaError._FENCED, self._kafka.KafkaError.PRODUCER_FENCED):
+            return SlackwaterError(
+                f"another process writes micro-batches of this checkpoint to topic '{self._topic}'; let one of them run"
+            )
+        return SlackwaterError(
+            f"topic '{self._topic}': micro-batch {number} could not be written ({error.str()}); a start from the same"
+            " checkpoint goes on with it, and writes it once"
+        )
+
+
+def _without(options: Mapping[str, Any], *beginnings: str) -> dict[str, Any]:
+    """Options that a consumer knows."""
+    return {name: value for name, value in options.items() if not name.startswith(beginnings)}
