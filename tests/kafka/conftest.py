@@ -1,0 +1,174 @@
+"""A broker for all tests of this folder, topics on it, and processes that read and write them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
+pytest.importorskip("confluent_kafka", reason="the sink needs a client: pip install 'slackwater[kafka]'")
+# Another client than that of the sink: what it reads is what others read.
+kafka = pytest.importorskip("kafka", reason="the tests need a client: pip install kafka-python")
+
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient, NewTopic
+
+from slackwater.testing.broker import Broker, UnavailableError, connector_jars
+from tests.kafka.job import Job
+from tests.kafka.messages import PARTITIONS, Message
+from tests.spark.supervisor import kill_now, session_members
+
+ROOT = Path(__file__).parents[2]
+LIMIT = 300.0
+"""Seconds after which what does not come has failed; only a broken run comes near it."""
+Pairs = Counter[tuple[str, int, int]]
+
+
+@pytest.fixture(scope="session")
+def connector() -> str:
+    try:
+        return str(connector_jars())
+    except UnavailableError as error:
+        pytest.skip(f"no Kafka connector for Spark: {error}")
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    try:
+        made = Broker(tmp_path_factory.mktemp("broker"))
+        made.start()
+    except UnavailableError as error:
+        pytest.skip(f"no Kafka broker: {error}")
+    yield made
+    made.kill()
+
+
+class Topics:
+    """Topics of one test, by short names."""
+
+    def __init__(self, servers: str, prefix: str) -> None:
+        self.servers, self._prefix = servers, prefix
+        self._producer = KafkaProducer(bootstrap_servers=servers, acks="all")
+
+    def make(self, *names: str, partitions: int = PARTITIONS) -> None:
+        admin = KafkaAdminClient(bootstrap_servers=self.servers)
+        admin.create_topics([NewTopic(self.name(name), partitions, 1) for name in names])
+        admin.close()
+
+    def name(self, name: str) -> str:
+        return f"{self._prefix}-{name}"
+
+    def send(self, messages: Iterable[Message]) -> None:
+        for one in messages:
+            self._producer.send(self.name(one.stream), one.value, partition=one.partition)
+        self._producer.flush()
+
+    def send_raw(self, topic: str, value: bytes | None, partition: int) -> int:
+        """Send bytes as they are; their offset."""
+        return int(self._producer.send(self.name(topic), value, b"k", partition=partition).get(30).offset)
+
+    def read(self, name: str) -> list[bytes]:
+        """All committed messages that a topic has now."""
+        consumer = KafkaConsumer(
+            bootstrap_servers=self.servers, isolation_level="read_committed", auto_offset_reset="earliest"
+        )
+        topic = self.name(name)
+        parts = [TopicPartition(topic, part) for part in sorted(consumer.partitions_for_topic(topic) or ())]
+        consumer.assign(parts)
+        consumer.seek_to_beginning(*parts)
+        ends, found = consumer.end_offsets(parts), []
+        deadline = time.monotonic() + 60
+        while any(consumer.position(part) < ends[part] for part in parts):
+            assert time.monotonic() < deadline, "a topic is not read to its end"
+            for records in consumer.poll(timeout_ms=500).values():
+                found += [record.value for record in records]
+        consumer.close()
+        return found
+
+    def pairs(self, name: str = "pairs") -> Pairs:
+        """The results in a topic, each as often as it is there."""
+        rows = [json.loads(value) for value in self.read(name)]
+        return Counter((row["key"], row["av"], row["bv"]) for row in rows)
+
+    def close(self) -> None:
+        self._producer.close()
+
+
+@pytest.fixture
+def topics(broker: Broker, request: pytest.FixtureRequest) -> Iterator[Topics]:
+    made = Topics(broker.servers, f"t{abs(hash(request.node.name)) % 10**8}-{os.getpid()}")
+    yield made
+    made.close()
+
+
+class Process:
+    """A job that runs; every process that it has started ends with it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djdk.lang.Process.launchMechanism=VFORK"
+        with (folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.kafka.job", str(folder)],
+                cwd=ROOT, env=os.environ | {"JDK_JAVA_OPTIONS": java}, stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+
+    def kill(self) -> None:
+        """End everything at once; nothing gets a chance to tidy up."""
+        while members := session_members(self._process.pid):
+            for pid in members:
+                kill_now(pid)
+            time.sleep(0.02)
+        self._process.wait()
+
+    @property
+    def runs(self) -> bool:
+        return self._process.poll() is None
+
+    def committed(self) -> int:
+        """Micro-batches that are done."""
+        commits = self.folder / "checkpoint" / "commits"
+        return len([one for one in commits.glob("[0-9]*") if one.name.isdigit()])
+
+    def until(self, reached: Callable[[], bool], limit: float = LIMIT) -> None:
+        """Wait for something, while the process runs."""
+        deadline = time.monotonic() + limit
+        while not reached():
+            assert self.runs, f"the process ended by itself:\n{self.said()}"
+            assert time.monotonic() < deadline, f"it does not come:\n{self.said()}"
+            time.sleep(0.05)
+
+    def done(self, limit: float = LIMIT) -> dict[str, object]:
+        """Wait for its end; what it says then."""
+        self._process.wait(limit)
+        # Workers of Python may outlive it by a moment.
+        self.kill()
+        assert (self.folder / "done.json").exists(), self.said()
+        return json.loads((self.folder / "done.json").read_text())
+
+    def said(self) -> str:
+        return (self.folder / "log").read_text(errors="replace")[-4000:]
+
+
+@pytest.fixture
+def begin(tmp_path: Path) -> Iterator[Callable[..., Process]]:
+    """Start a job in a folder of this name; a job that is left out is that of the folder."""
+    started: list[Process] = []
+
+    def start(name: str, job: Job | None = None) -> Process:
+        if job is not None:
+            job.write(tmp_path / name)
+        started.append(Process(tmp_path / name))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
