@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 pytest.importorskip("confluent_kafka", reason="the sink needs a client: pip install 'slackwater[kafka]'")
 # Another client than that of the sink: what it reads is what others read.
-kafka = pytest.importorskip("kafka", reason="the tests need a client: pip install kafka-python")
+pytest.importorskip("kafka", reason="the tests need a client: pip install kafka-python")
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic

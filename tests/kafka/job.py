@@ -32,7 +32,7 @@ class Job:
     available: bool = True
     flush: bool = True
     repeat: bool = False
-    """Come to the end without a flush, forget that the last micro-batch is done, and start again, all in one process."""
+    """Come to the end without a flush, forget that the last micro-batch is done, and start again in this process."""
     source: dict[str, str] = field(default_factory=dict)
     """Options of the source."""
 

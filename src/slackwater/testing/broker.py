@@ -1,7 +1,7 @@
 """A real Kafka broker for tests: one node on loopback, from Maven artifacts, that can be stopped and killed.
 
-Invariant: artifacts are fetched once and kept in the user's cache. Where something is missing, `UnavailableError` says what,
-so that a test can skip with that reason. A broker listens on 127.0.0.1 alone.
+Invariant: artifacts are fetched once and kept in the user's cache. Where something is missing, `UnavailableError` says
+what, so that a test can skip with that reason. A broker listens on 127.0.0.1 alone.
 """
 
 from __future__ import annotations

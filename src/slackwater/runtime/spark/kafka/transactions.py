@@ -89,10 +89,6 @@ class Transactions:
         except self._kafka.KafkaException as error:
             raise self._as_ours(error.args[0], number) from None
 
-    def close(self) -> None:
-        """Let go of the broker."""
-        self._consumer.close()
-
     def _write(self, keys: Sequence[bytes | None], values: Sequence[bytes | None], number: int) -> None:
         for left in reversed(range(TRIES)):
             try:
