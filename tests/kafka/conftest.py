@@ -27,7 +27,7 @@ from tests.kafka.messages import PARTITIONS, Message
 from tests.spark.supervisor import kill_now, session_members
 
 ROOT = Path(__file__).parents[2]
-LIMIT = 300.0
+LIMIT = 900.0
 """Seconds after which what does not come has failed; only a broken run comes near it."""
 Pairs = Counter[tuple[str, int, int]]
 

@@ -38,13 +38,6 @@ class Message:
         return json.dumps({"ts": ts, "key": self.key, "v": self.v}).encode()
 
 
-def lag_at(arrival: float, begin: float, end: float, lag: float) -> float:
-    """How far a partition is behind: not at all, then all at once by `lag`, and after `end` it catches up in 5 s."""
-    if arrival < begin:
-        return 0.0
-    return lag if arrival < end else max(0.0, lag * (1 - (arrival - end) / 5))
-
-
 def messages(
     seconds: int,
     rate: int,
@@ -55,24 +48,27 @@ def messages(
     idle_from: float = 40.0,
     disorder: float = 0.5,
 ) -> list[Message]:
-    """Both streams in the order of arrival, so many messages a second of each."""
+    """Both streams in the order of arrival, so many messages a second of each.
+
+    Some are late by half a second or so. What happens in the lagging partition between two moments arrives `lag`
+    seconds later, in its order: first there is nothing from it, then it is behind, then it catches up in a burst.
+    """
     rng = random.Random(seed)
     made = []
-    number = 0
-    for tick in range(seconds * rate):
-        arrival = tick / rate
-        for stream in "ab":
-            partition = rng.randrange(PARTITIONS)
-            if partition == IDLE and arrival >= idle_from:
-                partition = 0
-            behind = rng.expovariate(1 / disorder) if rng.random() < 0.3 else 0.0
-            if partition == LAGGING:
-                behind += lag_at(arrival, *lagging, lag)
-            made.append(
-                Message(arrival, stream, partition, round(arrival - behind, 3), f"k{rng.randrange(KEYS)}", number)
-            )
-            number += 1
-    return made
+    behind = dict.fromkeys("ab", 0.0)
+    for number in range(2 * seconds * rate):
+        stream, sent = "ab"[number % 2], number // 2 / rate
+        partition = rng.randrange(PARTITIONS)
+        if partition == IDLE and sent >= idle_from:
+            partition = 0
+        late = rng.expovariate(1 / disorder) if rng.random() < 0.3 else 0.0
+        arrival = sent
+        if partition == LAGGING:
+            arrival += lag if lagging[0] <= sent < lagging[1] else 0.0
+            behind[stream] = arrival = max(behind[stream], arrival)
+        key = f"k{rng.randrange(KEYS)}"
+        made.append(Message(arrival, stream, partition, round(sent - late, 3), key, number))
+    return sorted(made, key=lambda one: one.arrival)
 
 
 def true_pairs(made: Iterable[Message]) -> Counter[tuple[str, int, int]]:
