@@ -21,7 +21,7 @@ pytest.importorskip("kafka", reason="the tests need a client: pip install kafka-
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 
-from slackwater.testing.broker import Broker, UnavailableError, connector_jars
+from slackwater.testing.broker import Broker, UnavailableError, broker_jars, connector_jars
 from tests.kafka.job import Job
 from tests.kafka.messages import PARTITIONS, Message
 from tests.spark.supervisor import kill_now, session_members
@@ -43,10 +43,12 @@ def connector() -> str:
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     try:
-        made = Broker(tmp_path_factory.mktemp("broker"))
-        made.start()
+        broker_jars()
     except UnavailableError as error:
         pytest.skip(f"no Kafka broker: {error}")
+    # One that is there and does not start has failed.
+    made = Broker(tmp_path_factory.mktemp("broker"))
+    made.start()
     yield made
     made.kill()
 

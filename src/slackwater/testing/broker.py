@@ -30,7 +30,7 @@ NEAREST = (f"{CONNECTOR[0]}:4.2.0", f"{CONNECTOR[1]}:4.1.0-preview1")
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slackwater" / "kafka"
 FETCHING = 240.0
 """Seconds that Maven has for a set of artifacts."""
-STARTING = 60.0
+STARTING = 180.0
 JAVA = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 CLUSTER = "c2xhY2t3YXRlci10ZXN0cw"
 """The name of the cluster: 16 bytes in base 64."""
