@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,7 +79,11 @@ class Topics:
         return int(self._producer.send(self.name(topic), value, b"k", partition=partition).get(30).offset)
 
     def read(self, name: str) -> list[bytes]:
-        """All committed messages that a topic has now."""
+        """The values of all committed messages that a topic has now."""
+        return [record.value for record in self.records(name)]
+
+    def records(self, name: str) -> list[Any]:
+        """All committed messages that a topic has now, whole."""
         consumer = KafkaConsumer(
             bootstrap_servers=self.servers, isolation_level="read_committed", auto_offset_reset="earliest"
         )
@@ -91,7 +96,7 @@ class Topics:
         while any(consumer.position(part) < ends[part] for part in parts):
             assert time.monotonic() < deadline, "a topic is not read to its end"
             for records in consumer.poll(timeout_ms=500).values():
-                found += [record.value for record in records]
+                found += records
         consumer.close()
         return found
 
