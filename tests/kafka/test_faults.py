@@ -164,13 +164,14 @@ def test_an_idle_partition_holds_results_back_no_longer_than_its_timeout(
     topics.make("a", "b", "pairs")
     waits = JOIN.format("DELAY 1 SECOND").replace(")", f", idle_timeout = {IDLE_TIMEOUT} SECONDS)")
     job = job_of(broker, connector, topics, waits, available=False, flush=False)
-    everyone = messages(4, 40, idle_from=1e9, lagging=(1e9, 1e9))
+    # Nothing is late here: the delay covers all disorder.
+    everyone = messages(4, 40, idle_from=1e9, lagging=(1e9, 1e9), disorder=0.05)
     assert {one.partition for one in everyone} == {0, 1, 2, IDLE}
     topics.send(everyone)
     process = begin("job", job)
     process.until(lambda: len(topics.pairs()) > 0)
     # From now on one partition is silent; the others go on for half a minute of event time at once.
-    rest = [one for one in messages(34, 40, idle_from=0.0, lagging=(1e9, 1e9)) if one.arrival >= 4]
+    rest = [one for one in messages(34, 40, idle_from=0.0, lagging=(1e9, 1e9), disorder=0.05) if one.arrival >= 4]
     topics.send(rest)
     silent_since = time.monotonic()
     before = len(topics.pairs())
