@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from slackwater.runtime.explaining import explain
     from slackwater.runtime.local.answer import Answer, replay
     from slackwater.runtime.local.live import LiveQuery, live
+    from slackwater.runtime.operating.live_view import LiveView, live_view
+    from slackwater.runtime.operating.logging_events import log_events
+    from slackwater.runtime.operating.metrics_server import MetricsServer, metrics
     from slackwater.runtime.request.step import Step
     from slackwater.runtime.spark.api import aggregate, join, sql
     from slackwater.runtime.spark.outputs import MicroBatch, Outputs
@@ -48,6 +51,9 @@ _HOMES = {
     "slackwater.runtime.explaining": ("explain",),
     "slackwater.runtime.local.answer": ("Answer", "replay"),
     "slackwater.runtime.local.live": ("LiveQuery", "live"),
+    "slackwater.runtime.operating.live_view": ("LiveView", "live_view"),
+    "slackwater.runtime.operating.logging_events": ("log_events",),
+    "slackwater.runtime.operating.metrics_server": ("MetricsServer", "metrics"),
     "slackwater.runtime.spark.api": ("aggregate", "join", "sql"),
     "slackwater.runtime.spark.outputs": ("MicroBatch", "Outputs"),
     "slackwater.runtime.spark.progress.reading": ("Listener", "progress"),
@@ -72,6 +78,8 @@ __all__ = [
     "Kind",
     "Listener",
     "LiveQuery",
+    "LiveView",
+    "MetricsServer",
     "MicroBatch",
     "Outputs",
     "Page",
@@ -87,6 +95,9 @@ __all__ = [
     "explain",
     "join",
     "live",
+    "live_view",
+    "log_events",
+    "metrics",
     "no_wait",
     "progress",
     "queries",

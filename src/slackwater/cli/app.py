@@ -105,6 +105,12 @@ PageToken = Annotated[
 ]
 Controlled = Annotated[bool, typer.Option("--control", help="Let the target be moved on the page.")]
 Stay = Annotated[bool, typer.Option("--stay", help="Serve the page until Ctrl-C, also when the run is over.")]
+Metrics = Annotated[
+    int | None, typer.Option("--metrics", help="Serve metrics for Prometheus on this port of this machine; 0 is any.")
+]
+Log = Annotated[
+    Path | None, typer.Option("--log", help="Append what happens to the query to this file, as JSON lines.")
+]
 Seed = Annotated[int, typer.Option("--seed", help="The same seed makes the same streams.")]
 
 
@@ -146,11 +152,14 @@ def run(
     page_token: PageToken = None,
     control: Controlled = False,
     stay: Stay = False,
+    metrics: Metrics = None,
+    log: Log = None,
     json_: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Run a query, or a file of queries, over recorded streams."""
     from slackwater.cli.explain import explain_query
+    from slackwater.cli.operating import OperatingOptions
     from slackwater.cli.paging import page_options
     from slackwater.cli.prepare import load_functions, prepare_file, prepare_query, text_of
     from slackwater.cli.run import run_query, show
@@ -159,6 +168,7 @@ def run(
 
     where = runtime_of(runtime, epoch, shards, master, checkpoint, trigger)
     shown = page_options(page, page_host, page_port, page_token, control, stay)
+    operating = OperatingOptions(metrics, log)
     load_functions(functions)
     options = _options(idle_timeout, max_ahead, max_behind, initial_slack)
     text = text_of(query)
@@ -168,7 +178,7 @@ def run(
         file = prepare_file(text, stream, time, time_unit, options)
         for name, one in file.queries.items():
             _tell_left_out(one, f"query {name}: ")
-        done = run_file(file, where, _needed(out), count, arrival_time, quiet or json_, shown)
+        done = run_file(file, where, _needed(out), count, arrival_time, quiet or json_, shown, operating)
         if json_:
             print(json.dumps(runs_as_json(done), indent=2))
         else:
@@ -184,7 +194,7 @@ def run(
         return
     _tell_left_out(prepared)
     name = Path(query).stem if query != text else "query"
-    report = run_query(prepared, where, _needed(out), count, arrival_time, quiet, name, shown)
+    report = run_query(prepared, where, _needed(out), count, arrival_time, quiet, name, shown, operating)
     if json_:
         print(json.dumps(report.as_json(), indent=2))
     else:

@@ -7,7 +7,7 @@ can still read what the command prints.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from slackwater.cli.operating import OperatingOptions, readers_of
 from slackwater.core.errors import UsageError
 from slackwater.plan.graph_of_plan import graph_of
 from slackwater.plan.physical import PhysicalPlan
@@ -24,6 +25,7 @@ from slackwater.runtime.watching import Watcher
 if TYPE_CHECKING:
     from slackwater.page.hub import Hub
     from slackwater.page.server import Page
+    from slackwater.runtime.operating.following import Reader
 
 
 @dataclass(frozen=True)
@@ -60,20 +62,29 @@ def page_options(
 class Paged:
     """The page of a command that runs queries; without a hub it does nothing."""
 
-    def __init__(self, hub: Hub | None = None) -> None:
-        self._hub = hub
+    def __init__(self, hub: Hub | None = None, readers: Sequence[Reader] = ()) -> None:
+        """`readers` are told as well: metrics, a log."""
+        self._hub, self._readers = hub, readers
         self._watchers: dict[str, Watcher] = {}
 
     @property
     def is_there(self) -> bool:
-        """Whether there is a page."""
-        return self._hub is not None
+        """Whether anybody watches."""
+        return self._hub is not None or bool(self._readers)
 
     def watch(self, name: str, run: RecordedRun, quality_stated: bool = True) -> None:
         """Show a run on the page, under this name."""
         if self._hub is not None:
             self._hub.add(name, plan_as_json(run.plan, quality_stated), run.set_target)
             self._watchers[name] = run.watch(name, self._hub.publish)
+        for reader in self._readers:
+            reader.expect(name)
+            self._watchers[name] = run.watch(name, reader.publish)
+
+    @property
+    def names(self) -> list[str]:
+        """The queries that are watched."""
+        return list(self._watchers)
 
     def end(self, failures: Mapping[str, str | None] | None = None) -> None:
         """All queries have ended."""
@@ -87,10 +98,22 @@ def plan_as_json(plan: PhysicalPlan, quality_stated: bool = True) -> dict[str, A
 
 
 @contextmanager
-def paged(options: PageOptions | None, folder: Path) -> Iterator[Paged]:
-    """A page while inside, if one is asked for; with `stay`, until Ctrl-C. Its history is kept in the folder."""
+def paged(options: PageOptions | None, folder: Path, operating: OperatingOptions | None = None) -> Iterator[Paged]:
+    """A page while inside, if one is asked for; with `stay`, until Ctrl-C. Its history is kept in the folder. Metrics
+    and a log beside it, or without."""
+    with readers_of(operating) as readers, _paged(options, folder, readers) as shown:
+        try:
+            yield shown
+        except BaseException as error:
+            why = str(error) or type(error).__name__
+            shown.end(dict.fromkeys(shown.names, why.splitlines()[0]))
+            raise
+
+
+@contextmanager
+def _paged(options: PageOptions | None, folder: Path, readers: Sequence[Reader]) -> Iterator[Paged]:
     if options is None:
-        yield Paged()
+        yield Paged(readers=readers)
         return
     from slackwater.page.history import HistoryFile
     from slackwater.page.hub import Hub
@@ -101,7 +124,7 @@ def paged(options: PageOptions | None, folder: Path) -> Iterator[Paged]:
         history = HistoryFile(folder)
     with options.serve(Hub(history)) as page:
         say(f"page: {page.address}", console)
-        yield Paged(page.hub)
+        yield Paged(page.hub, readers)
         if options.stay:
             say("the query has ended; the page stays until Ctrl-C", console)
             stay(page)

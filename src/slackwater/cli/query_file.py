@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from slackwater.cli.measure import own_measure
+from slackwater.cli.operating import OperatingOptions
 from slackwater.cli.paging import Paged, PageOptions, paged
 from slackwater.cli.prepare import PreparedFile
 from slackwater.cli.runtimes import Local, Runtime
@@ -78,11 +79,12 @@ def run_file(
     arrival_time: str | None,
     quiet: bool,
     page: PageOptions | None = None,
+    operating: OperatingOptions | None = None,
 ) -> dict[str, QueryRan]:
     """Run all queries, each into a folder of its own; returns the reports that were written."""
     plans = prepared.plans(count_only)
     folders = _Folders(out, plans)
-    with paged(page, out) as shown:
+    with paged(page, out, operating) as shown:
         _run_all(prepared, plans, runtime, arrival_time, quiet, folders, shown)
         shown.end({name: ran.failure for name, ran in folders.done.items()})
     return folders.done
@@ -164,8 +166,8 @@ def _run_on_spark(
         raise UsageError("--arrival-time is not offered on Spark; leave it out, or take --runtime local")
     if shown.is_there:
         raise UsageError(
-            "--page of a file of queries is offered in this process; leave --runtime spark out, or start the queries"
-            " with slackwater.queries and watch them with slackwater.watch"
+            "--page, --metrics and --log of a file of queries are offered in this process; leave --runtime spark out,"
+            " or start the queries with slackwater.queries and watch them with slackwater.watch, metrics or log_events"
         )
     streams, told = prepared.streams, set[str]()
     with recorded_set(runtime, plans, streams.sources, streams.time_unit, streams.places) as run:

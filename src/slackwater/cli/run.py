@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from slackwater.cli.measure import own_measure, resident, sized, waited_for
+from slackwater.cli.operating import OperatingOptions
 from slackwater.cli.paging import PageOptions, paged
 from slackwater.cli.prepare import Prepared
 from slackwater.cli.runtimes import Runtime
@@ -28,6 +29,7 @@ def run_query(
     quiet: bool,
     name: str = "query",
     page: PageOptions | None = None,
+    operating: OperatingOptions | None = None,
 ) -> Report:
     """Run a query and write what it emits; returns the report that was written. With a page, it shows the query under
     this name."""
@@ -37,7 +39,7 @@ def run_query(
     with runtime.begin(physical, arrivals, prepared.sources, prepared.time_unit) as run:
         run.warm_up()
         folder = OutputFolder(out)
-        with paged(page, out) as shown:
+        with paged(page, out, operating) as shown:
             shown.watch(name, run, prepared.bound.quality_stated)
             with interruptible(run), progress(run, quiet) as bar:
                 for table in run.tables(bar.tick):

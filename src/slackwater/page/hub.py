@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from slackwater.core.errors import UsageError
+from slackwater.observe.board import Board
 from slackwater.observe.delays import EDGES
 from slackwater.observe.moment import Moment, duration_ms
 from slackwater.page.history import HistoryFile, Recorded
@@ -36,6 +37,8 @@ class Hub:
         self._recent: list[tuple[int, str]] = []
         self._number = 0
         self._all: tuple[int, list[str]] | None = None
+        self.board = Board()
+        """The latest moments, for metrics."""
         self._generation = 0
         """How often a query has come."""
 
@@ -51,6 +54,7 @@ class Hub:
 
     def add(self, name: str, plan: Mapping[str, Any] | None = None, set_target: SetTarget | None = None) -> None:
         """A query that will publish moments; `set_target` takes the clause of another target."""
+        self.board.expect(name)
         with self._lock:
             self._plans[name], self._targets[name] = plan, set_target
             self._seen.setdefault(name, Thinned(self._most))
@@ -61,6 +65,7 @@ class Hub:
     def publish(self, moment: Moment) -> None:
         """The next moment of a query."""
         text = json.dumps(moment.as_json(), separators=(",", ":"))
+        self.board.publish(moment)
         with self._lock:
             self._seen.setdefault(moment.query, Thinned(self._most)).add(moment)
             self._number += 1
@@ -110,6 +115,9 @@ class Hub:
         with self._lock:
             found = {name: seen.latest for name, seen in self._seen.items()}
         return {name: moment for name, moment in found.items() if moment is not None}
+
+    def over(self, failure: str | None) -> None:
+        """A follower has nothing more to tell; the last moments have said so."""
 
     def set_target(self, name: str, target: str) -> None:
         """Ask for another quality of a query."""

@@ -22,6 +22,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from slackwater.core.errors import SlackwaterError, UsageError
+from slackwater.observe.metrics import metrics_text
 from slackwater.page.guard import Guard, check_address
 from slackwater.page.hub import Hub
 
@@ -64,8 +65,14 @@ def page_app(hub: Hub, token: str | None = None, control: bool = False) -> Guard
             return JSONResponse({"error": str(error).splitlines()[0]}, 400)
         return JSONResponse({"query": query, "target": text})
 
+    async def metrics(request: Request) -> Response:
+        """For Prometheus."""
+        text, media_type = metrics_text(hub.board, request.headers.get("accept", ""))
+        return Response(text, headers={"Content-Type": media_type})
+
     routes = [
         Route("/", index),
+        Route("/metrics", metrics),
         Route("/moments", moments),
         Route("/events", events),
         Route("/target", target, methods=["POST"]),

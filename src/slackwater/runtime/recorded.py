@@ -67,7 +67,10 @@ class RecordedRun(Watchable):
 
     def watch(self, name: str, publish: Publish) -> Watcher:
         """Have moments of this run handed over while it goes on, under the name of its query; whoever asks ends it."""
-        self._watcher = Watcher(name, self, publish)
+        if self._watcher is None:
+            self._watcher = Watcher(name, self, publish)
+        else:
+            self._watcher.also(name, publish)
         return self._watcher
 
     def set_target(self, target: Quality | str) -> None:

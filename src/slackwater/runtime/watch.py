@@ -43,7 +43,7 @@ def watch(
     """
     if not queries:
         raise UsageError("watch(query): say which query, or several of them")
-    follow = [_followed(query) for query in queries]
+    follow = [followed(query) for query in queries]
     hub = Hub(None if history is None else HistoryFile(Path(history)))
     page = WatchedPage(
         hub, host=host, port=port, token=token if token is not None else os.environ.get(TOKEN), control=control
@@ -101,9 +101,10 @@ class Follower:
             for moment in self._latest.values():
                 last = replace(moment, ended=True, failure=moment.failure or failure, delays={}, samples=())
                 self._hub.publish(last)
+            self._hub.over(failure)
 
 
-def _followed(query: Any) -> Callable[[Hub], Follower]:
+def followed(query: Any) -> Callable[[Hub], Follower]:
     """How a query is followed; whatever cannot be is refused."""
     watchable = getattr(query, "_watchable", None)
     if watchable is not None:

@@ -112,8 +112,10 @@ class Watcher:
     """Makes moments of one run, and hands them over."""
 
     def __init__(self, name: str, run: Watchable, publish: Publish, every: float = EVERY) -> None:
+        """`every` is the least time between two moments, in seconds; 0 makes one at every look, whatever it costs."""
         self.name, self._run, self._publish, self._every = name, run, publish, every
         self._due = 0.0
+        self._last: Moment | None = None
         self._before: dict[str, int] | None = None
         self._seconds, self._tuples = 0.0, 0
         self._rows: dict[str, int] = {}
@@ -126,11 +128,31 @@ class Watcher:
         # What this thread worked, not how long it waited for others.
         begun = time.thread_time()
         self._publish(self._moment())
-        self._due = time.perf_counter() + max(self._every, SHARE * (time.thread_time() - begun))
+        if self._every:
+            self._due = time.perf_counter() + max(self._every, SHARE * (time.thread_time() - begun))
+
+    def also(self, name: str, publish: Publish, every: float = EVERY) -> None:
+        """Hand moments to one more, who knows the query by this name; of a run that is over, its last one."""
+
+        def called(moment: Moment) -> None:
+            publish(moment if moment.query == name else replace(moment, query=name))
+
+        if self._last is not None:
+            called(self._last)
+            return
+        earlier, self._every = self._publish, min(self._every, every)
+
+        def both(moment: Moment) -> None:
+            earlier(moment)
+            called(moment)
+
+        self._publish = both
 
     def end(self, failure: str | None = None) -> None:
-        """The last moment."""
-        self._publish(replace(self._moment(), ended=True, failure=failure))
+        """The last moment; there is one."""
+        if self._last is None:
+            self._last = replace(self._moment(), ended=True, failure=failure)
+            self._publish(self._last)
 
     def _moment(self) -> Moment:
         run = self._run

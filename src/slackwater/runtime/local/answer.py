@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from slackwater.core.errors import QueryError
+from slackwater.observe.report_view import report_html
 from slackwater.operators.pipeline import Epochs, check_epochs
 from slackwater.runtime.local.run import LocalRun
 from slackwater.runtime.side_outputs.rejections import rejected_at_first, rejected_rows
@@ -20,7 +21,7 @@ from slackwater.sources.replay import replay as arrivals_of
 from slackwater.sources.tabular import as_tables, check_unit
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Answer:
     """What a query emitted, what came too late for it, what was rejected, and the report."""
 
@@ -28,6 +29,14 @@ class Answer:
     late: dict[str, pa.Table]
     rejected: dict[str, pa.Table]
     report: dict[str, Any]
+
+    def __repr__(self) -> str:
+        counts = {name: sum(table.num_rows for table in getattr(self, name).values()) for name in ("late", "rejected")}
+        told = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+        return f"<{type(self).__name__}: {self.results.num_rows:,} rows, {told}>"
+
+    def _repr_html_(self) -> str:
+        return report_html(self.report)
 
 
 def replay(

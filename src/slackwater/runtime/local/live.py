@@ -11,8 +11,6 @@ from __future__ import annotations
 import time as wall
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from threading import Condition
 from typing import Any
 
 import numpy as np
@@ -25,14 +23,15 @@ from slackwater.core.schema import Kind, kind_of
 from slackwater.core.state import Emission
 from slackwater.core.time import AFTER_ALL
 from slackwater.language.bound import BoundQuery, RateWindow, streams_read
-from slackwater.observe.delays import DelayTally
+from slackwater.observe.report_view import report_html
 from slackwater.observe.run_statistics import RunStatistics
-from slackwater.operators.pipeline import Epochs, Pipeline, check_epochs
+from slackwater.operators.pipeline import Epochs, check_epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan as planned
 from slackwater.runtime.driver import Driver
 from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.local.answer import Answer
+from slackwater.runtime.local.live_watching import LiveWatched, Parts, following
 from slackwater.runtime.request.fresh import Fresh, lines_of
 from slackwater.runtime.request.handle import Clock, Handle
 from slackwater.runtime.request.patience import Patience
@@ -40,6 +39,7 @@ from slackwater.runtime.request.recent import Chunk
 from slackwater.runtime.request.step import joined
 from slackwater.runtime.side_outputs.collectors import BufferedSideOutput
 from slackwater.runtime.side_outputs.rejections import RejectedRows, RejectionCounts, counts_by_reason
+from slackwater.runtime.watching import EVERY, Publish, Watcher
 from slackwater.runtime.words_held import words_held
 from slackwater.sinks.rows import RowMaker
 from slackwater.sources.binding import bind_to_tables, left_out
@@ -91,20 +91,6 @@ def live(
     return live
 
 
-@dataclass(frozen=True)
-class Parts:
-    """What a live query is made of, for whoever watches it."""
-
-    plan: PhysicalPlan
-    kernel: Pipeline
-    driver: Driver
-    statistics: RunStatistics
-    unreadable: RejectionCounts
-    side_output: BufferedSideOutput
-    codebook: Codebook
-    changed: Condition
-
-
 class LiveQuery(Handle[Emission]):
     """A query that runs while a program pushes rows into it and asks for steps; `live` makes one."""
 
@@ -148,24 +134,30 @@ class LiveQuery(Handle[Emission]):
         )
         self._each_tuple = epochs.each_tuple
         self._latest = 0
+        self._watched: LiveWatched | None = None
+        self._watcher: Watcher | None = None
         self._answer: Answer | None = None
-        self.delays: DelayTally | None = None
-        """Where arrivals are counted, if somebody watches."""
 
-    @property
-    def closed(self) -> bool:
-        """Whether its input has ended."""
-        return self._closed
+    def watch(self, name: str, publish: Publish, every: float = EVERY) -> Watcher:
+        """Have moments of this query handed over, under this name, while rows are pushed; see `slackwater.watch`,
+        `metrics` and `live_view`."""
+        with self._changed:
+            if self._watcher is None or self._watched is None:
+                parts = Parts(
+                    self._plan, self._kernel, self._driver, self._statistics, self._unreadable, self._side_output,
+                    self._codebook,
+                )  # fmt: skip
+                self._watched = LiveWatched(parts)
+                self._watcher = Watcher(name, self._watched, publish, every)
+            else:
+                self._watcher.also(name, publish, every)
+            if self._closed:
+                self._watcher.end()
+            return self._watcher
 
     def _watchable(self) -> Any:
         """How a page follows it."""
-        from slackwater.runtime.local.live_watching import following
-
-        parts = Parts(
-            self._plan, self._kernel, self._driver, self._statistics, self._unreadable, self._side_output,
-            self._codebook, self._changed,
-        )  # fmt: skip
-        return following(self, parts)
+        return following(self, self._plan)
 
     def push(self, stream: str, rows: Any) -> None:
         """Rows of a stream arrive, in this order; from any thread. They are given as in `slackwater.replay`."""
@@ -184,18 +176,22 @@ class LiveQuery(Handle[Emission]):
                 if len(batch):
                     self._statistics.begin(int(batch.ts[0]))
                     self._source_clocks.begin(int(batch.ts[0]), now)
-                    if self.delays is not None:
-                        self.delays.note(batch, self._kernel.release.clocks)
+                    if self._watched is not None:
+                        self._watched.note(batch)
                     self._take_over(self._driver.epoch(batch, since=begun))
                 else:
                     self._driver.seconds += wall.perf_counter() - begun
             except Exception as error:
                 self._failure = error
+                if self._watcher is not None:
+                    self._watcher.end(str(error) or type(error).__name__)
                 raise
             finally:
                 self._tell()
             self._foretell()
             self._weigh()
+            if self._watcher is not None:
+                self._watcher.look()
             if self._codebook.due:
                 self._codebook.sweep(words_held(self._kernel, self._fresh, self._side_output.pieces))
 
@@ -289,12 +285,17 @@ class LiveQuery(Handle[Emission]):
         if self._beats:
             self._latest = max(self._latest, self._now())
             self._take_over(self._driver.on_processing_time(self._latest))
+            if self._watcher is not None:
+                self._watcher.look()
 
     def _table(self, rows: list[Emission]) -> pa.Table:
         return joined([self._maker.table(emission) for emission in rows])
 
     def _slack(self) -> int:
         return self._kernel.release.slack
+
+    def _repr_html_(self) -> str:
+        return report_html(self.report())
 
     def report(self) -> dict[str, Any]:
         """What the query amounts to so far, as `report.json` of a run has it, and the steps it gave."""
@@ -324,6 +325,8 @@ class LiveQuery(Handle[Emission]):
                 self._fresh.settle(AFTER_ALL)
                 self._closed = True
                 self._tell()
+                if self._watcher is not None:
+                    self._watcher.end()
                 results = [self._table(self._fresh.rows())] if self._fresh.rows() else []
                 late, rejected = self._side_output.take_by_stream()
                 results = joined([self._schema.empty_table(), *results])

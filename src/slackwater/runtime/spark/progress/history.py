@@ -16,10 +16,8 @@ from rich.table import Table
 
 from slackwater.core.engines import computed_by
 from slackwater.core.time import format_duration
+from slackwater.observe.drawing import picture, sparkline, table
 from slackwater.runtime.spark.progress.value import Progress
-
-BARS = "▁▂▃▄▅▆▇█"
-WIDTH, HEIGHT = 320, 60
 
 
 @dataclass(frozen=True)
@@ -54,10 +52,10 @@ class History(Sequence[Progress]):
     def __rich__(self) -> Table | str:
         if self.latest is None:
             return self.none_yet
-        table = Table(title=f"{self.latest.query}, micro-batch {self.latest.batch}", show_header=False, box=None)
+        shown = Table(title=f"{self.latest.query}, micro-batch {self.latest.batch}", show_header=False, box=None)
         for name, value in _lines(self):
-            table.add_row(name, value)
-        return table
+            shown.add_row(name, value)
+        return shown
 
     def __str__(self) -> str:
         console = Console(width=100, color_system=None)
@@ -68,13 +66,12 @@ class History(Sequence[Progress]):
     def _repr_html_(self) -> str:
         if self.latest is None:
             return f"<p>{escape(self.none_yet)}</p>"
-        rows = "".join(f"<tr><td>{escape(name)}</td><td>{escape(value)}</td></tr>" for name, value in _lines(self))
-        pictures = _picture("slack, s", [one.slack.total_seconds() for one in self.batches])
+        pictures = picture("slack, s", [one.slack.total_seconds() for one in self.batches])
         qualities = [one.quality for one in self.batches if one.quality is not None]
         measured = [(quality.target, quality.measured) for quality in qualities if quality.measured is not None]
         if measured:
-            pictures += _picture("measured quality", [share for _, share in measured], line=measured[-1][0])
-        return f"<table>{rows}</table>{pictures}"
+            pictures += picture("measured quality", [share for _, share in measured], line=measured[-1][0])
+        return f"{table(list(_lines(self)))}{pictures}"
 
 
 def _lines(history: History) -> Iterator[tuple[str, str]]:
@@ -115,45 +112,6 @@ def _lines(history: History) -> Iterator[tuple[str, str]]:
     for name, stream in now.streams.items():
         yield f"stream {name}", f"{stream.rows:,} rows, clock {_when(stream.clock)}"
     yield "speed", f"{now.rows_per_second:,.0f} rows/s, {now.duration.total_seconds():.2f} s a micro-batch"
-
-
-def sparkline(values: Sequence[float], width: int = 40) -> str:
-    """The last values as a line of bars.
-
-    >>> sparkline([0, 1, 2, 4])
-    '▁▃▅█'
-    """
-    shown = list(values)[-width:]
-    top = max(shown, default=0.0)
-    return "".join(
-        BARS[min(len(BARS) - 1, round(value / top * (len(BARS) - 1)))] if top else BARS[0] for value in shown
-    )
-
-
-def _picture(title: str, values: Sequence[float], line: float | None = None) -> str:
-    """A small curve as SVG, with the target as a dashed line where there is one."""
-    low, high = (
-        min(*values, *([] if line is None else [line]), 0 if line is None else 1),
-        max(*values, line or 0.0, 1e-9),
-    )
-    span = (high - low) or 1.0
-
-    def down(value: float) -> float:
-        return round(HEIGHT - 4 - (value - low) / span * (HEIGHT - 8), 1)
-
-    step = WIDTH / max(1, len(values) - 1)
-    points = " ".join(f"{round(i * step, 1)},{down(value)}" for i, value in enumerate(values))
-    target = ""
-    if line is not None:
-        target = (
-            f'<line x1="0" x2="{WIDTH}" y1="{down(line)}" y2="{down(line)}" stroke="#c60" stroke-dasharray="4 3"/>'
-            f'<text x="2" y="{down(line) - 3}" font-size="9" fill="#c60">target {line:g}</text>'
-        )
-    return (
-        f'<figure style="display:inline-block;margin:4px"><svg width="{WIDTH}" height="{HEIGHT}">{target}'
-        f'<polyline points="{points}" fill="none" stroke="#06c" stroke-width="1.5"/></svg>'
-        f"<figcaption>{escape(title)}: {values[-1]:.4g} now</figcaption></figure>"
-    )
 
 
 def _text(duration: timedelta) -> str:

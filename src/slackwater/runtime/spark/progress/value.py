@@ -166,6 +166,11 @@ class Progress:
         judged = self.in_time + self.late
         return self.late / judged if judged else None
 
+    def _repr_html_(self) -> str:
+        from slackwater.runtime.spark.progress.history import History
+
+        return History((self,))._repr_html_()
+
 
 def progress_of(shards: Sequence[Metrics], aliases: Sequence[str], spark: Mapping[str, Any]) -> Progress:
     """What the shards said after a micro-batch, added up; `spark` is what Spark's own progress says of it."""

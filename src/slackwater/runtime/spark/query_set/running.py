@@ -11,6 +11,7 @@ import threading
 import time as wall
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -278,10 +279,15 @@ class RunningQueries(Running):
         if started.log.here is not None and not available:
             Desk(started.log.here.parent, self._do, self._stopped, self._runs)
 
-    def _runs(self) -> bool:
+    @property
+    def is_active(self) -> bool:
+        """Whether it still runs."""
         # Who changes the set has stopped it, and starts it again.
         with self._restart:
-            return self.is_active
+            return super().is_active
+
+    def _runs(self) -> bool:
+        return self.is_active
 
     def _do(self, asked: Request) -> None:
         """What another process asks for."""
@@ -299,7 +305,8 @@ class RunningQueries(Running):
     @property
     def names(self) -> list[str]:
         """The queries of the set, paused and failed ones among them."""
-        return list(self.status())
+        with self._of.lock:
+            return list(self._log.queries)
 
     def status(self) -> dict[str, Status]:
         """Where every query stands, by its name."""
@@ -361,6 +368,10 @@ class RunningQueries(Running):
     def resume(self, name: str) -> None:
         """Go on with a query that rests, from the next micro-batch on."""
         self._tell(name, SetMessage(RESUME))
+
+    def _repr_html_(self) -> str:
+        shown = (f"<h4>{escape(name)}</h4>{one._repr_html_()}" for name, one in self.progress().items())
+        return "".join(shown) or "<p>the set has no query</p>"
 
     def _watchable(self) -> Any:
         """How a page follows all of them."""

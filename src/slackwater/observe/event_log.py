@@ -1,0 +1,155 @@
+"""Events of queries as lines of a log: by `logging` under the name `slackwater`, or as JSON, one object a line.
+
+Invariant: an event is told once. A condition that comes and goes is told at most every QUIET seconds, and what was told
+last is how it stands, or stood less than QUIET ago. The last line of a query says how it ended.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any
+
+from slackwater.core.errors import UsageError
+from slackwater.observe.events import Condition, Conditions, Event, begins_and_ends, changes, conditions
+from slackwater.observe.moment import Moment
+
+QUIET = 60.0
+"""Seconds for which nothing more is told of a condition that has just begun or ended."""
+NAME = "slackwater"
+MARK = "slackwater_event"
+"""The attribute of a log record that has the event."""
+
+
+@dataclass
+class _OfQuery:
+    """What was told of a query."""
+
+    before: Moment | None = None
+    told: dict[tuple[str, ...], Condition] = field(default_factory=dict)
+    when: dict[tuple[str, ...], float] = field(default_factory=dict)
+
+
+class EventLog:
+    """Takes moments, and tells the events between them."""
+
+    def __init__(self, tell: Callable[[Event], None], quiet: float = QUIET) -> None:
+        self._tell, self._quiet = tell, quiet
+        self._queries: dict[str, _OfQuery] = {}
+        self._resumed: set[str] = set()
+
+    def expect(self, query: str, resumed: bool = False) -> None:
+        """A query will publish moments; `resumed`: it goes on from a checkpoint."""
+        if resumed:
+            self._resumed.add(query)
+
+    def publish(self, moment: Moment) -> None:
+        """A query tells how it stands."""
+        mine = self._queries.setdefault(moment.query, _OfQuery())
+        for event in changes(mine.before, moment, resumed=moment.query in self._resumed):
+            self._tell(event)
+            if event.name == "restarted":
+                # It is told anew what holds.
+                mine.told, mine.when = {}, {}
+        now = self._steady(mine, conditions(moment), moment.at)
+        for event in begins_and_ends(mine.told, now, moment):
+            self._tell(event)
+        for about in mine.told.keys() ^ now.keys():
+            mine.when[about] = moment.at
+        mine.told, mine.before = now, moment
+
+    def ended(self, query: str, failure: str | None = None) -> None:
+        """A query runs no more; if its last moment has not said so, this does."""
+        mine = self._queries.get(query)
+        if mine is None or mine.before is None:
+            said = "the query has ended before it did anything"
+            said = said if failure is None else f"the query has failed before it did anything: {failure}"
+            level, name = (logging.INFO, "ended") if failure is None else (logging.ERROR, "failed")
+            self._tell(Event(name, query, time.time(), level, said, {"failure": failure} if failure else {}))
+        elif not mine.before.ended:
+            self.publish(replace(mine.before, at=time.time(), ended=True, failure=mine.before.failure or failure))
+
+    def _steady(self, mine: _OfQuery, now: Conditions, at: float) -> dict[tuple[str, ...], Condition]:
+        """What holds now, but what was told a short while ago stays as it was told."""
+        steady = dict(now)
+        for about in mine.told.keys() ^ now.keys():
+            if at - mine.when.get(about, float("-inf")) >= self._quiet:
+                continue
+            if about in mine.told:
+                steady[about] = mine.told[about]
+            else:
+                del steady[about]
+        return steady
+
+
+class JsonFormatter(logging.Formatter):
+    """A log record as one JSON object; that of an event with its numbers."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, without its end."""
+        event = getattr(record, MARK, None)
+        if isinstance(event, Event):
+            return json_line(event)
+        line = {"time": _when(record.created), "level": record.levelname.lower(), "said": record.getMessage()}
+        return json.dumps(line, ensure_ascii=False)
+
+
+def json_line(event: Event) -> str:
+    """An event as one JSON object.
+
+    >>> print(json_line(Event("ended", "pairs", 1.5, logging.INFO, "the query has ended", {"results": 7})))
+    {"time": "1970-01-01T00:00:01.500Z", "level": "info", "event": "ended", "query": "pairs", "said": "the query has \
+ended", "results": 7}
+    """
+    content = event.as_json()
+    return json.dumps({"time": _when(content.pop("at")), **content}, ensure_ascii=False, default=str)
+
+
+def _when(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def by_logging(event: Event) -> None:
+    """Tell an event to the logger `slackwater`."""
+    extra: Mapping[str, Any] = {MARK: event}
+    logging.getLogger(NAME).log(event.level, "query %s: %s", event.query, event.said, extra=extra)
+
+
+def teller(to: str | os.PathLike[str] | IO[str] | None) -> Callable[[Event], None]:
+    """Where events go: to the logger `slackwater` (None), to a text stream, or to the end of a file, as JSON lines.
+
+    A file is opened for every line, so that it can be moved away and rotated by others.
+    """
+    if to is None:
+        return by_logging
+    if not isinstance(to, str | os.PathLike):
+        stream = to
+
+        def write(event: Event) -> None:
+            stream.write(json_line(event) + "\n")
+            stream.flush()
+
+        return write
+    path = Path(to)
+
+    def append(event: Event) -> None:
+        try:
+            with path.open("a", encoding="utf-8") as file:
+                file.write(json_line(event) + "\n")
+        except OSError as error:
+            # A log that cannot be written must not end the query that it tells of.
+            print(f"slackwater: {path} cannot be written: {error.strerror or error}", file=sys.stderr)
+
+    try:
+        path.open("a", encoding="utf-8").close()
+    except OSError as error:
+        why = error.strerror or error
+        raise UsageError(f"the log {path} cannot be written: {why}; name a file in a folder that is there") from None
+    return append

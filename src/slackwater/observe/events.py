@@ -1,0 +1,172 @@
+"""What of a query is worth a line in a log, by two moments of it, one after the other.
+
+A *condition* is something that holds of a query for a while: its target is missed, a stream is idle. Its begin and its
+end are events; that it still holds is none.
+
+Invariant: `events_between` is a pure function. The same two moments give the same events, and a moment beside itself
+gives none. Every event has a name, a level, a sentence, and its numbers as plain data.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from slackwater.core.time import MILLISECOND
+from slackwater.core.wrong_clocks import WrongClock
+from slackwater.observe.moment import Moment
+
+MOSTLY_REJECTED = 0.5
+"""A stream is told of when more of its rows than this are rejected, since it began."""
+FEWEST_ROWS = 20
+"""Of fewer rows nothing is said."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """One line of a log."""
+
+    name: str
+    query: str
+    at: float
+    """Seconds since 1970 by the wall."""
+    level: int
+    said: str
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data, flat."""
+        return {
+            "at": self.at,
+            "level": logging.getLevelName(self.level).lower(),
+            "event": self.name,
+            "query": self.query,
+            "said": self.said,
+            **self.numbers,
+        }
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Something that holds of a query for a while: how its begin and its end are told."""
+
+    begins: str
+    ends: str
+    level: int
+    said: str
+    said_at_end: str
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+
+
+Conditions = Mapping[tuple[str, ...], Condition]
+"""By what each is about, such as ("idle", "clicks")."""
+
+
+def events_between(before: Moment | None, after: Moment, resumed: bool = False) -> list[Event]:
+    """What has happened to a query between two moments; before its first one there is None.
+
+    `resumed` says of a first moment that the query goes on from a checkpoint.
+    """
+    begun = {} if before is None else conditions(before)
+    return [*changes(before, after, resumed), *begins_and_ends(begun, conditions(after), after)]
+
+
+def changes(before: Moment | None, after: Moment, resumed: bool = False) -> list[Event]:
+    """What happens at once: started, restarted, another target, paused, ended, failed."""
+    return list(_changes(before, after, resumed))
+
+
+def _changes(before: Moment | None, after: Moment, resumed: bool) -> Iterator[Event]:
+    def event(name: str, said: str, level: int = logging.INFO, **numbers: Any) -> Event:
+        return Event(name, after.query, after.at, level, said, numbers)
+
+    if before is None and not resumed:
+        yield event("started", f"the query runs WITH {after.target}", target=after.target)
+    elif before is None or _begun_anew(before, after):
+        told = f"the query goes on WITH {after.target} after {after.batch:,} micro-batches"
+        yield event("restarted", told, target=after.target, batch=after.batch)
+    elif before.target != after.target:
+        told = f"the target is {after.target}; it was {before.target}"
+        yield event("target_changed", told, target=after.target, target_before=before.target)
+    was_paused = before is not None and before.paused
+    if after.paused != was_paused:
+        yield event("paused", "the query is paused") if after.paused else event("resumed", "the query goes on")
+    if after.failure is not None and (before is None or before.failure is None):
+        yield event("failed", f"the query has failed: {after.failure}", logging.ERROR, failure=after.failure)
+    elif after.ended and not (before is not None and before.ended) and after.failure is None:
+        told = f"the query has ended with {after.results:,} results; {after.late:,} tuples were late"
+        yield event("ended", told, results=after.results, late=after.late, in_time=after.in_time)
+
+
+def _begun_anew(before: Moment, after: Moment) -> bool:
+    """Whether the query was started again between the two."""
+    over = before.ended or before.failure is not None
+    return (over and not after.ended and after.failure is None) or after.batch < before.batch
+
+
+def begins_and_ends(before: Conditions, now: Conditions, moment: Moment) -> list[Event]:
+    """The conditions that hold now and did not before, and those that hold no more; of a query that is over, none
+    ends."""
+    found = [
+        Event(one.begins, moment.query, moment.at, one.level, one.said, one.numbers)
+        for about, one in now.items()
+        if about not in before
+    ]
+    if moment.ended or moment.failure is not None:
+        return found
+    return found + [
+        Event(one.ends, moment.query, moment.at, logging.INFO, one.said_at_end, _subject(one))
+        for about, one in before.items()
+        if about not in now
+    ]
+
+
+def _subject(one: Condition) -> dict[str, Any]:
+    """What a condition is about, without the numbers that held when it began."""
+    return {name: one.numbers[name] for name in ("stream", "part") if name in one.numbers}
+
+
+def conditions(moment: Moment) -> dict[tuple[str, ...], Condition]:
+    """All that holds of a query at a moment and is worth telling."""
+    return dict(_conditions(moment))
+
+
+def _conditions(moment: Moment) -> Iterator[tuple[tuple[str, ...], Condition]]:
+    seen = moment.quality
+    if seen is not None and seen.latest is not None and seen.latest < seen.target:
+        said = (
+            f"the latest period reached {seen.latest:.2%} of all {seen.of}, and the target asks for {seen.target:.2%}"
+        )
+        numbers = {"of": seen.of, "latest": seen.latest, "target_share": seen.target, "slack_ms": moment.slack}
+        yield ("target",), _warning("target_missed", "target_met_again", said, "the target is met again", **numbers)
+    outlook = moment.outlook
+    if outlook is not None and outlook.said is not None:
+        numbers = {"cap_ms": outlook.cap, "needed_ms": outlook.needed, "reached": outlook.reached}
+        end = "the target can be met again"
+        yield ("cap",), _warning("target_unreachable", "target_reachable_again", outlook.said, end, **numbers)
+    for one in moment.streams:
+        if one.idle:
+            said, end = f"stream {one.name} is idle: nobody waits for it", f"stream {one.name} is not idle any more"
+            yield ("idle", one.name), _warning("stream_idle", "stream_back", said, end, stream=one.name)
+        rejected = sum(one.rejected.values())
+        if rejected >= FEWEST_ROWS and one.rows and rejected > MOSTLY_REJECTED * one.rows:
+            said = f"{rejected:,} of {one.rows:,} rows of stream {one.name} are rejected: {_reasons(one.rejected)}"
+            end = f"most rows of stream {one.name} are no longer rejected"
+            numbers = {"stream": one.name, "rows": one.rows, "rejected": dict(one.rejected)}
+            yield ("rejected", one.name), _warning("rows_rejected", "rows_accepted", said, end, **numbers)
+    for wrong in moment.wrong_clocks:
+        stream, part = str(wrong["stream"]), wrong["part"]
+        said = f"{WrongClock(stream, part, round(wrong['ahead_ms'] * MILLISECOND))}; it is isolated"
+        end = f"the clock of part {part} of stream {stream} is right again"
+        numbers = {"stream": stream, "part": part, "ahead_ms": wrong["ahead_ms"]}
+        yield ("clock", stream, str(part)), _warning("clock_isolated", "clock_right_again", said, end, **numbers)
+
+
+def _warning(begins: str, ends: str, said: str, said_at_end: str, **numbers: Any) -> Condition:
+    return Condition(begins, ends, logging.WARNING, said, said_at_end, numbers)
+
+
+def _reasons(rejected: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {reason}" for reason, count in rejected.items())

@@ -1,0 +1,294 @@
+"""Moments of queries as metrics of Prometheus.
+
+Invariant: names and units keep its conventions: base units, `_total` for what only grows, a share is a `_ratio` from 0
+to 1. There is one registry for each board, none of the process. What is not known is left out, and never 0. The number
+of time series is bounded by queries, streams and reasons; partitions, of which there may be any number, are only
+counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from typing import TypeAlias
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from slackwater.core.time import SECOND
+from slackwater.observe.board import Board, Standing
+from slackwater.observe.delays import BUCKETS, EDGES
+from slackwater.observe.moment import Moment
+
+GAUGE, COUNTER = "gauge", "counter"
+Labels: TypeAlias = tuple[str, ...]
+Values: TypeAlias = list[tuple[Labels, float | None]]
+BOUNDS = tuple(range(1, BUCKETS - 1, 4))
+"""Which buckets of delays are told: 1 ms, and then four times as much each."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """One metric: what it says of a query, for each of its labels beside the name of the query."""
+
+    name: str
+    kind: str
+    help: str
+    labels: Labels
+    of: Callable[[Standing], Values]
+
+
+def _one(name: str, kind: str, help: str, read: Callable[[Moment], float | None]) -> Told:
+    """A metric that has one value a query."""
+
+    def of(standing: Standing) -> Values:
+        return [] if standing.moment is None else [((), read(standing.moment))]
+
+    return Told(name, kind, help, (), of)
+
+
+def _many(name: str, kind: str, help: str, labels: Labels, read: Callable[[Moment], Values]) -> Told:
+    """A metric that has a value for each value of these labels."""
+    return Told(
+        name, kind, help, labels, lambda standing: [] if standing.moment is None else read(standing.moment)
+    )  # fmt: skip
+
+
+def _seconds(milliseconds: float | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000
+
+
+def _behind(clock: float | None, other: float | None) -> float | None:
+    """How far one event time is behind another."""
+    return None if clock is None or other is None else max(0.0, clock - other) / 1000
+
+
+def _quality(name: str) -> Callable[[Moment], Values]:
+    def read(moment: Moment) -> Values:
+        seen = moment.quality
+        return [] if seen is None else [((seen.of,), getattr(seen, name))]
+
+    return read
+
+
+def _rejected(moment: Moment) -> Values:
+    return [((reason,), float(count)) for reason, count in moment.rejected.items()]
+
+
+def _rejected_of_streams(moment: Moment) -> Values:
+    return [
+        ((stream.name, reason), float(count))
+        for stream in moment.streams
+        for reason, count in stream.rejected.items()
+    ]  # fmt: skip
+
+
+def _wrong_clocks(moment: Moment) -> Values:
+    wrong = [one["stream"] for one in moment.wrong_clocks]
+    return [((stream.name,), float(wrong.count(stream.name))) for stream in moment.streams]
+
+
+def _partitions(moment: Moment) -> Values:
+    return [((one.name,), float(one.partitions_in_all)) for one in moment.streams if one.partitions_in_all]
+
+
+def _waiting(standing: Standing) -> Values:
+    seen = standing.latency
+    if seen is None:
+        return []
+    return [((cause,), getattr(seen, cause) / 1000) for cause in ("slack", "slowest_stream", "micro_batch")]
+
+
+def _trade_off(moment: Moment) -> Values:
+    curve = moment.trade_off
+    if curve is None:
+        return []
+    return [((f"{share:g}",), slack / 1000) for share, slack in zip(curve.shares, curve.slacks, strict=True)]
+
+
+STREAM = ("stream",)
+METRICS: tuple[Told, ...] = (
+    Told(
+        "slackwater_query_running", GAUGE, "1 while the query runs, 0 once it has ended or failed.", (),
+        lambda standing: [((), float(standing.running))],
+    ),
+    _one("slackwater_query_failed", GAUGE, "1 where the query has failed.", lambda m: float(m.failure is not None)),
+    _one("slackwater_query_paused", GAUGE, "1 while a query of a set is paused.", lambda m: float(m.paused)),
+    _many(
+        "slackwater_query_info", GAUGE, "Always 1; the label says the target in force.", ("target",),
+        lambda m: [((m.target,), 1.0)],
+    ),
+    _one(
+        "slackwater_last_moment_timestamp_seconds", GAUGE,
+        "When the query last told how it stands, by the clock on the wall.", lambda m: m.at,
+    ),
+    _one("slackwater_batches_total", COUNTER, "Epochs, or micro-batches, so far.", lambda m: float(m.batch)),
+    _one("slackwater_batch_duration_seconds", GAUGE, "What the latest micro-batch took.", lambda m: m.seconds),
+    _one(
+        "slackwater_processing_rows_per_second", GAUGE, "Rows taken in a second of work: how fast the query could be.",
+        lambda m: m.rows_per_second,
+    ),
+    _one("slackwater_slack_seconds", GAUGE, "How long tuples are held back now.", lambda m: _seconds(m.slack)),
+    _one(
+        "slackwater_slack_cap_seconds", GAUGE, "The most slack that may be chosen.",
+        lambda m: None if m.outlook is None else _seconds(m.outlook.cap),
+    ),
+    _one(
+        "slackwater_slack_needed_seconds", GAUGE, "The slack that the target asks for, cap or not.",
+        lambda m: None if m.outlook is None else _seconds(m.outlook.needed),
+    ),
+    _one(
+        "slackwater_target_reachable", GAUGE, "0 where the most slack that may be chosen is too little for the target.",
+        lambda m: None if m.outlook is None else float(m.outlook.said is None),
+    ),
+    _one(
+        "slackwater_watermark_timestamp_seconds", GAUGE, "Event time up to which everything has been emitted.",
+        lambda m: _seconds(m.watermark),
+    ),
+    _one(
+        "slackwater_watermark_lag_seconds", GAUGE, "How far the watermark is behind the largest clock, in event time.",
+        lambda m: _behind(m.clock, m.watermark),
+    ),
+    _many(
+        "slackwater_stream_clock_timestamp_seconds", GAUGE, "The largest event time of a stream that is believed.",
+        STREAM, lambda m: [((one.name,), _seconds(one.clock)) for one in m.streams],
+    ),
+    _many(
+        "slackwater_stream_lag_seconds", GAUGE, "How far the clock of a stream is behind the largest one.",
+        STREAM, lambda m: [((one.name,), _behind(m.clock, one.clock)) for one in m.streams],
+    ),
+    _many(
+        "slackwater_stream_idle", GAUGE, "1 while nobody waits for a stream, because it is silent.",
+        STREAM, lambda m: [((one.name,), float(one.idle)) for one in m.streams],
+    ),
+    _many(
+        "slackwater_stream_partitions", GAUGE, "Parts of a stream that have clocks of their own.", STREAM, _partitions
+    ),
+    _many(
+        "slackwater_stream_wrong_clocks", GAUGE, "Parts of a stream whose clocks are wrong, and isolated.",
+        STREAM, _wrong_clocks,
+    ),
+    _many(
+        "slackwater_stream_rows_total", COUNTER, "Rows of a stream that have arrived.",
+        STREAM, lambda m: [((one.name,), one.rows) for one in m.streams],
+    ),
+    _many(
+        "slackwater_stream_rejected_rows_total", COUNTER, "Rows of a stream that cannot be used, by reason.",
+        ("stream", "reason"), _rejected_of_streams,
+    ),
+    _many(
+        "slackwater_tuples_total", COUNTER, "Tuples by what became of them: in time, late, or filtered.",
+        ("outcome",), lambda m: [((name,), float(getattr(m, name))) for name in ("in_time", "late", "filtered")],
+    ),
+    _many("slackwater_rejected_rows_total", COUNTER, "Rows that cannot be used, by reason.", ("reason",), _rejected),
+    _one("slackwater_held_tuples", GAUGE, "Tuples that wait for their turn.", lambda m: float(m.held)),
+    _one("slackwater_results_total", COUNTER, "Results that were emitted.", lambda m: float(m.results)),
+    _one("slackwater_state_rows", GAUGE, "Rows that stand in windows, or wait.", lambda m: float(m.state_rows)),
+    _one("slackwater_state_bytes", GAUGE, "Bytes that stand in windows.", lambda m: float(m.state_bytes)),
+    _many(
+        "slackwater_quality_target_ratio", GAUGE, "The share of results, or of windows, that the target asks for.",
+        ("of",), _quality("target"),
+    ),
+    _many("slackwater_quality_measured_ratio", GAUGE, "What was measured of it.", ("of",), _quality("measured")),
+    _many("slackwater_quality_low_ratio", GAUGE, "What it is at least.", ("of",), _quality("low")),
+    _many("slackwater_quality_high_ratio", GAUGE, "What it is at most.", ("of",), _quality("high")),
+    _many(
+        "slackwater_quality_latest_ratio", GAUGE, "The same over the latest period that is settled.",
+        ("of",), _quality("latest"),
+    ),
+    _many(
+        "slackwater_quality_fulfilment_ratio", GAUGE, "The share of periods that met the target.",
+        ("of",), _quality("fulfilment"),
+    ),
+    Told(
+        "slackwater_waiting_seconds", GAUGE,
+        "What results last waited for on average, by cause, in event time; the sum is the latency.",
+        ("cause",), _waiting,
+    ),
+    Told(
+        "slackwater_latency_p95_seconds", GAUGE, "95 % of the latest results waited no longer, in event time.", (),
+        lambda standing: [((), None if standing.latency is None else _seconds(standing.latency.p95))],
+    ),
+    _many(
+        "slackwater_trade_off_slack_seconds", GAUGE, "The slack that another target would ask for; an estimate.",
+        ("share",), _trade_off,
+    ),
+)  # fmt: skip
+"""All that is told, but the delays."""
+DELAYS = "slackwater_delay_seconds"
+DELAYS_HELP = (
+    "How late tuples came behind the clock of their stream. Delays are counted in buckets, so there is no sum."
+)
+BUILD = "slackwater_build_info"
+
+
+@cache
+def _version() -> str:
+    """It is read from a file."""
+    return version("slackwater")
+
+
+class MomentsCollector(Collector):
+    """What a scrape finds: the numbers of the latest moments."""
+
+    def __init__(self, board: Board, look: Callable[[], None] | None = None) -> None:
+        """`look` is called before every scrape."""
+        self._board, self._look = board, look
+
+    def collect(self) -> Iterator[Metric]:
+        """All metrics of all queries."""
+        build = GaugeMetricFamily(BUILD, "Always 1; the label says the version.", labels=["version"])
+        build.add_metric([_version()], 1)
+        yield build
+        if self._look is not None:
+            self._look()
+        standings = self._board.standings()
+        for told in METRICS:
+            family = (GaugeMetricFamily if told.kind == GAUGE else CounterMetricFamily)(
+                told.name, told.help, labels=["query", *told.labels]
+            )
+            for standing in standings:
+                for labels, value in told.of(standing):
+                    if value is not None:
+                        family.add_metric([standing.query, *labels], value)
+            if family.samples:
+                yield family
+        delays = HistogramMetricFamily(DELAYS, DELAYS_HELP, labels=["query", "stream"])
+        for standing in standings:
+            for stream, buckets in (standing.delays or {}).items():
+                _add_delays(delays, standing.query, stream, dict(buckets))
+        if delays.samples:
+            yield delays
+
+
+def _add_delays(family: HistogramMetricFamily, query: str, stream: str, buckets: Mapping[int, int]) -> None:
+    labels = {"query": query, "stream": stream}
+    for bound in BOUNDS:
+        count = sum(tuples for bucket, tuples in buckets.items() if bucket <= bound)
+        family.add_sample(f"{DELAYS}_bucket", labels | {"le": repr(EDGES[bound].item() / SECOND)}, count)
+    total = sum(buckets.values())
+    family.add_sample(f"{DELAYS}_bucket", labels | {"le": "+Inf"}, total)
+    family.add_sample(f"{DELAYS}_count", labels, total)
+
+
+def registry_of(board: Board, look: Callable[[], None] | None = None) -> CollectorRegistry:
+    """A registry with the queries of this board, and nothing of the process; `look` is called before every scrape."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(MomentsCollector(board, look))
+    return registry
+
+
+def metrics_text(board: Board, accept: str = "") -> tuple[bytes, str]:
+    """What a scrape of a board is answered, for a server of any kind: text, and its type by what is accepted."""
+    encode, media_type = choose_encoder(accept)
+    return encode(registry_of(board)), media_type
+
+
+def names_told() -> frozenset[str]:
+    """The names of all time series that a scrape can give."""
+    delays = {f"{DELAYS}_bucket", f"{DELAYS}_count"}
+    return frozenset({told.name for told in METRICS} | delays | {BUILD})

@@ -1,0 +1,48 @@
+"""The report of a run in a notebook: the few lines that say whether it is what was asked for.
+
+Invariant: all of it is in the report; what the report does not have is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from slackwater.observe.drawing import table
+
+
+def report_html(report: Mapping[str, Any]) -> str:
+    """A report as a small table of HTML.
+
+    >>> report_html({"quality": "NO WAIT", "results": 2, "tuples": 3, "in_time": 2, "late": 1, "filtered": 0,
+    ...              "rejected": 0, "held": 0, "slack_ms": {"avg": 0.0, "max": 0.0}})[:55]
+    '<table><tr><td>target</td><td>NO WAIT</td></tr><tr><td>'
+    """
+    return table(list(_lines(report)))
+
+
+def _lines(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "target", report["quality"]
+    measured = report.get("measured_quality") or {}
+    if measured.get("measured") is not None:
+        yield "measured", f"{measured['measured']:.2%} of all {measured['of']}"
+    outlook = report.get("outlook") or {}
+    if outlook.get("said") is not None:
+        yield "unreachable", outlook["said"]
+    slack, latency = report["slack_ms"], report.get("latency_ms") or {}
+    yield "slack", f"{slack['avg']:,g} ms on average, at most {slack['max']:,g} ms"
+    if latency.get("avg") is not None:
+        yield "latency", f"{latency['avg']:,g} ms on average, 95 % within {latency['p95']:,g} ms (event time)"
+    if report.get("waiting_advice") is not None:
+        yield "", report["waiting_advice"]
+    yield "results", f"{report['results']:,}"
+    counts = (
+        f"{report[name]:,} {text}"
+        for name, text in (
+            ("in_time", "in time"), ("late", "late"), ("filtered", "filtered"), ("rejected", "rejected"),
+            ("held", "held"),
+        )
+    )  # fmt: skip
+    yield "tuples", f"{report['tuples']:,}: {', '.join(counts)}"
+    for reason, count in report.get("rejected_reasons", {}).items():
+        yield "", f"rejected as {reason}: {count:,}"
