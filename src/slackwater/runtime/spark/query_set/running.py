@@ -279,10 +279,15 @@ class RunningQueries(Running):
         if started.log.here is not None and not available:
             Desk(started.log.here.parent, self._do, self._stopped, self._runs)
 
-    def _runs(self) -> bool:
+    @property
+    def is_active(self) -> bool:
+        """Whether it still runs."""
         # Who changes the set has stopped it, and starts it again.
         with self._restart:
-            return self.is_active
+            return super().is_active
+
+    def _runs(self) -> bool:
+        return self.is_active
 
     def _do(self, asked: Request) -> None:
         """What another process asks for."""
