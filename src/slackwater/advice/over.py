@@ -154,7 +154,8 @@ def _of_windows(
 
 
 def _grid(history: History, most: int, asked: Asked) -> Words:
-    fine = bool((history.ts % MILLISECOND != 0).any())
+    # Nobody writes down a delay of seconds to the microsecond.
+    fine = most < SECOND and bool((history.ts % MILLISECOND != 0).any())
     return grid_of(most, fine, asked.slacks)
 
 
