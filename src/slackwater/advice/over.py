@@ -91,8 +91,8 @@ def _of_join(
         join = KeyedJoin.of(history, plan, keys)
         join.count(tally)
         if dropped is not None and below is not None:
-            slack = below[join.grouped.arrival]
-            count_dropped(join.grouped, join.windows, slack, dropped.grid, dropped.by_stream, dropped.by_hour)
+            of_members = below[join.grouped.arrival]
+            count_dropped(join.grouped, join.windows, of_members, dropped.grid, dropped.by_stream, dropped.by_hour)
             dropped.true_by_hour[:] = tally.true_by_hour
     curve = _recall(grid, tally.by_stream.sum(axis=0), tally.true)
     by_stream = {name: _recall(grid, lost, tally.true) for name, lost in zip(names, tally.by_stream, strict=True)}
@@ -154,7 +154,8 @@ def _of_windows(
 
 
 def _grid(history: History, most: int, asked: Asked) -> Words:
-    fine = bool((history.ts % MILLISECOND != 0).any())
+    # Nobody writes down a delay of seconds to the microsecond.
+    fine = most < SECOND and bool((history.ts % MILLISECOND != 0).any())
     return grid_of(most, fine, asked.slacks)
 
 

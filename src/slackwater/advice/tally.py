@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slackwater.core.batch import Floats, Words
+from slackwater.core.batch import Words
 from slackwater.core.jit import inner
 from slackwater.core.time import MILLISECOND
 
@@ -76,7 +76,7 @@ class Tally:
             into += np.bincount(by * width + points, minlength=into.size).reshape(into.shape)
 
 
-def lost_at(counted: Words | Floats) -> Words | Floats:
+def lost_at(counted: Words) -> Words:
     """Counts by how many points of the grid lose them, as what is lost at each point.
 
     >>> lost_at(np.array([5, 2, 1])).tolist()

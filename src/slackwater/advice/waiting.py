@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slackwater.advice.history import History
-from slackwater.core.batch import Words
+from slackwater.core.batch import Flags, Words
 from slackwater.core.time import AFTER_ALL
 
 SAMPLE = 20_000
@@ -57,7 +57,7 @@ class Watermarks:
         """The arrival with which the watermark reaches each of these times; `end` where none does it."""
         return self._arrivals(self._readings(times, slack))
 
-    def largest(self, times: Words, slack: int) -> tuple[Words, Words]:
+    def largest(self, times: Words, slack: int) -> tuple[Words, Flags]:
         """The largest clock then, and which of the times are reached before the end."""
         at = self._readings(times, slack)
         before = at < len(self._history.largest)

@@ -101,49 +101,79 @@ class Windows:
 
     def count(self, tally: WindowTally, needed: Needed | None = None) -> None:
         """Find the error of every row at every slack; `needed` says which slack a tuple needs to be in a window."""
-        history = self.history
-        needed = needed or (lambda tuples, ends: least_slacks(
-            history.clocks, history.event[tuples], ends, np.zeros(len(ends), np.bool_)
-        ))  # fmt: skip
+        needed = needed or self._needed
         program = program_for(self.spec.layout, self.codebook.table)
-        words = np.ascontiguousarray(history.batch.words)
+        words = np.ascontiguousarray(self.history.batch.words)
         for tuples, ends, group in self._pairs():
             slack = needed(tuples, ends)
-            order = np.lexsort((tuples, slack, group, ends))
-            tuples, ends, group, slack = (one[order] for one in (tuples, ends, group, slack))
-            heads = _heads(ends, group)
-            row = np.cumsum(heads) - 1
-            begins = np.flatnonzero(heads)
-            hours = ends[begins] // HOUR % HOURS
+            row, of_row = self._rows(ends, group)
+            first = np.full(len(of_row), len(self.history.batch))
+            np.minimum.at(first, row, tuples)
+            hours = of_row // HOUR % HOURS
             tally.true_by_hour += np.bincount(hours, minlength=HOURS)
-            tally.rows.append((np.minimum.reduceat(tuples, begins), ends[begins]))
-            loses = np.maximum.reduceat(slack, begins) > 0
-            whole = ~loses
-            count = int(whole.sum())
+            tally.rows.append((first, of_row))
+            loses = np.zeros(len(of_row), np.bool_)
+            loses[row[slack > 0]] = True
+            count = int(np.count_nonzero(~loses))
             never = np.full(count, int(tally.grid[-1]) + 1)
-            tally.note(np.zeros(count, np.int64), never, np.zeros(count), hours[whole])
+            tally.note(np.zeros(count, np.int64), never, np.zeros(count), hours[~loses])
             if loses.any():
-                self._note_errors(tally, program, words, tuples, slack, row, loses[row], hours)
+                number = np.cumsum(loses) - 1
+                some = loses[row]
+                self._note_errors(
+                    tally, program, words, tuples[some], slack[some], number[row[some]], hours[loses]
+                )  # fmt: skip
+
+    def _rows(self, ends: Words, group: Words) -> tuple[Words, Words]:
+        """Which row, a window and a group, each pair belongs to, and where the windows of rows end."""
+        groups = int(group.max()) + 1
+        place = (ends - ends.min()) // self.spec.grid.slide * groups + group
+        if int(place.max()) > 4 * len(place):
+            _, row = np.unique(place, return_inverse=True)
+        else:
+            there = np.bincount(place) > 0
+            row = (np.cumsum(there) - 1)[place]
+        of_row = np.empty(int(row.max()) + 1, np.int64)
+        of_row[row] = ends
+        return row, of_row
+
+    def _needed(self, tuples: Words, ends: Words) -> Words:
+        """The least slack with which a tuple is in a window: most are in it without any."""
+        history = self.history
+        found = np.zeros(len(tuples), np.int64)
+        late = np.flatnonzero(history.reached[tuples] >= ends)
+        never = np.zeros(len(late), np.bool_)
+        found[late] = least_slacks(history.clocks, history.event[tuples[late]], ends[late], never)
+        return found
 
     def _note_errors(
-        self, tally: WindowTally, program: Words, words: Words, tuples: Words, slack: Words, row: Words, some: Flags,
-        hours: Words,
+        self, tally: WindowTally, program: Words, words: Words, tuples: Words, slack: Words, row: Words, hours: Words
     ) -> None:  # fmt: skip
-        """The errors of rows that lose something at some slack."""
-        tuples, slack, row = tuples[some], slack[some], row[some]
+        """The errors of rows that lose something at some slack; those that are always there need no order."""
+        always, width = slack == 0, self.spec.layout.width
+        base = folded(program, words, tuples[always], row[always], len(hours), width)
+        whole = np.bincount(row[always], minlength=len(hours)) > 0
+        late = np.flatnonzero(~always)
+        late = late[np.lexsort((tuples[late], slack[late], row[late]))]
+        tuples, slack, row = tuples[late], slack[late], row[late]
         stops = np.append((row[1:] != row[:-1]) | (slack[1:] != slack[:-1]), True)
+        states = running(program, words, tuples, row, stops, base)
         at = np.flatnonzero(stops)
-        states = running(program, words, tuples, row, stops, self.spec.layout.width)
-        which = row[at]
+        # What is always there comes before all that is not.
+        which = np.concatenate([np.flatnonzero(whole), row[at]])
+        begin = np.concatenate([np.zeros(np.count_nonzero(whole), np.int64), slack[at]])
+        order = np.lexsort((begin, which))
+        which, begin = which[order], begin[order]
+        states = np.ascontiguousarray(np.concatenate([base[whole], states])[order])
         last = np.append(which[1:] != which[:-1], True)
         truth = np.flatnonzero(last)[np.cumsum(np.concatenate([[0], last[:-1]]))]
-        error = np.zeros(len(at))
+        error = np.zeros(len(which))
         for asked, aggregate in zip(self.query.aggregates, self.spec.aggregates, strict=True):
             found = lower(aggregate, self.spec.layout, states)
             np.maximum(error, errors(found, found[truth], asked.kind), out=error)
-        end = np.append(slack[at][1:], 0)
+        end = np.append(begin[1:], 0)
         end[last] = int(tally.grid[-1]) + 1
-        tally.note(slack[at], end, error, hours[which])
+        tally.note(begin, end, error, hours[which])
 
     def _pairs(self) -> Iterator[tuple[Words, Words, Words]]:
         """Tuples, the ends of windows that they belong to, and their groups, some windows at a time."""
@@ -151,6 +181,7 @@ class Windows:
         slide = self.spec.grid.slide
         mine = np.flatnonzero(batch.passes)
         group = numbered([batch.words[key] for key in self.spec.keys], len(batch))
+        group = np.unique(group, return_inverse=True)[1] if self.spec.keys else group
         mine = mine[np.argsort(batch.ts[mine], kind="stable")]
         ts = batch.ts[mine]
         each = -(-size // slide)
@@ -176,10 +207,6 @@ class Windows:
             begin = int(np.searchsorted(ts, (last + 1) * slide, "left"))
 
 
-def _heads(ends: Words, group: Words) -> Flags:
-    return np.concatenate([[True], (ends[1:] != ends[:-1]) | (group[1:] != group[:-1])])
-
-
 def errors(found: Words, truth: Words, kind: Kind) -> Floats:
     """|A - Â| / |A|, absolute where A = 0; infinite where only one of the two is a number.
 
@@ -201,17 +228,32 @@ def errors(found: Words, truth: Words, kind: Kind) -> Floats:
 
 
 @compiled
-def running(program: Words, words: Words, tuples: Words, row: Words, stops: Flags, width: int) -> Words:
-    """Partial aggregates as tuples are added, row by row; one line for every place at which one stops to look."""
+def folded(program: Words, words: Words, tuples: Words, row: Words, rows: int, width: int) -> Words:
+    """The partial aggregates of rows, of tuples in any order."""
     floats = words.view(np.float64)
-    states = np.zeros((np.count_nonzero(stops), width), np.int64)
+    states = np.zeros((rows, width), np.int64)
+    views = states.view(np.float64)
+    for r in range(rows):
+        clear(program, states, views, r, 0)
+    for i in range(len(tuples)):
+        add(program, states, views, row[i], 0, words, floats, tuples[i])
+    return states
+
+
+@compiled
+def running(program: Words, words: Words, tuples: Words, row: Words, stops: Flags, base: Words) -> Words:
+    """Partial aggregates as tuples are added to those of their rows, row by row; one line for every place at which one
+    stops to look."""
+    floats = words.view(np.float64)
+    states = np.zeros((np.count_nonzero(stops), base.shape[1]), np.int64)
     views = states.view(np.float64)
     at = 0
     for i in range(len(tuples)):
         if i == 0 or row[i] != row[i - 1]:
-            clear(program, states, views, at, 0)
+            for w in range(base.shape[1]):
+                states[at, w] = base[row[i], w]
         elif stops[i - 1]:
-            for w in range(width):
+            for w in range(base.shape[1]):
                 states[at, w] = states[at - 1, w]
         add(program, states, views, at, 0, words, floats, tuples[i])
         if stops[i]:

@@ -19,11 +19,13 @@ from pyspark.sql import DataFrame
 
 from slackwater.core.batch import Words
 from slackwater.core.errors import DataError, UsageError
-from slackwater.core.time import SECOND, format_duration
+from slackwater.core.time import SECOND
 from slackwater.runtime.spark.query import empty_table
 
 OFTEN = 0.2
 """Seconds between two looks at whether a stream has failed."""
+START = 60.0
+"""Seconds that the first rows may take; what is watched counts from them."""
 
 
 def watched(streams: Mapping[str, Any], micros: int | None) -> tuple[dict[str, pa.Table], dict[str, Words]]:
@@ -45,9 +47,12 @@ def watched(streams: Mapping[str, Any], micros: int | None) -> tuple[dict[str, p
             for number, (name, frame) in enumerate(streams.items())
         ]
         try:
-            end = time.monotonic() + (micros or 0) / SECOND
-            while time.monotonic() < end and all(query.isActive for query in queries):
+            last, begun = time.monotonic() + START, None
+            while time.monotonic() < last and all(query.isActive for query in queries):
                 time.sleep(OFTEN)
+                if begun is None and rows.count:
+                    begun = time.monotonic()
+                    last = begun + (micros or 0) / SECOND
             failed = [(name, query.exception()) for name, query in zip(streams, queries, strict=True)]
         finally:
             for query in queries:
@@ -56,7 +61,7 @@ def watched(streams: Mapping[str, Any], micros: int | None) -> tuple[dict[str, p
         if error is not None:
             raise DataError(f"stream {name} failed while it was watched: {str(error).splitlines()[0]}")
     if not rows.count:
-        raise DataError(f"no row came in {format_duration(micros or 0)}; watch for longer")
+        raise DataError(f"no row came in {START:g} s; watch streams that bring some")
     return rows.tables()
 
 
