@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slackwater.operators.join.operator import WindowJoin
-from slackwater.operators.join.probing import INDEX, SCAN, STREAM
+from slackwater.operators.join.probing import INDEX, NEAR, NOT_BY_CELLS, SCAN, STREAM
 from slackwater.operators.join.wjoin.spec import WJoin
 
 
@@ -49,9 +49,14 @@ def choice_of(join: WindowJoin, aliases: Sequence[str]) -> Choice:
         reason = "one key joins all streams" if one_key else "no condition binds streams to each other"
         return Choice("by products of counts", f"results are only counted and {reason}")
     scanned = sorted({int(step[STREAM]) for steps in probes.steps for step in steps if step[INDEX] == SCAN})
+    near = (probes.steps[:, :, NEAR] != NOT_BY_CELLS).any()
+    if near:
+        how, what = ("by hash and by cells", "equalities and bands") if join.equalities else ("by cells", "bands")
+    else:
+        how, what = "by hash", "equalities"
     if not scanned:
-        return Choice("by hash", "equalities lead to every stream")
-    if not join.equalities:
-        return Choice("by scanning windows", "no equality joins streams")
+        return Choice(how, f"{what} lead to every stream")
+    if not near and not join.equalities:
+        return Choice("by scanning windows", "no equality and no band joins streams")
     named = ", ".join(aliases[s] for s in scanned)
-    return Choice(f"by hash, and by scanning {named}", "no equality leads there from every stream")
+    return Choice(f"{how}, and by scanning {named}", "no equality and no band leads there from every stream")

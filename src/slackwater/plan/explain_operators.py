@@ -16,9 +16,9 @@ from slackwater.language.bound import RESULT_TIME, JoinQuery
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.contract import PlannedSpec
 from slackwater.operators.graph import OperatorGraph
+from slackwater.operators.join.cells import ANY_KEY, HashIndex
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import (
-    ANY_KEY,
     COND_BEGIN,
     COND_END,
     FROM_STREAM,
@@ -241,7 +241,8 @@ def _joined_where(plan: PhysicalPlan, operator: WindowJoin) -> str:
 
 def _tree_node(plan: PhysicalPlan, tree: JoinTree, number: int) -> list[str]:
     keys = [_equality(plan, left, right) for left, right in tree.keys_of(number)]
-    lines = [f"by hash on {keys[0]}" if keys else "by scanning the other window"]
+    by_band = "by cells" if tree.nodes[number].bands else "by scanning the other window"
+    lines = [f"by hash on {keys[0]}" if keys else by_band]
     rest = keys[1:] + [render(condition, aliases_of(plan)) for condition in tree.conditions_of(number)]
     if rest:
         lines.append("where " + " and ".join(rest))
@@ -257,9 +258,11 @@ def _step(plan: PhysicalPlan, operator: WindowJoin, probes: ProbePlan, root: int
     step = probes.steps[root, d]
     aliases = aliases_of(plan)
     alias, index = aliases[step[STREAM]], int(step[INDEX])
-    row = probes.indexes[index][1] if index != SCAN else SCAN
+    row = probes.indexes[index].row if index != SCAN else SCAN
     if index == SCAN:
         how = f"{alias} by scanning its window"
+    elif probes.indexes[index].cells:
+        how = f"{alias} by {_cells(plan, probes.indexes[index])}, around {aliases[step[FROM_STREAM]]}"
     elif row == ANY_KEY:
         how = f"{alias} as a whole"
     else:
@@ -275,6 +278,14 @@ def _step(plan: PhysicalPlan, operator: WindowJoin, probes: ProbePlan, root: int
     if d >= probes.leaves[root] and operator.count_only:
         how += ", as a factor of the count"
     return how
+
+
+def _cells(plan: PhysicalPlan, index: HashIndex) -> str:
+    """The cells that tuples of a stream are found by: one width where all have it, else one for each column."""
+    named = [(row_name(plan, index.stream, axis.row), f"{axis.width:.6g}") for axis in index.cells]
+    if len({width for _, width in named}) == 1:
+        return f"cells of {named[0][1]} on {', '.join(name for name, _ in named)}"
+    return "cells of " + " and ".join(f"{width} on {name}" for name, width in named)
 
 
 def explain_wjoin(join: WJoin, aliases: Sequence[str]) -> list[str]:

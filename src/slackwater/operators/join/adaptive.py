@@ -14,6 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from slackwater.core.batch import Floats, Words
+from slackwater.operators.join.cells import HashIndex
 from slackwater.operators.join.probe_order import cheapest_probe_order, cost_of
 from slackwater.operators.join.probe_stats import probe_stats_of
 from slackwater.operators.join.probing import Linkage, ProbeOrder, ProbePlan, plan_probes
@@ -66,14 +67,14 @@ class AdaptiveProbes:
         """How many routes have been left for another."""
         self._plan = self._planned()
 
-    def _planned(self, indexes: tuple[tuple[int, int], ...] = ()) -> ProbePlan:
+    def _planned(self, indexes: tuple[HashIndex, ...] = ()) -> ProbePlan:
         plan = plan_probes(self._linkage, self.probe_orders, indexes)
         self.probes: Probes = probes_of(plan, self._windows, self._most, self._count_only, self._in_time_only)
         self.probe_stats = probe_stats_of(plan, self._wait)
         return plan
 
     @property
-    def indexes(self) -> tuple[tuple[int, int], ...]:
+    def indexes(self) -> tuple[HashIndex, ...]:
         """The hash indexes that the probes use; one that was used before stays."""
         return self._plan.indexes
 

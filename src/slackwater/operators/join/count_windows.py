@@ -30,17 +30,16 @@ from slackwater.operators.join.operator import JoinOperator, WindowJoin
 from slackwater.operators.join.probe import admit, probe_and_count
 from slackwater.operators.join.probe_stats import ProbeStats
 from slackwater.operators.join.probe_steps import Refine
-from slackwater.operators.join.probing import ANY_KEY
 from slackwater.operators.join.rates import NOW, WITHIN, Sampling, look, no_sampling, receive
 from slackwater.operators.join.search import Arriving, Probes, Search
 from slackwater.operators.join.store import (
     BEGIN,
     END,
-    KEY_ROW,
     OF_STREAM,
     Windows,
     begin_with,
     find_bucket,
+    index_key,
     insert,
     place,
     unlink_oldest,
@@ -157,9 +156,10 @@ def evict(w: Windows, s: int, last: int) -> None:
     while w.regions[s, END] - w.regions[s, BEGIN] > last:
         slot = w.regions[s, BEGIN]
         for x in range(len(w.indexes)):
-            row = w.indexes[x, KEY_ROW]
-            key = 0 if row == ANY_KEY else w.words[row, slot]
-            if w.indexes[x, OF_STREAM] == s and key != NULL_WORD:
+            if w.indexes[x, OF_STREAM] != s:
+                continue
+            key = index_key(w, x, slot)
+            if key != NULL_WORD:
                 b = find_bucket(w, x, key)
                 begin_with(w, x, b, unlink_oldest(w, x, b, slot))
         w.regions[s, BEGIN] += 1

@@ -31,6 +31,7 @@ from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column, Expr, Literal, streams_of
 from slackwater.operators.contract import PLAIN, BuildContext, Operator
 from slackwater.operators.join.adaptive import AdaptiveProbes
+from slackwater.operators.join.bands import Band, bands_of
 from slackwater.operators.join.join_ledger import JoinLedger, Remembered, ledger_on
 from slackwater.operators.join.loop import BUFFER_FULL, OVERFLOW, PAUSED, TOO_MANY
 from slackwater.operators.join.probe import join_run
@@ -97,7 +98,12 @@ class WindowJoin:
     def linkage(self, count_only: bool, in_order: bool) -> Linkage:
         """What links the streams; which of them are leaves hangs on both arguments."""
         reads = tuple(streams_of(condition) for condition in self.residuals)
-        return Linkage(self.streams, self.equalities, reads, count_only, self.graph, in_order)
+        return Linkage(self.streams, self.equalities, reads, count_only, self.graph, in_order, self.bands)
+
+    @property
+    def bands(self) -> tuple[Band, ...]:
+        """What conditions say about how close two columns are to each other."""
+        return bands_of(self.conditions, {(stream, name): row for stream, name, row in self.columns})
 
     def probes(self) -> ProbePlan:
         """How every arriving stream probes the others, as long as nothing has been found."""

@@ -1,4 +1,4 @@
-"""How a step of the join finds its tuples: along a hash chain or by scanning a window, and as a mere number.
+"""How a step of the join finds its tuples: along hash chains or by scanning a window, and as a mere number.
 
 Invariant: what is found lies inside the windows, satisfies every equality with the tuples bound so far, and every
 condition that the step decides. What has expired is cut off on the way.
@@ -16,9 +16,9 @@ from slackwater.core.collections.chain import OLDER
 from slackwater.core.collections.records import NONE
 from slackwater.core.jit import inner
 from slackwater.core.schema import NULL_WORD
+from slackwater.operators.join.cells import ANY_KEY, cells_around, key_in
 from slackwater.operators.join.probe_stats import ProbeStats, count_step, count_test
 from slackwater.operators.join.probing import (
-    ANY_KEY,
     CHECK_BEGIN,
     CHECK_END,
     COND_BEGIN,
@@ -26,6 +26,8 @@ from slackwater.operators.join.probing import (
     FROM_ROW,
     FROM_STREAM,
     INDEX,
+    NEAR,
+    NOT_BY_CELLS,
     SCAN,
     STREAM,
 )
@@ -82,8 +84,12 @@ def reach(
                     n += 1
         if plan.paired:
             n = not_newer(w, found, n, newest)
+    elif step[NEAR] != NOT_BY_CELLS:
+        n = follow_cells(plan, w, step, horizon, oldest, newest, plan.paired, slots, found)
+        met = n
     else:
-        n = follow_chain(plan, w, x, w.words[step[FROM_ROW], slots[step[FROM_STREAM]]], horizon, oldest, newest, found)
+        key = w.words[step[FROM_ROW], slots[step[FROM_STREAM]]]
+        n = follow_chain(w, x, key, horizon, oldest, newest, plan.paired, found, 0)
         met = n
     for c in range(step[CHECK_BEGIN], step[CHECK_END]):
         kept = keep_equal(plan, w, c, slots, found, n)
@@ -124,24 +130,44 @@ def is_since(times: Words, slot: int, oldest: int, unused: int) -> bool:
 
 @inner
 def follow_chain(
-    plan: Probes, w: Windows, x: int, key: int, horizon: int, oldest: int, newest: int, found: Words
+    w: Windows, x: int, key: int, horizon: int, oldest: int, newest: int, in_period: bool, found: Words, n: int
 ) -> int:
-    """All tuples of index x under a key that have not expired; where streams are paired, those of the period."""
+    """All tuples of index x under a key that have not expired, or only those of the period, behind n that are found
+    already; returns how many there are then."""
     if key == NULL_WORD:
-        return 0
+        return n
     b = find_bucket(w, x, key)
     if w.buckets[x, b, NEWEST] == UNUSED:
-        return 0
+        return n
     evict_expired(w, x, b, horizon)
     link = w.indexes[x, LINK] + OLDER
     at = w.buckets[x, b, NEWEST]
-    n = 0
-    if plan.paired:
-        return between_times(w, link, at, oldest, newest, found)
+    if in_period:
+        return between_times(w, link, at, oldest, newest, found, n)
     while at != NONE:
         found[n] = at
         n += 1
         at = w.links[at, link]
+    return n
+
+
+@inner
+def follow_cells(
+    plan: Probes, w: Windows, step: Words, horizon: int, oldest: int, newest: int, in_period: bool, slots: Words,
+    found: Words,
+) -> int:  # fmt: skip
+    """As `follow_chain`, of all cells in which there may be tuples near the one that is bound."""
+    x, at, slot = step[INDEX], step[NEAR], slots[step[FROM_STREAM]]
+    first, last = cells_around(
+        w.words, w.floats, w.cells[x, 0], w.widths[x, 0], plan.near[at, 0], plan.near_floats[at, 0], slot
+    )
+    from_, to = cells_around(
+        w.words, w.floats, w.cells[x, 1], w.widths[x, 1], plan.near[at, 1], plan.near_floats[at, 1], slot
+    )
+    n = 0
+    for i in range(first, last + 1):
+        for j in range(from_, to + 1):
+            n = follow_chain(w, x, key_in(i, j, 0), horizon, oldest, newest, in_period, found, n)
     return n
 
 

@@ -2,10 +2,11 @@
 probed.
 
 Equalities are closed into classes (a.k = b.k and b.k = c.k put a, b, c into one class), so any member can be reached
-from any other. A step reaches one stream: by a hash index where a class links it to a stream bound before it, else by
-scanning its window. Further classes become checks, and every residual condition is evaluated at the first step that
-binds its last stream. A step is ready as soon as the streams it asks about are bound, and is taken then: what has no
-partner in the last stream is not joined with all the others first.
+from any other. A step reaches one stream: by a hash index where a class links it to a stream bound before it; by the
+cells of such an index where bands do (`bands.py`); else by scanning its window. Further classes become checks, and
+every residual condition is evaluated at the first step that binds its last stream. A step is ready as soon as the
+streams it asks about are bound, and is taken then: what has no partner in the last stream is not joined with all the
+others first.
 
 When results are only counted, a stream that nothing else depends on is a leaf: its step is a factor, the number of
 its tuples in the window under one key, and is never enumerated. All streams but the arriving one are leaves when one
@@ -26,14 +27,18 @@ from typing import NamedTuple
 import numpy as np
 
 from slackwater.core.batch import Words
+from slackwater.operators.join.bands import Band, axes_between
+from slackwater.operators.join.cells import ANY_KEY, AXES, AXIS_FIELDS, HashIndex, axis_of, probe_line
 from slackwater.windows.graph import WindowGraph
 
-# Columns of a step. READY: how many enumerated steps must be bound before it.
-STREAM, INDEX, FROM_STREAM, FROM_ROW, CHECK_BEGIN, CHECK_END, COND_BEGIN, COND_END, READY = range(9)
-STEP_FIELDS = 9
+# Columns of a step. READY: how many enumerated steps must be bound before it. NEAR: where it says which cells to look
+# into, of an index that has them.
+STREAM, INDEX, FROM_STREAM, FROM_ROW, CHECK_BEGIN, CHECK_END, COND_BEGIN, COND_END, READY, NEAR = range(10)
+STEP_FIELDS = 10
 SCAN = -1
-ANY_KEY = -1
-"""The row of an index whose single key is shared by all tuples of its stream."""
+NOT_BY_CELLS = -1
+PER_BAND = 2
+"""How many cells make up the width of a band: more of them are looked into, and fewer tuples found beside the band."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +61,9 @@ class ProbePlan:
     checks: Words
     """(row of the candidate, bound stream, its row) triples."""
     conditions: Words
-    indexes: tuple[tuple[int, int], ...]
-    """(stream, key row) of every hash index."""
+    indexes: tuple[HashIndex, ...]
+    near: Words
+    """Per step by cells, and per axis of its index, what to look for: fields as `cells.py` has them."""
     agenda: Words
     """Per arriving stream its steps, by when they are ready; of those that are ready together factors go first."""
     due: Words
@@ -101,9 +107,7 @@ def first_plan(linkage: Linkage) -> ProbePlan:
     return plan_probes(linkage, [linkage.probe_order(root) for root in range(linkage.streams)])
 
 
-def plan_probes(
-    linkage: Linkage, probe_orders: Sequence[ProbeOrder], indexes: Collection[tuple[int, int]] = ()
-) -> ProbePlan:
+def plan_probes(linkage: Linkage, probe_orders: Sequence[ProbeOrder], indexes: Collection[HashIndex] = ()) -> ProbePlan:
     """The steps of given routes, one per arriving stream; `indexes` that are there already keep their numbers."""
     streams = linkage.streams
     compiling = _Compiling(linkage, indexes)
@@ -128,6 +132,7 @@ def plan_probes(
         np.array(compiling.checks, np.int64).reshape(-1, 3),
         np.array(compiling.order, np.int64),
         tuple(compiling.indexes),
+        np.array(compiling.near, np.int64).reshape(-1, AXES, AXIS_FIELDS),
         agenda,
         due,
         np.array([np.all(steps[root, :, READY] < leaves[root]) for root in range(streams)], np.bool_),
@@ -138,7 +143,7 @@ class Linkage:
     """What links the streams of a join to each other: classes of equal rows, conditions, bounds in time.
 
     `conditions` names the streams that each residual condition reads; `graph` has bounds that are not one window per
-    stream. `in_order`: the arriving tuple is the newest of its results.
+    stream. `in_order`: the arriving tuple is the newest of its results. `bands` are what some conditions say.
     """
 
     def __init__(
@@ -149,9 +154,10 @@ class Linkage:
         count_only: bool,
         graph: WindowGraph | None = None,
         in_order: bool = True,
+        bands: tuple[Band, ...] = (),
     ) -> None:
         self.streams, self.classes, self.conditions = streams, classes_of(equalities), conditions
-        self.graph, self.in_order = graph, in_order
+        self.graph, self.in_order, self.bands = graph, in_order, bands
         self._joined = [frozenset(s for s, _ in members) for members in self.classes]
         self._leaves = [self._find_leaves(root) if count_only else [] for root in range(streams)]
 
@@ -187,6 +193,12 @@ class Linkage:
         """The conditions that can be asked once a stream is bound, and could not before."""
         return [c for c, reads in enumerate(self.conditions) if stream in reads and reads <= {*bound, stream}]
 
+    def near(self, stream: int, bound: Sequence[int]) -> list[Band]:
+        """The bands, seen from a stream, by which its cells are looked into: all that one of the streams bound has with
+        it, of the one that has most."""
+        found = [axes_between(stream, b, self.bands)[:AXES] for b in bound]
+        return max(found, key=len)
+
     def ready(self, stream: int, bound: Sequence[int]) -> int:
         """How many streams must be bound, after the arriving one, before a step to this one can be taken."""
         if self.graph is not None and stream not in self.leaves(bound[0]):
@@ -204,12 +216,13 @@ class Linkage:
         left = min(most[bound[0]][stream], *(most[b][stream] + most[stream][b] for b in bound[1:]), size)
         return left / size if size else 1.0
 
-    def _rank(self, stream: int, bound: list[int]) -> tuple[int, int, int, int]:
-        """Streams that equalities reach come first, then those of conditions, then those with little time to be in."""
+    def _rank(self, stream: int, bound: list[int]) -> tuple[int, int, int, int, int]:
+        """Streams that equalities reach come first, then those of bands, then those of other conditions, then those
+        with little time to be in."""
         most = None if self.graph is None else self.graph.widest
         period = 0 if most is None else min(most[b][stream] + most[stream][b] for b in bound)
         links = sum(len(self.links(c, stream, bound)) for c in range(len(self.classes)))
-        return -links, -len(self.newly_decidable(stream, bound)), period, stream
+        return -links, -len(self.near(stream, bound)), -len(self.newly_decidable(stream, bound)), period, stream
 
     def _find_leaves(self, root: int) -> list[int]:
         candidates = [
@@ -243,10 +256,11 @@ class Linkage:
 class _Compiling:
     """The orders of probing on their way to steps."""
 
-    def __init__(self, linkage: Linkage, indexes: Collection[tuple[int, int]]) -> None:
+    def __init__(self, linkage: Linkage, indexes: Collection[HashIndex]) -> None:
         self.linkage = linkage
         self.indexes = list(indexes)
         self.checks: list[tuple[int, int, int]] = []
+        self.near: list[Words] = []
         self.order: list[int] = []
 
     def steps_from(self, root: int, probe_order: ProbeOrder) -> list[list[int]]:
@@ -262,19 +276,32 @@ class _Compiling:
         linkage = self.linkage
         ranked = sorted(linkage.linking(stream, bound), key=lambda c: c != by)
         links = [link for c in ranked for link in linkage.links(c, stream, bound)]
-        line = [stream, SCAN, 0, 0, len(self.checks), 0, len(self.order), 0, linkage.ready(stream, bound)]
+        ready = linkage.ready(stream, bound)
+        line = [stream, SCAN, 0, 0, len(self.checks), 0, len(self.order), 0, ready, NOT_BY_CELLS]
+        near = linkage.near(stream, bound)
         if links:
             row, line[FROM_STREAM], line[FROM_ROW] = links[0]
-            line[INDEX] = self._index(stream, row)
+            line[INDEX] = self._index(HashIndex(stream, row))
             self.checks += links[1:]
         elif leaf:
-            line[INDEX], line[FROM_ROW] = self._index(stream, ANY_KEY), ANY_KEY
+            line[INDEX], line[FROM_ROW] = self._index(HashIndex(stream, ANY_KEY)), ANY_KEY
+        elif near:
+            cells = tuple(axis_of(band, PER_BAND) for band in near)
+            line[INDEX], line[FROM_ROW] = self._index(HashIndex(stream, ANY_KEY, cells)), ANY_KEY
+            line[FROM_STREAM], line[NEAR] = near[0].right.stream, len(self.near)
+            self.near.append(self._looked_into(near))
         line[CHECK_END] = len(self.checks)
         self.order += linkage.newly_decidable(stream, bound)
         line[COND_END] = len(self.order)
         return line
 
-    def _index(self, stream: int, row: int) -> int:
-        if (stream, row) not in self.indexes:
-            self.indexes.append((stream, row))
-        return self.indexes.index((stream, row))
+    def _looked_into(self, near: Sequence[Band]) -> Words:
+        lines = np.zeros((AXES, AXIS_FIELDS), np.int64)
+        for line, band in zip(lines, near, strict=False):
+            line[:] = probe_line(band.right, band.low, band.high)
+        return lines
+
+    def _index(self, index: HashIndex) -> int:
+        if index not in self.indexes:
+            self.indexes.append(index)
+        return self.indexes.index(index)

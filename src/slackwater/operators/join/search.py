@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slackwater.core.batch import TS, Words
+from slackwater.core.batch import TS, Floats, Words
 from slackwater.core.jit import inner
 from slackwater.expressions.lower import MAX_STREAMS
 from slackwater.operators.join.probing import STREAM, ProbePlan
@@ -37,6 +37,9 @@ class Probes(NamedTuple):
     most: Words
     paired: bool
     sorted: bool
+    near: Words
+    near_floats: Floats
+    """The memory of `near`."""
 
 
 def probes_of(
@@ -50,7 +53,7 @@ def probes_of(
     bounds = np.zeros((1, 1), np.int64) if most is None else most
     return Probes(
         plan.steps, plan.agenda, plan.due, plan.leaves, plan.unasked, plan.checks, plan.conditions,
-        windows, count_only, bounds, paired, in_time_only,
+        windows, count_only, bounds, paired, in_time_only, plan.near, plan.near.view(np.float64),
     )  # fmt: skip
 
 

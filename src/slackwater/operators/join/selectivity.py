@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from slackwater.core.batch import Floats, Words
+from slackwater.operators.join.cells import ANY_KEY
 from slackwater.operators.join.probe_stats import ASKED, EMPTY, MET, PASSED, TESTED, ProbeStats
 from slackwater.operators.join.probing import (
-    ANY_KEY,
     CHECK_BEGIN,
     CHECK_END,
     COND_BEGIN,

@@ -4,6 +4,8 @@ Each stream owns a region of the pool; its tuples are appended in processing ord
 event time. An index keeps, per key, a chain of tuples from newest to oldest event time with its length; expired
 tuples are cut off at the old end when the key is probed. A late tuple is put into its chain by event time.
 
+The key of an index is a word of a tuple, or the cell that the tuple is in (`cells.py`).
+
 Invariant: a chain is sorted by event time, and its count is its length; a tuple with a null key is in no chain.
 """
 
@@ -20,7 +22,17 @@ from slackwater.core.collections.records import NONE
 from slackwater.core.jit import compiled, in_place, inner
 from slackwater.core.schema import NULL_WORD
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
-from slackwater.operators.join.probing import ANY_KEY
+from slackwater.operators.join.cells import (
+    ANY_KEY,
+    AXES,
+    AXIS_FIELDS,
+    NO_AXIS,
+    ROW_OF,
+    HashIndex,
+    key_in,
+    lines_of,
+    own_cell,
+)
 
 # Columns of a region.
 BEGIN, END, BASE, CAPACITY = range(4)
@@ -42,6 +54,9 @@ class Windows(NamedTuple):
     links: Words
     buckets: Words
     indexes: Words
+    cells: Words
+    """Per index its axes; `widths` is the memory of it."""
+    widths: Floats
 
 
 @inner
@@ -104,9 +119,9 @@ def empty(w: Windows, x: int, b: int) -> None:
 
 
 @inner
-def between_times(w: Windows, link: int, at: int, oldest: int, newest: int, found: Words) -> int:
-    """The tuples of a chain from `at` on that lie between two event times, newest first; returns how many."""
-    n = 0
+def between_times(w: Windows, link: int, at: int, oldest: int, newest: int, found: Words, n: int) -> int:
+    """The tuples of a chain from `at` on that lie between two event times, newest first, behind n that are found
+    already; returns how many there are then."""
     while at != NONE and w.words[TS, at] > newest:
         at = w.links[at, link]
     while at != NONE and w.words[TS, at] >= oldest:
@@ -145,10 +160,23 @@ def insert(w: Windows, s: int) -> None:
 
 
 @inner
+def index_key(w: Windows, x: int, slot: int) -> int:
+    """The key of a tuple in index x."""
+    row = w.indexes[x, KEY_ROW]
+    key = 0 if row == ANY_KEY else w.words[row, slot]
+    if w.cells[x, 0, ROW_OF] == NO_AXIS or key == NULL_WORD:
+        return key
+    first = own_cell(w.words, w.floats, w.cells[x, 0], w.widths[x, 0], slot)
+    second = own_cell(w.words, w.floats, w.cells[x, 1], w.widths[x, 1], slot)
+    if first == NULL_WORD or second == NULL_WORD:
+        return NULL_WORD
+    return key_in(first, second, key)
+
+
+@inner
 def link_in(w: Windows, x: int, slot: int) -> None:
     """Put a tuple into its chain of index x."""
-    row, link = w.indexes[x, KEY_ROW], w.indexes[x, LINK]
-    key = 0 if row == ANY_KEY else w.words[row, slot]
+    key, link = index_key(w, x, slot), w.indexes[x, LINK]
     if key == NULL_WORD:
         return
     b = find_bucket(w, x, key)
@@ -202,19 +230,20 @@ def count_live(words: Words, regions: Words, horizons: Words) -> Words:
 class WindowStore:
     """The arrays behind a join's windows, and when they are compacted or grown."""
 
-    def __init__(self, streams: int, rows: int, indexes: tuple[tuple[int, int], ...]) -> None:
+    def __init__(self, streams: int, rows: int, indexes: tuple[HashIndex, ...]) -> None:
         self._rows = rows
         self.regions = _regions(np.full(streams, 256))
         self._number(indexes)
         self._allocate(256)
 
-    def _number(self, indexes: tuple[tuple[int, int], ...]) -> None:
+    def _number(self, indexes: tuple[HashIndex, ...]) -> None:
         pairs = np.zeros(len(self.regions), np.int64)
         lines = []
-        for stream, row in indexes:
+        for stream, row, _ in indexes:
             lines.append((stream, row, 2 * pairs[stream], 0))
             pairs[stream] += 1
         self.indexes = np.array(lines, np.int64).reshape(-1, 4)
+        self._cells = np.array([lines_of(one.cells) for one in indexes], np.int64).reshape(-1, AXES, AXIS_FIELDS)
         self._links = int(2 * pairs.max())
 
     def _allocate(self, buckets: int) -> None:
@@ -230,7 +259,10 @@ class WindowStore:
     @property
     def windows(self) -> Windows:
         """The arrays as they are until room is made again."""
-        return Windows(self.words, self.words.view(np.float64), self.regions, self.links, self.buckets, self.indexes)
+        return Windows(
+            self.words, self.words.view(np.float64), self.regions, self.links, self.buckets, self.indexes,
+            self._cells, self._cells.view(np.float64),
+        )  # fmt: skip
 
     def reserve(self, arriving: Words, horizons: Words) -> None:
         """Space for so many new tuples per stream; what is older than its stream's horizon may be dropped."""
@@ -253,7 +285,7 @@ class WindowStore:
             self._allocate(buckets)
         rebuild(self.windows, old, before, horizons)
 
-    def index_by(self, indexes: tuple[tuple[int, int], ...], arriving: Words, horizons: Words) -> None:
+    def index_by(self, indexes: tuple[HashIndex, ...], arriving: Words, horizons: Words) -> None:
         """Other hash indexes over the same tuples, with room for so many new ones per stream."""
         old, before = self.words, self.regions
         self._number(indexes)

@@ -23,13 +23,15 @@ from slackwater.core.collections.chain import OLDER
 from slackwater.core.collections.records import NONE
 from slackwater.core.jit import inner
 from slackwater.core.time import BEFORE_ALL
-from slackwater.operators.join.probe_steps import Refine, keep_equal, key_of
+from slackwater.operators.join.probe_steps import Refine, follow_cells, keep_equal, key_of
 from slackwater.operators.join.probing import (
     CHECK_BEGIN,
     CHECK_END,
     COND_BEGIN,
     COND_END,
     INDEX,
+    NEAR,
+    NOT_BY_CELLS,
     SCAN,
     STREAM,
 )
@@ -115,6 +117,8 @@ def between(refine_listed: Refine, plan: Probes, w: Windows, root: int, d: int, 
             if oldest <= w.words[TS, slot] <= newest:
                 found[n] = slot
                 n += 1
+    elif step[NEAR] != NOT_BY_CELLS:
+        n = follow_cells(plan, w, step, BEFORE_ALL, oldest, newest, True, search.slots, found)
     else:
         n = chained(w, x, key_of(w, step, search.slots), oldest, newest, found)
     reach.compared[0] += n
@@ -132,7 +136,7 @@ def chained(w: Windows, x: int, key: int, oldest: int, newest: int, found: Words
     b = chain_of(w, x, key)
     if b == NONE:
         return 0
-    return between_times(w, w.indexes[x, LINK] + OLDER, w.buckets[x, b, NEWEST], oldest, newest, found)
+    return between_times(w, w.indexes[x, LINK] + OLDER, w.buckets[x, b, NEWEST], oldest, newest, found, 0)
 
 
 @inner
