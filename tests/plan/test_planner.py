@@ -127,7 +127,11 @@ def test_explain_says_how_each_stream_is_probed_and_what_is_waited_for() -> None
         ("a.k = b.k AND b.k = c.k", False, "by hash, because equalities lead to every stream"),
         ("a.k = b.k AND b.k = c.k", True, "by products of counts, because results are only counted and one key joins"),
         ("a.k = b.k AND b.w = c.w", True, "by hash, because equalities lead to every stream"),
-        ("a.k = b.k AND b.x < c.x", False, "by hash, and by scanning b, c, because no equality and no band leads there from"),
+        (
+            "a.k = b.k AND b.x < c.x",
+            False,
+            "by hash, and by scanning b, c, because no equality and no band leads there from",
+        ),
         ("a.x < b.x AND b.x < c.x", False, "by scanning windows, because no equality and no band joins streams"),
         ("a.k > 0", True, "by products of counts, because results are only counted and no condition binds streams"),
     ],

@@ -51,8 +51,8 @@ from slackwater.plan.placement.explain import operator_nodes, placement_notes
 from slackwater.plan.placement.place import Placed
 from slackwater.plan.rate_order import JoinOrder
 
-TOLD_SHARDS = (2, 16)
-"""For so many shards it is told how a join without a key is cut."""
+TOLD_SHARDS = (4, 16)
+"""For so many shards it is told how a join without a key is cut; it has the fewer unless more are asked for."""
 
 
 def graph_of(plan: PhysicalPlan, quality_stated: bool = True) -> PlanGraph:

@@ -139,6 +139,16 @@ def _graphs() -> dict[str, WindowJoin]:
     }
 
 
+def _distance(one: int, other: int) -> Expr:
+    places = tuple(Column(s, name, kind) for s in (one, other) for name, kind in (("k", Kind.INT), ("v", Kind.FLOAT)))
+    return typed_call("<", (typed_call("dist", places), Literal(2.0, Kind.FLOAT)))
+
+
+def _within(one: int, other: int) -> Expr:
+    difference = typed_call("-", (Column(one, "l", Kind.INT), Column(other, "l", Kind.INT)))
+    return typed_call("<=", (typed_call("abs", (difference,)), Literal(1, Kind.INT)))
+
+
 def _joins() -> Iterator[Example]:
     on_k = Equality(0, K, 1, K)
     v = [Column(s, "v", Kind.FLOAT) for s in range(3)]
@@ -153,6 +163,8 @@ def _joins() -> Iterator[Example]:
         "equi-join, one column equal to two": _join((6, 6), on_k, Equality(0, L, 1, K)),
         "equi-join with a condition": _join((6, 3), on_k, conditions=(unequal,)),
         "theta join": _join((4, 6), conditions=(near,)),
+        "distance join": _join((4, 6), conditions=(_distance(0, 1),)),
+        "three-way, two bands": _join((3, 4, 3), conditions=(near, _within(1, 2))),
         "cross join": _join((2, 3)),
         "three-way, one class": _join((5, 5, 5), on_k, Equality(1, K, 2, K)),
         "three-way chain": _join((4, 6, 5), on_k, Equality(1, L, 2, L)),

@@ -83,12 +83,20 @@ def _extend(
     classes = linkage.linking(stream, bound)
     if by not in classes:
         by = classes[0] if by is not None and classes else min(classes, key=lambda c: float(shares[c]), default=None)
-    asked = SCANNED * float(known.live[stream]) if by is None else CHAINED * there * float(shares[by])
-    found = there
+    passing = 1.0
+    for c in linkage.newly_decidable(stream, bound):
+        passing *= float(known.conditions[root, c])
+    axes = len(linkage.near(stream, bound))
+    if by is not None:
+        asked = CHAINED * there * float(shares[by])
+    elif axes:
+        # Along each axis a band reaches into three cells, half as much again as is in it.
+        asked = PROBE * 3.0**axes + CHAINED * there * min(1.0, passing * 1.5**axes)
+    else:
+        asked = SCANNED * float(known.live[stream])
+    found = there * passing
     for c in classes:
         found *= float(shares[c])
-    for c in linkage.newly_decidable(stream, bound):
-        found *= float(known.conditions[root, c])
     # The step is taken once for everything that makes it ready, unless something else is found missing before.
     times = min(way.combinations[linkage.ready(stream, bound) :])
     after = (*bound, stream)

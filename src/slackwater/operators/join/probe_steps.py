@@ -95,10 +95,12 @@ def reach(
         kept = keep_equal(plan, w, c, slots, found, n)
         count_test(counting, probe_stats.checks, c, n, kept)
         n = kept
+    # Who has looked into some cells alone has asked all others, too: none of them would have passed.
+    before = w.regions[j, END] - w.regions[j, BEGIN] if step[NEAR] != NOT_BY_CELLS else n
     while first < last and n > 0:
-        before = n
         n = refine_listed(plan.conditions[first], j, w.words, w.floats, slots, found, n, found)
         count_test(counting, probe_stats.conditions, first, before, n)
+        before = n
         first += 1
     count_step(probe_stats, counting, root, d, met, n)
     return n

@@ -169,7 +169,8 @@ class Outputs:
         that is held is emitted at that end, and the checkpoint is done with.
 
         State is kept in `key_groups`, 16 of them if nothing is said (4 with a target, since each learns from its own
-        tuples). A checkpoint keeps their number; a start from it may have any number of shards up to that.
+        tuples, and in a join without a key, since each has copies). A checkpoint keeps their number; a start from it
+        may have any number of shards up to that.
         """
         if not self.is_streaming:
             raise UsageError("the input is a batch DataFrame, which is complete; take `all`, or read it as a stream")

@@ -59,8 +59,8 @@ def start(
     micro-batch; `foreach` is called with each `MicroBatch` whole. `trigger` is a duration, or "available" for what is
     there now; `flush` then emits at the end what is held.
 
-    `shards` run at the same time; state is kept in `key_groups` (16, or 4 with a target, if nothing is said), so that a
-    start from the same checkpoint may have more shards or fewer.
+    `shards` run at the same time; state is kept in `key_groups` (16, or 4 with a target or in a join without a key, if
+    nothing is said), so that a start from the same checkpoint may have more shards or fewer.
 
     Without sinks it gives a handle that a program asks for time steps with `next`, as that of `slackwater.live`. With
     `tap`, every row that the query reads comes to the driver as well, read from its source a second time, so that steps
