@@ -63,7 +63,7 @@ class Race:
     rate: float
     """Tuples a second that ours must keep up."""
     native_tuples: int | None = None
-    """Where the others would take too long over all of them."""
+    """Where the others would take too long over all of them, or make more results than there is room for."""
     counted: bool = False
     """Whether results are counted by the second, and not made."""
 
@@ -118,22 +118,21 @@ PAIR = "FROM a [RANGE 5 SECONDS], b [RANGE 5 SECONDS] WHERE {} WITH DELAY 2 SECO
 RACES = (
     Race(
         "A1", "sliding SUM 1 s / 100 ms, no key", 24 * MILLION, 6 * MILLION, readings_on_disk,
-        SUM.format("", ""), native_sum([]), (2 * MILLION, 4 * MILLION), (2 * MILLION, 4 * MILLION), 4e6,
+        SUM.format("", ""), native_sum([]), (2 * MILLION, 4 * MILLION), (4 * MILLION,), 4e6,
     ),
     Race(
-        "A2", "the same for 1000 keys", 10 * MILLION, 2 * MILLION, readings_on_disk,
+        "A2", "the same for 1000 keys", 6 * MILLION, 2 * MILLION, readings_on_disk,
         SUM.format("key, ", " GROUP BY key"), native_sum(["key"]), (1 * MILLION, 2 * MILLION), (1 * MILLION,), 1e6,
-        5 * MILLION,
     ),
     Race(
-        "J2", "equi-join on 1000 keys within 5 s", 2 * MILLION, 400_000, pairs_on_disk,
+        "J2", "equi-join on 1000 keys within 5 s", 1_200_000, 400_000, pairs_on_disk,
         "SELECT a.key, a.v AS av, b.v AS bv " + PAIR.format("a.key = b.key"), native_join, (200_000, 400_000),
-        (100_000,), 0.4e6, 500_000,
+        (100_000,), 0.4e6,
     ),
     Race(
-        "T2", "distance join within 5 m and 5 s", 330_000, 66_000, places_on_disk,
+        "T2", "distance join within 5 m and 5 s", 396_000, 66_000, places_on_disk,
         "SELECT a.v AS av, b.v AS bv " + PAIR.format("dist(a.x, a.y, b.x, b.y) < 5"), native_distance,
-        (66_000,), (66_000,), 0.1e6, 132_000,
+        (66_000, 132_000), (66_000,), 0.1e6,
     ),
     Race(
         "J3", "3-way equi-join within 5 s, counted", 2_160_000, 180_000, synthetic_on_disk,
