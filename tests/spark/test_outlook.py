@@ -31,7 +31,7 @@ def shard(monkeypatch: pytest.MonkeyPatch, outlook: Outlook) -> dict[str, Any]:
     foresee(monkeypatch, outlook)
     rows = pa.table({"ts": [1], "v": [1]})
     query = bind(QUERY, {name: schema_of(name, rows, "ts") for name in ("a", "b")}).query
-    return Shard(plan(query), ((), ()), "").metrics() | {"examples": {}}
+    return Shard(plan(query), ((), ()), "").metrics() | {"shard": "0", "task": 0, "examples": {}}
 
 
 def reported(monkeypatch: pytest.MonkeyPatch, *outlooks: Outlook, **facts: Any) -> Progress:

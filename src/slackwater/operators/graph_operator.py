@@ -61,6 +61,7 @@ class GraphOperator(Operator, Stages):
         self.spec, self._vertices = spec, tuple(vertices)
         self._nodes: list[Node] = []
         self._in_epochs = False
+        self._release: Release | None = None
         self._top: Synchronized | None = None
 
     @property
@@ -75,6 +76,7 @@ class GraphOperator(Operator, Stages):
         """Give every node its synchronizer, to follow the release of the raw streams."""
         self._nodes = [self._node(vertex, release.spec) for vertex in self._vertices]
         self._in_epochs = release.spec.discipline == "epoch"
+        self._release = release
         return self
 
     def _node(self, vertex: Vertex, raw: ReleaseSpec) -> Node:
@@ -146,6 +148,11 @@ class GraphOperator(Operator, Stages):
     def watermark(self) -> int:
         """Where the last node stands."""
         return self._nodes[-1].synchronizer.watermark
+
+    @property
+    def heading(self) -> int:
+        """In epochs the watermark goes in steps to where the release already is."""
+        return self._release.watermark if self._in_epochs and self._release is not None else self.watermark
 
     @property
     def pending(self) -> int:

@@ -141,8 +141,11 @@ class GuardedQuery:
         self._stages.report_busy_time(seconds)
 
     def _process(self, run: OrderedBatch) -> Iterator[Emission]:
-        for top, raw in self._stages.run_stage(run):
-            self._watch.look(self._stages.watermark)
+        in_epochs = self.release.spec.discipline == "epoch"
+        for piece, (top, raw) in enumerate(self._stages.run_stage(run)):
+            # All pieces of a run have waited for the same end of an epoch.
+            if piece == 0 or not in_epochs:
+                self._watch.look(self._stages.heading)
             yield from self._emit(top, raw)
 
     def _emit(self, run: OrderedBatch, raw: OrderedBatch) -> Iterator[Emission]:

@@ -32,6 +32,11 @@ class Stages(ABC):
         """How far the last operator has come."""
 
     @property
+    def heading(self) -> int:
+        """How far the last operator will have come when all pieces of the run have passed; known with the first one."""
+        return self.watermark
+
+    @property
     @abstractmethod
     def pending(self) -> int:
         """Raw tuples that wait between the release and an operator."""
