@@ -77,7 +77,7 @@ export class Query {
       late: number(now.late), lateshare: judged ? `${percent(now.late / judged)} of tuples` : "",
       results: number(now.results), batch: `epoch ${number(now.batch)}`,
       rate: now.rows_per_second == null ? NOTHING : number(now.rows_per_second), took: `${duration(now.seconds * 1e3)} of work`,
-      staterows: number(now.state_rows), statebytes: bytes(now.state_bytes),
+      staterows: number(now.state_rows), statebytes: now.state_bytes ? bytes(now.state_bytes) : "",
     };
     for (const [name, words] of Object.entries(said)) {
       if (this.part[name].textContent !== words) this.part[name].textContent = words;
