@@ -266,7 +266,7 @@ def run_side(race: Race, side: str, folder: Path, tuples: int, size: int, flink:
         half = race.write(folder, tuples // 2)
         whole = run_flink(flink, race.name, recorded.folders)
         later = whole - run_flink(flink, race.name, half.folders)
-        # Two runs differ by some seconds of start: where the second half seems to cost next to nothing, nothing is known.
+        # Starts differ by seconds: where the second half seems to cost next to nothing, nothing is known.
         return Measured(tuples / whole, tuples / 2 / later if later > whole / 4 else math.nan, 0, 0)
     command = [sys.executable, "-m", "benchmarks.spark", race.name, "--one", side, str(folder), str(tuples), str(size)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
