@@ -17,6 +17,7 @@ from tests.page.moments import Game, moment, playing
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the browser is driven by playwright")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="accessibility is checked by axe")
+WAIT_MS = 30_000
 
 BROWSER = os.environ.get("SLACKWATER_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium here; SLACKWATER_CHROMIUM names one")
@@ -50,10 +51,8 @@ class Looked:
         return str(self.page.locator(f"article.query [data-is={name}]").first.inner_text())
 
     def wait_for(self, name: str, words: str) -> None:
-        self.page.wait_for_function(
-            "([name, words]) => document.querySelector(`[data-is=${name}]`).textContent.includes(words)",
-            arg=[name, words],
-        )
+        # The page's policy forbids what `wait_for_function` does between two looks.
+        playwright.expect(self.page.locator(f"[data-is={name}]").first).to_contain_text(words, timeout=WAIT_MS)
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +68,7 @@ def test_the_page_moves_with_the_query(played: tuple[Looked, Game, Page]) -> Non
     looked, _, _ = played
     before = looked.text("results")
     drawn = looked.page.locator(".heat canvas").screenshot()
-    looked.page.wait_for_function(f"document.querySelector('[data-is=results]').textContent !== '{before}'")
+    playwright.expect(looked.page.locator("[data-is=results]").first).not_to_have_text(before, timeout=WAIT_MS)
     looked.page.wait_for_timeout(1500)
     assert looked.page.locator(".heat canvas").screenshot() != drawn
     assert looked.text("state") == "running"
@@ -116,7 +115,7 @@ def test_an_ended_query_stays_with_its_last_numbers_when_the_server_has_stopped(
     counts = looked.page.locator("[data-is=counts]").inner_text()
     assert f"{seen.in_time:,}" in counts
     served.stop()
-    looked.page.wait_for_function("document.getElementById('status').textContent.includes('stopped')")
+    playwright.expect(looked.page.locator("#status")).to_contain_text("stopped", timeout=WAIT_MS)
     assert looked.text("results") == f"{seen.results:,}"
     here = served.address
     assert looked.asked
