@@ -17,7 +17,6 @@ from tests.page.moments import Game, moment, playing
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the browser is driven by playwright")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="accessibility is checked by axe")
-WAIT_MS = 30_000
 
 BROWSER = os.environ.get("SLACKWATER_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium here; SLACKWATER_CHROMIUM names one")
@@ -52,7 +51,7 @@ class Looked:
 
     def wait_for(self, name: str, words: str) -> None:
         # The page's policy forbids what `wait_for_function` does between two looks.
-        playwright.expect(self.page.locator(f"[data-is={name}]").first).to_contain_text(words, timeout=WAIT_MS)
+        playwright.expect(self.page.locator(f"[data-is={name}]").first).to_contain_text(words, timeout=SOON)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +67,7 @@ def test_the_page_moves_with_the_query(played: tuple[Looked, Game, Page]) -> Non
     looked, _, _ = played
     before = looked.text("results")
     drawn = looked.page.locator(".heat canvas").screenshot()
-    playwright.expect(looked.page.locator("[data-is=results]").first).not_to_have_text(before, timeout=WAIT_MS)
+    playwright.expect(looked.page.locator("[data-is=results]").first).not_to_have_text(before, timeout=SOON)
     looked.page.wait_for_timeout(1500)
     assert looked.page.locator(".heat canvas").screenshot() != drawn
     assert looked.text("state") == "running"
@@ -115,7 +114,7 @@ def test_an_ended_query_stays_with_its_last_numbers_when_the_server_has_stopped(
     counts = looked.page.locator("[data-is=counts]").inner_text()
     assert f"{seen.in_time:,}" in counts
     served.stop()
-    playwright.expect(looked.page.locator("#status")).to_contain_text("stopped", timeout=WAIT_MS)
+    playwright.expect(looked.page.locator("#status")).to_contain_text("stopped", timeout=SOON)
     assert looked.text("results") == f"{seen.results:,}"
     here = served.address
     assert looked.asked
