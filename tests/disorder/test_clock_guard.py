@@ -334,3 +334,16 @@ def test_a_stream_does_not_begin_where_one_wrong_row_is(cutting, wrong):
     times[wrong] += 5 * MINUTE
     late, rejected = late_of(times, cutting)
     assert (late, rejected) == (0, [])
+
+
+@pytest.mark.parametrize("seconds", [20, 100, 400])
+def test_a_dense_stream_takes_its_clock_to_the_end_of_a_long_epoch(seconds):
+    """Buckets of its histogram are then wider than the steps that a clock of such a stream is allowed."""
+    guard, rng = HeaderGuard(1, MAX_AHEAD, DAY), np.random.default_rng(0)
+    for epoch in range(6):
+        ts = START + np.arange(epoch * seconds * 1000, (epoch + 1) * seconds * 1000) * MILLISECOND
+        ts -= np.where(rng.random(len(ts)) < 0.5, rng.integers(0, SECOND, len(ts)), 0)
+        for part in np.array_split(ts, 10):
+            shift, buckets = as_reported(part, np.ones(len(part), np.int64), MAX_AHEAD)
+            guard.note(0, None, shift, of_sampled(buckets))
+        assert guard.clocks(None) == [(0, None, int(ts.max()))]

@@ -40,7 +40,7 @@ import numpy as np
 from slackwater.core.batch import Words
 from slackwater.core.jit import in_place, inner
 from slackwater.core.time import BEFORE_ALL, SECOND
-from slackwater.disorder.event_times import TUPLES, EventTimes, sort_buckets
+from slackwater.disorder.event_times import SHIFT, TUPLES, EventTimes, sort_buckets
 
 RING = 64
 MOST = 63
@@ -351,7 +351,8 @@ def advance_by_tuple(c: Crowd, m: int, t: int, arrival_time: int, max_ahead: int
 def advance_through(c: Crowd, m: int, times: EventTimes, buckets: int, max_ahead: int, tolerance: int) -> int:
     """Move the clock up through the sorted buckets of an epoch; returns how many of them it has reached."""
     scratch, clock = len(times.used) - 1, c.marks[m, CLOCK]
-    step = allowed(c, m, max_ahead, tolerance)
+    # Where tuples come one upon another, the latest of two buckets in a row may be two widths apart.
+    step = max(allowed(c, m, max_ahead, tolerance), 2 << times.used[m, SHIFT])
     # Few tuples cannot lead the clock away step by step, and are not dense enough to tell.
     usual = 0 if times.used[m, TUPLES] < MOST else step // (5 * max(1, c.marks[m, GAP]))
     reached, behind, inside, there = 0, 0, 0, furthest(c)
