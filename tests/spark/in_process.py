@@ -25,6 +25,8 @@ from slackwater.core.errors import UsageError
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 from slackwater.runtime.recorded import Tick
+from slackwater.runtime.spark.exchange.files import Folder, FoldersRead, Reads
+from slackwater.runtime.spark.exchange.partials import aggregate_of
 from slackwater.runtime.spark.exchange.writer import END, SOURCE_ROW, Packing, packer
 from slackwater.runtime.spark.functions import registered
 from slackwater.runtime.spark.query import packings_of
@@ -32,6 +34,7 @@ from slackwater.runtime.spark.replay import epoch_log
 from slackwater.runtime.spark.replay.run import SparkRun
 from slackwater.runtime.spark.replay.streams import cut_by, write_streams
 from slackwater.runtime.spark.state.checkpoint import structure
+from slackwater.runtime.spark.state.last_watermark import known_before
 from slackwater.runtime.spark.state.shard_task import Hosted
 from slackwater.runtime.spark.state.stage import run_shards
 from slackwater.sinks.folder import folder_name
@@ -98,6 +101,8 @@ class InProcess:
     epochs: Epochs
     shards: int
     folder: Path
+    reads_files: bool = False
+    """Whether tasks read files themselves, as those of the packed source do."""
 
     @contextmanager
     def begin(
@@ -108,34 +113,57 @@ class InProcess:
         cut = cut_by(plan, replay, self.epochs)
         self.folder.mkdir()
         write_streams(plan, sources, cut, self.folder / "streams")
-        yield ShardsRun(
+        run = ShardsRun(
             None,  # type: ignore[arg-type]
             plan, replay, {}, cut.arrivals, self.folder, shards=self.shards, time_unit=time_unit,
         )  # fmt: skip
+        run.reads_files = self.reads_files
+        yield run
 
 
 class ShardsRun(SparkRun):
     """A run whose micro-batches are played here."""
+
+    reads_files = False
 
     def _epochs(self, tick: Tick) -> Iterator[epoch_log.EpochLog]:
         labels = LABELS[: self.shards]
         packings = packings_of(self.plan, labels, self._time_unit)
         texts = tuple(packing.text_rows for packing in packings)
         kept = structure(self.plan, labels, self._time_unit, False)
-        shipped = _serializer().dumps(Hosted(self.plan, texts, kept, registered(), shards=labels))
+        state = str(self._folder / "state")
+        Path(state).mkdir(exist_ok=True)
+        reads = tuple(map(self._reads, packings)) if self.reads_files else ()
+        again = FoldersRead(reads, state) if reads and aggregate_of(self.plan) is not None else None
+        hosted = Hosted(self.plan, texts, kept, registered(), shards=labels, folders_read=again)
+        shipped = _serializer().dumps(hosted)
         for number in range(len(self._arrivals)):
             begun = time.perf_counter()
-            packed = [line for packing in packings for line in self._packed(packing, number)]
+            if reads:
+                packed = [line for one in reads for line in self._packed_by_files(one, number, state)]
+            else:
+                packed = [line for packing in packings for line in self._packed(packing, number)]
             # The last partition first: the shuffle promises no order.
-            played = run_shards(_serializer().loads(shipped), labels, packed[::-1], str(self._folder / "state"), number)
+            played = run_shards(_serializer().loads(shipped), labels, packed[::-1], state, number)
             lines = pa.Table.from_batches(played, EMITTED)
             epoch_log.write(self._folder / "epochs", number, lines, time.perf_counter() - begun)
             yield self._noted(number)
             tick()
 
+    def _source(self, packing: Packing) -> Path:
+        return self._folder / "streams" / folder_name(packing.plan.stream.source)
+
+    def _reads(self, packing: Packing) -> Reads:
+        schema = pq.read_schema(self._source(packing) / "epoch-00000000.parquet")
+        return Reads(Folder(str(self._source(packing)), "parquet", schema, None), (packing,), registered())
+
+    def _packed_by_files(self, reads: Reads, number: int, state: str) -> Iterator[pa.RecordBatch]:
+        file = f"{reads.folder.path}/epoch-{number:08d}.parquet"
+        for part in range(2):
+            yield from reads.packed((file,), part, 2, 1000 * part, known_before(state, number))
+
     def _packed(self, packing: Packing, number: int) -> Iterator[pa.RecordBatch]:
-        source = self._folder / "streams" / folder_name(packing.plan.stream.source)
-        table = pq.read_table(source / f"epoch-{number:08d}.parquet")
+        table = pq.read_table(self._source(packing) / f"epoch-{number:08d}.parquet")
         return packer(packing)(table.select(_read_by(packing.plan, table)).to_batches())
 
 

@@ -88,6 +88,11 @@ class HeaderGuard:
             if m < len(self._crowd.marks) and self._crowd.marks[m, CLOCK] != BEFORE_ALL:
                 yield m, (stream, name, int(self._crowd.marks[m, CLOCK]))
 
+    def reaches(self, stream: int, ts: int) -> bool:
+        """After `clocks`: whether a tuple of a stream without partitions is admitted at once."""
+        clock = int(self._crowd.marks[stream, CLOCK])
+        return clock != BEFORE_ALL and ts <= clock + self._max_ahead
+
     def judge(self, batch: Batch | None, end: bool) -> tuple[Batch | None, Batch | None]:
         """After `clocks`: which of the shard's own tuples, new ones and those pending, are admitted, and which
         rejected."""

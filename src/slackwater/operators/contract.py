@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from slackwater.core.batch import Words
 from slackwater.core.engines import EnginesSeen
 from slackwater.core.rates import RatesSeen, Resize
 from slackwater.core.state import StateUpdate
@@ -62,6 +63,10 @@ class Operator(ABC):
     @abstractmethod
     def restore(self, entries: list[StateUpdate]) -> None:
         """Take over persisted state."""
+
+    def combine_panes(self, partials: Words) -> None:
+        """Take in partial results of tuples that are not at hand; only aggregates can."""
+        raise NotImplementedError
 
     @property
     def external_sync(self) -> bool:

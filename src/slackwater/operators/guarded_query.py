@@ -108,6 +108,12 @@ class GuardedQuery:
         if has_arrival_times is not None:
             self._has_arrival_times = has_arrival_times
 
+    def take_partials(self, partials: Words, tuples: int) -> None:
+        """Tuples in time, all at or after the watermark, as the partial results that they make."""
+        self._counts["tuples"] += tuples
+        self._counts["in_time"] += tuples
+        self._operator.combine_panes(partials)
+
     def count_judged(self, ahead: int, filtered: int, arrived: Words | None) -> None:
         """So many were rejected as ahead, so many dropped by a filter; when the others arrived, where that is known."""
         self._counts["ahead"] += ahead

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from slackwater.core.batch import Words
 from slackwater.core.state import StateUpdate
 from slackwater.disorder.meters import Watched
 from slackwater.disorder.ordered_batch import OrderedBatch
@@ -51,6 +52,9 @@ class HavingOperator(Operator):
                 yield output
             elif len(kept):
                 yield _only(output, kept)
+
+    def combine_panes(self, partials: Words) -> None:
+        self._aggregate.combine_panes(partials)
 
     @property
     def state_rows(self) -> int:

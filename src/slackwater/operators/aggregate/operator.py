@@ -25,6 +25,7 @@ from slackwater.operators.aggregate import state as st
 from slackwater.operators.aggregate.algebra import AggregateSpec, Layout, lower
 from slackwater.operators.aggregate.having import Having, HavingOperator
 from slackwater.operators.aggregate.holistic_values import values_of
+from slackwater.operators.aggregate.pane_partials import KEY, combine_all
 from slackwater.operators.aggregate.partials import program_for
 from slackwater.operators.aggregate.shared.operator import PaneReadingOperator
 from slackwater.operators.aggregate.tables import GrowingTables, put_back
@@ -137,6 +138,14 @@ class AggregateOperator(Operator):
             capacity = min(4 * capacity, MOST_LINES)
             if n:
                 yield self._lowered(closed.lines[:n], state[:n])
+
+    def combine_panes(self, partials: Words) -> None:
+        """Take in partials of tuples that met no watermark beyond them (`pane_partials`)."""
+        t, width = self._tables, self.spec.layout.width
+        t.reserve(partials.shape[1])
+        state = np.ascontiguousarray(partials[-width:].T)
+        keys = KEY + np.arange(len(self.spec.keys))
+        combine_all(t.now, self.spec.grid, np.ascontiguousarray(partials), keys, state, state.view(np.float64))
 
     def _lowered(self, lines: Words, state: Words) -> Output:
         spec = self.spec

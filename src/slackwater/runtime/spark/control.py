@@ -138,6 +138,7 @@ class MessageLog(Generic[AnyMessage]):
             fn.lit(0).cast("long").alias("part"),
             fn.col("value").alias("header"),
             fn.lit(None).cast("binary").alias("block"),
+            fn.lit(None).cast("binary").alias("partials"),
             fn.lit(None).cast("binary").alias("rejected_rows"),
         )
 

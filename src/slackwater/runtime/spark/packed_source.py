@@ -27,6 +27,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from slackwater.core.errors import UsageError
+from slackwater.runtime.spark.state.last_watermark import NOTHING_KNOWN, Before, known_before
 from slackwater.runtime.spark.workers import settle
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ NAME = "slackwater"
 FORMATS = ("parquet", "json", "csv")
 SPLIT = 4 << 20
 """Bytes of files that are worth a task of their own."""
-PACKED = "shard int, stream int, part long, header string, block binary, rejected_rows binary"
+PACKED = "shard int, stream int, part long, header string, block binary, partials binary, rejected_rows binary"
 """The columns of a packed stream."""
 _serializer: Any = CloudPickleSerializer
 
@@ -92,6 +93,7 @@ class Slice(InputPartition):
     """The number of the first file in its cut."""
     part: int
     parts: int
+    before: Before = NOTHING_KNOWN
 
 
 class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -147,10 +149,11 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         """The files of the cuts between two offsets, as tasks of about the same size."""
         cuts = self._log.cuts[start["cut"] : end["cut"]]
+        before = known_before(str(Path(self._file).parent), start["cut"])
         found: list[InputPartition] = []
         for stream in range(len(self._folders)):
             files = [file for cut in cuts for file in cut[stream]]
-            found += slices(stream, files, self._tasks)
+            found += slices(stream, files, self._tasks, before)
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -159,23 +162,23 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         settle()
         reads = self._unpacked(partition.stream)
         number = (partition.first * 1000 + partition.part) * 1000
-        yield from reads.packed(partition.files, partition.part, partition.parts, number)
+        yield from reads.packed(partition.files, partition.part, partition.parts, number, partition.before)
 
     def _unpacked(self, stream: int) -> AnyReads:
         found: AnyReads = _serializer().loads(self._shipped[stream])
         return found
 
 
-def slices(stream: int, files: Sequence[str], tasks: int) -> list[InputPartition]:
+def slices(stream: int, files: Sequence[str], tasks: int, before: Before = NOTHING_KNOWN) -> list[InputPartition]:
     """Files as at most so many tasks: several small ones together, a large one in parts."""
     if not files:
         return []
     size = sum(os.path.getsize(file) for file in files)
     wanted = max(1, min(tasks, size // SPLIT))
     if len(files) < wanted:
-        return [Slice(stream, (file,), i, k, wanted) for i, file in enumerate(files) for k in range(wanted)]
+        return [Slice(stream, (file,), i, k, wanted, before) for i, file in enumerate(files) for k in range(wanted)]
     edges = [round(k * len(files) / wanted) for k in range(wanted + 1)]
-    return [Slice(stream, tuple(files[a:b]), a, 0, 1) for a, b in pairwise(edges)]
+    return [Slice(stream, tuple(files[a:b]), a, 0, 1, before) for a, b in pairwise(edges)]
 
 
 class FileStream(DataSource):

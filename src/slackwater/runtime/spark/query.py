@@ -24,7 +24,8 @@ from slackwater.operators.contract import PlannedSpec
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan as planned
 from slackwater.runtime.spark.control import ControlLog
-from slackwater.runtime.spark.exchange.files import Reads
+from slackwater.runtime.spark.exchange.files import FoldersRead, Reads
+from slackwater.runtime.spark.exchange.partials import aggregate_of
 from slackwater.runtime.spark.exchange.writer import MARK, Packing, packer
 from slackwater.runtime.spark.folders import Folder
 from slackwater.runtime.spark.functions import registered
@@ -108,12 +109,13 @@ def emitted(
         control.begin(kept, shards, len(labels) if in_files else None)
     tasks = min(count, len(labels)) if in_files else None
     packings = packings_of(plan, labels, time_unit, complete=not streaming, tasks=tasks)
-    packed = _packed(spark, frames, packings, shards, str(state) if in_files else None)
+    packed, reads = _packed(spark, frames, packings, shards, str(state) if in_files else None)
     if control is not None:
         packed.append(control.stream(labels))
     together = reduce(lambda one, other: one.unionByName(other), packed)
     texts = tuple(packing.text_rows for packing in packings)
-    hosted = Hosted(plan, texts, kept, registered(), dict(folders or {}), emits_all, labels)
+    again = FoldersRead(reads, str(state)) if reads and aggregate_of(plan) is not None else None
+    hosted = Hosted(plan, texts, kept, registered(), dict(folders or {}), emits_all, labels, again)
     if tasks is not None:
         out = staged(together, hosted, labels, tasks, str(state))
     else:
@@ -125,8 +127,9 @@ def emitted(
 
 def _packed(
     spark: SparkSession, frames: Mapping[str, DataFrame], packings: list[Packing], tasks: int, state: str | None
-) -> list[DataFrame]:
-    """The inputs of a query as packed streams: folders that we read ourselves as one, each other input as one."""
+) -> tuple[list[DataFrame], tuple[Reads, ...]]:
+    """The inputs of a query as packed streams: folders that we read ourselves as one, each other input as one; and how
+    these folders are read."""
     reads: dict[str, Reads] = {}
     packed = []
     for packing in packings:
@@ -140,7 +143,7 @@ def _packed(
             reads[source] = Reads(folder, (*before, packing), registered())
     if reads:
         packed.append(packed_stream(spark, reads.values(), f"{state}/cuts.jsonl", tasks))
-    return packed
+    return packed, tuple(reads.values())
 
 
 def stateful(packed: DataFrame, hosted: AnyHosted, beats: bool) -> DataFrame:
@@ -167,6 +170,7 @@ def packings_of(
             complete,
             tasks,
             plan.partitioning.grid(len(labels)),
+            aggregate_of(plan),
         )
         for position, one in enumerate(plan.inputs)
     ]

@@ -20,12 +20,16 @@ from slackwater.core.batch import ROW, TS, Flags, Words
 from slackwater.core.schema import Kind
 from slackwater.disorder.event_times import as_reported
 from slackwater.disorder.release.state import NO_PARTITION
+from slackwater.operators.aggregate.operator import WindowAggregate
+from slackwater.operators.aggregate.pane_partials import partials_of, text_keys
 from slackwater.plan.grid import Grid
 from slackwater.plan.physical import InputPlan
 from slackwater.runtime.side_outputs.rejections import counts_by_reason
 from slackwater.runtime.side_outputs.rows import rejected_input_table
 from slackwater.runtime.spark.exchange.format import as_bytes, write_block
+from slackwater.runtime.spark.exchange.partials import Origin, PartialsHeader, Within, guessed
 from slackwater.runtime.spark.functions import register_here, registered
+from slackwater.runtime.spark.state.last_watermark import Before
 from slackwater.runtime.spark.types import unguarded
 from slackwater.runtime.spark.workers import settle
 from slackwater.sources.codebook import Codebook
@@ -63,6 +67,8 @@ class Packing:
     """How many tasks run the shards, in turns; each is told a header once. None: every shard is."""
     grid: Grid | None = None
     """Where the shards are the cells of a grid: a tuple goes to all cells of its part."""
+    aggregate: WindowAggregate | None = None
+    """The operator, where it can do with partial results."""
 
     @property
     def parts(self) -> int:
@@ -128,6 +134,8 @@ class Line(NamedTuple):
     header: str
     block: bytes | None
     rejected_rows: bytes | None
+    partials: bytes | None = None
+    """Of tuples that are not in the block."""
 
 
 def without_end(table: pa.Table) -> tuple[pa.Table, bool]:
@@ -147,9 +155,18 @@ def without_unparsed(table: pa.Table) -> tuple[pa.Table, pa.ChunkedArray | None]
 
 
 def lines_of(
-    packing: Packing, table: pa.Table, ended: bool, codebook: Codebook, encoded: EncodedColumns | None = None
+    packing: Packing,
+    table: pa.Table,
+    ended: bool,
+    codebook: Codebook,
+    encoded: EncodedColumns | None = None,
+    before: Before | None = None,
+    origin: Origin | None = None,
 ) -> list[Line]:
-    """A table as one line a shard; `encoded` has the columns that other inputs have read from the same table."""
+    """A table as one line a shard; `encoded` has the columns that other inputs have read from the same table.
+
+    Partial results are made only of rows that can be read again, so their origin must be known.
+    """
     table, unparsed = without_unparsed(table)
     taken = ingest(packing.plan, table, codebook, packing.time_unit, encoded=encoded)
     words = taken.words
@@ -160,34 +177,56 @@ def lines_of(
     good = taken.reasons == GOOD
     keep = good & taken.passes
     shard = _shard_of(packing, words)
+    told = _told(packing, words[TS] if keep.all() else words[TS, keep], before, origin)
     header = {
-        "reported": _reported_by_partition(packing, words[:, good], keep[good]),
+        "reported": _reported_by_partition(packing, *((words, keep) if good.all() else (words[:, good], keep[good]))),
         "counts": None if packing.granularity is None else _counts(words[TS, keep], packing.granularity),
         "filtered": int(np.count_nonzero(good & ~taken.passes)),
         "rejected": counts_by_reason(taken.reasons),
         "rows": table.num_rows,
         "end": ended or packing.complete,
+        "partials": told,
+        "cuts": None if before is None else before.cuts,
     }
     named = SOURCE_ROW in table.column_names
     away = None
     if (~good).any():
         away = as_bytes(rejected_input_table(packing.plan.stream.alias, table, taken.reasons, unparsed))
     uncounted = json.dumps(header | UNCOUNTED)
-    blocks = [
-        write_block(own, packing.text_rows, codebook, without=() if named else (ROW,)) if own.shape[1] else None
-        for own in _split(words, keep, shard, packing.parts)
-    ]
+    blocks = []
+    for own in _split(words, keep, shard, packing.parts):
+        tuples, partials = (own, None) if told is None else _with_partials(packing, own, told.within, codebook)
+        written = write_block(tuples, packing.text_rows, codebook, without=() if named else (ROW,))
+        blocks.append((written if tuples.shape[1] else None, partials))
     lines = []
     for place, label in enumerate(packing.shards):
         # What is not a tuple of some shard is counted by the first alone.
-        block = blocks[packing.part_of(place)]
+        block, partials = blocks[packing.part_of(place)]
         if place == 0:
-            lines.append(Line(label, json.dumps(header), block, away))
+            lines.append(Line(label, json.dumps(header), block, away, partials))
         elif packing.tasks is None or place < packing.tasks:
-            lines.append(Line(label, uncounted, block, None))
-        elif block is not None:
-            lines.append(Line(label, "", block, None))
+            lines.append(Line(label, uncounted, block, None, partials))
+        elif block is not None or partials is not None:
+            lines.append(Line(label, "", block, None, partials))
     return lines
+
+
+def _told(packing: Packing, ts: Words, before: Before | None, origin: Origin | None) -> PartialsHeader | None:
+    """Of which tuples partials are made; None: of none."""
+    if packing.aggregate is None or before is None or before.watermark is None or origin is None:
+        return None
+    within = guessed(ts, before.watermark, packing.max_ahead)
+    return None if within is None else PartialsHeader(within, origin)
+
+
+def _with_partials(packing: Packing, own: Words, within: Within, codebook: Codebook) -> tuple[Words, bytes | None]:
+    """Of a shard's own tuples those that stay tuples, and the partials of the others; none where tuples cost less."""
+    assert packing.aggregate is not None
+    inside = within.has(own[TS])
+    found = partials_of(packing.aggregate, own if inside.all() else own[:, inside]) if inside.any() else None
+    if found is None:
+        return own, None
+    return own[:, ~inside], write_block(found, text_keys(packing.aggregate, packing.text_rows), codebook)
 
 
 def _split(words: Words, keep: Flags, shard: Words, shards: int) -> list[Words]:
@@ -200,11 +239,13 @@ def _split(words: Words, keep: Flags, shard: Words, shards: int) -> list[Words]:
     return np.split(together, edges, axis=1)[:shards]
 
 
-def packed(packing: Packing, table: pa.Table, part: int) -> pa.RecordBatch:
+def packed(
+    packing: Packing, table: pa.Table, part: int, before: Before | None = None, origin: Origin | None = None
+) -> pa.RecordBatch:
     """A table as one line a shard: its header, and the block of the tuples that are its own."""
     table, ended = without_end(table)
-    lines = lines_of(packing, table, ended, Codebook())
-    shard, header, block, away = zip(*lines, strict=True)
+    lines = lines_of(packing, table, ended, Codebook(), None, before, origin)
+    shard, header, block, away, partials = zip(*lines, strict=True)
     return pa.RecordBatch.from_arrays(
         [
             pa.array(shard, pa.int32()),
@@ -212,9 +253,10 @@ def packed(packing: Packing, table: pa.Table, part: int) -> pa.RecordBatch:
             pa.array([part] * len(lines), pa.int64()),
             pa.array(header, pa.string()),
             pa.array(block, pa.binary()),
+            pa.array(partials, pa.binary()),
             pa.array(away, pa.binary()),
         ],
-        names=["shard", "stream", "part", "header", "block", "rejected_rows"],
+        names=["shard", "stream", "part", "header", "block", "partials", "rejected_rows"],
     )
 
 

@@ -62,7 +62,7 @@ def emitted_by_set(
         packed.append(packed_stream(spark, reads, f"{state}/cuts.jsonl", len(labels), PACKED))
     if log is not None:
         said = log.stream(labels)
-        packed.append(said.withColumn("readers", fn.lit(None).cast("string")).drop("stream"))
+        packed.append(said.withColumn("readers", fn.lit(None).cast("string")).drop("stream", "partials"))
     together = reduce(lambda one, other: one.unionByName(other), packed)
     hosted = HostedSet(tuple(members), registered(), dict(folders or {}), emits_all, tells_latency)
     out = staged(together, hosted, labels, len(labels), str(state)) if in_files else stateful(together, hosted, beats)

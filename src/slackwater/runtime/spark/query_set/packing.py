@@ -25,6 +25,7 @@ from slackwater.runtime.spark.exchange.writer import (
 )
 from slackwater.runtime.spark.functions import Shipped, register_here, registered
 from slackwater.runtime.spark.query_set.members import Member
+from slackwater.runtime.spark.state.last_watermark import Before
 from slackwater.runtime.spark.types import unguarded
 from slackwater.runtime.spark.workers import settle
 from slackwater.sources.codebook import Codebook
@@ -77,7 +78,9 @@ class SetReads:
     time_unit: str
     functions: tuple[Shipped, ...] = ()
 
-    def packed(self, files: Iterable[str], part: int, parts: int, number: int) -> Iterator[pa.RecordBatch]:
+    def packed(
+        self, files: Sequence[str], part: int, parts: int, number: int, before: Before
+    ) -> Iterator[pa.RecordBatch]:
         """Lines of the k-th of n parts of files, numbered from here on."""
         register_here(self.functions)
         for place, rows in enumerate(rows_of(self.folder, self.columns, files, part, parts), number):

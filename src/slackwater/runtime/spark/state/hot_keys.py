@@ -9,14 +9,16 @@ Invariant: a micro-batch that runs again tells the same. Up to SAMPLE tuples are
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from slackwater.core.batch import TS, Batch, Words
+from slackwater.core.batch import TS, Batch, Floats, Words
 from slackwater.core.schema import ARROW_OF, Kind, decimal_type
 from slackwater.expressions.render import render
+from slackwater.operators.aggregate.pane_partials import KEY, TUPLES
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import decode_column
@@ -50,18 +52,30 @@ class HotKeys:
         self.told: list[tuple[dict[str, Any], int]] = []
         """Keys as users know them, with the number of their tuples, the most of them first."""
 
-    def count(self, batch: Batch | None) -> None:
-        """Look at the tuples of a micro-batch, before texts that nobody holds any more are forgotten."""
-        self.taken, self.told = 0 if batch is None else len(batch), []
-        if batch is None or len(batch) < FEWEST or not self._columns:
+    def count(self, batch: Batch | None, partials: Sequence[Words] = ()) -> None:
+        """Look at the tuples of a micro-batch, and at partials of others, before texts that nobody holds any more are
+        forgotten."""
+        tuples, counted = 0 if batch is None else len(batch), sum(int(one[TUPLES].sum()) for one in partials)
+        self.taken, self.told = tuples + counted, []
+        if self.taken < FEWEST or not self._columns:
             return
-        at = np.arange(len(batch)) if len(batch) <= SAMPLE else (_PLACES * len(batch)).astype(np.int64)
-        keys, counts = _distinct(np.stack([_words_at(batch, column.rows, at) for column in self._columns]))
-        hot = np.flatnonzero(counts >= max(FEWEST, LEAST_SHARE * len(at)))
+        keys: list[Words] = []
+        counts: list[Floats] = []
+        # Of every key: how often it was seen, and how many tuples that stands for.
+        if batch is not None and tuples:
+            at = np.arange(tuples) if tuples <= SAMPLE else (_PLACES * tuples).astype(np.int64)
+            keys.append(np.stack([_words_at(batch, column.rows, at) for column in self._columns]))
+            counts.append(np.array([[1.0], [tuples / len(at)]]).repeat(len(at), axis=1))
+        for one in partials:
+            keys.append(one[KEY : KEY + len(self._columns)])
+            counts.append(one[[TUPLES, TUPLES]].astype(np.float64))
+        found, (seen, stands_for) = _summed(np.hstack(keys), np.hstack(counts))
+        hot = np.flatnonzero((seen >= FEWEST) & (stands_for >= LEAST_SHARE * self.taken))
         if len(hot):
-            hot = hot[np.argsort(-counts[hot], kind="stable")][:MOST]
-            rows = np.round(counts[hot] * (len(batch) / len(at))).astype(int).tolist()
-            self.told = list(zip(self._values(keys[:, hot]), rows, strict=True))
+            hot = hot[np.argsort(-stands_for[hot], kind="stable")][:MOST]
+            self.told = list(
+                zip(self._values(found[:, hot]), np.round(stands_for[hot]).astype(int).tolist(), strict=True)
+            )
 
     def _values(self, words: Words) -> list[dict[str, Any]]:
         columns = [self._decoded(one, row) for one, row in zip(self._columns, words, strict=True)]
@@ -85,17 +99,18 @@ def _words_at(batch: Batch, rows: Words, at: Words) -> Words:
     return found
 
 
-def _distinct(words: Words) -> tuple[Words, Words]:
-    """All combinations of words, and how often each occurs.
+def _summed(words: Words, counts: Floats) -> tuple[Words, Floats]:
+    """All combinations of words, and the sums of their counts.
 
-    >>> _distinct(np.array([[7, 1, 7, 7], [0, 0, 0, 1]]))
-    (array([[1, 7, 7],
-           [0, 0, 1]]), array([1, 2, 1]))
+    >>> keys, sums = _summed(np.array([[7, 1, 7, 7], [0, 0, 0, 1]]), np.array([[1.0, 1.0, 2.0, 1.0]]))
+    >>> keys.tolist(), sums.tolist()
+    ([[1, 7, 7], [0, 0, 1]], [[1.0, 3.0, 1.0]])
     """
-    ordered = np.sort(words) if len(words) == 1 else words[:, np.lexsort(words[::-1])]
+    order = np.lexsort(words[::-1])
+    ordered = words[:, order]
     differs = (ordered[:, 1:] != ordered[:, :-1]).any(axis=0)
     begins = np.concatenate([[0], np.flatnonzero(differs) + 1])
-    return ordered[:, begins], np.diff(begins, append=ordered.shape[1])
+    return ordered[:, begins], np.add.reduceat(counts[:, order], begins, axis=1)
 
 
 def key_columns(plan: PhysicalPlan) -> tuple[KeyColumn, ...]:

@@ -6,14 +6,14 @@ when the clock that headers agreed on has reached it, or nearly; the vote about 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from slackwater.core.batch import TS, Batch
+from slackwater.core.batch import TS, Batch, Words
 from slackwater.core.errors import UsageError
 from slackwater.core.quality import clause
 from slackwater.core.schema import NULL_WORD
@@ -25,6 +25,7 @@ from slackwater.disorder.header_guard import HeaderGuard
 from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.observe.delays import DelayTally
 from slackwater.observe.report import LatencyUse, named_wrong_clocks
+from slackwater.operators.aggregate.pane_partials import TUPLES, text_keys
 from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.driver import Driver
@@ -32,6 +33,7 @@ from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.side_outputs.collectors import BufferedSideOutput
 from slackwater.runtime.side_outputs.rejections import RejectionCounts
 from slackwater.runtime.spark.exchange.format import read_block
+from slackwater.runtime.spark.exchange.partials import PartialsHeader, Within, aggregate_of
 from slackwater.runtime.spark.state.checkpoint import Targets, difference, is_target
 from slackwater.runtime.spark.state.hot_keys import HotKeys
 from slackwater.runtime.watching import named_partitions
@@ -53,6 +55,8 @@ class Block:
     block: bytes | None
     rejected_rows: bytes | None = None
     """Rows that could move no clock, on their way out."""
+    partials: bytes | None = None
+    """Partial results of tuples that are not in the block."""
 
 
 @dataclass
@@ -68,6 +72,9 @@ class Shard:
     tells: tuple[bool, ...] | None = None
     """Per input, whether this shard tells of its tuples: counts them, and hands out those that are late or rejected;
     None: of all. Those of others are copies of what another shard tells of."""
+
+    tuples_of: Callable[[Block], bytes | None] | None = None
+    """Reads again all tuples that a block was made of, those of its partials too."""
 
     def __post_init__(self) -> None:
         self.kernel: Pipeline = kernel_for(self.plan, Epochs(), self.codebook, max_ahead=UNGUARDED)
@@ -112,9 +119,10 @@ class Shard:
         end = end or any(block.header["end"] for block in ordered)
         moved = self._read_progress(ordered, now)
         own = [self._read(block) for block in ordered if block.block is not None]
+        partials = self._take_partials(ordered, own)
         arrived = Batch.concat(own) if own else None
         self.latency, self.late_examples = LatencyUse(), {}
-        self.hot_keys.count(arrived)
+        self.hot_keys.count(arrived, partials)
         if self._ended:
             for batch in own:
                 self._turn_away(batch, AFTER_END)
@@ -225,6 +233,29 @@ class Shard:
             words = np.vstack([words, np.zeros((self.plan.operator.rows - len(words), words.shape[1]), np.int64)])
         n = words.shape[1]
         return Batch(np.full(n, block.stream, np.int64), words, np.ones(n, np.bool_))
+
+    def _take_partials(self, blocks: list[Block], own: list[Batch]) -> list[Words]:
+        """Combine partials whose tuples are all in time and admitted; of others the tuples are added to the own."""
+        taken: list[Words] = []
+        for block in blocks:
+            if block.partials is None:
+                continue
+            within = PartialsHeader.of_json(block.header["partials"]).within
+            in_time = within.first >= self.kernel.watermark and self._guard.reaches(block.stream, within.last)
+            aggregate = aggregate_of(self.plan)
+            if self._ended or aggregate is None or not in_time:
+                own.append(self._read_again(block, within))
+                continue
+            rows = text_keys(aggregate, self.text_rows[block.stream])
+            taken.append(read_block(block.partials, rows, self.codebook))
+            self.kernel.take_partials(taken[-1], int(taken[-1][TUPLES].sum()))
+        return taken
+
+    def _read_again(self, block: Block, within: Within) -> Batch:
+        """The tuples that partials were made of."""
+        assert self.tuples_of is not None, "partials are made only of what can be read again"
+        batch = self._read(replace(block, block=self.tuples_of(block)))
+        return batch.take(np.flatnonzero(within.has(batch.ts)))
 
     def metrics(self) -> dict[str, Any]:
         """What the shard can tell about itself, for Spark's observed metrics.

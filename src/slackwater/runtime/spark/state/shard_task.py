@@ -25,11 +25,14 @@ from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.driver import with_results
 from slackwater.runtime.side_outputs.rows import LATE, REJECTED, example_of
 from slackwater.runtime.spark.control import Control, combined
+from slackwater.runtime.spark.exchange.files import FoldersRead
 from slackwater.runtime.spark.exchange.format import as_bytes
+from slackwater.runtime.spark.exchange.partials import PartialsHeader, aggregate_of
 from slackwater.runtime.spark.folders import WRITTEN, Folder, TaskFiles
 from slackwater.runtime.spark.functions import Shipped, register_here
 from slackwater.runtime.spark.output_schema import EMITTED, LATENCY, METRICS, ROWS
 from slackwater.runtime.spark.state.checkpoint import Targets, is_target
+from slackwater.runtime.spark.state.last_watermark import Before
 from slackwater.runtime.spark.state.pages import Account, Mark, PageStore
 from slackwater.runtime.spark.state.shard import Block, Shard
 from slackwater.sinks.folder import plain_text
@@ -66,7 +69,9 @@ class Hosted:
     """Whether the rows of those are handed on as well."""
     shards: tuple[int, ...] = ()
     """The labels of all its shards, where it is cut by rows and one of those that have a tuple tells of it."""
-    takes: ClassVar[tuple[str, ...]] = ("stream", "part", "header", "block", "rejected_rows")
+    folders_read: FoldersRead | None = None
+    """What it reads itself, where it can do with partial results of that."""
+    takes: ClassVar[tuple[str, ...]] = ("stream", "part", "header", "block", "rejected_rows", "partials")
     emits: ClassVar[str] = EMITTED
 
     def host(self, store: PageStore, files: TaskFiles) -> Host:
@@ -80,6 +85,13 @@ class Hosted:
             return None
         return tuple(grid.tells(position, self.shards.index(label)) for position in range(len(self.plan.inputs)))
 
+    def tuples_of(self, label: int) -> Callable[[Block], bytes | None] | None:
+        """Reads again what a block of this shard was made of."""
+        read = self.folders_read
+        if read is None:
+            return None
+        return lambda block: read.block_again(PartialsHeader.of_json(block.header["partials"]), block.stream, label)
+
     def written(self, output: str, name: str) -> Line:
         """The line that tells of a file with rows of some kind."""
         return WRITTEN, f"{output}/{name}", None
@@ -91,22 +103,28 @@ class Host:
     def __init__(self, hosted: Hosted, store: PageStore, files: TaskFiles) -> None:
         register_here(hosted.functions)
         self._hosted, self._store, self._files = hosted, store, files
+        self._watermark: int | None = None
+        """After the epoch; None: the shard wants tuples."""
 
     def take_in(self, label: int, lines: Iterable[Line], now: int | None) -> Iterator[list[Line]]:
         """An epoch with these blocks; `now` is the moment where moments count."""
         blocks: list[Block] = []
         messages: list[Control] = []
-        for stream, part, header, block, away in lines:
+        for stream, part, header, block, away, partials in lines:
             if stream is None:
                 messages.append(Control.of_json(header))
             else:
-                blocks.append(Block(int(stream), int(part), told(header), block, away))
+                blocks.append(Block(int(stream), int(part), told(header), block, away, partials))
         target, end = combined(messages, clause(self._hosted.plan.quality))
         examples = {}
         rejected = [one for one in blocks if one.rejected_rows is not None]
         for one in rejected:
             examples[self._hosted.plan.inputs[one.stream].stream.alias] = example_of(one.rejected_rows or b"")
         yield from self._turn(label, lambda shard: shard.epoch(blocks, now, end), target, rejected, examples)
+        if self._hosted.folders_read is not None and label == self._hosted.shards[0]:
+            cuts = max((one.header["cuts"] for one in blocks if one.header["cuts"] is not None), default=None)
+            if cuts is not None:
+                self._hosted.folders_read.note(Before(cuts + 1, self._watermark))
 
     def on_processing_time(self, label: int, now: int) -> Iterator[list[Line]]:
         """An epoch in which nothing arrived."""
@@ -137,6 +155,7 @@ class Host:
         unreadable = ((REJECTED, pa.ipc.open_stream(one.rejected_rows).read_all()) for one in rejected)
         yield from self._handed_on(chain(unreadable, emitted_tables(shard, epoch(shard))))
         mark = self._store.write(before, shard.snapshot_delta())
+        self._watermark = None if aggregate_of(shard.plan) is None else shard.kernel.watermark
         if name[0]:
             forget_earlier_runs(_kept, name[0])
             assert self._store.account is not None
@@ -205,7 +224,14 @@ def current(
     plan = hosted.plan
     if targets.in_force != clause(plan.quality):
         plan = replace(plan, quality=parse_quality(targets.in_force))
-    shard = Shard(plan, hosted.text_rows, hosted.fingerprint, targets=targets, tells=hosted.told_by(label))
+    shard = Shard(
+        plan,
+        hosted.text_rows,
+        hosted.fingerprint,
+        targets=targets,
+        tells=hosted.told_by(label),
+        tuples_of=hosted.tuples_of(label),
+    )
     if now is not None:
         shard.restore(entries)
     return shard

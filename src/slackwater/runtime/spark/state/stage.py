@@ -95,11 +95,11 @@ def _share_headers(lines: dict[int, list[tuple[Any, ...]]]) -> None:
     """A task is told a header once, with the lines of its first shard; let its other shards have them, too."""
     first, *others = lines
     for label in others:
-        mine = {(stream, part): block for stream, part, _, block, _ in lines[label]}
-        lines[label] = [
-            (stream, part, header if stream is None else uncounted(header), mine.get((stream, part)), None)
-            for stream, part, header, *_ in lines[first]
-        ]
+        mine = {(stream, part): (block, partials) for stream, part, _, block, _, partials in lines[label]}
+        lines[label] = []
+        for stream, part, header, *_ in lines[first]:
+            block, partials = mine.get((stream, part), (None, None))
+            lines[label].append((stream, part, header if stream is None else uncounted(header), block, None, partials))
 
 
 @lru_cache(maxsize=256)

@@ -1,0 +1,134 @@
+"""Aggregates that travel as partial results: what shards make of them is what they make of the tuples themselves.
+
+Tables are small, so that a partial pays already where it stands for few tuples; late tuples, tuples too far ahead and
+tuples without a time are among them in every case.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
+
+import slackwater as sw
+from slackwater.core.time import BEFORE_ALL
+from slackwater.operators.aggregate import pane_partials
+from slackwater.plan.planner import plan
+from slackwater.runtime.spark.exchange.files import Reads
+from slackwater.runtime.spark.state.last_watermark import Before, known_before, note_watermark
+from slackwater.runtime.spark.state.shard import Shard
+from slackwater.sources.binding import bind_to_tables
+from slackwater.sources.replay import replay
+from tests.effort import tried
+from tests.spark.in_process import InProcess
+from tests.spark.test_grids import TARGETS, of_both, streams_of, told
+
+ALL = "COUNT(*) AS n, COUNT(x) AS nx, SUM(v) AS total, AVG(v) AS mean, MIN(x) AS low, MAX(x) AS high, VAR(v) AS spread"
+QUERIES = {
+    "sliding": f"SELECT {ALL} FROM a [RANGE 100 MS SLIDE 25 MS]",
+    "slide does not divide": f"SELECT {ALL} FROM a [RANGE 100 MS SLIDE 30 MS]",
+    "tumbling": f"SELECT {ALL} FROM a [RANGE 40 MS]",
+    "by text": f"SELECT name, {ALL} FROM a [RANGE 100 MS SLIDE 50 MS] GROUP BY name",
+    "by two": f"SELECT name, v % 2 AS odd, {ALL} FROM a [RANGE 100 MS SLIDE 50 MS] GROUP BY name, odd",
+    "having": "SELECT name, SUM(v) AS total FROM a [RANGE 100 MS] WHERE v <> 3 GROUP BY name HAVING total > 99",
+    "kept whole": "SELECT MEDIAN(v) AS mid, SUM(v) AS total FROM a [RANGE 100 MS SLIDE 25 MS]",
+    "of text": "SELECT MIN(name) AS least, SUM(v) AS total FROM a [RANGE 100 MS SLIDE 25 MS]",
+}
+
+
+def ran_by_files(query: str, streams: dict[str, pa.Table], epochs: sw.Epochs, shards: int, folder: Path) -> sw.Answer:
+    physical = plan(bind_to_tables(query, streams, "ts").query)
+    runtime = InProcess(epochs, shards, folder, reads_files=True)
+    with runtime.begin(physical, replay(physical, streams, "ms"), streams, "ms") as run:
+        tables = list(run.tables(lambda: None))
+    late, rejected = {"a": run.side_outputs.late_rows(0)}, {"a": run.side_outputs.rejected_rows(0)}
+    return sw.Answer(pa.concat_tables(tables), late, rejected, run.report().as_json())
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """How often partials were taken, and how often tuples were read again; partials pay for two tuples already."""
+    seen = {"partials": 0, "again": 0}
+    take, again = Shard._take_partials, Reads.block_again
+
+    def count_taken(self: Shard, *given: Any) -> Any:
+        found = take(self, *given)
+        seen["partials"] += len(found)
+        return found
+
+    def count_again(self: Reads, *given: Any) -> Any:
+        seen["again"] += 1
+        return again(self, *given)
+
+    monkeypatch.setattr(pane_partials, "FEWEST_TUPLES", 1)
+    monkeypatch.setattr(Shard, "_take_partials", count_taken)
+    monkeypatch.setattr(Reads, "block_again", count_again)
+    return seen
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_partials_give_what_tuples_give(name: str, counted: dict[str, int]) -> None:
+    cases = st.tuples(
+        st.integers(0, 2**16), st.sampled_from(TARGETS), st.integers(20, 200), st.sampled_from((1, 3)), st.booleans()
+    )
+
+    @tried(12)
+    @given(case=cases)
+    def check(case: tuple[int, str, int, int, bool]) -> None:
+        seed, target, tuples, shards, hinted = case
+        query = f"{QUERIES[name]} WITH {target}"
+        streams, epochs = streams_of(seed, "a", 400), sw.Epochs(tuples=tuples)
+        local = told(sw.replay(query, streams, epochs=epochs))
+        with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+            if not hinted:
+                patch.setattr("tests.spark.in_process.known_before", lambda folder, cuts: Before(cuts, BEFORE_ALL))
+            ran = told(ran_by_files(query, streams, epochs, shards, Path(folder, "ran")))
+        assert of_both(ran) == of_both(local)
+
+    check()
+    possible = name not in ("kept whole", "of text")
+    assert (counted["partials"] > 0, counted["again"] > 0) == (possible, possible)
+
+
+def test_a_shard_that_wants_tuples_gets_them_and_says_so_for_the_next_cut(
+    counted: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the target was changed while the query ran, which those who pack do not know of."""
+    query = f"{QUERIES['sliding']} WITH DELAY 15 MS"
+    streams, epochs = streams_of(7, "a", 400), sw.Epochs(tuples=50)
+    for place in ("shard", "shard_task"):
+        monkeypatch.setattr(f"slackwater.runtime.spark.state.{place}.aggregate_of", lambda plan: None)
+    ran = told(ran_by_files(query, streams, epochs, 1, tmp_path / "ran"))
+    assert of_both(ran) == of_both(told(sw.replay(query, streams, epochs=epochs)))
+    # The two tasks that read the first cut.
+    assert counted == {"partials": 0, "again": 2}
+
+
+def test_who_learns_from_tuples_has_no_partials(counted: dict[str, int], tmp_path: Path) -> None:
+    query = "SELECT SUM(v) AS total FROM a [RANGE 100 MS SLIDE 25 MS] WITH ERROR 0.05"
+    streams, epochs = streams_of(7, "a", 400), sw.Epochs(tuples=50)
+    ran = told(ran_by_files(query, streams, epochs, 1, tmp_path / "ran"))
+    assert counted == {"partials": 0, "again": 0}
+    assert of_both(ran) == of_both(told(sw.replay(query, streams, epochs=epochs)))
+
+
+def test_the_watermark_of_the_cut_before_is_found_again_and_no_other(tmp_path: Path) -> None:
+    folder = str(tmp_path)
+    assert known_before(folder, 0) == Before(0, BEFORE_ALL)
+    for cuts in range(1, 5):
+        note_watermark(folder, Before(cuts, 100 * cuts))
+        assert known_before(folder, cuts) == Before(cuts, 100 * cuts)
+    # A cut that is read again is told what it was told before; of others nothing is known.
+    assert known_before(folder, 3) == Before(3, 300)
+    assert known_before(folder, 2) == Before(2, BEFORE_ALL)
+    note_watermark(folder, Before(5, None))
+    assert known_before(folder, 5) == Before(5, None)
+    (tmp_path / "watermark.1.json").write_text('{"cuts"')
+    assert known_before(folder, 5) == Before(5, BEFORE_ALL)
