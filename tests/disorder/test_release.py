@@ -2,6 +2,7 @@
 
 import heapq
 from dataclasses import replace
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -63,12 +64,15 @@ def test_tuple_release_lets_out_what_algorithm_1_lets_out_in_its_order(data, str
     assert release.slack == rule.slack
 
 
-@given(data=st.data(), streams=st.integers(1, 4), slack=SLACK)
-def test_epoch_release_lets_out_each_epoch_sorted_up_to_the_watermark(data, streams, slack):
+@given(data=st.data(), streams=st.integers(1, 4), slack=SLACK, sorts=st.lists(st.booleans(), min_size=1, max_size=5))
+def test_epoch_release_lets_out_each_epoch_sorted_up_to_the_watermark(data, streams, slack, sorts):
     batch = data.draw(traces(streams, filtered=True))
     cuts = data.draw(cuttings(len(batch)))
     controller, rule = controllers(slack)
     release = Release(ReleaseSpec(streams, 2, "epoch"), controller)
+    # By a heap or by sorting, in turns.
+    turn = cycle(sorts)
+    release._sorts = lambda new, policy: next(turn)
     runs = [run for piece in pieces(batch, cuts) for run in release.drain(piece)]
     runs += release.drain(Batch.of([]), end=True)
     assert sequence(runs) == wanted(oracle_epoch_release(batch, streams, cuts, rule))

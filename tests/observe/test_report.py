@@ -45,6 +45,22 @@ def test_weights_beyond_a_word_are_summed_exactly() -> None:
     assert (seen.weight, seen.quantile(0.5), seen.quantile(0.7)) == (3 * 2**62, 5, 7)
 
 
+@given(
+    st.lists(
+        st.tuples(st.integers(-(2**40), 2**40), st.integers(1, 2**22)).flatmap(
+            lambda pair: st.sampled_from([pair, (pair[0] >> 30, pair[1]), (2**40, 2**20), (-(2**40), 2**20)])
+        ),
+        min_size=1,
+        max_size=40,
+    )
+)
+def test_sums_beyond_a_word_are_exact(pairs: list[tuple[int, int]]) -> None:
+    seen = Distribution()
+    seen.add(np.array([v for v, _ in pairs], np.int64), np.array([w for _, w in pairs], np.int64))
+    weight = sum(w for _, w in pairs)
+    assert (seen.weight, seen.mean) == (weight, sum(v * w for v, w in pairs) / weight)
+
+
 def test_an_empty_distribution_has_neither_mean_nor_quantile() -> None:
     seen = Distribution()
     seen.add(np.zeros(0, np.int64))

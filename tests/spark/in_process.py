@@ -135,7 +135,7 @@ class ShardsRun(SparkRun):
         Path(state).mkdir(exist_ok=True)
         reads = tuple(map(self._reads, packings)) if self.reads_files else ()
         again = FoldersRead(reads, state) if reads and aggregate_of(self.plan) is not None else None
-        hosted = Hosted(self.plan, texts, kept, registered(), shards=labels, folders_read=again)
+        hosted = Hosted(self.plan, texts, kept, registered(), shards=labels, folders_read=again, tells_latency=True)
         shipped = _serializer().dumps(hosted)
         for number in range(len(self._arrivals)):
             begun = time.perf_counter()

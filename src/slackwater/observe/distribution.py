@@ -16,8 +16,8 @@ from slackwater.core.jit import in_place
 
 MOST_VALUES = 1 << 16
 MOST_PENDING = 1 << 18
-_SAFE = 2**62
-"""Sums below this cannot have wrapped."""
+_CARRY = 2**61
+"""Two numbers below this can be added in a word."""
 
 Weights = npt.NDArray[np.float64]
 NO_WEIGHTS: Words = np.zeros(0, np.int64)
@@ -151,11 +151,11 @@ def write_runs(values: Words, value: Words, length: Words) -> int:
 
 
 def exact_sums(values: Words, weights: Words | None) -> tuple[int, int]:
-    """The sum of the weights and of the weighted values, in Python's integers where a word could wrap."""
-    weight, total, largest, heaviest = words_summed(values, NO_WEIGHTS if weights is None else weights)
-    most = int(heaviest) * len(values)
-    if most < _SAFE and most * int(largest) < _SAFE:
-        return int(weight), int(total)
+    """The sum of the weights and of the weighted values, in Python's integers where words are too short."""
+    each = NO_WEIGHTS if weights is None else weights
+    weight, weight_high, total, total_high, largest, heaviest = words_summed(values, each)
+    if int(heaviest) * max(1, int(largest)) < _CARRY:
+        return int(weight_high) * _CARRY + int(weight), int(total_high) * _CARRY + int(total)
     pairs = [(value, 1) for value in values.tolist()]
     if weights is not None:
         pairs = list(zip(values.tolist(), weights.tolist(), strict=True))
@@ -163,17 +163,26 @@ def exact_sums(values: Words, weights: Words | None) -> tuple[int, int]:
 
 
 @in_place
-def words_summed(values: Words, weights: Words) -> tuple[int, int, int, int]:
-    """Sums that may have wrapped, of the weights and of the weighted values; the largest value, by its size, and the
-    largest weight. Without weights each value counts once."""
-    weight, total, largest, heaviest = 0, 0, 0, 1
+def words_summed(values: Words, weights: Words) -> tuple[int, int, int, int, int, int]:
+    """The sum of the weights and that of the weighted values, each as what is left and how often it was carried; the
+    largest value, by its size, and the largest weight. Without weights each value counts once.
+
+    Sums are right where the largest value times the largest weight is below what is carried.
+    """
+    weight, weight_high, total, total_high, largest, heaviest = 0, 0, 0, 0, 0, 1
     for i in range(len(values)):
         each = 1 if len(weights) == 0 else weights[i]
         weight += each
+        if weight >= _CARRY:
+            weight, weight_high = weight - _CARRY, weight_high + 1
         total += each * values[i]
+        if total >= _CARRY:
+            total, total_high = total - _CARRY, total_high + 1
+        elif total <= -_CARRY:
+            total, total_high = total + _CARRY, total_high - 1
         largest = max(largest, values[i], ~values[i])
         heaviest = max(heaviest, each)
-    return weight, total, largest, heaviest
+    return weight, weight_high, total, total_high, largest, heaviest
 
 
 def _merged(values: Words, weights: Weights) -> tuple[Words, Weights]:

@@ -20,7 +20,7 @@ from slackwater.disorder.clocks import (
     min_clock,
     must_pause,
 )
-from slackwater.disorder.release.slack_heap import emit, emit_watermark, hold, pop
+from slackwater.disorder.release.slack_heap import emit, emit_watermark, hold, lay_down, pop
 from slackwater.disorder.release.state import (
     EPOCH_CLOCK,
     EPOCH_TUPLES,
@@ -63,6 +63,40 @@ def release_sorted(
             if must_pause(clock, policy):
                 return i + 1, n_out
     return n, n_out
+
+
+@in_place
+def take_in_epoch(new: Arrivals, policy: Policy, clock: Clockwork, held: Buffers, out: OutputBuffer) -> tuple[int, int]:
+    """All arrivals as one epoch. Late ones pass on, the others are laid down at the end of the heap, to be sorted.
+
+    Returns (tuples emitted, the watermark that the arrivals met).
+    """
+    n, n_out, watermark_at_arrival, now = new.words.shape[1], 0, clock.scalars[WATERMARK], clock.scalars[NOW]
+    for i in range(n):
+        now = arrival_time_of(clock, new, i)
+        delay = advance_clock(clock, new, i, now, False)
+        if new.passes[i]:
+            if new.words[TS, i] < watermark_at_arrival:
+                n_out = pass_on(clock, new, i, delay, out, n_out)
+            else:
+                lay_down(clock, held, 0, new, i, delay)
+    end_epoch(clock, now, policy)
+    return n_out, watermark_at_arrival
+
+
+@in_place
+def emit_first(
+    clock: Clockwork, held: Buffers, count: int, watermark_at_arrival: int, out: OutputBuffer, n_out: int
+) -> int:
+    """Move the first tuples of a sorted heap into the run; the others move up, and stay sorted."""
+    for at in range(count):
+        n_out = emit(clock, held, held.slot[0, at], watermark_at_arrival, out, n_out)
+    left = held.sizes[0] - count
+    for at in range(left):
+        held.ts[0, at], held.seq[0, at] = held.ts[0, at + count], held.seq[0, at + count]
+        held.slot[0, at] = held.slot[0, at + count]
+    held.sizes[0] = left
+    return n_out
 
 
 @in_place

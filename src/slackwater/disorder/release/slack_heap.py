@@ -28,13 +28,29 @@ from slackwater.disorder.release.watermarks import watermark_of
 @inner
 def hold(clock: Clockwork, held: Buffers, h: int, new: Arrivals | Incoming, i: int, delay: int) -> None:
     """Copy an arrival into a free slot of the pool, and put it into heap h."""
+    slot = put_into_pool(clock, held, new, i, delay)
+    push(held, h, new.words[TS, i], clock.scalars[SEQUENCE], slot)
+    clock.scalars[SEQUENCE] += 1
+
+
+@inner
+def lay_down(clock: Clockwork, held: Buffers, h: int, new: Arrivals | Incoming, i: int, delay: int) -> None:
+    """As `hold`, but at the end of the arrays; they are no heap until they are sorted."""
+    slot, at = put_into_pool(clock, held, new, i, delay), held.sizes[h]
+    held.ts[h, at], held.seq[h, at], held.slot[h, at] = new.words[TS, i], clock.scalars[SEQUENCE], slot
+    held.sizes[h] += 1
+    clock.scalars[SEQUENCE] += 1
+
+
+@inner
+def put_into_pool(clock: Clockwork, held: Buffers, new: Arrivals | Incoming, i: int, delay: int) -> int:
+    """Copy an arrival into a free slot; returns the slot."""
     clock.scalars[FREE] -= 1
     slot = held.free[clock.scalars[FREE]]
     for r in range(new.words.shape[0]):
         held.pool[r, slot] = new.words[r, i]
     held.stream[slot], held.delay[slot] = new.stream[i], delay
-    push(held, h, new.words[TS, i], clock.scalars[SEQUENCE], slot)
-    clock.scalars[SEQUENCE] += 1
+    return slot
 
 
 @inner

@@ -46,6 +46,8 @@ TIME = "\0ts"
 """The name of a member's own event time: one that no query can spell."""
 ENOUGH = 1 << 17
 """Results per output chunk; one tuple's results are never split."""
+AT_ONCE = 1 << 12
+"""Tuples that are taken in before there is room for more."""
 
 
 @dataclass(frozen=True)
@@ -178,14 +180,23 @@ class JoinOperator(Operator):
 
     def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
         """Take in a run; yield its results."""
-        store, spec = self._store, self.spec
-        arriving = np.bincount(run.stream, minlength=spec.streams)
-        store.reserve(arriving, self._horizons())
-        counts = np.zeros(len(run), np.int64)
         words = np.ascontiguousarray(run.words)
-        new = Arriving(run.stream, words, run.watermark_at_arrival, run.emit_time)
+        # Room for all at once would be room for as many keys as there are tuples.
+        for begin in range(0, len(run), AT_ONCE):
+            yield from self._process_piece(run, words, begin, min(begin + AT_ONCE, len(run)))
+        self._took_in(run, words)
+
+    def _process_piece(self, run: OrderedBatch, words: Words, first: int, stop: int) -> Iterator[Output]:
+        """The tuples of a run from the first on; yields their results."""
+        spec, piece, count = self.spec, slice(first, stop), stop - first
+        self._store.reserve(np.bincount(run.stream[piece], minlength=spec.streams), self._horizons())
+        counts = np.zeros(count, np.int64)
+        new = Arriving(
+            run.stream[piece], np.ascontiguousarray(words[:, piece]), run.watermark_at_arrival[piece],
+            run.emit_time[piece],
+        )  # fmt: skip
         begin, out = 0, self._capacity_for_results()
-        while begin < len(run):
+        while begin < count:
             begin_at = begin
             begin, n, status = self._join(new, begin, out, counts)
             if status == OVERFLOW:
@@ -196,10 +207,9 @@ class JoinOperator(Operator):
                 out = np.empty((spec.streams, 4 * out.shape[1]), np.int64)
             made = np.flatnonzero(counts[begin_at:begin]) + begin_at
             if len(made):
-                yield self._output(run, made, counts[made], out[:, :n])
+                yield self._output(run, first + made, counts[made], out[:, :n])
             if status == PAUSED:
-                self._choose_order(run, begin)
-        self._took_in(run, words)
+                self._choose_order(run, first + begin, stop)
 
     def _join(self, new: Arriving, begin: int, out: Words, counts: Words) -> tuple[int, int, int]:
         """The loop over a run, from a tuple on; what comes back is that of `join_run`."""
@@ -220,12 +230,12 @@ class JoinOperator(Operator):
             self._out = np.empty((self.spec.streams, 1 if self.spec.count_only else ENOUGH), np.int64)
         return self._out
 
-    def _choose_order(self, run: OrderedBatch, begin: int) -> None:
-        """Let the order of probes be chosen anew, before tuple `begin` of a run."""
+    def _choose_order(self, run: OrderedBatch, begin: int, stop: int) -> None:
+        """Let the order of probes be chosen anew, before tuple `begin` of a run; there is room up to `stop`."""
         reached = int(run.ts[begin - 1]) if begin else self._watermark
         live = self._store.live(np.maximum(max(reached, self._watermark), BEFORE_ALL) - self._windows)
         if self.order.choose(live):
-            arriving = np.bincount(run.stream[begin:], minlength=self.spec.streams)
+            arriving = np.bincount(run.stream[begin:stop], minlength=self.spec.streams)
             self._store.index_by(self.order.indexes, arriving, self._horizons())
 
     def _took_in(self, run: OrderedBatch, words: Words) -> None:

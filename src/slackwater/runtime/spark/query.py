@@ -90,6 +90,7 @@ def emitted(
     groups: int | None = None,
     folders: Mapping[str, Folder] | None = None,
     emits_all: bool = True,
+    tells_latency: bool = False,
 ) -> DataFrame:
     """Everything a query emits, as tagged rows, with its metrics observed; `state` is a folder of files for its state,
     without one it is kept by Spark. In files it is kept by key group, so that the next start may have more shards or
@@ -115,7 +116,7 @@ def emitted(
     together = reduce(lambda one, other: one.unionByName(other), packed)
     texts = tuple(packing.text_rows for packing in packings)
     again = FoldersRead(reads, str(state)) if reads and aggregate_of(plan) is not None else None
-    hosted = Hosted(plan, texts, kept, registered(), dict(folders or {}), emits_all, labels, again)
+    hosted = Hosted(plan, texts, kept, registered(), dict(folders or {}), emits_all, labels, again, tells_latency)
     if tasks is not None:
         out = staged(together, hosted, labels, tasks, str(state))
     else:

@@ -143,7 +143,9 @@ class SparkRun(RecordedRun):
 
     def _started(self) -> StreamingQuery:
         state = state_folder(self._spark, str(self._folder / "query"))
-        out = emitted(self._spark, self.plan, self._frames, self.shards, self._time_unit, state=state)
+        out = emitted(
+            self._spark, self.plan, self._frames, self.shards, self._time_unit, state=state, tells_latency=True
+        )
         available = self._trigger == AVAILABLE
         trigger = {"availableNow": True} if available else {"processingTime": self._trigger}
         self._begun = time.perf_counter()

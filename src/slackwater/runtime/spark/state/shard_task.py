@@ -71,6 +71,8 @@ class Hosted:
     """The labels of all its shards, where it is cut by rows and one of those that have a tuple tells of it."""
     folders_read: FoldersRead | None = None
     """What it reads itself, where it can do with partial results of that."""
+    tells_latency: bool = False
+    """Whether each epoch tells of the waiting of all its results, for a report of the whole run."""
     takes: ClassVar[tuple[str, ...]] = ("stream", "part", "header", "block", "rejected_rows", "partials")
     emits: ClassVar[str] = EMITTED
 
@@ -162,8 +164,9 @@ class Host:
             _kept[name] = Kept(mark, shard, self._store.account)
         told_here = {"shard": label, "task": task_number(), "examples": examples or {}}
         reported = {**told_here, **shard.metrics(), **self._store.traffic()}
-        latency = json.dumps(shard.latency.reported())
-        yield [(LATENCY, latency, None), (METRICS, json.dumps(reported), None)]
+        if self._hosted.tells_latency:
+            yield [(LATENCY, json.dumps(shard.latency.reported()), None)]
+        yield [(METRICS, json.dumps(reported), None)]
 
     def _handed_on(self, emitted: Iterable[tuple[str, pa.Table]]) -> Iterator[list[Line]]:
         """The lines of what is emitted; what goes to folders is written there."""
