@@ -54,7 +54,7 @@ def ran_by_files(query: str, streams: dict[str, pa.Table], epochs: sw.Epochs, sh
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """How often partials were taken, and how often tuples were read again; partials pay for two tuples already."""
+    """How often partials were taken, and how often tuples were read again; partials pay for one tuple already."""
     seen = {"partials": 0, "again": 0}
     take, again = Shard._take_partials, Reads.block_again
 
@@ -68,6 +68,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
         return again(self, *given)
 
     monkeypatch.setattr(pane_partials, "FEWEST_TUPLES", 1)
+    monkeypatch.setattr(pane_partials, "AT_ONCE", 16)
     monkeypatch.setattr(Shard, "_take_partials", count_taken)
     monkeypatch.setattr(Reads, "block_again", count_again)
     return seen

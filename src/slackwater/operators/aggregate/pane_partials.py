@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 PANE, TUPLES, KEY = range(3)
 """Rows of partials as words, one column each: the number of the pane, tuples in it; keys and state follow."""
-AT_ONCE = 1 << 15
+AT_ONCE = 1 << 12
 """Tuples that are taken in before there is room for more."""
 FEWEST_TUPLES = 4
 """Tuples that a partial must stand for on average; with fewer it costs more than they do."""
@@ -46,6 +46,11 @@ def has_partials(spec: WindowAggregate) -> bool:
 def text_keys(spec: WindowAggregate, text_rows: tuple[int, ...]) -> tuple[int, ...]:
     """The rows of partials that hold text, where these rows of tuples do."""
     return tuple(KEY + place for place, row in enumerate(spec.keys) if row in text_rows)
+
+
+def pay(spec: WindowAggregate, words: Words) -> bool:
+    """Whether partials of these tuples are few, as far as the first of them tell; of few tuples nothing is known."""
+    return words.shape[1] >= AT_ONCE and partials_of(spec, words[:, :AT_ONCE]) is not None
 
 
 def partials_of(spec: WindowAggregate, words: Words) -> Words | None:

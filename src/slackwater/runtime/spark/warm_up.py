@@ -97,18 +97,18 @@ def load_kernels() -> None:
     """Run small queries in this process, as shards run them."""
     import numpy as np
 
+    from slackwater.operators.aggregate.operator import WindowAggregate
+    from slackwater.operators.aggregate.pane_partials import partials_of
     from slackwater.plan.planner import plan
-    from slackwater.runtime.spark.exchange.partials import Origin
+    from slackwater.runtime.spark.exchange.format import read_block
     from slackwater.runtime.spark.exchange.writer import packed
     from slackwater.runtime.spark.query import packings_of
-    from slackwater.runtime.spark.state.last_watermark import NOTHING_KNOWN
     from slackwater.runtime.spark.state.shard import Block, Shard
     from slackwater.runtime.spark.state.shard_task import told
     from slackwater.sinks.rows import result_tables
     from slackwater.sources.binding import bind_to_tables
 
     ts = 1_700_000_000_000 + 10 * np.arange(400)
-    origin = Origin((), 0, 1, 0)
     table = pa.table({"ts": ts, "k": np.arange(400) % 7, "v": np.ones(400)})
     for query in QUERIES:
         streams = {name: table for name in "ab" if f"{name} [" in query}
@@ -118,12 +118,14 @@ def load_kernels() -> None:
         lines = [
             line
             for one in packings
-            for line in packed(one, table, 0, NOTHING_KNOWN, origin).to_pylist()
+            for line in packed(one, table, 0).to_pylist()
             if line["shard"] == 0
         ]
-        blocks = [
-            Block(line["stream"], 0, told(line["header"]), line["block"], partials=line["partials"]) for line in lines
-        ]
+        blocks = [Block(line["stream"], 0, told(line["header"]), line["block"]) for line in lines]
+        if isinstance(physical.operator, WindowAggregate):
+            partials = partials_of(physical.operator, read_block(lines[0]["block"], (), shard.codebook))
+            assert partials is not None
+            shard.kernel.take_partials(partials, table.num_rows)
         for _ in result_tables(physical, shard.codebook, shard.epoch(blocks)):
             pass
         list(shard.snapshot_delta())

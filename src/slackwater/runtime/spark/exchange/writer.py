@@ -21,7 +21,7 @@ from slackwater.core.schema import Kind
 from slackwater.disorder.event_times import as_reported
 from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.operators.aggregate.operator import WindowAggregate
-from slackwater.operators.aggregate.pane_partials import partials_of, text_keys
+from slackwater.operators.aggregate.pane_partials import partials_of, pay, text_keys
 from slackwater.plan.grid import Grid
 from slackwater.plan.physical import InputPlan
 from slackwater.runtime.side_outputs.rejections import counts_by_reason
@@ -177,7 +177,7 @@ def lines_of(
     good = taken.reasons == GOOD
     keep = good & taken.passes
     shard = _shard_of(packing, words)
-    told = _told(packing, words[TS] if keep.all() else words[TS, keep], before, origin)
+    told = _told(packing, words if keep.all() else words[:, keep], before, origin)
     header = {
         "reported": _reported_by_partition(packing, *((words, keep) if good.all() else (words[:, good], keep[good]))),
         "counts": None if packing.granularity is None else _counts(words[TS, keep], packing.granularity),
@@ -211,12 +211,12 @@ def lines_of(
     return lines
 
 
-def _told(packing: Packing, ts: Words, before: Before | None, origin: Origin | None) -> PartialsHeader | None:
+def _told(packing: Packing, words: Words, before: Before | None, origin: Origin | None) -> PartialsHeader | None:
     """Of which tuples partials are made; None: of none."""
     if packing.aggregate is None or before is None or before.watermark is None or origin is None:
         return None
-    within = guessed(ts, before.watermark, packing.max_ahead)
-    return None if within is None else PartialsHeader(within, origin)
+    within = guessed(words[TS], before.watermark, packing.max_ahead)
+    return None if within is None or not pay(packing.aggregate, words) else PartialsHeader(within, origin)
 
 
 def _with_partials(packing: Packing, own: Words, within: Within, codebook: Codebook) -> tuple[Words, bytes | None]:
