@@ -115,12 +115,7 @@ def load_kernels() -> None:
         physical = plan(bind_to_tables(query, streams, "ts").query)
         packings = packings_of(physical, (0, 1), "ms")
         shard = Shard(physical, tuple(one.text_rows for one in packings), "")
-        lines = [
-            line
-            for one in packings
-            for line in packed(one, table, 0).to_pylist()
-            if line["shard"] == 0
-        ]
+        lines = [line for one in packings for line in packed(one, table, 0).to_pylist() if line["shard"] == 0]
         blocks = [Block(line["stream"], 0, told(line["header"]), line["block"]) for line in lines]
         if isinstance(physical.operator, WindowAggregate):
             partials = partials_of(physical.operator, read_block(lines[0]["block"], (), shard.codebook))
