@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -21,6 +21,7 @@ from slackwater.core.quality import clause
 from slackwater.core.state import Emission, StateUpdate
 from slackwater.core.time import MILLISECOND
 from slackwater.language.clauses import parse_quality
+from slackwater.operators.guarded_query import Tells
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.driver import with_results
 from slackwater.runtime.side_outputs.rows import LATE, REJECTED, example_of
@@ -65,7 +66,7 @@ class Hosted:
     emits_all: bool = True
     """Whether the rows of those are handed on as well."""
     shards: tuple[int, ...] = ()
-    """The labels of all its shards, where it is cut by rows and one of those that have a tuple tells of it."""
+    """The labels of all its shards, where it is cut without a key and one of those that have a tuple tells of it."""
     takes: ClassVar[tuple[str, ...]] = ("stream", "part", "header", "block", "rejected_rows")
     emits: ClassVar[str] = EMITTED
 
@@ -73,12 +74,10 @@ class Hosted:
         """What runs one shard of it, over the state of that shard; `files` take what goes to folders."""
         return Host(self, store, files)
 
-    def told_by(self, label: int) -> tuple[bool, ...] | None:
-        """Per input, whether this shard tells of its tuples; None: of all that it has."""
-        grid = self.plan.partitioning.grid(len(self.shards))
-        if grid is None:
-            return None
-        return tuple(grid.tells(position, self.shards.index(label)) for position in range(len(self.plan.inputs)))
+    def told_by(self, label: int) -> Tells | None:
+        """Of which tuples this shard tells; None: of all that it has."""
+        cut = self.plan.partitioning.cut(len(self.shards))
+        return None if cut is None else partial(cut.tells, self.shards.index(label))
 
     def written(self, output: str, name: str) -> Line:
         """The line that tells of a file with rows of some kind."""
