@@ -95,8 +95,9 @@ def in_shards(
     return sw.Answer(pa.concat_tables(tables), late, rejected, run.report().as_json()), seen
 
 
-def rows(table: pa.Table) -> Counter[tuple[Any, ...]]:
-    return Counter(zip(*(column.to_pylist() for column in table.columns), strict=True))
+def rows(table: pa.Table) -> Counter[tuple[str, ...]]:
+    """As texts, in which one NaN is like another."""
+    return Counter(zip(*(map(repr, column.to_pylist()) for column in table.columns), strict=True))
 
 
 def told(ran: sw.Answer) -> dict[str, Any]:
