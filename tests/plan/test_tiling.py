@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from slackwater.operators.join.bands import FLOATS, Band, Side, axes_between
 from slackwater.plan.tiling import Tiling, tiled
 from slackwater.testing.oracle_join import oracle_join
 from tests.effort import tried
-from tests.operators.test_cells import JOINS, ROWS, tuples
+from tests.operators.test_cells import JOINS, ROWS, float_word, tuples
 
 PAIRS = {name: spec for name, spec in JOINS.items() if spec.streams == 2 and not spec.equalities}
 SHARDS = (2, 3, 4, 5, 16)
@@ -52,6 +53,34 @@ def test_what_can_meet_meets_in_one_shard_and_one_shard_tells_of_each(
         here = [one for one, own in enumerate(found) if shard in own]
         told = tiling.tells(shard, batch.stream[here], batch.words[:, here])
         assert told.tolist() == [found[one][0] == shard for one in here]
+
+
+def beside(value: float, floats: int) -> float:
+    """A float so many floats further."""
+    for _ in range(abs(floats)):
+        value = math.nextafter(value, math.copysign(math.inf, floats))
+    return value
+
+
+@pytest.mark.parametrize("name", ["floats", "floats, the end among them", "between", "distance", "moved"])
+@tried(300)
+@given(
+    tile=st.one_of(st.integers(-3, 3), st.sampled_from([10**6, -(10**9), 10**13])),
+    near=st.integers(-3, 3), far=st.integers(-3, 3), side=st.sampled_from([-1, 1]), home=st.sampled_from([0, 1]),
+)  # fmt: skip
+def test_no_pair_is_missed_by_rounding_where_a_band_ends_at_a_border(
+    name: str, tile: int, near: int, far: int, side: int, home: int
+) -> None:
+    spec = PAIRS[name]
+    tiling = Tiling(tuple(axes_between(home, 1 - home, spec.bands)[:2]), 4)
+    band, width = tiling.axes[0], tiling.widths[0]
+    at = beside(tile * width, near)
+    other = beside(at - (band.low if side < 0 else band.high), far)
+    values = {home: at, 1 - home: other}
+    batch = Batch.of([(s, 1, float_word(values[s]), 0, 0, 0) for s in (0, 1)], ROWS)
+    if oracle_join(spec, batch):
+        found = shards_of(tiling, batch)
+        assert found[home][0] in found[1 - home]
 
 
 def test_identities_are_those_of_the_batch() -> None:

@@ -6,6 +6,7 @@ Shards in process begin every micro-batch with what was written to their state, 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,6 +29,8 @@ from slackwater.core.time import SECOND
 from slackwater.plan.planner import plan
 from slackwater.plan.tiling import Tiling
 from slackwater.runtime.spark.query import packings_of
+from slackwater.runtime.spark.query_set.members import member
+from slackwater.runtime.spark.query_set.packing import readers_of
 from slackwater.runtime.spark.state.checkpoint import difference, structure
 from slackwater.sources.binding import bind_to_tables
 from tests.effort import tried
@@ -143,6 +146,22 @@ def test_where_a_tuple_goes_hangs_on_its_words_alone() -> None:
     assert 1.2 < copied.total() / len(copied) < 2.0
 
 
+@pytest.mark.parametrize("condition", ["dist(a.x, a.y, b.x, b.y) < 5", "a.v <> b.v"])
+def test_queries_of_a_set_share_no_lines_where_a_stream_has_another_part(condition: str) -> None:
+    """In one query it is the home stream, in the other it is copied; or it is cut along another side of the grid."""
+    streams, labels = streams_of(0, 20), (3, 0, 7, 1)
+    texts = [
+        f"SELECT a.v AS av, b.v AS bv FROM {order} WHERE {condition} WITH NO WAIT"
+        for order in ("a [60 MS], b [60 MS]", "b [60 MS], a [60 MS]", "a [60 MS], b [60 MS]")
+    ]
+    plans = [plan(bind_to_tables(text, streams, "ts").query) for text in texts]
+    members = [member(f"q{n}", n, one, labels, "ms", False, False) for n, one in enumerate(plans)]
+    # Those of one name have their shards in the same order.
+    members = [replace(one, packings=tuple(replace(p, shards=labels) for p in one.packings)) for one in members]
+    readers = [[name for name, _ in who] for _, who in readers_of(members, "a")]
+    assert readers == [["q0.0", "q2.2"], ["q1.1"]]
+
+
 def test_a_checkpoint_that_was_cut_in_another_way_is_refused() -> None:
     streams = streams_of(0, 20)
 
@@ -155,3 +174,35 @@ def test_a_checkpoint_that_was_cut_in_another_way_is_refused() -> None:
     assert difference(tiles, kept("abs(a.x - b.x) < 5", four)) is None
     assert "conditions differ" in (difference(tiles, kept("abs(a.x - b.x) < 6", four)) or "")
     assert "another number of shards" in (difference(tiles, kept("abs(a.x - b.x) < 5", (0, 1))) or "")
+
+
+@pytest.mark.xdist_group("spark")
+def test_any_number_of_tasks_goes_on_with_a_checkpoint_and_gives_the_same_rows(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    streams = streams_of(5, 1800)
+    query = f"{QUERIES['a distance']} WITH DELAY 15 MS"
+    found = {}
+    for name, shards, groups in (("one", (1, 1, 1), 1), ("many", (2, 4, 3), 4)):
+        place = tmp_path / name
+        place.mkdir()
+        for turn, count in enumerate(shards):
+            frames = {}
+            for alias, table in streams.items():
+                each = table.num_rows // 6
+                write_stream(spark, place / alias, [table.slice((2 * turn + at) * each, each) for at in (0, 1)])
+                reader = spark.readStream.format("slackwater").option("maxFilesPerTrigger", 1)
+                frames[alias] = reader.load(str(place / alias))
+            folders = {kind: str(place / kind) for kind in ("results", "late", "rejected", "checkpoint")}
+            running = sw.start(
+                spark, query, shards=count, key_groups=groups, trigger="available", flush=turn == 2, **folders, **frames
+            )
+            assert isinstance(running, sw.RunningQuery)
+            assert running.wait()
+        rows = {kind: spark.read.parquet(folders[kind]).toArrow() for kind in ("results", "late", "rejected")}
+        seen = running.progress()
+        assert seen.late == rows["late"].num_rows > 0
+        counts = (seen.in_time, seen.late, seen.rejected, seen.filtered, seen.held, seen.results)
+        found[name] = counts, {kind: counted(table) for kind, table in rows.items()}
+        assert len(list((place / "checkpoint" / "slackwater-state").glob("[0-9]*"))) == groups
+    assert found["one"] == found["many"]
