@@ -11,12 +11,17 @@ import argparse
 import gc
 import tempfile
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from benchmarks.inputs import LATE_SHARE, MAX_DELAY_MS
+from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
-from slackwater.runtime.spark.exchange.writer import packed
+from slackwater.runtime.spark.exchange import files
 from slackwater.runtime.spark.folders import Folder
 from slackwater.runtime.spark.output_schema import COLUMNS, ROWS, written_schema
 from slackwater.runtime.spark.query import packings_of
@@ -29,74 +34,93 @@ from slackwater.workloads import uniform_stream
 
 QUERY = "SELECT a.v AS av, b.v AS bv FROM a [RANGE 5 SECONDS], b [RANGE 5 SECONDS] WHERE {} WITH DELAY 2 SECONDS"
 NEAR = "dist(a.x, a.y, b.x, b.y) < 5"
-BY_ROWS = f"{NEAR} OR a.v < -1"
-"""The same rows, by a condition that is no band."""
+RATE, FIELD_M, EACH = 330, 100.0, 3_300
+"""Tuples a second of each stream, metres along each side, tuples a file."""
 
 
-def cpu(streams: dict[str, pa.Table], near: str, groups: int, tasks: int, size: int) -> tuple[float, list[float], int]:
-    """Seconds of packing, of each task, and how many tuples shards were given."""
-    physical = plan(bind_to_tables(QUERY.format(near), streams, "ts").query)
+def measure(
+    streams: dict[str, list[str]], physical: PhysicalPlan, groups: int, tasks: int, most: int, place: str
+) -> tuple[float, list[float], int]:
+    """CPU seconds of packing and of each task, and how many tuples reached shards; so many files make a micro-batch."""
     labels = tuple(range(groups))
     packings = packings_of(physical, labels, "ms", tasks=tasks)
+    reads = {one.plan.stream.alias: one for one in packings}
+    schema = written_schema(physical, ROWS)
+    folder = Folder(place, schema, tuple(COLUMNS.get(ROWS, schema.names)), "snappy")
     texts = tuple(packing.text_rows for packing in packings)
-    packing_s, task_s, given = 0.0, [0.0] * tasks, 0
-    with tempfile.TemporaryDirectory() as place:
-        schema = written_schema(physical, ROWS)
-        folder = Folder(place, schema, tuple(COLUMNS.get(ROWS, schema.names)), "snappy")
-        kept = structure(physical, labels, "ms", False)
-        hosted = Hosted(physical, texts, kept, (), {ROWS: folder}, False, labels)
-        shard_task._kept.clear()
-        rows = max(table.num_rows for table in streams.values())
-        for number, begin in enumerate(range(0, rows, size)):
+    kept = structure(physical, labels, "ms", False)
+    hosted = Hosted(physical, texts, kept, (), {ROWS: folder}, False, labels, tells_latency=False)
+    shard_task._kept.clear()
+    packing_s, task_s = 0.0, [0.0] * tasks
+    count = len(next(iter(streams.values())))
+    for number, begin in enumerate(range(0, count, most)):
+        begun = time.process_time()
+        lines: list[pa.RecordBatch] = []
+        for alias, names in streams.items():
+            stream = files.Folder("", "parquet", pq.read_schema(names[0]), None)
+            lines += files.Reads(stream, (reads[alias],)).packed(names[begin : begin + most], 0, 1, 0)
+        packing_s += time.process_time() - begun
+        for task in range(tasks):
+            mine = labels[task::tasks]
+            own = [batch.filter(pc.is_in(batch["shard"], pa.array(mine, pa.int32()))) for batch in lines]
             begun = time.process_time()
-            lines = [
-                packed(packing, streams[packing.plan.stream.alias].slice(begin, size), at)
-                for at, packing in enumerate(packings)
-            ]
-            packing_s += time.process_time() - begun
-            for task in range(tasks):
-                mine = labels[task::tasks]
-                own = [batch.filter(pa.compute.is_in(batch["shard"], pa.array(mine, pa.int32()))) for batch in lines]
-                begun = time.process_time()
-                list(run_shards(hosted, mine, own, f"{place}/state", number))
-                task_s[task] += time.process_time() - begun
-        given = sum(kept.shard.counts["read"] for kept in shard_task._kept.values())
-    return packing_s, task_s, given
+            for _ in run_shards(hosted, mine, own, f"{place}/state", number):
+                pass
+            task_s[task] += time.process_time() - begun
+    return packing_s, task_s, sum(one.shard.counts["read"] for one in shard_task._kept.values())
+
+
+def written(folder: Path, name: str, seed: int, tuples: int, field: float) -> list[str]:
+    """The files of a stream, which has as many tuples a second and square metre whatever the field."""
+    rate = RATE * (field / FIELD_M) ** 2
+    table = uniform_stream(
+        tuples, rate, 1000, seed, max_delay_ms=MAX_DELAY_MS, late_share=LATE_SHARE, field_m=field
+    ).select(["ts", "x", "y", "v"])
+    found = []
+    for begin in range(0, tuples, EACH):
+        found.append(str(folder / f"{name}-{begin:08}.parquet"))
+        pq.write_table(table.slice(begin, EACH), found[-1])
+    return found
 
 
 def main() -> None:
-    """Measure."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--groups", type=int, nargs="+", default=[1, 2, 4, 16])
+    """Measure, all settings in turns."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--groups", type=int, nargs="+", default=[1, 2, 4, 16], help="key groups")
     parser.add_argument("--tasks", type=int, default=2)
     parser.add_argument("--tuples", type=int, default=198_000)
     parser.add_argument("--size", type=int, default=66_000, help="tuples a micro-batch")
-    parser.add_argument("--field", type=float, default=100.0, help="metres along each side; as many tuples a metre")
+    parser.add_argument("--field", type=float, default=FIELD_M, help="metres along each side")
+    parser.add_argument("--near", default=NEAR, help="the condition")
+    parser.add_argument("--by-rows", action="store_true", help="cut by rows, and not by place")
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--near", default=NEAR)
     asked = parser.parse_args()
     # As in a worker, a shard is kept from one micro-batch to the next.
     shard_task.query_run = lambda: "benchmark/run"
-    rate = 330 * (asked.field / 100) ** 2
-    streams = {
-        name: uniform_stream(
-            asked.tuples // 2, rate, 1000, seed, max_delay_ms=MAX_DELAY_MS, late_share=LATE_SHARE, field_m=asked.field
-        )
-        for seed, name in enumerate(("a", "b"))
-    }
-    cpu(streams, asked.near, asked.groups[0], 1, asked.size // 2)
-    for _ in range(asked.runs):
-        for groups in asked.groups:
-            gc.collect()
-            tasks = min(asked.tasks, groups)
-            packing, shards, given = cpu(streams, asked.near, groups, tasks, asked.size // 2)
-            rate = asked.tuples / (packing / tasks + max(shards))
-            told = " + ".join(f"{one:.2f}" for one in shards)
-            print(
-                f"{groups:3} key groups: packing {packing:.2f} s, shards {sum(shards):.2f} s ({told}),"
-                f" {given / asked.tuples:.2f} copies, {tasks} at the same time: {rate / 1e6:.3f} M tuples/s",
-                flush=True,
-            )
+    with tempfile.TemporaryDirectory() as folder:
+        streams = {
+            name: written(Path(folder), name, seed, asked.tuples // 2, asked.field) for seed, name in enumerate("ab")
+        }
+        tables = {name: pq.read_table(names[0]) for name, names in streams.items()}
+        physical = plan(bind_to_tables(QUERY.format(asked.near), tables, "ts").query)
+        if asked.by_rows:
+            physical = replace(physical, partitioning=replace(physical.partitioning, axes=()))
+        for run in range(asked.runs + 1):
+            for groups in asked.groups:
+                gc.collect()
+                tasks = min(asked.tasks, groups)
+                with tempfile.TemporaryDirectory() as place:
+                    most = asked.size // EACH // 2
+                    packing, shards, given = measure(streams, physical, groups, tasks, most, place)
+                if run == 0:
+                    continue
+                parts = " + ".join(f"{one:.2f}" for one in shards)
+                sustained = asked.tuples / (packing / tasks + max(shards))
+                print(
+                    f"{groups:3} key groups: packing {packing:.2f} s, shards {sum(shards):.2f} s ({parts}), tuples"
+                    f" copied {given / asked.tuples:.2f} times; {tasks} tasks {sustained / 1e6:.2f} M tuples/s",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

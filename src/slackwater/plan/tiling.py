@@ -74,8 +74,15 @@ class Tiling:
     def spread(self, position: int, words: Words, keep: Flags | None = None) -> Words:
         """Which tuples of a stream go to which shards, of those that are kept: their numbers, and below each a shard. A
         tuple in several is there several times, first with the shard that tells of it."""
-        n = words.shape[1]
         home = position == self.home
+        return self._spread(home, words[self._rows(home)], keep)
+
+    def _rows(self, home: bool) -> list[int]:
+        return [TS, *((band.left if home else band.right).row for band in self.axes)]
+
+    def _spread(self, home: bool, words: Words, keep: Flags | None) -> Words:
+        """The same, of the rows that count."""
+        n = words.shape[1]
         axes, probes = np.zeros((2, AXES, AXIS_FIELDS), np.int64)
         axes[:] = lines_of(
             tuple(Axis(1 + at, band.left.read, self._half(band), band.left.unit) for at, band in enumerate(self.axes))
@@ -83,11 +90,10 @@ class Tiling:
         for at, (line, band) in enumerate(zip(probes, self.axes, strict=False)):
             line[:] = probe_line(band.right, band.low, band.high)
             line[0] = 1 + at
-        rows = [TS, *((band.left if home else band.right).row for band in self.axes)]
         out = np.empty((2, n if home else MOST_REACHED * n), np.int64)
         kept = np.ones(n, np.bool_) if keep is None else keep
         seen = np.full(self.shards, -1, np.int64)
-        count = spread(words[rows], kept, axes, probes, home, self.shards, self.step, seen, out)
+        count = spread(words, kept, axes, probes, home, self.shards, self.step, seen, out)
         assert count >= 0, "a tuple reaches more tiles than there can be"
         return out[:, :count]
 
@@ -95,7 +101,7 @@ class Tiling:
         """Which of these tuples, which are all in this shard, it tells of."""
         told = np.ones(len(streams), np.bool_)
         copied = np.flatnonzero(streams != self.home)
-        at, shards = self.spread(1 - self.home, words[:, copied])
+        at, shards = self._spread(False, words[np.ix_(self._rows(False), copied)], None)
         first = np.flatnonzero(np.diff(at, prepend=-1))
         told[copied] = shards[first] == shard
         return told

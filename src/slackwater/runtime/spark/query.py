@@ -113,7 +113,7 @@ def emitted(
         packed.append(control.stream(labels))
     together = reduce(lambda one, other: one.unionByName(other), packed)
     texts = tuple(packing.text_rows for packing in packings)
-    hosted = Hosted(plan, texts, kept, registered(), dict(folders or {}), emits_all, labels)
+    hosted = Hosted(plan, texts, kept, registered(), dict(folders or {}), emits_all, labels, tells_latency=not live)
     if tasks is not None:
         out = staged(together, hosted, labels, tasks, str(state))
     else:

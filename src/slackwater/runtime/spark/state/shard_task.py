@@ -67,6 +67,9 @@ class Hosted:
     """Whether the rows of those are handed on as well."""
     shards: tuple[int, ...] = ()
     """The labels of all its shards, where it is cut without a key and one of those that have a tuple tells of it."""
+    tells_latency: bool = True
+    """Whether all latencies of a micro-batch are handed on, as reports of recorded runs need them; metrics have their
+    average and quantiles anyway."""
     takes: ClassVar[tuple[str, ...]] = ("stream", "part", "header", "block", "rejected_rows")
     emits: ClassVar[str] = EMITTED
 
@@ -142,8 +145,10 @@ class Host:
             _kept[name] = Kept(mark, shard, self._store.account)
         told_here = {"shard": label, "task": task_number(), "examples": examples or {}}
         reported = {**told_here, **shard.metrics(), **self._store.traffic()}
-        latency = json.dumps(shard.latency.reported())
-        yield [(LATENCY, latency, None), (METRICS, json.dumps(reported), None)]
+        lines: list[Line] = [(METRICS, json.dumps(reported), None)]
+        if self._hosted.tells_latency:
+            lines.append((LATENCY, json.dumps(shard.latency.reported()), None))
+        yield lines
 
     def _handed_on(self, emitted: Iterable[tuple[str, pa.Table]]) -> Iterator[list[Line]]:
         """The lines of what is emitted; what goes to folders is written there."""
