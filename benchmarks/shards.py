@@ -11,7 +11,6 @@ import argparse
 import gc
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -102,9 +101,8 @@ def main() -> None:
             name: written(Path(folder), name, seed, asked.tuples // 2, asked.field) for seed, name in enumerate("ab")
         }
         tables = {name: pq.read_table(names[0]) for name, names in streams.items()}
-        physical = plan(bind_to_tables(QUERY.format(asked.near), tables, "ts").query)
-        if asked.by_rows:
-            physical = replace(physical, partitioning=replace(physical.partitioning, axes=()))
+        query = QUERY.format(asked.near) + (" OPTIONS (shards_by = 'rows')" if asked.by_rows else "")
+        physical = plan(bind_to_tables(query, tables, "ts").query)
         for run in range(asked.runs + 1):
             for groups in asked.groups:
                 gc.collect()

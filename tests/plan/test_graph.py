@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from slackwater.core.errors import UsageError
 from slackwater.core.quality import Delay, Recall
 from slackwater.core.results import ADAPTIVE, FILTER, SYNC
 from slackwater.core.time import MINUTE, SECOND
@@ -308,6 +309,23 @@ def test_a_join_by_bands_is_cut_by_place(condition: str, widths: tuple[float, ..
 def test_a_join_by_times_or_by_no_band_is_cut_by_rows(condition: str, parts: tuple[int, ...]) -> None:
     """All tuples of a moment have nearly the same time, and so would be in the same tile."""
     assert planned(f"SELECT a.w FROM a [5 s], b [2 s] WHERE {condition}").partitioning.cut(4) == Grid(parts)
+
+
+def test_by_what_a_join_is_cut_can_be_asked_for() -> None:
+    near, by = "SELECT a.w FROM a [5 s], b [2 s] WHERE abs(a.x - b.x) < 1", " OPTIONS (shards_by = '{}')"
+    assert planned(near + by.format("rows")).partitioning.cut(4) == Grid((2, 2))
+    assert planned(near + by.format("place")).partitioning == planned(near).partitioning
+    times = planned(near.replace("abs(a.x - b.x) < 1", "abs(a.ts - b.ts) < INTERVAL 1 SECOND") + by.format("place"))
+    assert isinstance(times.partitioning.cut(4), Tiling)
+    for query, why in {
+        near + by.format("tiles"): "there is place and rows",
+        near.replace("abs(a.x - b.x) < 1", "a.x < b.x") + by.format("place"): "a band or a distance joins",
+        JOIN + by.format("rows"): "for joins without a key that run in many shards; here it has a key",
+        near + " WITH RECALL 0.9 OVER 1 MINUTE" + by.format("rows"): "here no key is common",
+        "SELECT w FROM a" + by.format("rows"): "option shards_by is for joins",
+    }.items():
+        with pytest.raises(UsageError, match=why):
+            planned(query)
 
 
 def test_a_plan_says_how_tuples_are_released_but_for_epochs() -> None:

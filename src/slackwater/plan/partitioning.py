@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from slackwater.core.batch import ROW
+from slackwater.core.errors import UsageError
 from slackwater.core.quality import Recall, RelativeError
 from slackwater.core.rates import Resize
 from slackwater.core.schema import Kind
@@ -37,8 +38,24 @@ ShardKeys = list[tuple[int, ...]]
 NO_KEY = "no key is common to all that its operators bring together"
 
 
+PLACE, ROWS = "place", "rows"
+"""By what a join without a key can be cut."""
+
+
 def partitioning_of(plan: PhysicalPlan, expected: Mapping[str, Expected] | None = None) -> Partitioning:
     """How a query is cut into shards, or why it is not; `expected` says what is known of streams beforehand."""
+    found, asked = _partitioning(plan, expected or {}), plan.options.shards_by
+    if asked not in (None, PLACE, ROWS):
+        raise UsageError(f"option shards_by = '{asked}': there is {PLACE} and {ROWS}")
+    if asked is not None and not found.rates:
+        why = found.why or "it has a key"
+        raise UsageError(f"option shards_by is for joins without a key that run in many shards; here {why}")
+    if asked == PLACE and not found.axes:
+        raise UsageError("option shards_by = 'place' is for two streams that a band or a distance joins")
+    return found
+
+
+def _partitioning(plan: PhysicalPlan, expected: Mapping[str, Expected]) -> Partitioning:
     for operator in operators_of(plan.operator):
         why = one_shard(operator)
         if why is not None:
@@ -52,18 +69,20 @@ def partitioning_of(plan: PhysicalPlan, expected: Mapping[str, Expected] | None 
     if isinstance(plan.quality, Recall | RelativeError):
         return Partitioning(None, f"{NO_KEY}, and what late tuples cost is learned in one place")
     rows = tuple(tuple(row for row in range(one.rows) if row != ROW) for one in plan.inputs)
-    rates = _rates(plan, expected or {})
-    return Partitioning(rows, rates=rates, axes=_axes(plan.operator, rates))
+    rates = _rates(plan, expected)
+    return Partitioning(rows, rates=rates, axes=_axes(plan.operator, rates, plan.options.shards_by))
 
 
-def _axes(join: WindowJoin, rates: tuple[float, ...]) -> tuple[Band, ...]:
+def _axes(join: WindowJoin, rates: tuple[float, ...], asked: str | None) -> tuple[Band, ...]:
     """The bands by which a join is cut by place; none where it is cut by rows.
 
     Columns of times go on with the stream. At any moment all tuples would be in the same few tiles, and one shard would
-    have all the work.
+    have all the work. So they count only where that is asked for.
     """
-    if join.streams != 2:
+    if join.streams != 2 or asked == ROWS:
         return ()
+    if asked == PLACE:
+        return tiled(join.bands, rates)
     rows = {(stream, name): row for stream, name, row in join.columns}
     columns = (part for condition in join.conditions for part in walk(condition) if isinstance(part, Column))
     times = {(one.stream, rows[one.stream, one.name]) for one in columns if one.kind is Kind.TIME}
