@@ -101,7 +101,7 @@ class Tiling:
         """Which of these tuples, which are all in this shard, it tells of."""
         told = np.ones(len(streams), np.bool_)
         copied = np.flatnonzero(streams != self.home)
-        at, shards = self._spread(False, words[np.ix_(self._rows(False), copied)], None)
+        at, shards = self._spread(False, words[np.ix_(np.array(self._rows(False)), copied)], None)
         first = np.flatnonzero(np.diff(at, prepend=-1))
         told[copied] = shards[first] == shard
         return told
