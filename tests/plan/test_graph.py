@@ -302,6 +302,16 @@ def test_a_join_by_bands_is_cut_by_place(condition: str, widths: tuple[float, ..
     assert (faster.home, faster.widths) == (1, tiling.widths)
 
 
+def test_tiles_are_there_as_data() -> None:
+    data = json.loads(as_json(graph_of(planned("SELECT a.w FROM a [5 s], b [2 s] WHERE dist(a.x, a.k, b.w, b.x) < 5"))))
+    (output,) = (node for node in data["nodes"] if node["id"] == "output")
+    axes = [{"columns": {"a": "x", "b": "w"}, "width": 40.0}, {"columns": {"a": "k", "b": "x"}, "width": 40.0}]
+    tiles = output["attributes"]["tiles"]
+    assert tiles["home"] == "a"
+    assert [{**axis, "width": round(axis["width"], 6)} for axis in tiles["axes"]] == axes
+    assert "parts_by_rows" not in output["attributes"]
+
+
 @pytest.mark.parametrize(
     ("condition", "parts"),
     [("abs(a.ts - b.ts) < INTERVAL 1 SECOND", (2, 2)), ("abs(a.x - b.x) < a.k", (2, 2)), ("a.x < b.x + 1", (2, 2))],

@@ -11,7 +11,8 @@ tuple exactly one tells of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import gcd, isqrt
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy as np
 from slackwater.core.batch import TS, Flags, Words
 from slackwater.operators.join.bands import INTEGERS, Band, axes_between
 from slackwater.operators.join.cells import AXES, AXIS_FIELDS, Axis, lines_of, probe_line
-from slackwater.operators.join.tiles import MOST_REACHED, spread
+from slackwater.operators.join.tiles import MOST_REACHED, TIME, spread
 
 BANDS_A_TILE = (2, 4)
 """How many times as wide as its band a tile is, with one axis and with two. Wider tiles are fewer, and less evenly
@@ -51,9 +52,10 @@ class Tiling:
     @property
     def widths(self) -> tuple[float, ...]:
         """How wide a tile is along each axis."""
-        return tuple(2 * self._half(band) for band in self.axes)
+        return tuple(2 * self.half(band) for band in self.axes)
 
-    def _half(self, band: Band) -> float:
+    def half(self, band: Band) -> float:
+        """Half of that, the width of a cell."""
         whole = BANDS_A_TILE[len(self.axes) - 1]
         return whole // 2 * (max(1, band.high - band.low) if band.left.read == INTEGERS else band.high - band.low)
 
@@ -83,13 +85,7 @@ class Tiling:
     def _spread(self, home: bool, words: Words, keep: Flags | None) -> Words:
         """The same, of the rows that count."""
         n = words.shape[1]
-        axes, probes = np.zeros((2, AXES, AXIS_FIELDS), np.int64)
-        axes[:] = lines_of(
-            tuple(Axis(1 + at, band.left.read, self._half(band), band.left.unit) for at, band in enumerate(self.axes))
-        )
-        for at, (line, band) in enumerate(zip(probes, self.axes, strict=False)):
-            line[:] = probe_line(band.right, band.low, band.high)
-            line[0] = 1 + at
+        axes, probes = _compiled(self)
         out = np.empty((2, n if home else MOST_REACHED * n), np.int64)
         kept = np.ones(n, np.bool_) if keep is None else keep
         seen = np.full(self.shards, -1, np.int64)
@@ -105,6 +101,18 @@ class Tiling:
         first = np.flatnonzero(np.diff(at, prepend=-1))
         told[copied] = shards[first] == shard
         return told
+
+
+@lru_cache(maxsize=256)
+def _compiled(tiling: Tiling) -> tuple[Words, Words]:
+    """The axes of the home stream and what the other looks for along them, for compiled code; rows are those of
+    `operators/join/tiles.py`."""
+    probes = np.zeros((AXES, AXIS_FIELDS), np.int64)
+    axes = []
+    for row, (line, band) in enumerate(zip(probes, tiling.axes, strict=False), TIME + 1):
+        axes.append(Axis(row, band.left.read, tiling.half(band), band.left.unit))
+        line[:] = probe_line(replace(band.right, row=row), band.low, band.high)
+    return lines_of(tuple(axes)), probes
 
 
 def tiled(bands: Sequence[Band], rates: Sequence[float]) -> tuple[Band, ...]:
