@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from slackwater.core.errors import UsageError
 from slackwater.core.quality import Delay, Recall
 from slackwater.core.results import ADAPTIVE, FILTER, SYNC
 from slackwater.core.time import MINUTE, SECOND
@@ -23,6 +24,7 @@ from slackwater.plan.grid import Grid
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
 from slackwater.plan.rate_model import Expected
+from slackwater.plan.tiling import Tiling
 from slackwater.sources.files import schema_of
 
 TABLE = pa.table({"ts": [1], "k": [1], "x": [0.5], "w": [1]})
@@ -266,15 +268,74 @@ def test_a_plan_says_how_its_results_are_ordered_emitted_and_spread() -> None:
     assert held.made_by == planned(JOIN).operator
     spread = planned(JOIN).partitioning
     assert (spread.shards(8), [len(rows) for rows in spread.keys or ()]) == (8, [1, 1])
-    near = JOIN.replace("a.k = b.k", "a.k < b.k")
-    by_rows = planned(near).partitioning
-    assert (by_rows.shards(8), by_rows.grid(8), spread.grid(8)) == (8, Grid((4, 2)), None)
-    learned = planned(f"{near} WITH RECALL 0.9 OVER 1 MINUTE").partitioning
+    other = JOIN.replace("a.k = b.k", "a.k < b.k")
+    by_rows = planned(other).partitioning
+    assert (by_rows.shards(8), by_rows.cut(8), by_rows.cut(1), spread.cut(8)) == (8, Grid((4, 2)), None, None)
+    learned = planned(f"{other} WITH RECALL 0.9 OVER 1 MINUTE").partitioning
     assert (learned.shards(8), learned.keys) == (1, None)
     assert "no key is common" in learned.why
     rates = {"a": Expected(1.0, 8.0), "b": Expected(20.0, 8.0)}
-    assert plan(bind(near, SCHEMAS).query, expected=rates).partitioning.grid(8) == Grid((1, 8))
+    assert plan(bind(other, SCHEMAS).query, expected=rates).partitioning.cut(8) == Grid((1, 8))
     assert [one.label for node in planned(JOIN).weights for one in node.inputs] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("condition", "widths"),
+    [
+        ("dist(a.x, a.w, b.x, b.w) < 5", (40.0, 40.0)),
+        ("abs(a.x - b.x) < 0.5", (2.0,)),
+        ("abs(a.w - b.k) <= 3 AND b.x BETWEEN a.x - 1 AND a.x + 2", (24, 12.0)),
+        ("abs(a.w - b.w) < 3 AND abs(a.x - b.x) < 1 AND abs(a.k - b.k) < 1", (24, 8.0)),
+        ("a.k BETWEEN b.k AND b.k", (2,)),
+    ],
+)
+def test_a_join_by_bands_is_cut_by_place(condition: str, widths: tuple[float, ...]) -> None:
+    query = f"SELECT a.w FROM a [5 s], b [2 s] WHERE {condition}"
+    by_place = planned(query).partitioning
+    tiling = by_place.cut(4)
+    assert isinstance(tiling, Tiling)
+    assert tiling.widths == pytest.approx(widths)
+    assert (tiling.home, by_place.cut(1)) == (0, None)
+    rates = {"a": Expected(1.0, 8.0), "b": Expected(20.0, 8.0)}
+    faster = plan(bind(query, SCHEMAS).query, expected=rates).partitioning.cut(4)
+    assert isinstance(faster, Tiling)
+    assert (faster.home, faster.widths) == (1, tiling.widths)
+
+
+def test_tiles_are_there_as_data() -> None:
+    data = json.loads(as_json(graph_of(planned("SELECT a.w FROM a [5 s], b [2 s] WHERE dist(a.x, a.k, b.w, b.x) < 5"))))
+    (output,) = (node for node in data["nodes"] if node["id"] == "output")
+    axes = [{"columns": {"a": "x", "b": "w"}, "width": 40.0}, {"columns": {"a": "k", "b": "x"}, "width": 40.0}]
+    tiles = output["attributes"]["tiles"]
+    assert tiles["home"] == "a"
+    assert [{**axis, "width": round(axis["width"], 6)} for axis in tiles["axes"]] == axes
+    assert "parts_by_rows" not in output["attributes"]
+
+
+@pytest.mark.parametrize(
+    ("condition", "parts"),
+    [("abs(a.ts - b.ts) < INTERVAL 1 SECOND", (2, 2)), ("abs(a.x - b.x) < a.k", (2, 2)), ("a.x < b.x + 1", (2, 2))],
+)
+def test_a_join_by_times_or_by_no_band_is_cut_by_rows(condition: str, parts: tuple[int, ...]) -> None:
+    """All tuples of a moment have nearly the same time, and so would be in the same tile."""
+    assert planned(f"SELECT a.w FROM a [5 s], b [2 s] WHERE {condition}").partitioning.cut(4) == Grid(parts)
+
+
+def test_by_what_a_join_is_cut_can_be_asked_for() -> None:
+    near, by = "SELECT a.w FROM a [5 s], b [2 s] WHERE abs(a.x - b.x) < 1", " OPTIONS (shards_by = '{}')"
+    assert planned(near + by.format("rows")).partitioning.cut(4) == Grid((2, 2))
+    assert planned(near + by.format("place")).partitioning == planned(near).partitioning
+    times = planned(near.replace("abs(a.x - b.x) < 1", "abs(a.ts - b.ts) < INTERVAL 1 SECOND") + by.format("place"))
+    assert isinstance(times.partitioning.cut(4), Tiling)
+    for query, why in {
+        near + by.format("tiles"): "there is place and rows",
+        near.replace("abs(a.x - b.x) < 1", "a.x < b.x") + by.format("place"): "a band or a distance joins",
+        JOIN + by.format("rows"): "for joins without a key that run in many shards; here it has a key",
+        near + " WITH RECALL 0.9 OVER 1 MINUTE" + by.format("rows"): "here no key is common",
+        "SELECT w FROM a" + by.format("rows"): "option shards_by is for joins",
+    }.items():
+        with pytest.raises(UsageError, match=why):
+            planned(query)
 
 
 def test_a_plan_says_how_tuples_are_released_but_for_epochs() -> None:

@@ -103,6 +103,9 @@ class Options:
     ordering: str | None = None
     """When tuples of a join are joined: 'sync', in their turn; 'filter', as they leave their slack, so that results
     wait in their place; None, 'adaptive': as the load asks for."""
+    shards_by: str | None = None
+    """Of joins without a key, by what Spark cuts them into shards: 'place', so that tuples near each other meet (the
+    default where a band or a distance joins two streams); 'rows', which copies more, and evenly wherever they are."""
     engine: str | None = None
     """Of queries over instantaneous windows, what computes them: 'row', compiled kernels; 'column', the database inside
     the worker; None, 'auto': for every operator whichever costs less."""

@@ -49,6 +49,8 @@ STATE_VERSION = 9
 KERNEL, RELEASE, OPERATOR = "kernel", "release", "operator"
 """The cells of its state, beside those of what was learned."""
 
+Tells = Callable[[Words, Words], Flags]
+"""Of tuples, given by their streams and words, says which somebody tells of."""
 MakeRelease = Callable[[ReleaseSpec, SlackController], Release]
 """Makes the release of a query: one of its own, or a cursor in a log that it shares."""
 
@@ -97,9 +99,9 @@ class GuardedQuery:
         self._has_arrival_times = False
         self.count_unjudged: Callable[[], int] | None = None
         """Whoever guards the clocks says how many tuples are not yet admitted."""
-        self.told: Flags | None = None
-        """Per stream, whether its tuples are counted here, and handed out if late; None: all of them. Those of others
-        are copies, which other kernels tell of."""
+        self.tells: Tells | None = None
+        """Which tuples are counted here, and handed out if late; None: all of them. Others are copies, which other
+        kernels tell of."""
         self._counts = {"tuples": 0, "in_time": 0, "late": 0, "filtered": 0, "ahead": 0, "results": 0}
 
     def count_taken(self, tuples: int, has_arrival_times: bool | None = None) -> None:
@@ -206,8 +208,8 @@ class GuardedQuery:
     def _late_of(self, raw: OrderedBatch) -> Late:
         """The late ones among these tuples; all of them are counted here."""
         late, count = raw.late, len(raw)
-        if self.told is not None:
-            told = self.told[raw.stream]
+        if self.tells is not None:
+            told = self.tells(raw.stream, raw.words)
             late, count = late & told, int(np.count_nonzero(told))
         index: Words = np.flatnonzero(late)
         self._counts["late"] += len(index)
@@ -299,7 +301,7 @@ class GuardedQuery:
         )
 
     def _held(self) -> int:
-        return self.release.held if self.told is None else self.release.state.waiting_of(np.flatnonzero(self.told))
+        return self.release.held if self.tells is None else self.release.state.waiting_told(self.tells)
 
     def outlook(self) -> Outlook | None:
         """Whether the target can be met, where the controller knows."""

@@ -19,7 +19,8 @@ The keys of attributes, by kind of node:
 - relation_to_stream: relation_to_stream ("ISTREAM", "DSTREAM", "RSTREAM"), every_us, holds
 - output: columns, counted, quality, quality_stated, shard_keys, one_shard_because, join_orders (of windows that follow
   rates: order, because, and where rates are known expected_tuples and expected_bytes); of joins that are cut by rows
-  parts_by_rows (for some numbers of shards, in how many parts each stream is cut)
+  parts_by_rows (for some numbers of shards, in how many parts each stream is cut), of joins that are cut by place tiles
+  (home: the stream that is not copied; axes: columns of both streams, and how wide a tile is)
 """
 
 from __future__ import annotations
@@ -46,10 +47,12 @@ from slackwater.plan.explain_operators import (
 from slackwater.plan.explain_rates import explain_order
 from slackwater.plan.explain_waiting import explain_ordering, explain_waiting
 from slackwater.plan.graph import ROW, Detail, NodeKind, PlanGraph, PlanNode
+from slackwater.plan.grid import Grid
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 from slackwater.plan.placement.explain import operator_nodes, placement_notes
 from slackwater.plan.placement.place import Placed
 from slackwater.plan.rate_order import JoinOrder
+from slackwater.plan.tiling import Tiling
 
 TOLD_SHARDS = (4, 16)
 """For so many shards it is told how a join without a key is cut; it has the fewer unless more are asked for."""
@@ -216,7 +219,9 @@ class _Builder:
             "one_shard_because": plan.partitioning.why or None,
             "join_orders": [_join_order(order) for order in plan.orders],
         }
-        if plan.partitioning.rates:
+        if plan.partitioning.axes:
+            attributes["tiles"] = _tiles(plan)
+        elif plan.partitioning.rates:
             attributes["parts_by_rows"] = {str(count): _parts(plan, count) for count in TOLD_SHARDS}
         label = "output: counted by second" if plan.count_only else f"output: {', '.join(columns)}"
         self._add(NodeKind.OUTPUT, "", Described(label, attributes, ()), [last])
@@ -234,8 +239,8 @@ def _relation_to_stream(out: Out, holds: bool) -> str:
 
 def _parts(plan: PhysicalPlan, shards: int) -> dict[str, int]:
     """In how many parts every input is cut, where it is cut by rows."""
-    grid = plan.partitioning.grid(shards)
-    assert grid is not None
+    grid = plan.partitioning.cut(shards)
+    assert isinstance(grid, Grid)
     return {one.stream.alias: parts for one, parts in zip(plan.inputs, grid.parts, strict=True)}
 
 
@@ -244,6 +249,33 @@ def _cut(plan: PhysicalPlan, shards: int) -> str:
     cut = [f"{alias} in {count} parts" for alias, count in parts.items() if count > 1]
     whole = [f"{alias} goes to all" for alias, count in parts.items() if count == 1]
     return ", ".join(cut + whole)
+
+
+def _tiles(plan: PhysicalPlan) -> dict[str, Any]:
+    """Where a join is cut by place: the stream that is not copied, and along what."""
+    tiling = plan.partitioning.cut(TOLD_SHARDS[0])
+    assert isinstance(tiling, Tiling)
+    aliases = aliases_of(plan)
+    axes = [
+        {
+            "columns": {aliases[one.stream]: row_name(plan, one.stream, one.row) for one in (band.left, band.right)},
+            "width": width,
+        }
+        for band, width in zip(tiling.axes, tiling.widths, strict=True)
+    ]
+    return {"home": aliases[tiling.home], "axes": axes}
+
+
+def _placed(plan: PhysicalPlan) -> str:
+    tiles = _tiles(plan)
+    home, axes = tiles["home"], tiles["axes"]
+    (other,) = (alias for alias in aliases_of(plan) if alias != home)
+    widths = " by ".join(f"{axis['width']:.6g}" for axis in axes)
+    columns = ", ".join(f"{alias}.{axis['columns'][alias]}" for alias in (home, other) for axis in axes)
+    return (
+        f"on Spark: without a common key, in shards by place: tiles of {widths} on {columns}; a tuple of {home} goes to"
+        f" the shard of its tile, one of {other} to those of all tiles within reach"
+    )
 
 
 def _shard_keys(plan: PhysicalPlan) -> dict[str, list[str]] | None:
@@ -268,6 +300,8 @@ def _join_order(chosen: JoinOrder) -> dict[str, Any]:
 
 
 def _sharded(plan: PhysicalPlan) -> str:
+    if plan.partitioning.axes:
+        return _placed(plan)
     if plan.partitioning.rates:
         told = "; ".join(f"of {count} shards, {_cut(plan, count)}" for count in TOLD_SHARDS)
         return f"on Spark: without a common key, in shards by rows: {told}"

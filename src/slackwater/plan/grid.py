@@ -13,6 +13,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
+import numpy as np
+
+from slackwater.core.batch import Flags, Words
+
 
 @dataclass(frozen=True)
 class Grid:
@@ -21,7 +25,7 @@ class Grid:
     >>> grid = Grid((2, 3))
     >>> [(grid.part(0, cell), grid.part(1, cell)) for cell in range(6)]
     [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
-    >>> [cell for cell in range(6) if grid.tells(0, cell)], [cell for cell in range(6) if grid.tells(1, cell)]
+    >>> [cell for cell in range(6) if grid.tells_of(0, cell)], [cell for cell in range(6) if grid.tells_of(1, cell)]
     ([0, 3], [0, 1, 2])
     """
 
@@ -31,9 +35,13 @@ class Grid:
         """Which part of an input a cell has."""
         return cell // prod(self.parts[position + 1 :]) % self.parts[position]
 
-    def tells(self, position: int, cell: int) -> bool:
+    def tells_of(self, position: int, cell: int) -> bool:
         """Whether a cell is the one that counts the tuples of its part of an input, and hands out late ones."""
         return not any(self.part(other, cell) for other in range(len(self.parts)) if other != position)
+
+    def tells(self, cell: int, streams: Words, words: Words) -> Flags:
+        """Which of these tuples, which are all in this cell, it tells of."""
+        return np.array([self.tells_of(position, cell) for position in range(len(self.parts))])[streams]
 
 
 def cheapest(rates: Sequence[float], shards: int) -> Grid:

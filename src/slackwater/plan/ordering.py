@@ -7,7 +7,7 @@ from slackwater.core.options import Options
 from slackwater.core.results import ADAPTIVE, DEFAULT_ALPHA, FILTER, ISTREAM, STRATEGIES, SYNC, Ordering
 from slackwater.language.bound import BoundQuery, RowWindow, follows_rates, streams_read
 
-OF_ONE_JOIN = ("shape", "join", "windows", "ordering", "alpha")
+OF_ONE_JOIN = ("shape", "join", "windows", "ordering", "alpha", "shards_by")
 """Options that say how the streams of one join are joined."""
 
 

@@ -1,7 +1,8 @@
-"""By which of its columns a query can be cut into shards; or by rows, where no column says which tuples can meet.
+"""By which of its columns a query can be cut into shards, by place, where bands say which tuples can meet, or by rows.
 
 Invariant: tuples that can meet, in a join or in a group, at any operator of the query, have the same words in the rows
-of their route; or they meet in exactly one cell of a grid (`grid.py`), as in a join without a common key.
+of their route; or, in a join without a common key, they meet in exactly one shard: that of a tile (`tiling.py`), or the
+cell of a grid (`grid.py`).
 """
 
 from __future__ import annotations
@@ -11,14 +12,18 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from slackwater.core.batch import ROW
+from slackwater.core.errors import UsageError
 from slackwater.core.quality import Recall, RelativeError
 from slackwater.core.rates import Resize
+from slackwater.core.schema import Kind
+from slackwater.expressions.tree import Column, walk
 from slackwater.operators.aggregate.landmark import LandmarkAggregate
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.aggregate.row_aggregate import RowAggregate
 from slackwater.operators.contract import PlannedSpec
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.inputs import node_of, reads_node
+from slackwater.operators.join.bands import Band
 from slackwater.operators.join.count_windows import CountWindowJoin
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import classes_of
@@ -27,13 +32,30 @@ from slackwater.operators.projection import Projection
 from slackwater.operators.union import StreamUnion
 from slackwater.plan.physical import Partitioning, PhysicalPlan
 from slackwater.plan.rate_model import Expected
+from slackwater.plan.tiling import tiled
 
 ShardKeys = list[tuple[int, ...]]
 NO_KEY = "no key is common to all that its operators bring together"
 
 
+PLACE, ROWS = "place", "rows"
+"""By what a join without a key can be cut."""
+
+
 def partitioning_of(plan: PhysicalPlan, expected: Mapping[str, Expected] | None = None) -> Partitioning:
     """How a query is cut into shards, or why it is not; `expected` says what is known of streams beforehand."""
+    found, asked = _partitioning(plan, expected or {}), plan.options.shards_by
+    if asked not in (None, PLACE, ROWS):
+        raise UsageError(f"option shards_by = '{asked}': there is {PLACE} and {ROWS}")
+    if asked is not None and not found.rates:
+        why = found.why or "it has a key"
+        raise UsageError(f"option shards_by is for joins without a key that run in many shards; here {why}")
+    if asked == PLACE and not found.axes:
+        raise UsageError("option shards_by = 'place' is for two streams that a band or a distance joins")
+    return found
+
+
+def _partitioning(plan: PhysicalPlan, expected: Mapping[str, Expected]) -> Partitioning:
     for operator in operators_of(plan.operator):
         why = one_shard(operator)
         if why is not None:
@@ -47,7 +69,25 @@ def partitioning_of(plan: PhysicalPlan, expected: Mapping[str, Expected] | None 
     if isinstance(plan.quality, Recall | RelativeError):
         return Partitioning(None, f"{NO_KEY}, and what late tuples cost is learned in one place")
     rows = tuple(tuple(row for row in range(one.rows) if row != ROW) for one in plan.inputs)
-    return Partitioning(rows, rates=_rates(plan, expected or {}))
+    rates = _rates(plan, expected)
+    return Partitioning(rows, rates=rates, axes=_axes(plan.operator, rates, plan.options.shards_by))
+
+
+def _axes(join: WindowJoin, rates: tuple[float, ...], asked: str | None) -> tuple[Band, ...]:
+    """The bands by which a join is cut by place; none where it is cut by rows.
+
+    Columns of times go on with the stream. At any moment all tuples would be in the same few tiles, and one shard would
+    have all the work. So they count only where that is asked for.
+    """
+    if join.streams != 2 or asked == ROWS:
+        return ()
+    if asked == PLACE:
+        return tiled(join.bands, rates)
+    rows = {(stream, name): row for stream, name, row in join.columns}
+    columns = (part for condition in join.conditions for part in walk(condition) if isinstance(part, Column))
+    times = {(one.stream, rows[one.stream, one.name]) for one in columns if one.kind is Kind.TIME}
+    still = [band for band in join.bands if not times & {(side.stream, side.row) for side in (band.left, band.right)}]
+    return tiled(still, rates)
 
 
 def _rates(plan: PhysicalPlan, expected: Mapping[str, Expected]) -> tuple[float, ...]:

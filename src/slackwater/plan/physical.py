@@ -27,6 +27,7 @@ from slackwater.language.bound import BoundQuery, StreamRef
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.contract import PlannedSpec
 from slackwater.operators.graph import OperatorGraph
+from slackwater.operators.join.bands import Band
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.relation_to_stream import RelationToStream
@@ -36,6 +37,7 @@ from slackwater.plan.graph import ROW
 from slackwater.plan.grid import Grid, cheapest
 from slackwater.plan.placement.place import Placed
 from slackwater.plan.rate_order import JoinOrder
+from slackwater.plan.tiling import Tiling
 from slackwater.quality import registry
 
 IDENTITY = "\0row"
@@ -86,16 +88,20 @@ class Partitioning:
     why: str = ""
     """Why the query runs in one shard, in words."""
     rates: tuple[float, ...] = ()
-    """Where tuples of any words may meet, so that inputs are cut by rows: how their rates compare; empty where a key
-    tells which tuples can meet. All words of a tuple choose its part then."""
+    """Where there is no key, so that inputs are cut by rows or by place: how their rates compare; empty where a key
+    tells which tuples can meet. All words of a tuple choose its part then, or where it is."""
+    axes: tuple[Band, ...] = ()
+    """Where two inputs are cut by place: the bands that say how near to each other tuples are that meet."""
 
     def shards(self, asked: int) -> int:
         """How many shards a query runs in if this many are asked for."""
         return 1 if self.keys is None else asked
 
-    def grid(self, shards: int) -> Grid | None:
-        """How inputs are cut by rows for so many shards; None where a key cuts them, or nothing does."""
-        return cheapest(self.rates, shards) if self.rates and shards > 1 else None
+    def cut(self, shards: int) -> Grid | Tiling | None:
+        """How inputs are cut by rows or by place for so many shards; None where a key cuts them, or nothing does."""
+        if not self.rates or shards == 1:
+            return None
+        return Tiling(self.axes, shards) if self.axes else cheapest(self.rates, shards)
 
 
 ONE_SHARD = Partitioning(None)

@@ -8,12 +8,12 @@ persisted in chunks, each written once, and dropped when the watermark has passe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from slackwater.core.batch import Words
+from slackwater.core.batch import Flags, Words
 from slackwater.core.state import StateUpdate, decode_json, decode_words, encode_json, encode_words, state_update
 from slackwater.core.time import AFTER_ALL, LONGEST
 from slackwater.disorder.ordered_batch import OrderedBatch
@@ -59,6 +59,11 @@ class StageState:
     def waiting_of(self, streams: Words) -> int:
         """Those of these streams."""
         return int(np.count_nonzero(np.isin(self.buffers.stream[self._slots()], streams)))
+
+    def waiting_told(self, tells: Callable[[Words, Words], Flags]) -> int:
+        """Those that somebody tells of, given their streams and words."""
+        slots = self._slots()
+        return int(np.count_nonzero(tells(self.buffers.stream[slots], self.buffers.pool[:, slots])))
 
     @property
     def watermark(self) -> int:

@@ -170,7 +170,7 @@ def packings_of(
             plan.options.granularity if learns else None,
             complete,
             tasks,
-            plan.partitioning.grid(len(labels)),
+            plan.partitioning.cut(len(labels)),
             aggregate_of(plan),
         )
         for position, one in enumerate(plan.inputs)
@@ -241,7 +241,7 @@ def fingerprint(plan: PhysicalPlan, labels: tuple[int, ...]) -> str:
             plan.options,
             plan.query.out,
             labels,
-            plan.partitioning.grid(len(labels)),
+            plan.partitioning.cut(len(labels)),
         )
     )
     return hashlib.sha256(text.encode()).hexdigest()

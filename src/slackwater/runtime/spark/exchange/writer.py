@@ -24,6 +24,7 @@ from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.aggregate.pane_partials import partials_of, pay, text_keys
 from slackwater.plan.grid import Grid
 from slackwater.plan.physical import InputPlan
+from slackwater.plan.tiling import Tiling
 from slackwater.runtime.side_outputs.rejections import counts_by_reason
 from slackwater.runtime.side_outputs.rows import rejected_input_table
 from slackwater.runtime.spark.exchange.format import as_bytes, write_block
@@ -65,19 +66,19 @@ class Packing:
     """Whether all of the input is here, as in a batch: then the epoch ends with a flush."""
     tasks: int | None = None
     """How many tasks run the shards, in turns; each is told a header once. None: every shard is."""
-    grid: Grid | None = None
-    """Where the shards are the cells of a grid: a tuple goes to all cells of its part."""
+    cut: Grid | Tiling | None = None
+    """Where there is no key: a tuple goes to all cells of its part of a grid, or to the shards of tiles."""
     aggregate: WindowAggregate | None = None
     """The operator, where it can do with partial results."""
 
     @property
     def parts(self) -> int:
         """In how many parts tuples are cut."""
-        return len(self.shards) if self.grid is None else self.grid.parts[self.plan.position]
+        return self.cut.parts[self.plan.position] if isinstance(self.cut, Grid) else len(self.shards)
 
     def part_of(self, cell: int) -> int:
         """Which part a shard has."""
-        return cell if self.grid is None else self.grid.part(self.plan.position, cell)
+        return self.cut.part(self.plan.position, cell) if isinstance(self.cut, Grid) else cell
 
     @property
     def text_rows(self) -> tuple[int, ...]:
@@ -176,7 +177,6 @@ def lines_of(
         words[ROW] = table.column(SOURCE_ROW).to_numpy()
     good = taken.reasons == GOOD
     keep = good & taken.passes
-    shard = _shard_of(packing, words)
     told = _told(packing, words if keep.all() else words[:, keep], before, origin)
     header = {
         "reported": _reported_by_partition(packing, *((words, keep) if good.all() else (words[:, good], keep[good]))),
@@ -194,7 +194,7 @@ def lines_of(
         away = as_bytes(rejected_input_table(packing.plan.stream.alias, table, taken.reasons, unparsed))
     uncounted = json.dumps(header | UNCOUNTED)
     blocks = []
-    for own in _split(words, keep, shard, packing.parts):
+    for own in _split(packing, words, keep):
         tuples, partials = (own, None) if told is None else _with_partials(packing, own, told.within, codebook)
         written = write_block(tuples, packing.text_rows, codebook, without=() if named else (ROW,))
         blocks.append((written if tuples.shape[1] else None, partials))
@@ -229,14 +229,19 @@ def _with_partials(packing: Packing, own: Words, within: Within, codebook: Codeb
     return own[:, ~inside], write_block(found, text_keys(packing.aggregate, packing.text_rows), codebook)
 
 
-def _split(words: Words, keep: Flags, shard: Words, shards: int) -> list[Words]:
+def _split(packing: Packing, words: Words, keep: Flags) -> list[Words]:
     """The words that are kept, by shard or part, each in their order."""
-    if shards == 1:
+    parts = packing.parts
+    if parts == 1:
         return [words if keep.all() else words[:, keep]]
-    place = np.where(keep, shard, shards).astype(np.int16)
-    together = words[:, np.argsort(place, kind="stable")]
-    edges = np.cumsum(np.bincount(place, minlength=shards)[:shards])
-    return np.split(together, edges, axis=1)[:shards]
+    if isinstance(packing.cut, Tiling):
+        at, place = packing.cut.spread(packing.plan.position, words, keep)
+        order = at[np.argsort(place.astype(np.int16), kind="stable")]
+    else:
+        place = np.where(keep, _shard_of(packing, words), parts)
+        order = np.argsort(place.astype(np.int16), kind="stable")
+    edges = np.cumsum(np.bincount(place, minlength=parts)[:parts])
+    return np.split(words[:, order], edges, axis=1)[:parts]
 
 
 def packed(

@@ -46,7 +46,9 @@ def readers_of(members: Sequence[Member], source: str) -> list[Readers]:
     for one in members:
         for position, packing in enumerate(one.packings):
             if packing.plan.stream.source == source:
-                alike = repr(replace(packing, plan=replace(packing.plan, position=0)))
+                # Where there is no key, streams are cut by their positions.
+                at = 0 if packing.cut is None else position
+                alike = repr(replace(packing, plan=replace(packing.plan, position=at)))
                 found.setdefault(alike, (packing, []))[1].append((one.key, position))
     return list(found.values())
 

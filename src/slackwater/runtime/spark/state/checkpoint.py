@@ -17,9 +17,12 @@ from slackwater.core.state import StateUpdate, state_update
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.contract import PlannedSpec
 from slackwater.operators.join.operator import WindowJoin
+from slackwater.plan.grid import Grid
 from slackwater.plan.physical import InputPlan, PhysicalPlan
+from slackwater.plan.tiling import Tiling
 
 SHARDS = "number of shards, key groups or shuffle partitions"
+TILES = "tiles that shards have"
 NAMESPACE, KEY = "shard", "target"
 """Where state has the targets."""
 REMEDY = "use a new checkpoint folder, or go on with the query it was made by"
@@ -32,6 +35,9 @@ def structure(plan: PhysicalPlan, labels: tuple[int, ...], time_unit: str, beats
         f"columns read from {one.stream.alias}": repr(_shipped(one)) for one in plan.inputs
     }
     parts |= {"windows, keys or conditions": repr(_kept_by(plan)), "unit of time": time_unit}
+    cut = plan.partitioning.cut(len(labels))
+    if isinstance(cut, Tiling):
+        parts[TILES] = repr((cut.axes, cut.widths))
     return json.dumps({name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in parts.items()})
 
 
@@ -51,6 +57,11 @@ def difference(found: str, wanted: str) -> str | None:
     others = [name for name in (*now, *before) if before.get(name) != now.get(name)]
     if not others:
         return None
+    if others[0] == SHARDS and TILES in others:
+        return (
+            f"this checkpoint was made with another {SHARDS}, or is cut by rows, as earlier versions cut such joins;"
+            f" {REMEDY}"
+        )
     if others[0] == SHARDS:
         return f"this checkpoint was made with another {SHARDS}; ask for as many as before, or use a new folder"
     return f"this checkpoint belongs to another query: its {others[0]} differ; {REMEDY}"
@@ -58,8 +69,8 @@ def difference(found: str, wanted: str) -> str | None:
 
 def _cut(plan: PhysicalPlan, labels: tuple[int, ...]) -> str:
     """Which tuples a shard has: by its label, or by its place in a grid."""
-    grid = plan.partitioning.grid(len(labels))
-    return repr(labels) if grid is None else repr((labels, grid))
+    cut = plan.partitioning.cut(len(labels))
+    return repr((labels, cut)) if isinstance(cut, Grid) else repr(labels)
 
 
 def _shipped(one: InputPlan) -> object:

@@ -26,6 +26,7 @@ from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.observe.delays import DelayTally
 from slackwater.observe.report import LatencyUse, named_wrong_clocks
 from slackwater.operators.aggregate.pane_partials import TUPLES, text_keys
+from slackwater.operators.guarded_query import Tells
 from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.driver import Driver
@@ -69,9 +70,9 @@ class Shard:
     codebook: Codebook = field(default_factory=Codebook)
     targets: Targets | None = None
     """What was asked for in the text and what is in force now, where the two may differ."""
-    tells: tuple[bool, ...] | None = None
-    """Per input, whether this shard tells of its tuples: counts them, and hands out those that are late or rejected;
-    None: of all. Those of others are copies of what another shard tells of."""
+    tells: Tells | None = None
+    """Of which tuples this shard tells: counts them, and hands out those that are late or rejected; None: of all.
+    Others are copies of what another shard tells of."""
 
     tuples_of: Callable[[Block], bytes | None] | None = None
     """Reads again all tuples that a block was made of, those of its partials too."""
@@ -81,7 +82,7 @@ class Shard:
         # Delays are those of the whole stream; what a late tuple costs a join is known to its own shard.
         # Where there are several operators the rows that should reach the top are those of this shard alone.
         self.kernel.release.taught = self.plan.joins and not self.plan.nodes
-        self.kernel.told = None if self.tells is None else np.array(self.tells)
+        self.kernel.tells = self.tells
         options = self.plan.options
         self._guard = HeaderGuard(
             len(self.plan.inputs), options.max_ahead, options.max_behind, self.plan.partition_slots
@@ -222,7 +223,7 @@ class Shard:
 
     def _told(self, batch: Batch) -> Batch:
         """Those of these tuples that this shard tells of."""
-        return batch if self.kernel.told is None else batch.take(np.flatnonzero(self.kernel.told[batch.stream]))
+        return batch if self.tells is None else batch.take(np.flatnonzero(self.tells(batch.stream, batch.words)))
 
     def _read(self, block: Block) -> Batch:
         assert block.block is not None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -21,6 +21,7 @@ from slackwater.core.quality import clause
 from slackwater.core.state import Emission, StateUpdate
 from slackwater.core.time import MILLISECOND
 from slackwater.language.clauses import parse_quality
+from slackwater.operators.guarded_query import Tells
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.driver import with_results
 from slackwater.runtime.side_outputs.rows import LATE, REJECTED, example_of
@@ -68,7 +69,7 @@ class Hosted:
     emits_all: bool = True
     """Whether the rows of those are handed on as well."""
     shards: tuple[int, ...] = ()
-    """The labels of all its shards, where it is cut by rows and one of those that have a tuple tells of it."""
+    """The labels of all its shards, where it is cut without a key and one of those that have a tuple tells of it."""
     folders_read: FoldersRead | None = None
     """What it reads itself, where it can do with partial results of that."""
     tells_latency: bool = False
@@ -80,12 +81,10 @@ class Hosted:
         """What runs one shard of it, over the state of that shard; `files` take what goes to folders."""
         return Host(self, store, files)
 
-    def told_by(self, label: int) -> tuple[bool, ...] | None:
-        """Per input, whether this shard tells of its tuples; None: of all that it has."""
-        grid = self.plan.partitioning.grid(len(self.shards))
-        if grid is None:
-            return None
-        return tuple(grid.tells(position, self.shards.index(label)) for position in range(len(self.plan.inputs)))
+    def told_by(self, label: int) -> Tells | None:
+        """Of which tuples this shard tells; None: of all that it has."""
+        cut = self.plan.partitioning.cut(len(self.shards))
+        return None if cut is None else partial(cut.tells, self.shards.index(label))
 
     def tuples_of(self, label: int) -> Callable[[Block], bytes | None] | None:
         """Reads again what a block of this shard was made of."""
