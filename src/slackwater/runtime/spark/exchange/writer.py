@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slackwater.core.batch import ROW, TS, Flags, Words
+from slackwater.core.collections.grouping import columns_by_group
 from slackwater.core.schema import Kind
 from slackwater.disorder.event_times import as_reported
 from slackwater.disorder.release.state import NO_PARTITION
@@ -236,12 +237,9 @@ def _split(packing: Packing, words: Words, keep: Flags) -> list[Words]:
         return [words if keep.all() else words[:, keep]]
     if isinstance(packing.cut, Tiling):
         at, place = packing.cut.spread(packing.plan.position, words, keep)
-        order = at[np.argsort(place.astype(np.int16), kind="stable")]
     else:
-        place = np.where(keep, _shard_of(packing, words), parts)
-        order = np.argsort(place.astype(np.int16), kind="stable")
-    edges = np.cumsum(np.bincount(place, minlength=parts)[:parts])
-    return np.split(words[:, order], edges, axis=1)[:parts]
+        at, place = np.arange(words.shape[1]), np.where(keep, _shard_of(packing, words), parts)
+    return columns_by_group(np.ascontiguousarray(words), at, place, parts)
 
 
 def packed(
