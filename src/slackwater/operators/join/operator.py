@@ -181,7 +181,7 @@ class JoinOperator(Operator):
     def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
         """Take in a run; yield its results."""
         words = np.ascontiguousarray(run.words)
-        # Room for all at once would be room for as many keys as there are tuples.
+        # Space for all at once would be space for as many keys as there are tuples.
         for begin in range(0, len(run), AT_ONCE):
             yield from self._process_piece(run, words, begin, min(begin + AT_ONCE, len(run)))
         self._took_in(run, words)
