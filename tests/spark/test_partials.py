@@ -6,6 +6,7 @@ tuples without a time are among them in every case.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,10 +25,11 @@ from slackwater.plan.planner import plan
 from slackwater.runtime.spark.exchange.files import Reads
 from slackwater.runtime.spark.state.last_watermark import Before, known_before, note_watermark
 from slackwater.runtime.spark.state.shard import Shard
+from slackwater.runtime.spark.state.stage import run_shards
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.replay import replay
 from tests.effort import tried
-from tests.spark.in_process import InProcess
+from tests.spark.in_process import InProcess, ShardsRun
 from tests.spark.test_grids import TARGETS, of_both, streams_of, told
 
 ALL = "COUNT(*) AS n, COUNT(x) AS nx, SUM(v) AS total, AVG(v) AS mean, MIN(x) AS low, MAX(x) AS high, VAR(v) AS spread"
@@ -110,6 +112,40 @@ def test_a_shard_that_wants_tuples_gets_them_and_says_so_for_the_next_cut(
     assert of_both(ran) == of_both(told(sw.replay(query, streams, epochs=epochs)))
     # The two tasks that read the first cut.
     assert counted == {"partials": 0, "again": 2}
+
+
+def test_a_micro_batch_that_runs_again_gives_the_same(
+    counted: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a kill: the cut is read again, when its first run has already noted the watermark after it."""
+    query = f"{QUERIES['by text']} WITH DELAY 15 MS"
+    streams, epochs = streams_of(11, "a", 400), sw.Epochs(tuples=60)
+    seen: dict[int, list[Any]] = {}
+
+    def packed_twice(self: ShardsRun, reads: Reads, number: int, state: str) -> Iterator[pa.RecordBatch]:
+        found = list(packed_by_files(self, reads, number, state))
+        seen.setdefault(number, []).append(found)
+        yield from found
+
+    def run_twice(hosted: Any, labels: Any, packed: Any, state: str, number: int) -> Iterator[pa.RecordBatch]:
+        list(run_shards(hosted, labels, packed, state, number))
+        for one in hosted.folders_read.reads:
+            assert list(ShardsRun._packed_by_files(run_now[0], one, number, state)) == seen[number][0]
+        yield from run_shards(hosted, labels, packed, state, number)
+
+    packed_by_files, run_now = ShardsRun._packed_by_files, []
+    monkeypatch.setattr(ShardsRun, "_packed_by_files", packed_twice)
+    monkeypatch.setattr("tests.spark.in_process.run_shards", run_twice)
+    begin = ShardsRun._epochs
+
+    def epochs_of(self: ShardsRun, tick: Any) -> Any:
+        run_now.append(self)
+        return begin(self, tick)
+
+    monkeypatch.setattr(ShardsRun, "_epochs", epochs_of)
+    ran = told(ran_by_files(query, streams, epochs, 3, tmp_path / "ran"))
+    assert counted["partials"] > 0
+    assert of_both(ran) == of_both(told(sw.replay(query, streams, epochs=epochs)))
 
 
 def test_who_learns_from_tuples_has_no_partials(counted: dict[str, int], tmp_path: Path) -> None:
