@@ -109,6 +109,12 @@ class Topics:
         self._producer.close()
 
 
+def job_of(broker: Broker, connector: str, topics: Topics, query: str, results: str = "pairs", **more: object) -> Job:
+    """The join of topics a and b into the topic of results."""
+    streams = {name: topics.name(name) for name in "ab"}
+    return Job(query, broker.servers, connector, streams, topics.name(results), **more)  # type: ignore[arg-type]
+
+
 @pytest.fixture
 def topics(broker: Broker, request: pytest.FixtureRequest) -> Iterator[Topics]:
     made = Topics(broker.servers, f"t{abs(hash(request.node.name)) % 10**8}-{os.getpid()}")
