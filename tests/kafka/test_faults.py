@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import random
+import socket
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -117,6 +119,8 @@ def test_a_broker_that_goes_away_and_comes_back_costs_nothing(
         query = JOIN.format("DELAY 6 SECONDS")
         process = begin("job", job_of(broker, connector, topics, query, available=False, flush=False))
         process.until(lambda: len(topics.pairs()) > 0)
+        # A single node that is killed within milliseconds of a commit forgets it: docs/kafka.md.
+        time.sleep(1)
         broker.kill()
         time.sleep(15)
         assert process.runs
@@ -135,7 +139,6 @@ def test_without_a_broker_or_a_topic_a_start_says_so_in_one_sentence(
     topics.make("a", "b", "pairs")
     nowhere = f"127.0.0.1:{free_port()}"
     job = job_of(broker, connector, topics, JOIN.format(RECALL))
-    begun = time.monotonic()
     said = begin("nowhere", Job(**{**vars(job), "servers": nowhere})).done()
     assert said["kind"] == "UsageError"
     assert str(said["error"]).startswith(f"no Kafka broker answers at {nowhere} (Connection refused)")
@@ -144,5 +147,16 @@ def test_without_a_broker_or_a_topic_a_start_says_so_in_one_sentence(
     assert "topic 'no-such-topic'" in str(said["error"])
     assert "create it first" in str(said["error"])
     said = begin("no source", Job(**{**vars(job), "topics": {"a": "no-such-source", "b": topics.name("b")}})).done()
-    print(said, time.monotonic() - begun)
-    assert "no-such-source" in str(said["error"])
+    assert said["kind"] == "UsageError"
+    assert said["error"] == f"topic 'no-such-source' does not exist at {broker.servers}; create it first"
+    with silent_server() as address:
+        said = begin("no Kafka", Job(**{**vars(job), "servers": address})).done()
+    assert said["kind"] == "UsageError"
+    assert "does not answer as a Kafka broker" in str(said["error"])
+
+
+@contextmanager
+def silent_server() -> Iterator[str]:
+    """Something on loopback that takes connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as made:
+        yield f"127.0.0.1:{made.getsockname()[1]}"
