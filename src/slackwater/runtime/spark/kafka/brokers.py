@@ -104,7 +104,7 @@ def _refusal(servers: str, topic: str, kind: str, message: str) -> UsageError:
         return UsageError(f"topic '{topic}' does not exist at {servers}; create it first")
     if kind == "TimeoutException":
         return UsageError(
-            f"{servers} takes connections, but does not answer as a Kafka broker within {ANSWER} s; is this its"
+            f"{servers} takes connections, but does not answer as a Kafka broker; is this its"
             " address, and does it ask for another kafka.security.protocol?"
         )
     return UsageError(f"topic '{topic}' at {servers} cannot be read: {message} ({kind})")
