@@ -23,6 +23,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || { echo "making $(VENV) ..."; $(PYTHON) -m venv $(VENV); }
 	@echo "installing slackwater and its tools (a minute or two the first time) ..."
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@echo "making machine code for the demonstration (a minute or so) ..."
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -c 'from slackwater.cli.demo import make_machine_code as make; make()'
 	@touch $@
 	@echo "ready: $(BIN)/slackwater"
 

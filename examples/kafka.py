@@ -20,10 +20,11 @@ import secrets
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import slackwater as sw
@@ -39,6 +40,14 @@ SCHEMA = "ts timestamp, user string, ad string"
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 PARTITIONS = 4
 BROKEN = (b"no JSON", b'{"ts": "yesterday", "user": "user-1", "ad": "ad-1"}')
+
+
+def make(servers: str, topics: Iterable[str]) -> None:
+    """Make these topics, and wait until they are there."""
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 2})
+    made = admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in topics], request_timeout=10)
+    for one in made.values():
+        one.result()
 
 
 def fill(servers: str, topics: dict[str, str], begin: int, end: int, rng: random.Random) -> None:
@@ -85,18 +94,17 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     name = f"slackwater-{secrets.token_hex(4)}"
     topics = {short: f"{name}-{short}" for short in ("impressions", "clicks", "pairs", "rejected")}
+    try:
+        make(given.servers, topics.values())
+    except KafkaException as error:
+        parser.error(f"no topics could be made at {given.servers}: {error.args[0].str()}; does a broker run there?")
     spark = sw.session(shards=2, kafka=given.connector or True)
-    made = AdminClient({"bootstrap.servers": given.servers}).create_topics(
-        [NewTopic(topic, PARTITIONS, 1) for topic in topics.values()]
-    )
-    for one in made.values():
-        one.result(30)
-    rng = random.Random(7)  # noqa: S311
-    folder = Path(tempfile.mkdtemp(prefix="kafka-"))
     streams = {
         stream: sw.kafka(spark, given.servers, topics[stream], schema=SCHEMA, startingOffsets="earliest")
         for stream in ("impressions", "clicks")
     }
+    rng = random.Random(7)  # noqa: S311
+    folder = Path(tempfile.mkdtemp(prefix="kafka-"))
     sinks = {
         "results": sw.kafka_sink(given.servers, topics["pairs"], key="ad"),
         "rejected": sw.kafka_sink(given.servers, topics["rejected"]),

@@ -55,9 +55,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 class Topics:
-    """Topics of one test, by short names."""
+    """Topics of one test, by short names; without a prefix by the names that they have."""
 
-    def __init__(self, servers: str, prefix: str) -> None:
+    def __init__(self, servers: str, prefix: str | None = None) -> None:
         self.servers, self._prefix = servers, prefix
         self._producer = KafkaProducer(bootstrap_servers=servers, acks="all")
 
@@ -67,7 +67,7 @@ class Topics:
         admin.close()
 
     def name(self, name: str) -> str:
-        return f"{self._prefix}-{name}"
+        return name if self._prefix is None else f"{self._prefix}-{name}"
 
     def send(self, messages: Iterable[Message]) -> None:
         for one in messages:
@@ -109,6 +109,12 @@ class Topics:
         self._producer.close()
 
 
+def job_of(broker: Broker, connector: str, topics: Topics, query: str, results: str = "pairs", **more: object) -> Job:
+    """The join of topics a and b into the topic of results."""
+    streams = {name: topics.name(name) for name in "ab"}
+    return Job(query, broker.servers, connector, streams, topics.name(results), **more)  # type: ignore[arg-type]
+
+
 @pytest.fixture
 def topics(broker: Broker, request: pytest.FixtureRequest) -> Iterator[Topics]:
     made = Topics(broker.servers, f"t{abs(hash(request.node.name)) % 10**8}-{os.getpid()}")
@@ -117,15 +123,15 @@ def topics(broker: Broker, request: pytest.FixtureRequest) -> Iterator[Topics]:
 
 
 class Process:
-    """A job that runs; every process that it has started ends with it."""
+    """A job that runs, or another command; every process that it has started ends with it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *command: str, cwd: Path = ROOT) -> None:
         self.folder = folder
         java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djdk.lang.Process.launchMechanism=VFORK"
         with (folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.kafka.job", str(folder)],
-                cwd=ROOT, env=os.environ | {"JDK_JAVA_OPTIONS": java}, stdout=log, stderr=log, start_new_session=True,
+                [sys.executable, *(command or ("-m", "tests.kafka.job", str(folder)))],
+                cwd=cwd, env=os.environ | {"JDK_JAVA_OPTIONS": java}, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
 
     def kill(self) -> None:
@@ -153,11 +159,16 @@ class Process:
             assert time.monotonic() < deadline, f"it does not come:\n{self.said()}"
             time.sleep(0.05)
 
-    def done(self, limit: float = LIMIT) -> dict[str, object]:
-        """Wait for its end; what it says then."""
-        self._process.wait(limit)
+    def ended(self, limit: float = LIMIT) -> int:
+        """Wait for its end; its exit code."""
+        code = self._process.wait(limit)
         # Workers of Python may outlive it by a moment.
         self.kill()
+        return code
+
+    def done(self, limit: float = LIMIT) -> dict[str, object]:
+        """Wait for its end; what it says then."""
+        self.ended(limit)
         assert (self.folder / "done.json").exists(), self.said()
         return json.loads((self.folder / "done.json").read_text())
 

@@ -14,8 +14,8 @@ from slackwater.core.errors import UsageError
 from slackwater.plan.planner import plan as planned
 from slackwater.runtime.side_outputs.rejections import rejection_warning
 from slackwater.runtime.spark.exchange.writer import UNPARSED, lines_of
+from slackwater.runtime.spark.kafka.brokers import check_brokers
 from slackwater.runtime.spark.kafka.connector import connector_settings, not_fetched
-from slackwater.runtime.spark.kafka.source import check_brokers
 from slackwater.runtime.spark.query import packings_of
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.codebook import Codebook
@@ -42,12 +42,13 @@ def test_a_connector_that_cannot_be_fetched_is_told_with_another_way() -> None:
 
 
 def test_a_broker_that_is_not_there_is_told_at_once() -> None:
-    here: Any = type("Session", (), {"_jvm": None})()
     nowhere = f"127.0.0.1:{free_port()}"
     with pytest.raises(UsageError, match=f"no Kafka broker answers at {nowhere} .*refused"):
-        check_brokers(here, nowhere)
+        check_brokers(nowhere)
+    with pytest.raises(UsageError, match=f"no Kafka broker answers at {nowhere} .*refused"):
+        sw.kafka_sink(nowhere, "pairs").check(["ad"], "results")
     with pytest.raises(UsageError, match="write host:port"):
-        check_brokers(here, "localhost")
+        check_brokers("localhost")
 
 
 @pytest.mark.xdist_group("spark")
@@ -56,6 +57,8 @@ def test_a_session_without_the_connector_is_told_how_to_get_it(spark: Any) -> No
         sw.kafka(spark, "127.0.0.1:9092", "clicks", schema="ts timestamp")
     with pytest.raises(UsageError, match="the messages have a field 'offset'"):
         sw.kafka(spark, "127.0.0.1:9092", "clicks", schema="ts timestamp, offset long")
+    with pytest.raises(UsageError, match="name the topic"):
+        sw.kafka(spark, "127.0.0.1:9092", "", schema="ts timestamp")
     with pytest.raises(UsageError, match="it is one of json, csv"):
         sw.kafka(spark, "127.0.0.1:9092", "clicks", schema="ts timestamp", format="avro")
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -39,7 +40,7 @@ class KafkaException(Exception):  # noqa: N818
 
 
 class KafkaError:
-    _FENCED, PRODUCER_FENCED, _PARTITION_EOF = -144, 90, -191
+    _FENCED, PRODUCER_FENCED, _PARTITION_EOF, _TRANSPORT = -144, 90, -191, -195
 
 
 class TopicPartition:
@@ -56,11 +57,14 @@ class Server:
         self.committed: list[tuple[bytes, dict[str, bytes]]] = []
         self.open: list[tuple[bytes, dict[str, bytes]]] = []
         self.note, self.open_note = -1001, -1001
-        self.failures: dict[str, list[Failure]] = {}
+        self.failures: dict[str, list[Failure | threading.Event]] = {}
 
     def step(self, name: str) -> None:
-        if self.failures.get(name):
-            raise KafkaException(self.failures[name].pop(0))
+        failure = self.failures[name].pop(0) if self.failures.get(name) else None
+        if isinstance(failure, threading.Event):
+            failure.wait()
+        elif failure is not None:
+            raise KafkaException(failure)
 
     @property
     def values(self) -> list[bytes]:
@@ -90,6 +94,7 @@ class Producer:
         self._server.step("commit")
         self._server.committed += self._server.open
         self._server.open, self._server.note = [], self._server.open_note
+        self._server.step("committed")
 
     def abort_transaction(self, timeout: float) -> None:
         self._server.open = []
@@ -114,6 +119,7 @@ class Consumer:
         self._server = server
 
     def committed(self, parts: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        self._server.step("read note")
         return [TopicPartition("pairs", 0, self._server.note)]
 
     def consumer_group_metadata(self) -> object:
@@ -191,6 +197,24 @@ def test_an_empty_micro_batch_is_noted_too(server: Server, started: Any) -> None
     assert (server.values, server.note) == ([], 1)
 
 
+def test_where_the_note_cannot_be_read_a_writer_knows_what_it_has_not_written(server: Server, started: Any) -> None:
+    first = started()
+    write(first, 0, b"a")
+    away = Failure(code=KafkaError._TRANSPORT)
+    server.failures = {"note": [away], "read note": [away] * 9}
+    write(first, 1, b"b")
+    assert server.values == [b"a", b"b"]
+
+
+def test_what_another_process_wrote_while_a_broker_was_away_is_not_written_again(server: Server, started: Any) -> None:
+    first = started()
+    write(first, 0, b"a")
+    write(started(), 1, b"b")
+    server.failures = {"note": [Failure(code=KafkaError._TRANSPORT)]}
+    write(first, 1, b"b")
+    assert server.values == [b"a", b"b"]
+
+
 def test_two_processes_on_one_checkpoint_are_told_so(server: Server, started: Any) -> None:
     server.failures = {"produce": [Failure(code=KafkaError._FENCED)]}
     with pytest.raises(SlackwaterError, match="another process writes micro-batches of this checkpoint"):
@@ -201,5 +225,45 @@ def test_a_failure_says_that_a_start_goes_on(server: Server, started: Any) -> No
     server.failures = {"commit": [Failure(abort=True)] * transactions.TRIES}
     with pytest.raises(SlackwaterError, match=r"micro-batch 0 could not be written .* goes on with it"):
         write(started(), 0, b"a")
+    server.failures = {}
+    write(started(), 0, b"a")
+    assert server.values == [b"a"]
+
+
+@pytest.fixture
+def never(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """A call of the client that does not come back, whatever its timeout says."""
+    for name in ("ANSWER", "GRACE", "PAUSE"):
+        monkeypatch.setattr(transactions, name, 0.1)
+    monkeypatch.setattr(transactions, "PATIENCE", 1.0)
+    made = threading.Event()
+    yield made
+    made.set()
+
+
+@pytest.mark.parametrize("step", ["note", "commit"])
+def test_a_call_that_never_comes_back_is_given_up_and_made_again_by_a_new_client(
+    step: str, server: Server, started: Any, never: threading.Event
+) -> None:
+    server.failures = {step: [never]}
+    writer = started()
+    write(writer, 0, b"a", b"b")
+    write(writer, 1, b"c")
+    assert server.values == [b"a", b"b", b"c"]
+
+
+def test_a_commit_that_was_done_though_it_never_came_back_is_not_made_again(
+    server: Server, started: Any, never: threading.Event
+) -> None:
+    server.failures = {"committed": [never]}
+    write(started(), 0, b"a")
+    assert server.values == [b"a"]
+
+
+def test_calls_that_never_come_back_end_in_one_sentence(server: Server, started: Any, never: threading.Event) -> None:
+    server.failures = {"note": [never] * 99}
+    with pytest.raises(SlackwaterError, match=r"micro-batch 0 could not be written .*not answer.* goes on with it"):
+        write(started(), 0, b"a")
+    server.failures = {}
     write(started(), 0, b"a")
     assert server.values == [b"a"]

@@ -46,6 +46,25 @@ def test_results_come_out_although_nothing_arrives_any_more(spark, streamed, tmp
     assert found == 8
 
 
+def test_a_query_that_times_silence_ends_with_what_is_there_and_can_be_flushed(spark, streamed, tmp_path):
+    a, b = streamed("a", [stream_of(0, 1, 2, 3)]), streamed("b", [stream_of(0, 1)])
+    query = (
+        "SELECT a.ts AS at, b.ts AS bt FROM a [RANGE 5 SECONDS], b [RANGE 5 SECONDS] WHERE a.key = b.key"
+        " WITH DELAY 1 HOUR OPTIONS (idle_timeout = 1 HOUR)"
+    )
+    for flush, found in ((False, 0), (True, 8)):
+        started = sw.start(
+            spark, query, a=a, b=b, time_unit="ms", results=str(tmp_path / "pairs"), checkpoint=tmp_path / "checkpoint",
+            trigger="available", flush=flush,
+        )  # fmt: skip
+        try:
+            assert started.wait(120), "Spark goes on for ever to let it ask for the time"
+        finally:
+            started.stop()
+        assert started.progress().results == found
+    assert spark.read.parquet(str(tmp_path / "pairs")).count() == 8
+
+
 def test_a_backlog_that_is_read_beside_the_present_is_not_late(spark, streamed, finished):
     parts = [
         pa.table(

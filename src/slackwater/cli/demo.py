@@ -46,6 +46,8 @@ from slackwater.sources.replay import Replay, replay
 from slackwater.workloads import EPOCH_MS, disorder_statistics, positions
 
 LEAST_SECONDS = 5
+CODE_SECONDS = 30
+"""In a game of this length everything is compiled that a longer one needs."""
 LIVE_SECONDS = 25.0
 """A game that is longer is played faster."""
 TELLING_SECONDS = 60
@@ -176,6 +178,19 @@ def _play(
         if figure is not None:
             draw(contenders, truth, begin, target, figure)
     return tuple(Outcome.of(report, truth.total) for report in reports)
+
+
+def make_machine_code() -> None:
+    """Compile what a game on Spark needs, so that the first one begins as soon as any other; `make setup` does."""
+    from slackwater.runtime.spark.warm_up import load_kernels
+
+    load_kernels()
+    streams = positions(0, CODE_SECONDS / 60).streams
+    epochs = micro_batches(CODE_SECONDS)
+    for way in ways_of(TARGETS[SPARK]):
+        for _ in LocalRun(*_prepared(way, streams), epochs).emissions():
+            pass
+    true_pairs(streams, CODE_SECONDS, epochs)
 
 
 def page_folder() -> Path:

@@ -24,6 +24,7 @@ from slackwater.core.quality import Quality, clause
 from slackwater.core.time import MILLISECOND, parse_duration
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.spark.control import ControlLog
+from slackwater.runtime.spark.ending import end_when_quiet
 from slackwater.runtime.spark.failures import as_ours, one_sentence
 from slackwater.runtime.spark.progress.history import History
 from slackwater.runtime.spark.progress.reading import progress
@@ -79,7 +80,10 @@ def begin(
         if name is not None:
             writer = writer.queryName(name)
         with one_sentence(), fitting(spark, count):
-            return writer.start()
+            query = writer.start()
+        if trigger == AVAILABLE and plan.options.idle_timeout is not None:
+            end_when_quiet(query)
+        return query
 
     return RunningQuery(started, control, plan, flush, trigger == AVAILABLE)
 

@@ -6,7 +6,6 @@ reason `unparsable`, which tells its topic, partition and offset, and how it beg
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Sequence
 from typing import cast
 
@@ -17,6 +16,7 @@ from pyspark.sql.types import StringType, StructType
 from slackwater.core.errors import UsageError
 from slackwater.runtime.spark.exchange.writer import UNPARSED
 from slackwater.runtime.spark.failures import one_sentence
+from slackwater.runtime.spark.kafka.brokers import check_brokers, check_topics
 from slackwater.runtime.spark.kafka.connector import check_connector
 
 FORMATS = {"json": fn.from_json, "csv": fn.from_csv}
@@ -25,8 +25,6 @@ PLACE = ("partition", "offset")
 CORRUPT = "_slackwater_corrupt"
 SHOWN = 200
 """Characters of a message that a rejected row tells; its offset leads to the rest."""
-PATIENCE = 5.0
-"""Seconds that a broker has to take a connection."""
 
 
 def kafka(
@@ -45,7 +43,7 @@ def kafka(
 
     Messages are JSON, or CSV with `format="csv"`; one that does not fit is a rejected row (`unparsable`). `options` are
     those of Spark's Kafka source, such as `startingOffsets="earliest"` or `maxOffsetsPerTrigger=10_000`, and those of
-    the Kafka client, as in `**{"kafka.security.protocol": "SSL"}`.
+    the Kafka client, as in `**{"kafka.security.protocol": "SSL"}`. The topic must exist.
     """
     if format not in FORMATS:
         raise UsageError(
@@ -59,12 +57,17 @@ def kafka(
             f"the messages have a field '{taken[0]}', and so has Kafka; read the topic with spark.readStream and name"
             " one of them otherwise"
         )
+    topics = [one.strip() for one in (topic.split(",") if isinstance(topic, str) else topic)]
+    if not topics or not all(topics):
+        raise UsageError("name the topic, as in sw.kafka(spark, '127.0.0.1:9092', 'clicks', schema=...)")
     check_connector(spark)
-    check_brokers(spark, servers)
-    given = {
-        "kafka.bootstrap.servers": servers,
-        "subscribe": topic if isinstance(topic, str) else ",".join(topic),
-    } | {name: str(value) for name, value in options.items()}
+    # Over Connect it is the server that reads.
+    if hasattr(spark, "_jvm"):
+        check_brokers(servers)
+        check_topics(spark, servers, topics, options)
+    given = {"kafka.bootstrap.servers": servers, "subscribe": ",".join(topics)} | {
+        name: str(value) for name, value in options.items()
+    }
     with one_sentence():
         raw = spark.readStream.format("kafka").options(**given).load()
         return _parsed(raw, columns, format)
@@ -84,21 +87,3 @@ def _parsed(raw: DataFrame, columns: StructType, format: str) -> DataFrame:
     )
     fields: list[Column] = [fn.col("message").getField(name).alias(name) for name in columns.names]
     return whole.select(*fields, *PLACE, fn.when(unparsed, sample).alias(UNPARSED))
-
-
-def check_brokers(spark: SparkSession, servers: str) -> None:
-    """Refuse servers none of which takes a connection: Spark would try for minutes, and then tell of a timeout."""
-    if not hasattr(spark, "_jvm"):
-        # Over Connect it is the server that reads.
-        return
-    failures = []
-    for server in servers.split(","):
-        host, _, port = server.strip().rpartition(":")
-        if not host or not port.isdigit():
-            raise UsageError(f"{server.strip()!r} is no broker; write host:port, several with commas between them")
-        try:
-            with socket.create_connection((host.strip("[]"), int(port)), PATIENCE):
-                return
-        except OSError as error:
-            failures.append(f"{server.strip()} ({error.strerror or error})")
-    raise UsageError(f"no Kafka broker answers at {', '.join(failures)}; is it running, and is this its address?")

@@ -9,11 +9,13 @@ noted is passed over.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from slackwater.core.errors import SlackwaterError, UsageError
+from slackwater.runtime.spark.kafka.brokers import check_brokers
 
 INSTALL = "the sink of Kafka needs a client: pip install 'slackwater[kafka]'"
 BATCH, RUN = "slackwater-batch", "slackwater-run"
@@ -21,7 +23,20 @@ BATCH, RUN = "slackwater-batch", "slackwater-run"
 PATIENCE = 60.0
 """Seconds that a broker may be away."""
 AT_START = 10.0
+ANSWER = 15.0
+"""Seconds that a broker has for one answer; only for a commit, which waits for all messages, it has more."""
+GRACE = 5.0
+"""Seconds after its timeout in which a call of the client must have come back."""
+PAUSE = 0.5
+"""Seconds before everything begins anew."""
 TRIES = 3
+"""How often a transaction is made that the broker wants to be given up."""
+AWAY = (
+    "_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_TIMED_OUT_QUEUE", "_MSG_TIMED_OUT", "_WAIT_COORD",
+    "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "BROKER_NOT_AVAILABLE",
+    "REQUEST_TIMED_OUT", "NETWORK_EXCEPTION", "UNSTABLE_OFFSET_COMMIT", "CONCURRENT_TRANSACTIONS",
+)  # fmt: skip
+"""What the client says of a broker that is away, or has just come back."""
 QUIET = {"log_level": 2}
 """The client tells every lost connection on standard error; we tell what comes of it."""
 
@@ -39,6 +54,7 @@ def client() -> Any:
 def check_topic(servers: str, topic: str, options: Mapping[str, Any], what: str) -> None:
     """Refuse a topic that cannot be written to: no broker, or no such topic."""
     kafka = client()
+    check_brokers(servers)
     try:
         admin = kafka.admin.AdminClient({"bootstrap.servers": servers} | QUIET | client_options(options))
         found = admin.list_topics(topic, timeout=AT_START).topics[topic].error
@@ -61,49 +77,76 @@ def client_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name.removeprefix("kafka."): value for name, value in options.items()}
 
 
+class NoAnswerError(Exception):
+    """A call of the client that does not come back."""
+
+
 class Transactions:
-    """The writer of one output of one query."""
+    """The writer of one output of one query.
+
+    Whatever goes wrong while a broker is away, everything begins anew with other clients, as after a restart: the
+    broker ends what the old ones left open, takes no more from them, and tells what is written. A client may also hang
+    for good where a broker went away and came back: it does not look at the timeout of a note
+    (https://github.com/confluentinc/librdkafka/issues/5456). So its calls are made in a thread, and one that does not
+    come back is left where it is.
+    """
 
     def __init__(self, servers: str, topic: str, run: str, options: Mapping[str, Any]) -> None:
         self._kafka, self._topic, self._run = client(), topic, run
-        name = run.replace(" ", "-")
-        common = {"bootstrap.servers": servers} | QUIET | client_options(options)
+        self._name = run.replace(" ", "-")
+        self._common = {"bootstrap.servers": servers} | QUIET | client_options(options)
         self._reader = {
-            "group.id": name, "isolation.level": "read_committed", "enable.auto.commit": False,
+            "group.id": self._name, "isolation.level": "read_committed", "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
-        } | _without(common, "transaction", "linger", "compression", "acks")  # fmt: skip
+        } | _without(self._common, "transaction", "linger", "compression", "acks")  # fmt: skip
         self._note = self._kafka.TopicPartition(topic, 0)
-        self._producer = self._kafka.Producer({"transactional.id": name, "linger.ms": 5} | common)
+        self._unwritten: int | None = None
+        """A micro-batch that we have begun to write, and whose commit was not asked for yet."""
+        self._open()
+
+    def _open(self) -> None:
+        """Make clients that know nothing yet."""
+        self._producer = self._kafka.Producer({"transactional.id": self._name, "linger.ms": 5} | self._common)
         self._consumer = self._kafka.Consumer(self._reader)
         self._written: int | None = None
 
     def write(self, keys: Sequence[bytes | None], values: Sequence[bytes | None], number: int) -> None:
         """Write the messages of a micro-batch, unless that has been done."""
-        try:
-            if self._written is None:
-                self._producer.init_transactions(PATIENCE)
-                self._written = self._last_written(number)
-            if number > self._written:
-                self._write(keys, values, number)
-                self._written = number
-        except self._kafka.KafkaException as error:
-            raise self._as_ours(error.args[0], number) from None
+        deadline, left = time.monotonic() + PATIENCE, TRIES
+        while True:
+            begun = time.monotonic()
+            try:
+                return self._write(keys, values, number)
+            except NoAnswerError as error:
+                why = str(error)
+            except self._kafka.KafkaException as error:
+                failure = error.args[0]
+                if not self._is_away(failure):
+                    left -= 1
+                    if not failure.txn_requires_abort() or not left:
+                        raise self._as_ours(failure, number) from None
+                why = failure.str()
+            if begun > deadline:
+                raise self._not_written(number, why)
+            time.sleep(PAUSE)
+            self._open()
 
     def _write(self, keys: Sequence[bytes | None], values: Sequence[bytes | None], number: int) -> None:
-        for left in reversed(range(TRIES)):
-            try:
-                self._producer.begin_transaction()
-                self._send(keys, values, number)
-                note = self._kafka.TopicPartition(self._topic, 0, number + 1)
-                group = self._consumer.consumer_group_metadata()
-                self._until_done(lambda at: self._producer.send_offsets_to_transaction([note], group, at))  # noqa: B023
-                self._until_done(self._producer.commit_transaction)
-            except self._kafka.KafkaException as error:
-                if not error.args[0].txn_requires_abort() or not left:
-                    raise
-                self._until_done(self._producer.abort_transaction)
-            else:
-                return
+        producer = self._producer
+        if self._written is None:
+            came_back(lambda: producer.init_transactions(ANSWER), ANSWER)
+            self._written = self._last_written(number)
+        if number <= self._written:
+            return
+        self._unwritten = number
+        producer.begin_transaction()
+        self._send(keys, values, number)
+        note = self._kafka.TopicPartition(self._topic, 0, number + 1)
+        group = self._consumer.consumer_group_metadata()
+        came_back(lambda: producer.send_offsets_to_transaction([note], group, ANSWER), ANSWER)
+        self._unwritten = None
+        came_back(lambda: producer.commit_transaction(PATIENCE), PATIENCE)
+        self._written = number
 
     def _send(self, keys: Sequence[bytes | None], values: Sequence[bytes | None], number: int) -> None:
         headers = [(BATCH, str(number).encode()), (RUN, self._run.encode())]
@@ -116,19 +159,16 @@ class Transactions:
                     # What was produced before is on its way.
                     self._producer.poll(0.05)
 
-    def _until_done(self, step: Callable[[float], None]) -> None:
-        """A step that timed out goes on where it was when it is called again; nothing else may follow it."""
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            try:
-                return step(max(1.0, deadline - time.monotonic()))
-            except self._kafka.KafkaException as error:
-                if not error.args[0].retriable() or time.monotonic() > deadline:
-                    raise
-
     def _last_written(self, number: int) -> int:
         """The last micro-batch that is written, at least as far as `number` can tell; -1 if none is."""
-        noted = self._consumer.committed([self._note], timeout=PATIENCE)[0]
+        try:
+            noted = self._consumer.committed([self._note], timeout=ANSWER)[0]
+        except self._kafka.KafkaException:
+            # A broker that was killed right after a commit may come back with a note that is neither there nor not,
+            # until the next commit. Then we know it ourselves.
+            if number == self._unwritten:
+                return number - 1
+            raise
         if noted.error is not None:
             raise self._kafka.KafkaException(noted.error)
         if noted.offset >= 0:
@@ -158,15 +198,41 @@ class Transactions:
             reader.close()
         return last
 
+    def _is_away(self, error: Any) -> bool:
+        return error.retriable() or error.code() in {getattr(self._kafka.KafkaError, name, None) for name in AWAY}
+
     def _as_ours(self, error: Any, number: int) -> SlackwaterError:
         if error.code() in (self._kafka.KafkaError._FENCED, self._kafka.KafkaError.PRODUCER_FENCED):
             return SlackwaterError(
                 f"another process writes micro-batches of this checkpoint to topic '{self._topic}'; let one of them run"
             )
+        return self._not_written(number, error.str())
+
+    def _not_written(self, number: int, why: str) -> SlackwaterError:
         return SlackwaterError(
-            f"topic '{self._topic}': micro-batch {number} could not be written ({error.str()}); a start from the same"
+            f"topic '{self._topic}': micro-batch {number} could not be written ({why}); a start from the same"
             " checkpoint goes on with it, and writes it once"
         )
+
+
+def came_back(call: Callable[[], None], timeout: float) -> None:
+    """Make a call of the client that has this timeout; `NoAnswerError` where it does not come back all the same."""
+    failures: list[Exception] = []
+
+    def make() -> None:
+        try:
+            call()
+        except Exception as error:
+            failures.append(error)
+
+    # A thread that never ends must not keep the process.
+    thread = threading.Thread(target=make, daemon=True)
+    thread.start()
+    thread.join(timeout + GRACE)
+    if thread.is_alive():
+        raise NoAnswerError("the broker does not answer")
+    if failures:
+        raise failures[0]
 
 
 def _without(options: Mapping[str, Any], *beginnings: str) -> dict[str, Any]:

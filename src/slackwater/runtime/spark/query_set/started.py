@@ -16,6 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from slackwater.core.errors import UsageError
 from slackwater.plan.physical import PhysicalPlan
+from slackwater.runtime.spark.ending import end_when_quiet
 from slackwater.runtime.spark.failures import one_sentence
 from slackwater.runtime.spark.folders import KINDS, Folder, publish, tidy
 from slackwater.runtime.spark.progress.warner import Warner
@@ -120,7 +121,10 @@ class Started:
             )  # fmt: skip
             writer = frame.writeStream.foreachBatch(self._each(members, writers, folders)).trigger(**self._when)
             writer = writer.option("checkpointLocation", self._folder)
-            return (writer if self._name is None else writer.queryName(self._name)).start()
+            query = (writer if self._name is None else writer.queryName(self._name)).start()
+        if self.log.beats and "availableNow" in self._when:
+            end_when_quiet(query)
+        return query
 
     def _writers_of(self, members: list[Member]) -> dict[str, Writers]:
         run = self.log.run
