@@ -249,7 +249,9 @@ def main() -> int:
                     race.name, race.says, side, f"{one.whole:,.0f}/s", f"{one.sustained:,.0f}/s", f"{one.size:,}", goal
                 )
                 figures.append({"race": race.name, "side": side, **asdict(one)})
-            ahead = all(best["ours"].whole > one.whole for side, one in best.items() if side != "ours")
+            ahead = "ours" not in best or all(
+                best["ours"].whole > one.whole for side, one in best.items() if side != "ours"
+            )
             met = met and "ours" in best and best["ours"].sustained >= race.rate and ahead
     console.print(table)
     if asked.json:
