@@ -10,7 +10,7 @@ of a worker that has never seen the shard.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -139,16 +139,22 @@ class ShardsRun(SparkRun):
         shipped = _serializer().dumps(hosted)
         for number in range(len(self._arrivals)):
             begun = time.perf_counter()
-            if reads:
-                packed = [line for one in reads for line in self._packed_by_files(one, number, state)]
-            else:
-                packed = [line for packing in packings for line in self._packed(packing, number)]
-            # The last partition first: the shuffle promises no order.
-            played = run_shards(_serializer().loads(shipped), labels, packed[::-1], state, number)
-            lines = pa.Table.from_batches(played, EMITTED)
+            lines = pa.Table.from_batches(self._played(_serializer().loads(shipped), packings, reads, number), EMITTED)
             epoch_log.write(self._folder / "epochs", number, lines, time.perf_counter() - begun)
             yield self._noted(number)
             tick()
+
+    def _played(
+        self, hosted: Hosted, packings: Sequence[Packing], reads: Sequence[Reads], number: int
+    ) -> Iterator[pa.RecordBatch]:
+        """What shards emit in a micro-batch."""
+        state = str(self._folder / "state")
+        if reads:
+            packed = [line for one in reads for line in self._packed_by_files(one, number, state)]
+        else:
+            packed = [line for packing in packings for line in self._packed(packing, number)]
+        # The last partition first: the shuffle promises no order.
+        yield from run_shards(hosted, hosted.shards, packed[::-1], state, number)
 
     def _source(self, packing: Packing) -> Path:
         return self._folder / "streams" / folder_name(packing.plan.stream.source)

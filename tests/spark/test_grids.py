@@ -119,20 +119,17 @@ def of_both(facts: dict[str, Any]) -> dict[str, Any]:
     return {name: facts[name] for name in same} | {"of no use": facts["filtered"] + facts["rejected"]}
 
 
-@pytest.mark.parametrize("name", QUERIES)
-@tried(6)
-@given(
-    seed=st.integers(0, 2**16),
-    target=st.sampled_from(TARGETS),
-    tuples=st.integers(20, 200),
-    shards=st.permutations([2, 3, 4]).map(lambda order: order[:2]),
-)
-def test_any_number_of_shards_gives_what_one_gives(
-    name: str, seed: int, target: str, tuples: int, shards: list[int]
-) -> None:
-    names = NAMES if name.startswith("three") else NAMES[:2]
-    query = f"{QUERIES[name]} WITH {target}"
-    streams, epochs = streams_of(seed, names, 120), sw.Epochs(tuples=tuples)
+CASES = {
+    "seed": st.integers(0, 2**16),
+    "target": st.sampled_from(TARGETS),
+    "tuples": st.integers(20, 200),
+    "shards": st.permutations([2, 3, 4]).map(lambda order: order[:2]),
+}
+
+
+def check_shards(query: str, streams: dict[str, pa.Table], tuples: int, shards: list[int]) -> None:
+    """Any number of shards gives what one gives, and what the local runtime gives."""
+    epochs = sw.Epochs(tuples=tuples)
     local = told(sw.replay(query, streams, epochs=epochs))
     with TemporaryDirectory() as folder:
         alone, seen = in_shards(query, streams, epochs, 1, Path(folder, "1"))
@@ -143,18 +140,32 @@ def test_any_number_of_shards_gives_what_one_gives(
             assert also_seen == seen, count
 
 
-def test_what_is_missing_is_explained_by_late_tuples(tmp_path: Path) -> None:
-    streams = streams_of(7, "ab", 400)
-    query = f"{QUERIES['a distance']} WITH DELAY 15 MS OPTIONS (max_ahead = 100 ms)"
+def check_missing(query: str, streams: dict[str, pa.Table], folder: Path) -> None:
+    """Whatever four shards miss is explained by late tuples, as the judge sees it."""
     prepared = Prepared(bind_to_tables(query, streams, "ts"), streams, None, "ms")
     verified = verify_query(
-        prepared, InProcess(sw.Epochs(tuples=60), 4, tmp_path / "run"), False, None, None, SECOND, quiet=True
+        prepared, InProcess(sw.Epochs(tuples=60), 4, folder / "run"), False, None, None, SECOND, quiet=True
     )
     verdict, report = verified.verdict, verified.report.as_json()
     assert (verdict.missing_unexplained, verdict.spurious, verdict.out_of_order) == (0, 0, 0)
     assert verdict.missing_late > 0 < verdict.results
     assert report["late"] > 0 < report["rejected"]
     assert report["shards"] == 4
+
+
+@pytest.mark.parametrize("name", QUERIES)
+@tried(6)
+@given(**CASES)
+def test_any_number_of_shards_gives_what_one_gives(
+    name: str, seed: int, target: str, tuples: int, shards: list[int]
+) -> None:
+    names = NAMES if name.startswith("three") else NAMES[:2]
+    check_shards(f"{QUERIES[name]} WITH {target}", streams_of(seed, names, 120), tuples, shards)
+
+
+def test_what_is_missing_is_explained_by_late_tuples(tmp_path: Path) -> None:
+    query = f"{QUERIES['a distance']} WITH DELAY 15 MS OPTIONS (max_ahead = 100 ms)"
+    check_missing(query, streams_of(7, "ab", 400), tmp_path)
 
 
 @pytest.mark.parametrize("rates", [(1.0, 1.0), (9.0, 1.0), (1.0, 1.0, 1.0)])

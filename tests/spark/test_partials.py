@@ -25,7 +25,6 @@ from slackwater.plan.planner import plan
 from slackwater.runtime.spark.exchange.files import Reads
 from slackwater.runtime.spark.state.last_watermark import Before, known_before, note_watermark
 from slackwater.runtime.spark.state.shard import Shard
-from slackwater.runtime.spark.state.stage import run_shards
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.replay import replay
 from tests.effort import tried
@@ -120,29 +119,13 @@ def test_a_micro_batch_that_runs_again_gives_the_same(
     """As after a kill: the cut is read again, when its first run has already noted the watermark after it."""
     query = f"{QUERIES['by text']} WITH DELAY 15 MS"
     streams, epochs = streams_of(11, "a", 400), sw.Epochs(tuples=60)
-    seen: dict[int, list[Any]] = {}
+    played = ShardsRun._played
 
-    def packed_twice(self: ShardsRun, reads: Reads, number: int, state: str) -> Iterator[pa.RecordBatch]:
-        found = list(packed_by_files(self, reads, number, state))
-        seen.setdefault(number, []).append(found)
-        yield from found
+    def played_twice(self: ShardsRun, *given: Any) -> Iterator[pa.RecordBatch]:
+        list(played(self, *given))
+        yield from played(self, *given)
 
-    def run_twice(hosted: Any, labels: Any, packed: Any, state: str, number: int) -> Iterator[pa.RecordBatch]:
-        list(run_shards(hosted, labels, packed, state, number))
-        for one in hosted.folders_read.reads:
-            assert list(ShardsRun._packed_by_files(run_now[0], one, number, state)) == seen[number][0]
-        yield from run_shards(hosted, labels, packed, state, number)
-
-    packed_by_files, run_now = ShardsRun._packed_by_files, []
-    monkeypatch.setattr(ShardsRun, "_packed_by_files", packed_twice)
-    monkeypatch.setattr("tests.spark.in_process.run_shards", run_twice)
-    begin = ShardsRun._epochs
-
-    def epochs_of(self: ShardsRun, tick: Any) -> Any:
-        run_now.append(self)
-        return begin(self, tick)
-
-    monkeypatch.setattr(ShardsRun, "_epochs", epochs_of)
+    monkeypatch.setattr(ShardsRun, "_played", played_twice)
     ran = told(ran_by_files(query, streams, epochs, 3, tmp_path / "ran"))
     assert counted["partials"] > 0
     assert of_both(ran) == of_both(told(sw.replay(query, streams, epochs=epochs)))

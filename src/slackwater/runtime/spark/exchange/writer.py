@@ -178,7 +178,7 @@ def lines_of(
         words[ROW] = table.column(SOURCE_ROW).to_numpy()
     good = taken.reasons == GOOD
     keep = good & taken.passes
-    told = _told(packing, words if keep.all() else words[:, keep], before, origin)
+    told = _told(packing, words, keep, before, origin)
     header = {
         "reported": _reported_by_partition(packing, *((words, keep) if good.all() else (words[:, good], keep[good]))),
         "counts": None if packing.granularity is None else _counts(words[TS, keep], packing.granularity),
@@ -212,10 +212,13 @@ def lines_of(
     return lines
 
 
-def _told(packing: Packing, words: Words, before: Before | None, origin: Origin | None) -> PartialsHeader | None:
+def _told(
+    packing: Packing, words: Words, keep: Flags, before: Before | None, origin: Origin | None
+) -> PartialsHeader | None:
     """Of which tuples partials are made; None: of none."""
     if packing.aggregate is None or before is None or before.watermark is None or origin is None:
         return None
+    words = words if keep.all() else words[:, keep]
     within = guessed(words[TS], before.watermark, packing.max_ahead)
     return None if within is None or not pay(packing.aggregate, words) else PartialsHeader(within, origin)
 
