@@ -14,34 +14,36 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.core.errors import UsageError
+from slackwater.core.outlook import Outlook
+from slackwater.core.wrong_clocks import WrongClock
 from slackwater.observe.event_log import EventLog, JsonFormatter, by_logging, json_line, teller
 from slackwater.observe.events import Event, events_between
-from slackwater.observe.moment import Moment, OutlookSeen, StreamSeen
-from tests.ops.moments import moment
+from slackwater.observe.value import QueryProgress, StreamProgress
+from tests.ops.made import QUALITY, SEEN, made
 
-QUIET_ONE = moment(wrong_clocks=())
+QUIET_ONE = made(wrong_clocks=())
 """Nothing is the matter with it."""
 
 
-def names(before: Moment | None, after: Moment, **more: Any) -> list[str]:
+def names(before: QueryProgress | None, after: QueryProgress, **more: Any) -> list[str]:
     return [event.name for event in events_between(before, after, **more)]
 
 
 def missed(latest: float = 0.9) -> Any:
-    assert QUIET_ONE.quality is not None
-    return replace(QUIET_ONE.quality, latest=latest)
+    quality = replace(QUALITY, latest_good=latest, latest_bad=1 - latest)
+    return replace(QUIET_ONE.observed, quality=quality)
 
 
 CHANGES = {
     "target_changed": {"target": "RECALL 0.99 OVER 1 min"},
     "paused": {"paused": True},
-    "ended": {"ended": True},
-    "failed": {"failure": "stream a: no column 'ts'", "ended": True},
-    "target_missed": {"quality": missed()},
-    "target_unreachable": {"outlook": OutlookSeen(1.0, 9.0, 0.5, "RECALL 0.95 cannot be met")},
-    "stream_idle": {"streams": (StreamSeen("a", 0.0, idle=True), StreamSeen("b", 0.0))},
-    "rows_rejected": {"streams": (StreamSeen("a", 0.0, 100, rejected={"null": 60}),)},
-    "clock_isolated": {"wrong_clocks": ({"stream": "b", "part": "rx7", "ahead_ms": 1_800_000.0},)},
+    "ended": {"over": True},
+    "failed": {"failure": "stream a: no column 'ts'", "over": True},
+    "target_missed": {"observed": missed()},
+    "target_unreachable": {"observed": replace(SEEN, outlook=Outlook(1_000, True, 9, 9, 9_000, 0.5, True))},
+    "stream_idle": {"streams": {"a": StreamProgress(idle=True), "b": StreamProgress()}},
+    "rows_rejected": {"streams": {"a": StreamProgress(0, 100, {"null": 60})}},
+    "clock_isolated": {"wrong_clocks": (WrongClock("b", "rx7", 1_800_000_000),)},
 }
 
 
@@ -74,44 +76,44 @@ def test_what_begins_also_ends(name: str, end: str) -> None:
 def test_a_first_moment_says_whether_the_query_is_new() -> None:
     assert names(None, QUIET_ONE) == ["started"]
     assert names(None, QUIET_ONE, resumed=True) == ["restarted"]
-    assert names(moment(batch=40, wrong_clocks=()), QUIET_ONE) == ["restarted"]
+    assert names(made(batch=40, wrong_clocks=()), QUIET_ONE) == ["restarted"]
 
 
 def test_the_end_of_a_query_ends_no_condition() -> None:
-    idle = replace(QUIET_ONE, streams=(StreamSeen("a", 0.0, idle=True),))
-    assert names(idle, replace(QUIET_ONE, ended=True)) == ["ended"]
+    idle = replace(QUIET_ONE, streams={"a": StreamProgress(idle=True)})
+    assert names(idle, replace(QUIET_ONE, over=True)) == ["ended"]
 
 
 def test_a_sentence_names_what_it_is_about() -> None:
-    [event] = events_between(QUIET_ONE, moment())
+    [event] = events_between(QUIET_ONE, made())
     assert event.said == "part rx7 of stream b has a clock 30 min ahead of most others; it is isolated"
-    [event] = events_between(QUIET_ONE, replace(QUIET_ONE, quality=missed()))
+    [event] = events_between(QUIET_ONE, replace(QUIET_ONE, observed=missed()))
     assert event.said == "the latest period reached 90.00% of all results, and the target asks for 95.00%"
 
 
-def told(moments: list[Moment], quiet: float = 60.0) -> list[Event]:
+def told(progress: list[QueryProgress], quiet: float = 60.0) -> list[Event]:
     events: list[Event] = []
     log = EventLog(events.append, quiet)
-    for one in moments:
+    for one in progress:
         log.publish(one)
     return events
 
 
 def test_a_condition_that_comes_and_goes_is_told_once_a_minute() -> None:
-    wavering = [replace(QUIET_ONE, at=float(at), quality=missed(0.9 if at % 2 else 0.96)) for at in range(300)]
+    wavering = [replace(QUIET_ONE, time=float(at), observed=missed(0.9 if at % 2 else 0.96)) for at in range(300)]
     events = [event for event in told(wavering) if event.name != "started"]
     assert 4 <= len(events) <= 6
     assert {event.name for event in events} == {"target_missed", "target_met_again"}
 
 
 def test_what_lasts_is_told_once_however_many_micro_batches_there_are() -> None:
-    lasting = [replace(QUIET_ONE, at=float(at), batch=at, quality=missed()) for at in range(1_000)]
+    lasting = [replace(QUIET_ONE, time=float(at), batch=at, observed=missed()) for at in range(1_000)]
     assert [event.name for event in told(lasting)] == ["started", "target_missed"]
 
 
 def test_a_condition_that_ended_within_the_quiet_time_is_told_of_later() -> None:
-    short = [replace(QUIET_ONE, at=0.0), replace(QUIET_ONE, at=1.0, quality=missed())]
-    after = [replace(QUIET_ONE, at=float(at)) for at in range(2, 100)]
+    short = [replace(QUIET_ONE, time=0.0), replace(QUIET_ONE, time=1.0, observed=missed())]
+    after = [replace(QUIET_ONE, time=float(at)) for at in range(2, 100)]
     events = told([*short, *after])
     assert [event.name for event in events] == ["started", "target_missed", "target_met_again"]
     assert events[-1].at == 61.0
@@ -122,7 +124,7 @@ def test_a_condition_that_ended_within_the_quiet_time_is_told_of_later() -> None
 def test_begins_and_ends_of_a_condition_take_turns(changed: list[str | None], quiet: float) -> None:
     """Whatever happens: no condition begins twice without an end, and none ends that has not begun."""
     moments = [
-        replace(QUIET_ONE, at=float(at), batch=12 + at, **(CHANGES[name] if name else {}))
+        replace(QUIET_ONE, time=float(at), batch=12 + at, **(CHANGES[name] if name else {}))
         for at, name in enumerate(changed)
     ]
     holds: set[tuple[str, Any]] = set()
@@ -144,8 +146,8 @@ def test_begins_and_ends_of_a_condition_take_turns(changed: list[str | None], qu
 def test_a_line_is_one_json_object_with_a_time() -> None:
     out = io.StringIO()
     log = EventLog(teller(out))
-    log.publish(replace(QUIET_ONE, at=1_700_000_000.0))
-    log.publish(replace(QUIET_ONE, at=1_700_000_060.25, failure='a "quoted"\nline', ended=True))
+    log.publish(replace(QUIET_ONE, time=1_700_000_000.0))
+    log.publish(replace(QUIET_ONE, time=1_700_000_060.25, failure='a "quoted"\nline', over=True))
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [line["event"] for line in lines] == ["started", "failed"]
     assert lines[1]["time"] == "2023-11-14T22:14:20.250Z"
@@ -158,7 +160,7 @@ def test_a_file_is_appended_to_and_may_be_moved_away(tmp_path: Path) -> None:
     log = EventLog(teller(path))
     log.publish(QUIET_ONE)
     path.rename(tmp_path / "events.log.1")
-    log.publish(replace(QUIET_ONE, ended=True))
+    log.publish(replace(QUIET_ONE, over=True))
     assert json.loads(path.read_text())["event"] == "ended"
     assert json.loads((tmp_path / "events.log.1").read_text())["event"] == "started"
 
@@ -180,7 +182,7 @@ def test_a_disk_that_is_full_later_does_not_end_the_query(tmp_path: Path, capsys
 
 def test_the_logger_has_the_level_the_sentence_and_the_numbers(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="slackwater"):
-        [event] = events_between(QUIET_ONE, moment())
+        [event] = events_between(QUIET_ONE, made())
         by_logging(event)
     [record] = caplog.records
     assert record.levelno == logging.WARNING

@@ -11,15 +11,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pyarrow as pa
 import pytest
 
 import slackwater as sw
 from slackwater.core.errors import UsageError
-from slackwater.observe.moment import Moment
-from slackwater.runtime.operating.following import follow
+from slackwater.observe.value import QueryProgress
+from slackwater.runtime.follow import follow
 
 COLUMNS = pa.schema([("ts", pa.int64()), ("v", pa.int64())])
+TOKEN = "a-token-that-is-long-enough"
 TEXT = "SELECT a.v AS av, b.v AS bv FROM a [5 s], b [5 s] WITH RECALL 0.95 OVER 10 SECONDS"
 
 
@@ -95,7 +97,24 @@ def test_what_is_no_query_is_refused_and_the_port_is_free_again() -> None:
 def test_metrics_are_served_to_this_machine_alone() -> None:
     with sw.metrics(port=0) as server:
         assert server.address == f"http://127.0.0.1:{server.port}/metrics"
-        assert server._server.server_address[0] == "127.0.0.1"
+        assert server.bound == ("127.0.0.1", server.port)
+        assert httpx.get(server.address, headers={"Host": "example.org"}).status_code == 421
+        assert httpx.get(server.address, headers={"Host": "["}).status_code == 400
+        assert httpx.get(f"http://127.0.0.1:{server.port}/other").status_code == 404
+
+
+def test_metrics_at_an_address_that_others_reach_need_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SLACKWATER_PAGE_TOKEN", raising=False)
+    with pytest.raises(UsageError, match=r"metrics on 0\.0\.0\.0: .* needs a token; set SLACKWATER_PAGE_TOKEN"):
+        sw.metrics(host="0.0.0.0", port=0)
+    monkeypatch.setenv("SLACKWATER_PAGE_TOKEN", TOKEN)
+    with sw.metrics(host="0.0.0.0", port=0) as server:
+        assert server.address == f"http://0.0.0.0:{server.port}/metrics?token={TOKEN}"
+        there = f"http://127.0.0.1:{server.port}/metrics"
+        assert httpx.get(there).status_code == 401
+        assert httpx.get(there, headers={"Authorization": f"Bearer {TOKEN}", "Host": "any.name"}).status_code == 200
+    with sw.metrics(port=0, token="another-token-long-enough") as server:
+        assert httpx.get(server.address, headers={"Host": "any.name"}).status_code == 200
 
 
 def test_a_query_that_fails_is_told_of_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,9 +153,9 @@ class Broken:
     def __init__(self) -> None:
         self.heard = 0
 
-    def expect(self, query: str, resumed: bool = False) -> None: ...
+    def expect(self, query: str, **_: Any) -> None: ...
 
-    def publish(self, moment: Moment) -> None:
+    def publish(self, progress: QueryProgress) -> None:
         self.heard += 1
         raise RuntimeError("the disk is full")
 
@@ -178,6 +197,41 @@ def test_a_replay_of_moments_makes_a_view_of_every_push() -> None:
     assert view._repr_html_().count("<svg") == 2
 
 
+def cell(shell: Any, source: str) -> list[str]:
+    """Run a cell of a notebook; the kinds of what it shows: drawings, and what is drawn anew in place."""
+    from IPython.utils.capture import capture_output
+
+    with capture_output() as captured:
+        assert shell.run_cell(source, store_history=True).success
+    drawn = [one for one in captured.outputs if "<svg" in str(one.data.get("text/html"))]
+    return ["anew" if one.update else "drawn" for one in drawn]
+
+
+def test_a_view_stands_in_its_cell_once_and_again_where_it_is_asked_for() -> None:
+    interactive = pytest.importorskip("IPython.core.interactiveshell", reason="notebooks need IPython")
+    shell = interactive.InteractiveShell.instance()
+    shell.kernel = object()
+    try:
+        query = live()
+        push(query)
+        query.close()
+        shell.user_ns.update(sw=sw, query=query)
+        assert cell(shell, "view = sw.live_view(query, seconds=1); view") == ["drawn", "anew"]
+        assert cell(shell, "sw.live_view(query, seconds=1)") == ["drawn", "anew"]
+        assert cell(shell, "view") == ["drawn"]
+        assert repr(shell.user_ns["view"]) == "<live view of query>"
+    finally:
+        interactive.InteractiveShell.clear_instance()
+
+
+def test_a_view_at_a_terminal_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    query = live()
+    push(query)
+    query.close()
+    print(repr(sw.live_view(query)))
+    assert capsys.readouterr().out.count("query, ended") == 1
+
+
 def test_a_view_at_a_terminal_follows_for_so_many_seconds(capsys: pytest.CaptureFixture[str]) -> None:
     query = live()
     push(query)
@@ -211,4 +265,4 @@ def test_who_wants_every_push_gets_it_whoever_came_first() -> None:
     view = sw.live_view(query, every=0)
     for begin in range(0, 50_000, 5_000):
         push(query, begin)
-    assert len(view.moments["query"]) == 20
+    assert len(view.progress["query"]) == 20

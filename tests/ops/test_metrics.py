@@ -13,7 +13,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from slackwater.observe.board import Board
 from slackwater.observe.metrics import METRICS, names_told, registry_of
-from tests.ops.moments import bare, moment
+from slackwater.observe.value import QueryProgress
+from slackwater.observe.waiting import Waiting
+from tests.ops.made import bare, made
 
 GOLDEN = Path(__file__).parent / "golden" / "metrics.txt"
 needs_promtool = pytest.mark.skipif(
@@ -21,27 +23,27 @@ needs_promtool = pytest.mark.skipif(
 )
 
 
-def scraped(*moments: object) -> str:
+def scraped(*progress: QueryProgress) -> str:
     board = Board()
-    for one in moments:
-        board.publish(one)  # type: ignore[arg-type]
+    for one in progress:
+        board.publish(one)
     return generate_latest(registry_of(board)).decode()
 
 
 def test_a_scrape_gives_this_text() -> None:
     """To change it on purpose: `python -m tests.ops.test_metrics`."""
-    assert scraped(moment(), bare()) == GOLDEN.read_text()
+    assert scraped(made(), bare()) == GOLDEN.read_text()
 
 
 @needs_promtool
-@pytest.mark.parametrize("text", [scraped(), scraped(bare()), scraped(moment(), bare(), moment(query='odd "q"\\\n'))])
+@pytest.mark.parametrize("text", [scraped(), scraped(bare()), scraped(made(), bare(), made(query='odd "q"\\\n'))])
 def test_promtool_finds_nothing_to_say_about_it(text: str) -> None:
     done = subprocess.run(["promtool", "check", "metrics"], input=text, text=True, capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_the_moment_with_everything_gives_every_metric() -> None:
-    given = {line.split("{")[0] for line in scraped(moment()).splitlines() if not line.startswith("#")}
+    given = {line.split("{")[0] for line in scraped(made()).splitlines() if not line.startswith("#")}
     assert given == names_told()
 
 
@@ -61,11 +63,11 @@ def test_before_anything_has_run_a_scrape_says_so() -> None:
 
 
 def test_a_query_that_ended_keeps_its_numbers_and_does_not_run() -> None:
-    text = scraped(moment(), moment(ended=True))
+    text = scraped(made(), made(over=True))
     assert 'slackwater_query_running{query="pairs"} 0.0' in text
     assert 'slackwater_results_total{query="pairs"} 95000.0' in text
     board = Board()
-    board.publish(moment())
+    board.publish(made())
     board.ended("pairs", "the source is gone")
     text = generate_latest(registry_of(board)).decode()
     assert 'slackwater_query_running{query="pairs"} 0.0' in text
@@ -73,22 +75,22 @@ def test_a_query_that_ended_keeps_its_numbers_and_does_not_run() -> None:
 
 
 def test_delays_are_added_up_and_the_last_latency_stays() -> None:
-    text = scraped(moment(), moment(latency=None, delays={"a": [(0, 7)]}))
+    text = scraped(made(), made(waiting=Waiting(), delays={"a": [(0, 7)]}))
     assert 'slackwater_delay_seconds_count{query="pairs",stream="a"} 5007.0' in text
     assert 'slackwater_waiting_seconds{cause="micro_batch",query="pairs"} 5.656' in text
 
 
 def test_buckets_of_delays_never_fall_and_end_with_all() -> None:
-    [family] = [one for one in text_string_to_metric_families(scraped(moment())) if one.type == "histogram"]
+    [family] = [one for one in text_string_to_metric_families(scraped(made())) if one.type == "histogram"]
     counts = [one.value for one in family.samples if one.name.endswith("_bucket") and one.labels["stream"] == "a"]
     assert counts == sorted(counts)
     assert counts[-1] == 5_000
 
 
 def test_the_registry_of_the_process_is_left_alone() -> None:
-    scraped(moment())
+    scraped(made())
     assert "slackwater" not in generate_latest(REGISTRY).decode()
 
 
 if __name__ == "__main__":
-    GOLDEN.write_text(scraped(moment(), bare()))
+    GOLDEN.write_text(scraped(made(), bare()))

@@ -5,15 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from slackwater.core.measured import MeasuredQuality
+from slackwater.core.outlook import Outlook
 from slackwater.core.quality import Recall
+from slackwater.observe.value import QueryProgress
+from slackwater.observe.waiting import Waiting
 from slackwater.page.history import Recorded
 from slackwater.page.hub import Hub
 from slackwater.page.server import Page
-from tests.page.moments import Game, moment, playing
+from tests.page.made import Game, made, playing
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the browser is driven by playwright")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="accessibility is checked by axe")
@@ -125,7 +130,7 @@ def test_an_ended_query_stays_with_its_last_numbers_when_the_server_has_stopped(
 
 @pytest.fixture(scope="module")
 def recorded() -> Iterator[Page]:
-    moments = [moment(name, batch) for name in ("first", "second") for batch in range(1, 60)]
+    moments = [made(name, batch) for name in ("first", "second") for batch in range(1, 60)]
     with Page(Hub.of_recorded(Recorded({"first": None, "second": None}, moments)), port=0) as served:
         yield served
 
@@ -161,8 +166,8 @@ def test_a_wall_shows_queries_side_by_side_and_lets_one_be_hidden(browser: Any, 
 def test_a_page_that_is_open_for_long_holds_no_more_than_so_many_moments(browser: Any) -> None:
     hub = Hub(most=100)
     with Page(hub, port=0) as served:
-        hub.add("q")
-        hub.publish(moment())
+        hub.expect("q")
+        hub.publish(made())
         looked = Looked(browser, served.address)
         kept = looked.page.evaluate(
             """async () => {
@@ -177,4 +182,102 @@ def test_a_page_that_is_open_for_long_holds_no_more_than_so_many_moments(browser
             }"""
         )
         assert kept == [True, 40000, 20000]
+        looked.page.close()
+
+
+def measured(latest: float, low: float = 0.96) -> MeasuredQuality:
+    """A recall of 0.97, in doubt down to `low`, and over the latest period as said."""
+    unsure = 97 / low - 100
+    return MeasuredQuality(
+        "results", 0.95, good=97, bad=3, unsure=unsure, latest_good=100 * latest, latest_bad=100 * (1 - latest)
+    )
+
+
+def progress(batch: int = 1, waited: int = 0, **observed: Any) -> QueryProgress:
+    shown = made(batch=batch, waiting=Waiting(slack=waited, results=1) if waited else Waiting())
+    return replace(shown, observed=replace(shown.observed, **observed))
+
+
+CHARTS = """async (frames) => {
+  const seen = [];
+  for (let i = 0; i < frames; i += 1) {
+    await new Promise(requestAnimationFrame);
+    for (const box of document.querySelectorAll(".chart")) {
+      const canvas = box.querySelector("canvas");
+      seen.push(canvas == null ? "none" : Math.abs(canvas.clientWidth - box.clientWidth) <= 1 ? "fits" : "wrong size");
+    }
+  }
+  return [...new Set(seen)];
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_charts_stay_and_fit_while_the_window_changes(browser: Any, scheme: str) -> None:
+    moments = [progress(n, waited=120_000, quality=measured(0.96)) for n in range(1, 30)]
+    with Page(Hub.of_recorded(Recorded({"q": None}, moments)), port=0) as served:
+        looked = Looked(browser, served.address, width=1200, scheme=scheme)
+        playwright.expect(looked.page.locator(".chart canvas")).to_have_count(3, timeout=SOON)
+        for width in (360, 1200, 700):
+            looked.page.set_viewport_size({"width": width, "height": 900})
+            assert looked.page.evaluate(CHARTS, 30) == ["fits"]
+        looked.page.emulate_media(color_scheme="dark" if scheme == "light" else "light")
+        assert looked.page.evaluate(CHARTS, 30) == ["fits"]
+        looked.page.close()
+
+
+def test_the_quality_chart_shows_the_worst_there_was(browser: Any) -> None:
+    worst = {7: measured(0.04, 0.9), 8: measured(0.96, 0.02)}
+    moments = [progress(n, quality=worst.get(n, measured(0.96, 0.9))) for n in range(1, 30)]
+    with Page(Hub.of_recorded(Recorded({"q": None}, moments)), port=0) as served:
+        looked = Looked(browser, served.address)
+        heights = looked.page.evaluate(
+            """async () => {
+              const { QualityChart } = await import("/static/charts.js");
+              const { moments } = await (await fetch("/moments")).json();
+              const box = document.body.appendChild(document.createElement("div"));
+              box.style.cssText = "width: 500px; height: 120px";
+              const chart = new QualityChart(box);
+              chart.draw(moments.map((one, i) => ({ ...one, x: i })));
+              await new Promise(requestAnimationFrame);
+              const { plot } = chart, high = plot.bbox.height / devicePixelRatio;
+              return plot.data.slice(1).flat().map((y) => plot.valToPos(y, "y") / high);
+            }"""
+        )
+        assert min(heights) >= 0
+        assert max(heights) <= 1
+        assert len(set(heights)) > 4
+        assert "latest period" in looked.text("qualitycaption")
+        looked.page.close()
+
+
+def test_the_state_says_what_the_log_says(browser: Any) -> None:
+    hub = Hub()
+    with Page(hub, port=0) as served:
+        hub.expect("q")
+        hub.publish(progress(quality=measured(0.97)))
+        looked = Looked(browser, served.address)
+        assert looked.text("state") == "running"
+        cap = Outlook(1_000_000, True, 10, 4, 5_000_000, 0.9, unreachable=True)
+        missed, met = progress(quality=measured(0.94)), progress(quality=measured(0.97))
+        for batch, shown, said in (
+            (2, missed, "running, target missed"),
+            (3, progress(quality=measured(0.94), outlook=cap), "running, target unreachable"),
+            (4, met, "running"),
+            (5, replace(missed, paused=True), "paused"),
+            (6, replace(missed, over=True), "ended, target missed"),
+        ):
+            hub.publish(replace(shown, batch=batch))
+            playwright.expect(looked.page.locator("[data-is=state]")).to_have_text(said, timeout=SOON)
+        looked.page.close()
+
+
+def test_latency_stays_that_of_the_last_results(browser: Any) -> None:
+    hub = Hub()
+    with Page(hub, port=0) as served:
+        hub.expect("q")
+        hub.publish(progress(waited=120_000))
+        hub.publish(progress(2))
+        looked = Looked(browser, served.address)
+        looked.wait_for("batch", "epoch 2")
+        assert looked.text("latency") == "120 ms"
         looked.page.close()

@@ -16,7 +16,6 @@ from pyspark.sql import SparkSession
 import slackwater as sw
 from slackwater.core.errors import UsageError
 from slackwater.page.history import read_history
-from slackwater.runtime.spark.progress.moments import moment_of
 from tests.spark.conftest import write_stream
 from tests.spark.streams import pieces
 
@@ -43,13 +42,13 @@ def test_the_page_has_the_numbers_of_progress_and_moves_the_target(spark: SparkS
         running.process_all_available()
         latest = running.progress().latest
         assert latest is not None
-        until(lambda: page.hub.latest.get("watched") == moment_of(latest))
+        until(lambda: page.hub.latest.get("watched") == latest)
         told = httpx.get(f"{page.address}moments").json()
         last = told["moments"][-1]
         assert last["in_time"] == latest.in_time
         assert last["quality"]["measured"] == latest.quality.measured  # type: ignore[union-attr]
         counted = sum(n for one in told["moments"] for part in one["delays"].values() for _, n in part)
-        assert counted == sum(one["rows"] for one in last["streams"]) == 3200
+        assert counted == sum(one["rows"] for one in last["streams"].values()) == 3200
         assert last["trade_off"]["slacks"] == sorted(last["trade_off"]["slacks"])
         assert any(one["kind"] == "operator" for one in told["hello"]["queries"][0]["plan"]["nodes"])
         wish = {"query": "watched", "target": "RECALL 0.99 OVER 300 ms"}
@@ -59,7 +58,7 @@ def test_the_page_has_the_numbers_of_progress_and_moves_the_target(spark: SparkS
         until(lambda: page.hub.latest["watched"].target == "RECALL 0.99 OVER 300 ms")
         running.stop()
         until(lambda: page.hub.latest["watched"].ended)
-    assert read_history(tmp_path / "history").moments[-1].ended
+    assert read_history(tmp_path / "history").progress[-1].ended
 
 
 def test_queries_of_a_set_stand_side_by_side(spark: SparkSession, tmp_path: Path) -> None:
@@ -71,11 +70,11 @@ def test_queries_of_a_set_stand_side_by_side(spark: SparkSession, tmp_path: Path
         running.process_all_available()
         until(lambda: set(page.hub.latest) == {"asked", "fast"})
         progress = running.progress()
-        for name, moment in page.hub.latest.items():
+        for name, shown in page.hub.latest.items():
             latest = progress[name].latest
             assert latest is not None
-            assert (moment.results, moment.late, moment.target) == (latest.results, latest.late, latest.target)
-            assert moment.slack == latest.slack.total_seconds() * 1000
+            assert (shown.results, shown.late, shown.target) == (latest.results, latest.late, latest.target)
+            assert shown.slack == latest.slack
 
 
 def test_what_is_no_query_is_refused() -> None:

@@ -16,7 +16,7 @@ import pytest
 from slackwater.core.errors import UsageError
 from slackwater.page.hub import Hub
 from slackwater.page.server import Page
-from tests.page.moments import moment
+from tests.page.made import made
 
 TOKEN = "a-token-that-is-long-enough"
 
@@ -24,9 +24,9 @@ TOKEN = "a-token-that-is-long-enough"
 @pytest.fixture
 def hub() -> Hub:
     hub = Hub()
-    hub.add("q", {"nodes": []})
+    hub.expect("q", plan={"nodes": []})
     for batch in range(1, 4):
-        hub.publish(moment(batch=batch))
+        hub.publish(made(batch=batch))
     return hub
 
 
@@ -66,6 +66,43 @@ def test_moments_can_be_had_as_one_document(client: Client) -> None:
 @pytest.mark.parametrize("host", ["example.org", "10.0.0.7", "127.0.0.1.example.org", ""])
 def test_another_name_for_this_machine_is_refused(client: Client, host: str) -> None:
     assert client(host).get("/moments").status_code == 421
+
+
+def test_a_host_that_is_none_is_refused(client: Client) -> None:
+    for host in ("[", "[::1", "a]b"):
+        assert client(host).get("/moments").status_code == 400
+    assert client("[", token=TOKEN).get("/moments", params={"token": TOKEN}).status_code == 400
+
+
+@pytest.mark.parametrize("origin", ["http://[", "http://a]b", "null", "", "http://"])
+def test_an_origin_that_is_none_may_change_nothing(client: Client, origin: str) -> None:
+    asked = client(control=True)
+    assert asked.post("/target", json={}, headers={"Origin": origin}).status_code == 403
+    assert asked.get("/moments", headers={"Origin": origin}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/static/%00", "/%00", "/static/" + "a" * 5000, "/static/%ff%fe"])
+def test_no_path_is_more_than_not_found(client: Client, path: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert client().get(path).status_code == 404
+    assert not caplog.records
+
+
+def test_no_cookie_or_query_is_more_than_refused(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    asked = client(token=TOKEN)
+    for cookie in ("a(b=1", "slackwater_token", "\x01=2", "slackwater_token=%00"):
+        assert asked.get("/", headers={"Cookie": cookie}).status_code == 401
+    known = {"Cookie": f"slackwater_token={TOKEN}"}
+    answer = asked.get("/moments?token=%0d%0aX-Mine:%201", headers=known)
+    assert answer.status_code == 200
+    assert "x-mine" not in answer.headers
+    assert not caplog.records
+
+
+def test_a_token_of_any_characters_is_kept_by_the_browser(client: Client) -> None:
+    token = "geheim; path=/\u00fc&\u4e2d, long enough"
+    asked = client(token=token)
+    assert asked.get("/", params={"token": token}).status_code == 200
+    assert asked.get("/moments").status_code == 200
 
 
 def test_without_the_token_nothing_is_told(client: Client) -> None:
@@ -116,7 +153,7 @@ def test_a_target_is_moved_only_where_that_is_allowed(hub: Hub, client: Client) 
             raise UsageError("that is no share")
         asked.append(target)
 
-    hub.add("q", None, told)
+    hub.expect("q", set_target=told)
     wish = {"query": "q", "target": "RECALL 0.99 OVER 20 s"}
     assert client().post("/target", json=wish).status_code == 403
     assert not asked
@@ -124,10 +161,12 @@ def test_a_target_is_moved_only_where_that_is_allowed(hub: Hub, client: Client) 
     assert open_.post("/target", json={"query": "q", "target": "NO WAIT"}).json() == {"query": "q", "target": "NO WAIT"}
     assert asked == ["NO WAIT"]
     assert open_.post("/target", json=wish).json() == {"error": "that is no share"}
-    for body in (b"", b"{}", b"[]", b"no json", json.dumps({"query": "x", "target": "y"}).encode(), b"x" * 10_000):
+    unknown = json.dumps({"query": "x", "target": "y"}).encode()
+    for body in (b"", b"{}", b"[]", b"no json", b"\xff", b"[" * 4000, b'{"query":' * 400, unknown):
         answer = open_.post("/target", content=body)
-        assert answer.status_code == 400
+        assert answer.status_code == 400, body
         assert answer.json()["error"]
+    assert open_.post("/target", content=b"x" * 10_000).status_code == 413
     assert open_.get("/target").status_code == 405
     assert open_.post("/target", json=wish, headers={"Origin": "http://example.org"}).status_code == 403
 
@@ -151,15 +190,15 @@ def test_events_tell_what_was_and_then_what_comes(hub: Hub) -> None:
         assert next(told)[0] == "hello"
         name, first = next(told)
         assert [one["batch"] for one in first] == [1, 2, 3]  # type: ignore[attr-defined]
-        hub.publish(moment(batch=4))
+        hub.publish(made(batch=4))
         name, more = next(told)
         assert name == "moments"
         assert [one["batch"] for one in more] == [4]  # type: ignore[attr-defined]
-        hub.add("another")
+        hub.expect("another")
         assert next(told)[0] == "hello"
 
 
-def test_a_page_stops_at_once_also_while_somebody_listens(hub: Hub) -> None:
+def test_a_page_stops_at_once_also_while_somebody_listens(hub: Hub, capfd: pytest.CaptureFixture[str]) -> None:
     page = Page(hub, port=0)
     listening = urllib.request.urlopen(f"{page.address}events", timeout=10)
     assert listening.readline()
@@ -167,3 +206,73 @@ def test_a_page_stops_at_once_also_while_somebody_listens(hub: Hub) -> None:
     page.stop()
     assert time.monotonic() - begun < 3
     listening.close()
+    assert capfd.readouterr().err == ""
+
+
+def spoken(page: Page, said: bytes, begun: bytes = b"") -> bytes:
+    """What the page answers to these bytes until it closes the connection; before, to a request that is whole."""
+    with socket.create_connection(page.bound, timeout=10) as asking:
+        if begun:
+            asking.sendall(begun)
+            assert asking.recv(100_000).startswith(b"HTTP/1.1 200 ")
+        asking.sendall(said)
+        answer = b""
+        try:
+            while more := asking.recv(4096):
+                answer += more
+        except ConnectionResetError:
+            # What was sent is not read where there are too many connections.
+            return answer or b"reset"
+        return answer
+
+
+@pytest.mark.parametrize(
+    "half",
+    [
+        b"",
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n",
+        b"POST /target HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 50\r\n\r\n{",
+    ],
+)
+@pytest.mark.parametrize("begun", [b"", b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"])
+def test_a_request_that_is_half_sent_is_not_waited_for(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], half: bytes, begun: bytes
+) -> None:
+    monkeypatch.setattr("slackwater.page.serving.PATIENCE", 0.3)
+    with Page(hub, port=0, control=True) as page:
+        if half or not begun:
+            assert spoken(page, half, begun).endswith(b"the request did not come in time\n")
+    assert capfd.readouterr().err == ""
+
+
+def test_who_sends_slowly_but_in_time_is_answered_and_who_listens_may_stay(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slackwater.page.serving.PATIENCE", 0.6)
+    with Page(hub, port=0) as page:
+        told = events(page.address, 3)
+        assert next(told)[0] == "hello"
+        assert next(told)[0] == "moments"
+        with socket.create_connection(page.bound, timeout=10) as asking:
+            for piece in (b"GET /moments HTTP/1.1\r\n", b"Host: 127.0.0.1\r\n", b"\r\n"):
+                asking.sendall(piece)
+                time.sleep(0.1)
+            assert asking.recv(4096).startswith(b"HTTP/1.1 200")
+            time.sleep(1)
+            asking.sendall(b"GET /moments HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            assert asking.recv(4096).startswith(b"HTTP/1.1 200"), "a connection that is idle between two requests"
+        hub.publish(made(batch=4))
+        assert next(told)[0] == "moments"
+
+
+def test_there_are_never_more_than_so_many_connections(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slackwater.page.serving.MOST_CONNECTIONS", 3)
+    whole = b"GET /moments HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+    with Page(hub, port=0) as page, ExitStack() as others:
+        open_ = [others.enter_context(socket.create_connection(page.bound)) for _ in range(3)]
+        assert spoken(page, b"").startswith(b"HTTP/1.1 503 ")
+        assert spoken(page, whole).startswith((b"HTTP/1.1 503 ", b"reset"))
+        open_[0].close()
+        deadline = time.monotonic() + 10
+        while not spoken(page, whole).startswith(b"HTTP/1.1 200 "):
+            assert time.monotonic() < deadline

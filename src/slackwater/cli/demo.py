@@ -45,7 +45,7 @@ from slackwater.sources.files import schema_of
 from slackwater.sources.replay import Replay, replay
 from slackwater.workloads import EPOCH_MS, disorder_statistics, positions
 
-LEAST_SECONDS = 5
+LEAST_SECONDS, MOST_SECONDS = 5, 24 * 3600
 CODE_SECONDS = 30
 """In a game of this length everything is compiled that a longer one needs."""
 LIVE_SECONDS = 25.0
@@ -109,8 +109,11 @@ def play(
     """
     _must_be_there(runtime)
     seconds = DEFAULT_SECONDS[runtime] if seconds is None else seconds
-    if seconds < LEAST_SECONDS:
-        raise UsageError(f"--seconds {seconds}: a game of the demo lasts at least {LEAST_SECONDS} seconds")
+    if not LEAST_SECONDS <= seconds <= MOST_SECONDS:
+        raise UsageError(
+            f"--seconds {seconds}: a game of the demo lasts at least {LEAST_SECONDS} seconds, and at most"
+            f" {MOST_SECONDS:,}"
+        )
     drawable(figure)
     try:
         outcomes = _play(seconds, seed, console, console.is_terminal and not fast, runtime, figure, page)
@@ -166,7 +169,7 @@ def _play(
                 waiting = Spinner("dots", "the first micro-batch: Spark plans it, workers start and load the kernels")
 
                 def show() -> None:
-                    moving = spark is None or any(contender.moments for contender in contenders)
+                    moving = spark is None or any(contender.progress for contender in contenders)
                     now = frame(contenders, begin, seconds * SECOND, tuples, truth, target.over) if moving else waiting
                     live.update(now, refresh=True)
 

@@ -1,74 +1,69 @@
-"""The latest moment of every query, for whoever asks: a scrape, a cell of a notebook.
+"""The latest progress of every query, for a scrape.
 
-Invariant: a query that has ended stays, with its last numbers. What a moment counts since the one before (delays) is
-added up here, so that nothing is lost between two that are asked for. Any thread may write and any may read.
+Invariant: a query that has ended stays, with its last numbers. What is counted since the progress before (delays) is
+added up here, so that nothing is lost between two scrapes. Any thread may write and any may read.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
-from slackwater.observe.delays import Buckets, added
-from slackwater.observe.moment import LatencySeen, Moment
+from slackwater.observe.value import Latency, QueryProgress
 
 
 @dataclass(frozen=True)
-class Standing:
-    """How one query stands."""
+class Status:
+    """One query at a scrape."""
 
     query: str
-    running: bool
-    moment: Moment | None = None
-    """None before it has told anything."""
-    latency: LatencySeen | None = None
-    """Of the latest moment in which it emitted something."""
-    delays: Buckets | None = None
-    """Of all that has arrived since it is watched."""
+    running: bool = True
+    progress: QueryProgress | None = None
+    """With the delays of all that has arrived since it is followed; None before it has reported anything."""
+    latency: Latency | None = None
+    """Of the latest progress in which something was emitted."""
 
 
 class Board:
-    """Takes moments, and says how queries stand.
+    """Takes progress, and gives the status of queries.
 
     >>> board = Board()
     >>> board.expect("pairs")
-    >>> [(one.query, one.running, one.moment) for one in board.standings()]
-    [('pairs', True, None)]
+    >>> board.statuses()
+    [Status(query='pairs', running=True, progress=None, latency=None)]
     """
 
     def __init__(self) -> None:
-        self._standings: dict[str, Standing] = {}
+        self._statuses: dict[str, Status] = {}
         self._lock = threading.Lock()
 
-    def expect(self, query: str, resumed: bool = False) -> None:
-        """A query runs, and has told nothing yet; `resumed`: it goes on from a checkpoint."""
+    def expect(self, query: str, **_: Any) -> None:
+        """A query runs, and has reported nothing yet."""
         with self._lock:
-            self._standings.setdefault(query, Standing(query, running=True))
+            self._statuses.setdefault(query, Status(query))
 
-    def publish(self, moment: Moment) -> None:
-        """A query tells how it stands."""
+    def publish(self, progress: QueryProgress) -> None:
+        """The next progress of a query."""
         with self._lock:
-            before = self._standings.get(moment.query, Standing(moment.query, running=True))
-            self._standings[moment.query] = Standing(
-                moment.query,
-                running=not moment.ended and moment.failure is None,
-                moment=moment,
-                latency=moment.latency or before.latency,
-                delays=added([before.delays or {}, moment.delays]),
+            before = self._statuses.get(progress.query, Status(progress.query))
+            self._statuses[progress.query] = Status(
+                progress.query,
+                running=not progress.ended and progress.failure is None,
+                progress=progress if before.progress is None else progress.after(before.progress),
+                latency=progress.latency or before.latency,
             )
 
     def ended(self, query: str, failure: str | None = None) -> None:
-        """A query runs no more, without having said so itself."""
+        """A query runs no more, without having reported it itself."""
         with self._lock:
-            before = self._standings.get(query, Standing(query, running=True))
-            moment = before.moment
-            if moment is not None and failure is not None:
-                moment = replace(moment, failure=failure)
-            self._standings[query] = Standing(query, False, moment, before.latency, before.delays)
+            before = self._statuses.get(query, Status(query))
+            progress = before.progress
+            if progress is not None and failure is not None:
+                progress = replace(progress, failure=failure)
+            self._statuses[query] = replace(before, running=False, progress=progress)
 
-    def standings(self) -> list[Standing]:
+    def statuses(self) -> list[Status]:
         """All queries that were ever heard of, in the order of their names."""
         with self._lock:
-            found: Mapping[str, Standing] = dict(self._standings)
-        return [found[name] for name in sorted(found)]
+            return [self._statuses[name] for name in sorted(self._statuses)]

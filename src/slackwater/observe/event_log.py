@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from slackwater.core.errors import UsageError
 from slackwater.observe.events import Condition, Conditions, Event, begins_and_ends, changes, conditions
-from slackwater.observe.moment import Moment
+from slackwater.observe.value import QueryProgress
 
 QUIET = 60.0
 """Seconds for which nothing more is told of a condition that has just begun or ended."""
@@ -32,49 +32,49 @@ MARK = "slackwater_event"
 class _OfQuery:
     """What was told of a query."""
 
-    before: Moment | None = None
+    before: QueryProgress | None = None
     told: dict[tuple[str, ...], Condition] = field(default_factory=dict)
     when: dict[tuple[str, ...], float] = field(default_factory=dict)
 
 
 class EventLog:
-    """Takes moments, and tells the events between them."""
+    """Takes progress, and tells the events between one value and the next."""
 
     def __init__(self, tell: Callable[[Event], None], quiet: float = QUIET) -> None:
         self._tell, self._quiet = tell, quiet
         self._queries: dict[str, _OfQuery] = {}
         self._resumed: set[str] = set()
 
-    def expect(self, query: str, resumed: bool = False) -> None:
-        """A query will publish moments; `resumed`: it goes on from a checkpoint."""
+    def expect(self, query: str, resumed: bool = False, **_: Any) -> None:
+        """A query will publish progress; `resumed`: it goes on from a checkpoint."""
         if resumed:
             self._resumed.add(query)
 
-    def publish(self, moment: Moment) -> None:
+    def publish(self, progress: QueryProgress) -> None:
         """A query tells how it stands."""
-        mine = self._queries.setdefault(moment.query, _OfQuery())
-        for event in changes(mine.before, moment, resumed=moment.query in self._resumed):
+        mine = self._queries.setdefault(progress.query, _OfQuery())
+        for event in changes(mine.before, progress, resumed=progress.query in self._resumed):
             self._tell(event)
             if event.name == "restarted":
                 # It is told anew what holds.
                 mine.told, mine.when = {}, {}
-        now = self._steady(mine, conditions(moment), moment.at)
-        for event in begins_and_ends(mine.told, now, moment):
+        now = self._steady(mine, conditions(progress), progress.time or 0.0)
+        for event in begins_and_ends(mine.told, now, progress):
             self._tell(event)
         for about in mine.told.keys() ^ now.keys():
-            mine.when[about] = moment.at
-        mine.told, mine.before = now, moment
+            mine.when[about] = progress.time or 0.0
+        mine.told, mine.before = now, progress
 
     def ended(self, query: str, failure: str | None = None) -> None:
-        """A query runs no more; if its last moment has not said so, this does."""
+        """A query runs no more; if its last progress has not said so, this does."""
         mine = self._queries.get(query)
         if mine is None or mine.before is None:
             said = "the query has ended before it did anything"
             said = said if failure is None else f"the query has failed before it did anything: {failure}"
             level, name = (logging.INFO, "ended") if failure is None else (logging.ERROR, "failed")
             self._tell(Event(name, query, time.time(), level, said, {"failure": failure} if failure else {}))
-        elif not mine.before.ended:
-            self.publish(replace(mine.before, at=time.time(), ended=True, failure=mine.before.failure or failure))
+        elif not mine.before.over:
+            self.publish(replace(mine.before, time=time.time(), over=True, failure=mine.before.failure or failure))
 
     def _steady(self, mine: _OfQuery, now: Conditions, at: float) -> dict[tuple[str, ...], Condition]:
         """What holds now, but what was told a short while ago stays as it was told."""

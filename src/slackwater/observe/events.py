@@ -1,9 +1,9 @@
-"""What of a query is worth a line in a log, by two moments of it, one after the other.
+"""What of a query is worth a line in a log, by its progress at two times, one after the other.
 
 A *condition* is something that holds of a query for a while: its target is missed, a stream is idle. Its begin and its
 end are events; that it still holds is none.
 
-Invariant: `events_between` is a pure function. The same two moments give the same events, and a moment beside itself
+Invariant: `events_between` is a pure function. The same two values give the same events, and a value beside itself
 gives none. Every event has a name, a level, a sentence, and its numbers as plain data.
 """
 
@@ -12,11 +12,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from slackwater.core.time import MILLISECOND
-from slackwater.core.wrong_clocks import WrongClock
-from slackwater.observe.moment import Moment
+from slackwater.observe.value import QueryProgress
 
 MOSTLY_REJECTED = 0.5
 """A stream is told of when more of its rows than this are rejected, since it began."""
@@ -64,23 +64,23 @@ Conditions = Mapping[tuple[str, ...], Condition]
 """By what each is about, such as ("idle", "clicks")."""
 
 
-def events_between(before: Moment | None, after: Moment, resumed: bool = False) -> list[Event]:
-    """What has happened to a query between two moments; before its first one there is None.
+def events_between(before: QueryProgress | None, after: QueryProgress, resumed: bool = False) -> list[Event]:
+    """What has happened to a query between its progress at two times; before the first there is None.
 
-    `resumed` says of a first moment that the query goes on from a checkpoint.
+    `resumed` says of the first that the query goes on from a checkpoint.
     """
     begun = {} if before is None else conditions(before)
     return [*changes(before, after, resumed), *begins_and_ends(begun, conditions(after), after)]
 
 
-def changes(before: Moment | None, after: Moment, resumed: bool = False) -> list[Event]:
+def changes(before: QueryProgress | None, after: QueryProgress, resumed: bool = False) -> list[Event]:
     """What happens at once: started, restarted, another target, paused, ended, failed."""
     return list(_changes(before, after, resumed))
 
 
-def _changes(before: Moment | None, after: Moment, resumed: bool) -> Iterator[Event]:
+def _changes(before: QueryProgress | None, after: QueryProgress, resumed: bool) -> Iterator[Event]:
     def event(name: str, said: str, level: int = logging.INFO, **numbers: Any) -> Event:
-        return Event(name, after.query, after.at, level, said, numbers)
+        return Event(name, after.query, after.time or 0.0, level, said, numbers)
 
     if before is None and not resumed:
         yield event("started", f"the query runs WITH {after.target}", target=after.target)
@@ -100,24 +100,24 @@ def _changes(before: Moment | None, after: Moment, resumed: bool) -> Iterator[Ev
         yield event("ended", told, results=after.results, late=after.late, in_time=after.in_time)
 
 
-def _begun_anew(before: Moment, after: Moment) -> bool:
+def _begun_anew(before: QueryProgress, after: QueryProgress) -> bool:
     """Whether the query was started again between the two."""
     over = before.ended or before.failure is not None
     return (over and not after.ended and after.failure is None) or after.batch < before.batch
 
 
-def begins_and_ends(before: Conditions, now: Conditions, moment: Moment) -> list[Event]:
+def begins_and_ends(before: Conditions, now: Conditions, progress: QueryProgress) -> list[Event]:
     """The conditions that hold now and did not before, and those that hold no more; of a query that is over, none
     ends."""
     found = [
-        Event(one.begins, moment.query, moment.at, one.level, one.said, one.numbers)
+        Event(one.begins, progress.query, progress.time or 0.0, one.level, one.said, one.numbers)
         for about, one in now.items()
         if about not in before
     ]
-    if moment.ended or moment.failure is not None:
+    if progress.ended or progress.failure is not None:
         return found
     return found + [
-        Event(one.ends, moment.query, moment.at, logging.INFO, one.said_at_end, _subject(one))
+        Event(one.ends, progress.query, progress.time or 0.0, logging.INFO, one.said_at_end, _subject(one))
         for about, one in before.items()
         if about not in now
     ]
@@ -128,44 +128,48 @@ def _subject(one: Condition) -> dict[str, Any]:
     return {name: one.numbers[name] for name in ("stream", "part") if name in one.numbers}
 
 
-def conditions(moment: Moment) -> dict[tuple[str, ...], Condition]:
-    """All that holds of a query at a moment and is worth telling."""
-    return dict(_conditions(moment))
+def conditions(progress: QueryProgress) -> dict[tuple[str, ...], Condition]:
+    """All that holds of a query now and is worth telling."""
+    return dict(_conditions(progress))
 
 
-def _conditions(moment: Moment) -> Iterator[tuple[tuple[str, ...], Condition]]:
-    seen = moment.quality
+def _conditions(progress: QueryProgress) -> Iterator[tuple[tuple[str, ...], Condition]]:
+    seen = progress.quality
     if seen is not None and seen.latest is not None and seen.latest < seen.target:
         said = (
             f"the latest period reached {seen.latest:.2%} of all {seen.of}, and the target asks for {seen.target:.2%}"
         )
-        numbers = {"of": seen.of, "latest": seen.latest, "target_share": seen.target, "slack_ms": moment.slack}
+        numbers = {"of": seen.of, "latest": seen.latest, "target_share": seen.target, "slack_ms": _ms(progress.slack)}
         yield ("target",), _warning("target_missed", "target_met_again", said, "the target is met again", **numbers)
-    outlook = moment.outlook
+    outlook = progress.outlook
     if outlook is not None and outlook.said is not None:
-        numbers = {"cap_ms": outlook.cap, "needed_ms": outlook.needed, "reached": outlook.reached}
+        numbers = {"cap_ms": _ms(outlook.cap), "needed_ms": _ms(outlook.needed), "reached": outlook.reached}
         end = "the target can be met again"
         yield ("cap",), _warning("target_unreachable", "target_reachable_again", outlook.said, end, **numbers)
-    for one in moment.streams:
+    for name, one in progress.streams.items():
         if one.idle:
-            said, end = f"stream {one.name} is idle: nobody waits for it", f"stream {one.name} is not idle any more"
-            yield ("idle", one.name), _warning("stream_idle", "stream_back", said, end, stream=one.name)
+            said, end = f"stream {name} is idle: nobody waits for it", f"stream {name} is not idle any more"
+            yield ("idle", name), _warning("stream_idle", "stream_back", said, end, stream=name)
         rejected = sum(one.rejected.values())
         if rejected >= FEWEST_ROWS and one.rows and rejected > MOSTLY_REJECTED * one.rows:
-            said = f"{rejected:,} of {one.rows:,} rows of stream {one.name} are rejected: {_reasons(one.rejected)}"
-            end = f"most rows of stream {one.name} are no longer rejected"
-            numbers = {"stream": one.name, "rows": one.rows, "rejected": dict(one.rejected)}
-            yield ("rejected", one.name), _warning("rows_rejected", "rows_accepted", said, end, **numbers)
-    for wrong in moment.wrong_clocks:
-        stream, part = str(wrong["stream"]), wrong["part"]
-        said = f"{WrongClock(stream, part, round(wrong['ahead_ms'] * MILLISECOND))}; it is isolated"
+            said = f"{rejected:,} of {one.rows:,} rows of stream {name} are rejected: {_reasons(one.rejected)}"
+            end = f"most rows of stream {name} are no longer rejected"
+            numbers = {"stream": name, "rows": one.rows, "rejected": dict(one.rejected)}
+            yield ("rejected", name), _warning("rows_rejected", "rows_accepted", said, end, **numbers)
+    for wrong in progress.wrong_clocks:
+        stream, part = wrong.stream, wrong.part
+        said = f"{wrong}; it is isolated"
         end = f"the clock of part {part} of stream {stream} is right again"
-        numbers = {"stream": stream, "part": part, "ahead_ms": wrong["ahead_ms"]}
+        numbers = {"stream": stream, "part": part, "ahead_ms": wrong.ahead / MILLISECOND}
         yield ("clock", stream, str(part)), _warning("clock_isolated", "clock_right_again", said, end, **numbers)
 
 
 def _warning(begins: str, ends: str, said: str, said_at_end: str, **numbers: Any) -> Condition:
     return Condition(begins, ends, logging.WARNING, said, said_at_end, numbers)
+
+
+def _ms(duration: timedelta | None) -> float | None:
+    return None if duration is None else duration / timedelta(milliseconds=1)
 
 
 def _reasons(rejected: Mapping[str, int]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from slackwater.core.memory import Memory, Resident
 from slackwater.core.time import BEFORE_ALL
+from slackwater.core.values import as_json
 
 FEW = 4096
 """So many tuples are looked at whenever there is an occasion; of more,"""
@@ -63,7 +64,7 @@ class MemoryUse:
         """What stands there now, the average and the largest of each number by itself, and how often it was looked."""
         average = self._as_memory(lambda one: one.average(self._weight)) if self._weight else self._last
         reported = {"now": now or Memory(), "average": average, "peak": self._as_memory(lambda one: one.peak)}
-        return {"samples": self._samples, **{name: one.as_json() for name, one in reported.items()}}
+        return {"samples": self._samples, **{name: as_json(one) for name, one in reported.items()}}
 
     def _as_memory(self, what: Callable[[_Numbers], Resident]) -> Memory:
         groups: dict[str, dict[str, Resident]] = {"": {}, "streams": {}, "nodes": {}, "windows": {}}

@@ -1,4 +1,4 @@
-"""Moments of queries as metrics of Prometheus.
+"""The progress of queries as metrics of Prometheus.
 
 Invariant: names and units keep its conventions: base units, `_total` for what only grows, a share is a `_ratio` from 0
 to 1. There is one registry for each board, none of the process. What is not known is left out, and never 0. The number
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import cache
 from importlib.metadata import version
 from typing import TypeAlias
@@ -20,11 +21,13 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from slackwater.core.time import SECOND
-from slackwater.observe.board import Board, Standing
+from slackwater.observe.board import Board, Status
 from slackwater.observe.delays import BUCKETS, EDGES
-from slackwater.observe.moment import Moment
+from slackwater.observe.value import QueryProgress, StreamProgress
 
 GAUGE, COUNTER = "gauge", "counter"
+Look: TypeAlias = Callable[[], None]
+"""What is called before every scrape."""
 Labels: TypeAlias = tuple[str, ...]
 Values: TypeAlias = list[tuple[Labels, float | None]]
 BOUNDS = tuple(range(1, BUCKETS - 1, 4))
@@ -39,82 +42,84 @@ class Told:
     kind: str
     help: str
     labels: Labels
-    of: Callable[[Standing], Values]
+    of: Callable[[Status], Values]
 
 
-def _one(name: str, kind: str, help: str, read: Callable[[Moment], float | None]) -> Told:
+def _one(name: str, kind: str, help: str, read: Callable[[QueryProgress], float | None]) -> Told:
     """A metric that has one value a query."""
 
-    def of(standing: Standing) -> Values:
-        return [] if standing.moment is None else [((), read(standing.moment))]
+    def of(status: Status) -> Values:
+        return [] if status.progress is None else [((), read(status.progress))]
 
     return Told(name, kind, help, (), of)
 
 
-def _many(name: str, kind: str, help: str, labels: Labels, read: Callable[[Moment], Values]) -> Told:
+def _many(name: str, kind: str, help: str, labels: Labels, read: Callable[[QueryProgress], Values]) -> Told:
     """A metric that has a value for each value of these labels."""
     return Told(
-        name, kind, help, labels, lambda standing: [] if standing.moment is None else read(standing.moment)
+        name, kind, help, labels, lambda status: [] if status.progress is None else read(status.progress)
     )  # fmt: skip
 
 
-def _seconds(milliseconds: float | None) -> float | None:
-    return None if milliseconds is None else milliseconds / 1000
+def _seconds(value: timedelta | datetime | None) -> float | None:
+    if isinstance(value, datetime):
+        return value.timestamp()
+    return None if value is None else value.total_seconds()
 
 
-def _behind(clock: float | None, other: float | None) -> float | None:
+def _behind(clock: datetime | None, other: datetime | None) -> float | None:
     """How far one event time is behind another."""
-    return None if clock is None or other is None else max(0.0, clock - other) / 1000
+    return None if clock is None or other is None else max(0.0, (clock - other).total_seconds())
 
 
-def _quality(name: str) -> Callable[[Moment], Values]:
-    def read(moment: Moment) -> Values:
-        seen = moment.quality
+def _quality(name: str) -> Callable[[QueryProgress], Values]:
+    def read(progress: QueryProgress) -> Values:
+        seen = progress.quality
         return [] if seen is None else [((seen.of,), getattr(seen, name))]
 
     return read
 
 
-def _rejected(moment: Moment) -> Values:
-    return [((reason,), float(count)) for reason, count in moment.rejected.items()]
+def _rejected(progress: QueryProgress) -> Values:
+    return [((reason,), float(count)) for reason, count in progress.rejected.items()]
 
 
-def _rejected_of_streams(moment: Moment) -> Values:
+def _rejected_of_streams(progress: QueryProgress) -> Values:
     return [
-        ((stream.name, reason), float(count))
-        for stream in moment.streams
+        ((name, reason), float(count))
+        for name, stream in progress.streams.items()
         for reason, count in stream.rejected.items()
     ]  # fmt: skip
 
 
-def _wrong_clocks(moment: Moment) -> Values:
-    wrong = [one["stream"] for one in moment.wrong_clocks]
-    return [((stream.name,), float(wrong.count(stream.name))) for stream in moment.streams]
+def _streams(read: Callable[[StreamProgress], float | None]) -> Callable[[QueryProgress], Values]:
+    return lambda progress: [((name,), read(one)) for name, one in progress.streams.items()]
 
 
-def _partitions(moment: Moment) -> Values:
-    return [((one.name,), float(one.partitions_in_all)) for one in moment.streams if one.partitions_in_all]
+def _wrong_clocks(progress: QueryProgress) -> Values:
+    wrong = [one.stream for one in progress.wrong_clocks]
+    return [((name,), float(wrong.count(name))) for name in progress.streams]
 
 
-def _waiting(standing: Standing) -> Values:
-    seen = standing.latency
+def _waiting(status: Status) -> Values:
+    seen = status.latency
     if seen is None:
         return []
-    return [((cause,), getattr(seen, cause) / 1000) for cause in ("slack", "slowest_stream", "micro_batch")]
+    return [((cause,), _seconds(getattr(seen, cause))) for cause in ("slack", "slowest_stream", "micro_batch")]
 
 
-def _trade_off(moment: Moment) -> Values:
-    curve = moment.trade_off
+def _trade_off(progress: QueryProgress) -> Values:
+    curve = progress.trade_off
     if curve is None:
         return []
-    return [((f"{share:g}",), slack / 1000) for share, slack in zip(curve.shares, curve.slacks, strict=True)]
+    return [((f"{share:g}",), slack / SECOND) for share, slack in zip(curve.shares, curve.slacks, strict=True)]
 
 
 STREAM = ("stream",)
 METRICS: tuple[Told, ...] = (
     Told(
         "slackwater_query_running", GAUGE, "1 while the query runs, 0 once it has ended or failed.", (),
-        lambda standing: [((), float(standing.running))],
+        lambda status: [((), float(status.running))],
     ),
     _one("slackwater_query_failed", GAUGE, "1 where the query has failed.", lambda m: float(m.failure is not None)),
     _one("slackwater_query_paused", GAUGE, "1 while a query of a set is paused.", lambda m: float(m.paused)),
@@ -124,7 +129,7 @@ METRICS: tuple[Told, ...] = (
     ),
     _one(
         "slackwater_last_moment_timestamp_seconds", GAUGE,
-        "When the query last told how it stands, by the clock on the wall.", lambda m: m.at,
+        "When the query last told how it stands, by the clock on the wall.", lambda m: m.time,
     ),
     _one("slackwater_batches_total", COUNTER, "Epochs, or micro-batches, so far.", lambda m: float(m.batch)),
     _one("slackwater_batch_duration_seconds", GAUGE, "What the latest micro-batch took.", lambda m: m.seconds),
@@ -155,18 +160,19 @@ METRICS: tuple[Told, ...] = (
     ),
     _many(
         "slackwater_stream_clock_timestamp_seconds", GAUGE, "The largest event time of a stream that is believed.",
-        STREAM, lambda m: [((one.name,), _seconds(one.clock)) for one in m.streams],
+        STREAM, _streams(lambda one: _seconds(one.clock)),
     ),
     _many(
         "slackwater_stream_lag_seconds", GAUGE, "How far the clock of a stream is behind the largest one.",
-        STREAM, lambda m: [((one.name,), _behind(m.clock, one.clock)) for one in m.streams],
+        STREAM, lambda m: [((name,), _behind(m.clock, one.clock)) for name, one in m.streams.items()],
     ),
     _many(
         "slackwater_stream_idle", GAUGE, "1 while nobody waits for a stream, because it is silent.",
-        STREAM, lambda m: [((one.name,), float(one.idle)) for one in m.streams],
+        STREAM, _streams(lambda one: float(one.idle)),
     ),
     _many(
-        "slackwater_stream_partitions", GAUGE, "Parts of a stream that have clocks of their own.", STREAM, _partitions
+        "slackwater_stream_partitions", GAUGE, "Parts of a stream that have clocks of their own.", STREAM,
+        _streams(lambda one: one.partitions_in_all or None),
     ),
     _many(
         "slackwater_stream_wrong_clocks", GAUGE, "Parts of a stream whose clocks are wrong, and isolated.",
@@ -174,7 +180,7 @@ METRICS: tuple[Told, ...] = (
     ),
     _many(
         "slackwater_stream_rows_total", COUNTER, "Rows of a stream that have arrived.",
-        STREAM, lambda m: [((one.name,), one.rows) for one in m.streams],
+        STREAM, _streams(lambda one: one.rows),
     ),
     _many(
         "slackwater_stream_rejected_rows_total", COUNTER, "Rows of a stream that cannot be used, by reason.",
@@ -211,7 +217,7 @@ METRICS: tuple[Told, ...] = (
     ),
     Told(
         "slackwater_latency_p95_seconds", GAUGE, "95 % of the latest results waited no longer, in event time.", (),
-        lambda standing: [((), None if standing.latency is None else _seconds(standing.latency.p95))],
+        lambda status: [((), None if status.latency is None else _seconds(status.latency.p95))],
     ),
     _many(
         "slackwater_trade_off_slack_seconds", GAUGE, "The slack that another target would ask for; an estimate.",
@@ -232,10 +238,10 @@ def _version() -> str:
     return version("slackwater")
 
 
-class MomentsCollector(Collector):
-    """What a scrape finds: the numbers of the latest moments."""
+class ProgressCollector(Collector):
+    """What a scrape finds: the numbers of the latest progress."""
 
-    def __init__(self, board: Board, look: Callable[[], None] | None = None) -> None:
+    def __init__(self, board: Board, look: Look | None = None) -> None:
         """`look` is called before every scrape."""
         self._board, self._look = board, look
 
@@ -246,21 +252,21 @@ class MomentsCollector(Collector):
         yield build
         if self._look is not None:
             self._look()
-        standings = self._board.standings()
+        statuses = self._board.statuses()
         for told in METRICS:
             family = (GaugeMetricFamily if told.kind == GAUGE else CounterMetricFamily)(
                 told.name, told.help, labels=["query", *told.labels]
             )
-            for standing in standings:
-                for labels, value in told.of(standing):
+            for status in statuses:
+                for labels, value in told.of(status):
                     if value is not None:
-                        family.add_metric([standing.query, *labels], value)
+                        family.add_metric([status.query, *labels], value)
             if family.samples:
                 yield family
         delays = HistogramMetricFamily(DELAYS, DELAYS_HELP, labels=["query", "stream"])
-        for standing in standings:
-            for stream, buckets in (standing.delays or {}).items():
-                _add_delays(delays, standing.query, stream, dict(buckets))
+        for status in statuses:
+            for stream, buckets in ({} if status.progress is None else status.progress.delays).items():
+                _add_delays(delays, status.query, stream, dict(buckets))
         if delays.samples:
             yield delays
 
@@ -275,17 +281,17 @@ def _add_delays(family: HistogramMetricFamily, query: str, stream: str, buckets:
     family.add_sample(f"{DELAYS}_count", labels, total)
 
 
-def registry_of(board: Board, look: Callable[[], None] | None = None) -> CollectorRegistry:
+def registry_of(board: Board, look: Look | None = None) -> CollectorRegistry:
     """A registry with the queries of this board, and nothing of the process; `look` is called before every scrape."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(MomentsCollector(board, look))
+    registry.register(ProgressCollector(board, look))
     return registry
 
 
-def metrics_text(board: Board, accept: str = "") -> tuple[bytes, str]:
+def metrics_text(board: Board, accept: str = "", look: Look | None = None) -> tuple[bytes, str]:
     """What a scrape of a board is answered, for a server of any kind: text, and its type by what is accepted."""
     encode, media_type = choose_encoder(accept)
-    return encode(registry_of(board)), media_type
+    return encode(registry_of(board, look)), media_type
 
 
 def names_told() -> frozenset[str]:

@@ -6,25 +6,26 @@ Invariant: tuples = in_time + late + filtered + rejected + held, where held is 0
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from slackwater.core.deprecated import WithOldNames
 from slackwater.core.measured import MeasuredQuality
 from slackwater.core.options import Options
 from slackwater.core.quality import Quality, Recall, RelativeError
-from slackwater.core.schema import Kind
 from slackwater.core.state import Emission, Observation
 from slackwater.core.time import BEFORE_ALL, MILLISECOND
+from slackwater.core.values import as_json, of_json
 from slackwater.core.wrong_clocks import WrongClock, wrong_clocks
 from slackwater.observe.distribution import Distribution, in_runs
 from slackwater.observe.foreseen import as_reported
 from slackwater.observe.memory_use import MemoryUse
-from slackwater.observe.waiting import FAR_MORE, Causes, SlowestUse, advice, mostly_for_a_stream
+from slackwater.observe.waiting import FAR_MORE, Causes, SlowestUse, Waiting, advice, mostly_for_a_stream
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.sources.codebook import Codebook
+from slackwater.sources.encode import decode_column
 
 
 class SlackUse:
@@ -90,12 +91,17 @@ class LatencyUse:
 
     def reported(self) -> dict[str, Any]:
         """The waiting as plain data, for another process to `add`."""
-        return self._waits.as_json() | {"causes": self.causes.reported()}
+        return self._waits.as_json() | {"causes": as_json(self.causes.so_far)}
+
+    def waiting(self) -> Waiting:
+        """The waiting with its quantiles."""
+        p50, p95, p99 = (self._waits.quantile(p) for p in (0.5, 0.95, 0.99))
+        return replace(self.causes.so_far, p50=p50, p95=p95, p99=p99)
 
     def add(self, reported: dict[str, Any]) -> None:
         """Count the waiting that another process has told of."""
         self._waits.merge(reported)
-        self.causes.add(reported["causes"])
+        self.causes.add(of_json(Waiting, reported["causes"]))
 
     @property
     def results(self) -> int:
@@ -185,45 +191,41 @@ class Report:
             reasons["ahead"] = seen.ahead
         idle = {alias: times for alias, times in zip(self.aliases, seen.idle, strict=False) if times}
         slowest = self.slowest.reported(self.aliases)
-        return WithOldNames(
-            {
-                "tuples": self.tuples,
-                "in_time": seen.in_time,
-                "late": seen.late,
-                "filtered": seen.filtered,
-                "rejected": self.rejected,
-                "rejected_reasons": reasons,
-                "held": seen.held,
-                "results": seen.results,
-                "slack_ms": self.slack.as_ms(),
-                "latency_ms": self.latency.as_ms(),
-                "latency_by_cause_ms": self.latency.causes_as_ms(),
-                "slowest_stream": None
-                if (slowest := self.slowest.reported(self.aliases)) is None
-                else slowest.as_json(),
-                "emitted_at_end": self.latency.causes.at_end,
-                "waiting_advice": self.waiting_advice(),
-                "wall_latency_ms": self.latency.wall_as_ms(),
-                "response_ms": self._response(),
-                "ordering": None if seen.ordering is None else seen.ordering.as_json(),
-                **({} if not seen.rates else {"rates": [one.as_json() for one in seen.rates]}),
-                **({} if seen.engines is None else {"engines": seen.engines.as_json()}),
-                "seconds": round(self.seconds, 6),
-                "throughput_tps": round(self.tuples / self.seconds, 1) if self.seconds > 0 else None,
-                "compute_ms_per_tuple": round(1000 * self.seconds / self.tuples, 6) if self.tuples else None,
-                "runtime": self.runtime,
-                **({} if self.shards is None else {"shards": self.shards}),
-                "epochs": seen.epochs,
-                "quality": self.quality,
-                "measured_quality": None if seen.quality is None else _measured(seen.quality),
-                "outlook": as_reported(self.target, seen.outlook),
-                "controller": self.controller,
-                "memory": self.memory.as_json(seen.memory),
-                "idle_timeouts": idle,
-                "wrong_clocks": [one.as_json() for one in self.wrong_clocks],
-                "interrupted": self.interrupted,
-            }
-        )
+        return {
+            "tuples": self.tuples,
+            "in_time": seen.in_time,
+            "late": seen.late,
+            "filtered": seen.filtered,
+            "rejected": self.rejected,
+            "rejected_reasons": reasons,
+            "held": seen.held,
+            "results": seen.results,
+            "slack_ms": self.slack.as_ms(),
+            "latency_ms": self.latency.as_ms(),
+            "latency_by_cause_ms": self.latency.causes_as_ms(),
+            "slowest_stream": None if (slowest := self.slowest.reported(self.aliases)) is None else slowest.as_json(),
+            "emitted_at_end": self.latency.causes.so_far.at_end,
+            "waiting_advice": self.waiting_advice(),
+            "wall_latency_ms": self.latency.wall_as_ms(),
+            "response_ms": self._response(),
+            "ordering": None if seen.ordering is None else seen.ordering.as_json(),
+            **({} if not seen.rates else {"rates": [one.as_json() for one in seen.rates]}),
+            **({} if seen.engines is None else {"engines": as_json(seen.engines)}),
+            "seconds": round(self.seconds, 6),
+            "throughput_tps": round(self.tuples / self.seconds, 1) if self.seconds > 0 else None,
+            "compute_ms_per_tuple": round(1000 * self.seconds / self.tuples, 6) if self.tuples else None,
+            "runtime": self.runtime,
+            **({} if self.shards is None else {"shards": self.shards}),
+            "epochs": seen.epochs,
+            "quality": self.quality,
+            "measured_quality": None if seen.quality is None else _measured(seen.quality),
+            "outlook": as_reported(self.target, seen.outlook),
+            "controller": self.controller,
+            "memory": self.memory.as_json(seen.memory),
+            "idle_timeouts": idle,
+            "wrong_clocks": [one.as_json() for one in self.wrong_clocks],
+            "interrupted": self.interrupted,
+        }
 
     @property
     def mostly_late(self) -> bool:
@@ -232,7 +234,7 @@ class Report:
 
     def waiting_advice(self) -> str | None:
         """What helps where results wait mostly for one stream; None where they do not."""
-        causes, average = self.latency.causes, self.latency.causes.average()
+        causes, average = self.latency.causes.so_far, self.latency.causes.average()
         slowest = self.slowest.reported(self.aliases)
         # A query that runs has the clock on the wall; a recording is told by its columns.
         recorded = self.runtime == "local" and self.observation.waited is None
@@ -263,9 +265,11 @@ def named_wrong_clocks(plan: PhysicalPlan, codebook: Codebook, seen: Observation
 
 
 def name_of_part(plan: PhysicalPlan, codebook: Codebook, stream: int, word: int) -> Any:
-    """The value of the column that tells the parts of a stream apart."""
+    """The value that tells the parts of a stream apart, of one column or several."""
     one = plan.inputs[stream]
-    kinds = [kind for _, kind, row in one.columns if row == one.partition_slot]
-    if Kind.TEXT in kinds:
-        return codebook.decode(np.array([word])).to_pylist()[0]
-    return word
+    if one.partition_kind is None:
+        return word
+    schema = one.stream.schema
+    arrow = next((schema[name].arrow for name, _, row in one.columns if row == one.partition_slot), pa.string())
+    value = decode_column(np.array([word]), one.partition_kind, arrow, codebook).to_pylist()[0]
+    return value if value is None or isinstance(value, int | str) else str(value)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from slackwater.core.time import MILLISECOND, readable
 from slackwater.observe.drawing import table
 
 
@@ -21,6 +22,24 @@ def report_html(report: Mapping[str, Any]) -> str:
     return table(list(_lines(report)))
 
 
+def slack_in_words(slack: Mapping[str, float]) -> str:
+    """`slack_ms` of a report.
+
+    >>> slack_in_words({"avg": 77.25, "max": 1779521.0})
+    '77.2 ms on average, at most 29.7 min'
+    """
+    return f"{_readable_ms(slack['avg'])} on average, at most {_readable_ms(slack['max'])}"
+
+
+def latency_in_words(latency: Mapping[str, float]) -> str:
+    """`latency_ms` of a report that emitted something."""
+    return f"{_readable_ms(latency['avg'])} on average, 95 % within {_readable_ms(latency['p95'])} (event time)"
+
+
+def _readable_ms(milliseconds: float) -> str:
+    return readable(milliseconds * MILLISECOND)
+
+
 def _lines(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "target", report["quality"]
     measured = report.get("measured_quality") or {}
@@ -30,9 +49,9 @@ def _lines(report: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if outlook.get("said") is not None:
         yield "unreachable", outlook["said"]
     slack, latency = report["slack_ms"], report.get("latency_ms") or {}
-    yield "slack", f"{slack['avg']:,g} ms on average, at most {slack['max']:,g} ms"
+    yield "slack", slack_in_words(slack)
     if latency.get("avg") is not None:
-        yield "latency", f"{latency['avg']:,g} ms on average, 95 % within {latency['p95']:,g} ms (event time)"
+        yield "latency", latency_in_words(latency)
     if report.get("waiting_advice") is not None:
         yield "", report["waiting_advice"]
     yield "results", f"{report['results']:,}"

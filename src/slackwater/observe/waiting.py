@@ -17,7 +17,7 @@ Invariant: the three add up to C - t for every result, so their averages add up 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from slackwater.core.batch import Words
 from slackwater.core.options import Options
 from slackwater.core.state import InForce
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL, MILLISECOND, roughly
+from slackwater.core.values import Value, over_shards
 from slackwater.observe.distribution import exact_sums
 
 PARTS = ("slack", "slowest_stream", "epoch")
@@ -54,6 +55,37 @@ def _ready(waits: Words, force: InForce) -> Words:
     return np.rint(np.minimum(behind / force.moved, 1.0) * force.epoch).astype(np.int64)
 
 
+@dataclass(frozen=True)
+class Waiting(Value):
+    """What some results have waited for: microseconds of all of them together by cause, and quantiles of their waits,
+    where these are known; of several shards, of the one that waits longest.
+
+    >>> (Waiting(20, 36, 19, 1, p95=75.0) + Waiting(40, 36, 21, 3)).average()
+    {'slack': 15.0, 'slowest_stream': 18.0, 'epoch': 10.0}
+    """
+
+    slack: int = 0
+    slowest_stream: int = 0
+    epoch: int = 0
+    results: int = 0
+    at_end: int = 0
+    """Results that were emitted only because the input ended."""
+    stuck: int = field(default=0, metadata=over_shards(max))
+    """How far the watermark was then behind where slack alone would have had it."""
+    p50: float | None = field(default=None, metadata=over_shards(max))
+    p95: float | None = field(default=None, metadata=over_shards(max))
+    p99: float | None = field(default=None, metadata=over_shards(max))
+
+    def average(self) -> dict[str, float] | None:
+        """Microseconds of waiting by cause, on average; None where nothing was emitted before the end."""
+        return {name: getattr(self, name) / self.results for name in PARTS} if self.results else None
+
+    def since(self, earlier: Waiting) -> Waiting:
+        """What came since an earlier count of the same run."""
+        parts = (getattr(self, name) - getattr(earlier, name) for name in (*PARTS, "results"))
+        return Waiting(*parts)
+
+
 class Causes:
     """The parts of all waiting, added up.
 
@@ -64,50 +96,26 @@ class Causes:
     """
 
     def __init__(self) -> None:
-        self._sums = dict.fromkeys(PARTS, 0)
-        self._results = 0
-        self.at_end = 0
-        """Results that were emitted only because the input ended."""
-        self.stuck = 0
-        """How far the watermark was then behind where slack alone would have had it."""
+        self.so_far = Waiting()
 
     def note(self, waits: Words, weights: Words, force: InForce) -> None:
         """Results have been emitted after these waits, so many each."""
         if not len(waits):
             return
-        for name, part in zip(PARTS, parts_of(waits, force), strict=True):
-            weight, total = exact_sums(part, weights)
-            self._sums[name] += total
-        self._results += weight
+        slack, stream, epoch = (exact_sums(part, weights) for part in parts_of(waits, force))
+        self.so_far += Waiting(slack[1], stream[1], epoch[1], slack[0])
 
     def end(self, results: int, force: InForce) -> None:
         """The input has ended, and everything was emitted."""
-        self.at_end += results
-        self.stuck = max(0, force.lag - force.slack)
+        self.so_far += Waiting(at_end=results, stuck=max(0, force.lag - force.slack))
 
     def average(self) -> dict[str, float] | None:
         """Microseconds of waiting by cause, on average; None where nothing was emitted before the end."""
-        return {name: total / self._results for name, total in self._sums.items()} if self._results else None
+        return self.so_far.average()
 
-    def reported(self) -> dict[str, int]:
-        """As plain data, for another process to `add`."""
-        return {**self._sums, "results": self._results, "at_end": self.at_end, "stuck": self.stuck}
-
-    def add(self, reported: Mapping[str, int]) -> None:
-        """Add what another process has told."""
-        for name in PARTS:
-            self._sums[name] += reported[name]
-        self._results += reported["results"]
-        self.at_end += reported["at_end"]
-        self.stuck = max(self.stuck, reported["stuck"])
-
-
-def averaged(reported: Sequence[Mapping[str, int]]) -> dict[str, float] | None:
-    """The waiting by cause that several processes tell of, on average."""
-    causes = Causes()
-    for one in reported:
-        causes.add(one)
-    return causes.average()
+    def add(self, reported: Waiting) -> None:
+        """Add what another process has reported."""
+        self.so_far += reported
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The history of a run as a file of JSON lines, which can be looked at when the run is over.
 
-A line is a query with its plan, or a moment. The file is appended to; when it has grown to twice what is remembered it
-is written anew, thinned, beside itself and put in its place.
+A line is a query with its plan, or the progress of one. The file is appended to; when it has grown to twice what is
+remembered it is written anew, thinned, beside itself and put in its place.
 
 Invariant: its size is bounded however long the run is. A file that was cut off, or has a line that is none, gives every
 line that is whole.
@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import IO, Any
 
 from slackwater.core.errors import DataError
-from slackwater.observe.moment import Moment
+from slackwater.observe.value import QueryProgress
 
-NAME = "moments.jsonl"
-VERSION = 1
+NAME = "progress.jsonl"
+VERSION = 2
+EARLIER = "moments.jsonl"
+"""What version 1 wrote."""
 SLACK_LINES = 64
-"""Lines that a file of few moments may have beyond twice those that are remembered."""
+"""Lines that a file of few values may have beyond twice those that are remembered."""
 
 
 @dataclass
@@ -31,7 +33,7 @@ class Recorded:
 
     queries: dict[str, Mapping[str, Any] | None] = field(default_factory=dict)
     """The plan of every query, where it is known."""
-    moments: list[Moment] = field(default_factory=list)
+    progress: list[QueryProgress] = field(default_factory=list)
     broken: int = 0
     """Lines that could not be read."""
 
@@ -46,22 +48,22 @@ class HistoryFile:
         self._lines = 0
 
     def add_query(self, name: str, plan: Mapping[str, Any] | None) -> None:
-        """A query, before its moments."""
+        """A query, before its progress."""
         self._write(_query_line(name, plan))
 
-    def add(self, text: str) -> None:
-        """A moment as JSON."""
-        self._write(f'{{"moment": {text}}}\n')
+    def add(self, progress: QueryProgress) -> None:
+        """The next progress of a query."""
+        self._write(_progress_line(progress))
 
     def is_full(self, remembered: int) -> bool:
         """Whether the file should be written anew."""
         return self._lines > 2 * remembered + SLACK_LINES
 
-    def rewrite(self, queries: Mapping[str, Mapping[str, Any] | None], moments: Iterable[Moment]) -> None:
+    def rewrite(self, queries: Mapping[str, Mapping[str, Any] | None], progress: Iterable[QueryProgress]) -> None:
         """Put what is remembered in the place of what was written."""
         beside = self.path.with_suffix(".new")
         lines = [_query_line(name, plan) for name, plan in queries.items()]
-        lines += [f'{{"moment": {json.dumps(one.as_json())}}}\n' for one in moments]
+        lines += map(_progress_line, progress)
         with beside.open("w", encoding="utf-8") as file:
             file.writelines(lines)
         self._file.close()
@@ -83,30 +85,40 @@ def _query_line(name: str, plan: Mapping[str, Any] | None) -> str:
     return json.dumps({"version": VERSION, "query": name, "plan": plan}) + "\n"
 
 
+def _progress_line(progress: QueryProgress) -> str:
+    return json.dumps({"progress": progress.as_json()}, separators=(",", ":")) + "\n"
+
+
 def read_history(place: Path) -> Recorded:
     """The history of a run, given its folder or the file itself."""
     path = place / NAME if place.is_dir() else place
+    if not path.is_file() and path.with_name(EARLIER).is_file():
+        raise _written_before(path.with_name(EARLIER))
     if not path.is_file():
         raise DataError(f"{place}: there is no {NAME}; a run with --page writes one into its --out folder")
     found = Recorded()
     with path.open("rb") as file:
         for line in file:
             try:
-                _take(found, json.loads(line))
+                _take(found, json.loads(line), path)
             except (ValueError, TypeError, KeyError, AttributeError):
                 # A run that was cut off leaves half a line; all others are whole.
                 found.broken += 1
-    if not found.moments:
-        raise DataError(f"{path}: it has no moment of a query that can be read")
+    if not found.progress:
+        raise DataError(f"{path}: it has no progress of a query that can be read")
     return found
 
 
-def _take(found: Recorded, line: Mapping[str, Any]) -> None:
-    if "moment" in line:
-        moment = Moment.of_json(line["moment"])
-        found.queries.setdefault(moment.query, None)
-        found.moments.append(moment)
+def _take(found: Recorded, line: Mapping[str, Any], path: Path) -> None:
+    if "progress" in line:
+        progress = QueryProgress.of_json(line["progress"])
+        found.queries.setdefault(progress.query, None)
+        found.progress.append(progress)
     elif line["version"] == VERSION:
         found.queries[str(line["query"])] = line["plan"]
     else:
-        raise ValueError
+        raise _written_before(path)
+
+
+def _written_before(path: Path) -> DataError:
+    return DataError(f"{path}: another version of slackwater wrote this history; run the query again with --page")

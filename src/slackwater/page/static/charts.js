@@ -12,14 +12,15 @@ const withAlpha = (name, alpha) => {
 };
 
 class Chart {
-  constructor(box) { this.box = box; this.plot = null; }
+  constructor(box) { this.box = box; this.plot = null; this.stale = false; }
 
-  /** Colours have changed: the chart is made anew. */
-  forget() { this.plot?.destroy(); this.plot = null; }
+  /** Colours or letters have changed: the chart is made anew when it is drawn next, and stays until then. */
+  forget() { this.stale = true; }
 
   show(data, make) {
     const { width, height } = this.box.getBoundingClientRect();
     if (!width || !data[0].length) return;
+    if (this.stale) { this.plot?.destroy(); this.plot = null; this.stale = false; }
     if (!this.plot) this.plot = new uPlot({ ...common(width, height), ...make() }, data, this.box);
     else {
       if (this.plot.width !== width || this.plot.height !== height) this.plot.setSize({ width, height });
@@ -45,9 +46,12 @@ function common(width, height) {
 /** Points would hide the line. */
 const line = (options) => ({ points: { show: false }, ...options });
 
-const axes = (values, size = INSET.left) => [
+const TICKS = [0, 0.2, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 0.9999, 1];
+
+const axes = (values, size = INSET.left, splits = null) => [
   { show: false },
   {
+    ...(splits && { splits }),
     size, font: font(), stroke: color("--muted"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false },
     values: (u, splits) => splits.map(values), space: 22, gap: 6,
   },
@@ -56,11 +60,18 @@ const axes = (values, size = INSET.left) => [
 /** Measured quality with its interval, against the target. */
 export class QualityChart extends Chart {
   draw(moments) {
-    const of = (name) => moments.map((one) => one.quality?.[name] ?? null);
+    const asked = moments.findLast((one) => one.quality)?.quality.target ?? 0.9;
+    // Shares are spread by what they leave out, down to a tenth of what the target does: 1 is at the top, the target in
+    // the middle, and the worst there was at the bottom, without flattening all else.
+    const high = (share) => -Math.log10(1 - share + (1 - asked) / 10);
+    const of = (name) => moments.map((one) => (one.quality?.[name] == null ? null : high(one.quality[name])));
     const data = [moments.map((one) => one.x), of("low"), of("high"), of("measured"), of("latest"), of("target")];
+    const shares = TICKS.filter((share) => share === 1 || 1 - share > 0.3 * (1 - asked));
+    this.high = high; this.shares = shares;
     this.show(data, () => ({
-      scales: { x: { time: true }, y: { range: (u) => within(u.data) } },
-      axes: axes((v) => `${Number((v * 100).toFixed(2))} %`),
+      scales: { x: { time: true }, y: { range: (u) => within(u.data, this.high) } },
+      axes: axes((y) => `${Number((this.shares.find((share) => this.high(share) === y) * 100).toFixed(2))} %`,
+        INSET.left, (u) => apart(u, this.shares.map(this.high))),
       bands: [{ series: [2, 1], fill: withAlpha("--quality", 0.2) }],
       series: [
         {}, line({ stroke: "transparent" }), line({ stroke: "transparent" }),
@@ -72,11 +83,16 @@ export class QualityChart extends Chart {
   }
 }
 
-/** Around the target: what was far below it, at the very start, would flatten all else. */
-function within([, low, , measured, latest, target]) {
-  const asked = target.findLast((share) => share != null) ?? 0.9;
-  const lowest = Math.min(asked, ...[...low, ...measured, ...latest].filter((share) => share != null));
-  return [Math.max(lowest - 0.3 * (1 - asked), asked - 6 * (1 - asked), 0), 1 + 0.15 * (1 - asked)];
+/** From the lowest value to 1, with some room. */
+function within([, ...values], high) {
+  const lowest = Math.min(...values.flat().filter((y) => y != null)), room = 0.05 * (high(1) - lowest);
+  return [lowest - room, high(1) + room];
+}
+
+/** Those of the values whose words have room beside each other. */
+function apart(u, values) {
+  const { min, max } = u.scales.y, space = 14 * devicePixelRatio / u.bbox.height * (max - min);
+  return values.toReversed().reduce((kept, y) => (y >= min && !(kept[0] - y < space) ? [y, ...kept] : kept), []);
 }
 
 /** Latency by cause, one upon the other. */

@@ -30,6 +30,8 @@ export class Query {
     part.plan.append(drawn(told.plan));
     captions(part);
     this.seen = true;
+    // Before it is painted in its new size: nothing vanishes, and nothing is stretched.
+    new ResizeObserver(() => { if (this.drawnAt != null && this.seen) this.draw(); }).observe(this.article);
     new IntersectionObserver((entries) => { this.seen = entries.at(-1).isIntersecting; this.later(); }).observe(this.article);
   }
 
@@ -63,25 +65,26 @@ export class Query {
   }
 
   numbers(now) {
-    const { quality, latency } = now;
+    const { quality } = now, latency = this.store.latency;
     const kind = quality?.of === "windows" ? "windows" : "results";
     const judged = now.in_time + now.late;
     const interval = quality?.low != null && quality.low !== quality.high
       ? `${percent(quality.low)} to ${percent(quality.high)}` : quality?.measured != null ? `of ${kind}, exactly` : "";
     const said = {
       target: now.target,
-      state: now.failure ? `failed: ${now.failure}` : now.ended ? "ended" : now.paused ? "paused" : this.hello.live ? "running" : "recorded",
+      state: now.failure ? `failed: ${now.failure}` : now.paused ? "paused" : `${now.ended ? "ended" : this.hello.live ? "running" : "recorded"}${missed(now)}`,
       measured: quality ? percent(quality.measured) : NOTHING, interval: quality ? interval : "no target",
       slack: duration(now.slack), watermark: now.ended && now.watermark == null ? "all is emitted" : now.watermark == null ? "no watermark yet" : `watermark ${eventTime(now.watermark)}`,
       latency: duration(latency?.average), p95: latency?.p95 != null ? `95 % within ${duration(latency.p95)}` : latency ? "on average" : "",
       late: number(now.late), lateshare: judged ? `${percent(now.late / judged)} of tuples` : "",
       results: number(now.results), batch: `epoch ${number(now.batch)}`,
-      rate: now.rows_per_second == null ? NOTHING : number(now.rows_per_second), took: `${duration(now.seconds * 1e3)} of work`,
-      staterows: number(now.state_rows), statebytes: now.state_bytes ? bytes(now.state_bytes) : "",
+      rate: now.rows_per_second == null ? NOTHING : number(now.rows_per_second), took: `${duration(now.duration)} of work`,
+      staterows: number(now.state_rows), statebytes: now.state_bytes ? `${bytes(now.state_bytes)} in windows` : "",
     };
     for (const [name, words] of Object.entries(said)) {
       if (this.part[name].textContent !== words) this.part[name].textContent = words;
     }
+    this.part.state.classList.toggle("mark", !!now.failure || missed(now) !== "");
     this.part.asked.hidden = now.target === this.name;
     const warning = now.outlook?.said ?? latency?.advice ?? "";
     this.part.said.hidden = !warning;
@@ -108,8 +111,15 @@ export class Query {
   }
 }
 
+/** What the log says of the target: it is missed while the latest settled period is below it. */
+function missed({ quality, outlook }) {
+  if (outlook?.said) return ", target unreachable";
+  return quality?.latest != null && quality.latest < quality.target ? ", target missed" : "";
+}
+
 function captions(part) {
-  part.qualitycaption.append(item("quality", "measured quality with its interval"), item("target", "target"));
+  part.qualitycaption.append(item("quality", "measured quality with its interval"), item("latest", "latest period"),
+    item("target", "target"));
   part.causescaption.append(item("cause", "slack"), item("stream", "slowest stream"), item("batch", "micro-batch"), "event time, on average");
   part.workcaption.textContent = "rows a second of work";
 }

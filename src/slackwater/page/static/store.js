@@ -9,19 +9,22 @@ export class Store {
     const last = this.moments.at(-1);
     if (last && moment.batch < last.batch) this.moments = [];
     if (this.moments.length >= MOST) this.thin();
-    if (last) { last.samples = []; last.trade_off = last.trade_off && null; }
+    if (last) last.trade_off = null;
+    if (moment.trade_off) moment.trade_off = { ...moment.trade_off, slacks: moment.trade_off.slacks.map((us) => us / 1e3) };
     if (last && !moment.trade_off) moment.trade_off = this.tradeOff ?? null;
     if (moment.trade_off) this.tradeOff = moment.trade_off;
-    if (moment.samples.length) this.samples = moment.samples;
+    if (moment.latency) this.latency = moment.latency;
+    const samples = Object.entries(moment.streams).flatMap(([stream, one]) => (one.samples ?? []).map((row) => ({ stream, ...row })));
+    if (samples.length) this.samples = samples;
     moment.x = this.time(moment);
     this.moments.push(moment);
   }
 
   /** The largest clock, in seconds; never less than before, and a little more where it stands still. */
   time(moment) {
-    const clocks = moment.streams.map((one) => one.clock).filter((clock) => clock != null);
+    const clocks = Object.values(moment.streams).map((one) => one.clock).filter((clock) => clock != null);
     const before = this.moments.at(-1)?.x;
-    const at = clocks.length ? Math.max(...clocks) / 1e3 : before ?? moment.at;
+    const at = clocks.length ? Math.max(...clocks) / 1e3 : before ?? moment.at / 1e3;
     return before != null && at <= before ? before + 1e-3 : at;
   }
 

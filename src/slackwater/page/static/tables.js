@@ -28,27 +28,28 @@ function table(caption, heads, rows) {
 }
 
 export function streams(moment) {
-  const clocks = moment.streams.map((one) => one.clock).filter((clock) => clock != null);
+  const clocks = Object.values(moment.streams).map((one) => one.clock).filter((clock) => clock != null);
   const largest = clocks.length ? Math.max(...clocks) : null, smallest = clocks.length ? Math.min(...clocks) : null;
   const wrong = moment.wrong_clocks.map((one) => [`${one.stream} / ${one.part}`, one]);
   const rows = [];
-  for (const one of moment.streams) {
+  for (const [stream, one] of Object.entries(moment.streams)) {
     const behind = one.clock == null || largest == null ? null : largest - one.clock;
     const slow = one.clock != null && one.clock === smallest && smallest < largest;
     const state = one.clock == null ? "has not spoken" : one.idle ? "idle: not waited for" : slow ? "slowest" : "";
-    rows.push([one.name, eventTime(one.clock, true), duration(behind), number(one.rows), state]);
-    for (const part of one.partitions) {
-      const odd = wrong.find(([name]) => name === `${one.name} / ${part.name}`)?.[1];
-      const said = odd ? `wrong clock: ${duration(Math.abs(odd.ahead_ms))} ${odd.ahead_ms > 0 ? "ahead" : "behind"}` : "";
-      const late = part.clock == null || largest == null ? null : largest - part.clock;
-      rows.push([`· ${part.name}`, eventTime(part.clock, true), duration(late), "", said]);
+    rows.push([stream, eventTime(one.clock, true), duration(behind), number(one.rows), state]);
+    const parts = Object.entries(one.partitions);
+    for (const [part, clock] of parts) {
+      const odd = wrong.find(([name]) => name === `${stream} / ${part}`)?.[1];
+      const said = odd ? `wrong clock: ${duration(Math.abs(odd.ahead) / 1e3)} ${odd.ahead > 0 ? "ahead" : "behind"}` : "";
+      const late = clock == null || largest == null ? null : largest - clock;
+      rows.push([`· ${part}`, eventTime(clock, true), duration(late), "", said]);
     }
-    const hidden = one.partitions_in_all - one.partitions.length;
+    const hidden = one.partitions_in_all - parts.length;
     if (hidden > 0) rows.push([`· ${number(hidden)} more parts, ahead of these`, "", "", "", ""]);
   }
   for (const [name, one] of wrong) {
     if (!rows.some((row) => row[4].startsWith("wrong") && row[0] === `· ${one.part}`)) {
-      rows.push([name, "", "", "", `wrong clock: ${duration(Math.abs(one.ahead_ms))} ${one.ahead_ms > 0 ? "ahead" : "behind"}`]);
+      rows.push([name, "", "", "", `wrong clock: ${duration(Math.abs(one.ahead) / 1e3)} ${one.ahead > 0 ? "ahead" : "behind"}`]);
     }
   }
   return table(null, [["stream"], ["clock"], ["behind", "number"], ["rows", "number"], ["note", "mark"]], rows);

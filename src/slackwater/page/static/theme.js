@@ -12,6 +12,7 @@ export function font() {
   return (cache.font ??= `${Math.round(parseFloat(getComputedStyle(document.documentElement).fontSize) * 0.76)}px system-ui, sans-serif`);
 }
 
+/** `draw` is called when the scheme, or the size of the window and with it that of letters, has changed. */
 export function onChange(draw) {
   const changed = () => { cache = {}; draw(); };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);

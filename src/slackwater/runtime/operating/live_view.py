@@ -1,7 +1,7 @@
 """A view of running queries that follows them: in a cell of a notebook, or at a terminal.
 
-Invariant: a query pays for taking down a moment, and for no drawing: what is shown is drawn by a thread of the view, a
-few times a second, or by whoever asks. Memory is bounded however long it runs.
+Invariant: a query pays for taking down its progress, and for no drawing: what is shown is drawn by a thread of the
+view, a few times a second, or when it is asked for. Memory is bounded however long it runs.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from slackwater.observe.moment import Moment
-from slackwater.observe.view import moments_html, moments_text
+from slackwater.observe.value import QueryProgress
+from slackwater.observe.views import queries_html, queries_text
 from slackwater.page.thinning import Thinned
-from slackwater.runtime.operating.following import follow
+from slackwater.runtime.follow import follow
 from slackwater.runtime.watching import EVERY
 
 REDRAWN = 0.5
@@ -35,9 +35,11 @@ class LiveView:
         self._news = threading.Event()
         self._stopped = threading.Event()
         self._display: Any = None
+        self._shown_in: int | None = None
+        """The cell that shows it already: a notebook shows the value of a cell once more."""
 
-    def expect(self, query: str, resumed: bool = False) -> None:
-        """A query will publish moments."""
+    def expect(self, query: str, **_: Any) -> None:
+        """A query will publish progress."""
         with self._lock:
             self._names[query] = False
 
@@ -47,14 +49,14 @@ class LiveView:
             self._names[query] = True
         self._news.set()
 
-    def publish(self, moment: Moment) -> None:
-        """A query tells how it stands."""
+    def publish(self, progress: QueryProgress) -> None:
+        """The next progress of a query."""
         with self._lock:
-            self._seen.setdefault(moment.query, Thinned()).add(moment)
+            self._seen.setdefault(progress.query, Thinned()).add(progress)
         self._news.set()
 
     @property
-    def moments(self) -> dict[str, list[Moment]]:
+    def progress(self) -> dict[str, list[QueryProgress]]:
         """What is remembered of every query, oldest first."""
         with self._lock:
             names = dict.fromkeys([*self._names, *self._seen])
@@ -63,22 +65,26 @@ class LiveView:
     @property
     def is_over(self) -> bool:
         """Whether all queries have ended."""
-        moments = self.moments
-        over = {name for name, mine in moments.items() if mine and (mine[-1].ended or mine[-1].failure is not None)}
-        return bool(moments) and all(name in over or self._names.get(name, False) for name in moments)
+        known = self.progress
+        over = {name for name, mine in known.items() if mine and (mine[-1].ended or mine[-1].failure is not None)}
+        return bool(known) and all(name in over or self._names.get(name, False) for name in known)
 
     def __str__(self) -> str:
-        return moments_text(self.moments)
+        return queries_text(self.progress)
 
     def __repr__(self) -> str:
-        return str(self)
+        return f"<live view of {', '.join(self.progress) or 'no query'}>"
 
     def _repr_html_(self) -> str:
-        return moments_html(self.moments)
+        return queries_html(self.progress)
+
+    def _ipython_display_(self) -> None:
+        if self._shown_in != _cell() and not self._stands():
+            print(self)
 
     def show(self, seconds: float | None = None) -> Self:
         """Show it here. With `seconds`, follow the queries for so long, or to their end; without, in the background."""
-        self._display = _new_display(self)
+        self._stands()
         if self._display is not None and seconds is None:
             threading.Thread(target=self._follow, name="slackwater view", daemon=True).start()
         elif self._display is not None:
@@ -89,10 +95,15 @@ class LiveView:
             print(self)
         return self
 
+    def _stands(self) -> bool:
+        """Show it in this cell of a notebook, and draw it anew there from now on; False where there is none."""
+        self._display, self._shown_in = _new_display(self), _cell()
+        return self._display is not None
+
     def update(self) -> None:
         """Draw it anew, now."""
         if self._display is not None:
-            self._display.update(self)
+            self._display.update(_Drawing(self))
 
     def stop(self) -> None:
         """Follow the queries no longer; the last picture stays."""
@@ -128,17 +139,40 @@ class LiveView:
         self.stop()
 
 
-def _new_display(view: LiveView) -> Any:
-    """Where a notebook shows it; None where there is no notebook."""
+class _Drawing:
+    """What a view looks like now."""
+
+    def __init__(self, view: LiveView) -> None:
+        self._text, self._html = str(view), view._repr_html_()
+
+    def __repr__(self) -> str:
+        return self._text
+
+    def _repr_html_(self) -> str:
+        return self._html
+
+
+def _shell() -> Any:
+    """IPython around this program; None where there is none."""
     try:
         from IPython.core.getipython import get_ipython
-        from IPython.display import display
     except ImportError:
         return None
-    shell = get_ipython()
-    if shell is None or not hasattr(shell, "kernel"):
+    return get_ipython()
+
+
+def _cell() -> int | None:
+    """The number of the cell that runs."""
+    return getattr(_shell(), "execution_count", None)
+
+
+def _new_display(view: LiveView) -> Any:
+    """Where a notebook shows it; None where there is no notebook."""
+    if not hasattr(_shell(), "kernel"):
         return None
-    return display(view, display_id=True)  # type: ignore[no-untyped-call]
+    from IPython.display import display
+
+    return display(_Drawing(view), display_id=True)  # type: ignore[no-untyped-call]
 
 
 def live_view(query: Any, seconds: float | None = None, *, name: str | None = None, every: float = EVERY) -> LiveView:
@@ -146,7 +180,7 @@ def live_view(query: Any, seconds: float | None = None, *, name: str | None = No
 
     In a notebook the view is drawn in the cell, and drawn anew while the query runs: for so many `seconds`, or, without
     them, in the background until it ends. At a terminal it needs `seconds`; else it is printed once. `every` is the
-    least time between two moments of a query that rows are pushed into; with 0 there is one at every push.
+    least time between two drawings of a query that rows are pushed into; with 0 there is one at every push.
     """
     view = LiveView()
     follow(query, view, name, every)

@@ -6,7 +6,7 @@ import os
 from typing import IO, Any
 
 from slackwater.observe.event_log import QUIET, EventLog, teller
-from slackwater.runtime.operating.following import follow
+from slackwater.runtime.follow import follow
 
 
 def log_events(
