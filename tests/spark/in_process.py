@@ -24,11 +24,13 @@ from pyspark.serializers import CloudPickleSerializer
 from slackwater.core.errors import UsageError
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import InputPlan, PhysicalPlan
+from slackwater.plan.planner import plan
 from slackwater.runtime.recorded import Tick
 from slackwater.runtime.spark.exchange.files import Folder, FoldersRead, Reads
 from slackwater.runtime.spark.exchange.partials import aggregate_of
 from slackwater.runtime.spark.exchange.writer import END, SOURCE_ROW, Packing, packer
 from slackwater.runtime.spark.functions import registered
+from slackwater.runtime.spark.output_schema import ROWS
 from slackwater.runtime.spark.query import packings_of
 from slackwater.runtime.spark.replay import epoch_log
 from slackwater.runtime.spark.replay.run import SparkRun
@@ -37,8 +39,11 @@ from slackwater.runtime.spark.state.checkpoint import structure
 from slackwater.runtime.spark.state.last_watermark import known_before
 from slackwater.runtime.spark.state.shard_task import Hosted
 from slackwater.runtime.spark.state.stage import run_shards
+from slackwater.runtime.spark.store import At
 from slackwater.sinks.folder import folder_name
+from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.replay import Replay
+from tests.spark.streams import pieces
 
 LABELS = (3, 0, 7, 1)
 """Of shards: as on Spark, they neither count up nor begin with the first."""
@@ -171,6 +176,23 @@ class ShardsRun(SparkRun):
     def _packed(self, packing: Packing, number: int) -> Iterator[pa.RecordBatch]:
         table = pq.read_table(self._source(packing) / f"epoch-{number:08d}.parquet")
         return packer(packing)(table.select(_read_by(packing.plan, table)).to_batches())
+
+
+def play(query: str, folder: At, micro_batches: int) -> list[str]:
+    """The rows of a query over one stream, in micro-batches that are each run by a worker which knows nothing."""
+    tables = [piece.slice(0, 200) for piece in pieces(0, micro_batches)]
+    physical = plan(bind_to_tables(query, {"s": tables[0]}, "ts").query)
+    shards = tuple(range(physical.partitioning.shards(2)))
+    (packing,) = packings_of(physical, shards, "ms")
+    hosted = Hosted(physical, (packing.text_rows,), "the query", (), shards=shards)
+    rows: list[str] = []
+    for number, table in enumerate(tables):
+        lines = packer(packing)(table.select(packing.read_from(table.column_names)).to_batches())
+        for batch in run_shards(hosted, shards, list(lines), folder, number):
+            for line in batch.to_pylist():
+                if line["kind"] == ROWS:
+                    rows += map(str, pa.ipc.open_stream(line["block"]).read_all().to_pylist())
+    return sorted(rows)
 
 
 def lines_of(frame: pd.DataFrame) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.serializers import CloudPickleSerializer
 
+from slackwater.observe.value import QueryProgress
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
 from slackwater.runtime.side_outputs.rows import LATE, REJECTED
@@ -36,7 +37,7 @@ from tests.spark.in_process import LABELS, Handle, lines_of
 
 UNIT = "ms"
 KINDS = (ROWS, LATE, REJECTED)
-COUNTS = ("in_time", "late", "filtered", "rejected", "held", "results")
+COUNTS = ("in_time", "late", "filtered", "held", "results")
 _serializer: Any = CloudPickleSerializer
 Tables = Mapping[str, pa.Table]
 
@@ -51,14 +52,14 @@ class Seen:
 
     def __init__(self) -> None:
         self.rows: dict[str, Counter[tuple[Any, ...]]] = defaultdict(Counter)
-        self.reported: dict[int, dict[str, Any]] = {}
-        """The last metrics of every shard."""
+        self.reported: dict[int, QueryProgress] = {}
+        """The last progress of every shard."""
 
     def note(self, kind: str, note: str, block: bytes | None) -> None:
         """Take a row that the operator has emitted."""
         if kind == METRICS:
-            told = json.loads(note)
-            self.reported[told["shard"]] = told
+            told = QueryProgress.of_json(json.loads(note))
+            self.reported[told.shards[0].shard] = told
         elif kind in KINDS:
             assert block is not None
             self.rows[kind].update(tuple(row.values()) for row in pa.ipc.open_stream(block).read_all().to_pylist())
@@ -66,12 +67,13 @@ class Seen:
     @property
     def counts(self) -> dict[str, int]:
         """Added up over shards."""
-        return {name: sum(one[name] for one in self.reported.values()) for name in COUNTS}
+        counts = {name: sum(getattr(one, name) for one in self.reported.values()) for name in COUNTS}
+        return counts | {"rejected": sum(sum(one.rejected.values()) for one in self.reported.values())}
 
     @property
     def slack(self) -> set[int]:
         """What is in force in the shards."""
-        return {one["slack"] for one in self.reported.values()}
+        return {one.observed.slack for one in self.reported.values()}
 
     def same_as(self, other: Seen) -> bool:
         """Whether two have given the same."""
@@ -146,8 +148,11 @@ class PlayedAlone:
             store = PageStore(SparkPages(handle))
             before = store.mark()
             shard = current(self._member.hosted, store, None, before, label=label)
-            lines = rows[rows["shard"] == label][["stream", "part", "header"]].itertuples(index=False)
+            mine = rows[rows["shard"] == label]
+            lines = mine[["stream", "part", "header"]].itertuples(index=False)
             shard.pass_by([Block(stream, part, json.loads(header), None) for stream, part, header in lines])
+            for away in mine["rejected_rows"].dropna():
+                self.seen.note(REJECTED, "", away)
             store.write(before, shard.snapshot_delta())
 
     def _packed(self, tables: Tables) -> pd.DataFrame | None:

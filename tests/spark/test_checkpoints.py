@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,15 +16,25 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 import slackwater as sw
+from slackwater.core.errors import UsageError
 from slackwater.core.state import StateUpdate, decode_json, encode_json
+from slackwater.language.bind import bind
+from slackwater.observe.imbalance import ShardLoad
 from slackwater.operators.pipeline import STATE_VERSION, Epochs
 from slackwater.plan.planner import plan
 from slackwater.runtime.kernels import kernel_for
+from slackwater.runtime.spark import control
+from slackwater.runtime.spark.control import ControlLog
 from slackwater.runtime.spark.exchange.writer import Packing, packer
-from slackwater.runtime.spark.state.checkpoint import difference, structure
+from slackwater.runtime.spark.query import fingerprint
+from slackwater.runtime.spark.query_set.control import SetLog
+from slackwater.runtime.spark.state.checkpoint import described, difference, structure
+from slackwater.runtime.spark.state.pages import FORMAT
 from slackwater.runtime.spark.state.shard import Block, Shard
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.codebook import Codebook
+from tests.kit.examples import EXAMPLES
+from tests.plan.test_graph import CASES, SCHEMAS
 from tests.spark.conftest import Streamed
 from tests.spark.streams import pieces
 
@@ -62,7 +75,7 @@ def state() -> list[StateUpdate]:
 def test_state_of_this_version_is_taken_over(state: list[StateUpdate]) -> None:
     shard = shard_of_sums()
     shard.restore(state)
-    assert shard.metrics()["in_time"] == 1000
+    assert shard.progress(ShardLoad()).in_time == 1000
 
 
 @pytest.mark.parametrize("version", [STATE_VERSION - 1, STATE_VERSION + 1])
@@ -74,7 +87,9 @@ def test_state_of_another_version_is_refused(state: list[StateUpdate], version: 
         for entry in state
     ]
     assert of_another_version != state
-    with pytest.raises(ValueError, match=f"format {version}, and this version reads format {STATE_VERSION}"):
+    with pytest.raises(
+        UsageError, match=f"format {version}, and this version reads format {STATE_VERSION}; go on with"
+    ):
         shard_of_sums().restore(of_another_version)
 
 
@@ -92,9 +107,9 @@ def test_rows_that_come_after_the_end_are_rejected_and_not_lost(restarted: bool)
         shard = shard_of_sums()
         shard.restore(state)
     assert list(shard.epoch(blocks(1))) == []
-    reported = shard.metrics()
-    assert reported["rejected_by"] == {"s": {"after_end": 1000}}
-    assert reported["in_time"] + reported["late"] == 1000
+    reported = shard.progress(ShardLoad())
+    assert reported.streams["s"].rejected == {"after_end": 1000}
+    assert reported.in_time + reported.late == 1000
     ((kind, rows),) = shard.side_output.take_tables()
     assert (kind, rows.column("reason").to_pylist()) == ("rejected", ["after_end"] * 1000)
 
@@ -130,3 +145,59 @@ def test_what_is_learned_of_some_aggregates_is_not_taken_for_that_of_others() ->
         (version,) = [entry for entry in kernel.snapshot_delta() if entry.key == "version"]
         keys.append(decode_json(version.value or b"")["learning_key"])
     assert keys[0] != keys[1]
+
+
+def test_a_refusal_names_the_field_and_both_values() -> None:
+    table = pa.table({"ts": [1], "k": [1], "v": [1.0]})
+    before = kept("SELECT k, SUM(v) AS t FROM s [RANGE 1 SECOND] GROUP BY k WITH NO WAIT", table)
+    other = kept("SELECT k, SUM(v) AS t FROM s [RANGE 2 SECONDS] GROUP BY k WITH NO WAIT", table)
+    assert "(range was 1000000 and is 2000000)" in (difference(before, other) or "")
+    sliding = kept("SELECT k, SUM(v) AS t FROM s [RANGE 1 SECOND SLIDE 500 MS] GROUP BY k WITH NO WAIT", table)
+    assert "(slide was null and is 500000)" in (difference(before, sliding) or "")
+    more = kept("SELECT k, SUM(v) AS t, MAX(v) AS m FROM s [RANGE 1 SECOND] GROUP BY k WITH NO WAIT", table)
+    assert "(accumulators was [" in (difference(before, more) or "")
+
+
+def test_a_new_field_with_its_default_leaves_old_checkpoints_as_they_are() -> None:
+    @dataclass(frozen=True)
+    class Spec:
+        windows: tuple[int, ...]
+
+    before = json.dumps(described(Spec((1, 2))))
+
+    @dataclass(frozen=True)
+    class Later:
+        windows: tuple[int, ...]
+        bounded: bool = False
+        names: list[str] = field(default_factory=list)
+
+    Later.__name__ = "Spec"
+    assert difference(before, json.dumps(described(Later((1, 2))))) is None
+    told = difference(before, json.dumps(described(Later((1, 2), bounded=True)))) or ""
+    assert "its bounded differ (it was its default and is true)" in told
+
+
+def test_what_the_state_of_any_query_depends_on_can_be_described() -> None:
+    for case in CASES:
+        physical = plan(bind(case.read_text(), SCHEMAS).query)
+        found = structure(physical, (0, 1), "ms", beats=False)
+        assert difference(found, structure(physical, (0, 1), "ms", beats=False)) is None
+        assert " at 0x" not in found
+        assert len(fingerprint(physical, (0, 1))) == 64
+    for example in EXAMPLES:
+        assert json.dumps(described(example.spec))
+
+
+@pytest.mark.parametrize("log", [ControlLog, SetLog])
+def test_state_of_another_version_is_refused_at_the_start_with_the_way_out(
+    log: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "location_of", lambda spark, path: path)
+    folder = f"{tmp_path}/{control.CONTROL}"
+    begun = log(None, folder)
+    begun.begin(*(["{}", 2] if log is ControlLog else [2, False]))
+    assert log(None, folder).shards == 2
+    monkeypatch.setattr(control, "VERSION", "4.1")
+    told = f"{tmp_path} has state of version {FORMAT}.{STATE_VERSION}, and this version of slackwater reads 4.1; go on"
+    with pytest.raises(UsageError, match=f"{re.escape(told)} with the version .* or use a new checkpoint folder"):
+        log(None, folder)

@@ -19,12 +19,13 @@ pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 from pyspark.sql import SparkSession
 
 import slackwater as sw
+from slackwater.core.values import total
+from slackwater.observe.value import QueryProgress
+from slackwater.observe.views import History
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
 from slackwater.runtime.spark.exchange.writer import packed
 from slackwater.runtime.spark.output_schema import METRICS
-from slackwater.runtime.spark.progress.history import History
-from slackwater.runtime.spark.progress.value import Progress, progress_of
 from slackwater.runtime.spark.query import packings_of
 from slackwater.runtime.spark.state.checkpoint import structure
 from slackwater.runtime.spark.state.hot_keys import FEWEST, LEAST_SHARE, MOST, SAMPLE
@@ -55,7 +56,9 @@ def plan_of(query: str, streams: Mapping[str, pa.Table]) -> PhysicalPlan:
     return plan(bind_to_tables(query, dict(streams), "ts").query)
 
 
-def in_shards(query: str, streams: Mapping[str, pa.Table], folder: Path, labels: tuple[int, ...] = LABELS) -> Progress:
+def in_shards(
+    query: str, streams: Mapping[str, pa.Table], folder: Path, labels: tuple[int, ...] = LABELS
+) -> QueryProgress:
     """What shards in this process tell of one micro-batch."""
     planned = plan_of(query, streams)
     packings = packings_of(planned, labels, "ms")
@@ -63,9 +66,9 @@ def in_shards(query: str, streams: Mapping[str, pa.Table], folder: Path, labels:
     lines = [packed(one, streams[one.plan.stream.source], number) for number, one in enumerate(packings)]
     emitted = run_shards(Hosted(planned, texts, kept, (), shards=labels), labels, lines, str(folder), 0)
     told = [line for batch in emitted for line in batch.to_pylist() if line["kind"] == METRICS]
-    return progress_of(
-        [json.loads(line["note"]) for line in told], [one.stream.alias for one in planned.inputs], {"batchId": 0}
-    )
+    found = total(QueryProgress.of_json(json.loads(line["note"])) for line in told)
+    assert found is not None
+    return found
 
 
 def test_a_key_with_most_tuples_is_named_with_its_share_and_its_shard(tmp_path: Path) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -21,15 +19,17 @@ from pyspark.sql.streaming.listener import (
 from pyspark.sql.streaming.query import StreamingQuery
 
 import slackwater as sw
-from slackwater.core.memory import Memory, Resident, together
+from slackwater.core.memory import Resident
+from slackwater.observe.value import QueryProgress
+from slackwater.observe.waiting import Waiting
+from slackwater.runtime.spark.progress.reading import shards_of
 from tests.spark.conftest import write_stream
 from tests.spark.streams import pieces
 
 pytestmark = pytest.mark.xdist_group("spark")
 
 JOIN = "SELECT a.key, a.v AS av, b.v AS bv FROM a [RANGE 50 MS], b [RANGE 50 MS] WHERE a.key = b.key WITH DELAY 100 MS"
-TOLD = {"shard", "slack", "watermark", "clocks", "late", "rejected", "results", "held", "latency_ms"}
-Shards = list[dict[str, Any]]
+Shards = list[QueryProgress]
 EACH = 60
 """Tuples of each stream in a micro-batch: fewer milliseconds than the slack."""
 
@@ -52,10 +52,9 @@ class Overhearing(StreamingQueryListener):
         pass
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        reported = event.progress.observedMetrics.get("slackwater")
-        if reported is not None:
-            of_query = self._heard.setdefault(str(event.progress.runId), [])
-            of_query.append([json.loads(shard) for shard in reported["shards"]])
+        reported = shards_of(event.progress)
+        if reported:
+            self._heard.setdefault(str(event.progress.runId), []).append(reported)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         pass
@@ -105,10 +104,7 @@ def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Told:
     query = run(sw.sql(spark, JOIN, **frames), folder)
     heard = listener.of(query)
     spark.streams.removeListener(listener)
-    reported = [
-        [json.loads(shard) for shard in progress["observedMetrics"]["slackwater"]["shards"]]
-        for progress in query.recentProgress
-    ]
+    reported = [*map(shards_of, query.recentProgress)]
     return Told(a, b, reported, heard, spark.read.parquet(str(folder / "rows")).toArrow())
 
 
@@ -116,26 +112,27 @@ def test_progress_and_listeners_tell_what_every_shard_knows(told: Told) -> None:
     a, b, reported = told.a, told.b, told.in_progress
     assert len(reported) == 4
     assert told.to_listeners == reported
-    assert all(shard.keys() >= TOLD for shards in reported for shard in shards)
 
     last = reported[-1]
-    assert len({shard["shard"] for shard in last}) == 2
-    assert [shard["epochs"] for shard in last] == [4, 4]
+    assert len({shard.shards[0].shard for shard in last}) == 2
+    assert [shard.observed.epochs for shard in last] == [4, 4]
     clocks = [max(table.column("ts").to_pylist()) * 1000 for table in (a[-1], b[-1])]
-    assert [shard["clocks"] for shard in last] == [clocks, clocks]
-    assert [shard["slack"] for shard in last] == [100_000] * 2
-    assert [shard["watermark"] for shard in last] == [min(clocks) - 100_000] * 2
+    assert [shard.observed.clocks for shard in last] == [tuple(clocks)] * 2
+    assert [shard.observed.slack for shard in last] == [100_000] * 2
+    assert [shard.observed.watermark for shard in last] == [min(clocks) - 100_000] * 2
 
-    total = {name: sum(shard[name] for shard in last) for name in ("results", "late", "rejected", "in_time", "held")}
+    total = last[0] + last[1]
+    rejected = sum(total.rejected.values())
     local = sw.replay(JOIN, {"a": pa.concat_tables(a), "b": pa.concat_tables(b)}, epochs=sw.Epochs(tuples=2 * EACH))
-    assert total["results"] == told.rows.num_rows > 0
-    assert total["late"] == local.report["late"] > 0
-    assert total["rejected"] == 1
-    assert total["held"] > 0
-    assert total["in_time"] + total["late"] + total["rejected"] + total["held"] == 8 * EACH + 1
+    assert total.results == told.rows.num_rows > 0
+    assert total.late == local.report["late"] > 0
+    assert rejected == 1
+    assert total.held > 0
+    assert total.in_time + total.late + rejected + total.held == 8 * EACH + 1
 
-    memory = together([Memory.of_json(shard["memory"]) for shard in last])
-    since, until = last[0]["watermark"] - 50_000, last[0]["watermark"]
+    memory, until = total.observed.memory, total.observed.watermark
+    assert memory is not None
+    since = until - 50_000
     for alias, tables in (("a", a), ("b", b)):
         inside = sum(since <= 1000 * ts <= until for table in tables for ts in table.column("ts").to_pylist())
         assert memory.windows[alias] == Resident(inside, inside, 8 * 4 * inside)
@@ -144,23 +141,25 @@ def test_progress_and_listeners_tell_what_every_shard_knows(told: Told) -> None:
 
 def test_latency_is_that_of_the_results_of_the_micro_batch(told: Told) -> None:
     before, last = told.to_listeners[-2:]
-    earlier = {shard["shard"]: shard["results"] for shard in before}
-    weights = [shard["results"] - earlier[shard["shard"]] for shard in last]
+    earlier = {shard.shards[0].shard: shard.results for shard in before}
+    weights = [shard.results - earlier[shard.shards[0].shard] for shard in last]
     moments = told.rows.column("_ts").cast(pa.int64()).to_pylist()
-    times = [moment for moment in moments if moment > before[0]["watermark"]]
+    times = [moment for moment in moments if moment > before[0].observed.watermark]
     assert sum(weights) == len(times) > 0
-    clock = max(last[0]["clocks"])
-    reported = [shard["latency_ms"] for shard in last]
-    mean = sum(entry["avg"] * weight for entry, weight in zip(reported, weights, strict=True)) / sum(weights)
+    clock = max(last[0].observed.clocks)
+    reported = [shard.waiting for shard in last]
+    assert [one.results for one in reported] == weights
+    mean = sum((last[0] + last[1]).waiting.average().values()) / 1000
     assert mean == pytest.approx(sum(clock - moment for moment in times) / len(times) / 1000, abs=0.01)
-    assert all(100 <= entry["p50"] <= entry["p95"] <= (clock - min(times)) / 1000 for entry in reported)
+    assert all(100_000 <= entry.p50 <= entry.p95 <= clock - min(times) for entry in reported)
 
 
 def test_latency_is_unknown_where_nothing_came_out(told: Told) -> None:
     first = told.to_listeners[0]
-    assert [shard["results"] for shard in first] == [0, 0]
-    assert {value for shard in first for value in shard["latency_ms"].values()} == {None}
+    assert [shard.results for shard in first] == [0, 0]
+    assert [shard.waiting for shard in first] == [Waiting()] * 2
+    assert (first[0] + first[1]).latency is None
 
 
 def test_a_query_without_a_target_tells_no_quality(told: Told) -> None:
-    assert [shard["quality"] for shard in told.to_listeners[-1]] == [None, None]
+    assert [shard.quality for shard in told.to_listeners[-1]] == [None, None]

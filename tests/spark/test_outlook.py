@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -11,11 +12,14 @@ import pyarrow as pa
 import pytest
 
 from slackwater.core.outlook import Outlook
+from slackwater.core.values import total
 from slackwater.language.bind import bind
+from slackwater.observe.imbalance import ShardLoad
+from slackwater.observe.value import QueryProgress, StreamProgress
+from slackwater.observe.views import History
+from slackwater.observe.waiting import Waiting
 from slackwater.plan.planner import plan
 from slackwater.runtime.spark.outputs import Told
-from slackwater.runtime.spark.progress.history import History
-from slackwater.runtime.spark.progress.value import Progress, progress_of
 from slackwater.runtime.spark.progress.warner import Warner
 from slackwater.runtime.spark.query_set.batches import warn_of
 from slackwater.runtime.spark.state.shard import Shard
@@ -26,17 +30,18 @@ QUERY = "SELECT a.v FROM a [5 s], b [5 s] WHERE a.v = b.v WITH RECALL 0.95 OVER 
 SECOND = 1_000_000
 
 
-def shard(monkeypatch: pytest.MonkeyPatch, outlook: Outlook) -> dict[str, Any]:
-    """What a shard with this outlook says of itself, before it has taken anything in."""
+def shard(monkeypatch: pytest.MonkeyPatch, outlook: Outlook) -> QueryProgress:
+    """What a shard with this outlook reports, before it has taken anything in."""
     foresee(monkeypatch, outlook)
     rows = pa.table({"ts": [1], "v": [1]})
     query = bind(QUERY, {name: schema_of(name, rows, "ts") for name in ("a", "b")}).query
-    return Shard(plan(query), ((), ()), "").metrics() | {"shard": "0", "task": 0, "examples": {}}
+    return Shard(plan(query), ((), ()), "").progress(ShardLoad())
 
 
-def reported(monkeypatch: pytest.MonkeyPatch, *outlooks: Outlook, **facts: Any) -> Progress:
-    shards = [shard(monkeypatch, outlook) | facts for outlook in outlooks]
-    return progress_of(shards, ["a", "b"], {"name": "q"})
+def reported(monkeypatch: pytest.MonkeyPatch, *outlooks: Outlook, **facts: Any) -> QueryProgress:
+    found = total(replace(shard(monkeypatch, outlook), query="q", **facts) for outlook in outlooks)
+    assert found is not None
+    return found
 
 
 def test_the_outlook_of_a_query_is_the_worst_of_its_shards(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,8 +71,8 @@ def test_a_session_warns_of_it_once_per_change(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_of_a_set_the_query_is_named_that_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    facts = {"rows": {"a": 50, "b": 50}, "rejected_by": {"a": {"no_time": 45}, "b": {}}, "examples": {"a": "{}"}}
-    told = shard(monkeypatch, BAD) | facts
+    streams = {"a": StreamProgress(rows=50, rejected={"no_time": 45}), "b": StreamProgress(rows=50)}
+    told = replace(shard(monkeypatch, BAD), streams=streams)
     member = SimpleNamespace(name="one", key="one.1", plan=SimpleNamespace(inputs=[named("a"), named("b")]))
     other = SimpleNamespace(name="other", key="other.2", plan=member.plan)
     warner = Warner(several=True)
@@ -88,20 +93,9 @@ def named(alias: str) -> SimpleNamespace:
 
 
 def test_waiting_is_told_apart_by_cause_over_all_shards(monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = {
-        "slack": 6 * SECOND,
-        "slowest_stream": 60 * SECOND,
-        "epoch": 12 * SECOND,
-        "results": 3,
-        "at_end": 0,
-        "stuck": 0,
-    }
-    facts = {
-        "latency_by": parts,
-        "latency_ms": {"avg": 26_000.0, "p50": 26_000.0, "p95": 30_000.0, "p99": 30_000.0},
-        "emitted": 3,
-        "clocks": [100 * SECOND, 40 * SECOND],
-    }
+    observed = replace(shard(monkeypatch, FINISHED).observed, clocks=(100 * SECOND, 40 * SECOND))
+    waiting = Waiting(6 * SECOND, 60 * SECOND, 12 * SECOND, 3, p95=30.0 * SECOND)
+    facts = {"waiting": waiting, "observed": observed}
     wait = reported(monkeypatch, FINISHED, FINISHED, **facts).latency
     assert wait is not None
     seconds = [wait.average, wait.p95, wait.slack, wait.slowest_stream, wait.micro_batch]

@@ -12,12 +12,13 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 import slackwater as sw
-from slackwater.core.errors import UsageError
+from slackwater.core.errors import SlackwaterError, UsageError
 from slackwater.runtime.spark.exchange.files import Folder, Reads, part_of, read_file
-from slackwater.runtime.spark.packed_source import SPLIT, CutLog, PackedReader, Slice, slices
+from slackwater.runtime.spark.packed_source import CUTS, SPLIT, TOGETHER, CutLog, PackedReader, Slice, slices
 from tests.spark.conftest import write_stream
 from tests.spark.streams import counted, pieces
 
@@ -34,7 +35,7 @@ def put(folder: Path, name: str, time: int) -> str:
 
 def reader(tmp_path: Path, most: int | None = 1) -> PackedReader:
     reads = [Reads(Folder(str(tmp_path / name), "parquet", SCHEMA, most), ()) for name in "ab"]
-    return PackedReader(reads, str(tmp_path / "log" / "cuts.jsonl"), 2)
+    return PackedReader(reads, str(tmp_path / "log"), 2)
 
 
 def files_of(partitions: list[Any]) -> list[tuple[int, str]]:
@@ -73,13 +74,29 @@ def test_what_comes_after_a_start_over_what_is_there_waits_for_the_next(tmp_path
     assert files_of(here.partitions({"cut": 0}, {"cut": 1})) == [(0, "1"), (1, "1")]
 
 
-def test_half_a_line_is_of_a_process_that_was_killed(tmp_path: Path) -> None:
-    file = tmp_path / "cuts.jsonl"
-    CutLog(file).add([["x"]])
-    file.write_text(file.read_text() + '[["y')
-    assert CutLog(file).cuts == [[["x"]]]
-    CutLog(file).add([["z"]])
-    assert CutLog(file).cuts == [[["x"]], [["z"]]]
+def test_half_a_cut_is_of_a_process_that_was_killed(tmp_path: Path) -> None:
+    CutLog(str(tmp_path)).add([["x"]])
+    (tmp_path / CUTS / ".0000000001.one.0123").write_text('{"cuts": [[["y')
+    assert CutLog(str(tmp_path)).cuts == [[["x"]]]
+    CutLog(str(tmp_path)).add([["z"]])
+    assert CutLog(str(tmp_path)).cuts == [[["x"]], [["z"]]]
+
+
+def test_a_log_of_many_cuts_has_few_files(tmp_path: Path) -> None:
+    log = CutLog(str(tmp_path))
+    for number in range(2 * TOGETHER + 3):
+        log.add([[str(number)]])
+    assert len(list((tmp_path / CUTS).iterdir())) == 4
+    assert CutLog(str(tmp_path)).cuts == log.cuts
+    assert log.between(150, 152) == [[["150"]], [["151"]]]
+
+
+def test_a_cut_that_another_driver_has_written_is_not_replaced(tmp_path: Path) -> None:
+    first, second = CutLog(str(tmp_path)), CutLog(str(tmp_path))
+    first.add([["x"]])
+    with pytest.raises(SlackwaterError, match=r"0000000000\.one has been written by another driver"):
+        second.add([["y"]])
+    assert CutLog(str(tmp_path)).cuts == [[["x"]]]
 
 
 def test_files_are_read_by_tasks_of_about_the_same_size(tmp_path: Path) -> None:
@@ -149,6 +166,16 @@ def test_what_cannot_be_read_or_started_says_what_to_do(spark: SparkSession, tmp
     assert [field.simpleString() for field in frame.schema] == ["ts:bigint", "v:double"]
     with pytest.raises(UsageError, match=r"key_groups=300; it is a number from 1 to 256"):
         sw.start(spark, "SELECT ts FROM s WITH NO WAIT", results=str(tmp_path / "out"), key_groups=300, s=frame)
+    for given in ({"idle_timeout": "5 s"}, {}):
+        options = "".join(f" OPTIONS ({name} = '{value}')" for name, value in given.items())
+        text = f"SELECT ts FROM s WITH NO WAIT{options}"
+        with pytest.raises(UsageError, match=r"without an idle_timeout and not over Spark Connect; for others take"):
+            sw.start(spark, text, results=str(tmp_path / "out"), s=frame) if given else sw.sql(spark, text, s=frame)
+        queries = sw.queries(spark, streams={"s": frame}, queries={"q": text})
+        with pytest.raises(UsageError, match=r"without an idle_timeout and not over Spark Connect; for others take"):
+            queries.start(sinks={"q": str(tmp_path / "q")}) if given else queries.foreach_batch(print)
+    with pytest.raises(StreamingQueryException, match=r"is read by queries that sw\.start or sw\.queries starts"):
+        frame.writeStream.format("noop").trigger(availableNow=True).start().awaitTermination()
     nowhere = spark.readStream.format("slackwater").schema("ts long").load(str(tmp_path / "nowhere"))
     with pytest.raises(UsageError, match=r"nowhere is no folder of this machine"):
         sw.start(spark, "SELECT ts FROM s WITH NO WAIT", results=str(tmp_path / "out"), s=nowhere)

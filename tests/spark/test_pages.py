@@ -18,6 +18,7 @@ from slackwater.core.state import StateUpdate
 from slackwater.runtime.spark.state.page_files import PageFiles
 from slackwater.runtime.spark.state.pages import Account, Mark, PageStore
 from slackwater.runtime.spark.state.spark_pages import SparkPages
+from slackwater.runtime.spark.store import LocalStore
 from tests.effort import tried
 from tests.spark.in_process import Handle
 
@@ -70,7 +71,7 @@ class InFiles:
         self._number = 0
 
     def store(self) -> PageStore:
-        return PageStore(PageFiles(self.path, self._number), largest=1 << 62, spare=300)
+        return PageStore(PageFiles(LocalStore(str(self.path)), self._number), largest=1 << 62, spare=300)
 
     def done(self) -> None:
         self._number += 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -15,6 +14,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 import slackwater as sw
+from slackwater.observe.value import QueryProgress
+from slackwater.runtime.spark.progress.reading import shards_of
 from tests.spark.conftest import Streamed
 from tests.spark.streams import counted, pieces
 
@@ -26,17 +27,16 @@ LARGEST_DELAY = "400 milliseconds"
 BATCHES, EACH = 3, 4000
 
 
-def last_metrics(finished: Finished) -> list[dict[str, Any]]:
+def last_metrics(finished: Finished) -> list[QueryProgress]:
     """What the shards told at the end of the last micro-batch that had data."""
-    reported = [progress["observedMetrics"].get("slackwater") for progress in finished.progress]  # type: ignore[attr-defined]
-    return [json.loads(shard) for shard in [entry for entry in reported if entry and entry["shards"]][-1]["shards"]]
+    return [shards for shards in map(shards_of, finished.progress) if shards][-1]  # type: ignore[attr-defined]
 
 
 def watermark_of(finished: Finished) -> datetime:
     """Up to where everything has been emitted, by shards that agree on it and found nothing late."""
     shards = last_metrics(finished)
-    assert [shard["late"] + shard["rejected"] for shard in shards] == [0] * len(shards)
-    (watermark,) = {shard["watermark"] for shard in shards}
+    assert [shard.late + sum(shard.rejected.values()) for shard in shards] == [0] * len(shards)
+    (watermark,) = {shard.observed.watermark for shard in shards}
     return datetime.fromtimestamp(watermark // 1_000_000, UTC).replace(microsecond=watermark % 1_000_000)
 
 
@@ -122,7 +122,7 @@ def test_a_native_aggregate_behind_a_join_counts_every_pair(streamed: Streamed, 
         time="ts", within="50 milliseconds", where="a.key = b.key", quality=sw.delay("100 milliseconds"),
     )  # fmt: skip
     alone = finished(pairs).column("_ts").to_pylist()
-    late = sum(shard["late"] for shard in last_metrics(finished))
+    late = sum(shard.late for shard in last_metrics(finished))
     per_second = pairs.withWatermark("_ts", "0 seconds").groupBy(fn.window("_ts", "1 second")).count()
     chained = finished(per_second.select(fn.col("window.start").alias("second"), "count"), "chained")
     dropped = [

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import slackwater as sw
+from slackwater.runtime.spark.progress.reading import shards_of
 from slackwater.runtime.spark.session import complaints, have_rocksdb
 from tests.spark.streams import START, counted, pieces
 
@@ -55,10 +56,33 @@ def test_bad_and_poisoned_rows_come_out_as_rows_and_move_no_clock(spark, streame
     query = "SELECT v FROM s WITH NO WAIT"
     rows = finished(sw.sql(spark, query, s=frame))
     assert sorted(rows.column("v").to_pylist()) == [0, 0, 1, 1, 4, 5]
-    progress = finished.progress[-1]["observedMetrics"]["slackwater"]["shards"]
-    assert [json.loads(shard)["clocks"] for shard in progress] == [[(START + 501) * 1000]]
+    ((name, _),) = finished.progress[-1]["observedMetrics"].items()
+    assert name.startswith("slackwater_")
+    assert [shard.observed.clocks for shard in shards_of(finished.progress[-1])] == [((START + 501) * 1000,)]
     rejected = finished(sw.sql(spark, query, s=frame, give="rejected"), "rejected")
     assert rejected.column("reason").to_pylist() == ["null_time"]
+
+
+def test_a_query_over_the_results_of_another_gives_its_rows_and_its_own_progress(spark, streamed, tmp_path):
+    frame = streamed("s", pieces(0, 4))
+    counts = sw.aggregate(
+        frame, time="ts", window="100 ms", by="key", select={"n": "COUNT(*)"}, quality=sw.delay("400 ms")
+    )
+    text = "SELECT SUM(n) AS total FROM t [RANGE 500 MS] WITH NO WAIT"
+    sums = sw.sql(spark, text, time="window_end", t=counts)
+    rows, checkpoint = str(tmp_path / "rows"), str(tmp_path / "checkpoint")
+    writer = sums.writeStream.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+    query = writer.format("parquet").start(rows)
+    query.awaitTermination()
+    assert sw.progress(query).target == "NO WAIT"
+    assert list(sw.progress(query).streams) == ["t"]
+    tables = {"s": pa.concat_tables(pieces(0, 4))}
+    inner = "SELECT key, COUNT(*) AS n FROM s [RANGE 100 MS] GROUP BY key WITH DELAY 400 MS"
+    within = sw.replay(inner, tables, epochs=sw.Epochs(tuples=1000)).results
+    wanted = sw.replay(text, {"t": within}, time="window_end", epochs=sw.Epochs(tuples=1000)).results
+    found = spark.read.parquet(rows).toArrow()
+    assert 0 < found.num_rows <= wanted.num_rows
+    assert not counted(found, "total", "window_end") - counted(wanted, "total", "window_end")
 
 
 def test_a_session_without_a_state_store_for_python_is_given_one_with_a_word(spark):
@@ -116,3 +140,9 @@ def test_a_plan_over_dataframes_is_that_over_tables(spark, streamed):
         "a": ["key"],
         "b": ["key"],
     }
+
+
+def test_a_stream_that_the_query_does_not_read_is_left_alone(spark):
+    read = spark.createDataFrame([(1, 3)], "ts long, v long")
+    unread = spark.readStream.format("rate").load()
+    assert [row.v for row in sw.sql(spark, "SELECT v FROM s WITH NO WAIT", s=read, u=unread).collect()] == [3]

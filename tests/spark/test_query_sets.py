@@ -60,14 +60,16 @@ QUERIES = {
     " WITH DELAY 300 MS",
     "all/of it": "SELECT COUNT(*) AS n, MAX(v) AS most FROM b [RANGE 100 MS] WITH ERROR 5%",
     "by group": "SELECT g, AVG(v) AS mean FROM b [RANGE 80 MS] WHERE v < 0.8 GROUP BY g WITH COMPLETE",
+    "by partition": "SELECT key, COUNT(*) AS n FROM a [RANGE 100 MS] WHERE v < 0.7 GROUP BY key WITH DELAY 20 MS"
+    " OPTIONS (clock_by = 'key, g')",
     "rows": "SELECT key, v FROM a WHERE v > 0.9 WITH DELAY 10 MS",
 }
 
 
-def stream(rng: np.random.Generator, count: int) -> pa.Table:
+def stream(rng: np.random.Generator, count: int, timeless: float = 0.01) -> pa.Table:
     """About one tuple a millisecond, some late, some without a time."""
     ts = 1_700_000_000_000 + np.arange(count) - np.where(rng.random(count) < 0.2, rng.integers(0, 200, count), 0)
-    times = pa.array(ts, mask=rng.random(count) < 0.01)
+    times = pa.array(ts, mask=rng.random(count) < timeless)
     keys = [f"k{key}" for key in rng.integers(0, 5, count)]
     return pa.table({"ts": times, "key": keys, "g": rng.integers(0, 3, count), "v": rng.random(count)})
 
@@ -117,6 +119,25 @@ def workers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     if request.param.startswith("one"):
         monkeypatch.setattr(host, "query_run", lambda: "query/run")
         monkeypatch.setattr(host, "_kept", {})
+
+
+@pytest.mark.usefixtures("workers")
+@pytest.mark.parametrize("name", ["pairs", "by key"])
+def test_counts_add_up_to_all_rows_while_a_query_rests(name: str) -> None:
+    rng = np.random.default_rng(9)
+    tables = {one: stream(rng, 600, timeless=0.1) for one in "ab" if f" {one} [" in QUERIES[name]}
+    parts = {one: cut(rng, table, 4) for one, table in tables.items()}
+    played = PlayedSet({name: planned(QUERIES[name], tables)}, 2)
+    (one,) = played.members
+    for number in range(4):
+        messages = {1: [told(PAUSE, 5, one)], 3: [told(RESUME, 6, one)]}.get(number, [])
+        played.batch({source: mine[number] for source, mine in parts.items()}, *messages)
+    seen = played.seen[one.key]
+    taken = sum(count for what, count in seen.counts.items() if what != "results")
+    assert sum(shard.passed_by for shard in seen.reported.values()) > 0
+    assert taken + sum(shard.passed_by for shard in seen.reported.values()) == 600 * len(tables)
+    assert sum(one.rows or 0 for shard in seen.reported.values() for one in shard.streams.values()) == 600 * len(tables)
+    assert seen.rows[REJECTED].total() == seen.counts["rejected"]
 
 
 @pytest.mark.usefixtures("workers")
@@ -218,8 +239,8 @@ def test_a_query_that_fails_stops_alone_with_its_reason(text: str, reason: str, 
         fed(played, [alone], {"s": table})
     assert played.seen[goes_on.key].same_as(alone.seen)
     assert alone.seen.counts["results"] == 4
-    (failed,) = [one for one in played.seen[fails.key].reported.values() if one["failure"]]
-    assert reason in failed["failure"]
+    (failed,) = [one for one in played.seen[fails.key].reported.values() if one.failure]
+    assert reason in failed.failure
     whole = PlayedAlone(fails)
     for table in tables[:good]:
         whole.batch({"s": table})
@@ -310,6 +331,15 @@ def test_the_last_word_counts_over_restarts() -> None:
     assert changes_of_start(failed, stated, same) == []
 
 
+def test_a_target_that_was_set_counts_while_the_text_states_the_same_one() -> None:
+    log = [
+        SetMessage(ADD, 1, "a", 1, "A"),
+        SetMessage(TARGET, 2, "a", 1, target="NO WAIT", text="COMPLETE"),
+    ]
+    known = in_force(log)["a"]
+    assert (known.target_now("COMPLETE"), known.target_now("DELAY 1 S")) == ("NO WAIT", "DELAY 1 S")
+
+
 def numbered(messages: list[SetMessage], first: int) -> list[SetMessage]:
     """Messages as a log has them."""
     return [
@@ -348,11 +378,11 @@ def test_a_query_rests_as_in_the_local_runtime(name: str) -> None:
         played.batch({source: tables[source].take(pa.array(mine)) for source, mine in rows.items()}, *messages)
         seen, ours = kernel.observe(name), played.seen[played.members[0].key]
         if step not in (2, 3):
-            assert [one["clocks"] for one in ours.reported.values()] == 2 * [list(seen.clocks)]
-            assert {one["watermark"] for one in ours.reported.values()} == {seen.watermark}
+            assert [list(one.observed.clocks) for one in ours.reported.values()] == 2 * [list(seen.clocks)]
+            assert {one.observed.watermark for one in ours.reported.values()} == {seen.watermark}
         assert ours.rows[ROWS].total() == results
         counts = ours.counts
         assert (counts["results"], counts["in_time"], counts["late"]) == (seen.results, seen.in_time, seen.late)
-        assert sum(one["passed_by"] for one in ours.reported.values()) == kernel.standing(name).paused
+        assert sum(one.passed_by for one in ours.reported.values()) == kernel.standing(name).paused
     assert seen.late > 0
     assert kernel.standing(name).paused == 300

@@ -218,7 +218,7 @@ def test_an_interrupted_run_goes_on_from_its_checkpoint(spark: SparkSession, tmp
             run.interrupt()
     stopped = run.report().as_json()
     manifest = json.loads((tmp_path / "checkpoint" / "recorded.json").read_text())
-    assert set(manifest) == {"query and shards", "streams", "epochs"}
+    assert set(manifest) == {"query and shards", "streams", "epochs", "crc"}
     assert stopped["interrupted"]
     assert 0 < stopped["tuples"] < 2 * n
     assert stopped["tuples"] == sum(stopped[part] for part in ("in_time", "late", "filtered", "rejected", "held"))

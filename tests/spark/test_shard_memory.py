@@ -10,6 +10,8 @@ import pytest
 pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 
 from slackwater.core.memory import Memory, Resident
+from slackwater.observe.imbalance import ShardLoad
+from slackwater.observe.value import QueryProgress
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
 from slackwater.runtime.spark.exchange.writer import Packing, packed
@@ -29,7 +31,9 @@ def epoch(shard: Shard, physical: PhysicalPlan, tables: dict[str, pa.Table]) -> 
             blocks.append(Block(row["stream"], row["part"], json.loads(row["header"]), row["block"]))
     for _ in shard.epoch(blocks):
         pass
-    return Memory.of_json(json.loads(json.dumps(shard.metrics()["memory"])))
+    memory = QueryProgress.of_json(json.loads(json.dumps(shard.progress(ShardLoad()).as_json()))).observed.memory
+    assert memory is not None
+    return memory
 
 
 def test_a_live_chain_counts_members_once_also_after_a_restart() -> None:

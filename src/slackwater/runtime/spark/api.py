@@ -14,11 +14,11 @@ from slackwater.runtime.spark import output_schema
 from slackwater.runtime.spark import query as build
 from slackwater.runtime.spark.outputs import Outputs
 from slackwater.runtime.spark.progress.warner import watch_rejections
-from slackwater.runtime.spark.query import check_session, planned_over
+from slackwater.runtime.spark.query import check_session, planned_over, read_by
 from slackwater.runtime.spark.session import default_shards
 from slackwater.runtime.targets import capped, micros
 
-Give = Literal["results", "outputs", "late", "rejected", "aside"]
+Give = Literal["results", "outputs", "late", "rejected"]
 
 
 @overload
@@ -28,7 +28,7 @@ def sql(
 ) -> Outputs: ...  # fmt: skip
 @overload
 def sql(
-    spark: SparkSession, query: str, /, *, give: Literal["results", "late", "rejected", "aside"] = ..., time: str = ...,
+    spark: SparkSession, query: str, /, *, give: Literal["results", "late", "rejected"] = ..., time: str = ...,
     time_unit: str = ..., shards: int | None = ..., **streams: DataFrame,
 ) -> DataFrame: ...  # fmt: skip
 def sql(
@@ -81,7 +81,7 @@ def join(
 
     `within` is one duration, or one a stream. `quality` is a target such as `sw.recall(0.99)`, or its text, such as
     "RECALL 0.99 OVER 1 MINUTE"; `at_most` bounds the slack that is chosen for it, as in "10 minutes". `options` are
-    those of the language, such as `{"idle_timeout": "30 seconds"}`.
+    those of the language, such as `{"idle_timeout": "30 seconds", "clock_by": ["host", "channel"]}`.
     """
     if not isinstance(streams, Mapping):
         raise UsageError(
@@ -154,6 +154,7 @@ def _over(
     if give not in Give.__args__:  # type: ignore[attr-defined]
         raise UsageError(f"give={give!r}; it is one of results, outputs, late, rejected")
     _, plan = planned_over(spark, query, streams, time, time_unit, stacklevel=3)
+    streams = read_by(plan, streams)
     watch_rejections(spark)
     if give == "outputs":
         return Outputs(spark, plan, dict(streams), shards, time_unit)
@@ -167,9 +168,7 @@ def _over(
         ' results come with give="outputs"',
         stacklevel=3,
     )
-    return {"late": output_schema.late, "rejected": output_schema.rejected, "aside": output_schema.side_output}[give](
-        out
-    )
+    return output_schema.late(out) if give == "late" else output_schema.rejected(out)
 
 
 def _session_of(streams: Mapping[str, Any]) -> SparkSession:
@@ -192,7 +191,10 @@ def _waiting(quality: Quality | None, options: Mapping[str, object] | None) -> s
 
 
 def _option(value: object) -> str:
-    """A value as the language writes it: numbers and truth values bare, everything else in quotes."""
+    """A value as the language writes it: numbers and truth values bare, everything else in quotes; names in a list have
+    commas between them."""
+    if isinstance(value, list | tuple):
+        return _option(", ".join(map(str, value)))
     if isinstance(value, bool | int | float):
         return str(value).upper()
     return "'" + str(value).replace("'", "''") + "'"

@@ -9,22 +9,28 @@ Invariant: messages are values with names, and are only added. The first one say
 
 from __future__ import annotations
 
-import json
-import os
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from slackwater.core.errors import UsageError
-from slackwater.runtime.spark.sinks import local_path
+from slackwater.operators.guarded_query import STATE_VERSION
+from slackwater.runtime.spark.locations import location_of
 from slackwater.runtime.spark.state.checkpoint import difference
-from slackwater.sinks.folder import writing
+from slackwater.runtime.spark.state.pages import FORMAT
+from slackwater.runtime.spark.store import Store, damaged, signed, store_at, verified
+
+CONTROL = "slackwater-control"
+"""The folder of control messages inside of the checkpoint."""
+MESSAGE = f"a message of {CONTROL}"
+VERSION = f"{FORMAT}.{STATE_VERSION}"
+"""Of the state that this version writes: that of pages, and that of what is in them."""
 
 
 @dataclass(frozen=True)
@@ -47,18 +53,31 @@ class Control:
     """The input has ended: emit everything that is held."""
     done: bool = False
     """Everything that was held is emitted."""
+    version: str | None = None
+    """Of the state, as the first message has it."""
 
     @classmethod
     def of_json(cls, text: str) -> Control:
         """The inverse of `as_json`."""
-        fields = json.loads(text)
-        if "kind" in fields:
+        values = verified(text, MESSAGE)
+        if "kind" in values:
             raise UsageError("this checkpoint belongs to a set of queries; use a new checkpoint folder")
-        return cls(**fields)
+        return cls(**known_fields(values, cls))
 
     def as_json(self) -> str:
         """As one line."""
-        return json.dumps(asdict(self))
+        return signed(asdict(self))
+
+
+def known_fields(values: dict[str, Any], message: Any) -> dict[str, Any]:
+    """The values of a message of this class; refuses those of a later version."""
+    strange = values.keys() - {one.name for one in fields(message)}
+    if strange:
+        raise UsageError(
+            f"{MESSAGE} has a field {min(strange)} that this version of slackwater does not know; go on with the"
+            " version that wrote it, or use a new checkpoint folder"
+        )
+    return values
 
 
 def combined(messages: Sequence[Control], stated: str) -> tuple[str | None, bool]:
@@ -80,6 +99,9 @@ class Message(Protocol):
     @property
     def number(self) -> int: ...
 
+    @property
+    def version(self) -> str | None: ...
+
     def as_json(self) -> str: ...
 
 
@@ -91,23 +113,25 @@ class MessageLog(Generic[AnyMessage]):
 
     def __init__(self, spark: SparkSession, folder: str, of_json: Callable[[str], AnyMessage]) -> None:
         self._spark, self.folder, self._of_json = spark, folder, of_json
-        path = local_path(spark, folder)
-        self.here = None if path is None else Path(path)
-        """The folder, where this machine has it: a job of Spark to write one line costs a start a second."""
-        self.messages = sorted(map(of_json, self._read()), key=lambda message: message.number)
+        found = location_of(spark, folder)
+        self._store = None if found is None else store_at(found)
+        """The folder, where Python reaches it: a job of Spark to write one line costs a start a second."""
+        self.here = Path(found) if isinstance(found, str) else None
+        """The folder, where it is on this machine."""
+        self.messages = self._read()
+        if self.messages:
+            check_version(self.messages[0].version, folder.removesuffix(f"/{CONTROL}"))
 
-    def _read(self) -> list[str]:
-        if self.here is not None:
-            files = self.here.iterdir() if self.here.exists() else ()
-            # Other names are those of files that are still written, as for Spark.
-            texts = [file.read_text("utf-8") for file in files if not file.name.startswith((".", "_"))]
-            return [line for text in texts for line in text.splitlines()]
+    def _read(self) -> list[AnyMessage]:
+        if self._store is not None:
+            return read_messages(self._store, self._of_json)
         try:
-            return [line.value for line in self._spark.read.text(self.folder).collect()]
+            lines = self._spark.read.text(self.folder).collect()
         except AnalysisException as error:
             if error.getCondition() != "PATH_NOT_FOUND":
                 raise
             return []
+        return in_order([self._of_json(line.value) for line in lines], self.folder)
 
     @property
     def is_new(self) -> bool:
@@ -122,8 +146,9 @@ class MessageLog(Generic[AnyMessage]):
         """Add messages, all of them at once."""
         numbered = [self.numbered(one, number) for number, one in enumerate(messages, len(self.messages))]
         lines = [one.as_json() for one in numbered]
-        if self.here is not None:
-            _write_file(self.here, "".join(f"{line}\n" for line in lines))
+        if self._store is not None:
+            text = "".join(f"{line}\n" for line in lines)
+            self._store.write(f"{secrets.token_hex(8)}.txt", text.encode(), durable=True)
         else:
             frame = self._spark.createDataFrame([(line,) for line in lines], "value string")
             frame.coalesce(1).write.mode("append").text(self.folder)
@@ -143,17 +168,35 @@ class MessageLog(Generic[AnyMessage]):
         )
 
 
-def _write_file(folder: Path, text: str) -> None:
-    """A new file that appears whole, for whoever reads the folder meanwhile."""
-    name = f"{secrets.token_hex(8)}.txt"
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        hidden = folder / f".{name}"
-        with hidden.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        hidden.rename(folder / name)
+def read_messages(store: Store, of_json: Callable[[str], AnyMessage]) -> list[AnyMessage]:
+    """The messages in the files of a folder, in their order."""
+    found: list[AnyMessage] = []
+    for name in store.names():
+        lines = (store.read(name) or b"").splitlines()
+        if not lines:
+            raise damaged(store.path(name), "it is empty")
+        for line in lines:
+            verified(line, store.path(name))
+            found.append(of_json(line.decode()))
+    return in_order(found, store.root)
+
+
+def in_order(messages: Sequence[AnyMessage], folder: str) -> list[AnyMessage]:
+    """Messages by their numbers, which must be all that there are."""
+    found = sorted(messages, key=lambda message: message.number)
+    for number, one in enumerate(found):
+        if one.number != number:
+            raise damaged(folder, f"message {number} is {'not there' if one.number > number else 'there twice'}")
+    return found
+
+
+def check_version(found: str | None, checkpoint: str) -> None:
+    """Refuse a checkpoint whose state another version has written."""
+    if found != VERSION:
+        raise UsageError(
+            f"{checkpoint} has state of version {found or 'unknown'}, and this version of slackwater reads {VERSION};"
+            " go on with the version of slackwater that wrote it, or use a new checkpoint folder"
+        )
 
 
 class ControlLog(MessageLog[Control]):
@@ -191,7 +234,8 @@ class ControlLog(MessageLog[Control]):
             if message.done:
                 raise UsageError("this query was flushed and has ended; use a new checkpoint folder")
         if not self.messages:
-            self.say(Control(structure=structure, shards=shards, groups=groups, run=secrets.token_hex(8)))
+            run = secrets.token_hex(8)
+            self.say(Control(structure=structure, shards=shards, groups=groups, run=run, version=VERSION))
 
     def numbered(self, message: Control, number: int) -> Control:
         """A message with its place in the log."""

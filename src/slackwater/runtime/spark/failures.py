@@ -10,14 +10,14 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 from slackwater.core.errors import DataError, QueryError, SlackwaterError, UsageError
 
 OURS = {kind.__name__: kind for kind in (DataError, QueryError, SlackwaterError, UsageError)}
 _PYTHON = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*): (?P<message>.*(?:\n {2,}.*)*)$", re.MULTILINE)
-_JAVA = re.compile(r"^(?:Caused by: )?[\w$.]+(?:Exception|Error): (?P<message>.+)$", re.MULTILINE)
+_JAVA = re.compile(r"^(?:Caused by: |: )?[\w$.]+(?:Exception|Error): (?P<message>.+)$", re.MULTILINE)
 
 
 def as_ours(text: str) -> SlackwaterError:
@@ -37,9 +37,17 @@ def as_ours(text: str) -> SlackwaterError:
             kind, message = error["kind"].rpartition(".")[2], error["message"].strip()
             if kind in OURS:
                 return OURS[kind](message)
+            if kind == Py4JJavaError.__name__:
+                # Which call of Python found it says nothing; the causes come with it.
+                text = traceback[error.end() :]
+                break
             return SlackwaterError(f"the query failed on Spark: {kind}: {message}")
     causes = [cause["message"].strip() for cause in _JAVA.finditer(text)]
     return SlackwaterError(f"Spark says: {causes[-1] if causes else text.strip().splitlines()[0]}")
+
+
+class JvmEndedError(SlackwaterError):
+    """There is no Spark to ask any more."""
 
 
 @contextmanager
@@ -47,7 +55,11 @@ def one_sentence() -> Iterator[None]:
     """Inside, failures of Spark are raised as errors of ours."""
     try:
         yield
+    except (Py4JNetworkError, ConnectionError, EOFError):
+        raise JvmEndedError(
+            "Spark's JVM has ended, by itself or killed; start the program again: a query goes on from its checkpoint"
+        ) from None
     except Py4JJavaError as error:
-        raise as_ours(str(error.java_exception.toString())) from None
+        raise as_ours(str(error)) from None
     except (PySparkException, Py4JError) as error:
         raise as_ours(str(error)) from None

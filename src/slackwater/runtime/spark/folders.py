@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import socket
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,11 +23,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from slackwater.core.errors import SlackwaterError, writing
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.side_outputs.rows import LATE, REJECTED
 from slackwater.runtime.spark.output_schema import COLUMNS, ROWS, written_schema
 from slackwater.runtime.spark.sinks import BATCH, Sink, Writer, local_path
-from slackwater.sinks.folder import writing
 
 WRITTEN = "written"
 """The kind of a line that tells of a file: its note has the kind of the rows in it, and its name."""
@@ -125,8 +126,14 @@ def fitted(rows: pa.Table, folder: Folder) -> pa.Table:
 
 def publish(folder: Folder, files: Sequence[str], number: int) -> None:
     """Let the rows of a micro-batch appear in a folder, in place of what it may have written before."""
+    place = Path(folder.path, HIDDEN)
+    for name in files:
+        if not (place / name).exists():
+            raise SlackwaterError(
+                f"{folder.path}: {name}, which a worker has written, is not there on {socket.gethostname()}; name a"
+                " folder that all machines share"
+            )
     with writing(Path(folder.path)):
-        place = Path(folder.path, HIDDEN)
         whole, seen = place / "whole", Path(folder.path, f"{BATCH}={number}")
         whole.mkdir(parents=True)
         for name in files:

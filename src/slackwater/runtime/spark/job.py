@@ -7,7 +7,6 @@ on where the last one stopped; any other command is refused before anything is t
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -27,6 +26,7 @@ from slackwater.runtime.spark.query import fingerprint
 from slackwater.runtime.spark.replay.run import AVAILABLE, SparkRun
 from slackwater.runtime.spark.replay.streams import cut_by, read_streams, write_streams
 from slackwater.runtime.spark.session import quiet_session
+from slackwater.runtime.spark.store import signed, verified
 from slackwater.sources.replay import Replay
 
 MANIFEST = "recorded.json"
@@ -54,7 +54,7 @@ class SparkPlace:
             cut = cut_by(plan, replay, self.epochs)
             if _is_new(folder, self._mark(plan, replay)):
                 write_streams(plan, sources, cut, folder / "streams")
-                (folder / MANIFEST).write_text(json.dumps(self._mark(plan, replay), indent=2) + "\n")
+                (folder / MANIFEST).write_text(signed(self._mark(plan, replay)) + "\n")
             spark = quiet_session(self.master, self.shards)
             with one_sentence():
                 frames = read_streams(spark, plan, sources, folder / "streams")
@@ -91,7 +91,7 @@ def _is_new(folder: Path, mark: dict[str, str]) -> bool:
     """Whether streams are still to be cut into a folder; refuses one that belongs to something else."""
     manifest = folder / MANIFEST
     if manifest.exists():
-        found = json.loads(manifest.read_text())
+        found = verified(manifest.read_bytes(), manifest)
         others = [name for name, value in mark.items() if found.get(name) != value]
         if others:
             raise UsageError(

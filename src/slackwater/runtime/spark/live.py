@@ -17,12 +17,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from slackwater.core.batch import Words
-from slackwater.core.outlook import Outlook, worst
 from slackwater.core.quality import Quality
 from slackwater.core.time import BEFORE_ALL
+from slackwater.core.values import total
 from slackwater.language.bound import RESULT_TIME, WINDOW_COLUMNS, BoundQuery
 from slackwater.language.clauses import parse_quality
 from slackwater.observe.foreseen import as_reported
+from slackwater.observe.value import QueryProgress
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.local.answer import Answer
 from slackwater.runtime.request.fresh import Fresh
@@ -31,17 +32,21 @@ from slackwater.runtime.request.patience import Patience
 from slackwater.runtime.request.recent import columns_read, readable
 from slackwater.runtime.request.step import joined
 from slackwater.runtime.side_outputs.collectors import BufferedSideOutput
-from slackwater.runtime.spark.control import ControlLog
+from slackwater.runtime.spark.control import CONTROL, ControlLog
 from slackwater.runtime.spark.failures import as_ours, one_sentence
 from slackwater.runtime.spark.output_schema import result_schema
-from slackwater.runtime.spark.progress.value import clocks_of, watermark_of
 from slackwater.runtime.spark.query import emitted
 from slackwater.runtime.spark.replay.epoch_log import sorted_out
-from slackwater.runtime.spark.running import CONTROL, checkpoint_folder, say_target, state_folder
+from slackwater.runtime.spark.running import checkpoint_folder, fence_of, say_target, state_folder
 from slackwater.runtime.spark.types import selected
 from slackwater.sources.codebook import Codebook
 
-COUNTS = ("in_time", "late", "filtered", "rejected", "held", "results")
+COUNTS = ("in_time", "late", "filtered", "held", "results")
+
+
+def outlook_of(progress: QueryProgress) -> dict[str, Any] | None:
+    """Whether the target in force can be met, as it is reported."""
+    return as_reported(parse_quality(progress.target), progress.observed.outlook)
 
 
 class SparkLiveQuery(Handle[pa.Table]):
@@ -69,7 +74,7 @@ class SparkLiveQuery(Handle[pa.Table]):
             side_output=BufferedSideOutput(plan, Codebook()),
         )
         self._shards = plan.partitioning.shards(shards)
-        self._reported: dict[int, dict[str, Any]] = {}
+        self._reported: dict[int, QueryProgress] = {}
         self._tapped: dict[str, int] | None = None
         self._number = -1
         self._queries: list[StreamingQuery] = []
@@ -84,11 +89,13 @@ class SparkLiveQuery(Handle[pa.Table]):
     ) -> None:
         """Start the query, and the taps."""
         folder = checkpoint_folder(spark, checkpoint)
-        self._control = ControlLog(spark, f"{folder}/{CONTROL}")
-        state = state_folder(spark, folder)
-        out = emitted(spark, self._plan, streams, self._shards, self._unit, True, self._control, state)
-        writer = out.writeStream.foreachBatch(self._take).trigger(processingTime=trigger)
-        self._queries.append(writer.option("checkpointLocation", folder).start())
+        fence = fence_of(spark, folder)
+        with fence.held():
+            self._control = ControlLog(spark, f"{folder}/{CONTROL}")
+            state = state_folder(spark, folder)
+            out = emitted(spark, self._plan, streams, self._shards, self._unit, True, self._control, state)
+        writer = out.writeStream.foreachBatch(fence.guarding(self._take)).trigger(processingTime=trigger)
+        self._queries.append(fence.started(writer.option("checkpointLocation", folder)))
         if tap:
             self._tapped = dict.fromkeys(self._sources, BEFORE_ALL)
             for source, names in columns_read(self._plan).items():
@@ -117,9 +124,9 @@ class SparkLiveQuery(Handle[pa.Table]):
                 self._fresh.add(self._times(out.results), out.results)
             for table in out.side_output:
                 self._side_output.add_rows(table)
-            self._reported |= {reported["shard"]: reported for reported in out.metrics}
+            self._reported |= {one.shards[0].shard: one for one in out.shards}
             if len(self._reported) == self._shards:
-                self._fresh.settle(min(watermark_of(reported) for reported in self._reported.values()))
+                self._fresh.settle(min(one.observed.watermark for one in self._reported.values()))
             self._read_progress()
             self._tell()
 
@@ -127,7 +134,7 @@ class SparkLiveQuery(Handle[pa.Table]):
         """Take over the clocks that the shards tell; they all know the same."""
         if not self._reported:
             return
-        clocks, now = clocks_of(next(iter(self._reported.values()))), self._now()
+        clocks, now = next(iter(self._reported.values())).observed.clocks, self._now()
         known = [clock for clock in clocks if clock != BEFORE_ALL]
         if known:
             self._source_clocks.begin(min(known), now)
@@ -166,7 +173,7 @@ class SparkLiveQuery(Handle[pa.Table]):
         return joined(rows).cast(self._schema)
 
     def _slack(self) -> int:
-        return max((reported["slack"] for reported in self._reported.values()), default=0)
+        return max((one.observed.slack for one in self._reported.values()), default=0)
 
     def _look(self) -> None:
         """A query that has failed says so to whoever asks."""
@@ -181,14 +188,15 @@ class SparkLiveQuery(Handle[pa.Table]):
         """Counts over all shards, the clocks and the watermark in microseconds, whether the target can be met, and the
         steps that were given."""
         with self._changed:
-            reported = list(self._reported.values())
-            seen = worst([Outlook.of_json(one["outlook"]) for one in reported if one["outlook"]])
+            progress = total(self._reported.values())
+            seen = None if progress is None else progress.observed
             return {
-                **{name: sum(one[name] for one in reported) for name in COUNTS},
+                **{name: 0 if seen is None else getattr(seen, name) for name in COUNTS},
+                "rejected": 0 if progress is None else sum(progress.rejected.values()),
                 "clocks": dict(self._source_clocks.clocks),
-                "watermark": min((watermark_of(one) for one in reported), default=None),
+                "watermark": None if seen is None else seen.watermark,
                 "slack": self._slack(),
-                "outlook": None if seen is None else as_reported(parse_quality(reported[0]["target"]), seen),
+                "outlook": None if progress is None else outlook_of(progress),
                 "steps": self.steps,
                 "rows_at_hand": self._recent.rows,
                 "side_output_dropped": self._side_output.dropped,

@@ -51,27 +51,19 @@ def results(out: DataFrame, plan: PhysicalPlan) -> DataFrame:
     return out.where(fn.col("kind") == ROWS).select("block").mapInArrow(unpacker(), schema)
 
 
-def side_output(out: DataFrame) -> DataFrame:
-    """Late and rejected tuples as rows."""
-    return _side_output_rows(out, LATE, REJECTED)
-
-
-def _side_output_rows(out: DataFrame, *kinds: str) -> DataFrame:
-    blocks = out.where(fn.col("kind").isin(*kinds)).select("block")
-    return blocks.mapInArrow(unpacker(), from_arrow_schema(SIDE_OUTPUT_SCHEMA))
-
-
 def late(out: DataFrame) -> DataFrame:
     """Late tuples as rows: which stream, how late, the watermark they met, and the tuple as JSON."""
-    return _given(_side_output_rows(out, LATE), LATE)
+    return _side_output(out, LATE)
 
 
 def rejected(out: DataFrame) -> DataFrame:
     """Rejected tuples as rows: which stream, why, and the tuple as JSON."""
-    return _given(_side_output_rows(out, REJECTED), REJECTED)
+    return _side_output(out, REJECTED)
 
 
-def _given(rows: DataFrame, kind: str) -> DataFrame:
+def _side_output(out: DataFrame, kind: str) -> DataFrame:
+    blocks = out.where(fn.col("kind") == kind).select("block")
+    rows = blocks.mapInArrow(unpacker(), from_arrow_schema(SIDE_OUTPUT_SCHEMA))
     return rows.select(*(fn.col(name).alias(given) for name, given in COLUMNS[kind].items()))
 
 

@@ -10,7 +10,7 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -19,12 +19,13 @@ from pyspark.sql import functions as fn
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from slackwater.core.errors import UsageError
+from slackwater.core.values import total
+from slackwater.observe.value import QueryProgress
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.spark import output_schema
 from slackwater.runtime.spark import query as build
 from slackwater.runtime.spark.folders import KINDS, WRITTEN, Folder, folder_of, publish, tidy
 from slackwater.runtime.spark.output_schema import METRICS
-from slackwater.runtime.spark.progress.value import Metrics, Progress, progress_of
 from slackwater.runtime.spark.query import check_session
 from slackwater.runtime.spark.running import RunningQuery, begin
 from slackwater.runtime.spark.session import default_shards
@@ -35,7 +36,7 @@ class Told(NamedTuple):
     """What is known of a micro-batch once it is computed: which outputs have rows, and what the shards say."""
 
     kinds: frozenset[str]
-    shards: Sequence[Metrics]
+    shards: Sequence[QueryProgress]
 
 
 class Answer:
@@ -44,14 +45,14 @@ class Answer:
     def __init__(self) -> None:
         self.kinds: set[str] = set()
         """The outputs that have rows."""
-        self.shards: list[Metrics] = []
+        self.shards: list[QueryProgress] = []
         self.files: dict[str, list[str]] = defaultdict(list)
         """Of folders that shards write themselves, by the kind of rows: files that are not yet published."""
 
     def note(self, kind: str, note: str) -> None:
         """Take a line that a shard has emitted."""
         if kind == METRICS:
-            self.shards.append(json.loads(note))
+            self.shards.append(QueryProgress.of_json(json.loads(note)))
         elif kind == WRITTEN:
             what, _, name = note.partition("/")
             self.kinds.add(what)
@@ -98,15 +99,15 @@ class MicroBatch:
         return output_schema.rejected(self.emitted)
 
     @cached_property
-    def progress(self) -> Progress | None:
+    def progress(self) -> QueryProgress | None:
         """The state of the query after this micro-batch; None where no shard had anything to do."""
-        aliases = [one.stream.alias for one in self.plan.inputs]
         if self.told is not None:
             shards = self.told.shards
         else:
             lines = self.emitted.where(fn.col("kind") == METRICS).select("note").collect()
-            shards = [json.loads(line.note) for line in lines]
-        return progress_of(shards, aliases, {"batchId": self.number}) if shards else None
+            shards = [QueryProgress.of_json(json.loads(line.note)) for line in lines]
+        progress = total(shards)
+        return None if progress is None else replace(progress, query="", batch=self.number)
 
 
 ForEach = Callable[[MicroBatch], None]

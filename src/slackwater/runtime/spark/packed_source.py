@@ -12,12 +12,10 @@ micro-batch has the same files however often it is planned, killed or run; nothi
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -26,8 +24,9 @@ from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
-from slackwater.core.errors import UsageError
+from slackwater.core.errors import SlackwaterError, UsageError
 from slackwater.runtime.spark.state.last_watermark import NOTHING_KNOWN, Before, known_before
+from slackwater.runtime.spark.store import At, damaged, signed, store_at, verified
 from slackwater.runtime.spark.workers import settle
 
 if TYPE_CHECKING:
@@ -38,7 +37,16 @@ if TYPE_CHECKING:
     from slackwater.runtime.spark.exchange.files import AnyReads, Folder
 
 NAME = "slackwater"
+ONLY = (
+    "a stream of format slackwater is read by queries that sw.start or sw.queries starts, without an idle_timeout and"
+    " not over Spark Connect"
+)
 FORMATS = ("parquet", "json", "csv")
+CUTS = "cuts"
+"""The folder of cuts, beside the state of shards."""
+ONE, ALL = ".one", ".all"
+"""How files with one cut, and with all up to one, are called."""
+TOGETHER = 100
 SPLIT = 4 << 20
 """Bytes of files that are worth a task of their own."""
 PACKED = "shard int, stream int, part long, header string, block binary, partials binary, rejected_rows binary"
@@ -47,28 +55,44 @@ _serializer: Any = CloudPickleSerializer
 
 
 class CutLog:
-    """The cuts of a query, one a line of a file that only grows."""
+    """The cuts of a query, one a file; every hundredth file has all the cuts before it as well, which then go."""
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
+    def __init__(self, folder: At) -> None:
+        self._store = store_at(folder, CUTS)
         self.cuts: list[list[list[str]]] = []
         """Of every cut the files of every stream."""
-        if file.exists():
-            text = file.read_text("utf-8")
-            whole = text[: text.rfind("\n") + 1]
-            if len(whole) < len(text):
-                # Of a process that was killed while it wrote; Spark has not heard of this cut.
-                os.truncate(file, len(whole.encode()))
-            self.cuts = [json.loads(line) for line in whole.splitlines()]
+        names = self._store.names()
+        whole = [at for at, name in enumerate(names) if name.endswith(ALL)]
+        for name in names[whole[-1] if whole else 0 :]:
+            self.cuts += self._read(name)
+            if name[:10] != f"{len(self.cuts) - 1:010d}":
+                raise damaged(self._store.root, f"cut {len(self.cuts) - 1} is not there")
+
+    def _read(self, name: str) -> list[list[list[str]]]:
+        found: list[list[list[str]]] = verified(self._store.read(name) or b"", self._store.path(name))["cuts"]
+        return found
 
     def add(self, cut: list[list[str]]) -> None:
         """Write a cut down, for good."""
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        with self._file.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(cut) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        number = len(self.cuts)
+        joined = number % TOGETHER == TOGETHER - 1
+        name = f"{number:010d}{ALL if joined else ONE}"
+        cuts = [*self.cuts, cut] if joined else [cut]
+        if not self._store.create(name, signed({"cuts": cuts}).encode()):
+            raise SlackwaterError(
+                f"{self._store.path(name)} has been written by another driver; only one driver may run on a checkpoint"
+            )
         self.cuts.append(cut)
+        if joined:
+            for old in self._store.names():
+                if old < name:
+                    self._store.remove(old)
+
+    def between(self, first: int, last: int) -> list[list[list[str]]]:
+        """The cuts behind the first ones, up to a number of them that Spark has heard of."""
+        if last > len(self.cuts):
+            raise damaged(self._store.root, f"it has {len(self.cuts)} cuts of {last}")
+        return self.cuts[first:last]
 
 
 def files_in(folder: str) -> Iterator[tuple[int, str]]:
@@ -99,11 +123,11 @@ class Slice(InputPartition):
 class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Cuts folders into micro-batches, and packs them."""
 
-    def __init__(self, reads: Sequence[AnyReads], log: str, tasks: int) -> None:
+    def __init__(self, reads: Sequence[AnyReads], folder: At, tasks: int) -> None:
         self._folders = [(one.folder.path, one.folder.most_files) for one in reads]
         # Unpacked, and all that packs imported, only where files are read: who cuts has no use for it.
         self._shipped: list[bytes] = [_serializer().dumps(one) for one in reads]
-        self._file, self._tasks = log, tasks
+        self._folder, self._tasks = folder, tasks
         self._cuts: CutLog | None = None
         self._last: list[set[str]] | None = None
         """What there was when a query over what is there now was started."""
@@ -112,7 +136,7 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _log(self) -> CutLog:
         # Workers that read files have no use for it.
         if self._cuts is None:
-            self._cuts = CutLog(Path(self._file))
+            self._cuts = CutLog(self._folder)
             self._seen = [set[str]() for _ in self._folders]
             for cut in self._cuts.cuts:
                 for seen, files in zip(self._seen, cut, strict=True):
@@ -130,7 +154,7 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:  # noqa: N802
         """One cut more than the last micro-batch had, if there are files for one."""
         cut = start["cut"]
-        if cut < len(self._log.cuts):
+        if self._log.between(cut, cut + (cut < len(self._log.cuts))):
             return {"cut": cut + 1}
         found = [self._new_files(position) for position in range(len(self._folders))]
         if not any(found):
@@ -148,8 +172,8 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         """The files of the cuts between two offsets, as tasks of about the same size."""
-        cuts = self._log.cuts[start["cut"] : end["cut"]]
-        before = known_before(str(Path(self._file).parent), start["cut"])
+        cuts = self._log.between(start["cut"], end["cut"])
+        before = known_before(self._folder, start["cut"])
         found: list[InputPartition] = []
         for stream in range(len(self._folders)):
             files = [file for cut in cuts for file in cut[stream]]
@@ -181,6 +205,16 @@ def slices(stream: int, files: Sequence[str], tasks: int, before: Before = NOTHI
     return [Slice(stream, tuple(files[a:b]), a, 0, 1, before) for a, b in pairwise(edges)]
 
 
+class Refusing(DataSourceStreamReader):
+    """What Spark gets that would read our format by itself; where `streamReader` raises, it loses the reason."""
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        raise UsageError(f"{ONLY}; for others take spark.readStream.parquet(folder)")
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        raise NotImplementedError
+
+
 class FileStream(DataSource):
     """What users name: `spark.readStream.format("slackwater").option("format", "parquet").load("folder")`."""
 
@@ -200,10 +234,7 @@ class FileStream(DataSource):
         return from_arrow_schema(pq.read_schema(first))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        raise UsageError(
-            "a stream of format slackwater is read by queries of slackwater, started by sw.start or sw.queries;"
-            " for others take spark.readStream.parquet(folder)"
-        )
+        return Refusing()
 
 
 def path_and_format(options: Mapping[str, str]) -> tuple[str, str]:
@@ -219,8 +250,9 @@ def path_and_format(options: Mapping[str, str]) -> tuple[str, str]:
     return os.path.abspath(path), kind
 
 
-def folder_read_by(frame: DataFrame, schema: pa.Schema) -> Folder | None:
-    """The folder that a DataFrame reads as it is, if it is of our format; None for any other DataFrame."""
+def folder_read_by(frame: DataFrame, schema: pa.Schema, in_files: bool) -> Folder | None:
+    """The folder that a DataFrame reads as it is, if it is of our format; None for any other DataFrame. Refused where
+    state is not kept `in_files`: cuts are logged beside it."""
     try:
         plan = frame._jdf.queryExecution().analyzed()
         if plan.getClass().getSimpleName() != "StreamingRelationV2" or plan.sourceName().lower() != NAME:
@@ -228,6 +260,8 @@ def folder_read_by(frame: DataFrame, schema: pa.Schema) -> Folder | None:
         given = {str(name).lower(): str(value) for name, value in plan.extraOptions().asCaseSensitiveMap().items()}
     except (AttributeError, Py4JError, PySparkException):
         return None
+    if not in_files:
+        raise UsageError(f"{ONLY}; for others take spark.readStream.parquet(folder)")
     path, kind = path_and_format(given)
     most = given.get("maxfilespertrigger")
     from slackwater.runtime.spark.exchange.files import Folder
@@ -235,9 +269,9 @@ def folder_read_by(frame: DataFrame, schema: pa.Schema) -> Folder | None:
     return Folder(path, kind, schema, None if most is None else int(most))
 
 
-def packed_stream(spark: Any, reads: Iterable[AnyReads], log: str, tasks: int, lines: str = PACKED) -> DataFrame:
+def packed_stream(spark: Any, reads: Iterable[AnyReads], folder: At, tasks: int, lines: str = PACKED) -> DataFrame:
     """Folders as one packed stream with these columns."""
-    reader, label = PackedReader(tuple(reads), log, tasks), f"{NAME}_{os.urandom(6).hex()}"
+    reader, label = PackedReader(tuple(reads), folder, tasks), f"{NAME}_{os.urandom(6).hex()}"
 
     class Packed(DataSource):
         """Made for one query: what it packs travels with it."""

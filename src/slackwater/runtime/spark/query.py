@@ -19,25 +19,28 @@ from pyspark.sql import functions as fn
 
 from slackwater.core.errors import QueryError, UsageError
 from slackwater.core.quality import Recall
-from slackwater.language.bound import BoundQuery
+from slackwater.language.bound import BoundQuery, goes_by_arrival
 from slackwater.operators.contract import PlannedSpec
+from slackwater.plan.ordering import check_in_epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan as planned
 from slackwater.runtime.spark.control import ControlLog
 from slackwater.runtime.spark.exchange.files import FoldersRead, Reads
 from slackwater.runtime.spark.exchange.partials import aggregate_of
 from slackwater.runtime.spark.exchange.writer import MARK, Packing, packer
+from slackwater.runtime.spark.failures import one_sentence
 from slackwater.runtime.spark.folders import Folder
 from slackwater.runtime.spark.functions import registered
 from slackwater.runtime.spark.output_schema import METRICS
 from slackwater.runtime.spark.packed_source import PACKED, folder_read_by, packed_stream
-from slackwater.runtime.spark.progress.reading import OBSERVED
+from slackwater.runtime.spark.progress.reading import OBSERVED, observed_name
 from slackwater.runtime.spark.session import complaints, have_rocksdb
-from slackwater.runtime.spark.state.checkpoint import structure
+from slackwater.runtime.spark.state.checkpoint import described, structure
 from slackwater.runtime.spark.state.processor import Hosted as AnyHosted
 from slackwater.runtime.spark.state.processor import ShardProcessor
 from slackwater.runtime.spark.state.shard_task import Hosted
 from slackwater.runtime.spark.state.stage import staged
+from slackwater.runtime.spark.store import At
 from slackwater.runtime.spark.types import arrow_schema, guarded, selected
 from slackwater.sources.binding import bind_to_tables, left_out
 from slackwater.sources.tabular import check_unit
@@ -49,6 +52,7 @@ def empty_table(frame: DataFrame) -> pa.Table:
     return pa.Table.from_batches([], pa.schema([field for field in schema if not field.name.startswith(MARK)]))
 
 
+@one_sentence()
 def planned_over(
     spark: SparkSession,
     query: str,
@@ -71,6 +75,16 @@ def planned_over(
     return bound.query, planned(bound.query)
 
 
+def check_plan(plan: PhysicalPlan, timed: bool) -> None:
+    """Refuse what Spark does not offer; `timed` says whether shards read the clock on the wall."""
+    check_in_epochs(plan.options)
+    if goes_by_arrival(plan.query) and not timed:
+        raise UsageError(
+            "windows BY ARRIVAL need the moments at which rows arrive, and on Spark only a live query with an"
+            " idle_timeout knows these; state OPTIONS (idle_timeout = '1 minute'), or leave out BY ARRIVAL"
+        )
+
+
 def check_session(spark: SparkSession, shards: int, stacklevel: int) -> None:
     """Give a session what our queries need; what cannot be set here, and does harm, is said as a warning."""
     have_rocksdb(spark, stacklevel + 1)
@@ -86,7 +100,7 @@ def emitted(
     time_unit: str,
     live: bool = False,
     control: ControlLog | None = None,
-    state: str | None = None,
+    state: At | None = None,
     groups: int | None = None,
     folders: Mapping[str, Folder] | None = None,
     emits_all: bool = True,
@@ -103,6 +117,7 @@ def emitted(
     streaming = is_streaming(frames)
     count = plan.partitioning.shards(shards)
     beats = live and streaming and plan.options.idle_timeout is not None
+    check_plan(plan, beats)
     in_files = state is not None and streaming and not beats
     labels = tuple(range(plan.partitioning.shards(groups or shards))) if in_files else shard_labels(spark, count)
     kept = structure(plan, labels, time_unit, beats)
@@ -110,24 +125,23 @@ def emitted(
         control.begin(kept, shards, len(labels) if in_files else None)
     tasks = min(count, len(labels)) if in_files else None
     packings = packings_of(plan, labels, time_unit, complete=not streaming, tasks=tasks)
-    packed, reads = _packed(spark, frames, packings, shards, str(state) if in_files else None)
+    packed, reads = _packed(spark, frames, packings, shards, state if in_files else None)
     if control is not None:
         packed.append(control.stream(labels))
     together = reduce(lambda one, other: one.unionByName(other), packed)
     texts = tuple(packing.text_rows for packing in packings)
-    again = FoldersRead(reads, str(state)) if reads and aggregate_of(plan) is not None else None
+    again = FoldersRead(reads, state) if state is not None and reads and aggregate_of(plan) is not None else None
     hosted = Hosted(plan, texts, kept, registered(), dict(folders or {}), emits_all, labels, again, tells_latency)
-    if tasks is not None:
-        out = staged(together, hosted, labels, tasks, str(state))
+    if tasks is not None and state is not None:
+        out = staged(together, hosted, labels, tasks, state)
     else:
         out = stateful(together, hosted, beats)
     metrics = fn.collect_list(fn.when(fn.col("kind") == METRICS, fn.col("note"))).alias("shards")
-    aliases = fn.max(fn.lit(json.dumps([one.stream.alias for one in plan.inputs]))).alias("streams")
-    return out.observe(OBSERVED, metrics, aliases)
+    return out.observe(observed_name(OBSERVED), metrics)
 
 
 def _packed(
-    spark: SparkSession, frames: Mapping[str, DataFrame], packings: list[Packing], tasks: int, state: str | None
+    spark: SparkSession, frames: Mapping[str, DataFrame], packings: list[Packing], tasks: int, state: At | None
 ) -> tuple[list[DataFrame], tuple[Reads, ...]]:
     """The inputs of a query as packed streams: folders that we read ourselves as one, each other input as one; and how
     these folders are read."""
@@ -136,14 +150,14 @@ def _packed(
     for packing in packings:
         source = packing.plan.stream.source
         frame = frames[source]
-        folder = None if state is None else folder_read_by(frame, arrow_schema(frame.schema))
+        folder = folder_read_by(frame, arrow_schema(frame.schema), state is not None)
         if folder is None:
             packed.append(_needed(frame, packing).mapInArrow(packer(packing), PACKED))
         else:
             before = reads[source].packings if source in reads else ()
             reads[source] = Reads(folder, (*before, packing), registered())
-    if reads:
-        packed.append(packed_stream(spark, reads.values(), f"{state}/cuts.jsonl", tasks))
+    if reads and state is not None:
+        packed.append(packed_stream(spark, reads.values(), state, tasks))
     return packed, tuple(reads.values())
 
 
@@ -175,6 +189,12 @@ def packings_of(
         )
         for position, one in enumerate(plan.inputs)
     ]
+
+
+def read_by(plan: PhysicalPlan, frames: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
+    """The streams that a query reads, of those that it was given."""
+    read = {one.stream.source for one in plan.inputs}
+    return {name: frame for name, frame in frames.items() if name in read}
 
 
 def is_streaming(frames: Mapping[str, DataFrame]) -> bool:
@@ -232,16 +252,6 @@ def fingerprint(plan: PhysicalPlan, labels: tuple[int, ...]) -> str:
     """What a recorded run must agree with to be taken up again: everything that its results depend on."""
     inputs = [(one.stream, one.columns, one.computed, one.rows) for one in plan.inputs]
     operator = plan.operator.identity if isinstance(plan.operator, PlannedSpec) else plan.operator
-    text = repr(
-        (
-            operator,
-            inputs,
-            plan.outputs,
-            plan.quality,
-            plan.options,
-            plan.query.out,
-            labels,
-            plan.partitioning.cut(len(labels)),
-        )
-    )
-    return hashlib.sha256(text.encode()).hexdigest()
+    cut = plan.partitioning.cut(len(labels))
+    parts = (operator, inputs, plan.outputs, plan.quality, plan.options, plan.query.out, labels, cut)
+    return hashlib.sha256(json.dumps(described(parts)).encode()).hexdigest()

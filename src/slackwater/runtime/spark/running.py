@@ -13,6 +13,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -22,19 +23,20 @@ from pyspark.sql.streaming.query import StreamingQuery
 from slackwater.core.errors import UsageError
 from slackwater.core.quality import Quality, clause
 from slackwater.core.time import MILLISECOND, parse_duration
+from slackwater.observe.views import History
 from slackwater.plan.physical import PhysicalPlan
-from slackwater.runtime.spark.control import ControlLog
+from slackwater.runtime.follow import Source
+from slackwater.runtime.spark.control import CONTROL, ControlLog, combined
 from slackwater.runtime.spark.ending import end_when_quiet
-from slackwater.runtime.spark.failures import as_ours, one_sentence
-from slackwater.runtime.spark.progress.history import History
-from slackwater.runtime.spark.progress.reading import progress
+from slackwater.runtime.spark.failures import JvmEndedError, as_ours, one_sentence
+from slackwater.runtime.spark.fence import Fence
+from slackwater.runtime.spark.locations import location_of
+from slackwater.runtime.spark.progress.reading import polled, progress
 from slackwater.runtime.spark.session import default_shards, fitting
-from slackwater.runtime.spark.sinks import local_path
+from slackwater.runtime.spark.store import At, store_at
 from slackwater.runtime.targets import FAMILIES, settable
 
 AVAILABLE = "available"
-CONTROL = "slackwater-control"
-"""The folder of control messages inside of the checkpoint."""
 STATE = "slackwater-state"
 """The folder of the state of shards there."""
 KEY_GROUPS, FEW_KEY_GROUPS, MOST_KEY_GROUPS = 16, 4, 256
@@ -45,7 +47,7 @@ Each = Callable[[DataFrame, int], None]
 def begin(
     spark: SparkSession,
     plan: PhysicalPlan,
-    emitted: Callable[[ControlLog, int, int, str | None], DataFrame],
+    emitted: Callable[[ControlLog, int, int, At | None], DataFrame],
     each: Callable[[str], Each],
     refuse: Callable[[], None],
     *,
@@ -65,27 +67,35 @@ def begin(
     if flush and trigger != AVAILABLE:
         raise UsageError("flush=True ends a query, so it goes with trigger='available'")
     folder = checkpoint_folder(spark, checkpoint, name)
-    with one_sentence():
-        control = ControlLog(spark, f"{folder}/{CONTROL}")
-    count = shards or control.shards or default_shards(spark)
-    groups = key_groups_of(plan, key_groups, control, count)
-    with one_sentence(), fitting(spark, count):
-        if control.is_new:
-            refuse()
-        frame = emitted(control, count, groups, state_folder(spark, folder))
-        take = each(control.run)
+    fence = fence_of(spark, folder)
+    with fence.held():
+        with one_sentence():
+            control = ControlLog(spark, f"{folder}/{CONTROL}")
+        count = shards or control.shards or default_shards(spark)
+        groups = key_groups_of(plan, key_groups, control, count)
+        with one_sentence(), fitting(spark, count):
+            if control.is_new:
+                refuse()
+            frame = emitted(control, count, groups, state_folder(spark, folder))
+            take = fence.guarding(each(control.run))
 
     def started() -> StreamingQuery:
         writer = frame.writeStream.foreachBatch(take).trigger(**when).option("checkpointLocation", folder)
         if name is not None:
             writer = writer.queryName(name)
         with one_sentence(), fitting(spark, count):
-            query = writer.start()
+            query = fence.started(writer)
         if trigger == AVAILABLE and plan.options.idle_timeout is not None:
             end_when_quiet(query)
         return query
 
     return RunningQuery(started, control, plan, flush, trigger == AVAILABLE)
+
+
+def fence_of(spark: SparkSession, checkpoint: str) -> Fence:
+    """What keeps other drivers from a checkpoint; nothing does where only Spark can reach its folder."""
+    state = state_folder(spark, checkpoint)
+    return Fence(None if state is None else store_at(state))
 
 
 def key_groups_of(plan: PhysicalPlan, asked: int | None, control: ControlLog, shards: int) -> int:
@@ -140,7 +150,11 @@ class Running:
     @property
     def is_active(self) -> bool:
         """Whether it still runs."""
-        return self._query.isActive or (self._flushing is not None and self._flushing.is_alive())
+        try:
+            with one_sentence():
+                return self._query.isActive or (self._flushing is not None and self._flushing.is_alive())
+        except JvmEndedError:
+            return False
 
     def wait(self, timeout: int | None = None) -> bool:
         """Wait until it has ended, so many seconds at most; whether it has. A failure is raised as one sentence."""
@@ -168,7 +182,7 @@ class Running:
     def stop(self) -> None:
         """Stop it where it is; a start from the same checkpoint goes on from there."""
         self._stopped.set()
-        with one_sentence():
+        with suppress(JvmEndedError), one_sentence():
             self._query.stop()
         if self._flushing is not None:
             self._flushing.join()
@@ -200,9 +214,18 @@ class Running:
         self.stop()
 
     def __repr__(self) -> str:
-        failure = None if self._query.isActive else self._query.exception()
-        state = "running" if self.is_active else "failed: " + str(as_ours(str(failure))) if failure else "ended"
-        return f"<{type(self).__name__} {self._query.name or self._query.id}, {state}>"
+        return f"<{type(self).__name__} {self._query.name or self._query.id}, {self._state()}>"
+
+    def _state(self) -> str:
+        """`running`, `ended`, or that it has failed and why."""
+        if self.is_active:
+            return "running"
+        try:
+            with one_sentence():
+                failure = self._query.exception()
+        except JvmEndedError as ended:
+            return f"failed: {ended}"
+        return "ended" if failure is None else f"failed: {as_ours(str(failure))}"
 
 
 class RunningQuery(Running):
@@ -227,20 +250,18 @@ class RunningQuery(Running):
         """Ask for another quality from the next micro-batch on, such as `slackwater.recall(0.99)`; `at_most` bounds the
         slack that is chosen for it.
 
-        It stays in force over restarts, until it is set again or the query is started with another target in its text.
+        Of what the target does not state (period, confidence, cap) nothing changes. It stays in force over restarts,
+        until it is set again or the query is started with another target in its text.
         """
         if self._available:
             raise UsageError("a query over what is there now cannot be told anything; start it again with the target")
         say_target(self._log, self._plan, target, at_most)
 
-    def _watchable(self) -> Any:
-        """How a page follows it."""
-        from slackwater.runtime.spark.progress.following import following
-        from slackwater.runtime.watch import plan_of
-
+    def _source(self) -> Source:
+        """How it is followed."""
         name = self._query.name or str(self._query.id)
-        told = None if self._available else lambda _, target: self.set_target(target)
-        return following(self, {name: plan_of(self._plan)}, told)
+        set_target = None if self._available else lambda _, target: self.set_target(target)
+        return polled(self, {name: self._plan}, set_target)
 
     def _repr_html_(self) -> str:
         return self.progress()._repr_html_()
@@ -248,9 +269,10 @@ class RunningQuery(Running):
 
 def say_target(control: ControlLog, plan: PhysicalPlan, target: Quality | str, at_most: str | None = None) -> None:
     """Tell a running query that another target than that of its text counts from now on."""
-    quality = settable(plan, target, at_most)
+    stated = clause(plan.quality)
+    quality = settable(plan, target, at_most, combined(control.messages, stated)[0])
     with one_sentence():
-        control.say_target(clause(quality), clause(plan.quality))
+        control.say_target(clause(quality), stated)
 
 
 def trigger_of(trigger: str | None) -> dict[str, Any]:
@@ -265,10 +287,9 @@ def trigger_of(trigger: str | None) -> dict[str, Any]:
         raise UsageError(f"trigger={trigger!r}: {error}, or write 'available'") from None
 
 
-def state_folder(spark: SparkSession, checkpoint: str) -> str | None:
+def state_folder(spark: SparkSession, checkpoint: str) -> At | None:
     """Where the state of shards is kept as files of a checkpoint; None where only Spark can reach its folder."""
-    path = local_path(spark, checkpoint)
-    return None if path is None else f"{path}/{STATE}"
+    return location_of(spark, f"{checkpoint}/{STATE}")
 
 
 def checkpoint_folder(spark: SparkSession, checkpoint: str | os.PathLike[str] | None, name: str | None = None) -> str:

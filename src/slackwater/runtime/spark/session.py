@@ -6,6 +6,7 @@ where Spark does not start, what it said last is part of the error.
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import sys
@@ -15,7 +16,8 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
-from typing import IO, cast
+from pathlib import Path
+from typing import IO
 
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
@@ -97,7 +99,8 @@ def session(
     """A ready session; `shards` is the number of shuffle partitions, one task a shard.
 
     Where its page is, is told on standard error, unless `quiet`. What the JVM and the workers write there goes to a
-    file, `log` or a temporary one; `settings` are those of Spark, as in `session(**{"spark.driver.memory": "4g"})`.
+    file: `log`, or one that goes when this process ends, unless it ends by an error. `settings` are those of Spark, as
+    in `session(**{"spark.driver.memory": "4g"})`.
 
     `kafka=True` adds Spark's Kafka connector, which comes from Maven in the version of Spark; a version in its place
     asks for that one, and a folder has its jars.
@@ -176,7 +179,16 @@ def _text(log: IO[bytes]) -> str:
 
 
 def _new_log() -> IO[bytes]:
-    return cast("IO[bytes]", tempfile.NamedTemporaryFile(prefix="slackwater-spark-", suffix=".log", delete=False))
+    handle, name = tempfile.mkstemp(prefix="slackwater-spark-", suffix=".log")
+    atexit.register(_forget, Path(name))
+    os.close(handle)
+    return Path(name).open("w+b")
+
+
+def _forget(log: Path) -> None:
+    # A program that ends by an error leaves what explains it.
+    if not hasattr(sys, "last_value"):
+        log.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from slackwater.runtime.spark.failures import one_sentence
 from slackwater.runtime.spark.live import SparkLiveQuery
 from slackwater.runtime.spark.outputs import ForEach, Outputs
 from slackwater.runtime.spark.progress.warner import watch_rejections
-from slackwater.runtime.spark.query import check_session, is_streaming, planned_over
+from slackwater.runtime.spark.query import check_session, is_streaming, planned_over, read_by
 from slackwater.runtime.spark.running import AVAILABLE, RunningQuery
 from slackwater.runtime.spark.session import default_shards
 from slackwater.runtime.spark.sinks import Given
@@ -67,6 +67,7 @@ def start(
     can be made without a slow stream; without it, a slow stream is waited for. `patience` and `keep` are as there.
     """
     bound, plan = planned_over(spark, query, streams, time, time_unit, stacklevel=2)
+    streams = read_by(plan, streams)
     watch_rejections(spark)
     sinks: dict[str, Any] = {"results": results, "late": late, "rejected": rejected, "foreach": foreach}
     if any(given is not None for given in sinks.values()):

@@ -7,6 +7,7 @@ name for it, so that it can be refused by that name; what Arrow has no type for 
 from __future__ import annotations
 
 import pyarrow as pa
+from pyspark.errors import PySparkTypeError, UnsupportedOperationException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.pandas.types import to_arrow_type
@@ -35,8 +36,8 @@ def arrow_type(spark: DataType) -> pa.DataType:
         return pa.decimal128(spark.precision, spark.scale)
     try:
         arrow = to_arrow_type(spark, timezone="UTC")
-    # Intervals of the calendar, for one, have no type in Arrow; which error says so differs between versions.
-    except Exception:
+    # Intervals of the calendar, for one, have no type in Arrow.
+    except (PySparkTypeError, UnsupportedOperationException):
         return _unreadable(spark)
     return arrow if kind_of(arrow) is not None else _unreadable(spark)
 

@@ -21,6 +21,7 @@ from slackwater.runtime.spark.exchange.partials import Origin, PartialsHeader
 from slackwater.runtime.spark.exchange.writer import Packing, lines_of, packed, without_end
 from slackwater.runtime.spark.functions import Shipped, register_here
 from slackwater.runtime.spark.state.last_watermark import Before, note_watermark
+from slackwater.runtime.spark.store import At
 from slackwater.sources.codebook import Codebook
 
 MOST_ROWS = 1 << 19
@@ -78,7 +79,7 @@ class FoldersRead:
     """The folders of a query, and where the checkpoint of their cuts is."""
 
     reads: tuple[Reads, ...]
-    checkpoint: str
+    checkpoint: At
 
     def block_again(self, told: PartialsHeader, stream: int, label: int) -> bytes | None:
         """All tuples that a shard has of a table that was packed before, as a block."""

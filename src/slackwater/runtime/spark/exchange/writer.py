@@ -179,8 +179,10 @@ def lines_of(
     good = taken.reasons == GOOD
     keep = good & taken.passes
     told = _told(packing, words, keep, before, origin)
+    reported = _reported_by_partition(packing, *((words, keep) if good.all() else (words[:, good], keep[good])))
     header = {
-        "reported": _reported_by_partition(packing, *((words, keep) if good.all() else (words[:, good], keep[good]))),
+        "reported": reported,
+        "partitions": _texts_of_partitions(packing, codebook, [name for name, _ in reported]),
         "counts": None if packing.granularity is None else _counts(words[TS, keep], packing.granularity),
         "filtered": int(np.count_nonzero(good & ~taken.passes)),
         "rejected": counts_by_reason(taken.reasons),
@@ -294,6 +296,14 @@ def _reported_by_partition(packing: Packing, words: Words, kept: Flags) -> list[
         mine = words[row] == name
         reported.append((name, as_reported(words[TS, mine], passed[mine], packing.max_ahead)))
     return reported
+
+
+def _texts_of_partitions(packing: Packing, codebook: Codebook, names: list[int | None]) -> list[str]:
+    """The texts that words of partitions stand for: a shard is told of those, too, of which it has no tuple."""
+    if packing.plan.partition_kind is not Kind.TEXT:
+        return []
+    texts: list[str | None] = codebook.decode(np.array(names, np.int64)).to_pylist()
+    return [text for text in texts if text is not None]
 
 
 def _counts(ts: Words, granularity: int) -> tuple[list[int], list[int]]:

@@ -1,12 +1,16 @@
-"""Reading progress: from a running query when asked, or pushed to a function by a listener.
+"""Reading progress: from a running query when asked, by polling it, or pushed to a function by a listener.
 
-Invariant: both give the same value for the same micro-batch, made of what Spark itself carries in `observedMetrics`.
+Invariant: all give the same value for the same micro-batch, made of what Spark itself carries in `observedMetrics`.
+While a query is polled, Spark is asked for its latest micro-batch, and for the recent ones only where some were missed.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from itertools import count
 from typing import Any
 from urllib.parse import unquote
 
@@ -19,66 +23,161 @@ from pyspark.sql.streaming.listener import (
 )
 from pyspark.sql.streaming.query import StreamingQuery
 
-from slackwater.runtime.spark.progress.history import History
-from slackwater.runtime.spark.progress.value import Progress, progress_of
+from slackwater.core.values import total
+from slackwater.observe.value import QueryProgress
+from slackwater.observe.views import History
+from slackwater.plan.physical import PhysicalPlan
+from slackwater.runtime.follow import Source
+from slackwater.runtime.spark.failures import as_ours, one_sentence
 
 OBSERVED, OBSERVED_SET = "slackwater", "slackwater_set"
-"""The names under which Spark carries what the shards say, of one query or of a set of them."""
+"""How the names begin under which Spark carries what the shards report, of one query or of a set of them."""
+_numbers = count()
+
+
+def observed_name(kind: str) -> str:
+    """A name that no other DataFrame of ours has: Spark refuses two of one name in a query."""
+    return f"{kind}_{next(_numbers)}"
 
 
 def progress(query: StreamingQuery | Any) -> History:
     """How a query does: its latest micro-batch, and the recent ones.
 
     Takes what `writeStream...start()` or `slackwater.start` gives. A value of every number is in the attributes of the
-    latest `Progress`; printed, and in a notebook, it is a small table with a picture of slack and quality over time.
+    latest `QueryProgress`; printed, and in a notebook, it is a small table with a picture of slack and quality over
+    time.
     """
     running = getattr(query, "query", query)
-    return History(tuple(one for one in map(parsed, running.recentProgress) if one is not None))
+    with one_sentence():
+        done = tuple(one for one in map(parsed, running.recentProgress) if one is not None)
+        failure = None if done or running.isActive else running.exception()
+    return History(done) if failure is None else History(done, f"the query has failed: {as_ours(str(failure))}")
 
 
-def parsed(reported: Any) -> Progress | None:
-    """The progress in what Spark tells of a micro-batch; None where it is not one of a query of ours."""
-    fields: Mapping[str, Any] = reported if isinstance(reported, Mapping) else json.loads(reported.json)
-    observed = fields.get("observedMetrics", {}).get(OBSERVED)
-    if not observed:
-        return None
-    reported, streams = _observed(observed)
-    shards = [json.loads(one) for one in reported]
-    return progress_of(shards, json.loads(streams), fields) if shards else None
+def parsed(reported: Any) -> QueryProgress | None:
+    """The progress in what Spark reports of a micro-batch; None where it is not one of a query of ours."""
+    fields = _fields(reported)
+    found = total(shards_of(fields))
+    return None if found is None else _of_micro_batch(found, fields.get("name") or str(fields.get("id", "")), fields)
 
 
-def parsed_set(reported: Any) -> dict[str, Progress]:
+def parsed_set(reported: Any) -> dict[str, QueryProgress]:
     """The progress of every query of a set, by its key; of those that the micro-batch had something for."""
-    fields: Mapping[str, Any] = reported if isinstance(reported, Mapping) else json.loads(reported.json)
-    observed = fields.get("observedMetrics", {}).get(OBSERVED_SET)
-    if not observed:
-        return {}
-    told = observed if isinstance(observed, Mapping) else observed.asDict()
-    shards: dict[str, list[Any]] = {}
-    for one in map(json.loads, told["values"][0] if "values" in told else told["queries"]):
-        shards.setdefault(one["query"], []).append(one)
+    fields = _fields(reported)
+    found: dict[str, QueryProgress] = {}
+    for one in shards_of(fields, OBSERVED_SET):
+        found[one.query] = found[one.query] + one if one.query in found else one
     # The name stands before the last dot of a key, quoted.
-    return {
-        key: progress_of(mine, mine[0]["aliases"], {**fields, "name": unquote(key.rpartition(".")[0])})
-        for key, mine in shards.items()
-    }
+    return {key: _of_micro_batch(one, unquote(key.rpartition(".")[0]), fields) for key, one in found.items()}
 
 
-def _observed(observed: Any) -> tuple[list[str], str]:
-    """What every shard said, and the names of the streams."""
-    if isinstance(observed, Mapping):
-        # Over Connect the names of observed columns are lost; they come in their order.
-        return tuple(observed["values"]) if "values" in observed else (observed["shards"], observed["streams"])
-    return _observed(observed.asDict())
+def _fields(reported: Any) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = reported if isinstance(reported, Mapping) else json.loads(reported.json)
+    return found
+
+
+def shards_of(reported: Any, kind: str = OBSERVED) -> list[QueryProgress]:
+    """What every shard reported after a micro-batch, to the last DataFrame of ours in the query; others may be among
+    what that one reads, and were made before it."""
+    metrics = _fields(reported).get("observedMetrics", {})
+    numbers = {name: name.rpartition("_") for name in metrics}
+    own = [(int(number), name) for name, (said, _, number) in numbers.items() if said == kind and number.isdecimal()]
+    observed = metrics[max(own)[1]] if own else None
+    if not observed:
+        return []
+    columns = observed if isinstance(observed, Mapping) else observed.asDict()
+    # Over Connect the names of observed columns are lost; they come in their order.
+    [shards] = columns["values"] if "values" in columns else columns.values()
+    return [QueryProgress.of_json(json.loads(one)) for one in shards]
+
+
+def _of_micro_batch(shards: QueryProgress, name: str, fields: Mapping[str, Any]) -> QueryProgress:
+    """The sum of what shards reported, with what Spark itself says of the micro-batch."""
+    return replace(
+        shards,
+        query=name,
+        batch=int(fields.get("batchId", 0)),
+        time=_seconds(str(fields.get("timestamp", ""))),
+        seconds=float(fields.get("batchDuration") or 0) / 1000,
+        # Spark itself tells listeners more digits than who asks.
+        rows_per_second=round(float(fields.get("processedRowsPerSecond") or 0.0), 1),
+    )
+
+
+def _seconds(timestamp: str) -> float | None:
+    """When a micro-batch began, as Spark writes it."""
+    try:
+        return datetime.fromisoformat(timestamp).timestamp()
+    except ValueError:
+        return None
+
+
+class _MicroBatches:
+    """The micro-batches of a query since they were last asked for."""
+
+    def __init__(self, running: Callable[[], Any]) -> None:
+        """`running` gives Spark's handle, which another start may replace."""
+        self._running = running
+        self._seen: tuple[str, int] | None = None
+
+    def poll(self) -> list[QueryProgress]:
+        """The progress after those that are done since the last call."""
+        query = self._running()
+        reported = query.lastProgress
+        if reported is None or _number(latest := _fields(reported)) == self._seen:
+            return []
+        run, number = _number(latest)
+        missed = self._seen is None or self._seen[0] != run or number > self._seen[1] + 1
+        before, self._seen = self._seen, (run, number)
+        recent = map(_fields, query.recentProgress) if missed else [latest]
+        return [one for fields in recent if _is_after(_number(fields), before) for one in _all(fields)]
+
+
+def _number(fields: Mapping[str, Any]) -> tuple[str, int]:
+    """The run and the micro-batch."""
+    return str(fields["runId"]), int(fields["batchId"])
+
+
+def _is_after(number: tuple[str, int], before: tuple[str, int] | None) -> bool:
+    # A micro-batch in which nothing came is reported again and again under its number.
+    return before is None or number[0] != before[0] or number[1] > before[1]
+
+
+def _all(fields: Any) -> Iterator[QueryProgress]:
+    """Of all queries of a micro-batch."""
+    found = parsed(fields)
+    yield from parsed_set(fields).values() if found is None else [found]
+
+
+def polled(
+    query: Any,
+    plans: Mapping[str, PhysicalPlan] | None = None,
+    set_target: Callable[[str, str], None] | None = None,
+    names: Callable[[], Container[str]] | None = None,
+) -> Source:
+    """How Spark's handle of a query, or one of ours, is followed; `plans` has the plans of queries by name."""
+
+    def running() -> Any:
+        return getattr(query, "query", query)
+
+    def over() -> str | bool:
+        active = query.is_active if hasattr(query, "is_active") else query.isActive
+        if active:
+            return False
+        failure = running().exception()
+        return True if failure is None else str(as_ours(str(failure))).splitlines()[0]
+
+    known = {running().name or str(running().id): None} if plans is None else plans
+    return Source(known, set_target, _MicroBatches(running).poll, over, names=names)
 
 
 class Listener(StreamingQueryListener):
-    """Calls a function with the `Progress` of every micro-batch of every query of ours, those of sets among them.
+    """Calls a function with the `QueryProgress` of every micro-batch of every query of ours, those of sets among them.
 
     Add it with `spark.streams.addListener(slackwater.Listener(print))`.
     """
 
-    def __init__(self, function: Callable[[Progress], None]) -> None:
+    def __init__(self, function: Callable[[QueryProgress], None]) -> None:
         self._function = function
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
@@ -86,12 +185,11 @@ class Listener(StreamingQueryListener):
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         """A micro-batch is done."""
-        found = parsed(event.progress)
-        for one in parsed_set(event.progress).values() if found is None else [found]:
+        for one in _all(event.progress):
             self._function(one)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         """Nothing has changed."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """Nothing more is to be told."""
+        """Nothing more is reported."""

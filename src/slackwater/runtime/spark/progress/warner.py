@@ -17,9 +17,9 @@ from pyspark.sql.streaming.listener import QueryProgressEvent
 
 from slackwater.language.clauses import parse_quality
 from slackwater.observe.foreseen import reachable_again
+from slackwater.observe.value import QueryProgress
 from slackwater.runtime.side_outputs.rejections import rejection_warning
 from slackwater.runtime.spark.progress.reading import Listener, parsed
-from slackwater.runtime.spark.progress.value import Progress
 
 MARK = "_slackwater_warns"
 
@@ -52,7 +52,7 @@ class Warner:
         self._warned: set[tuple[str, str]] = set()
         self._unreachable: set[str] = set()
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: QueryProgress) -> None:
         outlook = progress.outlook
         if outlook is not None and outlook.unreachable != (progress.query in self._unreachable):
             if outlook.said is not None:
@@ -63,10 +63,10 @@ class Warner:
                 cap = outlook.cap // timedelta(microseconds=1)
                 self._warn(progress, reachable_again(parse_quality(progress.target), cap))
         for name, stream in progress.streams.items():
-            sentence = rejection_warning(name, stream.rows, stream.rejected, stream.example)
+            sentence = rejection_warning(name, stream.rows or 0, stream.rejected, stream.example)
             if sentence is not None and (progress.query, name) not in self._warned:
                 self._warned.add((progress.query, name))
                 self._warn(progress, sentence)
 
-    def _warn(self, progress: Progress, sentence: str) -> None:
+    def _warn(self, progress: QueryProgress, sentence: str) -> None:
         warnings.warn(f"query {progress.query}: {sentence}" if self._several else sentence, stacklevel=3)

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from slackwater.core.errors import UsageError
+from slackwater.core.values import total
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.spark import output_schema
 from slackwater.runtime.spark.folders import KINDS
 from slackwater.runtime.spark.outputs import MicroBatch, Told
-from slackwater.runtime.spark.progress.value import progress_of
 from slackwater.runtime.spark.progress.warner import Warner
 from slackwater.runtime.spark.query_set.members import Member
 from slackwater.runtime.spark.sinks import Called, Given, Writer, writer_of
@@ -67,17 +67,15 @@ def batch_of(
 
 def failures(told: Mapping[str, Told]) -> dict[str, str]:
     """Of the queries that failed, by their keys, why."""
-    return {
-        key: shard["failure"] for key, mine in told.items() for shard in mine.shards if shard["failure"] is not None
-    }
+    return {key: shard.failure for key, mine in told.items() for shard in mine.shards if shard.failure is not None}
 
 
 def warn_of(warner: Warner, members: Sequence[Member], told: Mapping[str, Told]) -> None:
     """Warn of what the shards of queries have told after a micro-batch."""
     for one in members:
-        if told[one.key].shards:
-            aliases = [source.stream.alias for source in one.plan.inputs]
-            warner(progress_of(told[one.key].shards, aliases, {"name": one.name}))
+        progress = total(told[one.key].shards)
+        if progress is not None:
+            warner(replace(progress, query=one.name))
 
 
 def writers_for(name: str, plan: PhysicalPlan, given: Sinks) -> dict[str, Writer]:

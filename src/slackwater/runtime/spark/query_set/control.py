@@ -8,7 +8,6 @@ word counts: a query that was dropped stays dropped, one that was added stays, u
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -16,9 +15,10 @@ from dataclasses import asdict, dataclass, replace
 from pyspark.sql import SparkSession
 
 from slackwater.core.errors import UsageError
-from slackwater.runtime.spark.control import MessageLog
+from slackwater.runtime.spark.control import MESSAGE, VERSION, MessageLog, known_fields
 from slackwater.runtime.spark.query_set.members import key_of
 from slackwater.runtime.spark.state.checkpoint import difference
+from slackwater.runtime.spark.store import signed, verified
 
 BEGIN, ADD, CHANGE, DROP, PAUSE, RESUME, TARGET, FAIL, END, DONE = (
     "begin", "add", "change", "drop", "pause", "resume", "target", "fail", "end", "done",
@@ -48,18 +48,20 @@ class SetMessage:
     run: str | None = None
     beats: bool = False
     """Of the beginning: whether silence is timed by the clock on the wall."""
+    version: str | None = None
+    """Of the beginning: that of the state."""
 
     @classmethod
     def of_json(cls, text: str) -> SetMessage:
         """The inverse of `as_json`."""
-        fields = json.loads(text)
-        if "kind" not in fields:
+        values = verified(text, MESSAGE)
+        if "kind" not in values:
             raise UsageError("this checkpoint belongs to a single query; use a new checkpoint folder")
-        return cls(**fields)
+        return cls(**known_fields(values, cls))
 
     def as_json(self) -> str:
         """As one line."""
-        return json.dumps({name: value for name, value in asdict(self).items() if value is not None})
+        return signed({name: value for name, value in asdict(self).items() if value is not None})
 
     @property
     def key(self) -> str | None:
@@ -82,11 +84,17 @@ class Known:
     sinks: Mapping[str, str] | None = None
     target: str | None = None
     """What was set last while it ran."""
+    target_of: str | None = None
+    """The target in its text when that was said; with another one it does not count."""
 
     @property
     def key(self) -> str:
         """See `Member.key`."""
         return key_of(self.name, self.generation)
+
+    def target_now(self, stated: str) -> str:
+        """The target in force, where its text states this one."""
+        return self.target if self.target is not None and self.target_of == stated else stated
 
 
 def in_force(messages: Iterable[SetMessage]) -> dict[str, Known]:
@@ -114,7 +122,7 @@ def in_force(messages: Iterable[SetMessage]) -> dict[str, Known]:
         elif one.kind in (PAUSE, RESUME):
             known[one.query] = replace(before, paused=one.kind == PAUSE)
         elif one.kind == TARGET:
-            known[one.query] = replace(before, target=one.target)
+            known[one.query] = replace(before, target=one.target, target_of=one.text)
         elif one.kind == FAIL:
             known[one.query] = replace(before, failure=one.reason, failed_at=one.batch)
     return known
@@ -194,7 +202,7 @@ class SetLog(MessageLog[SetMessage]):
         if any(one.kind == DONE for one in self.messages):
             raise UsageError("this set was flushed and has ended; use a new checkpoint folder")
         if not self.messages:
-            self.say(SetMessage(BEGIN, shards=shards, run=secrets.token_hex(8), beats=beats))
+            self.say(SetMessage(BEGIN, shards=shards, run=secrets.token_hex(8), beats=beats, version=VERSION))
 
     def numbered(self, message: SetMessage, number: int) -> SetMessage:
         """A message with its place in the log."""

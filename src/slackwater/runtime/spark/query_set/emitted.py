@@ -17,13 +17,14 @@ from slackwater.runtime.spark.folders import Folder
 from slackwater.runtime.spark.functions import registered
 from slackwater.runtime.spark.output_schema import METRICS
 from slackwater.runtime.spark.packed_source import folder_read_by, packed_stream
-from slackwater.runtime.spark.progress.reading import OBSERVED_SET
+from slackwater.runtime.spark.progress.reading import OBSERVED_SET, observed_name
 from slackwater.runtime.spark.query import stateful
 from slackwater.runtime.spark.query_set.control import SetLog
 from slackwater.runtime.spark.query_set.host import HostedSet, Output
 from slackwater.runtime.spark.query_set.members import Member, columns_read
 from slackwater.runtime.spark.query_set.packing import PACKED, SetReads, readers_of, set_packer
 from slackwater.runtime.spark.state.stage import staged
+from slackwater.runtime.spark.store import At
 from slackwater.runtime.spark.types import arrow_schema, guarded, selected
 
 
@@ -37,7 +38,7 @@ def emitted_by_set(
     log: SetLog | None = None,
     folders: Mapping[Output, Folder] | None = None,
     emits_all: bool = True,
-    state: str | None = None,
+    state: At | None = None,
     tells_latency: bool = False,
 ) -> DataFrame:
     """Everything that the queries emit, as rows with the key of their query and a tag, with metrics observed; `state`
@@ -52,19 +53,22 @@ def emitted_by_set(
     for source, frame in frames.items():
         names = columns_read(members, source, time, frame.columns)
         packings = readers_of(members, source)
-        folder = folder_read_by(frame, arrow_schema(frame.schema)) if in_files else None
+        folder = folder_read_by(frame, arrow_schema(frame.schema), in_files)
         if folder is None:
             packed.append(guarded(selected(frame, names)).mapInArrow(set_packer(packings, time_unit), PACKED))
         else:
             reads.append(SetReads(folder, tuple(packings), tuple(names), time_unit, registered()))
-    if reads:
+    if reads and state is not None:
         spark = next(iter(frames.values())).sparkSession
-        packed.append(packed_stream(spark, reads, f"{state}/cuts.jsonl", len(labels), PACKED))
+        packed.append(packed_stream(spark, reads, state, len(labels), PACKED))
     if log is not None:
         said = log.stream(labels)
         packed.append(said.withColumn("readers", fn.lit(None).cast("string")).drop("stream", "partials"))
     together = reduce(lambda one, other: one.unionByName(other), packed)
     hosted = HostedSet(tuple(members), registered(), dict(folders or {}), emits_all, tells_latency)
-    out = staged(together, hosted, labels, len(labels), str(state)) if in_files else stateful(together, hosted, beats)
+    if state is not None and in_files:
+        out = staged(together, hosted, labels, len(labels), state)
+    else:
+        out = stateful(together, hosted, beats)
     metrics = fn.collect_list(fn.when(fn.col("kind") == METRICS, fn.col("note"))).alias("queries")
-    return out.observe(OBSERVED_SET, metrics)
+    return out.observe(observed_name(OBSERVED_SET), metrics)

@@ -21,6 +21,7 @@ import pyarrow as pa
 from slackwater.core.quality import clause
 from slackwater.core.state import StateUpdate, decode_json, encode_json, state_update
 from slackwater.core.time import DAY, MILLISECOND
+from slackwater.observe.imbalance import ShardLoad
 from slackwater.runtime.side_outputs.rows import REJECTED, example_of
 from slackwater.runtime.spark.exchange.format import as_bytes
 from slackwater.runtime.spark.folders import WRITTEN, Folder, TaskFiles
@@ -288,6 +289,7 @@ def turn(member: Member, label: int, heard: Heard | None, state: SetState, now: 
     elif target is not None or (after.paused and after.failure is None):
         # Who rests keeps its clocks right, so that it knows the time when it goes on.
         if after.failure is None and heard is not None:
+            emitted = list(_rejected_rows(heard))
             shard.pass_by(heard.blocks, now)
         changes = list(shard.snapshot_delta())
     if after != before:
@@ -298,12 +300,11 @@ def turn(member: Member, label: int, heard: Heard | None, state: SetState, now: 
         for one in blocks
         if one.rejected_rows is not None
     }
-    reported = {
-        "query": member.key, "shard": label, "task": task_number(), **shard.metrics(), "examples": examples,
-        "aliases": [one.stream.alias for one in member.plan.inputs], "paused": after.paused, "failure": after.failure,
-        "passed_by": shard.passed_by,
-    }  # fmt: skip
-    emitted.append((METRICS, json.dumps(reported), None))
+    progress = replace(
+        shard.progress(ShardLoad(label, task_number()), examples),
+        query=member.key, paused=after.paused, failure=after.failure,
+    )  # fmt: skip
+    emitted.append((METRICS, json.dumps(progress.as_json()), None))
     return Turned(Place(shard, after), emitted, changes)
 
 
@@ -312,12 +313,16 @@ def _epoch(shard: Shard, heard: Heard | None, now: int | None, end: bool) -> Ite
         assert now is not None
         emissions = shard.on_processing_time(now)
     else:
-        for block in heard.blocks:
-            if block.rejected_rows is not None:
-                yield REJECTED, "", pa.ipc.open_stream(block.rejected_rows).read_all()
+        yield from _rejected_rows(heard)
         emissions = shard.epoch(heard.blocks, now, end)
     for kind, rows in emitted_tables(shard, emissions):
         yield kind, "", rows
+
+
+def _rejected_rows(heard: Heard) -> Iterator[Emitted]:
+    for block in heard.blocks:
+        if block.rejected_rows is not None:
+            yield REJECTED, "", pa.ipc.open_stream(block.rejected_rows).read_all()
 
 
 def _combined(standing: Standing, heard: Heard, stated: str) -> tuple[Standing, str | None, bool]:

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from slackwater.core.errors import QueryError, SlackwaterError, UsageError
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.spark.exchange.writer import Packing
-from slackwater.runtime.spark.query import packings_of, planned_over
+from slackwater.runtime.spark.query import check_plan, packings_of, planned_over
 from slackwater.runtime.spark.state.checkpoint import structure
 from slackwater.runtime.spark.state.shard_task import Hosted
 
@@ -70,6 +70,10 @@ def member(
     """A query with its shards among those of the set."""
     own = shards_of(name, plan, labels)
     beats = live and not complete and plan.options.idle_timeout is not None
+    try:
+        check_plan(plan, beats)
+    except UsageError as error:
+        raise UsageError(f"query {name}: {error}") from None
     packings = tuple(packings_of(plan, own, time_unit, complete))
     return Member(name, generation, plan, packings, structure(plan, own, time_unit, beats), beats)
 

@@ -30,7 +30,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from slackwater.core.batch import Words
-from slackwater.core.errors import UsageError
+from slackwater.core.errors import UsageError, writing
 from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 from slackwater.runtime.recorded import Tick, no_tick
@@ -45,7 +45,8 @@ from slackwater.runtime.spark.replay.run import AVAILABLE, PATIENCE, SparkRun
 from slackwater.runtime.spark.replay.streams import Cut, cut_by, read_streams, write_streams
 from slackwater.runtime.spark.running import state_folder
 from slackwater.runtime.spark.session import quiet_session
-from slackwater.sinks.folder import folder_name, writing
+from slackwater.runtime.spark.store import signed, verified
+from slackwater.sinks.folder import folder_name
 from slackwater.sources.replay import Replay, replay
 
 QUERIES = "queries"
@@ -71,7 +72,7 @@ def recorded_set(
         mark = _mark(plans, arrivals, place)
         if _is_new(folder, mark):
             write_streams(union, sources, cut, folder / "streams")
-            (folder / MANIFEST).write_text(json.dumps(mark, indent=2) + "\n")
+            (folder / MANIFEST).write_text(signed(mark) + "\n")
         spark = quiet_session(place.master, place.shards)
         with one_sentence():
             frames = read_streams(spark, union, sources, folder / "streams")
@@ -173,7 +174,7 @@ class RecordedSet:
                 notes = mine.filter(pc.equal(mine["kind"], METRICS))["note"].to_pylist()
                 failures = [reason for note in notes if (reason := json.loads(note)["failure"]) is not None]
                 if failures and self.failure_of(one.name) is None:
-                    (self._of(one.name) / FAILED).write_text(json.dumps({"reason": failures[0]}) + "\n")
+                    (self._of(one.name) / FAILED).write_text(signed({"reason": failures[0]}) + "\n")
                 if self.failure_of(one.name) is None:
                     epoch_log.write(self._of(one.name) / "epochs", number, mine, now - self._begun)
         self._begun = now
@@ -200,7 +201,7 @@ class RecordedSet:
     def failure_of(self, name: str) -> str | None:
         """Why a query has failed; None where it has not."""
         told = self._of(name) / FAILED
-        return str(json.loads(told.read_text())["reason"]) if told.exists() else None
+        return str(verified(told.read_bytes(), told)["reason"]) if told.exists() else None
 
     def _kept(self, name: str) -> int:
         return epoch_log.kept(self._of(name) / "epochs")

@@ -11,7 +11,6 @@ writes control messages.
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import threading
@@ -19,9 +18,10 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-from slackwater.core.errors import SlackwaterError, UsageError
-from slackwater.sinks.folder import writing
+from slackwater.core.errors import SlackwaterError, UsageError, writing
+from slackwater.runtime.spark.store import signed, verified
 
 REQUESTS = "slackwater-requests"
 """The folder inside of the checkpoint."""
@@ -71,7 +71,7 @@ def ask(checkpoint: Path, request: Request, patience: float = PATIENCE) -> None:
             )
         taken = not (folder / f"{name}.ask").exists()
         time.sleep(POLL / 5)
-    error = json.loads(answer.read_text("utf-8"))["error"]
+    error = verified(answer.read_text("utf-8"), answer)["error"]
     answer.unlink(missing_ok=True)
     if error is not None:
         raise UsageError(error)
@@ -120,7 +120,7 @@ class Desk:
             return
         error = None
         try:
-            self._do(Request(**json.loads(taken.read_text("utf-8"))))
+            self._do(Request(**verified(taken.read_bytes(), taken)))
         except SlackwaterError as refused:
             error = str(refused)
         except Exception as failed:
@@ -130,10 +130,10 @@ class Desk:
         taken.unlink(missing_ok=True)
 
 
-def _appear(file: Path, content: object) -> None:
+def _appear(file: Path, content: dict[str, Any]) -> None:
     """Write a file that is whole when it can be seen."""
     hidden = file.with_name(f".{file.name}")
-    hidden.write_text(json.dumps(content), "utf-8")
+    hidden.write_text(signed(content), "utf-8")
     os.rename(hidden, file)
 
 

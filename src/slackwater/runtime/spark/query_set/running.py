@@ -10,8 +10,9 @@ import os
 import threading
 import time as wall
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -20,12 +21,14 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from slackwater.core.errors import UsageError
 from slackwater.core.quality import Quality, clause
 from slackwater.language.clauses import parse_quality
+from slackwater.observe.value import QueryProgress
+from slackwater.observe.views import History
 from slackwater.plan.physical import PhysicalPlan
+from slackwater.runtime.follow import Source
+from slackwater.runtime.spark.control import CONTROL
 from slackwater.runtime.spark.failures import one_sentence
 from slackwater.runtime.spark.folders import Folder
-from slackwater.runtime.spark.progress.history import History
-from slackwater.runtime.spark.progress.reading import parsed_set
-from slackwater.runtime.spark.progress.value import Progress
+from slackwater.runtime.spark.progress.reading import parsed_set, polled
 from slackwater.runtime.spark.progress.warner import Warner
 from slackwater.runtime.spark.query import check_session, is_streaming, shard_labels
 from slackwater.runtime.spark.query_set import requests
@@ -56,8 +59,9 @@ from slackwater.runtime.spark.query_set.host import Output
 from slackwater.runtime.spark.query_set.members import Member, Texts, member, named_texts, planned_members
 from slackwater.runtime.spark.query_set.requests import Desk, Request
 from slackwater.runtime.spark.query_set.started import Started
-from slackwater.runtime.spark.running import AVAILABLE, CONTROL, Running, checkpoint_folder, trigger_of
+from slackwater.runtime.spark.running import AVAILABLE, Running, checkpoint_folder, fence_of, trigger_of
 from slackwater.runtime.spark.session import default_shards, fitting
+from slackwater.runtime.spark.store import At
 from slackwater.runtime.targets import settable
 
 PAST = 100
@@ -104,7 +108,7 @@ class Status:
 
     text: str
     state: str
-    """`running`, `paused` or `failed`."""
+    """`running`, `paused`, `failed`, or `ended`, as the whole set has."""
     reason: str | None
     """Why it has failed."""
     target: str
@@ -155,7 +159,7 @@ class Queries:
         log: SetLog | None = None,
         folders: Mapping[Output, Folder] | None = None,
         emits_all: bool = True,
-        state: str | None = None,
+        state: At | None = None,
     ) -> DataFrame:
         """What these queries emit; see `emitted_by_set`."""
         return emitted_by_set(
@@ -244,27 +248,35 @@ def _begun(
     if not sinks and foreach is None:
         raise UsageError("say where rows go: start(checkpoint, sinks={'name': 'folder'}), or foreach=...")
     folder = checkpoint_folder(spark, checkpoint, name)
-    with one_sentence():
-        log = SetLog(spark, f"{folder}/{CONTROL}")
-    shards = stated._shards or log.shards or default_shards(spark)
-    with one_sentence(), fitting(spark, shards):
-        labels = shard_labels(spark, shards)
-    members = {one: stated.member(one, 0, plan, labels) for one, plan in stated._plans.items()}
-    changes = changes_of_start(log.messages, stated._texts, {one: mine.structure for one, mine in members.items()})
-    started = Started(stated, spark, log, labels, shards, folder, when, name, foreach)
-    after = in_force([*log.messages, *(log.numbered(one, i) for i, one in enumerate(changes, len(log.messages) + 1))])
-    strange = [one for one in sinks if one not in after and one not in stated._texts]
-    if strange:
-        raise UsageError(f"sinks: there is no query {strange[0]}; there are {', '.join(after)}")
-    beats = log.beats if not log.is_new else any(one.beats for one in members.values())
-    for one in after.values():
-        started.check_beats(one.name, stated.plan(one.name, one.text), beats)
-        if one.failure is None:
-            started.write_to(one, sinks.get(one.name, one.sinks), new=log.is_new or one.name not in log.queries)
-    with one_sentence():
-        log.begin(shards, beats)
-        if changes:
-            log.say(*changes)
+    strange = [one for one in sinks if one not in stated._texts]
+    if strange and "://" not in folder and not Path(folder).exists():
+        # On a checkpoint that is there it may be a query that was added while the set ran.
+        raise UsageError(f"sinks: there is no query {strange[0]}; there are {', '.join(stated._texts)}")
+    fence = fence_of(spark, folder)
+    with fence.held():
+        with one_sentence():
+            log = SetLog(spark, f"{folder}/{CONTROL}")
+        shards = stated._shards or log.shards or default_shards(spark)
+        with one_sentence(), fitting(spark, shards):
+            labels = shard_labels(spark, shards)
+        members = {one: stated.member(one, 0, plan, labels) for one, plan in stated._plans.items()}
+        changes = changes_of_start(log.messages, stated._texts, {one: mine.structure for one, mine in members.items()})
+        started = Started(stated, spark, log, labels, shards, folder, when, name, foreach, fence)
+        after = in_force(
+            [*log.messages, *(log.numbered(one, i) for i, one in enumerate(changes, len(log.messages) + 1))]
+        )
+        strange = [one for one in sinks if one not in after and one not in stated._texts]
+        if strange:
+            raise UsageError(f"sinks: there is no query {strange[0]}; there are {', '.join(after)}")
+        beats = log.beats if not log.is_new else any(one.beats for one in members.values())
+        for one in after.values():
+            started.check_beats(one.name, stated.plan(one.name, one.text), beats)
+            if one.failure is None:
+                started.write_to(one, sinks.get(one.name, one.sinks), new=log.is_new or one.name not in log.queries)
+        with one_sentence():
+            log.begin(shards, beats)
+            if changes:
+                log.say(*changes)
     return RunningQueries(started, flush, trigger == AVAILABLE)
 
 
@@ -313,11 +325,13 @@ class RunningQueries(Running):
         with self._of.lock:
             known = self._log.queries
         found = {}
+        whole, _, why = self._state().partition(": ")
         for one in known.values():
-            state = "failed" if one.failure is not None else "paused" if one.paused else "running"
-            stated = self._of.stated.plan(one.name, one.text).quality
-            target = stated if one.target is None else parse_quality(one.target)
-            found[one.name] = Status(one.text, state, one.failure, str(target))
+            state = "failed" if one.failure is not None else "paused" if one.paused else whole
+            stated = clause(self._of.stated.plan(one.name, one.text).quality)
+            if whole == "failed" and one.failure is None:
+                one, state = replace(one, failure=why), "failed"
+            found[one.name] = Status(one.text, state, one.failure, str(parse_quality(one.target_now(stated))))
         return found
 
     def progress(self) -> dict[str, History]:
@@ -326,8 +340,10 @@ class RunningQueries(Running):
         with self._of.lock:
             known = self._log.queries
         keys = {one.key: one.name for one in known.values()}
-        found: dict[str, list[Progress]] = {name: [] for name in keys.values()}
-        for reported in [*self._past, *self._query.recentProgress]:
+        found: dict[str, list[QueryProgress]] = {name: [] for name in keys.values()}
+        with one_sentence():
+            recent = self._query.recentProgress
+        for reported in [*self._past, *recent]:
             for key, one in parsed_set(reported).items():
                 if key in keys:
                     found[keys[key]].append(one)
@@ -373,22 +389,20 @@ class RunningQueries(Running):
         shown = (f"<h4>{escape(name)}</h4>{one._repr_html_()}" for name, one in self.progress().items())
         return "".join(shown) or "<p>the set has no query</p>"
 
-    def _watchable(self) -> Any:
-        """How a page follows all of them."""
-        from slackwater.runtime.spark.progress.following import following
-        from slackwater.runtime.watch import plan_of
-
+    def _source(self) -> Source:
+        """How all of them are followed."""
         with self._of.lock:
             known = self._log.queries
-        plans = {name: plan_of(self._of.stated.plan(name, one.text)) for name, one in known.items()}
-        return following(self, plans, None if self._available else self.set_target)
+        plans = {name: self._of.stated.plan(name, one.text) for name, one in known.items()}
+        return polled(self, plans, None if self._available else self.set_target, lambda: self.names)
 
     def set_target(self, name: str, target: Quality | str, at_most: str | None = None) -> None:
         """Ask for another quality of one query from the next micro-batch on, as `RunningQuery.set_target` does."""
         known = self._known(name)
         plan = self._of.stated.plan(name, known.text)
-        quality = settable(plan, target, at_most)
-        self._tell(name, SetMessage(TARGET, target=clause(quality), text=clause(plan.quality)))
+        stated = clause(plan.quality)
+        quality = settable(plan, target, at_most, known.target_now(stated))
+        self._tell(name, SetMessage(TARGET, target=clause(quality), text=stated))
 
     def _known(self, name: str) -> Known:
         self._refuse_available()
@@ -414,7 +428,7 @@ class RunningQueries(Running):
 
     def _change(self, message: SetMessage) -> None:
         """Say something that only another start can follow, and start again."""
-        if not self._query.isActive:
+        if not super().is_active:
             raise UsageError("the set does not run any more; start it again")
         with one_sentence():
             self._log.say(message)

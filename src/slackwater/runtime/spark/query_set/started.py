@@ -18,6 +18,7 @@ from slackwater.core.errors import UsageError
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.spark.ending import end_when_quiet
 from slackwater.runtime.spark.failures import one_sentence
+from slackwater.runtime.spark.fence import Fence
 from slackwater.runtime.spark.folders import KINDS, Folder, publish, tidy
 from slackwater.runtime.spark.progress.warner import Warner
 from slackwater.runtime.spark.query_set.answers import answered, local_folders
@@ -55,10 +56,12 @@ class Started:
         when: dict[str, Any],
         name: str | None,
         foreach: ForEachSet | None,
+        fence: Fence,
     ) -> None:
         self.stated, self.log = stated, log
         self._spark, self._labels, self._shards = spark, labels, shards
         self._folder, self._when, self._name, self._foreach = folder, when, name, foreach
+        self._fence = fence
         self._writers: dict[str, Writers] = {}
         self.lock = threading.RLock()
         """Held by whoever reads or adds messages."""
@@ -119,9 +122,11 @@ class Started:
                 members, self._labels, self.log.beats, self.log, folders,
                 emits_all=self._foreach is not None, state=state_folder(self._spark, self._folder),
             )  # fmt: skip
-            writer = frame.writeStream.foreachBatch(self._each(members, writers, folders)).trigger(**self._when)
+            writer = frame.writeStream.foreachBatch(
+                self._fence.guarding(self._each(members, writers, folders))
+            ).trigger(**self._when)
             writer = writer.option("checkpointLocation", self._folder)
-            query = (writer if self._name is None else writer.queryName(self._name)).start()
+            query = self._fence.started(writer if self._name is None else writer.queryName(self._name))
         if self.log.beats and "availableNow" in self._when:
             end_when_quiet(query)
         return query

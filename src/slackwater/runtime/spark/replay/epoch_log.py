@@ -7,16 +7,18 @@ run that was stopped and taken up again are those of a run that never stopped.
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from slackwater.observe.value import QueryProgress
 from slackwater.runtime.side_outputs.rows import LATE, REJECTED
+from slackwater.runtime.spark.exchange.format import as_bytes
 from slackwater.runtime.spark.output_schema import LATENCY, METRICS, ROWS
 from slackwater.runtime.spark.replay.ordered_merge import by_time
+from slackwater.runtime.spark.store import LocalStore, sealed, unsealed
 
 SECONDS = b"seconds"
 
@@ -27,7 +29,7 @@ class EpochLog:
 
     results: pa.Table | None
     side_output: list[pa.Table]
-    metrics: list[dict[str, Any]]
+    shards: list[QueryProgress]
     latency: list[dict[str, Any]]
     seconds: float
 
@@ -35,11 +37,8 @@ class EpochLog:
 def write(folder: Path, number: int, lines: pa.Table, seconds: float) -> None:
     """Keep the lines of one micro-batch, and how long it took."""
     file = _file(folder, number)
-    draft = file.with_suffix(".draft")
     lines = lines.replace_schema_metadata({SECONDS: str(seconds).encode()})
-    with pa.ipc.new_file(draft, lines.schema) as writer:
-        writer.write_table(lines)
-    os.replace(draft, file)
+    LocalStore(str(folder)).write(file.name, sealed(as_bytes(lines)))
 
 
 def kept(folder: Path) -> int:
@@ -52,8 +51,8 @@ def kept(folder: Path) -> int:
 
 def read(folder: Path, number: int) -> EpochLog:
     """What a micro-batch emitted."""
-    with pa.ipc.open_file(_file(folder, number)) as reader:
-        lines = reader.read_all()
+    file = _file(folder, number)
+    lines = pa.ipc.open_stream(unsealed(file.read_bytes(), file)).read_all()
     return sorted_out(lines, float(lines.schema.metadata[SECONDS]))
 
 
@@ -67,7 +66,8 @@ def sorted_out(lines: pa.Table, seconds: float) -> EpochLog:
         kind: [pa.ipc.open_stream(block).read_all() for block in by_kind[kind]] for kind in (ROWS, LATE, REJECTED)
     }
     results = by_time(tables[ROWS]) if tables[ROWS] else None
-    return EpochLog(results, tables[LATE] + tables[REJECTED], by_kind[METRICS], by_kind[LATENCY], seconds)
+    shards = [QueryProgress.of_json(one) for one in by_kind[METRICS]]
+    return EpochLog(results, tables[LATE] + tables[REJECTED], shards, by_kind[LATENCY], seconds)
 
 
 def _file(folder: Path, number: int) -> Path:

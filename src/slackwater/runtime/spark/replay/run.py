@@ -8,37 +8,29 @@ from __future__ import annotations
 
 import queue
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from slackwater.core.engines import EnginesSeen, of_all_shards
-from slackwater.core.measured import MeasuredQuality, together
-from slackwater.core.memory import Memory
-from slackwater.core.memory import together as all_shards
-from slackwater.core.outlook import Outlook, worst
-from slackwater.core.rates import RatesSeen, Resize
 from slackwater.core.state import NO_LATE, Emission, Observation
-from slackwater.core.time import BEFORE_ALL
-from slackwater.core.trade_off import TradeOff, strictest
+from slackwater.core.values import total
 from slackwater.core.wrong_clocks import WrongClock
 from slackwater.observe.delays import Buckets, added
+from slackwater.observe.value import QueryProgress, nothing_observed
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.quality.registry import controller_for
 from slackwater.runtime.recorded import RecordedRun, Tick, no_tick
 from slackwater.runtime.spark.exchange.writer import SOURCE_ROW
 from slackwater.runtime.spark.failures import as_ours, one_sentence
 from slackwater.runtime.spark.output_schema import result_schema
-from slackwater.runtime.spark.progress.value import clocks_of, watermark_of
 from slackwater.runtime.spark.query import emitted
 from slackwater.runtime.spark.replay import epoch_log
 from slackwater.runtime.spark.replay.ordered_merge import Merged
 from slackwater.runtime.spark.running import state_folder
-from slackwater.runtime.watching import PartitionNamed
 from slackwater.sinks.rows import SecondCounts
 from slackwater.sources.replay import Replay
 
@@ -71,7 +63,7 @@ class SparkRun(RecordedRun):
         self._arrivals, self._folder, self._trigger = arrivals, folder, trigger
         (folder / "epochs").mkdir(exist_ok=True)
         self._finished: queue.SimpleQueue[int] = queue.SimpleQueue()
-        self._reported: dict[int, dict[str, Any]] = {}
+        self._reported: dict[int, QueryProgress] = {}
         self._begun = self._seconds = 0.0
         self._delays: Buckets = {}
 
@@ -166,11 +158,11 @@ class SparkRun(RecordedRun):
 
     def _noted(self, number: int) -> epoch_log.EpochLog:
         out = epoch_log.read(self._folder / "epochs", number)
-        for reported in out.metrics:
-            self._reported[reported["shard"]] = reported
-            self.resizes += [
-                (node, Resize(at, tuple(sizes), within)) for node, at, sizes, within in reported["resizes"]
-            ]
+        self._reported |= {one.shards[0].shard: one for one in out.shards}
+        new = total(out.shards)
+        if new is not None:
+            self.resizes += new.resizes
+            self._delays = added([self._delays, new.delays])
         for reported in out.latency:
             self._statistics.latency.add(reported)
         seen = self.observe()
@@ -183,61 +175,31 @@ class SparkRun(RecordedRun):
             self.side_outputs.add_rows(table, SOURCE_ROW)
         self._seconds += out.seconds
         self._done = self._arrivals[number]
-        self._delays = added([self._delays, *(reported["delays"] for reported in out.metrics)])
         if self._watcher is not None:
             self._watcher.look()
         return out
 
-    def take_delays(self) -> Buckets:
-        found, self._delays = self._delays, {}
-        return found
-
-    def trade_off(self) -> TradeOff | None:
-        return strictest([TradeOff.of_json(one["trade_off"]) for one in self._reported.values() if one["trade_off"]])
-
-    def idle_now(self) -> Sequence[bool]:
-        return next((one["idle_now"] for one in self._reported.values()), ())
-
-    def partitions(self) -> list[PartitionNamed]:
-        told: Any = next((one["partitions"] for one in self._reported.values() if one["partitions"]), [])
-        return [(stream, name, BEFORE_ALL if clock is None else clock) for stream, name, clock in told]
+    def known(self) -> QueryProgress:
+        found = total(self._reported.values())
+        delays, self._delays = self._delays, {}
+        if found is None:
+            return QueryProgress(target=str(self.plan.quality), observed=self.observe(), delays=delays)
+        return replace(found, observed=self.observe(), delays=delays, rejected={}, shards=())
 
     def wrong_clocks(self) -> tuple[WrongClock, ...]:
         # All shards hear the same headers.
         reported = next(iter(self._reported.values()), None)
-        return () if reported is None else tuple(WrongClock(*one) for one in reported["wrong_clocks"])
+        return () if reported is None else reported.wrong_clocks
 
     @property
     def seconds(self) -> float:
         return self._seconds
 
     def observe(self) -> Observation:
-        reported = list(self._reported.values())
-        inputs = len(self.plan.inputs)
-
-        def total(name: str) -> int:
-            return sum(one[name] for one in reported)
-
         ahead = self.side_outputs.ahead()
-        counts = {name: total(name) for name in ("in_time", "late", "filtered", "held", "state_rows", "results")}
-        taken_in = ahead + sum(counts[name] for name in ("in_time", "late", "filtered", "held"))
-        return Observation(
-            clocks=tuple(clocks_of(reported[0])) if reported else (BEFORE_ALL,) * inputs,
-            slack=max((one["slack"] for one in reported), default=self._controller.slack),
-            watermark=min((watermark_of(one) for one in reported), default=BEFORE_ALL),
-            tuples=taken_in,
-            ahead=ahead,
-            epochs=max((one["epochs"] for one in reported), default=0),
-            idle=tuple(reported[0]["idle"]) if reported else (0,) * inputs,
-            quality=together(
-                [MeasuredQuality.of_counts(one["quality"]["counts"]) for one in reported if one["quality"]]
-            ),
-            ordering=None,
-            waited=None,
-            rates=tuple(RatesSeen.of_json(one) for one in reported[0]["rates"]) if reported else (),
-            engines=of_all_shards([EnginesSeen.of_json(one["engines"]) for one in reported if one["engines"]]),
-            memory=all_shards([Memory.of_json(one["memory"]) for one in reported]),
-            parts=(),
-            outlook=worst([Outlook.of_json(one["outlook"]) for one in reported if one["outlook"]]),
-            **counts,
-        )
+        found = total(one.observed for one in self._reported.values())
+        if found is None:
+            nothing = nothing_observed(len(self.plan.inputs))
+            return replace(nothing, slack=self._controller.slack, tuples=ahead, ahead=ahead)
+        taken_in = ahead + found.in_time + found.late + found.filtered + found.held
+        return replace(found, tuples=taken_in, ahead=ahead, ordering=None, waited=None)

@@ -1,17 +1,24 @@
-"""What a checkpoint knows of its query: the structure that it must agree with, and the target that is in force.
+"""What a checkpoint knows of its query: what its state depends on, and the target that is in force.
 
-Invariant: the structure is whatever gives state another shape or another meaning. Targets, options, filters and what is
-computed from results are not part of it, so these may change on an old checkpoint. Two structures that differ say in
-which part, in words for a user. Of targets the last word counts: one that was set while the query ran stays in force
-over restarts, until it is set again or the query is started with another target in its text.
+The first is described field by field. It is whatever gives state another shape or another meaning. Targets, options,
+filters and what is computed from results are not part of it, so these may change on an old checkpoint.
+
+Invariant: a field that has its default is left out of a description. So a checkpoint fits a later version with one
+field more, as long as its query does not use that; a default that is changed needs a new DESCRIPTION. Two descriptions
+that differ say in which field, with both values. The last target that was set while the query ran stays in force over
+restarts, until it is set again or the query is started with another target in its text.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from enum import Enum
+from math import isfinite
+from typing import Any
+
+import pyarrow as pa
 
 from slackwater.core.state import StateUpdate, state_update
 from slackwater.operators.aggregate.operator import WindowAggregate
@@ -21,32 +28,72 @@ from slackwater.plan.grid import Grid
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 from slackwater.plan.tiling import Tiling
 
+DESCRIPTION = 1
+"""The version of descriptions."""
 SHARDS = "number of shards, key groups or shuffle partitions"
 TILES = "tiles that shards have"
 NAMESPACE, KEY = "shard", "target"
 """Where state has the targets."""
 REMEDY = "use a new checkpoint folder, or go on with the query it was made by"
+ABSENT = "its default"
+"""How a field that is left out is shown."""
+MOST_SHOWN = 40
+"""Characters that are shown of a value."""
 
 
 def structure(plan: PhysicalPlan, labels: tuple[int, ...], time_unit: str, beats: bool) -> str:
-    """The structure of a query as JSON: digests, by what they are of; `beats` says whether silence is timed."""
+    """What the state of a query depends on, as JSON; `beats` says whether silence is timed."""
     # What is read from a stream comes first: with another column, the operator's tuples are others as well.
-    parts = {"use of idle_timeout (its length may change)": repr(beats), SHARDS: _cut(plan, labels)} | {
-        f"columns read from {one.stream.alias}": repr(_shipped(one)) for one in plan.inputs
+    parts: dict[str, Any] = {
+        "version": DESCRIPTION,
+        "use of idle_timeout (its length may change)": beats,
+        SHARDS: _cut(plan, labels),
     }
-    parts |= {"windows, keys or conditions": repr(_kept_by(plan)), "unit of time": time_unit}
+    parts |= {f"columns read from {one.stream.alias}": described(_shipped(one)) for one in plan.inputs}
+    parts |= {"windows, keys or conditions": described(_kept_by(plan)), "unit of time": time_unit}
     cut = plan.partitioning.cut(len(labels))
     if isinstance(cut, Tiling):
-        parts[TILES] = repr((cut.axes, cut.widths))
-    return json.dumps({name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in parts.items()})
+        parts[TILES] = described({"axes": cut.axes, "widths": cut.widths})
+    return json.dumps(parts)
+
+
+def described(value: object) -> Any:
+    """A value as JSON; of a dataclass the fields that do not have their default.
+
+    >>> from slackwater.windows.graph import WindowGraph
+    >>> described({"bounds": WindowGraph(2, ()), "keys": (1, None)})
+    {'bounds': {'is': 'WindowGraph', 'streams': 2, 'alternatives': []}, 'keys': [1, None]}
+    """
+    if isinstance(value, float) and not isfinite(value):
+        # Not a number is not even equal to itself.
+        return str(value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, pa.DataType):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(name): described(one) for name, one in value.items()}
+    if isinstance(value, tuple | list):
+        return [described(one) for one in value]
+    if is_dataclass(value):
+        found = {one.name: getattr(value, one.name) for one in fields(value)}
+        stated = {one.name: found[one.name] for one in fields(value) if found[one.name] != _default(one)}
+        return {"is": type(value).__name__} | described(stated)
+    raise TypeError(f"a {type(value).__name__} has no description")
+
+
+def _default(field: Any) -> object:
+    return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def difference(found: str, wanted: str) -> str | None:
     """One sentence that says why a checkpoint does not fit; None where it does.
 
-    >>> difference('{"windows": "1"}', '{"windows": "2"}')
-    'this checkpoint belongs to another query: its windows differ; use a new checkpoint folder, or go on with the query\
- it was made by'
+    >>> difference('{"windows": {"range": 1}}', '{"windows": {"range": 2}}')
+    'this checkpoint belongs to another query: its windows differ (range was 1 and is 2); use a new checkpoint folder,\
+ or go on with the query it was made by'
     """
     if found == wanted:
         return None
@@ -57,6 +104,11 @@ def difference(found: str, wanted: str) -> str | None:
     others = [name for name in (*now, *before) if before.get(name) != now.get(name)]
     if not others:
         return None
+    if others[0] == "version":
+        return (
+            f"this checkpoint describes its query by version {before.get('version')}, and this version of slackwater"
+            f" reads {now['version']}; go on with the version that wrote it, or use a new checkpoint folder"
+        )
     if others[0] == SHARDS and TILES in others:
         return (
             f"this checkpoint was made with another {SHARDS}, or is cut by rows, as earlier versions cut such joins;"
@@ -64,21 +116,56 @@ def difference(found: str, wanted: str) -> str | None:
         )
     if others[0] == SHARDS:
         return f"this checkpoint was made with another {SHARDS}; ask for as many as before, or use a new folder"
-    return f"this checkpoint belongs to another query: its {others[0]} differ; {REMEDY}"
+    path, was, is_now = next(differing(before.get(others[0], ABSENT), now.get(others[0], ABSENT)))
+    return (
+        f"this checkpoint belongs to another query: its {others[0]} differ ({path or 'it'} was {_shown(was)} and is"
+        f" {_shown(is_now)}); {REMEDY}"
+    )
 
 
-def _cut(plan: PhysicalPlan, labels: tuple[int, ...]) -> str:
+def differing(before: Any, now: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """The innermost fields in which two descriptions differ, each with both values.
+
+    >>> list(differing({"a": [1, {"b": 2}]}, {"a": [1, {"b": 3}], "c": 4}))
+    [('a[1].b', 2, 3), ('c', 'its default', 4)]
+    """
+    if isinstance(before, dict) and isinstance(now, dict):
+        for name in dict.fromkeys((*before, *now)):
+            inner = f"{path}.{name}" if path else name
+            yield from differing(before.get(name, ABSENT), now.get(name, ABSENT), inner)
+    elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+        for number, (one, other) in enumerate(zip(before, now, strict=True)):
+            yield from differing(one, other, f"{path}[{number}]")
+    elif before != now:
+        yield path, before, now
+
+
+def _shown(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]} ..."
+
+
+def _cut(plan: PhysicalPlan, labels: tuple[int, ...]) -> Any:
     """Which tuples a shard has: by its label, or by its place in a grid."""
     cut = plan.partitioning.cut(len(labels))
-    return repr((labels, cut)) if isinstance(cut, Grid) else repr(labels)
+    return described({"labels": labels} | ({"grid": cut} if isinstance(cut, Grid) else {}))
 
 
 def _shipped(one: InputPlan) -> object:
     """Where the tuples that state holds have their values."""
     schema = one.stream.schema
-    columns = tuple((*column, schema[column[0]].scale) for column in one.columns if column[2] < one.rows)
-    computed = tuple(column for column in one.computed if column.row < one.rows)
-    return one.stream.source, schema.time, columns, computed, one.rows, one.partition_slot
+    return {
+        "source": one.stream.source,
+        "time": schema.time,
+        "columns": [
+            {"name": name, "kind": kind, "row": row, "scale": schema[name].scale}
+            for name, kind, row in one.columns
+            if row < one.rows
+        ],
+        "computed": [column for column in one.computed if column.row < one.rows],
+        "rows": one.rows,
+        "partition_slot": one.partition_slot,
+    }
 
 
 def _kept_by(plan: PhysicalPlan) -> object:
@@ -87,11 +174,17 @@ def _kept_by(plan: PhysicalPlan) -> object:
     if plan.relation_to_stream is None and type(operator) is WindowJoin:
         return replace(operator, emit=())
     if plan.relation_to_stream is None and type(operator) is WindowAggregate:
-        sorted_values = tuple(one for one in operator.aggregates if one.holistic)
-        return operator.range, operator.slide, operator.keys, operator.layout, sorted_values, operator.rows
+        return {
+            "range": operator.range,
+            "slide": operator.slide,
+            "keys": operator.keys,
+            "accumulators": operator.layout.components,
+            "sorted": [one for one in operator.aggregates if one.holistic],
+            "rows": operator.rows,
+        }
     if isinstance(operator, PlannedSpec):
-        return operator.kept, plan.query.out
-    return operator, plan.outputs, plan.emitted, plan.query.out
+        return {"operator": operator.kept, "out": plan.query.out}
+    return {"operator": operator, "outputs": plan.outputs, "emitted": plan.emitted, "out": plan.query.out}
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ import pyarrow as pa
 from slackwater.core.batch import TS, Batch, Floats, Words
 from slackwater.core.schema import ARROW_OF, Kind, decimal_type
 from slackwater.expressions.render import render
+from slackwater.observe.imbalance import KeyLoad
 from slackwater.operators.aggregate.pane_partials import KEY, TUPLES
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 from slackwater.sources.codebook import Codebook
@@ -49,14 +50,14 @@ class HotKeys:
     def __init__(self, plan: PhysicalPlan, codebook: Codebook) -> None:
         self._columns, self._codebook = key_columns(plan), codebook
         self.taken = 0
-        self.told: list[tuple[dict[str, Any], int]] = []
-        """Keys as users know them, with the number of their tuples, the most of them first."""
+        self.found: tuple[KeyLoad, ...] = ()
+        """Keys as users know them, the one with most tuples first."""
 
     def count(self, batch: Batch | None, partials: Sequence[Words] = ()) -> None:
         """Look at the tuples of a micro-batch, and at partials of others, before texts that nobody holds any more are
         forgotten."""
         tuples, counted = 0 if batch is None else len(batch), sum(int(one[TUPLES].sum()) for one in partials)
-        self.taken, self.told = tuples + counted, []
+        self.taken, self.found = tuples + counted, ()
         if self.taken < FEWEST or not self._columns:
             return
         keys: list[Words] = []
@@ -73,9 +74,8 @@ class HotKeys:
         hot = np.flatnonzero((seen >= FEWEST) & (stands_for >= LEAST_SHARE * self.taken))
         if len(hot):
             hot = hot[np.argsort(-stands_for[hot], kind="stable")][:MOST]
-            self.told = list(
-                zip(self._values(found[:, hot]), np.round(stands_for[hot]).astype(int).tolist(), strict=True)
-            )
+            rows = np.round(stands_for[hot]).astype(int).tolist()
+            self.found = tuple(map(KeyLoad, self._values(found[:, hot]), rows))
 
     def _values(self, words: Words) -> list[dict[str, Any]]:
         columns = [self._decoded(one, row) for one, row in zip(self._columns, words, strict=True)]

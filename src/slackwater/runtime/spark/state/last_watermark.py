@@ -8,12 +8,11 @@ It costs little to import: Spark starts a process of Python for every source onl
 
 from __future__ import annotations
 
-import json
-import os
-from pathlib import Path
 from typing import NamedTuple
 
+from slackwater.core.errors import SlackwaterError
 from slackwater.core.time import BEFORE_ALL
+from slackwater.runtime.spark.store import At, signed, store_at, verified
 
 
 class Before(NamedTuple):
@@ -27,22 +26,19 @@ class Before(NamedTuple):
 NOTHING_KNOWN = Before(0, BEFORE_ALL)
 
 
-def note_watermark(folder: str, now: Before) -> None:
+def note_watermark(folder: At, now: Before) -> None:
     """What will be known when the next cut is read."""
-    file = _file(folder, now.cuts)
-    hidden = file.with_name(f".{file.name}.{os.getpid()}")
-    hidden.write_text(json.dumps(now._asdict()))
-    hidden.replace(file)
+    store_at(folder).write(_file(now.cuts), signed(now._asdict()).encode())
 
 
-def known_before(folder: str, cuts: int) -> Before:
-    """What is known after so many cuts; where nothing is, nothing has been late."""
+def known_before(folder: At, cuts: int) -> Before:
+    """What is known after so many cuts; where nothing is, or it cannot be read, nothing has been late."""
     try:
-        found = Before(**json.loads(_file(folder, cuts).read_text()))
-    except (OSError, ValueError, TypeError):
+        found = Before(**verified(store_at(folder).read(_file(cuts)) or b"", folder))
+    except (SlackwaterError, TypeError):
         return Before(cuts, BEFORE_ALL)
     return found if found.cuts == cuts else Before(cuts, BEFORE_ALL)
 
 
-def _file(folder: str, cuts: int) -> Path:
-    return Path(folder, f"watermark.{cuts % 2}.json")
+def _file(cuts: int) -> str:
+    return f"watermark.{cuts % 2}.json"

@@ -8,25 +8,29 @@ again, and then replaces file N.
 Like Spark's own logs on a local disk the files outlive every process, but are not forced to the disk: to wait for that
 would cost more than all the rest.
 
-Invariant: a file is whole or absent. It says which file is the oldest that still counts; those before the oldest one
-of N - 1 are removed by N, since no micro-batch before N can run again. A micro-batch that runs twice makes the same
-state twice, so it does not matter whose file stays.
+Invariant: a file is whole or absent, and one whose checksums differ is refused. It says which file is the oldest that
+still counts; those before the oldest one of N - 1 are removed by N, since no micro-batch before N can run again. A
+micro-batch that runs twice makes the same state twice, so it does not matter whose file stays.
 """
 
 from __future__ import annotations
 
-import secrets
 import struct
 import time
 from collections.abc import Iterator
-from pathlib import Path
+from zlib import crc32
 
 from slackwater.core.errors import SlackwaterError
 from slackwater.runtime.spark.state.pages import FORMAT, HOT, Mark, Number, check_format
-from slackwater.sinks.folder import writing
+from slackwater.runtime.spark.store import Store, damaged
 
-_HEAD = struct.Struct("<HxxI16s")
-"""Format, the oldest micro-batch that counts, the name of the write."""
+_FIELDS = struct.Struct("<HxxI16sI")
+"""Format, the oldest micro-batch that counts, the name of the write, the checksum of the page."""
+_CHECK = struct.Struct("<I")
+HEAD = _FIELDS.size + _CHECK.size
+"""Bytes in front of the page: the fields, and their own checksum."""
+UNCHECKED = 4
+"""The last format without checksums."""
 ABANDONED = 600
 """Seconds after which a file under a hidden name is one of a task that has died."""
 
@@ -34,29 +38,41 @@ ABANDONED = 600
 class PageFiles:
     """The files of one shard, as one micro-batch reads and writes them."""
 
-    def __init__(self, folder: Path, micro_batch: int) -> None:
-        self._folder, self._now = folder, micro_batch
+    def __init__(self, store: Store, micro_batch: int) -> None:
+        self._store, self._now = store, micro_batch
         self._new: dict[bool, bytes] = {}
         """The pages of this micro-batch, by whether they are hot."""
         self._oldest_before = 0
 
-    def _file(self, micro_batch: int, hot: bool = False) -> Path:
-        return self._folder / f"{micro_batch:010d}.{'hot' if hot else 'pages'}"
+    def _file(self, micro_batch: int, hot: bool = False) -> str:
+        return f"{micro_batch:010d}.{'hot' if hot else 'pages'}"
 
     def mark(self) -> Mark | None:
         """Where the last micro-batch left the shard; None in the first one."""
         if self._now == 0:
             return None
-        try:
-            with self._file(self._now - 1).open("rb") as file:
-                found, self._oldest_before, name = _HEAD.unpack(file.read(_HEAD.size))
-        except FileNotFoundError:
+        file = self._file(self._now - 1)
+        content = self._store.read(file, HEAD)
+        if content is None:
             raise SlackwaterError(
-                f"{self._file(self._now - 1)}, the state after micro-batch {self._now - 1}, is not there; put it back,"
-                " or use a new checkpoint folder"
-            ) from None
-        check_format(found)
-        return Mark(self._now - 1, name.decode())
+                f"{self._store.path(file)}, the state after micro-batch {self._now - 1}, is not there; put it back, or"
+                " use a new checkpoint folder; where workers run on several machines, all must share that folder"
+            )
+        self._oldest_before, name, _ = self._head(file, content)
+        return Mark(self._now - 1, name)
+
+    def _head(self, file: str, content: bytes) -> tuple[int, str, int]:
+        """The oldest micro-batch that counts, the name of the write, and the checksum of the page."""
+        path = self._store.path(file)
+        if len(content) < HEAD:
+            raise damaged(path, "it is cut off")
+        found, oldest, name, checksum = _FIELDS.unpack_from(content)
+        if crc32(content[: _FIELDS.size]) != _CHECK.unpack_from(content, _FIELDS.size)[0]:
+            if 0 < found <= UNCHECKED:
+                check_format(found, path)
+            raise damaged(path, "its checksum differs")
+        check_format(found, path)
+        return oldest, name.decode(), checksum
 
     def next_epoch(self, before: Mark | None) -> int:
         """Epochs are the micro-batches."""
@@ -71,17 +87,22 @@ class PageFiles:
             value = self.get(number)
             if value is None:
                 raise SlackwaterError(
-                    f"{self._file(number[0], number[1] == HOT)}, a part of the state, is not there; put it back, or use"
-                    " a new checkpoint folder"
+                    f"{self._store.path(self._file(number[0], number[1] == HOT))}, a part of the state, is not there;"
+                    " put it back, or use a new checkpoint folder"
                 )
             yield number, value
 
     def get(self, number: Number) -> bytes | None:
         """One page."""
-        try:
-            return self._file(number[0], number[1] == HOT).read_bytes()[_HEAD.size :]
-        except FileNotFoundError:
+        file = self._file(number[0], number[1] == HOT)
+        content = self._store.read(file)
+        if content is None:
             return None
+        *_, checksum = self._head(file, content)
+        page = content[HEAD:]
+        if crc32(page) != checksum:
+            raise damaged(self._store.path(file), "its checksum differs")
+        return page
 
     def has(self, number: Number) -> bool:
         """Whether a page counts still."""
@@ -97,25 +118,22 @@ class PageFiles:
 
     def commit(self, mark: Mark, oldest: int) -> None:
         """Let the files of this micro-batch appear, and remove those that nobody can need any more."""
-        with writing(self._folder):
-            self._folder.mkdir(parents=True, exist_ok=True)
-            # The hot one first: the other one says that the micro-batch is done.
-            for hot in (True, False):
-                hidden = self._folder / f".{self._now}-{secrets.token_hex(8)}"
-                with hidden.open("wb") as file:
-                    file.write(_HEAD.pack(FORMAT, oldest, mark.name.encode()))
-                    file.write(self._new[hot])
-                hidden.replace(self._file(self._now, hot))
-        self._file(self._now - 2, hot=True).unlink(missing_ok=True)
+        # The hot one first: the other one says that the micro-batch is done.
+        for hot in (True, False):
+            page = self._new[hot]
+            fields = _FIELDS.pack(FORMAT, oldest, mark.name.encode(), crc32(page))
+            self._store.write(self._file(self._now, hot), fields + _CHECK.pack(crc32(fields)) + page)
+        self._store.remove(self._file(self._now - 2, hot=True))
         gone = self._oldest_before - 1
-        while gone >= 0 and self._file(gone).exists():
-            self._file(gone).unlink(missing_ok=True)
+        while gone >= 0 and self._store.exists(self._file(gone)):
+            self._store.remove(self._file(gone))
             gone -= 1
 
     def _tidy(self) -> None:
         """Remove what tasks that were killed have left."""
-        for file in self._folder.iterdir():
-            old = file.suffix == ".pages" and int(file.stem) < self._oldest_before
-            old = old or (file.suffix == ".hot" and int(file.stem) < self._now - 1)
-            if old or (file.name.startswith(".") and time.time() - file.stat().st_mtime > ABANDONED):
-                file.unlink(missing_ok=True)
+        for name in self._store.names():
+            number, _, kind = name.partition(".")
+            oldest = {"pages": self._oldest_before, "hot": self._now - 1}.get(kind)
+            if oldest is not None and int(number) < oldest:
+                self._store.remove(name)
+        self._store.remove_abandoned(time.time() - ABANDONED)

@@ -27,9 +27,10 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
+from slackwater.core.errors import UsageError
 from slackwater.core.state import StateUpdate
 
-FORMAT = 4
+FORMAT = 5
 LARGEST = 8 << 20
 """Bytes of a page; what one micro-batch changes may take several."""
 SPARE = 64 << 10
@@ -82,11 +83,11 @@ class Pages(Protocol):
         """End the write: the shard stands at this mark, and no page is older than this epoch."""
 
 
-def check_format(found: int) -> None:
+def check_format(found: int, file: str = "the checkpoint") -> None:
     """Refuse pages of another version."""
     if found != FORMAT:
-        raise ValueError(
-            f"the checkpoint has state of format {found}, and this version of slackwater reads format {FORMAT};"
+        raise UsageError(
+            f"{file} has state of format {found}, and this version of slackwater reads format {FORMAT};"
             " go on with the version that wrote it, or use a new checkpoint folder"
         )
 

@@ -6,7 +6,7 @@ when the clock that headers agreed on has reached it, or nearly; the vote about 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from slackwater.core.batch import TS, Batch, Words
 from slackwater.core.errors import UsageError
-from slackwater.core.quality import clause
 from slackwater.core.schema import NULL_WORD
 from slackwater.core.state import Emission, StateUpdate, decode_json, encode_json, state_update
 from slackwater.core.time import BEFORE_ALL
@@ -24,7 +23,9 @@ from slackwater.disorder.event_times import of_sampled
 from slackwater.disorder.header_guard import HeaderGuard
 from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.observe.delays import DelayTally
-from slackwater.observe.report import LatencyUse, named_wrong_clocks
+from slackwater.observe.imbalance import ShardLoad
+from slackwater.observe.report import LatencyUse
+from slackwater.observe.value import IdleOptions, QueryProgress, Sample
 from slackwater.operators.aggregate.pane_partials import TUPLES, text_keys
 from slackwater.operators.guarded_query import Tells
 from slackwater.operators.pipeline import Epochs, Pipeline
@@ -33,11 +34,12 @@ from slackwater.runtime.driver import Driver
 from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.side_outputs.collectors import BufferedSideOutput
 from slackwater.runtime.side_outputs.rejections import RejectionCounts
+from slackwater.runtime.side_outputs.rows import LATE, REJECTED
 from slackwater.runtime.spark.exchange.format import read_block
 from slackwater.runtime.spark.exchange.partials import PartialsHeader, Within, aggregate_of
 from slackwater.runtime.spark.state.checkpoint import Targets, difference, is_target
 from slackwater.runtime.spark.state.hot_keys import HotKeys
-from slackwater.runtime.watching import named_partitions
+from slackwater.runtime.watching import progress_of
 from slackwater.runtime.words_held import words_held
 from slackwater.sources.codebook import NAMESPACE, Codebook
 from slackwater.sources.encode import AFTER_END, AHEAD, REASONS
@@ -141,17 +143,13 @@ class Shard:
         """A micro-batch that the query rests in: its clocks move, and rows are counted; nothing else is known of it."""
         for block in sorted(blocks, key=lambda block: (block.stream, block.part)):
             self._note_times(block)
+            self._count_rows(block)
             usable = block.header["rows"] - sum(block.header["rejected"].values())
             self.counts[PASSED_BY] = self.counts.get(PASSED_BY, 0) + usable
             self.counts[UNTOLD] = 1
         self._guard.clocks(now)
         self.latency = LatencyUse()
         self.hot_keys.count(None)
-
-    @property
-    def passed_by(self) -> int:
-        """Tuples of all streams that came while the query rested, as far as this shard is the one that counts them."""
-        return self.counts.get(PASSED_BY, 0)
 
     def note_late(self, rows: pa.Table) -> None:
         """Late rows of this micro-batch, on their way out."""
@@ -170,8 +168,14 @@ class Shard:
             self.delays.note_counted(block.stream, clock, ts, counts)
 
     def _note_times(self, block: Block) -> None:
+        self.codebook.encode(pa.array(block.header["partitions"], pa.string()))
         for name, (shift, buckets) in block.header["reported"]:
             self._guard.note(block.stream, name, shift, of_sampled(buckets))
+
+    def _count_rows(self, block: Block) -> None:
+        alias = self.plan.inputs[block.stream].stream.alias
+        self.rows[alias] += block.header["rows"]
+        self.rejected.add(alias, block.header["rejected"])
 
     def _emitted(self, emission: Emission) -> None:
         self.latency.note(emission)
@@ -185,9 +189,7 @@ class Shard:
         for block in blocks:
             self._note_times(block)
             self.counts["filtered"] += block.header["filtered"]
-            alias = self.plan.inputs[block.stream].stream.alias
-            self.rows[alias] += block.header["rows"]
-            self.rejected.add(alias, block.header["rejected"])
+            self._count_rows(block)
             if block.header["rows"]:
                 self._counts_rows = True
                 self._note_delays(block)
@@ -258,52 +260,36 @@ class Shard:
         batch = self._read(replace(block, block=self.tuples_of(block)))
         return batch.take(np.flatnonzero(within.has(batch.ts)))
 
-    def metrics(self) -> dict[str, Any]:
-        """What the shard can tell about itself, for Spark's observed metrics.
-
-        `quality` is the shard's own: shares for people, and the counts they come from, which add up over shards.
-        """
-        seen = self.kernel.observe()
-        quality, trade_off = seen.quality, self.kernel.trade_off()
-        parts = named_partitions(self.plan, self.codebook, seen.parts) if self._counts_rows else []
-        return {
-            "target": clause(self.plan.quality),
-            "clocks": [None if clock == BEFORE_ALL else clock for clock in seen.clocks],
-            "slack": seen.slack,
-            "watermark": None if seen.watermark == BEFORE_ALL else seen.watermark,
-            "rows": self.rows,
-            "rejected_by": self.rejected.by_stream,
-            "in_time": seen.in_time,
-            "late": seen.late,
-            "results": seen.results,
-            "filtered": self.counts["filtered"],
-            "rejected": self.rejected.total,
-            "held": seen.held + (0 if self._guard.pending is None else len(self._told(self._guard.pending))),
-            "taken": self.hot_keys.taken,
-            "hot_keys": self.hot_keys.told,
-            "state_rows": seen.state_rows,
-            "epochs": seen.epochs,
-            "idle": list(seen.idle),
-            "idle_now": (self.kernel.release.state.clock.idle == 1).tolist(),
-            "partitions": [[stream, name, None if clock == BEFORE_ALL else clock] for stream, name, clock in parts],
-            "partitions_in_all": _counted([part.stream for part in seen.parts], len(self.plan.inputs)),
-            "delays": self.delays.take(),
-            "late_examples": self.late_examples,
-            "trade_off": None if trade_off is None else trade_off.as_json(),
-            "wrong_clocks": [
-                [one.stream, one.part, one.ahead] for one in named_wrong_clocks(self.plan, self.codebook, seen)
-            ],
-            "idle_options": {name: getattr(self.plan.options, name) for name in ("idle_timeout", "idle_after")},
-            "memory": None if seen.memory is None else seen.memory.as_json(),
-            "outlook": None if seen.outlook is None else seen.outlook.as_json(),
-            "latency_ms": self.latency.as_ms(),
-            "latency_by": self.latency.causes.reported(),
-            "emitted": self.latency.results,
-            "rates": [one.as_json() for one in seen.rates],
-            "engines": None if seen.engines is None else seen.engines.as_json(),
-            "resizes": [(node, one.at, one.sizes, one.within) for node, one in self.kernel.take_resizes()],
-            "quality": None if quality is None else {**quality.as_shares(), "counts": quality.as_counts()},
-        }
+    def progress(self, load: ShardLoad, rejected: Mapping[str, str] | None = None) -> QueryProgress:
+        """How its part of the query is doing after a micro-batch; `load` says which shard it is and where it ran, and
+        `rejected` has a row of each stream that could not be used."""
+        known = progress_of(self.plan, self.kernel, self.codebook, names_parts=self._counts_rows)
+        waiting = 0 if self._guard.pending is None else len(self._told(self._guard.pending))
+        options = self.plan.options
+        return replace(
+            known,
+            observed=replace(known.observed, filtered=self.counts["filtered"], held=known.observed.held + waiting),
+            streams={
+                alias: replace(
+                    one,
+                    rows=self.rows[alias],
+                    rejected=self.rejected.by_stream[alias],
+                    samples=tuple(
+                        Sample.of(reason, rows[alias])
+                        for reason, rows in ((LATE, self.late_examples), (REJECTED, rejected or {}))
+                        if alias in rows
+                    ),
+                )
+                for alias, one in known.streams.items()
+            },
+            rejected=self.rejected.by_reason(),
+            waiting=self.latency.waiting(),
+            idle_options=IdleOptions(options.idle_timeout, options.idle_after),
+            delays=self.delays.take(),
+            resizes=tuple(self.kernel.take_resizes()),
+            shards=(replace(load, taken=self.hot_keys.taken, keys=self.hot_keys.found),),
+            passed_by=self.counts.get(PASSED_BY, 0),
+        )
 
     def snapshot_delta(self) -> Iterator[StateUpdate]:
         """What to write to the state store after an epoch, whose results have been decoded."""
@@ -356,10 +342,6 @@ class Shard:
             self._ended = saved["ended"]
         elif is_target(entry):
             self._saved = self.targets is None or entry.value == self.targets.as_update().value
-
-
-def _counted(streams: list[int], inputs: int) -> list[int]:
-    return [streams.count(position) for position in range(inputs)]
 
 
 def _at(now: int | None, batch: Batch) -> Batch:

@@ -21,6 +21,7 @@ from slackwater.core.quality import clause
 from slackwater.core.state import Emission, StateUpdate
 from slackwater.core.time import MILLISECOND
 from slackwater.language.clauses import parse_quality
+from slackwater.observe.imbalance import ShardLoad
 from slackwater.operators.guarded_query import Tells
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.driver import with_results
@@ -161,11 +162,12 @@ class Host:
             forget_earlier_runs(_kept, name[0])
             assert self._store.account is not None
             _kept[name] = Kept(mark, shard, self._store.account)
-        told_here = {"shard": label, "task": task_number(), "examples": examples or {}}
-        reported = {**told_here, **shard.metrics(), **self._store.traffic()}
+        traffic = self._store.traffic()
+        load = ShardLoad(label, task_number(), state_read=traffic["state_read"], state_written=traffic["state_written"])
+        progress = shard.progress(load, examples)
         if self._hosted.tells_latency:
             yield [(LATENCY, json.dumps(shard.latency.reported()), None)]
-        yield [(METRICS, json.dumps(reported), None)]
+        yield [(METRICS, json.dumps(progress.as_json()), None)]
 
     def _handed_on(self, emitted: Iterable[tuple[str, pa.Table]]) -> Iterator[list[Line]]:
         """The lines of what is emitted; what goes to folders is written there."""

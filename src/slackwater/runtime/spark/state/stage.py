@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -19,11 +20,13 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
+from slackwater.core.errors import SlackwaterError, writing
 from slackwater.runtime.spark.exchange.writer import UNCOUNTED
 from slackwater.runtime.spark.folders import TaskFiles
 from slackwater.runtime.spark.state.page_files import PageFiles
 from slackwater.runtime.spark.state.pages import PageStore
 from slackwater.runtime.spark.state.processor import Hosted, _serializer
+from slackwater.runtime.spark.store import At, store_at
 from slackwater.runtime.spark.workers import settle
 
 MICRO_BATCH = "streaming.sql.batchId"
@@ -35,7 +38,7 @@ _unpacked: dict[str, Hosted] = {}
 """The query that this worker ran last, by its digest: what is shipped is the same in every micro-batch."""
 
 
-def staged(packed: DataFrame, hosted: Hosted, shards: Sequence[int], tasks: int, folder: str) -> DataFrame:
+def staged(packed: DataFrame, hosted: Hosted, shards: Sequence[int], tasks: int, folder: At) -> DataFrame:
     """What shards emit of a packed stream, where `tasks` of them run at the same time."""
     known = fn.array(*(fn.lit(label) for label in shards))
     place = fn.pmod(fn.array_position(known, fn.col("shard")).cast("int") - 1, fn.lit(tasks))
@@ -43,14 +46,18 @@ def staged(packed: DataFrame, hosted: Hosted, shards: Sequence[int], tasks: int,
 
 
 def hosting(
-    hosted: Hosted, shards: tuple[int, ...], tasks: int, folder: str
+    hosted: Hosted, shards: tuple[int, ...], tasks: int, folder: At
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that mapInArrow runs over the partitions of a packed stream."""
     shipped: bytes = _serializer().dumps(hosted)
     digest = hashlib.sha256(shipped).hexdigest()
+    if isinstance(folder, str):
+        with writing(folder):
+            os.makedirs(folder, exist_ok=True)
 
     def host(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()
+        refuse_unshared(folder)
         context = TaskContext.get()
         assert context is not None
         number = int(context.getLocalProperty(MICRO_BATCH) or 0)
@@ -58,6 +65,15 @@ def hosting(
         yield from run_shards(unpacked(digest, shipped), mine, batches, folder, number)
 
     return host
+
+
+def refuse_unshared(folder: At) -> None:
+    """Refuse to go on in a worker that does not have the folder which the driver has made."""
+    if isinstance(folder, str) and not os.path.isdir(folder):
+        raise SlackwaterError(
+            f"{folder} is not there on {socket.gethostname()}, where a worker of this query runs; name a checkpoint"
+            " folder that all machines share"
+        )
 
 
 def unpacked(digest: str, shipped: bytes) -> Hosted:
@@ -69,7 +85,7 @@ def unpacked(digest: str, shipped: bytes) -> Hosted:
 
 
 def run_shards(
-    hosted: Hosted, shards: Sequence[int], batches: Iterable[pa.RecordBatch], folder: str, number: int
+    hosted: Hosted, shards: Sequence[int], batches: Iterable[pa.RecordBatch], folder: At, number: int
 ) -> Iterator[pa.RecordBatch]:
     """One micro-batch of these shards."""
     lines: dict[int, list[tuple[Any, ...]]] = {label: [] for label in shards}
@@ -80,7 +96,7 @@ def run_shards(
     _share_headers(lines)
     files = TaskFiles()
     for label, mine in lines.items():
-        store = PageStore(PageFiles(Path(folder, str(label)), number), largest=WHOLE)
+        store = PageStore(PageFiles(store_at(folder, str(label)), number), largest=WHOLE)
         if not mine:
             store.write(store.mark(), ())
             continue

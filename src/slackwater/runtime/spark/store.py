@@ -1,0 +1,332 @@
+"""Small files of a checkpoint, on a disk or in an object store: written whole, and checked when they are read.
+
+What Spark reaches by a Hadoop file system we reach by one of Arrow (S3, GCS, Azure, HDFS), or by one of fsspec. On a
+disk a file is written under a hidden name and renamed. An object appears whole by itself.
+
+Invariant: a file is whole or absent, and what is read back is what was written: every file has a checksum, and one that
+does not fit is refused by its name. Of two who create a file of one name on a disk only one succeeds; an object store
+that Arrow writes to cannot promise that, so who creates a file there reads it again before relying on it.
+
+It costs little to import: Spark starts a process of Python for every source only to ask for its offset.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+from zlib import crc32
+
+from slackwater.core.errors import SlackwaterError, writing
+
+REMEDY = "restore it from a backup, or use a new checkpoint folder"
+CHECK = "crc"
+"""The field of a JSON document that has the checksum of the others."""
+_SEAL = struct.Struct("<4sI")
+_MAGIC = b"swf1"
+
+
+def damaged(file: object, why: str) -> SlackwaterError:
+    """The refusal of a file that is not what was written."""
+    return SlackwaterError(f"{file} is damaged ({why}); {REMEDY}")
+
+
+def signed(fields: dict[str, Any]) -> str:
+    """Named values as one line of JSON with a checksum.
+
+    >>> signed({"a": 1})
+    '{"a": 1, "crc": 4221669015}'
+    """
+    return json.dumps(fields | {CHECK: _checksum(fields)})
+
+
+def verified(text: str | bytes, file: object) -> dict[str, Any]:
+    """The inverse of `signed`; `file` is what to name where it is not what was written.
+
+    >>> verified(signed({"a": 1}), "here")
+    {'a': 1}
+    """
+    try:
+        fields = json.loads(text)
+    except ValueError:
+        raise damaged(file, "it is not JSON") from None
+    if not isinstance(fields, dict):
+        raise damaged(file, "it has no fields")
+    if CHECK not in fields:
+        raise damaged(file, "or of an earlier version: it has no checksum")
+    if fields.pop(CHECK) != _checksum(fields):
+        raise damaged(file, "its checksum differs")
+    return fields
+
+
+def _checksum(fields: dict[str, Any]) -> int:
+    return crc32(json.dumps(fields, sort_keys=True).encode())
+
+
+def sealed(content: bytes) -> bytes:
+    """Bytes behind their checksum.
+
+    >>> unsealed(sealed(b"rows"), "here")
+    b'rows'
+    """
+    return _SEAL.pack(_MAGIC, crc32(content)) + content
+
+
+def unsealed(content: bytes, file: object) -> bytes:
+    """The inverse of `sealed`; `file` is what to name where it is not what was written."""
+    if len(content) < _SEAL.size:
+        raise damaged(file, "it is cut off")
+    magic, checksum = _SEAL.unpack_from(content)
+    rest = content[_SEAL.size :]
+    if magic != _MAGIC or checksum != crc32(rest):
+        raise damaged(file, "its checksum differs")
+    return rest
+
+
+@dataclass(frozen=True)
+class Location:
+    """A folder that is not one of this machine, and how its file system is reached."""
+
+    uri: str
+    settings: tuple[tuple[str, str], ...] = ()
+    """Arguments of Arrow's file system."""
+
+    def __str__(self) -> str:
+        return self.uri
+
+
+At = str | Location
+"""A folder: a path of this machine, or a location elsewhere."""
+
+
+class Store(Protocol):
+    """Files below a folder."""
+
+    root: str
+
+    def path(self, name: str) -> str:
+        """A file as users know it."""
+
+    def read(self, name: str, size: int = -1) -> bytes | None:
+        """A file, or so many bytes of it; None where there is none."""
+
+    def write(self, name: str, content: bytes, durable: bool = False) -> None:
+        """A file that appears whole, in place of one of the same name; where `durable`, forced to the disk."""
+
+    def create(self, name: str, content: bytes) -> bool:
+        """A file that appears whole, unless there is one of that name; whether it did."""
+
+    def exists(self, name: str) -> bool:
+        """Whether there is such a file, or folder."""
+
+    def names(self, folder: str = "") -> list[str]:
+        """The files in a folder, sorted; none where there is no folder. Hidden ones are in the making."""
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there."""
+
+    def remove_abandoned(self, before: float) -> None:
+        """Remove files of writers that have died, where they were written before a time of the clock."""
+
+
+def store_at(folder: At, name: str = "") -> Store:
+    """The files of a folder, or of one inside of it."""
+    below = f"/{name}" if name else ""
+    if isinstance(folder, str):
+        return LocalStore(f"{folder}{below}")
+    return RemoteStore(folder, f"{folder.uri}{below}")
+
+
+class LocalStore:
+    """Files below a folder of this machine, or of a disk that all machines share."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    def path(self, name: str) -> str:
+        return f"{self.root}/{name}"
+
+    def read(self, name: str, size: int = -1) -> bytes | None:
+        try:
+            with open(self.path(name), "rb", buffering=0 if size >= 0 else -1) as file:
+                return file.read(size)
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, content: bytes, durable: bool = False) -> None:
+        hidden = self._aside(name, content, durable)
+        os.replace(hidden, self.path(name))
+
+    def create(self, name: str, content: bytes) -> bool:
+        hidden = self._aside(name, content, durable=True)
+        try:
+            # A rename would replace the file that is there.
+            os.link(hidden, self.path(name))
+        except FileExistsError:
+            return False
+        finally:
+            os.unlink(hidden)
+        return True
+
+    def _aside(self, name: str, content: bytes, durable: bool) -> str:
+        """The file under a hidden name that nobody else has."""
+        folder, _, last = self.path(name).rpartition("/")
+        hidden = f"{folder}/.{last}.{secrets.token_hex(8)}"
+        with writing(self.path(name)):
+            try:
+                file = open(hidden, "wb")  # noqa: SIM115
+            except FileNotFoundError:
+                os.makedirs(folder, exist_ok=True)
+                file = open(hidden, "wb")  # noqa: SIM115
+            with file:
+                file.write(content)
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
+        return hidden
+
+    def exists(self, name: str) -> bool:
+        return os.path.exists(self.path(name))
+
+    def names(self, folder: str = "") -> list[str]:
+        try:
+            found = os.listdir(self.path(folder) if folder else self.root)
+        except FileNotFoundError:
+            return []
+        return sorted(name for name in found if not name.startswith((".", "_")))
+
+    def remove(self, name: str) -> None:
+        Path(self.path(name)).unlink(missing_ok=True)
+
+    def remove_abandoned(self, before: float) -> None:
+        for name in os.listdir(self.root):
+            file = Path(self.path(name))
+            if name.startswith(".") and file.stat().st_mtime < before:
+                file.unlink(missing_ok=True)
+
+
+class RemoteStore:
+    """Files below a folder of another file system."""
+
+    def __init__(self, location: Location, root: str) -> None:
+        self.root, self._location = root, location
+        self._files, self._whole = file_system(location)
+
+    def path(self, name: str) -> str:
+        return f"{self.root}/{name}"
+
+    def _at(self, name: str) -> str:
+        return path_in(self.path(name) if name else self.root)
+
+    def read(self, name: str, size: int = -1) -> bytes | None:
+        with self._asked(name):
+            try:
+                with self._files.open_input_file(self._at(name)) as file:
+                    return bytes(file.read(None if size < 0 else size))
+            except FileNotFoundError:
+                return None
+
+    def write(self, name: str, content: bytes, durable: bool = False) -> None:
+        with self._asked(name):
+            if self._whole:
+                self._put(self._at(name), content)
+                return
+            folder, _, last = self._at(name).rpartition("/")
+            hidden = f"{folder}/.{last}.{secrets.token_hex(8)}"
+            self._files.create_dir(folder, recursive=True)
+            self._put(hidden, content)
+            self._files.move(hidden, self._at(name))
+
+    def _put(self, path: str, content: bytes) -> None:
+        with self._files.open_output_stream(path, compression=None) as file:
+            file.write(content)
+
+    def create(self, name: str, content: bytes) -> bool:
+        if self.exists(name):
+            return False
+        self.write(name, content)
+        return self.read(name) == content
+
+    def exists(self, name: str) -> bool:
+        from pyarrow.fs import FileType
+
+        with self._asked(name):
+            return bool(self._files.get_file_info(self._at(name)).type != FileType.NotFound)
+
+    def names(self, folder: str = "") -> list[str]:
+        from pyarrow.fs import FileSelector
+
+        with self._asked(folder):
+            found = self._files.get_file_info(FileSelector(self._at(folder), allow_not_found=True))
+        return sorted(one.base_name for one in found if not one.base_name.startswith((".", "_")))
+
+    def remove(self, name: str) -> None:
+        with self._asked(name):
+            try:
+                self._files.delete_file(self._at(name))
+            except FileNotFoundError:
+                return
+
+    def remove_abandoned(self, before: float) -> None:
+        """An object that was not written to its end is none; elsewhere few are left, and no listing is worth them."""
+
+    @contextmanager
+    def _asked(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise SlackwaterError(
+                f"{self.path(name)}: {str(error).splitlines()[0]}; is the store there, and may workers read and"
+                " write in it?"
+            ) from None
+
+
+OBJECTS = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "abfs": "abfs", "abfss": "abfs"}
+"""Schemes of object stores, where a file appears whole."""
+
+
+def path_in(uri: str) -> str:
+    """A file as its file system knows it.
+
+    >>> path_in("s3a://bucket/a/b"), path_in("abfss://box@account.dfs.core.windows.net/a"), path_in("hdfs://name:1/a")
+    ('bucket/a/b', 'box/a', '/a')
+    """
+    parts = urlsplit(uri)
+    if parts.scheme not in OBJECTS:
+        return parts.path if parts.scheme == "hdfs" else uri.partition("://")[2]
+    return f"{parts.username or parts.netloc}{parts.path}"
+
+
+@lru_cache(maxsize=8)
+def file_system(location: Location) -> tuple[Any, bool]:
+    """What reads and writes at a location, and whether a file appears there whole."""
+    from pyarrow import fs
+
+    given: dict[str, Any] = dict(location.settings)
+    scheme = urlsplit(location.uri).scheme
+    try:
+        if scheme in OBJECTS:
+            kind = OBJECTS[scheme]
+            if kind == "s3":
+                given = {"allow_delayed_open": True, "background_writes": False} | given
+                return fs.S3FileSystem(**given | {"anonymous": given.get("anonymous") == "true"}), True
+            return (fs.GcsFileSystem if kind == "gs" else fs.AzureFileSystem)(**given), True
+        if scheme == "hdfs":
+            parts = urlsplit(location.uri)
+            return fs.HadoopFileSystem(parts.hostname or "default", parts.port or 0), False
+        import fsspec
+
+        return fs.PyFileSystem(fs.FSSpecHandler(fsspec.filesystem(scheme, **given))), False
+    except (ImportError, ValueError, OSError, AttributeError) as error:
+        raise SlackwaterError(
+            f"{location.uri}: there is no way to this file system from Python ({error}); install what fsspec needs for"
+            f" {scheme}, or name a checkpoint folder elsewhere"
+        ) from None
