@@ -38,12 +38,13 @@ import slackwater as sw
 from benchmarks.inputs import FIELD_M, LATE_SHARE, MAX_DELAY_MS
 from benchmarks.processes import Cpu, counts_now, used_between
 from benchmarks.stream_files import KEYS
+from papers.workloads import uniform_stream
 from slackwater.plan.planner import plan
 from slackwater.runtime.spark import packed_source
 from slackwater.runtime.spark.exchange.writer import packed
+from slackwater.runtime.spark.progress.reading import shards_of
 from slackwater.runtime.spark.query import packings_of
 from slackwater.sources.binding import bind_to_tables
-from slackwater.workloads import uniform_stream
 
 QUERIES = {
     "A2": "SELECT key, SUM(v) AS total FROM s [RANGE 1 SECOND SLIDE 100 MS] GROUP BY key WITH DELAY 2 SECONDS",
@@ -187,7 +188,7 @@ def run(spark: SparkSession, setting: Setting, folder: Path) -> Measured:
     running.wait()
     progress = [one for one in running.query.recentProgress if one["numInputRows"]][WARM:]
     assert len(progress) == MEASURED, [one["batchId"] for one in progress]
-    told = [json.loads(one) for batch in progress for one in batch["observedMetrics"]["slackwater"]["shards"]]
+    told = [one.shards[0] for batch in progress for one in shards_of(batch)]
     begun = datetime.fromisoformat(progress[0]["timestamp"]).timestamp()
     stages = [one for one in stages_of(spark) if one["submitted"] >= begun]
     jobs = sum(one["ended"] - one["submitted"] for one in stages)
@@ -204,8 +205,8 @@ def run(spark: SparkSession, setting: Setting, folder: Path) -> Measured:
         sum(one["run"] for one in stages) / MEASURED,
         seconds / MEASURED,
         max(0.0, seconds - jobs) / MEASURED,
-        sum(one["state_read"] for one in told) / MEASURED,
-        sum(one["state_written"] for one in told) / MEASURED,
+        sum(one.state_read for one in told) / MEASURED,
+        sum(one.state_written for one in told) / MEASURED,
         sum(1 for path in (checkpoint / "slackwater-state").rglob("*") if path.is_file()),
         seen.imbalance,
     )

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from papers.workloads import dsyn3, uniform_stream
 from slackwater.core.batch import FIRST_COLUMN, ROW, TS, Batch, Words
 from slackwater.core.time import MILLISECOND
-from slackwater.workloads import dsyn3, uniform_stream
 
 BATCH = 32_768
 """Tuples a batch."""

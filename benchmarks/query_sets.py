@@ -20,6 +20,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
+from papers.workloads import dsyn3, uniform_stream
 from slackwater.core.batch import ROW, Batch, Words
 from slackwater.core.time import AFTER_ALL, SECOND
 from slackwater.operators.pipeline import Epochs
@@ -29,7 +30,7 @@ from slackwater.runtime.local.queries import LARGE, LocalQueries
 from slackwater.runtime.local.run import LocalRun
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.replay import replay
-from slackwater.workloads import dsyn3, positions, uniform_stream
+from slackwater.workloads import positions
 
 EPOCHS = Epochs(span=SECOND)
 TARGETS = ("DELAY 1 SECOND", "COMPLETE", "NO WAIT", "DELAY 5 SECONDS")

@@ -1,6 +1,6 @@
-"""What was measured beside what was promised, as tables for people and as JSON for machines.
+"""What was measured beside the base and beside what was promised, as tables for people and as JSON for machines.
 
-Invariant: a figure is best of all runs, and every run is shown.
+Invariant: a figure is best of all runs; a ratio is the median of all pairs of runs, with the interval that it lies in.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from typing import Any
 
 from rich.table import Table
 
-from benchmarks.queries import Benchmark
+from benchmarks.comparing import Judgement
+from benchmarks.queries import Benchmark, Job
 from benchmarks.running import Measured
 
 FLAT_WITHIN = 1.25
@@ -20,30 +21,41 @@ FIRST_QUERY_S = 5.0
 
 @dataclass(frozen=True)
 class Line:
-    """One promise: the figure, the target, and the runs behind it, all in `unit`."""
+    """One figure of all runs, in `unit`, with what was promised, and how the base did in the same minutes."""
 
     name: str
     says: str
     unit: str
     figure: float
-    target: float
+    target: float | None
     runs: tuple[float, ...]
+    base: float | None = None
+    ratio: Judgement | None = None
+
+    @property
+    def verdict(self) -> str:
+        if self.ratio is not None and self.ratio.slower:
+            return "slower"
+        if self.target is None:
+            return "ok"
+        return (
+            "ok" if (self.figure <= self.target if self.unit in ("s", "x") else self.figure >= self.target) else "miss"
+        )
 
     @property
     def hit(self) -> bool:
-        return self.figure <= self.target if self.unit in ("s", "x") else self.figure >= self.target
+        return self.verdict == "ok"
 
 
-def speed_line(benchmark: Benchmark, measured: Measured) -> Line:
-    """Work done a second, or the seconds themselves."""
-    done = {"tuples": measured.tuples, "results": measured.results, "pairs": measured.pairs}
-    if benchmark.unit == "s":
-        figures = measured.seconds
-    else:
-        figures = tuple(done[benchmark.unit] / seconds for seconds in measured.seconds)
-    best = min(figures) if benchmark.unit == "s" else max(figures)
-    unit = "s" if benchmark.unit == "s" else f"{benchmark.unit}/s"
-    return Line(benchmark.name, benchmark.says, unit, best, benchmark.target, figures)
+def speed_line(job: Job, done: dict[str, int], now: list[float], base: list[float], ratio: Judgement | None) -> Line:
+    """Work done a second, or the seconds themselves, of a run of which is known what was done."""
+
+    def figure(seconds: float) -> float:
+        return seconds if job.unit == "s" else done[job.unit] / seconds
+
+    unit = "s" if job.unit == "s" else f"{job.unit}/s"
+    of_base = figure(min(base)) if base else None
+    return Line(job.name, job.says, unit, figure(min(now)), job.target, tuple(map(figure, now)), of_base, ratio)
 
 
 def flat_line(benchmark: Benchmark, short: Measured, long: Measured) -> Line:
@@ -62,21 +74,25 @@ def first_line(benchmark: Benchmark, seconds: tuple[float, ...]) -> Line:
 
 def as_table(lines: list[Line]) -> Table:
     """For people."""
-    table = Table(title="slackwater core benchmarks: one core, epoch 1 s, slack 2 s")
+    table = Table(
+        title="slackwater core benchmarks: CPU time of one core, epoch 1 s, slack 2 s; ratio: time now / base"
+    )
     for heading in ("benchmark", "what"):
         table.add_column(heading)
-    for heading in ("measured", "target", "", "all runs"):
+    for heading in ("base", "now", "ratio", "99 %", "pairs", "target", ""):
         table.add_column(heading, justify="right")
     for line in lines:
-        verdict = "[green]hit[/]" if line.hit else "[red]miss[/]"
-        runs = ", ".join(_short(run) for run in line.runs)
+        ratio = line.ratio
         table.add_row(
             line.name,
             line.says,
+            "" if line.base is None else _short(line.base),
             f"{_short(line.figure)} {line.unit}",
-            f"{_short(line.target)} {line.unit}",
-            verdict,
-            runs,
+            "" if ratio is None else f"{ratio.ratio:.3f}",
+            "" if ratio is None else f"{ratio.low:.3f} to {ratio.high:.3f}",
+            "" if ratio is None else str(len(line.runs)),
+            "" if line.target is None else f"{_short(line.target)}",
+            f"[{'green' if line.hit else 'red'}]{line.verdict}[/]",
         )
     return table
 

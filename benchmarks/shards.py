@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from benchmarks.inputs import LATE_SHARE, MAX_DELAY_MS
+from papers.workloads import uniform_stream
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
 from slackwater.runtime.spark.exchange import files
@@ -29,7 +30,6 @@ from slackwater.runtime.spark.state.checkpoint import structure
 from slackwater.runtime.spark.state.shard_task import Hosted
 from slackwater.runtime.spark.state.stage import run_shards
 from slackwater.sources.binding import bind_to_tables
-from slackwater.workloads import uniform_stream
 
 QUERY = "SELECT a.v AS av, b.v AS bv FROM a [RANGE 5 SECONDS], b [RANGE 5 SECONDS] WHERE {} WITH DELAY 2 SECONDS"
 NEAR = "dist(a.x, a.y, b.x, b.y) < 5"

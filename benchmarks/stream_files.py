@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from benchmarks.inputs import FIELD_M, LATE_SHARE, MAX_DELAY_MS
-from slackwater.workloads import dsyn3, uniform_stream
+from papers.workloads import dsyn3, uniform_stream
 
 KEYS = 1000
 

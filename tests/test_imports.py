@@ -51,12 +51,13 @@ def test_a_package_imports_only_the_libraries_it_needs(module: str, unused: set[
     assert not packages_after(f"import {module}") & unused
 
 
-def test_running_a_query_needs_neither_the_judge_nor_spark_nor_the_test_tools() -> None:
+def test_running_a_query_needs_neither_the_judge_nor_spark_nor_published_algorithms_nor_the_test_tools() -> None:
     code = """
 import pyarrow as pa
 import slackwater as sw
 sw.replay("SELECT v FROM s WITH NO WAIT", {"s": pa.table({"ts": [1, 2], "v": [1, 2]})})
 import sys
-assert not any(name.startswith(("slackwater.verify", "slackwater.testing")) for name in sys.modules)
+unused = ("slackwater.verify", "slackwater.testing", "slackwater.published")
+assert not any(name.startswith(unused) for name in sys.modules)
 """
     assert not packages_after(code) & {"pyspark", "duckdb", "hypothesis", "pytest"}

@@ -23,7 +23,15 @@ EXEMPT = {"CHANGELOG.md", "docs/glossary.md", "tests/test_vocabulary.py"}
 """They speak of the old words, or of both."""
 FILES = [
     path
-    for pattern in ("src/**/*.py", "tests/**/*.py", "benchmarks/**/*.py", "examples/**/*.py", "*.md", "docs/*.md")
+    for pattern in (
+        "src/**/*.py",
+        "papers/**/*.py",
+        "tests/**/*.py",
+        "benchmarks/**/*.py",
+        "examples/**/*.py",
+        "*.md",
+        "docs/*.md",
+    )
     for path in sorted(ROOT.glob(pattern))
     if str(path.relative_to(ROOT)) not in EXEMPT
 ]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from slackwater.core.schema import Kind
     from slackwater.expressions.functions import register
     from slackwater.language.query_file import query_file
+    from slackwater.observe.value import QueryProgress
     from slackwater.operators.pipeline import Epochs
     from slackwater.page.server import Page
     from slackwater.runtime.explaining import explain
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from slackwater.runtime.spark.kafka.source import kafka
     from slackwater.runtime.spark.outputs import MicroBatch, Outputs
     from slackwater.runtime.spark.progress.reading import Listener, progress
-    from slackwater.runtime.spark.progress.value import Progress
     from slackwater.runtime.spark.query_set.batches import SetBatch
     from slackwater.runtime.spark.query_set.running import Queries, RunningQueries, queries
     from slackwater.runtime.spark.running import RunningQuery
@@ -65,7 +65,7 @@ _HOMES = {
     "slackwater.runtime.spark.kafka.source": ("kafka",),
     "slackwater.runtime.spark.outputs": ("MicroBatch", "Outputs"),
     "slackwater.runtime.spark.progress.reading": ("Listener", "progress"),
-    "slackwater.runtime.spark.progress.value": ("Progress",),
+    "slackwater.observe.value": ("QueryProgress",),
     "slackwater.runtime.spark.query_set.batches": ("SetBatch",),
     "slackwater.runtime.spark.query_set.running": ("Queries", "RunningQueries", "queries"),
     "slackwater.runtime.spark.running": ("RunningQuery",),
@@ -78,7 +78,6 @@ _HOMES = {
     "slackwater.runtime.targets": ("complete", "delay", "no_wait", "recall", "relative_error"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
-_OLD_NAMES = {"open": "live"}
 
 __all__ = [
     "Advice",
@@ -92,8 +91,8 @@ __all__ = [
     "MicroBatch",
     "Outputs",
     "Page",
-    "Progress",
     "Queries",
+    "QueryProgress",
     "RunningQueries",
     "RunningQuery",
     "SetBatch",
@@ -128,11 +127,6 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Load a public name on first use, so that `import slackwater` costs nothing."""
-    if name in _OLD_NAMES:
-        from slackwater.core.deprecated import warn_old_name
-
-        warn_old_name(f"slackwater.{name}", f"slackwater.{_OLD_NAMES[name]}")
-        name = _OLD_NAMES[name]
     if name not in _HOME_OF:
         raise AttributeError(f"module 'slackwater' has no attribute '{name}'; it has {', '.join(__all__)}")
     from importlib import import_module

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import slackwater as sw
+from slackwater.advice.answer import in_whole_units
 from slackwater.core.errors import SlackwaterError, UsageError
+from slackwater.core.time import unit_size
 from tests.advice.streams import disordered
 from tests.cli.conftest import Command
 from tests.cli.conftest import command as command
@@ -59,6 +62,53 @@ def test_an_aggregate_is_advised_on_by_its_error(command: Command, streams: Call
     assert done.code == 0, done.err
     for word in ("error <= 0.05", "mean error", "never", "open rows", "withWatermark", "ERROR 0.05 CONFIDENCE 0.99"):
         assert word in done.out
+
+
+def test_a_line_to_copy_is_whole_on_a_narrow_terminal_and_its_delay_can_be_read(
+    command: Command, tmp_path: Path
+) -> None:
+    # One row in ten of the first stream is 1,779.521 s behind.
+    name, time = "readings_of_the_first_gateway", "event_time_of_the_device"
+    ts = [10_000_000 + 60_000 * i - (1_779_521 if i % 10 == 0 else 0) for i in range(200)]
+    for first, file, column in ((0, name, ts), (1, "b", [10_000_000 + 60_000 * i for i in range(200)])):
+        table = {"arrival": range(first, 400, 2), time: column, "k": [i % 3 for i in range(200)]}
+        pq.write_table(pa.table({one: list(values) for one, values in table.items()}), tmp_path / f"{file}.parquet")
+    query = f"SELECT b.k AS k FROM {name} r [RANGE 10 MINUTES], b [RANGE 10 MINUTES] WHERE r.k = b.k"
+    given = [option for file in (name, "b") for option in ("--stream", f"{file}={tmp_path / file}.parquet")]
+    done = command("advise", query, *given, "--time", time, "--for", "spark")
+    assert done.code == 0, done.err
+    lines = done.out.splitlines()
+    assert "WITH DELAY 1695 SECONDS" in lines
+    assert "WITH RECALL 0.99 OVER 1 MINUTE AT MOST 1695 SECONDS" in lines, "the default cap would be too little"
+    assert "28.2 min" in done.out
+    assert "1694" not in done.out
+    copied = [line for line in lines if "withWatermark" in line]
+    assert len(copied) == 4
+    for line in copied:
+        assert re.fullmatch(r'(r|b)\.withWatermark\("event_time_of_the_device", "(0|1600) seconds"\)', line), line
+    assert "rounded up" in done.out
+
+
+@pytest.mark.parametrize(
+    ("micros", "said"),
+    [
+        (0, (0, "seconds", False)),
+        (241_000, (241, "milliseconds", False)),
+        (241_500, (241_500, "microseconds", False)),
+        (600_000_000, (10, "minutes", False)),
+        (1_779_521_000, (1780, "seconds", True)),
+        (81_930_600_000, (1366, "minutes", True)),
+        (99_999_001, (99_999_001, "microseconds", False)),
+        (100_000_001, (101, "seconds", True)),
+        (172_800_000_000, (2, "days", False)),
+    ],
+)
+def test_a_delay_to_write_is_exact_or_rounded_up_by_less_than_a_hundredth(
+    micros: int, said: tuple[int, str, bool]
+) -> None:
+    count, unit, rounded = in_whole_units(micros)
+    assert (count, unit, rounded) == said
+    assert micros <= count * (unit_size(unit) or 0) <= 1.01 * micros
 
 
 def test_a_figure_is_drawn(command: Command, streams: Callable[[int], list[str]], tmp_path: Path) -> None:

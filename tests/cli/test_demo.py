@@ -2,6 +2,7 @@
 
 import io
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 from slackwater.cli import demo
 from slackwater.cli.app import app, main
 from slackwater.cli.demo import DEFAULT_SECONDS, TARGETS, play, query_text, true_pairs, ways_of
-from slackwater.cli.demo_race import TUPLE_RELEASE, LocalContender, Moment, race
+from slackwater.cli.demo_race import TUPLE_RELEASE, LocalContender, race
 from slackwater.cli.demo_spark import micro_batches
 from slackwater.cli.demo_truth import Truth, recent_recall
 from slackwater.cli.demo_view import Outcome, frame, in_words, own_ledger, percent
@@ -20,9 +21,11 @@ from slackwater.cli.prepare import prepare
 from slackwater.cli.runtimes import LOCAL, SPARK, Local
 from slackwater.cli.verify import verify_query
 from slackwater.core.errors import UsageError
+from slackwater.core.measured import MeasuredQuality
 from slackwater.core.quality import Complete, Delay, NoWait
 from slackwater.core.time import SECOND
 from slackwater.language.bind import bind
+from slackwater.observe.value import QueryProgress, nothing_observed
 from slackwater.plan.planner import plan
 from slackwater.runtime.local.run import LocalRun
 from slackwater.sources.files import schema_of
@@ -136,17 +139,26 @@ def test_the_live_table_moves_on_a_terminal(monkeypatch):
     assert "held to be sorted" not in printed(fast)
 
 
+def seen_at(clock, tuples, results, slack, latency, late, held, measured=None):
+    quality = None if measured is None else MeasuredQuality("results", 0.95, good=measured, bad=1 - measured)
+    observed = replace(
+        nothing_observed(2), clocks=(clock, clock), tuples=tuples, results=results, slack=slack, late=late, held=held,
+        watermark=clock - latency, quality=quality,
+    )  # fmt: skip
+    return QueryProgress(observed=observed)
+
+
 def test_a_frame_shows_every_contender_in_80_columns():
     truth = Truth(np.array([10, 40, 60]) * SECOND, np.array([2_000_000, 2_400_000, 2_500_000]))
-    waiting = Moment(73 * SECOND, 500, 1_250_000, 0, 20_000, 4_321, 12, 72 * SECOND)
-    behind = Moment(73 * SECOND, 480, 2_300_000, 26_300_000, 26_330_000, 145, 14_386, 46 * SECOND)
-    early = Moment(12 * SECOND, 80, 2_000_000, 0, 20_000, 5, 12, 11 * SECOND, 0.99)
-    asked = Moment(73 * SECOND, 480, 2_250_000, 40_000, 50_000, 145, 14, 72 * SECOND, 0.96)
+    waiting = seen_at(73 * SECOND, 500, 1_250_000, 0, 20_000, 4_321, 12)
+    behind = seen_at(73 * SECOND, 480, 2_300_000, 26_300_000, 26_330_000, 145, 14_386)
+    early = seen_at(12 * SECOND, 80, 2_000_000, 0, 20_000, 5, 12, 0.99)
+    asked = seen_at(73 * SECOND, 480, 2_250_000, 40_000, 50_000, 145, 14, 0.96)
     contenders = [
-        SimpleNamespace(name="NO WAIT", quality=NoWait(), moments=[waiting]),
-        SimpleNamespace(name=str(TARGET), quality=TARGET, moments=[early, asked]),
-        SimpleNamespace(name="COMPLETE", quality=Complete(), moments=[behind]),
-        SimpleNamespace(name="DELAY 1 s", quality=Delay(SECOND), moments=[]),
+        SimpleNamespace(name="NO WAIT", quality=NoWait(), progress=[waiting]),
+        SimpleNamespace(name=str(TARGET), quality=TARGET, progress=[early, asked]),
+        SimpleNamespace(name="COMPLETE", quality=Complete(), progress=[behind]),
+        SimpleNamespace(name="DELAY 1 s", quality=Delay(SECOND), progress=[]),
     ]
     console = quiet_console()
     for shown_together in (contenders[:3], contenders[1:]):
@@ -175,7 +187,7 @@ def test_recall_over_time_ends_in_that_of_the_run(short_game):
     reports = race(contenders, tuples, 0.0)
     truth = true_pairs(short_game, SHORT)
     for contender, report in zip(contenders, reports, strict=True):
-        over_all = recent_recall(contender.moments, truth, 10 * SHORT * SECOND)
+        over_all = recent_recall(contender.progress, truth, 10 * SHORT * SECOND)
         assert over_all[-1] == report.observation.results / truth.total
         assert all(recall is None or 0 <= recall <= 1 for recall in over_all)
 
@@ -201,7 +213,7 @@ def test_an_interrupt_ends_every_run_of_the_race_at_once(short_game):
     with pytest.raises(KeyboardInterrupt):
         race(contenders, tuples, FOR_EVER, interrupt)
     assert time.monotonic() - begun < 30
-    assert all(contender.moments[-1].tuples < tuples for contender in contenders)
+    assert all(contender.progress[-1].observed.tuples < tuples for contender in contenders)
 
 
 def test_a_contender_that_fails_ends_the_race_with_its_error(short_game, monkeypatch):

@@ -12,7 +12,7 @@ import pytest
 
 import slackwater as sw
 from slackwater.cli import calibrate
-from slackwater.experiments.hybrid_calibration import PlanToRun
+from slackwater.plan.placement.calibration import PlanToRun
 from slackwater.plan.placement.costs import FILE, Costs, load_costs, save_costs
 from slackwater.plan.placement.place import operator_costs
 from slackwater.plan.placement.plan_cost import cost_of, parts_of

@@ -91,6 +91,64 @@ def test_a_wrong_option_is_refused(
     assert not (tmp_path / "out").exists()
 
 
+HUGE = "99999999999999999999999"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["workload", "soccer", "--minutes", "1e308"],
+            "a workload lasts from 1 millisecond to 10,080 minutes, not 1e+308",
+        ),
+        (["workload", "soccer", "--minutes", HUGE], "a workload lasts from 1 millisecond to 10,080 minutes, not 1e+23"),
+        (["workload", "soccer", "--minutes", "nan"], "not nan"),
+        (["workload", "soccer", "--seed", "-1"], "--seed"),
+        (["demo", "--runtime", "local", "--fast", "--seconds", HUGE], f"--seconds {HUGE}: a game of the demo lasts"),
+        (["demo", "--runtime", "local", "--page-port", "-1"], "page on 127.0.0.1, port -1: a port is from 0 to 65535"),
+    ],
+)
+def test_a_number_beyond_all_reason_is_refused(
+    command: Command, tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    out = [] if arguments[0] == "demo" else ["--out", tmp_path / "out"]
+    assert_refused(command, 2, message, *arguments, *out)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--runtime", "spark", "--shards", HUGE], f"--shards {HUGE}: there are from 1 to 100,000"),
+        (["--metrics", "70000"], "metrics on 127.0.0.1, port 70000: a port is from 0 to 65535; choose another port"),
+        (["--idle-timeout", "1" * 5000 + " d"], "is longer than any stream"),
+        (["--idle-timeout", "0." + "1" * 5000 + " d"], "is finer than a microsecond"),
+    ],
+)
+def test_a_number_beyond_all_reason_is_refused_by_a_run(
+    command: Command, query: Query, stream: str, tmp_path: Path, options: list[str], message: str
+) -> None:
+    arguments = ["run", query(SELECTION), "--stream", stream, "--out", tmp_path / "out", *options]
+    err = assert_refused(command, 2, message, *arguments)
+    assert len(err) < 400
+
+
+def test_a_functions_file_that_ends_the_process_is_named(
+    command: Command, query: Query, stream: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.py"
+    arguments = ["run", query(SELECTION), "--stream", stream, "--out", tmp_path / "out", "--functions", file]
+    for text, message in (
+        ("import sys; sys.exit()", "it ends the process"),
+        ("import sys; sys.exit('no licence')", "SystemExit: no licence"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+        ("class E(BaseException): pass\nraise E('odd')", "E: odd"),
+    ):
+        file.write_text(text)
+        assert_refused(command, 2, f"--functions {file}: ", *arguments)
+        assert_refused(command, 2, message, *arguments)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

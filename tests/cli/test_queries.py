@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.runtime.spark.control import Control
+from slackwater.runtime.spark.control import CONTROL, Control
 from slackwater.runtime.spark.query_set import requests
 from slackwater.runtime.spark.query_set.control import ADD, BEGIN, DROP, FAIL, PAUSE, TARGET, SetMessage
-from slackwater.runtime.spark.running import CONTROL
 from tests.cli.conftest import Command
 
 SAID = [
@@ -64,3 +63,9 @@ def test_what_is_no_set_or_does_not_run_is_refused(
         assert (done.code, "nothing was changed: no set runs on" in done.err) == (2, True)
     assert sorted((checkpoint / CONTROL).iterdir()) == before
     assert list((checkpoint / requests.REQUESTS).iterdir()) == []
+
+
+def test_a_checkpoint_in_an_object_store_is_refused_by_its_whole_address(command: Command) -> None:
+    refused = command("queries", "s3a://bucket/checkpoint", "list")
+    assert refused.code == 2
+    assert "s3a://bucket/checkpoint is not on this machine" in refused.err

@@ -158,7 +158,7 @@ def test_an_error_in_a_worker_is_told_as_locally(spark: Any, command: Command, q
     ("options", "sentence"),
     [
         (["--runtime", "spark", "--epoch", "1"], "Spark works in micro-batches and has no tuple release"),
-        (["--runtime", "spark", "--shards", "0"], "--shards 0: there is at least one"),
+        (["--runtime", "spark", "--shards", "0"], "--shards 0: there are from 1 to 100,000"),
         (["--runtime", "spark", "--trigger", "often"], "--trigger: "),
         (["--runtime", "spark", "--arrival-time", "arrival"], "--arrival-time is not offered on Spark"),
         (["--runtime", "flink"], "--runtime flink: it is local or spark"),

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from papers.workloads import WORKLOADS
 from slackwater.cli.verify import Verified
-from slackwater.workloads import WORKLOADS, write
+from slackwater.workloads import write
 from tests.data.conftest import EPOCHS, Verify
 from tests.effort import ALL_ON_SPARK, more
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from papers.experiments.recorded_streams import FOLDER, WEATHER
+from papers.experiments.recorded_streams import recorded as weather
 from slackwater.cli.prepare import prepare
 from slackwater.cli.run import run_query
 from slackwater.cli.runtimes import runtime_of
 from slackwater.core.errors import UsageError
-from slackwater.experiments.recorded_streams import FOLDER, WEATHER
-from slackwater.experiments.recorded_streams import recorded as weather
 from tests.data.conftest import Verify
 from tests.data.test_recorded import assert_complete, assert_sound
 

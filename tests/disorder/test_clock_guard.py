@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from slackwater.core.batch import ROW, Batch
 from slackwater.core.state import NOTHING
-from slackwater.core.time import BEFORE_ALL, DAY, HOUR, MILLISECOND, MINUTE, SECOND
+from slackwater.core.time import BEFORE_ALL, DAY, HOUR, MAX_TIME, MILLISECOND, MINUTE, SECOND
 from slackwater.disorder.clock_guard import UNGUARDED, ClockGuard
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.disorder.cutting import Cutting, epochs_by_span
@@ -16,9 +16,9 @@ from slackwater.disorder.header_guard import HeaderGuard
 from slackwater.operators.aggregate.algebra import AggregateSpec
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.pipeline import Epochs
-from slackwater.testing.drive import drive, pipeline_of
-from slackwater.testing.oracle_crowd import OracleCrowd
-from slackwater.testing.traces import cuttings, pieces
+from tests.kit.drive import drive, pipeline_of
+from tests.kit.oracle_crowd import OracleCrowd
+from tests.kit.traces import cuttings, pieces
 
 EACH, CALLS, BY_TWENTY, BY_SECOND = (
     Cutting(True, 0, 0),
@@ -62,6 +62,15 @@ def test_without_wrong_clocks_a_clock_is_the_largest_event_time(cutting):
         largest = np.maximum.accumulate([t for _, t in arrivals])
         assert sum(clocks[row][0] != largest[row] for row in range(3000)) <= 60, "one in fifty at most waits for others"
     assert max(clock[0] for clock in clocks.values()) == max(t for _, t in arrivals)
+
+
+@BOTH
+def test_a_tuple_of_the_last_date_there_is_moves_no_clock(cutting):
+    arrivals = steady(60)
+    arrivals[1500] = (0, MAX_TIME)
+    _, ahead, guard = seen_by(arrivals, cutting)
+    assert ahead == [1500]
+    assert guard.clocks.tolist() == [arrivals[-1][1]]
 
 
 @BOTH

@@ -20,8 +20,8 @@ from slackwater.disorder.release.release import Release, ReleaseSpec
 from slackwater.disorder.release.slack_heap import pop, push
 from slackwater.disorder.release.state import buffers
 from slackwater.quality.registry import controller_for
-from slackwater.testing.oracle_release import NEVER, SlackRule, oracle_epoch_release, oracle_tuple_release
-from slackwater.testing.traces import cuttings, pieces, traces
+from tests.kit.oracle_release import NEVER, SlackRule, oracle_epoch_release, oracle_tuple_release
+from tests.kit.traces import cuttings, pieces, traces
 
 TIMES = st.integers(-1000, 1000)
 

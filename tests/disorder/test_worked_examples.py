@@ -12,7 +12,7 @@ from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
 from slackwater.operators.pipeline import Epochs
-from slackwater.testing.drive import drive, pipeline_of, results_of
+from tests.kit.drive import drive, pipeline_of, results_of
 
 
 def test_k_slack_sorts_as_in_figure_3_and_example_3_2_1():

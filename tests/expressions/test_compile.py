@@ -13,7 +13,7 @@ from slackwater.core.schema import NULL_WORD, Kind
 from slackwater.expressions.compile import compile_condition, compile_filter, compile_map, no_condition
 from slackwater.expressions.functions import register, typed_call
 from slackwater.expressions.tree import Column, Expr, Literal
-from slackwater.testing.evaluate import evaluate
+from tests.kit.evaluate import evaluate
 
 X, Y, N = Column(0, "x", Kind.FLOAT), Column(0, "y", Kind.FLOAT), Column(0, "i", Kind.INT)
 B, T = Column(0, "b", Kind.BOOL), Column(0, "t", Kind.TEXT)

@@ -16,8 +16,8 @@ from slackwater.expressions.functions import ExpressionTypeError, typed_call
 from slackwater.expressions.lower import FEW, Step, lower
 from slackwater.expressions.membership import Table
 from slackwater.expressions.tree import Column, Expr, Literal
-from slackwater.testing.evaluate import evaluate
 from tests.effort import more
+from tests.kit.evaluate import evaluate
 
 BIG = 2**63 - 1
 CASES = {

@@ -29,8 +29,8 @@ from slackwater.expressions.compile import (
 )
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column, Expr, Literal
-from slackwater.testing.evaluate import evaluate
 from tests.effort import tried
+from tests.kit.evaluate import evaluate
 
 COLUMNS = {
     "i": Kind.INT,

@@ -19,7 +19,7 @@ from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column, Expr, Literal
 from slackwater.runtime.local.answer import replay
 from slackwater.sources.codebook import Codebook
-from slackwater.testing.evaluate import evaluate
+from tests.kit.evaluate import evaluate
 
 NAMES = ["Ann", "bob", "Änne", None, "cid", "ANN", "x%y", "Bob", "", "  pad "]
 ROWS = 300

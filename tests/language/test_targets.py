@@ -10,18 +10,60 @@ from slackwater.core.errors import QueryError, UsageError
 from slackwater.core.options import Options
 from slackwater.core.quality import Quality, Recall, RelativeError, clause
 from slackwater.core.time import MINUTE
+from slackwater.language.bind import bind
 from slackwater.language.clauses import parse_quality
+from slackwater.plan.physical import PhysicalPlan
+from slackwater.plan.planner import plan
 from slackwater.quality.registry import learning_key
-from slackwater.runtime.targets import capped, complete, recall, relative_error
+from slackwater.runtime.targets import capped, complete, recall, relative_error, settable
+from tests.language.streams import SCHEMAS
 
 CAPS = st.none() | st.integers(1, 10**12)
+JOIN = "SELECT a.v FROM a [RANGE 1 S], b [RANGE 1 S] WHERE a.key = b.key WITH RECALL .5 OVER 30 s AT MOST 9 s"
 SHARES = st.floats(0.001, 0.999)
 TARGETS = st.builds(Recall, SHARES, st.integers(1, 10**12), CAPS) | st.builds(RelativeError, SHARES, SHARES, CAPS)
+
+
+def planned(text: str) -> PhysicalPlan:
+    """The plan of a query over the streams of these tests."""
+    return plan(bind(text, SCHEMAS).query)
 
 
 @given(TARGETS)
 def test_the_clause_of_a_target_is_read_as_the_target(target: Quality) -> None:
     assert parse_quality(clause(target)) == target
+
+
+@pytest.mark.parametrize(
+    ("in_force", "asked", "expected"),
+    [
+        ("RECALL .9 OVER 10 s AT MOST 5 s", recall(0.99), "RECALL .99 OVER 10 s AT MOST 5 s"),
+        ("RECALL .9 OVER 10 s", "RECALL .99", "RECALL .99 OVER 10 s"),
+        ("RECALL .9 OVER 10 s AT MOST 5 s", "RECALL .99 OVER 20 s", "RECALL .99 OVER 20 s AT MOST 5 s"),
+        ("RECALL .9 OVER 10 s", recall(0.99, over="1 minute"), "RECALL .99 OVER 1 min"),
+        ("ERROR 5% CONFIDENCE 80% AT MOST 5 s", relative_error("1%"), "ERROR 1% CONFIDENCE 80% AT MOST 5 s"),
+        ("ERROR 5% CONFIDENCE 80%", "ERROR 1%", "ERROR 1% CONFIDENCE 80%"),
+        ("ERROR 5% CONFIDENCE 80%", relative_error("1%", confidence=0.95), "ERROR 1% CONFIDENCE 95%"),
+        ("NO WAIT", recall(0.99), "RECALL .99 OVER 30 s AT MOST 9 s"),
+        ("RECALL .9 OVER 10 s", "DELAY 1 s", "DELAY 1 s"),
+    ],
+)
+def test_a_target_keeps_of_the_one_in_force_what_it_does_not_state(
+    in_force: str, asked: Quality | str, expected: str
+) -> None:
+    total = "SELECT SUM(v) AS v FROM a [RANGE 1 S] WITH ERROR 9% CONFIDENCE 70%"
+    kind = total if "ERROR" in expected else JOIN
+    assert settable(planned(kind), asked, in_force=in_force) == parse_quality(expected)
+    assert settable(planned(kind), asked, in_force=parse_quality(in_force)) == parse_quality(expected)
+
+
+def test_a_query_that_starts_has_a_minute_and_95_percent_where_nothing_is_said() -> None:
+    assert recall(0.99) == Recall(0.99, MINUTE)
+    assert relative_error("1%") == RelativeError(0.01, 0.95)
+
+
+def test_a_cap_of_a_call_counts_and_the_period_in_force_stays() -> None:
+    assert str(settable(planned(JOIN), recall(0.9), "4 s")) == "RECALL 0.9 OVER 30 s AT MOST 4 s"
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,12 @@ from slackwater.disorder.controllers import FixedSlack, LargestDelay
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.pipeline import Epochs
-from slackwater.testing import laws
-from slackwater.testing.drive import pipeline_of
-from slackwater.testing.examples import EXAMPLES, KINDS, specs_without_example
-from slackwater.testing.oracles import (
+from tests.effort import AS_WRITTEN, tried, tries
+from tests.effort import EXAMPLES as EFFORT
+from tests.kit import laws
+from tests.kit.drive import pipeline_of
+from tests.kit.examples import EXAMPLES, KINDS, specs_without_example
+from tests.kit.oracles import (
     SlackRule,
     cuts_by_count,
     cuts_by_span,
@@ -28,9 +30,7 @@ from slackwater.testing.oracles import (
     oracle_tree_by_tuple,
     oracle_tuple_release,
 )
-from slackwater.testing.traces import cuttings, seeded_trace, traces
-from tests.effort import AS_WRITTEN, tried, tries
-from tests.effort import EXAMPLES as EFFORT
+from tests.kit.traces import cuttings, seeded_trace, traces
 
 each_example = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 TREES = [example for example in EXAMPLES if isinstance(example.spec, JoinTree)]

@@ -14,11 +14,11 @@ from slackwater.disorder.controllers import FixedSlack
 from slackwater.operators.aggregate.algebra import AggregateSpec
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.pipeline import Epochs
-from slackwater.testing.drive import Outcome, drive, feed, pipeline_of, results_of
-from slackwater.testing.laws import Store
-from slackwater.testing.oracle_aggregate import oracle_aggregate
-from slackwater.testing.traces import float_word
 from tests.effort import tried
+from tests.kit.drive import Outcome, drive, feed, pipeline_of, results_of
+from tests.kit.laws import Store
+from tests.kit.oracle_aggregate import oracle_aggregate
+from tests.kit.traces import float_word
 
 V = FIRST_COLUMN
 BY_CALL = Epochs()

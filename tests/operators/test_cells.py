@@ -20,10 +20,10 @@ from slackwater.operators.join.bands import CONVERTED, FLOATS, INTEGERS, SLACK, 
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import INDEX, NEAR, NOT_BY_CELLS, SCAN, Equality
 from slackwater.operators.pipeline import Epochs
-from slackwater.testing.drive import drive, pipeline_of, results_of
-from slackwater.testing.oracle_join import oracle_join
-from slackwater.testing.traces import cuttings, pieces
 from tests.effort import tried
+from tests.kit.drive import drive, pipeline_of, results_of
+from tests.kit.oracle_join import oracle_join
+from tests.kit.traces import cuttings, pieces
 
 X, Y, K, N = range(FIRST_COLUMN, FIRST_COLUMN + 4)
 ROWS = N + 1

@@ -19,10 +19,10 @@ from slackwater.operators.composed.registry import composed_controller
 from slackwater.operators.graph import OperatorGraph
 from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.plan.planner import plan
-from slackwater.testing.drive import NO_GUARD, Outcome, drive, feed, results_of, truth
-from slackwater.testing.oracle_levels import oracle_graph
-from slackwater.testing.traces import cuttings, pieces
 from tests.effort import tried
+from tests.kit.drive import NO_GUARD, Outcome, drive, feed, results_of, truth
+from tests.kit.oracle_levels import oracle_graph
+from tests.kit.traces import cuttings, pieces
 from tests.operators.test_graph import SCHEMA, SLIDING, WINDOWS, arrivals
 
 KEEP_ALL = Options(retention=10**6)

@@ -19,12 +19,12 @@ from slackwater.operators.join.retention import Retention
 from slackwater.operators.join.store import WindowStore
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.pipeline import Epochs, Pipeline
-from slackwater.testing.drive import NO_GUARD, Outcome, feed
-from slackwater.testing.examples import EXAMPLES, KINDS, ROWS
-from slackwater.testing.laws import Store
-from slackwater.testing.oracle_join import oracle_join
-from slackwater.testing.traces import cuttings, pieces, seeded_trace, traces
 from tests.effort import tried
+from tests.kit.drive import NO_GUARD, Outcome, feed
+from tests.kit.examples import EXAMPLES, KINDS, ROWS
+from tests.kit.laws import Store
+from tests.kit.oracle_join import oracle_join
+from tests.kit.traces import cuttings, pieces, seeded_trace, traces
 
 # Whether results are rows or counts is nothing that the ledger see.
 JOINS = [one for one in EXAMPLES if type(one.spec) in (WindowJoin, JoinTree) and not one.spec.count_only]

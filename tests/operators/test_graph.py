@@ -18,12 +18,12 @@ from slackwater.operators.node import Node
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
-from slackwater.testing import laws
-from slackwater.testing.drive import Outcome, drive, feed, pipeline_of, results_of
-from slackwater.testing.examples import EXAMPLES, KINDS
-from slackwater.testing.oracles import SlackRule, cuts_by_count, oracle_graph_by_epoch, oracle_graph_by_tuple
-from slackwater.testing.traces import cuttings, pieces, seeded_trace
 from tests.effort import tried
+from tests.kit import laws
+from tests.kit.drive import Outcome, drive, feed, pipeline_of, results_of
+from tests.kit.examples import EXAMPLES, KINDS
+from tests.kit.oracles import SlackRule, cuts_by_count, oracle_graph_by_epoch, oracle_graph_by_tuple
+from tests.kit.traces import cuttings, pieces, seeded_trace
 
 GRAPHS = [example for example in EXAMPLES if isinstance(example.spec, OperatorGraph)]
 each_graph = pytest.mark.parametrize("example", GRAPHS, ids=lambda example: example.name)

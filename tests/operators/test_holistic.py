@@ -13,11 +13,11 @@ from slackwater.operators.aggregate.landmark import LandmarkAggregate
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.aggregate.row_aggregate import RowAggregate
 from slackwater.operators.pipeline import Epochs
-from slackwater.testing import laws
-from slackwater.testing.drive import drive, pipeline_of
-from slackwater.testing.oracle_release import SlackRule, oracle_epoch_release
-from slackwater.testing.traces import assemble
 from tests.effort import tried
+from tests.kit import laws
+from tests.kit.drive import drive, pipeline_of
+from tests.kit.oracle_release import SlackRule, oracle_epoch_release
+from tests.kit.traces import assemble
 
 K, L, V, ONE = range(FIRST_COLUMN, FIRST_COLUMN + 4)
 ROWS = FIRST_COLUMN + 4

@@ -14,10 +14,10 @@ from slackwater.operators.join.cells import ANY_KEY, HashIndex
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality, Linkage, first_plan
 from slackwater.operators.pipeline import Epochs
-from slackwater.testing.drive import Outcome, drive, feed, pipeline_of, results_of
-from slackwater.testing.laws import Store
-from slackwater.testing.oracles import oracle_join
-from slackwater.testing.traces import pieces, seeded_trace
+from tests.kit.drive import Outcome, drive, feed, pipeline_of, results_of
+from tests.kit.laws import Store
+from tests.kit.oracles import oracle_join
+from tests.kit.traces import pieces, seeded_trace
 
 K, L = FIRST_COLUMN, FIRST_COLUMN + 1
 ON_K = Equality(0, K, 1, K)

@@ -13,10 +13,10 @@ from slackwater.core.batch import Batch
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.disorder.release.release import Release, ReleaseSpec
 from slackwater.operators.join.operator import WindowJoin
-from slackwater.testing.examples import KINDS, WITH_TARGETS
-from slackwater.testing.oracle_join import oracle_join
-from slackwater.testing.traces import cuttings, pieces, traces
 from tests.effort import tried
+from tests.kit.examples import KINDS, WITH_TARGETS
+from tests.kit.oracle_join import oracle_join
+from tests.kit.traces import cuttings, pieces, traces
 
 JOINS = [example for example in WITH_TARGETS if isinstance(example.spec, WindowJoin)]
 LONG = 10**6

@@ -15,10 +15,10 @@ from slackwater.core.quality import Recall
 from slackwater.disorder.controllers import FixedSlack
 from slackwater.disorder.release.release import Release, ReleaseSpec
 from slackwater.operators.join.operator import WindowJoin
-from slackwater.testing.examples import KINDS, WITH_TARGETS
-from slackwater.testing.oracle_join import oracle_join, oracle_periods
-from slackwater.testing.traces import cuttings, pieces, seeded_trace, traces
 from tests.effort import tried, tries
+from tests.kit.examples import KINDS, WITH_TARGETS
+from tests.kit.oracle_join import oracle_join, oracle_periods
+from tests.kit.traces import cuttings, pieces, seeded_trace, traces
 
 JOINS = [example for example in WITH_TARGETS if isinstance(example.spec, WindowJoin)]
 each_join = pytest.mark.parametrize("example", JOINS, ids=lambda example: example.name)

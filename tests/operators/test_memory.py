@@ -27,13 +27,13 @@ from slackwater.operators.state_size import Member, NodeSpec, OfInput, WindowCon
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
 from slackwater.plan.sizes import weights_of
-from slackwater.testing.drive import NO_GUARD, Outcome, feed, pipeline_of
-from slackwater.testing.examples import EXAMPLES, KINDS
-from slackwater.testing.oracle_graph import windows_of_graph
-from slackwater.testing.oracle_memory import weighed, windows_of_join
-from slackwater.testing.oracle_release import SlackRule
-from slackwater.testing.traces import cuttings, pieces, seeded_trace, traces
 from tests.effort import tried
+from tests.kit.drive import NO_GUARD, Outcome, feed, pipeline_of
+from tests.kit.examples import EXAMPLES, KINDS
+from tests.kit.oracle_graph import windows_of_graph
+from tests.kit.oracle_memory import weighed, windows_of_join
+from tests.kit.oracle_release import SlackRule
+from tests.kit.traces import cuttings, pieces, seeded_trace, traces
 
 EACH_TUPLE = Epochs(each_tuple=True)
 JOINS = [example for example in EXAMPLES if isinstance(example.spec, WindowJoin) and example.spec.streams < 4]

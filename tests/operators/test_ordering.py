@@ -21,14 +21,14 @@ from slackwater.operators.in_order.tree import OrderedTree
 from slackwater.operators.join.count_windows import CountWindowJoin
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import JoinTree
-from slackwater.operators.join.wjoin.spec import WJoin
 from slackwater.operators.pipeline import Epochs, Pipeline
-from slackwater.testing import laws
-from slackwater.testing.drive import NO_GUARD, Outcome, clocked_results_of, feed, pipeline_of
-from slackwater.testing.examples import EXAMPLES, KINDS
-from slackwater.testing.oracles import SlackRule, oracle_filter_order
-from slackwater.testing.traces import cuttings, pieces, seeded_trace, traces
+from slackwater.published.wjoin.spec import WJoin
 from tests.effort import tried
+from tests.kit import laws
+from tests.kit.drive import NO_GUARD, Outcome, clocked_results_of, feed, pipeline_of
+from tests.kit.examples import EXAMPLES, KINDS
+from tests.kit.oracles import SlackRule, oracle_filter_order
+from tests.kit.traces import cuttings, pieces, seeded_trace, traces
 
 BY_TUPLE = Epochs(each_tuple=True)
 JOINS = [

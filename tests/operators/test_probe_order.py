@@ -21,15 +21,15 @@ from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probe_order import cheapest_probe_order, cost_of
 from slackwater.operators.join.probing import Equality, Linkage, ProbeOrder
 from slackwater.operators.join.selectivity import Selectivities
-from slackwater.operators.join.wjoin.spec import WJoin
 from slackwater.operators.pipeline import Epochs
-from slackwater.testing import laws
-from slackwater.testing.drive import Outcome, drive, feed, pipeline_of, results_of
-from slackwater.testing.examples import EXAMPLES, KINDS, K, L
-from slackwater.testing.oracles import SlackRule, oracle_join, oracle_tuple_release
-from slackwater.testing.traces import cuttings, pieces, seeded_trace, traces
+from slackwater.published.wjoin.spec import WJoin
 from slackwater.windows.graph import WindowGraph
 from tests.effort import tried
+from tests.kit import laws
+from tests.kit.drive import Outcome, drive, feed, pipeline_of, results_of
+from tests.kit.examples import EXAMPLES, KINDS, K, L
+from tests.kit.oracles import SlackRule, oracle_join, oracle_tuple_release
+from tests.kit.traces import cuttings, pieces, seeded_trace, traces
 
 from .test_window_graph import joins
 

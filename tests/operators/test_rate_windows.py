@@ -20,13 +20,13 @@ from slackwater.operators.join.count_windows import EVER
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.rate_windows import ROUNDS, SLIDING, RateJoin, RateJoinOperator, by_rate
 from slackwater.operators.pipeline import Epochs, Pipeline
-from slackwater.testing.drive import NO_GUARD, Outcome, feed, pipeline_of, results_of
-from slackwater.testing.laws import going_on_after_restore_equals_never_stopping
-from slackwater.testing.oracle_join import oracle_join
-from slackwater.testing.oracle_rates import resizes_of
-from slackwater.testing.oracle_release import tuples_of
-from slackwater.testing.oracle_row_join import oracle_rate_join
-from slackwater.testing.traces import cuttings, largest_delay_of, pieces, seeded_trace
+from tests.kit.drive import NO_GUARD, Outcome, feed, pipeline_of, results_of
+from tests.kit.laws import going_on_after_restore_equals_never_stopping
+from tests.kit.oracle_join import oracle_join
+from tests.kit.oracle_rates import resizes_of
+from tests.kit.oracle_release import tuples_of
+from tests.kit.oracle_row_join import oracle_rate_join
+from tests.kit.traces import cuttings, largest_delay_of, pieces, seeded_trace
 
 PAIRS = WindowJoin((0, 0), (), (), (), ((0, 1), (1, 1)), 2)
 

@@ -7,7 +7,7 @@ from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.pipeline import Epochs
 from slackwater.operators.relation_to_stream import RelationToStream
-from slackwater.testing.drive import Outcome, feed, pipeline_of
+from tests.kit.drive import Outcome, feed, pipeline_of
 
 SELECTION = WindowJoin((3,), (), (), (), ((0, ROW), (0, TS)), 2)
 

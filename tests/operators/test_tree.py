@@ -21,12 +21,12 @@ from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
 from slackwater.operators.join.tree import JoinTree, left_deep
 from slackwater.operators.pipeline import Epochs, Pipeline
-from slackwater.testing.drive import NO_GUARD, Outcome, drive, feed, pipeline_of, results_of
-from slackwater.testing.examples import EXAMPLES, KINDS, ROWS
-from slackwater.testing.laws import Store
-from slackwater.testing.oracles import oracle_join
-from slackwater.testing.traces import cuttings, largest_delay_of, pieces, seeded_trace, traces
 from tests.effort import tried
+from tests.kit.drive import NO_GUARD, Outcome, drive, feed, pipeline_of, results_of
+from tests.kit.examples import EXAMPLES, KINDS, ROWS
+from tests.kit.laws import Store
+from tests.kit.oracles import oracle_join
+from tests.kit.traces import cuttings, largest_delay_of, pieces, seeded_trace, traces
 
 K, L = FIRST_COLUMN, FIRST_COLUMN + 1
 TREES = [example for example in EXAMPLES if isinstance(example.spec, JoinTree)]

@@ -15,13 +15,13 @@ from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import STREAM, Equality
 from slackwater.operators.join.tree import left_deep
 from slackwater.operators.pipeline import Epochs
-from slackwater.testing import laws
-from slackwater.testing.drive import drive, pipeline_of, results_of
-from slackwater.testing.examples import KINDS, ROWS, K, L
-from slackwater.testing.oracles import SlackRule, oracle_join, oracle_tuple_release
-from slackwater.testing.traces import cuttings, largest_delay_of, pieces, traces
 from slackwater.windows.graph import WindowGraph
 from tests.effort import tried
+from tests.kit import laws
+from tests.kit.drive import drive, pipeline_of, results_of
+from tests.kit.examples import KINDS, ROWS, K, L
+from tests.kit.oracles import SlackRule, oracle_join, oracle_tuple_release
+from tests.kit.traces import cuttings, largest_delay_of, pieces, traces
 
 from .test_ledger import LONG, settled
 

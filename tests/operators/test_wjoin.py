@@ -17,13 +17,13 @@ from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Column
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
-from slackwater.operators.join.wjoin import spec as wjoin
-from slackwater.operators.join.wjoin.spec import ALGORITHMS, by_algorithm
-from slackwater.testing.oracle_release import Released, SlackRule, Tuple, oracle_tuple_release
-from slackwater.testing.oracle_wjoin import SlowWJoin
-from slackwater.testing.oracles import oracle_join, oracle_join_processing
-from slackwater.testing.traces import cuttings, seeded_trace, traces
+from slackwater.published.wjoin import spec as wjoin
+from slackwater.published.wjoin.spec import ALGORITHMS, by_algorithm
 from tests.effort import tried
+from tests.kit.oracle_release import Released, SlackRule, Tuple, oracle_tuple_release
+from tests.kit.oracle_wjoin import SlowWJoin
+from tests.kit.oracles import oracle_join, oracle_join_processing
+from tests.kit.traces import cuttings, seeded_trace, traces
 
 K = FIRST_COLUMN
 each_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS)

@@ -15,7 +15,7 @@ from slackwater.core.errors import UsageError
 from slackwater.core.quality import Delay, Recall
 from slackwater.core.results import ADAPTIVE, FILTER, SYNC
 from slackwater.core.time import MINUTE, SECOND
-from slackwater.experiments.plan_figure import draw_plan, placed
+from slackwater.figures.plan import draw_plan, placed
 from slackwater.language.bind import Bound, bind
 from slackwater.plan.explain import JSON, as_json, as_tree, explain
 from slackwater.plan.graph import ROW, Detail, NodeKind, PlanGraph, PlanNode

@@ -11,10 +11,10 @@ from slackwater.language.bind import bind
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import JoinTree
-from slackwater.operators.join.wjoin.spec import WJoin
 from slackwater.plan.explain import explain
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
+from slackwater.published.wjoin.spec import WJoin
 from slackwater.sources.files import schema_of
 
 TABLE = pa.table({"ts": [1], "k": [1], "x": [0.5], "w": [1], "unused": ["u"]})

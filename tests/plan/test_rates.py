@@ -28,11 +28,11 @@ from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
 from slackwater.plan.rate_model import Expected, OrderCost, RateInput, cost_of
 from slackwater.sources.files import schema_of
-from slackwater.testing import laws
-from slackwater.testing.drive import pipeline_of
-from slackwater.testing.oracles import SlackRule, cuts_by_count, oracle_graph_by_epoch, oracle_graph_by_tuple
-from slackwater.testing.traces import cuttings, seeded_trace
 from tests.effort import tried
+from tests.kit import laws
+from tests.kit.drive import pipeline_of
+from tests.kit.oracles import SlackRule, cuts_by_count, oracle_graph_by_epoch, oracle_graph_by_tuple
+from tests.kit.traces import cuttings, seeded_trace
 
 TABLE = pa.table({"ts": [1], "k": [1], "n": [1]})
 SCHEMAS = {name: schema_of(name, TABLE, "ts") for name in ("a", "b", "c", "d")}

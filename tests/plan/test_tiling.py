@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from slackwater.core.batch import FIRST_COLUMN, ROW, Batch, Words
 from slackwater.operators.join.bands import FLOATS, Band, Side, axes_between
 from slackwater.plan.tiling import Tiling, tiled
-from slackwater.testing.oracle_join import oracle_join
 from tests.effort import tried
+from tests.kit.oracle_join import oracle_join
 from tests.operators.test_cells import JOINS, ROWS, float_word, tuples
 
 PAIRS = {name: spec for name, spec in JOINS.items() if spec.streams == 2 and not spec.equalities}

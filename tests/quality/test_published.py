@@ -7,24 +7,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from papers.workloads.dsyn import dsyn3
 from slackwater.core.options import Options
 from slackwater.core.quality import Recall
 from slackwater.core.time import AFTER_ALL, MINUTE, SECOND
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.planner import plan
-from slackwater.quality.recall.published import ModelRecall, PdRecall
+from slackwater.published.controllers.recall import ModelRecall, PdRecall
 from slackwater.quality.recall.steady import ControllerConfig
 from slackwater.quality.registry import controller_for
 from slackwater.runtime.local.run import LocalRun
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.replay import replay
-from slackwater.testing import laws
-from slackwater.testing.drive import drive, pipeline_of, results_of
-from slackwater.testing.examples import KINDS, WITH_TARGETS
-from slackwater.testing.traces import cuttings, pieces, seeded_trace, traces
-from slackwater.workloads.dsyn import dsyn3
 from tests.effort import tried, tries
+from tests.kit import laws
+from tests.kit.drive import drive, pipeline_of, results_of
+from tests.kit.examples import KINDS, WITH_TARGETS
+from tests.kit.traces import cuttings, pieces, seeded_trace, traces
 
 JOINS = {example.name: example.spec for example in WITH_TARGETS if "join" in example.name or "way" in example.name}
 NAMES = [

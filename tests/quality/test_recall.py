@@ -15,12 +15,12 @@ from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.tree import JoinTree
 from slackwater.operators.pipeline import Epochs
 from slackwater.quality.recall.steady import ControllerConfig, SteadyRecall
-from slackwater.testing import laws
-from slackwater.testing.drive import pipeline_of
-from slackwater.testing.examples import KINDS, WITH_TARGETS
-from slackwater.testing.traces import cuttings, traces
 from slackwater.workloads import disorder
 from tests.effort import more, tried
+from tests.kit import laws
+from tests.kit.drive import pipeline_of
+from tests.kit.examples import KINDS, WITH_TARGETS
+from tests.kit.traces import cuttings, traces
 
 JOINS = [example for example in WITH_TARGETS if isinstance(example.spec, WindowJoin)]
 EPOCHS = st.sampled_from([Epochs(), Epochs(each_tuple=True), Epochs(tuples=5), Epochs(span=4)])

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from papers.workloads.dsyn import dsyn3
 from slackwater.core.time import SECOND
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.planner import plan
 from slackwater.runtime.local.run import LocalRun
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.replay import replay
-from slackwater.workloads.dsyn import dsyn3
 from tests.effort import more
 
 PERIOD = 20

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slackwater as sw
-from slackwater.testing.oracle_steps import Combination, freshest, slow_streams
+from tests.kit.oracle_steps import Combination, freshest, slow_streams
 from tests.request.streams import COLUMNS, Wall, at, rows, seen
 
 SLACK, WINDOWS = 200, {"a": 500, "b": 300, "c": 400}

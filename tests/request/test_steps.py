@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 
 import slackwater as sw
 from slackwater.core.errors import DataError, QueryError, SlackwaterError, UsageError
-from slackwater.testing.oracle_steps import freshest
+from tests.kit.oracle_steps import freshest
 from tests.request.streams import BOTH, COLUMNS, JOIN, Wall, at, fed, rows, seen
 
 
@@ -220,15 +220,3 @@ def test_of_the_rows_that_nobody_asks_for_the_newest_are_kept_and_the_others_cou
     live.push("radar", rows(*((1000 * second,) for second in range(1, 6))))
     assert live.take_side_outputs().num_rows == 5
     assert live.report()["late"] == 10
-
-
-def test_old_names_still_work_and_say_the_new_ones() -> None:
-    step = sw.Step(datetime(1970, 1, 1, tzinfo=UTC), pa.table({"v": [1]}), degraded=True)
-    with pytest.warns(DeprecationWarning, match="'reduced' is called 'degraded' now"):
-        assert step.reduced
-
-
-def test_a_live_query_is_still_found_under_its_old_name() -> None:
-    with pytest.warns(DeprecationWarning, match=r"'slackwater.open' is called 'slackwater.live' now"):
-        assert sw.open is sw.live
-    assert "open" not in sw.__all__

@@ -117,6 +117,8 @@ ROW = st.tuples(
 def test_every_answer_is_sound(
     runtime: Runtime, name: str, options: str, rows: list[tuple[Any, ...]], epoch: str, waiting: str
 ) -> None:
+    # Nothing is joined before its turn in epochs.
+    epoch = "1" if "ordering" in options else epoch
     answer_is_sound(runtime, f"{QUERIES[name]} WITH {waiting} {options}", rows, epoch)
 
 

@@ -30,6 +30,8 @@ QUERIES = {
         (SELECT k, COUNT(*) AS n FROM ({PAIR}) j [250 MS] GROUP BY k) t [1 SEC]""",
     "union": """SELECT k, x * 2 AS x, name FROM a WHERE k > 0 UNION ALL SELECT k + 1, x, 'q' FROM b
         UNION ALL SELECT c.k, b.x, c.name FROM c [100 MS], b [100 MS] WHERE c.k = b.k""",
+    "union with bare nulls": """SELECT k, NULL AS x, name FROM a UNION ALL SELECT NULL, x, NULL FROM b
+        UNION ALL SELECT c.k, NULL, c.name FROM c [100 MS], b [100 MS] WHERE c.k = b.k""",
     "joined with a union": """SELECT u.k AS k, c.x AS x FROM
         (SELECT k, x FROM a UNION ALL SELECT k, x FROM b WHERE x > 0) u [300 MS], c [300 MS] WHERE u.k = c.k""",
     "counts of a union of counts": f"""SELECT k, SUM(n) AS n FROM ({COUNTS}

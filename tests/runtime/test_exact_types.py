@@ -20,6 +20,7 @@ QUERIES = {
     "groups": """SELECT d, event.id AS id, SUM(p) AS total, AVG(p) AS mean, MIN(p) AS low, MAX(d) AS last,
         COUNT(DISTINCT p) AS n, VAR(p) AS v, MEDIAN(p) AS mid, SUM(p * q) AS both FROM a [1 SEC SLIDE 250 MS]
         GROUP BY d, event.id""",
+    "decimals as text": "SELECT CAST(p AS STRING) AS t, concat(q, '!') AS u FROM a",
     "sums of sums": "SELECT SUM(total) AS all_of_it FROM (SELECT SUM(p) AS total FROM a [200 MS]) x [1 SEC]",
 }
 

@@ -10,6 +10,9 @@ from itertools import product
 import pyarrow as pa
 import pytest
 
+from papers.workloads.delays import Delays
+from papers.workloads.plug_queries import PLUG_QUERIES
+from papers.workloads.plugs import smart_plugs
 from slackwater.cli.prepare import Prepared, epochs_of
 from slackwater.operators.instant import adapting
 from slackwater.operators.instant.spec import InstantRelation
@@ -20,9 +23,6 @@ from slackwater.runtime.local.run import LocalRun
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.replay import replay
 from slackwater.verify import Verdict
-from slackwater.workloads.plug_queries import PLUG_QUERIES
-from slackwater.workloads.plugs import smart_plugs
-from slackwater.workloads.profiles import Delays
 from tests.effort import ALL_ON_SPARK
 from tests.operators.instant.test_changing_plans import Restless
 from tests.runtime.streams import Runtime

@@ -94,9 +94,15 @@ def test_adaptive_switches_when_the_work_takes_too_long(sync: Any) -> None:
         assert rows["_ts"].to_pylist() == sync[0]["_ts"].to_pylist()
 
 
-def test_in_epochs_filter_changes_nothing() -> None:
+@pytest.mark.parametrize("option", ["ordering = 'filter'", "ordering = 'adaptive'", "alpha = 0.2"])
+def test_in_epochs_what_would_do_nothing_is_refused(option: str) -> None:
+    with pytest.raises(UsageError, match=f"option {option} does nothing in epochs"):
+        ran(option, epochs=Epochs(tuples=100))
+
+
+def test_in_epochs_tuples_are_joined_in_their_turn() -> None:
     plain, _ = ran("ordering = 'sync'", epochs=Epochs(tuples=100))
-    rows, report = ran("ordering = 'filter'", epochs=Epochs(tuples=100))
+    rows, report = ran("", epochs=Epochs(tuples=100))
     assert rows.equals(plain)
     assert report["ordering"] is None
 

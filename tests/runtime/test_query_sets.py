@@ -37,6 +37,8 @@ QUERIES = {
     "texts": "SELECT t, COUNT(*) AS n FROM b [2 SECONDS] WHERE t <> 'x' GROUP BY t WITH DELAY 100 MS",
     "three": "SELECT a.v, b.v AS u, c.v AS w FROM a [1 SECOND], b [1 SECOND], c [1 SECOND]"
     " WHERE a.k = b.k AND b.k = c.k WITH DELAY 300 MS",
+    "by_partition": "SELECT t, SUM(v) AS s FROM a [2 SECONDS] WHERE w > 20 GROUP BY t WITH DELAY 100 MS"
+    " OPTIONS (clock_by = 't, k')",
     "graph": "SELECT k, COUNT(*) AS n FROM"
     " (SELECT a.k FROM a [1 SECOND], b [1 SECOND] WHERE a.k = b.k) AS q [2 SECONDS] GROUP BY k WITH DELAY 300 MS",
 }

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 import slackwater as sw
+from papers.experiments.rate_runs import Watched, watch
+from papers.workloads import WORKLOADS
 from slackwater.core.errors import UsageError
-from slackwater.experiments.rate_runs import Watched, watch
 from slackwater.plan.planner import plan
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.expected import expected_of, rate_of
-from slackwater.workloads import WORKLOADS
 from tests.runtime.streams import Runtime, arrived
 
 COLUMNS = {"k": pa.int64(), "v": pa.int64()}
@@ -64,6 +64,48 @@ def test_windows_that_change_are_the_same_however_the_input_is_cut(runtime: Runt
         ran = runtime.run(query, streams, epoch)
         assert sorted(ran.rows("a", "b", "c")) == rows
         assert ran.report["rates"] == wanted.report["rates"]
+
+
+BY_ARRIVAL = "SELECT a.v, b.v AS w FROM a [RATE 1 s BY ARRIVAL], b [RATE 1 s BY ARRIVAL] MATCH TIME WITH DELAY 1 SECOND"
+
+
+def slowly() -> dict[str, pa.Table]:
+    """Two streams with a tuple every 10 ms of event time, which comes every 100 ms."""
+    at = np.arange(1000)
+    return {
+        name: pa.table({"ts": 10 * at, "v": at, "arrival": 2 * at + i, "heard": 100 * at + i})
+        for i, name in enumerate("ab")
+    }
+
+
+def test_intervals_by_arrival_are_of_the_moments_at_which_tuples_came() -> None:
+    sizes = {
+        arrival_time: sw.replay(text, slowly(), arrival_time=arrival_time).report["rates"][0]["sizes"]
+        for text, arrival_time in ((BY_ARRIVAL, "heard"), (BY_ARRIVAL.replace(" BY ARRIVAL", ""), None))
+    }
+    assert [round(size, -1) for size in sizes["heard"]] == [10, 10]
+    assert [round(size, -1) for size in sizes[None]] == [100, 100]
+
+
+def test_intervals_by_arrival_are_refused_where_arrivals_have_no_time(runtime: Runtime) -> None:
+    with pytest.raises(UsageError, match="windows BY ARRIVAL need the moments at which rows arriv"):
+        runtime.run(BY_ARRIVAL, slowly(), "10")
+    with pytest.raises(UsageError, match=r"name the column that has them, with arrival_time='COLUMN' in a program"):
+        sw.replay(BY_ARRIVAL, slowly())
+
+
+@pytest.mark.parametrize("beats", [False, True])
+def test_on_spark_intervals_by_arrival_need_an_idle_timeout(beats: bool) -> None:
+    pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
+    from slackwater.runtime.spark.query_set.members import member
+
+    text = BY_ARRIVAL + (" OPTIONS (idle_timeout = '5 s')" if beats else "")
+    physical = plan(bind_to_tables(text, slowly(), "ts").query)
+    if beats:
+        assert member("q", 0, physical, (0,), "ms", True, False).beats
+        return
+    with pytest.raises(UsageError, match=r"query q: windows BY ARRIVAL .* on Spark .* idle_timeout"):
+        member("q", 0, physical, (0,), "ms", True, False)
 
 
 def test_a_join_of_two_can_be_verified(runtime: Runtime) -> None:

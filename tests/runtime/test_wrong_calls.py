@@ -38,6 +38,7 @@ def joined(**options: Any) -> sw.LiveQuery:
         (lambda: sw.replay(QUERY, {"s": "a" * 5000 + ".csv"}), "cannot be read: File name too long"),
         (lambda: sw.replay(QUERY, {"s": "s3://bucket/s.parquet"}), "only files of this machine are read"),
         (lambda: sw.replay("SELECT SUM(v) AS x FROM s [9 DAYS SLIDE 1 us]", {"s": TABLE}), "make SLIDE longer"),
+        (lambda: sw.sql(None, QUERY, give="aside"), "it is one of results, outputs, late, rejected"),  # type: ignore[call-overload]
         (lambda: sw.live(QUERY, None), "streams are given by name"),  # type: ignore[arg-type]
         (lambda: sw.live(QUERY, {"s": 3}), "stream s: a int cannot be read as rows"),
         (lambda: joined(patience=3), "patience: 3 is no duration"),
@@ -54,3 +55,11 @@ def test_a_call_that_cannot_be_meant_is_refused(call: Callable[[], object], mess
         call()
     assert message in str(refused.value)
     assert len(str(refused.value).splitlines()[0]) < 400
+
+
+def test_a_stream_that_the_query_does_not_read_needs_no_event_times() -> None:
+    read, unread = pa.table({"ts": [1, 2], "v": [3, 4]}), pa.table({"name": ["a"]})
+    answer = sw.replay("SELECT v FROM s WITH NO WAIT", {"s": read, "u": unread})
+    assert answer.results["v"].to_pylist() == [3, 4]
+    with sw.live("SELECT v FROM s WITH NO WAIT", {"s": read.schema, "u": unread.schema}) as query:
+        assert query is not None

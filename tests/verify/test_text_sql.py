@@ -11,9 +11,9 @@ from slackwater.core.errors import UsageError
 from slackwater.core.schema import Field, Kind, Schema
 from slackwater.expressions.tree import Expr
 from slackwater.language.bind import bind
-from slackwater.testing.evaluate import evaluate
 from slackwater.verify.inputs import words, workbench
 from slackwater.verify.sql import Renderer
+from tests.kit.evaluate import evaluate
 
 FIELDS = {
     "ts": (Kind.TIME, pa.timestamp("us")),

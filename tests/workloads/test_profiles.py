@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.core.errors import UsageError
-from slackwater.workloads.profiles import IN_ORDER, Delays, Profile, disordered_times, run_pattern
+from slackwater.workloads.profiles import IN_ORDER, Profile, disordered_times, run_pattern
 from slackwater.workloads.statistics import delays, disorder_statistics
 from tests.effort import tried
 
@@ -61,15 +61,3 @@ def test_the_largest_delay_is_reached_exactly_where_the_stream_is_long_enough():
 def test_an_impossible_pattern_is_refused(tuples, late, runs):
     with pytest.raises(UsageError, match="cannot hold"):
         run_pattern(np.random.default_rng(0), tuples, late, runs)
-
-
-def test_held_back_tuples_are_mostly_held_back_little():
-    held = Delays(late_share=1.0, max_delay_ms=9_999).draw(np.random.default_rng(0), 10_000)
-    assert 0.45 < (held < 99).mean() < 0.55
-    assert held.max() > 9_000
-
-
-@pytest.mark.parametrize(("share", "delay"), [(-0.1, 5), (1.1, 5), (float("nan"), 5), (0.5, -1)])
-def test_a_share_or_delay_that_makes_no_sense_is_refused(share, delay):
-    with pytest.raises(UsageError):
-        Delays(share, delay)

@@ -13,10 +13,14 @@ import numpy as np
 
 from slackwater.advice.waiting import Waiting
 from slackwater.core.batch import Floats, Words
-from slackwater.core.time import MILLISECOND
+from slackwater.core.time import DAY, HOUR, MICROSECOND, MILLISECOND, MINUTE, SECOND
 
 TARGETS = (0.9, 0.95, 0.99, 0.999)
 """What people ask for."""
+UNITS = (
+    (DAY, "days"), (HOUR, "hours"), (MINUTE, "minutes"), (SECOND, "seconds"), (MILLISECOND, "milliseconds"),
+    (MICROSECOND, "microseconds"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -121,6 +125,13 @@ class Advice:
         """What is known of a slack for which cost was found as well."""
         return next(one for one in self.points if one.slack == slack)
 
+    @property
+    def rounds(self) -> bool:
+        """Whether a delay that is to be written is not the exact one."""
+        curves = [self.curve] if self.for_spark is None else [self.curve, self.for_spark.curve]
+        found = (curve.least(target) for curve in curves for target in TARGETS)
+        return any(in_whole_units(slack)[2] for slack in found if slack is not None)
+
     def as_json(self) -> dict[str, Any]:
         """Everything; durations in milliseconds."""
         found: dict[str, Any] = {
@@ -171,6 +182,22 @@ def least_as_json(curve: Curve) -> dict[str, float | None]:
     return {f"{target:g}": None if slack is None else slack / MILLISECOND for target, slack in found.items()}
 
 
+def in_whole_units(micros: int) -> tuple[int, str, bool]:
+    """A duration as it is written into a query: so many of the largest unit that is exact, or, where that would be more
+    digits than anyone reads, rounded up by less than a hundredth; and whether it was rounded.
+
+    >>> in_whole_units(600_000_000), in_whole_units(1_779_521_000)
+    ((10, 'minutes', False), (1780, 'seconds', True))
+    """
+    for size, unit in UNITS:
+        if micros and micros % size == 0 and (size >= SECOND or micros < 100 * SECOND):
+            return micros // size, unit, False
+    for size, unit in UNITS:
+        if micros >= 100 * size:
+            return -(-micros // size), unit, True
+    return 0, "seconds", False
+
+
 def watermark_lines(spark: ForSpark) -> dict[float, tuple[str, ...] | None]:
     """The `withWatermark` of every stream for every target, as it is written in PySpark."""
     lines: dict[float, tuple[str, ...] | None] = {}
@@ -180,7 +207,7 @@ def watermark_lines(spark: ForSpark) -> dict[float, tuple[str, ...] | None]:
             lines[target] = None
             continue
         # Spark counts in milliseconds.
-        whole = -(-delay // MILLISECOND)
-        said = f"{whole // 1000} seconds" if whole % 1000 == 0 else f"{whole} milliseconds"
+        count, unit, _ = in_whole_units(-(-delay // MILLISECOND) * MILLISECOND)
+        said = f"{count} {unit}"
         lines[target] = tuple(f'{name}.withWatermark("{column}", "{said}")' for name, column in spark.columns.items())
     return lines

@@ -1,6 +1,7 @@
-"""Advice in words: a table of slacks, the least slack for each target, and one sentence of what to write.
+"""Advice in words: a table of slacks, the least slack for each target, and what to write.
 
-Invariant: every number is one of the advice; 100 columns are enough.
+Invariant: every number is one of the advice, and a duration that is rounded says so. 100 columns are enough, and what
+is to be copied stands whole on a line of its own, however narrow the terminal.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from slackwater.advice.answer import TARGETS, Advice, Curve, watermark_lines
-from slackwater.core.time import MILLISECOND, format_duration
+from slackwater.advice.answer import TARGETS, Advice, Curve, in_whole_units, watermark_lines
+from slackwater.core.quality import default_cap
+from slackwater.core.time import LONGEST, MINUTE, readable
 
 WIDTH = 100
 MOST_HOURS = 24
@@ -22,7 +24,7 @@ ENOUGH = 0.99
 def as_text(advice: Advice) -> str:
     """Everything, for a terminal."""
     console = Console(file=StringIO(), width=WIDTH, color_system=None, legacy_windows=False)
-    console.print(rendered(advice))
+    print_whole(rendered(advice), console)
     file = console.file
     assert isinstance(file, StringIO)
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
@@ -31,8 +33,13 @@ def as_text(advice: Advice) -> str:
 def as_html(advice: Advice) -> str:
     """The same, for a notebook."""
     console = Console(file=StringIO(), width=WIDTH, record=True)
-    console.print(rendered(advice))
+    print_whole(rendered(advice), console)
     return console.export_html(inline_styles=True, code_format='<pre style="line-height:1.2">{code}</pre>')
+
+
+def print_whole(parts: RenderableType, console: Console) -> None:
+    """Print what is rendered, and cut no line that is to be copied."""
+    console.print(parts, crop=False)
 
 
 def rendered(advice: Advice) -> RenderableType:
@@ -40,9 +47,11 @@ def rendered(advice: Advice) -> RenderableType:
     parts: list[RenderableType] = [Text(_heading(advice)), "", _points(advice), "", _least(advice)]
     if len(advice.by_hour) > 1:
         parts += ["", _hours(advice)]
-    parts += ["", Text(sentence(advice))]
+    parts += ["", *_what_to_write(advice)]
     if advice.for_spark is not None:
         parts += ["", *_spark(advice)]
+    if advice.rounds:
+        parts += ["", Text("Delays to write that are longer than 100 s are rounded up, by less than 1 %.")]
     parts += [Text(f"note: {note}") for note in advice.notes]
     return Group(*parts)
 
@@ -52,26 +61,37 @@ def kept_name(advice: Advice) -> str:
     return "recall" if advice.bound is None else f"error <= {advice.bound:g}"
 
 
-def sentence(advice: Advice) -> str:
-    """What to write."""
+def _what_to_write(advice: Advice) -> list[RenderableType]:
+    """Each clause on a line of its own, to be copied, and what it does."""
     slack = advice.curve.least(ENOUGH)
     if not advice.curve.of:
-        return "There is nothing to lose: the query has no result over these streams."
+        return [Text("There is nothing to lose: the query has no result over these streams.")]
     share = f"{100 * ENOUGH:g} %"
     what = "of the results" if advice.bound is None else f"of the windows within {advice.bound:g} of the truth"
     if slack is None:
-        return f"No slack keeps {share} {what}."
+        return [Text(f"No slack keeps {share} {what}.")]
     if slack == 0:
-        return f"Nothing needs to be waited for: NO WAIT keeps {100 * advice.curve.at(0):.4g} % {what}."
+        kept = f"{100 * advice.curve.at(0):.4g} % {what}"
+        return [_line("WITH NO WAIT"), Text(f"  keeps {kept}: nothing needs to be waited for.")]
+    period = MINUTE if advice.bound is None else 0
     target = (
         "RECALL 0.99 OVER 1 MINUTE" if advice.bound is None else f"ERROR {advice.bound:g} CONFIDENCE 0.99"
     )  # fmt: skip
+    delay = _clause(slack)
+    capped = f" AT MOST {delay}" if slack > default_cap(period, LONGEST) else ""
     worst = _to_blame(advice, slack)
     through = f", mostly because of stream {worst}" if worst else ""
-    return (
-        f"WITH DELAY {_clause(slack)} keeps {share} {what} of these streams{through}. Delays change: WITH {target}"
-        " finds the least slack as they do, and waits less where less will do."
-    )
+    return [
+        _line(f"WITH DELAY {delay}"),
+        Text(f"  keeps {share} {what} of these streams{through}."),
+        _line(f"WITH {target}{capped}"),
+        Text("  finds the least slack as delays change, and waits less where less will do."),
+    ]
+
+
+def _line(text: str) -> Text:
+    """What is to be copied."""
+    return Text(text, no_wrap=True, overflow="ignore")
 
 
 def _to_blame(advice: Advice, slack: int) -> str | None:
@@ -81,10 +101,8 @@ def _to_blame(advice: Advice, slack: int) -> str | None:
 
 
 def _clause(slack: int) -> str:
-    whole, rest = divmod(slack, MILLISECOND)
-    if rest:
-        return f"{slack} MICROSECONDS"
-    return f"{whole // 1000} SECONDS" if whole % 1000 == 0 else f"{whole} MS"
+    count, unit, _ = in_whole_units(slack)
+    return f"{count} {'MS' if unit == 'milliseconds' else unit.upper()}"
 
 
 def _heading(advice: Advice) -> str:
@@ -106,10 +124,10 @@ def _points(advice: Advice) -> Table:
         table.add_column(heading, justify="right")
     for one in advice.points:
         waiting = one.waiting
-        cells = [format_duration(one.slack), share_of(one.kept)]
+        cells = [readable(one.slack), share_of(one.kept)]
         if advice.bound is not None:
             cells += [f"{one.mean_error or 0:.3g}", share_of(one.never or 0)]
-        latency = "the end" if waiting.latency is None else format_duration(_rounded(waiting.latency))
+        latency = "the end" if waiting.latency is None else readable(waiting.latency)
         cells += [latency, f"{waiting.held:,.0f}", f"{waiting.kept:,.0f}", f"{waiting.most_kept:,}"]
         cells += [share_of(lost) for lost in one.lost_by_stream.values() if several]
         table.add_row(*cells)
@@ -152,18 +170,18 @@ def _spark(advice: Advice) -> list[RenderableType]:
             " next but one):"
         )
     ]
-    table = Table(box=None, pad_edge=False, show_header=False)
+    targets: dict[tuple[str, ...], list[str]] = {}
     for target, lines in watermark_lines(spark).items():
-        name = kept_name(advice) + (f" {target:g}" if advice.bound is None else f", {target:g}")
-        for number, line in enumerate(lines or ("no delay gives that",)):
-            table.add_row("" if number else name, Text(line, no_wrap=True, overflow="ignore"))
-    parts.append(table)
+        targets.setdefault(lines or ("no delay gives that",), []).append(f"{target:g}")
+    for copied, shares in targets.items():
+        parts.append(Text(f"{kept_name(advice)}{'' if advice.bound is None else ','} {', '.join(shares)}:"))
+        parts += [_line(line) for line in copied]
     return parts
 
 
 def _slacks(curve: Curve) -> list[str]:
     found = (curve.least(target) for target in TARGETS)
-    return ["never" if slack is None else format_duration(slack) for slack in found]
+    return ["never" if slack is None else readable(slack) for slack in found]
 
 
 def share_of(share: float) -> str:
@@ -173,9 +191,3 @@ def share_of(share: float) -> str:
     ('1', '0.99949', '0.5')
     """
     return f"{share:.5f}".rstrip("0").rstrip(".") or "0"
-
-
-def _rounded(micros: float) -> int:
-    """To whole milliseconds, or tenths of those below 100."""
-    unit = 100 if abs(micros) < 100 * MILLISECOND else MILLISECOND
-    return round(micros / unit) * unit

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from slackwater.advice.answer import Advice
 from slackwater.advice.over import Asked, advise_over
-from slackwater.advice.text import rendered
+from slackwater.advice.text import print_whole, rendered
 from slackwater.cli.prepare import Prepared, duration_of, epochs_of
 from slackwater.core.errors import UsageError
 from slackwater.language.query_file import is_query_file
@@ -52,9 +52,9 @@ def show(advice: Advice, as_data: bool, figure: Path | None) -> None:
     if as_data:
         print(json.dumps(advice.as_json(), indent=2))
     else:
-        Console().print(rendered(advice))
+        print_whole(rendered(advice), Console())
     if figure is not None:
         # Drawing takes a while to import, and most advice is only printed.
-        from slackwater.experiments.advice_figure import draw_advice
+        from slackwater.figures.advice import draw_advice
 
         draw_advice(advice, figure)

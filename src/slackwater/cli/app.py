@@ -115,7 +115,7 @@ def run(
 
     where = runtime_of(runtime, epoch, shards, master, checkpoint, trigger)
     shown = page_options(page, page_host, page_port, page_token, control, stay)
-    operating = OperatingOptions(metrics, log)
+    operating = OperatingOptions(metrics, log, page_token)
     load_functions(functions)
     options = _options(idle_timeout, max_ahead, max_behind, initial_slack)
     text = text_of(query)
@@ -290,21 +290,18 @@ def workload(
     name: Annotated[
         str,
         typer.Argument(
-            help="dsyn3, dsyn4, soccer, velocity1, velocity2, plugs, stores, meteorology, meteorology9, drm, rates, or"
-            " a member of the zoo of disorder, such as zoo/heavy_tail (any other name lists them all)."
+            help="soccer, the game of the demo, or a member of the zoo of disorder, such as zoo/heavy_tail (any other"
+            " name lists them all)."
         ),
     ],
     out: Annotated[Path, typer.Option("--out", help="Folder for the streams and the query.")],
     seed: Seed = 0,
-    minutes: Annotated[float | None, typer.Option("--minutes", help="Shorter or longer than published.")] = None,
-    speed: Annotated[
-        float | None, typer.Option("--speed", help="Meteorology: how many times faster than in reality [8].")
-    ] = None,
+    minutes: Annotated[float | None, typer.Option("--minutes", help="How long [soccer 23, zoo 12].")] = None,
 ) -> None:
     """Write a seeded workload: one parquet file per stream, and its query."""
     from slackwater.cli.workload import make, write_workload
 
-    write_workload(make(name, seed, minutes, speed), out, Console())
+    write_workload(make(name, seed, minutes), out)
 
 
 @app.command()
@@ -336,7 +333,7 @@ def demo(
 @app.command("page")
 def page_command(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The --out folder of a run with --page, or its moments.jsonl.")
+        Path, typer.Argument(metavar="DIR", help="The --out folder of a run with --page, or its progress.jsonl.")
     ],
     host: PageHost = None,
     port: PagePort = None,
@@ -359,22 +356,10 @@ def reproduce(
     seed: Seed = 0,
     json_: Json = False,
 ) -> None:
-    """Run an experiment of the papers, and compare the results with theirs."""
-    from slackwater.cli.reproduce import list_as_json, reproduce_experiment, show, show_list
+    """Run an experiment of the papers, and compare the results with theirs; `make setup` installs the experiments."""
+    from slackwater.cli.reproduce import installed
 
-    if list_:
-        if json_:
-            print(json.dumps(list_as_json(), indent=2))
-        else:
-            show_list(Console())
-        return
-    if id_ is None:
-        raise UsageError("which experiment? `slackwater reproduce --list` names them")
-    done = reproduce_experiment(id_, quick, seed, out, json_)
-    if json_:
-        print(json.dumps(done.as_json(), indent=2))
-    else:
-        show(done, Console())
+    installed()(id_, list_, quick, out, seed, json_)
 
 
 @app.command()

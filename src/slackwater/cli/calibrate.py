@@ -16,8 +16,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from slackwater.experiments.hybrid_calibration import PlanToRun, calibrated, plans_to_run
-from slackwater.experiments.hybrid_engine_runs import run_plan
+from slackwater.plan.placement.calibration import PlanToRun, calibrated, plans_to_run
+from slackwater.plan.placement.calibration_runs import run_plan
 from slackwater.plan.placement.costs import CONSTANTS, Costs, costs_file, save_costs
 from slackwater.plan.placement.fitting import errors_of
 

@@ -17,6 +17,7 @@ from slackwater.cli.paging import Paged
 from slackwater.core.batch import Batch
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
 from slackwater.observe.report import Report
+from slackwater.observe.value import QueryProgress
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.local.run import LocalRun
@@ -27,30 +28,6 @@ TUPLE_RELEASE = Epochs(each_tuple=True)
 STEPS = 250
 FRAME = 0.1
 Gate = Callable[[int], None]
-
-
-@dataclass(frozen=True)
-class Moment:
-    """How a contender stands between two batches. Times are microseconds."""
-
-    clock: int | None
-    """The largest event time seen; None before the first tuple."""
-    tuples: int
-    results: int
-    slack: int
-    latency: int | None
-    """How far answers are behind the newest tuple; None before the first answer can be given, and after the end."""
-    late: int
-    held: int
-    watermark: int
-    """Up to where results have been emitted."""
-    measured: float | None = None
-    """The quality that the run has itself measured so far, where it has a target."""
-
-    @classmethod
-    def at(cls, watermark: int = BEFORE_ALL, results: int = 0) -> Moment:
-        """A moment of which little is known."""
-        return cls(None, 0, results, 0, None, 0, 0, watermark)
 
 
 @dataclass(frozen=True)
@@ -100,7 +77,7 @@ class Contender(ABC):
     def __init__(self, run: RecordedRun) -> None:
         self.quality = run.plan.quality
         self.name = str(run.plan.quality)
-        self.moments: list[Moment] = []
+        self.progress: list[QueryProgress] = []
         self._run = run
 
     @abstractmethod
@@ -112,22 +89,15 @@ class Contender(ABC):
         page.watch(self.name, self._run)
 
     def _note(self) -> None:
-        seen = self._run.observe()
-        clock = max(seen.clocks)
-        moving = BEFORE_ALL < seen.watermark < AFTER_ALL
-        self.moments.append(
-            Moment(
-                None if clock == BEFORE_ALL else clock,
-                seen.tuples,
-                seen.results,
-                seen.slack,
-                max(0, clock - seen.watermark) if moving else None,
-                seen.late,
-                seen.held,
-                seen.watermark,
-                None if seen.quality is None else seen.quality.share,
-            )
-        )
+        self.progress.append(QueryProgress(query=self.name, observed=self._run.observe()))
+
+
+def behind(progress: QueryProgress) -> int | None:
+    """How far answers are behind the newest tuple, in microseconds; None before the first answer can be given, and
+    after the end."""
+    seen = progress.observed
+    moving = BEFORE_ALL < seen.watermark < AFTER_ALL
+    return max(0, max(seen.clocks) - seen.watermark) if moving else None
 
 
 class LocalContender(Contender):

@@ -36,7 +36,7 @@ more of the cores than they give back; and workers find what they import already
 
 
 class SparkContender(Contender):
-    """One way of waiting on Spark; it runs as fast as Spark does, and notes a moment after every micro-batch."""
+    """One way of waiting on Spark; it runs as fast as Spark does, and notes its progress after every micro-batch."""
 
     def __init__(self, run: RecordedRun) -> None:
         super().__init__(run)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slackwater.cli.demo_race import Moment
 from slackwater.core.batch import Words
 from slackwater.core.state import Emission
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
+from slackwater.observe.value import QueryProgress
 
 
 @dataclass(frozen=True)
@@ -49,28 +49,32 @@ class Truth:
         return int(self.counts[place - 1]) if place else 0
 
 
-def recent_recall(moments: Sequence[Moment], truth: Truth, period: int) -> list[float | None]:
-    """At every moment the recall of the results of the last period, or since the beginning; None before there is any.
+def recent_recall(progress: Sequence[QueryProgress], truth: Truth, period: int) -> list[float | None]:
+    """Each time the recall of the results of the last period, or since the beginning; None before there is any.
 
+    >>> from dataclasses import replace
+    >>> from slackwater.observe.value import nothing_observed
     >>> truth = Truth(np.array([0, 10, 20, 30]), np.array([1, 2, 3, 4]))
-    >>> moments = [Moment.at(watermark=f, results=r) for f, r in ((BEFORE_ALL, 0), (10, 1), (20, 1), (30, 2))]
-    >>> recent_recall(moments, truth, period=20)
+    >>> course = ((BEFORE_ALL, 0), (10, 1), (20, 1), (30, 2))
+    >>> seen = [replace(nothing_observed(2), watermark=time, results=results) for time, results in course]
+    >>> recent_recall([QueryProgress(observed=one) for one in seen], truth, period=20)
     [None, 0.5, 0.3333333333333333, 0.5]
     """
     found: list[float | None] = []
     before = 0
-    for i, moment in enumerate(moments):
-        if moment.watermark == BEFORE_ALL:
+    seen = [one.observed for one in progress]
+    for i, now in enumerate(seen):
+        if now.watermark == BEFORE_ALL:
             found.append(None)
             continue
-        watermark = moment.watermark
+        watermark = now.watermark
         if watermark == AFTER_ALL and len(truth.times):
             # Once everything is emitted the period ends with the last result.
             watermark = int(truth.times[-1])
-        while before + 1 < i and moments[before + 1].watermark <= watermark - period:
+        while before + 1 < i and seen[before + 1].watermark <= watermark - period:
             before += 1
-        since = moments[before] if moments[before].watermark <= watermark - period else None
+        since = seen[before] if seen[before].watermark <= watermark - period else None
         true = truth.up_to(watermark) - (0 if since is None else truth.up_to(since.watermark))
-        made = moment.results - (0 if since is None else since.results)
+        made = now.results - (0 if since is None else since.results)
         found.append(min(1.0, made / true) if true else None)
     return found

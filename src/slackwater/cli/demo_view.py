@@ -18,13 +18,14 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from slackwater.cli.demo_race import Contender, Moment
+from slackwater.cli.demo_race import Contender, behind
 from slackwater.cli.demo_truth import Truth, recent_recall
 from slackwater.core.batch import Floats
 from slackwater.core.errors import UsageError
 from slackwater.core.quality import Complete, NoWait, Quality, Recall
-from slackwater.core.time import SECOND, format_duration
+from slackwater.core.time import BEFORE_ALL, SECOND, format_duration
 from slackwater.observe.report import Report
+from slackwater.observe.value import QueryProgress, nothing_observed
 
 FORMATS = (".png", ".svg", ".pdf")
 METHODS = {Complete: "Max-K-slack", NoWait: "No-K-slack", Recall: "steady"}
@@ -105,12 +106,14 @@ def sparkline(values: Sequence[float | None], largest: float) -> str:
     )
 
 
-def _history(moments: Sequence[Moment], values: Sequence[float | None], tuples: int, worst: Pick) -> list[float | None]:
+def _history(
+    progress: Sequence[QueryProgress], values: Sequence[float | None], tuples: int, worst: Pick
+) -> list[float | None]:
     """The worst value in each part of the game so far."""
     parts: list[float | None] = [None] * SPARKS
-    for moment, value in zip(moments, values, strict=True):
+    for one, value in zip(progress, values, strict=True):
         if value is not None:
-            part = min(SPARKS - 1, moment.tuples * SPARKS // max(1, tuples))
+            part = min(SPARKS - 1, one.observed.tuples * SPARKS // max(1, tuples))
             before = parts[part]
             parts[part] = value if before is None else worst(before, value)
     return parts
@@ -120,10 +123,11 @@ def frame(
     contenders: Sequence[Contender], begin: int, length: int, tuples: int, truth: Truth, period: int
 ) -> RenderableType:
     """The race as it stands; the game begins at event time `begin`, lasts `length` and has so many tuples."""
-    # A contender may note a moment while this one is drawn.
-    noted = [list(contender.moments) for contender in contenders]
-    latest = [moments[-1] if moments else Moment.at() for moments in noted]
-    recalls = [recent_recall(moments, truth, period) for moments in noted]
+    # A contender may note its progress while this is drawn.
+    noted = [list(contender.progress) for contender in contenders]
+    nothing = QueryProgress(observed=nothing_observed(2))
+    latest = [course[-1] if course else nothing for course in noted]
+    recalls = [recent_recall(course, truth, period) for course in noted]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("waiting", no_wrap=True)
     for contender in contenders:
@@ -133,19 +137,19 @@ def frame(
         table.add_row(name, *cells, style=style)
 
     row("asked for", [_asked(contender.quality) for contender in contenders])
-    row("pairs found", [f"{moment.results:,}" for moment in latest])
+    row("pairs found", [f"{one.results:,}" for one in latest])
     row(f"recall, last {format_duration(period)}", [_percent(seen[-1] if seen else None) for seen in recalls], "bold")
-    row("by its own ledger", [_percent(moment.measured) for moment in latest])
-    row("slack", [seconds_of(moment.slack / 1000) for moment in latest])
-    row("latency now", [NOTHING if m.latency is None else seconds_of(m.latency / 1000) for m in latest])
-    row("late tuples", [f"{moment.late:,}" for moment in latest])
-    row("held to be sorted", [f"{moment.held:,}" for moment in latest])
-    histories = [_history(moments, seen, tuples, min) for moments, seen in zip(noted, recalls, strict=True)]
+    row("by its own ledger", [_percent(_measured(one)) for one in latest])
+    row("slack", [seconds_of(one.observed.slack / 1000) for one in latest])
+    row("latency now", [NOTHING if (late := behind(one)) is None else seconds_of(late / 1000) for one in latest])
+    row("late tuples", [f"{one.late:,}" for one in latest])
+    row("held to be sorted", [f"{one.held:,}" for one in latest])
+    histories = [_history(course, seen, tuples, min) for course, seen in zip(noted, recalls, strict=True)]
     row("recall, █ 100 %", [sparkline(history, 1.0) for history in histories])
-    slack: list[list[float | None]] = [[moment.slack for moment in moments] for moments in noted]
-    latency: list[list[float | None]] = [[moment.latency for moment in moments] for moments in noted]
+    slack: list[list[float | None]] = [[one.observed.slack for one in course] for course in noted]
+    latency: list[list[float | None]] = [[behind(one) for one in course] for course in noted]
     for name, values in (("slack", slack), ("latency", latency)):
-        histories = [_history(moments, seen, tuples, max) for moments, seen in zip(noted, values, strict=True)]
+        histories = [_history(course, seen, tuples, max) for course, seen in zip(noted, values, strict=True)]
         scale = max([LEAST_SCALE, *(value for history in histories for value in history if value is not None)])
         row(f"{name}, █ {seconds_of(scale / 1000)}", [sparkline(history, scale) for history in histories])
     return Group(_clock_line(latest, begin, length, tuples), table)
@@ -163,14 +167,20 @@ def _target(share: float | None) -> str:
     return NOTHING if share is None else f"{100 * share:g} %"
 
 
+def _measured(one: QueryProgress) -> float | None:
+    """The quality that the run has itself measured so far, where it has a target."""
+    return None if one.observed.quality is None else one.observed.quality.share
+
+
 def _percent(share: float | None) -> str:
     return NOTHING if share is None else percent(share)
 
 
-def _clock_line(latest: Sequence[Moment], begin: int, length: int, tuples: int) -> RenderableType:
+def _clock_line(latest: Sequence[QueryProgress], begin: int, length: int, tuples: int) -> RenderableType:
     """Where the game is: its time, its tuples, a bar."""
-    seen = max(moment.tuples for moment in latest)
-    clock = max((moment.clock for moment in latest if moment.clock is not None), default=begin)
+    seen = max(one.observed.tuples for one in latest)
+    clock = max(max(one.observed.clocks) for one in latest)
+    clock = begin if clock == BEFORE_ALL else clock
     line = Table.grid(padding=(0, 2))
     line.add_row(
         f"event time {_game_time(clock - begin)} of {_game_time(length)}",
@@ -260,21 +270,21 @@ def drawable(path: Path | None) -> None:
 def draw(contenders: Sequence[Contender], truth: Truth, begin: int, target: Recall, path: Path) -> None:
     """Draw all contenders into a file; the game begins at event time `begin`."""
     # Drawing takes a while to import, and most games are not drawn.
-    from slackwater.experiments.race_figure import Seen, draw_race
+    from slackwater.figures.race import Seen, draw_race
 
     race = []
     for contender in contenders:
-        # The last moment is the end of the input, where everything is emitted.
-        moments = [moment for moment in contender.moments[:-1] if moment.clock is not None]
+        # The last one is at the end of the input, where everything is emitted.
+        course = [one for one in contender.progress[:-1] if max(one.observed.clocks) != BEFORE_ALL]
         race.append(
             Seen(
                 contender.name,
                 METHODS[type(contender.quality)],
-                (_floats([moment.clock for moment in moments]) - begin) / SECOND,
-                _floats(recent_recall(moments, truth, target.over)),
-                _floats([moment.measured for moment in moments]),
-                _floats([moment.slack for moment in moments]) / SECOND,
-                _floats([moment.latency for moment in moments]) / SECOND,
+                (_floats([max(one.observed.clocks) for one in course]) - begin) / SECOND,
+                _floats(recent_recall(course, truth, target.over)),
+                _floats([_measured(one) for one in course]),
+                _floats([one.observed.slack for one in course]) / SECOND,
+                _floats([behind(one) for one in course]) / SECOND,
             )
         )
     draw_race(race, target, path)

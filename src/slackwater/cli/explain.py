@@ -20,6 +20,6 @@ def explain_query(prepared: Prepared, count_only: bool, as_data: bool = False, f
     print(as_json(graph) if as_data or bound.explain == JSON else as_tree(graph))
     if figure is not None:
         # Drawing takes a while to import, and most plans are only printed.
-        from slackwater.experiments.plan_figure import draw_plan
+        from slackwater.figures.plan import draw_plan
 
         draw_plan(graph, figure)

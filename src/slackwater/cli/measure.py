@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from slackwater.core.measured import RESULTS, MeasuredQuality
+from slackwater.core.time import MILLISECOND, readable
 from slackwater.observe.report import moment
 
 
@@ -18,6 +19,8 @@ def own_measure(seen: MeasuredQuality) -> str:
     asked for 0.9, measured 0.95 (0.93 to 0.97: 2 late tuples are beyond the retention horizon)
     >>> print(own_measure(MeasuredQuality("results", 0.9, good=90.0, unknown_late=1, unsure=30.0, estimated=10.0)))
     asked for 0.9, measured 0.9 (0.75 to 1: 1 late tuple is counted by estimate)
+    >>> print(own_measure(MeasuredQuality("windows", 0.9, good=90.0, bad=10.0, doubtful=4.0, exact=False)))
+    asked for 0.9, measured 0.9 (0.9 to 0.94: of 4 windows it is not known whether they are off)
     """
     if seen.share is None or seen.low is None or seen.high is None:
         return f"asked for {seen.target:g}, nothing measured yet"
@@ -25,6 +28,8 @@ def own_measure(seen: MeasuredQuality) -> str:
     if seen.unknown_late:
         how = "counted by estimate" if seen.of == RESULTS else "beyond the retention horizon"
         text += f" ({seen.low:.4g} to {seen.high:.4g}: {_tuples(seen.unknown_late)} {how})"
+    elif seen.doubtful:
+        text += f" ({seen.low:.4g} to {seen.high:.4g}: of {_windows(seen.doubtful)} off)"
     if seen.of == RESULTS and seen.periods:
         text += f"; {seen.met:,} of {seen.periods:,} periods met the target"
     if seen.provisional_from is not None:
@@ -53,7 +58,7 @@ def sized(windows: Mapping[str, Any]) -> str:
     """
     text = f"of {' and '.join(f'{one:,}' for one in windows['sizes'])} tuples now"
     if windows["within_ms"] is not None:
-        text += f", matches within {windows['within_ms']:,g} ms"
+        text += f", matches within {readable(windows['within_ms'] * MILLISECOND)}"
     return f"{text}; resized {windows['resized']:,} time{'' if windows['resized'] == 1 else 's'}"
 
 
@@ -62,15 +67,15 @@ def waited_for(report: Mapping[str, Any]) -> str:
 
     >>> causes = {"slack": 300.0, "slowest_stream": 3600.0, "epoch": 0.0}
     >>> waited_for({"latency_by_cause_ms": causes, "slowest_stream": {"stream": "p2", "share": 0.97, "behind_ms": 1.0}})
-    'of that 300 ms slack, 3,600 ms slowest stream (p2, 97 % of the time), 0 ms epoch'
+    'of that 300 ms slack, 3.6 s slowest stream (p2, 97 % of the time), 0 s epoch'
     >>> waited_for({"latency_by_cause_ms": causes, "slowest_stream": None})
-    'of that 300 ms slack, 3,600 ms next tuple, 0 ms epoch'
+    'of that 300 ms slack, 3.6 s next tuple, 0 s epoch'
     """
     causes, slowest = report["latency_by_cause_ms"], report["slowest_stream"]
     stream = "next tuple"
     if slowest is not None:
         stream = f"slowest stream ({slowest['stream']}, {100 * slowest['share']:.0f} % of the time)"
-    slack, behind, epoch = (f"{causes[name]:,g} ms" for name in ("slack", "slowest_stream", "epoch"))
+    slack, behind, epoch = (readable(causes[name] * MILLISECOND) for name in ("slack", "slowest_stream", "epoch"))
     return f"of that {slack} slack, {behind} {stream}, {epoch} epoch"
 
 
@@ -89,6 +94,14 @@ def size(count: float) -> str:
             return f"{count:.3g} {unit}"
         count /= 1000
     return f"{count:,.3g} TB"
+
+
+def _windows(count: float) -> str:
+    return (
+        "1 window it is not known whether it is"
+        if count == 1
+        else f"{count:,.0f} windows it is not known whether they are"
+    )
 
 
 def _tuples(count: int) -> str:

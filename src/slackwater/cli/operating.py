@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 if TYPE_CHECKING:
-    from slackwater.runtime.operating.following import Reader
+    from slackwater.runtime.follow import Reader
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class OperatingOptions:
     metrics: int | None = None
     """The port of the metrics; 0 is any that is free."""
     log: Path | None = None
+    token: str | None = None
+    """Who has no such token sees no metrics."""
 
 
 @contextmanager
@@ -39,7 +41,7 @@ def readers_of(options: OperatingOptions | None) -> Iterator[list[Reader]]:
             from slackwater.observe.board import Board
             from slackwater.runtime.operating.metrics_server import MetricsServer
 
-            served = stack.enter_context(MetricsServer(Board(), options.metrics))
+            served = stack.enter_context(MetricsServer(Board(), options.metrics, token=options.token))
             readers.append(served.board)
             Console(stderr=True).print(f"metrics: {served.address}", highlight=False, markup=False, soft_wrap=True)
         yield readers

@@ -78,7 +78,9 @@ PagePort = Annotated[
 ]
 PageToken = Annotated[
     str | None,
-    typer.Option("--page-token", envvar="SLACKWATER_PAGE_TOKEN", help="Who has no such token sees nothing."),
+    typer.Option(
+        "--page-token", envvar="SLACKWATER_PAGE_TOKEN", help="Who has no such token sees neither page nor metrics."
+    ),
 ]
 Controlled = Annotated[bool, typer.Option("--control", help="Let the target be moved on the page.")]
 Stay = Annotated[bool, typer.Option("--stay", help="Serve the page until Ctrl-C, also when the run is over.")]
@@ -88,4 +90,4 @@ Metrics = Annotated[
 Log = Annotated[
     Path | None, typer.Option("--log", help="Append what happens to the query to this file, as JSON lines.")
 ]
-Seed = Annotated[int, typer.Option("--seed", help="The same seed makes the same streams.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed makes the same streams.")]

@@ -11,21 +11,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from slackwater.cli.operating import OperatingOptions, readers_of
 from slackwater.core.errors import UsageError
 from slackwater.plan.graph_of_plan import graph_of
-from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.recorded import RecordedRun
 from slackwater.runtime.watching import Watcher
 
 if TYPE_CHECKING:
     from slackwater.page.hub import Hub
     from slackwater.page.server import Page
-    from slackwater.runtime.operating.following import Reader
+    from slackwater.runtime.follow import Reader
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,8 @@ class PageOptions:
 
     def serve(self, hub: Hub) -> Page:
         """The page of a hub, at the address that is asked for."""
-        from slackwater.page.server import HOST, Page
+        from slackwater.page.server import Page
+        from slackwater.page.serving import HOST
 
         return Page(hub, host=self.host or HOST, port=self.port, token=self.token, control=self.control)
 
@@ -60,25 +60,21 @@ def page_options(
 
 
 class Paged:
-    """The page of a command that runs queries; without a hub it does nothing."""
+    """What shows the queries that a command runs: a page, metrics, a log."""
 
-    def __init__(self, hub: Hub | None = None, readers: Sequence[Reader] = ()) -> None:
-        """`readers` are told as well: metrics, a log."""
-        self._hub, self._readers = hub, readers
+    def __init__(self, *readers: Reader) -> None:
+        self._readers = readers
         self._watchers: dict[str, Watcher] = {}
 
     @property
     def is_there(self) -> bool:
         """Whether anybody watches."""
-        return self._hub is not None or bool(self._readers)
+        return bool(self._readers)
 
     def watch(self, name: str, run: RecordedRun, quality_stated: bool = True) -> None:
-        """Show a run on the page, under this name."""
-        if self._hub is not None:
-            self._hub.add(name, plan_as_json(run.plan, quality_stated), run.set_target)
-            self._watchers[name] = run.watch(name, self._hub.publish)
+        """Show a run under this name."""
         for reader in self._readers:
-            reader.expect(name)
+            reader.expect(name, plan=graph_of(run.plan, quality_stated).as_json(), set_target=run.set_target)
             self._watchers[name] = run.watch(name, reader.publish)
 
     @property
@@ -90,11 +86,6 @@ class Paged:
         """All queries have ended."""
         for name, watcher in self._watchers.items():
             watcher.end((failures or {}).get(name))
-
-
-def plan_as_json(plan: PhysicalPlan, quality_stated: bool = True) -> dict[str, Any]:
-    """The plan as a graph."""
-    return graph_of(plan, quality_stated).as_json()
 
 
 @contextmanager
@@ -113,18 +104,18 @@ def paged(options: PageOptions | None, folder: Path, operating: OperatingOptions
 @contextmanager
 def _paged(options: PageOptions | None, folder: Path, readers: Sequence[Reader]) -> Iterator[Paged]:
     if options is None:
-        yield Paged(readers=readers)
+        yield Paged(*readers)
         return
+    from slackwater.core.errors import writing
     from slackwater.page.history import HistoryFile
     from slackwater.page.hub import Hub
-    from slackwater.sinks.folder import writing
 
     console = Console(stderr=True)
     with writing(folder):
         history = HistoryFile(folder)
     with options.serve(Hub(history)) as page:
         say(f"page: {page.address}", console)
-        yield Paged(page.hub, readers)
+        yield Paged(page.hub, *readers)
         if options.stay:
             say("the query has ended; the page stays until Ctrl-C", console)
             stay(page)

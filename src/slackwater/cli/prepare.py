@@ -153,10 +153,11 @@ def load_functions(file: Path | None) -> None:
         raise UsageError(f"--functions {file}: this is not a Python file")
     try:
         spec.loader.exec_module(module_from_spec(spec))
-    except SlackwaterError:
+    except (SlackwaterError, KeyboardInterrupt):
         raise
-    except Exception as error:
-        raise UsageError(f"--functions {file}: {type(error).__name__}: {error}") from error
+    except BaseException as error:
+        ends = "; it ends the process, and is only to register functions" if isinstance(error, SystemExit) else ""
+        raise UsageError(f"--functions {file}: {type(error).__name__}: {error}{ends}") from error
 
 
 def _check_names(given: list[str], needed: tuple[str, ...]) -> None:

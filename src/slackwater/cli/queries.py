@@ -28,11 +28,17 @@ Name = Annotated[str, typer.Argument(help="The name of the query.", show_default
 def of_set(
     context: typer.Context,
     checkpoint: Annotated[
-        Path, typer.Argument(help="The checkpoint folder of the set, as a path of this machine.", show_default=False)
+        str, typer.Argument(help="The checkpoint folder of the set, as a path of this machine.", show_default=False)
     ],
 ) -> None:
     """The set that all commands are about."""
-    context.obj = checkpoint
+    folder = checkpoint.removeprefix("file://")
+    if "://" in folder:
+        raise UsageError(
+            f"{checkpoint} is not on this machine, and requests are files of the checkpoint folder; change the set in"
+            " the program that runs it, by what sw.queries(...).start gave"
+        )
+    context.obj = Path(folder)
 
 
 @queries_app.command("list")
@@ -112,8 +118,9 @@ def _ask(checkpoint: Path, change: str, name: str, done: str, **more: Any) -> No
 
 def _log_of(checkpoint: Path) -> list[Any]:
     """The queries as the control messages have them; refuses a folder that is no checkpoint of a set."""
+    from slackwater.runtime.spark.control import CONTROL, read_messages
     from slackwater.runtime.spark.query_set.control import SetMessage, in_force
-    from slackwater.runtime.spark.running import CONTROL
+    from slackwater.runtime.spark.store import LocalStore
 
     folder = checkpoint / CONTROL
     if not folder.is_dir():
@@ -121,9 +128,7 @@ def _log_of(checkpoint: Path) -> list[Any]:
             f"{checkpoint} is not the checkpoint of a set of queries: it has no folder {CONTROL}; name the folder that"
             " sw.queries(...).start(...) was given"
         )
-    files = sorted(file for file in folder.iterdir() if not file.name.startswith((".", "_")))
-    lines = [line for file in files for line in file.read_text("utf-8").splitlines()]
-    messages = sorted(map(SetMessage.of_json, lines), key=lambda message: message.number)
+    messages = read_messages(LocalStore(str(folder)), SetMessage.of_json)
     return list(in_force(messages).values())
 
 

@@ -24,6 +24,7 @@ from slackwater.cli.runtimes import Local, Runtime
 from slackwater.cli.terminal import interruptible, progress_of, progress_of_all, warn
 from slackwater.cli.verify import Verified, judge_run
 from slackwater.core.errors import UsageError
+from slackwater.core.time import MILLISECOND, readable
 from slackwater.observe.report import Report
 from slackwater.operators.query_set.kernel import FAILED
 from slackwater.plan.explain import as_json, as_tree
@@ -66,7 +67,7 @@ def explain_file(prepared: PreparedFile, count_only: bool, as_data: bool = False
     print(as_json(graph) if as_data else as_tree(graph))
     if figure is not None:
         # Drawing takes a while to import, and most plans are only printed.
-        from slackwater.experiments.plan_figure import draw_plan
+        from slackwater.figures.plan import draw_plan
 
         draw_plan(graph, figure)
 
@@ -247,8 +248,8 @@ def show_runs(done: Mapping[str, QueryRan], out: Path, console: Console) -> None
             name,
             f"{content['results']:,}",
             f"{content['late']:,}",
-            f"{content['slack_ms']['avg']:,g} ms",
-            "-" if latency is None else f"{latency:,g} ms",
+            readable(content["slack_ms"]["avg"] * MILLISECOND),
+            "-" if latency is None else readable(latency * MILLISECOND),
             str(content["quality"]) if quality is None else own_measure(quality),
         )
     console.print(table)

@@ -16,6 +16,7 @@ from slackwater.cli.terminal import interruptible, progress, warn_at_first, warn
 from slackwater.core.engines import computed_by
 from slackwater.observe.foreseen import how_often
 from slackwater.observe.report import Report
+from slackwater.observe.report_view import latency_in_words, slack_in_words
 from slackwater.sinks.folder import OutputFolder
 from slackwater.sources.replay import replay
 
@@ -85,9 +86,9 @@ def show(report: Report, out: Path, console: Console) -> None:
         table.add_row("", str(wrong))
     if report.mostly_late:
         table.add_row("", MOSTLY_LATE)
-    table.add_row("slack", f"{slack['avg']:,g} ms on average, at most {slack['max']:,g} ms")
+    table.add_row("slack", slack_in_words(slack))
     if latency["avg"] is not None:
-        table.add_row("latency", f"{latency['avg']:,g} ms on average, 95 % within {latency['p95']:,g} ms (event time)")
+        table.add_row("latency", latency_in_words(latency))
         table.add_row("", waited_for(content))
     if content["waiting_advice"] is not None:
         table.add_row("", content["waiting_advice"])
@@ -100,8 +101,8 @@ def show(report: Report, out: Path, console: Console) -> None:
     table.add_row("memory", resident(content["memory"]))
     for join in content.get("rates", ()):
         table.add_row("windows", sized(join))
-    if "engines" in content:
-        table.add_row("engines", computed_by(content["engines"]))
+    if report.observation.engines is not None:
+        table.add_row("engines", computed_by(report.observation.engines))
     rate = content["throughput_tps"]
     table.add_row("speed", f"{rate:,.0f} tuples/s" if rate else "no tuples")
     console.print(table)

@@ -27,6 +27,7 @@ DEFAULT_EPOCH = {LOCAL: "1", SPARK: "50000"}
 """On Spark a micro-batch costs half a second whatever it holds, so it should hold much."""
 ANYWHERE = "local[*]"
 AVAILABLE = "available"
+MOST_SHARDS = 100_000
 
 
 class Runtime(Protocol):
@@ -78,8 +79,8 @@ def runtime_of(
             f"--epoch {epoch}: Spark works in micro-batches and has no tuple release; say how many tuples a micro-batch"
             f" takes (--epoch {DEFAULT_EPOCH[SPARK]}) or how much event time (--epoch '1 s')"
         )
-    if shards is not None and shards < 1:
-        raise UsageError(f"--shards {shards}: there is at least one")
+    if shards is not None and not 1 <= shards <= MOST_SHARDS:
+        raise UsageError(f"--shards {shards}: there are from 1 to {MOST_SHARDS:,}")
     from slackwater.runtime.spark.job import SparkPlace
 
     return SparkPlace(epochs, shards or os.cpu_count() or 1, master or ANYWHERE, checkpoint, _trigger(trigger))

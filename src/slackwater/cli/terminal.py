@@ -20,7 +20,7 @@ from typing import Protocol
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from slackwater.core.time import format_duration
+from slackwater.core.time import readable
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.recorded import RecordedRun, Tick
 from slackwater.runtime.side_outputs.rejections import rejected_at_first, rejected_rows
@@ -50,7 +50,7 @@ class RunProgress:
             self._task,
             completed=self._run.done,
             rate=f"{self._run.done / (now - self._begun):,.0f} tuples/s",
-            slack=f"slack {format_duration(seen.slack)}",
+            slack=f"slack {readable(seen.slack)}",
             late=f"late {seen.late:,}",
         )
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 LONG_LINE = 1000
 """Characters of a line that are shown of it, around the place."""
 
@@ -53,3 +56,14 @@ class DataError(SlackwaterError):
     """Input that cannot be read, or a value no answer can be computed from."""
 
     exit_code = 3
+
+
+@contextmanager
+def writing(path: object) -> Iterator[None]:
+    """What cannot be written is told with its cause, and not with a number."""
+    try:
+        yield
+    except OSError as error:
+        raise SlackwaterError(
+            f"{path}: nothing can be written there: {error.strerror or error}; name a folder that can be written to"
+        ) from None

@@ -2,8 +2,8 @@
 
 Invariant: every njit function of the package is made here, so that one place decides the flags and a new process finds
 the machine code of the last one. Numba asks only whether a function's own file has changed; machine code holds its
-callees too, so the stamp of a cached function covers every file of the package that its own file imports, directly or
-not.
+callees too, so the stamp of a cached function covers every file that its own file imports, directly or not, of this
+package and of the one that the file is in.
 
 Numba counts the references to every array at every call, with atomic instructions, which costs a helper of a few lines
 more than its work. A function that makes no array needs none of that: its caller owns what it is given. So `in_place`
@@ -32,7 +32,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _HERE = Path(__file__).parent.parent
-_IMPORT = re.compile(r"^(?:from|import) slackwater\.?([\w.]*)(?: import (\([^)]*\)|.*))?$", re.MULTILINE)
+_IMPORT = re.compile(r"^(?:from|import) (\w+)\.?([\w.]*)(?: import (\([^)]*\)|.*))?$", re.MULTILINE)
 _njit: Any = numba.njit
 _unliteral: Any = types.unliteral
 
@@ -53,15 +53,28 @@ def _stamp(file: Path) -> bytes:
 
 @cache
 def _imported(file: Path) -> frozenset[Path]:
-    """The files of the package that a file imports from."""
+    """The files that a file imports from, of this package and of its own."""
+    own = _package(file)
+    packages = {_HERE.name: _HERE, own.name: own}
     found = set()
-    for module, names in _IMPORT.findall(file.read_text(encoding="utf-8")):
-        place = _HERE.joinpath(*module.split(".")) if module else _HERE
+    for package, module, names in _IMPORT.findall(file.read_text(encoding="utf-8")):
+        if package not in packages:
+            continue
+        root = packages[package]
+        place = root.joinpath(*module.split(".")) if module else root
         # A name may be a module of the package or something in its __init__.
         candidates = [place.with_suffix(".py"), place / "__init__.py"]
         candidates += [place / f"{name}.py" for name in re.findall(r"\w+", names)]
         found |= {candidate for candidate in candidates if candidate.is_file()}
     return frozenset(found)
+
+
+def _package(file: Path) -> Path:
+    """The folder of the top package that a file is in; its own folder where that is no package."""
+    folder = file.parent
+    while (folder.parent / "__init__.py").is_file():
+        folder = folder.parent
+    return folder
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
@@ -97,7 +110,19 @@ def _helper(function: Callable[P, R], options: dict[str, bool]) -> Callable[P, R
 
 def _cached(function: Callable[P, R], options: dict[str, bool]) -> Callable[P, R]:
     dispatcher = _njit(cache=True, **options)(function)
-    dispatcher._cache._cache_file._source_stamp = _stamp(Path(function.__code__.co_filename))
+    index = dispatcher._cache._cache_file
+    index._source_stamp = _stamp(Path(function.__code__.co_filename))
+    read = index._load_index
+
+    def read_if_it_can_be() -> Any:
+        # An index names the types of arguments. One of an earlier version may name a module that is gone, and numba
+        # reads all of it before it asks whether the stamp is still right.
+        try:
+            return read()
+        except (ImportError, AttributeError):
+            return {}
+
+    index._load_index = read_if_it_can_be
     return cast("Callable[P, R]", dispatcher)
 
 

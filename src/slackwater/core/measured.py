@@ -9,18 +9,18 @@ do not have yet may still come.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Self
 
 from slackwater.core.time import MILLISECOND
+from slackwater.core.values import Value, first, over_shards
 
 RESULTS: Literal["results"] = "results"
 WINDOWS: Literal["windows"] = "windows"
 
 
 @dataclass(frozen=True)
-class MeasuredQuality:
+class MeasuredQuality(Value):
     """Results of a join, or windows of an aggregate, against what was asked for.
 
     >>> seen = MeasuredQuality("results", 0.95, good=90.0, bad=5.0, unknown_late=1, unsure=10.0, estimated=5.0)
@@ -29,7 +29,7 @@ class MeasuredQuality:
     """
 
     of: Literal["results", "windows"]
-    target: float
+    target: float = field(metadata=over_shards(first))
     """The share of results that must be there, or of windows that must be within the bound."""
     good: float = 0.0
     """Results made, or windows within the bound."""
@@ -47,9 +47,9 @@ class MeasuredQuality:
     latest_good: float = 0.0
     latest_bad: float = 0.0
     """As `good` and `bad`, of the latest period that is settled."""
-    exact: bool = True
+    exact: bool = field(default=True, metadata=over_shards(first))
     """False: windows are judged by how much of them is missing, because what that does to the value is not known."""
-    provisional_from: int | None = None
+    provisional_from: int | None = field(default=None, metadata=over_shards(min))
     """Event time from which on late tuples may still be expected; None once nothing can come any more."""
     estimated: float = 0.0
     """What the tuples beyond the retention horizon have probably cost beyond `bad`."""
@@ -63,6 +63,18 @@ class MeasuredQuality:
     """How far back late tuples are counted exactly now; None where nothing has been forgotten."""
     retained_by: str = ""
     """Why it is not longer: 'stated'; 'delays', nearly no late tuple has needed more; 'memory'; 'all': it is all."""
+    doubtful: float = 0.0
+    """Windows among `bad` that may be within the bound, as far as is known."""
+
+    def __add__(self, other: Self) -> Self:
+        """
+        >>> one = MeasuredQuality("results", 0.9, good=8.0, bad=2.0, provisional_from=7)
+        >>> both = one + MeasuredQuality("results", 0.9, good=10.0, provisional_from=5, retention=9)
+        >>> both.good, both.bad, both.target, both.provisional_from, both.retention
+        (18.0, 2.0, 0.9, 5, 9)
+        """
+        shortest = min(self, other, key=lambda one: math.inf if one.retention is None else one.retention)
+        return replace(super().__add__(other), retention=shortest.retention, retained_by=shortest.retained_by)
 
     @property
     def share(self) -> float | None:
@@ -81,7 +93,8 @@ class MeasuredQuality:
         """What the share is at most: a lost result stays lost, but errors can cancel each other out."""
         if self.of == RESULTS:
             return 0.0 if self.unsure and not self.good else _share(self.good, self.good + self.bad)
-        return _share(min(self.good + self.unsure, self.good + self.bad), self.good + self.bad)
+        all_windows = self.good + self.bad
+        return _share(min(self.good + self.unsure + self.doubtful, all_windows), all_windows)
 
     @property
     def latest(self) -> float | None:
@@ -124,40 +137,6 @@ class MeasuredQuality:
         else:
             reported |= {"by": "value" if self.exact else "coverage"}
         return reported | {"provisional_from": self.provisional_from}
-
-    def as_counts(self) -> dict[str, Any]:
-        """All counts as plain data, for `of_counts` in another process."""
-        return asdict(self)
-
-    @classmethod
-    def of_counts(cls, counts: Mapping[str, Any]) -> MeasuredQuality:
-        """The inverse of `as_counts`."""
-        return cls(**counts)
-
-
-def together(parts: Sequence[MeasuredQuality]) -> MeasuredQuality | None:
-    """The shards of one query as one; None if there are none.
-
-    >>> one = MeasuredQuality("results", 0.9, good=8.0, bad=2.0, provisional_from=7)
-    >>> together([one, MeasuredQuality("results", 0.9, good=10.0, provisional_from=5)])
-    MeasuredQuality(of='results', target=0.9, good=18.0, bad=2.0, unknown_late=0, unsure=0.0, periods=0, met=0, \
-latest_good=0.0, latest_bad=0.0, exact=True, provisional_from=5, estimated=0.0, surely_met=0, most_periods=0, \
-perhaps_met=0, fewest_periods=0, retention=None, retained_by='')
-    """
-    if not parts:
-        return None
-    summed = [
-        "good", "bad", "unknown_late", "unsure", "periods", "met", "latest_good", "latest_bad", "estimated",
-        "surely_met", "most_periods", "perhaps_met", "fewest_periods",
-    ]  # fmt: skip
-    sums = {name: sum(getattr(part, name) for part in parts) for name in summed}
-    open_from = [part.provisional_from for part in parts if part.provisional_from is not None]
-    first, since = parts[0], min(open_from, default=None)
-    shortest = min(parts, key=lambda part: math.inf if part.retention is None else part.retention)
-    return MeasuredQuality(
-        first.of, first.target, **sums, exact=first.exact, provisional_from=since,
-        retention=shortest.retention, retained_by=shortest.retained_by,
-    )  # fmt: skip
 
 
 def _share(part: float, whole: float) -> float | None:

@@ -81,8 +81,9 @@ class Options:
     """How long after a window has passed late tuples can still be counted exactly. None: joins follow the period and
     the delays seen, as far as memory goes; aggregates keep to a minute."""
     clock_by: str | None = None
-    """A column that names the partition of a tuple, such as the one it was read from: the stream's clock is then the
-    smallest of its partitions', so that a partition that lags behind is waited for."""
+    """A column that names the partition of a tuple, such as the one it was read from, or several with commas between
+    them: the stream's clock is then the smallest of its partitions', so that a partition that lags behind is waited
+    for."""
     size_by: str | None = None
     """A numeric column with the bytes of an event, for the account of memory, of every stream that has it.
     Without, the size of an event is the words that are kept of it."""

@@ -5,7 +5,7 @@ Each target is a value with a clause of the language as its face; the disorder p
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from slackwater.core.time import MINUTE, format_duration
 
@@ -44,6 +44,8 @@ class Recall:
     over: int
     at_most: int | None = None
     """The most slack that may be chosen for it, in microseconds; None: what is sensible (`default_cap`)."""
+    unstated: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """Fields that have their default because nothing was said of them."""
 
     def __str__(self) -> str:
         return f"RECALL {self.target:g} OVER {format_duration(self.over)}" + _capped(self.at_most)
@@ -57,6 +59,8 @@ class RelativeError:
     confidence: float
     at_most: int | None = None
     """The most slack that may be chosen for it, in microseconds; None: what is sensible (`default_cap`)."""
+    unstated: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """Fields that have their default because nothing was said of them."""
 
     def __str__(self) -> str:
         return f"ERROR {self.bound:g} CONFIDENCE {self.confidence:g}" + _capped(self.at_most)
@@ -78,6 +82,18 @@ def clause(quality: Quality) -> str:
     if isinstance(quality, RelativeError):
         return f"ERROR {quality.bound!r} CONFIDENCE {quality.confidence!r}" + _cap_clause(quality.at_most)
     return str(quality)
+
+
+def completed(quality: Quality, *in_force: Quality) -> Quality:
+    """A target with what it does not state taken from the first of its kind.
+
+    >>> print(completed(Recall(0.99, MINUTE, unstated=("over",)), Delay(5), Recall(0.9, 10_000_000)))
+    RECALL 0.99 OVER 10 s
+    """
+    same = next((one for one in in_force if type(one) is type(quality)), None)
+    if same is None or not isinstance(quality, Recall | RelativeError):
+        return quality
+    return replace(quality, unstated=(), **{name: getattr(same, name) for name in quality.unstated})
 
 
 def uncapped(quality: Quality) -> Quality:

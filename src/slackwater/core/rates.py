@@ -26,18 +26,10 @@ class RatesSeen:
     resized: int
 
     def as_json(self) -> dict[str, Any]:
-        """As plain data, for reports and for another process; `within_ms` is None where times need not match."""
-        within = None if self.within >= MAX_TIME else self.within / 1000
-        return {"sizes": list(self.sizes), "within_ms": within, "resized": self.resized}
+        """For the report; `within_ms` is None where times need not match.
 
-    @staticmethod
-    def of_json(reported: dict[str, Any]) -> RatesSeen:
-        """The inverse of `as_json`.
-
-        >>> RatesSeen.of_json(RatesSeen((250, 10), 500_000, 3).as_json())
-        RatesSeen(sizes=(250, 10), within=500000, resized=3)
         >>> RatesSeen((1, 1), MAX_TIME, 0).as_json()["within_ms"] is None
         True
         """
-        within = MAX_TIME if reported["within_ms"] is None else round(reported["within_ms"] * 1000)
-        return RatesSeen(tuple(reported["sizes"]), within, reported["resized"])
+        within = None if self.within >= MAX_TIME else self.within / 1000
+        return {"sizes": list(self.sizes), "within_ms": within, "resized": self.resized}

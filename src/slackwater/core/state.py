@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from slackwater.core.memory import Memory
 from slackwater.core.outlook import Outlook
 from slackwater.core.rates import RatesSeen
 from slackwater.core.results import OrderingSeen
+from slackwater.core.values import Value, first, over_shards
 from slackwater.core.wrong_clocks import PartitionClock
 
 _LENGTH = struct.Struct("<I")
@@ -95,12 +96,14 @@ class Emission:
 
 
 @dataclass(frozen=True)
-class Observation:
-    """What a kernel can tell about itself between two epochs. Times are microseconds."""
+class Observation(Value):
+    """What a kernel can tell about itself between two epochs. Times are microseconds. All shards have the same clocks;
+    counts add up, and what is not said of one kernel alone is that of the first.
+    """
 
-    clocks: tuple[int, ...]
-    slack: int
-    watermark: int
+    clocks: tuple[int, ...] = field(metadata=over_shards(first))
+    slack: int = field(metadata=over_shards(max))
+    watermark: int = field(metadata=over_shards(min))
     tuples: int
     in_time: int
     late: int
@@ -111,22 +114,22 @@ class Observation:
     state_rows: int
     """Tuples in join windows, or partial aggregates in panes."""
     results: int
-    epochs: int
-    idle: tuple[int, ...] = ()
+    epochs: int = field(metadata=over_shards(max))
+    idle: tuple[int, ...] = field(default=(), metadata=over_shards(first))
     """How often each stream fell silent for longer than the idle timeout."""
     quality: MeasuredQuality | None = None
     """How good the answers were, where a target was stated and can be measured."""
-    ordering: OrderingSeen | None = None
+    ordering: OrderingSeen | None = field(default=None, metadata=over_shards(first))
     """How results are brought into order, where that is not always done in one way."""
-    waited: float | None = None
+    waited: float | None = field(default=None, metadata=over_shards(first))
     """How long tuples waited for their turn on average, by arrival times, where these are known."""
-    rates: tuple[RatesSeen, ...] = ()
+    rates: tuple[RatesSeen, ...] = field(default=(), metadata=over_shards(first))
     """What is in force in each join whose windows follow rates."""
     engines: EnginesSeen | None = None
     """Which engines compute a query over instantaneous windows."""
     memory: Memory | None = None
     """What stands in the windows and can still be joined, and what it weighs."""
-    parts: tuple[PartitionClock, ...] = ()
+    parts: tuple[PartitionClock, ...] = field(default=(), metadata=over_shards(first))
     """How far every part has come of the streams that have parts."""
     outlook: Outlook | None = None
     """Whether the target can be met, where slack may not grow for ever."""

@@ -42,7 +42,9 @@ _UNITS: dict[str, int] = {
     for name in names
 }
 
-_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*")
+_DURATION = re.compile(r"\s*(\d+)(?:\.(\d+))?\s*([A-Za-z]+)\s*")
+MOST_DIGITS, MOST_SHOWN = 30, 60
+"""Digits that a duration has before its point, and behind it; and characters of it in an error."""
 
 
 def unit_size(name: str) -> int | None:
@@ -63,15 +65,24 @@ def parse_duration(text: str) -> int:
     100000
     """
     match = _DURATION.fullmatch(text) if isinstance(text, str) else None
-    size = unit_size(match.group(2)) if match else None
+    size = unit_size(match.group(3)) if match else None
+    shown = text if not isinstance(text, str) or len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
     if match is None or size is None:
-        raise ValueError(f"'{text}' is not a duration; write a number and a unit, such as '5 seconds' or '100 ms'")
-    micros = Fraction(match.group(1)) * size
+        raise ValueError(f"'{shown}' is not a duration; write a number and a unit, such as '5 seconds' or '100 ms'")
+    # Of more digits Python makes no number, and none is needed.
+    whole, rest = match.group(1).lstrip("0") or "0", (match.group(2) or "").rstrip("0")
+    if len(whole) > MOST_DIGITS:
+        raise ValueError(_too_long(shown))
+    micros = Fraction(f"{whole}.{rest or 0}") * size if len(rest) <= MOST_DIGITS else Fraction(1, 2)
     if micros.denominator != 1:
-        raise ValueError(f"'{text}' is finer than a microsecond")
+        raise ValueError(f"'{shown}' is finer than a microsecond")
     if micros > LONGEST:
-        raise ValueError(f"'{text}' is longer than any stream; a duration is at most {LONGEST // DAY:,} days")
+        raise ValueError(_too_long(shown))
     return int(micros)
+
+
+def _too_long(shown: str) -> str:
+    return f"'{shown}' is longer than any stream; a duration is at most {LONGEST // DAY:,} days"
 
 
 def format_duration(micros: int) -> str:
@@ -86,6 +97,19 @@ def format_duration(micros: int) -> str:
             digits = f"{float(Fraction(rest, size)):.6f}"[1:].rstrip("0").rstrip(".")
             return f"{'-' if micros < 0 else ''}{whole}{digits} {name}"
     return f"{micros} us" if micros else "0 s"
+
+
+def readable(micros: float) -> str:
+    """A duration for tables: to three digits from a minute on, else to a millisecond, or a tenth below 100 of them.
+
+    >>> [readable(n) for n in (0, 999, 48_321, 1_164_200, 1_779_521_000, 81_930_600_000, 10 * MINUTE, 9_000 * DAY, -40)]
+    ['0 s', '1 ms', '48.3 ms', '1.164 s', '29.7 min', '22.8 h', '10 min', '9,000 d', '-40 us']
+    """
+    for size, name in ((DAY, "d"), (HOUR, "h"), (MINUTE, "min")):
+        if abs(micros) >= size:
+            return f"{float(f'{micros / size:.3g}'):,.10g} {name}"
+    unit = MILLISECOND if abs(micros) >= 100 * MILLISECOND else 100 if abs(micros) >= 100 else 1
+    return format_duration(round(micros / unit) * unit)
 
 
 def roughly(micros: float) -> str:

@@ -32,7 +32,7 @@ from slackwater.disorder.crowd import (
     tolerance_of,
 )
 from slackwater.disorder.cutting import Cutting, end_of_epoch
-from slackwater.disorder.event_times import TUPLES, EventTimes, clear, event_times, first_shift, note
+from slackwater.disorder.event_times import SHIFT, TUPLES, EventTimes, clear, event_times, first_shift, note
 from slackwater.disorder.guard_state import AGAINST, ALONG, LATER, Members, Waiting, restore_rings, save_rings
 
 CLEARLY = 15
@@ -111,9 +111,10 @@ class ClockGuard:
             arrival_time,
             pending, seen, evidence, end, self._max_ahead, self._tolerance, first_shift(self._max_ahead),
         )  # fmt: skip
-        kept = np.concatenate([still, np.arange(done, n)])
-        self._waiting.replace(shown.take(kept) if len(kept) else None, evidence[:, still])
-        admit = shown if straight else shown.take(order)
+        # As it mostly is: the first of them are admitted, in order, and the rest wait for the end of their epoch.
+        kept = np.concatenate([still, np.arange(done, n)]) if len(still) else slice(done, n)
+        self._waiting.replace(shown.take(kept) if len(still) or done < n else None, evidence[:, still])
+        admit = shown if straight and done == n else shown.take(slice(done) if straight else order)
         return Guarded(replace(admit, reading=reading), shown.take(rejected), ends)
 
     def relay(self, change: Callable[[Batch], Words]) -> None:
@@ -152,7 +153,8 @@ def judge(
     arrival_time: Words, n_pending: int, seen: int, evidence: Words, end: bool, max_ahead: int, tolerance: int,
     shift: int,
 ) -> tuple[Words, Words, Flags, Words, Words, int, bool]:  # fmt: skip
-    """Judge epoch after epoch; returns (order, reading, ends, rejected, pending, consumed, whether nobody had to wait).
+    """Judge epoch after epoch; returns (order, reading, ends, rejected, pending, consumed, whether nobody had to
+    wait).
 
     Pending tuples come first, then those of an unfinished epoch, which the cutter has seen.
     """
@@ -190,6 +192,12 @@ def judge(
             first = n_order
         else:
             advance_by_arrivals(c, times, ts, member, arrival_time, begin, stop, max_ahead, tolerance, shift)
+            if n_pending == 0 and admit_all(c, ts, member, begin, stop, order, reading, n_order, last_at, max_ahead):
+                n_order += stop - begin
+                if whole:
+                    ends[n_order - 1] = True
+                begin = stop
+                continue
         for i in range(begin, stop):
             m = member[i]
             clock = c.marks[m, CLOCK]
@@ -254,7 +262,7 @@ def judge(
         rejected[:n_rejected],
         pending[:n_pending].copy(),
         begin,
-        straight and begin == n,
+        straight,
     )
 
 
@@ -279,7 +287,7 @@ def pass_through(
     return len(ts)
 
 
-@inner
+@in_place
 def advance_by_arrivals(
     c: Crowd, times: EventTimes, ts: Words, member: Words, arrival_time: Words, begin: int, stop: int, max_ahead: int,
     tolerance: int, shift: int,
@@ -287,15 +295,45 @@ def advance_by_arrivals(
     """An epoch's arrivals: a histogram of each member, and a vote."""
     for m in range(len(c.marks)):
         times.used[m, TUPLES] = -1
+    # Arrivals are nearly in order, so those of one bucket mostly come one after the other, and are noted at once.
+    last, bucket, count, latest = -1, 0, 0, BEFORE_ALL
     for i in range(begin, stop):
-        m = member[i]
-        if times.used[m, TUPLES] < 0:
-            clear(times, m, shift)
-        note(times, m, 1, ts[i], AFTER_ALL, 0)
+        m, t = member[i], ts[i]
+        if m != last or t >> times.used[m, SHIFT] != bucket:
+            if count > 0:
+                note(times, last, count, latest, AFTER_ALL, 0)
+            if times.used[m, TUPLES] < 0:
+                clear(times, m, shift)
+            last, bucket, count, latest = m, t >> times.used[m, SHIFT], 0, t
+        count += 1
+        latest = max(latest, t)
+    if count > 0:
+        note(times, last, count, latest, AFTER_ALL, 0)
     arrived_at = arrival_time[stop - 1] if len(arrival_time) > 0 else BEFORE_ALL
     for m in range(len(c.marks)):
         if times.used[m, TUPLES] > 0:
             advance_by_epoch(c, m, times, arrived_at, max_ahead, tolerance)
+
+
+@in_place
+def admit_all(
+    c: Crowd, ts: Words, member: Words, begin: int, stop: int, order: Words, reading: Words, n_order: int,
+    last_at: Words, max_ahead: int,
+) -> bool:  # fmt: skip
+    """Admit the arrivals of an epoch in their order; False, and nothing is done, where one of them is too far ahead."""
+    for i in range(begin, stop):
+        clock = c.marks[member[i], CLOCK]
+        if clock == BEFORE_ALL or ts[i] > clock + max_ahead:
+            last_at[:] = -1
+            return False
+        at = n_order + i - begin
+        order[at], reading[at] = i, ts[i] if ts[i] <= clock else BEFORE_ALL
+        last_at[member[i]] = at
+    for m in range(len(last_at)):
+        if last_at[m] >= 0:
+            reading[last_at[m]] = c.marks[m, CLOCK]
+            last_at[m] = -1
+    return True
 
 
 @inner

@@ -312,6 +312,19 @@ def is_right(t: int, arrival_time: int, max_ahead: int, tolerance: int) -> bool:
 def advance_by_tuple(c: Crowd, m: int, t: int, arrival_time: int, max_ahead: int, tolerance: int) -> None:
     """One tuple of a member has come, at a moment where that is known (else BEFORE_ALL)."""
     c.marks[m, ARRIVALS] += 1
+    arrivals, lead = c.marks[m, ARRIVALS], t - c.marks[m, CLOCK]
+    # As it mostly is: hardly ahead, and no sample. All else is a function of its own, so that this one stays small.
+    if lead > tolerance // SMALL or arrivals & (c.marks[m, STRIDE] - 1) == 0 or arrivals < EARLY:
+        weigh_arrival(c, m, t, arrival_time, max_ahead, tolerance)
+        return
+    c.lately[m, arrivals & (LATELY - 1)] = lead
+    c.marks[m, RUN] = 0
+    c.marks[m, CLOCK] = max(c.marks[m, CLOCK], t)
+
+
+@in_place
+def weigh_arrival(c: Crowd, m: int, t: int, arrival_time: int, max_ahead: int, tolerance: int) -> None:
+    """`advance_by_tuple` for an arrival that is counted, whatever it says about time."""
     clock = c.marks[m, CLOCK]
     lead = t - clock
     right = is_right(t, arrival_time, max_ahead, tolerance)
@@ -325,7 +338,7 @@ def advance_by_tuple(c: Crowd, m: int, t: int, arrival_time: int, max_ahead: int
         return
     if c.marks[m, ARRIVALS] & (c.marks[m, STRIDE] - 1) == 0:
         sample(c, m, lead, max_ahead, tolerance)
-    at_once = lead * SMALL <= tolerance
+    at_once = lead <= tolerance // SMALL
     if not at_once:
         # Only a fast stream has enough wrong tuples to lead it away.
         fast = c.marks[m, ARRIVALS] >= EARLY and c.marks[m, GAP] * LATELY * SMALL < tolerance

@@ -15,7 +15,7 @@ import numpy as np
 
 from slackwater.core.batch import Words
 from slackwater.core.errors import UsageError
-from slackwater.core.jit import compiled, inner
+from slackwater.core.jit import compiled, in_place, inner
 from slackwater.core.time import BEFORE_ALL, LONGEST, format_duration
 from slackwater.disorder.crowd import ARRIVALS, CLOCK, MOST, Crowd, advance_by_tuple, crowd, tolerance_of
 
@@ -56,7 +56,7 @@ class Cutting(NamedTuple):
     span: int
 
 
-@inner
+@in_place
 def end_of_epoch(
     cutting: Cutting, cutter: Crowd, begun: Words, stream: Words, ts: Words, arrival_time: Words, begin: int, seen: int,
     end: bool, max_ahead: int, tolerance: int,

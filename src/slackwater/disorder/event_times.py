@@ -21,8 +21,8 @@ BUCKETS = 128
 PLACES = 256
 FINEST = 16
 """The first buckets are 2**-FINEST of `max_ahead`, or a microsecond."""
-# Places in `EventTimes.used`.
-SHIFT, FILLED, TUPLES = range(3)
+# Places in `EventTimes.used`; the last one is where the last tuples were put.
+SHIFT, FILLED, TUPLES, LAST = range(4)
 
 
 class EventTimes(NamedTuple):
@@ -50,7 +50,7 @@ def event_times(lines: int) -> EventTimes:
     """Empty histograms; `clear` gives each its first width."""
     places = (lines + 1, PLACES)
     number, size, latest, oldest = np.zeros((4, *places), np.int64)
-    return EventTimes(number, size, latest, oldest, np.zeros((lines + 1, 3), np.int64))
+    return EventTimes(number, size, latest, oldest, np.zeros((lines + 1, 4), np.int64))
 
 
 @inner
@@ -76,7 +76,11 @@ def stops_at(times: EventTimes, place: int, line: int, number: int) -> bool:
 @inner
 def put(times: EventTimes, line: int, number: int, count: int, latest: int, oldest: int) -> None:
     """Add tuples to a bucket of a line that has room for it."""
-    place = place_of(times, line, number)
+    place = times.used[line, LAST]
+    # Arrivals are nearly in order, so it mostly is the bucket of the one before.
+    if times.size[line, place] == 0 or times.number[line, place] != number:
+        place = place_of(times, line, number)
+        times.used[line, LAST] = place
     if times.size[line, place] == 0:
         times.number[line, place] = number
         times.latest[line, place], times.oldest[line, place] = latest, oldest
@@ -86,7 +90,7 @@ def put(times: EventTimes, line: int, number: int, count: int, latest: int, olde
     times.oldest[line, place] = min(times.oldest[line, place], oldest)
 
 
-@inner
+@in_place
 def coarsen(times: EventTimes, line: int) -> None:
     """Make every two buckets one."""
     scratch = len(times.used) - 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy.typing as npt
@@ -18,6 +18,7 @@ import numpy.typing as npt
 from slackwater.core.batch import Floats, Words
 from slackwater.core.measured import MeasuredQuality
 from slackwater.core.quality import Recall
+from slackwater.core.schema import Kind
 from slackwater.disorder.ordered_batch import OrderedBatch
 
 MOST_BUCKETS = 4096
@@ -94,6 +95,8 @@ class Asked:
     row: int = -1
     is_float: bool = False
     parameter: float | None = None
+    kind: Kind | None = field(default=None, repr=False)
+    """Of the argument, where that is known."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,24 @@ class Watched:
     aggregates: tuple[Asked, ...]
 
 
+class AnswerLog:
+    """What an operator notes of every answer that it emits, until its meter takes it."""
+
+    def __init__(self, bound: float) -> None:
+        self.bound = bound
+        """The error that answers may have."""
+        self._noted: list[tuple[Words, Words, Floats]] = []
+
+    def note(self, windows: Words, keys: Words, summaries: Floats) -> None:
+        """Answers: the numbers of their windows, and a line each of the keys and of what is to be known of it."""
+        self._noted.append((windows, keys, summaries))
+
+    def take(self) -> list[tuple[Words, Words, Floats]]:
+        """What was noted since the last call."""
+        noted, self._noted = self._noted, []
+        return noted
+
+
 class Measurable(Protocol):
     """What a controller may ask of the operator of its query."""
 
@@ -115,6 +136,9 @@ class Measurable(Protocol):
     @property
     def watched(self) -> Watched | None:
         """The windows and aggregates that have an error; None where there are none, or not on raw tuples."""
+
+    def answers_for(self, bound: float) -> AnswerLog | None:
+        """A log of the answers that sums do not tell of, for a bound on their error; None where there are none."""
 
     @property
     def several_nodes(self) -> bool:

@@ -22,7 +22,7 @@ from slackwater.core.errors import UsageError
 from slackwater.core.schema import NULL_WORD, Kind
 from slackwater.expressions.functions import is_text_call
 from slackwater.expressions.lower import EncodeText, Layout
-from slackwater.expressions.textual import text_function
+from slackwater.expressions.textual import OF_NULLS, text_function
 from slackwater.expressions.tree import Call, Column, Expr, Literal, columns_of
 
 Map = Callable[[Words, npt.NDArray[np.float64], int], npt.NDArray[Any]]
@@ -87,6 +87,7 @@ def _maker(
     if not isinstance(encode_text, Coding):
         raise UsageError(f"'{call.op}' needs the texts of the query, and here are only their codes")
     book, function, kind = encode_text.book, text_function(call), call.kind
+    strict = call.op not in OF_NULLS
     constants = {at: arg.value for at, arg in enumerate(call.args) if isinstance(arg, Literal)}
     varying = [(at, arg.kind, compile_map(arg, layout, encode_text)) for at, arg in enumerate(call.args)
                if at not in constants]  # fmt: skip
@@ -97,7 +98,7 @@ def _maker(
         for some in zip(*columns, strict=True):
             for (at, _, _), value in zip(varying, some, strict=True):
                 given[at] = value
-            found.append(None if None in given else function(*given))
+            found.append(None if strict and None in given else function(*given))
         return found
 
     def computed(words: Words, floats: npt.NDArray[np.float64], n: int) -> Words:

@@ -20,6 +20,8 @@ from slackwater.expressions.lower import EncodeText, Layout
 from slackwater.expressions.tree import Column, Expr
 
 Evaluate = Callable[[Words, npt.NDArray[np.float64], int], npt.NDArray[Any]]
+PARTITION = "partition"
+"""The role of what names the partition of a tuple: it is computed for all tuples, since all of them move clocks."""
 _NAN = int(np.array(np.nan).view(np.int64))
 
 
@@ -33,7 +35,7 @@ class Computed:
     expr: Expr
     row: int
     role: str
-    """"join key", "group key", "argument" or "landmark"."""
+    """"join key", "group key", "argument", "landmark" or PARTITION."""
 
 
 class Taking:
@@ -54,13 +56,16 @@ class Taking:
     ) -> None:
         self._keep = compile_filter(filters, layout, encode_text) if filters else None
         maps = compile_maps([one.expr for one in computed], layout, encode_text)
-        self._rows = [(one.row, _worded(one, evaluate)) for one, evaluate in zip(computed, maps, strict=True)]
+        self._rows = [
+            (one.row, one.role == PARTITION, _worded(one, evaluate))
+            for one, evaluate in zip(computed, maps, strict=True)
+        ]
 
     def take(self, words: Words, wanted: Flags) -> Flags:
         """Write the computed rows of those of the wanted tuples that pass the filters; says which these are."""
         passes = wanted if self._keep is None else _spread(words, wanted, self._keep, np.bool_)
-        for row, evaluate in self._rows:
-            words[row] = _spread(words, passes, evaluate, np.int64)
+        for row, of_all, evaluate in self._rows:
+            words[row] = _spread(words, wanted if of_all else passes, evaluate, np.int64)
         return passes
 
 

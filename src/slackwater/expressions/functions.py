@@ -26,7 +26,7 @@ from slackwater.expressions.user import USER_FUNCTIONS, UserFunction
 TEXT_OPERATORS = frozenset(
     (
         *("upper", "lower", "length", "substring", "trim", "ltrim", "rtrim", "replace", "concat"),
-        *("startswith", "endswith", "contains", "like", "ilike"),
+        *("startswith", "endswith", "contains", "like", "ilike", "partition"),
     )
 )
 """Those that are of text in any case."""
@@ -164,6 +164,7 @@ FUNCTIONS: dict[str, Function] = {
     "replace": Function(2, 3, text_rules.of_texts(Kind.TEXT)),
     "substring": Function(2, 3, text_rules.substring),
     "concat": Function(1, None, text_rules.concat),
+    "partition": Function(2, None, text_rules.partition, spoken=False),
     **{op: Function(2, 3, text_rules.like, spoken=False) for op in ("like", "ilike")},
     **{op: Function(1, 1, text_rules.cast, spoken=False) for op in sorted(set(text_rules.TARGETS.values()))},
     **{op: Function(1, 1, text_rules.of_time, spoken=op not in ("seconds", "yearofweek")) for op in _PARTS},

@@ -93,6 +93,8 @@ def _call(call: Call, aliases: Sequence[str]) -> str:
         return f"NOT {_held(args[0], aliases, strength)}"
     if op == "neg":
         return f"-{_held(args[0], aliases, strength + 1)}"
+    if op == "partition":
+        return f"({', '.join(render(arg, aliases) for arg in args[1::2])})"
     if op == "case":
         branches = (
             f"WHEN {render(condition, aliases)} THEN {render(value, aliases)}"

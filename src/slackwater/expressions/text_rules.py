@@ -92,6 +92,13 @@ def concat(op: str, args: Args) -> Expr:
     return Call(op, tuple(cast("cast_string", (arg,)) for arg in args), Kind.TEXT)
 
 
+def partition(op: str, args: Args) -> Expr:
+    """Names of columns, each before its value; values are written out, as CAST does."""
+    return Call(
+        op, tuple(arg if at % 2 == 0 else cast("cast_string", (arg,)) for at, arg in enumerate(args)), Kind.TEXT
+    )
+
+
 def like(op: str, args: Args) -> Expr:
     """A text, a pattern, and a character that takes the meaning from the next one."""
     text, pattern = (converted(op.upper(), arg, Kind.TEXT, position) for position, arg in enumerate(args[:2]))

@@ -1,11 +1,12 @@
 """What functions of text compute, value by value, as Spark computes it.
 
-Invariant: known values in; out comes a value, or None where there is none. A function is asked once for each distinct
-combination of its arguments (`columnar.py`), never for each tuple. Characters are code points.
+Invariant: known values in (but for `OF_NULLS`); out comes a value, or None where there is none. A function is asked
+once for each distinct combination of its arguments (`columnar.py`), never for each tuple. Characters are code points.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from functools import lru_cache
@@ -62,6 +63,21 @@ def _replace(text: str, search: str, other: str = "") -> str:
     return text.replace(search, other) if search else text
 
 
+def _partition(*named: str | None) -> str:
+    """Names and values in turns, such that other values give another text.
+
+    >>> _partition("host", "a", "channel", None), _partition("host", "a, channel=b")
+    ('host=a, channel=NULL', 'host="a, channel=b"')
+    """
+    return ", ".join(f"{name}={_told_apart(value)}" for name, value in zip(named[::2], named[1::2], strict=True))
+
+
+def _told_apart(value: str | None) -> str:
+    if value is None:
+        return "NULL"
+    return json.dumps(value, ensure_ascii=False) if value == "NULL" or "," in value or '"' in value else value
+
+
 TEXT_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "upper": str.upper,
     "lower": str.lower,
@@ -77,8 +93,11 @@ TEXT_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "contains": str.__contains__,
     "like": _like,
     "ilike": _ilike,
+    "partition": _partition,
 }
 """The functions that are of text in any case."""
+OF_NULLS = frozenset(("partition",))
+"""Those that make a value of unknown ones, too."""
 
 # Code points are in the order of the bytes of UTF-8, which is that of Spark.
 _ORDER: dict[str, Callable[[str, str], bool]] = {

@@ -194,6 +194,15 @@ def rates_anywhere(query: BoundQuery) -> bool:
     return follows_rates(query) or any(map(rates_anywhere, inside))
 
 
+def goes_by_arrival(query: BoundQuery) -> bool:
+    """Whether a window of a query, or of those inside it, is of the moments at which tuples arrive."""
+    return any(
+        (isinstance(stream.window, RateWindow) and stream.window.by_arrival)
+        or (stream.query is not None and goes_by_arrival(stream.query))
+        for stream in streams_read(query)
+    )
+
+
 def raw_streams(query: BoundQuery) -> tuple[StreamRef, ...]:
     """The entries of FROM that read sources, those of sub-queries too, in the order of the text."""
     found: list[StreamRef] = []

@@ -14,14 +14,14 @@ from sqlglot.tokenizer_core import Token, TokenType
 from slackwater.core.errors import QueryError
 from slackwater.core.options import Options, out_of_range
 from slackwater.core.quality import Complete, Delay, NoWait, Quality, Recall, RelativeError
-from slackwater.core.time import parse_duration, unit_size
+from slackwater.core.time import MINUTE, parse_duration, unit_size
 from slackwater.language import unsupported
 from slackwater.language.landmarks import Landmarks, begins_landmarks, read_condition
 from slackwater.language.scope import did_you_mean, matching
 from slackwater.language.tokens import Cursor, is_name
 
 Place = tuple[int, int]
-DEFAULT_CONFIDENCE = 0.95
+DEFAULT_CONFIDENCE, DEFAULT_PERIOD = 0.95, MINUTE
 MOST_ROWS = 100_000_000
 """A window that counts is kept in memory; nobody means more tuples than these."""
 MOST_WINDOWS = 1_000_000
@@ -181,13 +181,13 @@ def _duration(text: str, written: str, first: Token, last: Token) -> int:
         raise QueryError(str(error), text, first.start, last.end + 1) from None
 
 
-def read_quality(cursor: Cursor) -> Quality:
+def read_quality(cursor: Cursor, whole: bool = True) -> Quality:
     """The target after WITH.
 
     >>> str(read_quality(Cursor("ERROR 1% CONFIDENCE 95% AT MOST 10 MINUTES")))
     'ERROR 0.01 CONFIDENCE 0.95 AT MOST 10 min'
     """
-    quality = _read_target(cursor)
+    quality = _read_target(cursor, whole)
     if cursor.word() == "AT":
         if isinstance(quality, Recall | RelativeError):
             cursor.fail("AT MOST is stated twice")
@@ -197,7 +197,7 @@ def read_quality(cursor: Cursor) -> Quality:
     return quality
 
 
-def _read_target(cursor: Cursor) -> Quality:
+def _read_target(cursor: Cursor, whole: bool) -> Quality:
     if cursor.accept("COMPLETE"):
         return Complete()
     if cursor.accept("NO", "WAIT"):
@@ -205,29 +205,38 @@ def _read_target(cursor: Cursor) -> Quality:
     if cursor.accept("DELAY"):
         return Delay(read_duration(cursor, "the delay"))
     if cursor.accept("RECALL"):
-        return _read_recall(cursor)
+        return _read_recall(cursor, whole)
     if cursor.accept("ERROR"):
         return _read_error(cursor)
     raise cursor.error(f"WITH needs a target: {_TARGETS}")
 
 
-def _read_recall(cursor: Cursor) -> Recall:
+def _read_recall(cursor: Cursor, whole: bool) -> Recall:
     target = _read_share(cursor, "RECALL", one_included=True)
     at_most = _read_cap(cursor)
-    if not cursor.accept("OVER"):
+    stated, over = cursor.accept("OVER"), DEFAULT_PERIOD
+    if stated:
+        period = cursor.peek()
+        over = read_duration(cursor, "the period of RECALL")
+        if over <= 0:
+            cursor.fail("the period of RECALL must be longer than nothing", period)
+    elif whole:
         cursor.fail("RECALL needs a period to be measured over, as in RECALL 0.99 OVER 1 MINUTE")
-    period = cursor.peek()
-    over = read_duration(cursor, "the period of RECALL")
-    if over <= 0:
-        cursor.fail("the period of RECALL must be longer than nothing", period)
-    return Recall(target, over, _read_cap(cursor, at_most))
+    at_most = _read_cap(cursor, at_most)
+    return Recall(target, over, at_most, _unstated(over=stated, at_most=at_most is not None))
 
 
 def _read_error(cursor: Cursor) -> RelativeError:
     bound = _read_share(cursor, "ERROR")
     at_most = _read_cap(cursor)
-    confidence = _read_share(cursor, "CONFIDENCE") if cursor.accept("CONFIDENCE") else DEFAULT_CONFIDENCE
-    return RelativeError(bound, confidence, _read_cap(cursor, at_most))
+    stated = cursor.accept("CONFIDENCE")
+    confidence = _read_share(cursor, "CONFIDENCE") if stated else DEFAULT_CONFIDENCE
+    at_most = _read_cap(cursor, at_most)
+    return RelativeError(bound, confidence, at_most, _unstated(confidence=stated, at_most=at_most is not None))
+
+
+def _unstated(**stated: bool) -> tuple[str, ...]:
+    return tuple(name for name, said in stated.items() if not said)
 
 
 def _read_cap(cursor: Cursor, known: int | None = None) -> int | None:
@@ -246,15 +255,15 @@ def _read_cap(cursor: Cursor, known: int | None = None) -> int | None:
     return at_most
 
 
-def parse_quality(text: str) -> Quality:
-    """A target by itself, with or without its WITH.
+def parse_quality(text: str, whole: bool = True) -> Quality:
+    """A target by itself, with or without its WITH; where it is not `whole`, the period of RECALL may be left out.
 
     >>> str(parse_quality("with recall 95% over 1 minute"))
     'RECALL 0.95 OVER 1 min'
     """
     cursor = Cursor(text)
     cursor.accept("WITH")
-    quality = read_quality(cursor)
+    quality = read_quality(cursor, whole)
     if cursor.peek() is not None:
         cursor.fail("the target ends here; nothing may follow it")
     return quality

@@ -1,17 +1,19 @@
 """UNION ALL: sub-queries with the same columns as one stream.
 
-Invariant: columns go together by their place, and are of one kind; the first sub-query names them.
+Invariant: columns go together by their place, and are of one kind; the first sub-query names them. A bare NULL is of
+the kind that the column has in the other sub-queries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from slackwater.core.errors import QueryError
 from slackwater.core.quality import Complete
-from slackwater.core.schema import type_name
-from slackwater.expressions.tree import Column
-from slackwater.language.bound import BoundQuery, Output, StreamRef, UnionQuery
+from slackwater.core.schema import Field, type_name
+from slackwater.expressions.tree import Column, Literal
+from slackwater.language.bound import BoundQuery, Output, RowsQuery, StreamRef, UnionQuery
 from slackwater.language.derived import columns_of_result, result_schema
 from slackwater.language.parsed import ParsedQuery
 
@@ -30,7 +32,8 @@ def bind_union(parsed: ParsedQuery, queries: Sequence[BoundQuery]) -> UnionQuery
     """The union of bound queries, the first of which is written in `parsed` and the others in `parsed.united`."""
     written = (parsed, *parsed.united)
     streams = tuple(
-        StreamRef(str(number), "", result_schema(query), None, query=query) for number, query in enumerate(queries, 1)
+        StreamRef(str(number), "", result_schema(query), None, query=query)
+        for number, query in enumerate(_with_typed_nulls(queries), 1)
     )
     first = columns_of_result(streams[0].schema)
     for stream, own in zip(streams[1:], written[1:], strict=True):
@@ -54,3 +57,32 @@ def bind_union(parsed: ParsedQuery, queries: Sequence[BoundQuery]) -> UnionQuery
                 raise QueryError(message, parsed.text, *own.place)
     outputs = tuple(Output(field.name, Column(0, field.name, field.kind, field.scale)) for field in first)
     return UnionQuery(streams, outputs, parsed.quality or Complete(), parsed.options)
+
+
+def _with_typed_nulls(queries: Sequence[BoundQuery]) -> list[BoundQuery]:
+    """The queries, with every bare NULL of the kind that its column has elsewhere."""
+    typed: dict[int, Field] = {}
+    for query in queries:
+        bare = _bare_nulls(query)
+        for place, field in enumerate(columns_of_result(result_schema(query))):
+            if place not in bare:
+                typed.setdefault(place, field)
+    return [_typed(query, typed) for query in queries]
+
+
+def _typed(query: BoundQuery, typed: Mapping[int, Field]) -> BoundQuery:
+    changed = _bare_nulls(query) & typed.keys()
+    if not changed or not isinstance(query, RowsQuery):
+        return query
+    outputs = [
+        replace(output, expr=Literal(None, typed[place].kind, typed[place].scale)) if place in changed else output
+        for place, output in enumerate(query.outputs)
+    ]
+    return replace(query, outputs=tuple(outputs))
+
+
+def _bare_nulls(query: BoundQuery) -> set[int]:
+    """The places of outputs that are NULL and nothing else."""
+    outputs = query.outputs if isinstance(query, RowsQuery) else ()
+    exprs = [output.expr for output in outputs]
+    return {place for place, expr in enumerate(exprs) if isinstance(expr, Literal) and expr.value is None}

@@ -17,7 +17,7 @@ from slackwater.core.batch import Words
 from slackwater.core.engines import EnginesSeen
 from slackwater.core.rates import RatesSeen, Resize
 from slackwater.core.state import StateUpdate
-from slackwater.disorder.meters import Ledger, LedgerTerms, Watched
+from slackwater.disorder.meters import AnswerLog, Ledger, LedgerTerms, Watched
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release.release import Release
 from slackwater.expressions.text_table import TextTable
@@ -94,6 +94,10 @@ class Operator(ABC):
     @property
     def watched(self) -> Watched | None:
         """The windows of raw tuples whose answers have an error, if there are any."""
+        return None
+
+    def answers_for(self, bound: float) -> AnswerLog | None:
+        """A log of the answers that sums do not tell of, if there are any."""
         return None
 
     def resize_logs(self) -> list[tuple[int, ResizeLog]]:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from slackwater.core.batch import ROW, TS, Flags, Words
+from slackwater.core.errors import UsageError
 from slackwater.core.measured import MeasuredQuality
 from slackwater.core.memory import Memory
 from slackwater.core.outlook import Outlook
@@ -45,7 +46,7 @@ from slackwater.operators.learned import Learned
 from slackwater.operators.response_time import Responding
 from slackwater.operators.state_size import Weights, plain_weights, state_size
 
-STATE_VERSION = 9
+STATE_VERSION = 10
 KERNEL, RELEASE, OPERATOR = "kernel", "release", "operator"
 """The cells of its state, beside those of what was learned."""
 
@@ -264,8 +265,9 @@ class GuardedQuery:
             if entry.key == "version":
                 before = saved
                 if saved["version"] != STATE_VERSION:
-                    raise ValueError(
-                        f"this state has format {saved['version']}, and this version reads format {STATE_VERSION}"
+                    raise UsageError(
+                        f"this state has format {saved['version']}, and this version reads format {STATE_VERSION};"
+                        " go on with the version that wrote it, or use a new checkpoint folder"
                     )
             elif entry.key == "responding":
                 self._responding.restore(saved)

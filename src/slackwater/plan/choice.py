@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import INDEX, NEAR, NOT_BY_CELLS, SCAN, STREAM
-from slackwater.operators.join.wjoin.spec import WJoin
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,8 @@ def choice_of(join: WindowJoin, aliases: Sequence[str]) -> Choice:
     >>> print(choice_of(WindowJoin((5, 5, 5), on_key, (), (), (), 3, count_only=True), "abc"))
     by products of counts, because results are only counted and one key joins all streams
     """
-    if isinstance(join, WJoin):
-        return Choice(f"by '{join.algorithm}' of the W-join report", "the query asks for it")
+    if join.algorithm_asked_for is not None:
+        return Choice(f"by '{join.algorithm_asked_for}' of the W-join report", "the query asks for it")
     probes = join.probes()
     if join.count_only and not probes.leaves.any():
         one_key = (probes.steps[:, :, INDEX] != SCAN).all() and join.equalities

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from slackwater.core.time import format_duration
 from slackwater.expressions.render import render
 from slackwater.language.bound import RESULT_TIME, JoinQuery
 from slackwater.operators.aggregate.operator import WindowAggregate
@@ -28,8 +27,6 @@ from slackwater.operators.join.probing import (
     ProbePlan,
 )
 from slackwater.operators.join.tree import JoinTree
-from slackwater.operators.join.wjoin.approaches import GCA, PAIRWISE, Filter
-from slackwater.operators.join.wjoin.spec import WJoin
 from slackwater.operators.union import StreamUnion
 from slackwater.plan.choice import choice_of
 from slackwater.plan.explain_rates import explain_match
@@ -38,11 +35,6 @@ from slackwater.plan.graph import Detail
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 
 LATER = "this is the order at first; later it is that which costs least by what probes find"
-WAYS = {
-    "nested_loop": "by nested loop (NLW-join): a tuple goes through the other buffers one inside the other, in turn",
-    "hash": "by hash (HW-join): as the nested loop, through the buckets of the tuple's key alone",
-    "merge": "by merge (MW-join): buffers hold one window; a tuple is joined with all of it, no window is asked for",
-}
 
 
 @dataclass(frozen=True)
@@ -144,8 +136,8 @@ def _join(plan: PhysicalPlan, operator: WindowJoin) -> Described:
     choice = choice_of(operator, aliases)
     details = [*_windows(plan), Detail(f"joined {choice}")]
     attributes = _of_join(plan, operator) | {"shape": "multiway", "algorithm": choice.way, "because": choice.why}
-    if isinstance(operator, WJoin):
-        details += [Detail(line) for line in explain_wjoin(operator, aliases)]
+    if operator.algorithm_asked_for is not None:
+        details += [Detail(line) for line in operator.explain(aliases)]
         details.append(Detail(_joined_where(plan, operator)))
     else:
         probes = operator.probes()
@@ -286,44 +278,3 @@ def _cells(plan: PhysicalPlan, index: HashIndex) -> str:
     if len({width for _, width in named}) == 1:
         return f"cells of {named[0][1]} on {', '.join(name for name, _ in named)}"
     return "cells of " + " and ".join(f"{width} on {name}" for name, width in named)
-
-
-def explain_wjoin(join: WJoin, aliases: Sequence[str]) -> list[str]:
-    """An algorithm of the W-join report, and by which windows it filters where they differ from pair to pair.
-
-    >>> from slackwater.operators.join.wjoin.spec import by_algorithm
-    >>> for line in explain_wjoin(by_algorithm(WindowJoin((5000, 3000), (), (), (), (), 2), "merge"), ["a", "b"])[1:]:
-    ...     print(line)
-    filters by local windows (LCA), a 5 ms, b 3 ms: each stream's largest; never more to go through than by one for all
-    refines: every pair of a whole combination is asked for its own window
-    """
-    filters = join.filters
-    if filters.legs:
-        return [WAYS[join.algorithm], *_pairwise(filters)]
-    if not filters.refined:
-        return [WAYS[join.algorithm]]
-    return [
-        WAYS[join.algorithm],
-        _global(filters) if join.approach == GCA else _local(filters, aliases),
-        "refines: every pair of a whole combination is asked for its own window",
-    ]
-
-
-def _pairwise(filters: Filter) -> list[str]:
-    lines = [
-        f"joins along the windows stated ({PAIRWISE}): one bound stream gives the period, nothing is left to refine"
-    ]
-    if filters.ways > 1:
-        lines.append("both directions: two joins put together; what the first has given is left out of the second")
-    return lines
-
-
-def _global(filters: Filter) -> str:
-    return f"filters by the largest window of all (GCA), {format_duration(filters.earlier[0])}, as one window for all"
-
-
-def _local(filters: Filter, aliases: Sequence[str]) -> str:
-    kept = ", ".join(f"{alias} {format_duration(size)}" for alias, size in zip(aliases, filters.earlier, strict=True))
-    return (
-        f"filters by local windows (LCA), {kept}: each stream's largest; never more to go through than by one for all"
-    )

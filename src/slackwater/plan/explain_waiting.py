@@ -21,7 +21,7 @@ from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.sizes import explain_sizes
 from slackwater.quality.registry import controller_for
 
-EPOCHS = "in epochs, and so on Spark, an epoch joins what it emits at once, in order: 'filter' changes nothing there"
+EPOCHS = "refused in epochs, and so on Spark: an epoch joins what it emits at once, in order"
 
 
 def explain_waiting(plan: PhysicalPlan, quality_stated: bool = True) -> Detail:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from slackwater.core.batch import FIRST_COLUMN, ROW, TS
 from slackwater.core.schema import Kind
 from slackwater.disorder.release.state import NO_PARTITION
-from slackwater.expressions.computed import Computed
+from slackwater.expressions.computed import PARTITION, Computed
+from slackwater.expressions.functions import typed_call
 from slackwater.expressions.render import is_infix, render
-from slackwater.expressions.tree import Column, Expr, columns_of
+from slackwater.expressions.tree import Column, Expr, Literal, columns_of
 from slackwater.language.bound import BoundQuery, JoinQuery, StreamRef
 from slackwater.operators.state_size import Member
 from slackwater.plan.physical import IDENTITY, InputPlan
@@ -60,12 +63,12 @@ class InputLayout:
     def finish(self, clock_by: str | None = None, size_by: str | None = None) -> InputPlan:
         """Fix the layout; what only filters and computed rows read is placed behind the rows that are shipped.
 
-        `clock_by` names the column that tells the parts of a stream apart, where the stream has it; `size_by` the one
-        with the bytes of its events.
+        `clock_by` names the columns that tell the partitions of a stream apart, as far as the stream has them;
+        `size_by` the one with the bytes of its events.
         """
         partition_slot = NO_PARTITION
-        if clock_by is not None and self._stream.query is None and clock_by in self._stream.schema:
-            partition_slot = self.column(clock_by)
+        if clock_by is not None and self._stream.query is None:
+            partition_slot = self._partition(clock_by)
         members = tuple(self._member(one) for one in _members(self._stream, size_by))
         shipped = self._next
         for expr in (*self._stream.filters, *(expr for expr, _ in self._computed)):
@@ -83,12 +86,37 @@ class InputLayout:
             members,
         )
 
+    def _partition(self, clock_by: str) -> int:
+        """The row that names the partition of a tuple: one column as it is, several as one text."""
+        schema = self._stream.schema
+        columns = [name for name in partition_columns(clock_by, schema) if name in schema]
+        if not columns:
+            return NO_PARTITION
+        if len(columns) == 1:
+            return self.column(columns[0])
+        named = (
+            (Literal(name, Kind.TEXT), Column(self._position, name, schema[name].kind, schema[name].scale))
+            for name in columns
+        )
+        return self.value(typed_call("partition", tuple(arg for pair in named for arg in pair)), PARTITION)
+
     def _member(self, event: Event) -> Member:
         """Where the identity and the size of an event stand; those of events that came from below, in hidden rows."""
         source, column, kind = event
         if self._stream.query is None:
             return Member(source, ROW, None if column is None else self.column(column), kind is Kind.FLOAT)
         return Member(source, self._take(), None if column is None else self._take(), kind is Kind.FLOAT)
+
+
+def partition_columns(clock_by: str, known: Container[str]) -> list[str]:
+    """The columns that the option `clock_by` names: one, or several with commas between them.
+
+    >>> partition_columns("host, channel", ()), partition_columns("a,b", ["a,b"])
+    (['host', 'channel'], ['a,b'])
+    """
+    if clock_by in known:
+        return [clock_by]
+    return list(dict.fromkeys(name.strip() for name in clock_by.split(",")))
 
 
 Event = tuple[str, str | None, Kind | None]

@@ -28,6 +28,17 @@ def in_turn(query: BoundQuery) -> str | None:
     return None if query.out.kind == ISTREAM else query.out.kind
 
 
+def check_in_epochs(options: Options) -> None:
+    """Refuse what is for tuples that are taken one by one, and does nothing in epochs."""
+    wanted = options.ordering if options.ordering in (FILTER, ADAPTIVE) else None
+    if wanted is not None or options.alpha is not None:
+        stated = f"alpha = {options.alpha:g}" if wanted is None else f"ordering = '{wanted}'"
+        raise UsageError(
+            f"option {stated} does nothing in epochs, and so on Spark, where tuples are joined in their turn; leave it"
+            " out, or run locally tuple by tuple, with --epoch 1 or epochs=slackwater.Epochs(each_tuple=True)"
+        )
+
+
 def ordering_of(options: Options, streams: int, needs_turn: str | None = None) -> Ordering:
     """What the options of a join of so many streams ask for; refused where that does not apply.
 

@@ -67,6 +67,12 @@ class InputPlan:
     """The events that a tuple consists of, if known: one for a raw stream; for the result of a join below, its members
     if the query says how large events are."""
 
+    @property
+    def partition_kind(self) -> Kind | None:
+        """The kind of what names the partition of a tuple; None where nothing does, or the event time."""
+        kinds = {row: kind for _, kind, row in self.columns} | {one.row: one.expr.kind for one in self.computed}
+        return kinds.get(self.partition_slot)
+
 
 @dataclass(frozen=True)
 class OutputColumn:

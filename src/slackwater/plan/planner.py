@@ -13,7 +13,6 @@ from slackwater.core.errors import UsageError
 from slackwater.core.options import Options
 from slackwater.core.results import DSTREAM, ISTREAM
 from slackwater.core.schema import UTC, Kind
-from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.expressions.functions import text_of_one
 from slackwater.expressions.tree import Call, Column, Expr, columns_of, streams_of
 from slackwater.language.bound import AggregateQuery, BoundQuery, JoinQuery, UnionQuery, is_chain
@@ -24,16 +23,15 @@ from slackwater.language.instants import InstantQuery
 from slackwater.operators.aggregate.algebra import AggregateSpec
 from slackwater.operators.aggregate.having import Having
 from slackwater.operators.aggregate.operator import WindowAggregate
+from slackwater.operators.join.algorithms import ALGORITHMS
 from slackwater.operators.join.operator import WindowJoin
 from slackwater.operators.join.probing import Equality
 from slackwater.operators.join.tree import JoinTree, left_deep
-from slackwater.operators.join.wjoin.approaches import LCA
-from slackwater.operators.join.wjoin.spec import OFFERED, by_algorithm
 from slackwater.operators.relation_to_stream import RelationToStream
 from slackwater.plan.distinct import plan_distinct
 from slackwater.plan.graph_builder import plan_chain, plan_union
 from slackwater.plan.instant import on_engines, plan_instant
-from slackwater.plan.layout import InputLayout
+from slackwater.plan.layout import InputLayout, partition_columns
 from slackwater.plan.ordering import check_no_join_options, in_turn, ordering_of
 from slackwater.plan.other_windows import aggregate_over, counting, landmarks_of
 from slackwater.plan.partitioning import partitioning_of
@@ -190,11 +188,12 @@ def _by_algorithm(join: WindowJoin, options: Options) -> WindowJoin:
                 " pair is looked up by its own window, and there is nothing to choose. Leave it out"
             )
         return join
-    if options.join not in OFFERED:
-        raise UsageError(f"option join = '{options.join}': there is {', '.join(OFFERED)}")
+    make = ALGORITHMS.find(options.join)
+    if make is None:
+        raise UsageError(f"option join = '{options.join}': there is {', '.join(ALGORITHMS.names())}")
     if options.shape != MULTIWAY:
         raise UsageError(f"option join = '{options.join}' is for shape = '{MULTIWAY}' alone")
-    return by_algorithm(join, options.join, options.windows or LCA)
+    return make(join, options.windows)
 
 
 def _shaped(join: WindowJoin, options: Options, inputs: tuple[InputPlan, ...]) -> WindowJoin | JoinTree:
@@ -210,10 +209,15 @@ def _shaped(join: WindowJoin, options: Options, inputs: tuple[InputPlan, ...]) -
 
 
 def _check_parts(query: BoundQuery, inputs: tuple[InputPlan, ...]) -> None:
-    column = query.options.clock_by
-    if column is not None and all(one.partition_slot == NO_PARTITION for one in inputs):
-        names = ", ".join(one.stream.alias for one in inputs)
-        raise UsageError(f"option clock_by = '{column}': there is no column of that name in {names}")
+    clock_by = query.options.clock_by
+    if clock_by is None:
+        return
+    schemas = [one.stream.schema for one in inputs if one.stream.query is None]
+    for column in {name: None for schema in schemas for name in partition_columns(clock_by, schema)}:
+        if not any(column in schema for schema in schemas):
+            names = ", ".join(one.stream.alias for one in inputs)
+            what = "of that name" if column == clock_by else f"'{column}'"
+            raise UsageError(f"option clock_by = '{clock_by}': there is no column {what} in {names}")
 
 
 def _equal_sides(condition: Expr) -> tuple[tuple[int, Expr], tuple[int, Expr]] | None:

@@ -26,7 +26,7 @@ from slackwater.core.schema import Kind
 from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.disorder.sharing.clock_domain import ClockTerms
 from slackwater.disorder.sharing.run_order import NOWHERE, View
-from slackwater.expressions.computed import Computed
+from slackwater.expressions.computed import PARTITION, Computed
 from slackwater.expressions.tree import Call, Column, Expr
 from slackwater.operators.query_set.places import NO_FILTER, DomainPlan, QueryPlace
 from slackwater.plan.physical import InputPlan, PhysicalPlan
@@ -129,7 +129,7 @@ class QuerySetPlan:
         # Which clock is asked first depends on the order of FROM, and a far one follows another: so order counts.
         inputs = plan.inputs
         names = tuple(one.stream.source for one in inputs)
-        partitions = tuple(_partition_column(one) for one in inputs)
+        partitions = tuple(_partition(one) for one in inputs)
         options = plan.options
         odd = tuple(tuple(sorted(self.odd.get(one.stream.source, frozenset()) & _read(one).keys())) for one in inputs)
         # A stream read twice is one table: what one reading rejects the other must, too.
@@ -153,8 +153,8 @@ class QuerySetPlan:
                     rows[s].append(row)
                 view[s, own] = rows[s].index(row)
         slots = tuple(
-            NO_PARTITION if name is None else rows[s].index(_row_of(sources[names[s]], (name, _read(inputs[s])[name])))
-            for s, name in enumerate(partitions)
+            NO_PARTITION if what is None else rows[s].index(_row_of(sources[names[s]], what))
+            for s, what in enumerate(partitions)
         )
         clock_terms = ClockTerms(
             len(inputs), options.max_ahead, options.max_behind, options.idle_timeout, options.idle_after,
@@ -203,7 +203,8 @@ def _taking(source: SourcePlan | None, name: str, one: InputPlan) -> SourcePlan:
             computed.append(SharedRow(Computed(*what[:1], FIRST_COLUMN + len(shipped) - 1, what[1]), ()))
         row = FIRST_COLUMN + shipped.index(what)
         at = next(at for at, shared in enumerate(computed) if shared.computed.row == row)
-        pairs = dict.fromkeys((*computed[at].wanted_by, (name, number)))
+        wanted_of = NO_FILTER if each.role == PARTITION else number
+        pairs = dict.fromkeys((*computed[at].wanted_by, (name, wanted_of)))
         computed[at] = replace(computed[at], wanted_by=tuple(pairs))
     return SourcePlan(
         source.name, time, tuple(shipped), tuple(computed), filters, {**source.read, **_read(one)}, wanted
@@ -225,10 +226,12 @@ def _read(one: InputPlan) -> dict[str, Kind]:
     return {name: kind for name, kind, _ in one.columns}
 
 
-def _partition_column(one: InputPlan) -> str | None:
-    if one.partition_slot == NO_PARTITION:
-        return None
-    return next(name for name, _, row in one.columns if row == one.partition_slot)
+def _partition(one: InputPlan) -> tuple[str, Kind] | tuple[Expr, str] | None:
+    """What names the partition of a tuple, as `SourcePlan.shipped` has it."""
+    for name, kind, row in one.columns:
+        if row == one.partition_slot:
+            return name, kind
+    return next(((_on_its_own(each.expr), each.role) for each in one.computed if each.row == one.partition_slot), None)
 
 
 def _filter_of(one: InputPlan) -> Filter:

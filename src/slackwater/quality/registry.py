@@ -1,26 +1,26 @@
 """Which controller serves a quality target: a registry by the name that option `controller` has.
 
 Invariant: the first of each registry is the one that serves where nothing is asked for; those that are as published
-know no AT MOST.
+are in `published.controllers`, and know no AT MOST.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from slackwater.core.errors import UsageError
 from slackwater.core.options import Options
 from slackwater.core.quality import Complete, Delay, NoWait, Quality, Recall, RelativeError, uncapped
+from slackwater.core.registry import Registry
 from slackwater.core.time import SECOND
 from slackwater.disorder.controllers import FixedSlack, LargestDelay, SlackController
-from slackwater.quality.error.published import ModelError, PdError
 from slackwater.quality.error.steady import SteadyError
-from slackwater.quality.recall.published import SELECTIVITIES, ModelRecall, PdRecall, Selectivity
 from slackwater.quality.recall.steady import ControllerConfig, SteadyRecall
 
 PUBLISHED = ("model", "pd")
+STEADY = "steady"
 Made = TypeVar("Made")
 
 
@@ -90,11 +90,9 @@ def _for_error(quality: RelativeError, options: Options) -> SlackController:
     return make(quality, options)
 
 
-ERROR_CONTROLLERS: dict[str, Callable[[RelativeError, Options], SlackController]] = {
-    "steady": SteadyError,
-    "model": ModelError,
-    "pd": PdError,
-}
+ERROR_CONTROLLERS: Registry[Callable[[RelativeError, Options], SlackController]] = Registry(
+    "controllers", {STEADY: SteadyError}
+)
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,6 @@ class RecallTerms:
     windows: Sequence[int]
     config: ControllerConfig
     retention: int
-    selectivity: Selectivity
     options: Options
 
 
@@ -116,12 +113,9 @@ def _for_recall(quality: Recall, options: Options, windows: Sequence[int]) -> Sl
         raise UsageError("option adaptation_interval is longer than the period that recall is measured over")
     config = ControllerConfig(interval, options.granularity, options.basic_window)
     retention = options.least_retention(quality.over)
-    selectivity = options.selectivity or SELECTIVITIES[0]
-    if selectivity not in SELECTIVITIES:
-        raise UsageError(f"option selectivity = '{selectivity}': there is {', '.join(SELECTIVITIES)}")
     if options.selectivity is not None and options.controller != "model":
         raise UsageError("option selectivity is for controller = 'model' alone")
-    return make(RecallTerms(quality, windows, config, retention, selectivity, options))
+    return make(RecallTerms(quality, windows, config, retention, options))
 
 
 def _steady(terms: RecallTerms) -> SlackController:
@@ -129,25 +123,12 @@ def _steady(terms: RecallTerms) -> SlackController:
     return SteadyRecall(terms.quality, terms.windows, terms.config, terms.retention, first, max_behind)
 
 
-def _model(terms: RecallTerms) -> SlackController:
-    first = terms.options.initial_slack
-    return ModelRecall(terms.quality, terms.windows, terms.config, terms.selectivity, first, terms.retention)
+RECALL_CONTROLLERS: Registry[Callable[[RecallTerms], SlackController]] = Registry("controllers", {STEADY: _steady})
 
 
-def _pd(terms: RecallTerms) -> SlackController:
-    return PdRecall(terms.quality, terms.windows, terms.config, terms.options.initial_slack, terms.retention)
-
-
-RECALL_CONTROLLERS: dict[str, Callable[[RecallTerms], SlackController]] = {
-    "steady": _steady,
-    "model": _model,
-    "pd": _pd,
-}
-
-
-def _named(registry: Mapping[str, Made], options: Options, served: str) -> Made:
-    """Who makes the controller that the options ask for; the first where they ask for none."""
-    name = next(iter(registry)) if options.controller is None else options.controller
-    if name not in registry:
-        raise UsageError(f"option controller = '{name}': for {served} there is {', '.join(registry)}")
-    return registry[name]
+def _named(registry: Registry[Made], options: Options, served: str) -> Made:
+    """Who makes the controller that the options ask for."""
+    made = registry.find(name := options.controller or STEADY)
+    if made is None:
+        raise UsageError(f"option controller = '{name}': for {served} there is {', '.join(registry.names())}")
+    return made

@@ -13,6 +13,7 @@ from slackwater.operators.guarded_query import GuardedQuery, MakeRelease
 from slackwater.operators.in_order.build import IN_TURN, build_ordered, may_be_eager
 from slackwater.operators.pipeline import Epochs, Pipeline
 from slackwater.operators.state_size import Weights
+from slackwater.plan.ordering import check_in_epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.sources.codebook import Codebook
 
@@ -48,6 +49,8 @@ def _built(
             "option idle_after is for epochs, in which time moves with all streams together: say --epoch '1 s', or"
             " epochs=slackwater.Epochs(span=1_000_000); tuple by tuple, idle_timeout does it"
         )
+    if not epochs.each_tuple:
+        check_in_epochs(plan.options)
     spec: OperatorSpec = plan.relation_to_stream or plan.operator
     ordering = plan.ordering if may_be_eager(spec) and epochs.each_tuple else IN_TURN
     operator = build_ordered(spec, BuildContext(Coding(codebook), codebook.table, panes), ordering)

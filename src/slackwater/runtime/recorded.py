@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ from slackwater.core.wrong_clocks import WrongClock
 from slackwater.disorder.controllers import SlackController
 from slackwater.observe.report import Report, named_wrong_clocks
 from slackwater.observe.run_statistics import RunStatistics
-from slackwater.observe.waiting import Causes
+from slackwater.observe.value import QueryProgress
 from slackwater.plan.partitioning import rates_at_first
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.side_outputs.collectors import RecordedSideOutput
@@ -66,7 +67,7 @@ class RecordedRun(Watchable):
         """
 
     def watch(self, name: str, publish: Publish) -> Watcher:
-        """Have moments of this run handed over while it goes on, under the name of its query; whoever asks ends it."""
+        """Publish the progress of this run while it goes on, under the name of its query; who asks for it ends it."""
         if self._watcher is None:
             self._watcher = Watcher(name, self, publish)
         else:
@@ -77,13 +78,22 @@ class RecordedRun(Watchable):
         """Ask for another quality from the next step on."""
         raise UsageError("this run cannot be told another target; start it again with one")
 
-    def watched_causes(self) -> Causes:
-        return self._statistics.latency.causes
+    @abstractmethod
+    def known(self) -> QueryProgress:
+        """Its progress as far as kernels know it, with the delays since the last call."""
 
-    def watched_unreadable(self) -> dict[str, int]:
-        return self.side_outputs.unreadable()
+    def progress(self) -> QueryProgress:
+        known = self.known()
+        ahead = {"ahead": known.observed.ahead} if known.observed.ahead else {}
+        return replace(
+            known,
+            seconds=self.seconds,
+            waiting=self._statistics.latency.causes.so_far,
+            idle_options=None,
+            rejected=self.side_outputs.unreadable() | ahead,
+        )
 
-    def watched_samples(self, most: int) -> list[tuple[str, str, Any]]:
+    def samples(self, most: int) -> list[tuple[str, str, Any]]:
         return self.side_outputs.newest(most)
 
     def interrupt(self) -> None:

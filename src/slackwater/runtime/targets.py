@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from slackwater.core.errors import SlackwaterError, UsageError
-from slackwater.core.quality import Complete, Delay, NoWait, Quality, Recall, RelativeError
+from slackwater.core.quality import Complete, Delay, NoWait, Quality, Recall, RelativeError, completed
 from slackwater.core.time import parse_duration
 from slackwater.language.clauses import parse_quality
 from slackwater.plan.physical import PhysicalPlan
@@ -46,38 +46,45 @@ def delay(duration: str) -> Delay:
     return Delay(micros(duration, "delay"))
 
 
-def recall(target: Share, over: str = "1 minute", at_most: str | None = None) -> Recall:
+def recall(target: Share, over: str | None = None, at_most: str | None = None) -> Recall:
     """At least this share of a join's results, in any period of this length, with a slack of `at_most` at most.
+
+    What is not said is as `set_target` finds it in force; in a query that starts, the period is a minute.
 
     >>> print(recall(0.99, over="30 seconds"), recall("95%", at_most="10 minutes"), sep=", ")
     RECALL 0.99 OVER 30 s, RECALL 0.95 OVER 1 min AT MOST 10 min
     """
-    text = f"RECALL {_share(target, 'recall')} OVER {micros(over, 'over')} MICROSECONDS{_cap(at_most)}"
+    period = "" if over is None else f" OVER {micros(over, 'over')} MICROSECONDS"
+    text = f"RECALL {_share(target, 'recall')}{period}{_cap(at_most)}"
     made = _stated(text, target)
     assert isinstance(made, Recall)
     return made
 
 
-def relative_error(bound: Share, confidence: Share = 0.95, at_most: str | None = None) -> RelativeError:
+def relative_error(bound: Share, confidence: Share | None = None, at_most: str | None = None) -> RelativeError:
     """An aggregate that is off by at most this share of its value, in this share of the windows, with a slack of
     `at_most` at most.
+
+    What is not said is as `set_target` finds it in force; in a query that starts, the confidence is 95 %.
 
     >>> print(relative_error("1%"), relative_error("1%", at_most="10 seconds"), sep=", ")
     ERROR 0.01 CONFIDENCE 0.95, ERROR 0.01 CONFIDENCE 0.95 AT MOST 10 s
     """
-    text = f"ERROR {_share(bound, 'relative_error')} CONFIDENCE {_share(confidence, 'confidence')}{_cap(at_most)}"
+    sure = "" if confidence is None else f" CONFIDENCE {_share(confidence, 'confidence')}"
+    text = f"ERROR {_share(bound, 'relative_error')}{sure}{_cap(at_most)}"
     made = _stated(text, bound)
     assert isinstance(made, RelativeError)
     return made
 
 
-def capped(quality: Quality | str | None, at_most: str | None) -> Quality | None:
+def capped(quality: Quality | str | None, at_most: str | None, whole: bool = True) -> Quality | None:
     """A target, given as itself or in words, with a cap on the slack that is chosen for it, where one is given.
+    Without `whole` the words may leave out the period of RECALL.
 
     >>> print(capped("RECALL 0.95 OVER 1 MINUTE", "5 seconds"))
     RECALL 0.95 OVER 1 min AT MOST 5 s
     """
-    stated = parse_quality(quality) if isinstance(quality, str) else quality
+    stated = parse_quality(quality, whole) if isinstance(quality, str) else quality
     if at_most is None:
         return stated
     if not isinstance(stated, Recall | RelativeError):
@@ -85,14 +92,21 @@ def capped(quality: Quality | str | None, at_most: str | None) -> Quality | None
         raise UsageError(f"at_most={at_most!r} bounds the slack that RECALL and ERROR look for, and {said}")
     if stated.at_most is not None:
         raise UsageError(f"at_most={at_most!r}: the target already says {stated}")
-    return replace(stated, at_most=_most(at_most))
+    return replace(
+        stated, at_most=_most(at_most), unstated=tuple(name for name in stated.unstated if name != "at_most")
+    )
 
 
-def settable(plan: PhysicalPlan, target: Quality | str, at_most: str | None = None) -> Quality:
-    """A target that a running query can be given; any other is refused."""
-    quality = capped(target, at_most)
-    if quality is None:
+def settable(
+    plan: PhysicalPlan, target: Quality | str, at_most: str | None = None, in_force: str | Quality | None = None
+) -> Quality:
+    """A target that a running query can be given; any other is refused. Of what it does not state, the target that is
+    in force counts, else that of the plan."""
+    asked = capped(target, at_most, whole=False)
+    if asked is None:
         raise UsageError("say which target: slackwater.recall(0.99), or its text")
+    now = parse_quality(in_force) if isinstance(in_force, str) else in_force
+    quality = completed(asked, now or plan.quality, plan.quality)
     family = FAMILIES.get(type(quality))
     if family is not None and type(quality) is not type(plan.quality):
         # A join that is cut by rows has the same slack in all shards, so nothing that it learned.
@@ -120,7 +134,7 @@ def _most(at_most: str) -> int:
 
 def _stated(text: str, given: Share) -> object:
     try:
-        return parse_quality(text)
+        return parse_quality(text, whole=False)
     except SlackwaterError as error:
         raise UsageError(f"{given!r}: {str(error).splitlines()[0]}") from None
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,20 +15,9 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from slackwater.core.errors import SlackwaterError, UsageError
+from slackwater.core.errors import SlackwaterError, UsageError, writing
 
 ROWS_PER_PART = 1 << 20
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """What cannot be written is told with its cause, and not with a number."""
-    try:
-        yield
-    except OSError as error:
-        raise SlackwaterError(
-            f"{path}: nothing can be written there: {error.strerror or error}; name a folder that can be written to"
-        ) from None
 
 
 class PartWriter:

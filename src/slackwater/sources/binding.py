@@ -13,10 +13,11 @@ import pyarrow as pa
 
 from slackwater.core.errors import QueryError
 from slackwater.core.nested import leaves, nested
-from slackwater.core.schema import DIGITS, kind_of, type_name
+from slackwater.core.schema import DIGITS, Schema, kind_of, type_name
 from slackwater.expressions.tree import Column
 from slackwater.language.bind import Bound, bind
 from slackwater.language.bound import BoundQuery, RowsQuery, streams_read
+from slackwater.language.statement import sources_of
 from slackwater.sources.files import schema_of
 
 
@@ -26,11 +27,23 @@ def bind_to_tables(text: str, tables: Mapping[str, pa.Table], time: str) -> Boun
     >>> bind_to_tables("SELECT v FROM s", {"s": pa.table({"ts": [1], "v": [2]})}, "ts").query.outputs[0].name
     'v'
     """
-    schemas = {name: schema_of(name, table, time) for name, table in tables.items()}
     try:
-        return bind(text, schemas)
+        return bind(text, _schemas(text, tables, time))
     except QueryError as error:
         raise _unreadable_column(error, tables) or error from None
+
+
+def _schemas(text: str, tables: Mapping[str, pa.Table], time: str) -> dict[str, Schema]:
+    read = {name.lower() for name in sources_of(text)}
+    found = {}
+    for name, table in tables.items():
+        try:
+            found[name] = schema_of(name, table, time)
+        except QueryError:
+            # A program may have more streams at hand than this query reads; those need no event times.
+            if name.lower() in read:
+                raise
+    return found
 
 
 def left_out(query: BoundQuery, tables: Mapping[str, pa.Table]) -> list[str]:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from slackwater.core.batch import Flags, Words
 from slackwater.core.schema import NULL_FLOAT, NULL_WORD, Kind, kind_of, moment_type
-from slackwater.core.time import DAY, MAX_TIME, MICROSECOND, MILLISECOND, MIN_TIME, SECOND
+from slackwater.core.time import DAY, MAX_TIME, MICROSECOND, MILLISECOND, SECOND
 from slackwater.sources.codebook import Codebook
 
 TIME_UNITS = {"s": SECOND, "ms": MILLISECOND, "us": MICROSECOND, "ns": 0}
@@ -45,17 +45,24 @@ Reasons = npt.NDArray[np.uint8]
 
 
 def encode_column(values: pa.ChunkedArray, kind: Kind, codebook: Codebook) -> tuple[Words, Flags]:
-    """The words of a column, and which rows hold a value that no word can."""
+    """The words of a column, and which rows hold a value that no word can; the words may be those of the column, and
+    are not to be changed."""
     array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     if kind is Kind.TEXT:
         return codebook.encode(array), np.zeros(len(array), np.bool_)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    null = array.is_null().to_numpy(zero_copy_only=False)
+    null = _nulls(array)
     if kind is Kind.FLOAT:
         floats = _filled(array.cast(pa.float64()), 0.0)
-        words = np.where(np.isnan(floats), np.nan, floats).view(np.int64)
-        words[null] = NULL_FLOAT
+        # A minimum is NaN where one of them is; most columns have none, and need not be copied.
+        with np.errstate(invalid="ignore"):
+            some_nan = len(floats) > 0 and np.isnan(floats.min())
+        if some_nan:
+            floats = np.where(np.isnan(floats), np.nan, floats)
+        words = floats.view(np.int64)
+        if array.null_count:
+            words = np.where(null, NULL_FLOAT, words)
         return words, np.zeros(len(array), np.bool_)
     if kind is Kind.TIME:
         return _encode_moments(array, null)
@@ -66,9 +73,11 @@ def encode_column(values: pa.ChunkedArray, kind: Kind, codebook: Codebook) -> tu
         large = _filled(pc.greater(array, pa.scalar(2**63 - 1, pa.uint64())), False)
         bad |= large
         array = pc.if_else(pa.array(large), pa.scalar(0, pa.uint64()), array)
-    words = _filled(array.cast(pa.int64()), 0).copy()
-    bad |= words == NULL_WORD
-    words[null] = NULL_WORD
+    words = _filled(array.cast(pa.int64()), 0)
+    if len(words) and words.min() == NULL_WORD:
+        bad |= words == NULL_WORD
+    if array.null_count:
+        words = np.where(null, NULL_WORD, words)
     return words, bad
 
 
@@ -90,7 +99,7 @@ def encode_time(values: pa.ChunkedArray, unit: str) -> tuple[Words, Reasons]:
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     why: Reasons = np.zeros(len(array), np.uint8)
-    null = array.is_null().to_numpy(zero_copy_only=False)
+    null = _nulls(array)
     if kind_of(array.type) is Kind.TEXT:
         array = _parsed(array.cast(pa.large_string()))
         why[array.is_null().to_numpy(zero_copy_only=False)] = UNPARSABLE_TIME
@@ -112,12 +121,13 @@ def encode_time(values: pa.ChunkedArray, unit: str) -> tuple[Words, Reasons]:
         raw = _filled(array.cast(pa.int64()), 0)
     size = TIME_UNITS[unit]
     if size == 0:
-        words = raw // 1000
-        far = np.zeros(len(raw), np.bool_)
-    else:
-        far = (raw > MAX_TIME // size) | (raw < -(MAX_TIME // size))
-        words = np.where(far, 0, raw) * size
-    why[far | (words > MAX_TIME) | (words < MIN_TIME)] = TIME_OUT_OF_RANGE
+        raw, size = raw // 1000, MICROSECOND
+    most = MAX_TIME // size
+    if len(raw) and (raw.max() > most or raw.min() < -most):
+        far = (raw > most) | (raw < -most)
+        why[far] = TIME_OUT_OF_RANGE
+        raw = np.where(far, 0, raw)
+    words = raw * size
     why[null] = NULL_TIME
     return words, why
 
@@ -147,6 +157,13 @@ def _from_floats(floats: npt.NDArray[np.float64], unit: str, why: Reasons, null:
     why[far] = TIME_OUT_OF_RANGE
     why[null] = NULL_TIME
     return np.where(why == GOOD, micros, 0).astype(np.int64), why
+
+
+def _nulls(array: pa.Array) -> Flags:
+    """Which values are null."""
+    if not array.null_count:
+        return np.zeros(len(array), np.bool_)
+    return np.asarray(array.is_null().to_numpy(zero_copy_only=False))
 
 
 def _filled(array: pa.Array, value: object) -> npt.NDArray[Any]:

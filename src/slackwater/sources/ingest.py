@@ -31,24 +31,37 @@ class Ingested:
     reasons: Reasons
 
 
-class EncodedColumns:
-    """The columns of one table as words, each encoded when it is first asked for."""
+class Columns:
+    """The columns of one table as words, each encoded when it is asked for, and then let go."""
 
     def __init__(self, table: pa.Table, codebook: Codebook, time_unit: str) -> None:
         self._table, self._codebook, self._unit = table, codebook, time_unit
+
+    def time(self, name: str) -> tuple[Words, Reasons]:
+        """Event times, and per row why it has none."""
+        return encode_time(column_at(self._table, name), self._unit)
+
+    def column(self, name: str, kind: Kind) -> tuple[Words, Flags]:
+        """The words of a column, and which rows hold a value that no word can."""
+        return encode_column(column_at(self._table, name), kind, self._codebook)
+
+
+class EncodedColumns(Columns):
+    """The same for several inputs: each is encoded when it is first asked for."""
+
+    def __init__(self, table: pa.Table, codebook: Codebook, time_unit: str) -> None:
+        super().__init__(table, codebook, time_unit)
         self._times: dict[str, tuple[Words, Reasons]] = {}
         self._columns: dict[tuple[str, Kind], tuple[Words, Flags]] = {}
 
     def time(self, name: str) -> tuple[Words, Reasons]:
-        """Event times, and per row why it has none."""
         if name not in self._times:
-            self._times[name] = encode_time(column_at(self._table, name), self._unit)
+            self._times[name] = super().time(name)
         return self._times[name]
 
     def column(self, name: str, kind: Kind) -> tuple[Words, Flags]:
-        """The words of a column, and which rows hold a value that no word can."""
         if (name, kind) not in self._columns:
-            self._columns[name, kind] = encode_column(column_at(self._table, name), kind, self._codebook)
+            self._columns[name, kind] = super().column(name, kind)
         return self._columns[name, kind]
 
 
@@ -62,14 +75,15 @@ def ingest(
 ) -> Ingested:
     """Encode a table for one input of a plan; `encoded` has the columns that other inputs have read from it."""
     n = table.num_rows
-    encoded = encoded or EncodedColumns(table, codebook, time_unit)
+    columns = encoded or Columns(table, codebook, time_unit)
     words = np.empty((plan.all_rows, n), np.int64)
-    words[TS], unreadable = encoded.time(plan.stream.schema.time)
+    words[TS], unreadable = columns.time(plan.stream.schema.time)
     reasons = unreadable.copy()
     words[ROW] = np.arange(first_row, first_row + n)
     for name, kind, row in plan.columns:
-        words[row], bad = encoded.column(name, kind)
-        reasons[bad & (reasons == GOOD)] = VALUE_OUT_OF_RANGE
+        words[row], bad = columns.column(name, kind)
+        if bad.any():
+            reasons[bad & (reasons == GOOD)] = VALUE_OUT_OF_RANGE
     places = {name: row for name, _, row in plan.columns} | {plan.stream.schema.time: TS}
     # A row that is rejected, or that the filter drops, must not fail a query by what is computed from it.
     taking = Taking(plan.stream.filters, plan.computed, lambda stream, column: places[column], Coding(codebook))

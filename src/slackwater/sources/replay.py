@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from slackwater.core.batch import Batch, Words
-from slackwater.core.errors import DataError, QueryError
+from slackwater.core.errors import DataError, QueryError, UsageError
 from slackwater.core.schema import Kind, kind_of
+from slackwater.language.bound import goes_by_arrival
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import GOOD, NULL_TIME, TIME_UNITS, encode_time
@@ -73,6 +74,7 @@ def replay(
     `arrival_time` names the column with the moments of arrival, as COLUMN or, where its unit is another, COLUMN:UNIT.
     `places` tells the rows' order where no column `arrival` does, because all sources come out of one file.
     """
+    check_arrival_times(plan, arrival_time is not None)
     codebook = Codebook()
     tables = tuple(sources[one.stream.source] for one in plan.inputs)
     inputs = tuple(ingest(one, table, codebook, time_unit) for one, table in zip(plan.inputs, tables, strict=True))
@@ -89,6 +91,15 @@ def replay(
         stream, row = stream[good], row[good]
     arrived = moments([one.stream.source for one in plan.inputs], tables, stream, row, arrival_time, time_unit)
     return Replay(inputs, tables, codebook, plan.operator.rows, stream, row, arrived, notes)
+
+
+def check_arrival_times(plan: PhysicalPlan, known: bool) -> None:
+    """Refuse windows of arrival times where these are not known: in event time they would be other windows."""
+    if not known and goes_by_arrival(plan.query):
+        raise UsageError(
+            "windows BY ARRIVAL need the moments at which rows arrived: name the column that has them, with"
+            " arrival_time='COLUMN' in a program or --arrival-time COLUMN in a command, or leave out BY ARRIVAL"
+        )
 
 
 def moments(

@@ -1,1 +1,1 @@
-"""Public helpers for tests: slow oracles, traces and laws."""
+"""Public helpers for tests: a Kafka broker on loopback."""

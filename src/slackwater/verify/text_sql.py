@@ -100,6 +100,11 @@ def _cast(call: Call, arg: str) -> str:
         return f"sw_truth({_TRIMMED.format(arg, '[a-zA-Z0-9]+')})" if source is Kind.TEXT else f"({arg} <> 0)"
     if op == "cast_timestamp" and source is not Kind.TEXT:
         return f"sw_moment({arg})"
+    if op == "cast_string" and call.args[0].scale:
+        # A decimal is the integer of its digits here; DuckDB multiplies decimals exactly.
+        scale = call.args[0].scale
+        unit = f"CAST('0.{'1'.rjust(scale, '0')}' AS DECIMAL({scale}, {scale}))"
+        return f"CAST(CAST({arg} AS DECIMAL(19, 0)) * {unit} AS VARCHAR)"
     if op == "cast_string" and source is not Kind.FLOAT:
         return f"sw_printed({arg})" if source is Kind.TIME else f"CAST({arg} AS VARCHAR)"
     target = op.removeprefix("cast_").upper()

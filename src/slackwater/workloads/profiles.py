@@ -1,10 +1,8 @@
 """Disorder made to measure: how many tuples are out of order, in how many runs, and how far behind.
 
-Invariant of `disordered_times`: the clock of a stream moves with its in-order tuples only, and every other tuple is
+Invariant: the clock of a stream moves with its in-order tuples only, and every other tuple is
 set at least 1 ms behind the clock at its place. So the counts of out-of-order and correlated tuples are those asked
 for, exactly, whatever the random numbers were.
-
-Invariant of `Delays`: it only ever holds tuples back; event times are never touched.
 """
 
 from __future__ import annotations
@@ -19,30 +17,6 @@ from slackwater.workloads.workload import Flags, Floats, Integers
 IN_ORDER = -1
 EPISODE_FLOOR_MS = 150.0
 """An episode holds its first tuple back at least this long: clearly above the everyday delays."""
-
-
-@dataclass(frozen=True)
-class Delays:
-    """Hold back this share of the tuples, each on its own, by up to `max_delay_ms` (log-uniformly: mostly little)."""
-
-    late_share: float
-    max_delay_ms: int
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.late_share <= 1:
-            raise UsageError(f"late_share is a share between 0 and 1, not {self.late_share:g}")
-        if self.max_delay_ms < 0:
-            raise UsageError(f"max_delay_ms is a length of time, not {self.max_delay_ms}")
-
-    def draw(self, rng: np.random.Generator, tuples: int) -> Floats:
-        """Milliseconds to hold each tuple back.
-
-        >>> held = Delays(late_share=0.5, max_delay_ms=200).draw(np.random.default_rng(0), 1000)
-        >>> bool(450 < (held > 0).sum() < 550), bool(held.max() <= 200)
-        (True, True)
-        """
-        depth: Floats = float(self.max_delay_ms + 1) ** rng.random(tuples) - 1
-        return np.where(rng.random(tuples) < self.late_share, depth, 0.0)
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,12 @@
-"""Soccer sensor streams with the disorder that was published for the real ones.
+"""Positions of two soccer teams, with the disorder that was published for the real ones; the streams of the demo.
 
-Invariant: the recorded data is not shipped; what these streams share with it is the published statistics (Table 4.1,
-the sizes and largest delays of the join dataset, mostly small delays with rare large ones, no-wait recall around one
-half).
+Invariant: the recorded data is not shipped; what these streams share with it is the published statistics (sizes and
+largest delays, mostly small delays with rare large ones, recall without waiting around one half).
 
-References: 003 §VI; 004 §4.3.1, Table 4.1, Fig. 4.7 and 4.8.
+References: 003 §VI; 004 §4.3.1, Fig. 4.7 and 4.8.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -31,31 +28,7 @@ POSITION_RATE = 326.0
 
 _POSITION_DELAYS_MS = (22_000, 26_300)
 _POSITION_PEAKS = (0.18, 0.85)
-_MOTION, _TEAM = range(2)
-
-
-@dataclass(frozen=True)
-class _Published:
-    """One column of Table 4.1, and what the text says about its large delays."""
-
-    duration_ms: int
-    tuples: int
-    profile: Profile
-
-
-_VELOCITIES = {
-    1: _Published(
-        980_000,
-        544_223,
-        Profile(313_405, 313_405 - 261_426, 4_490, peak_at=0.52, episodes=20, backlog=40, second_half_share=0.8),
-    ),
-    # Max-K-slack waited 17.3 s on average here, so the largest delay must have come almost at once.
-    2: _Published(
-        1_400_000,
-        559_211,
-        Profile(279_337, 279_337 - 231_260, 16_950, peak_at=0.02, episodes=80, backlog=35, typical_delay_ms=18.0),
-    ),
-}
+MOTION, TEAM = range(2)
 
 
 def positions(seed: int = 0, minutes: float = 23.0, rate: float = POSITION_RATE) -> Workload:
@@ -71,7 +44,7 @@ def positions(seed: int = 0, minutes: float = 23.0, rate: float = POSITION_RATE)
     tuples = round(rate * duration_ms / 1000)
     if tuples < 10:
         raise UsageError(f"{minutes:g} minutes at {rate:g} tuples a second are too few tuples for a game")
-    paths = play(generator(seed, _MOTION), duration_ms)
+    paths = play(generator(seed, MOTION), duration_ms)
     teams = []
     for team, (max_delay_ms, peak_at) in enumerate(zip(_POSITION_DELAYS_MS, _POSITION_PEAKS, strict=True)):
         # So many tuples out of order and 1 in 100 of a large delay agree with the published recall without
@@ -84,9 +57,9 @@ def positions(seed: int = 0, minutes: float = 23.0, rate: float = POSITION_RATE)
             episodes=max(1, tuples // 7500),
             backlog=75,
         )
-        rng = generator(seed, _TEAM, team)
+        rng = generator(seed, TEAM, team)
         disordered = disordered_times(rng, tuples, duration_ms, profile)
-        player = _players(rng, disordered, team * TEAM_SIZE, TEAM_SIZE)
+        player = players_of(rng, disordered, team * TEAM_SIZE, TEAM_SIZE)
         x, y = paths.at(player, disordered.ts)
         teams.append((disordered, player, x, y))
     arrivals = arrival_ranks([disordered.moment for disordered, *_ in teams])
@@ -100,27 +73,7 @@ def positions(seed: int = 0, minutes: float = 23.0, rate: float = POSITION_RATE)
     return Workload("soccer", streams, query)
 
 
-def velocities(dataset: int = 1, seed: int = 0) -> Workload:
-    """AggrDataset1 or AggrDataset2: one stream s (ts, arrival, vel in m/s) and a sliding SUM over it."""
-    if dataset not in _VELOCITIES:
-        raise UsageError(f"there are velocity datasets 1 and 2, not {dataset}")
-    published = _VELOCITIES[dataset]
-    paths = play(generator(seed, _MOTION, dataset), published.duration_ms)
-    rng = generator(seed, _TEAM, dataset)
-    disordered = disordered_times(rng, published.tuples, published.duration_ms, published.profile)
-    player = _players(rng, disordered, 0, 2 * TEAM_SIZE)
-    stream = pa.table(
-        {
-            "ts": EPOCH_MS + disordered.ts,
-            "arrival": np.arange(published.tuples, dtype=np.int64),
-            "vel": paths.speed_at(player, disordered.ts),
-        }
-    )
-    query = "SELECT SUM(vel) AS total FROM s [RANGE 5 SECONDS SLIDE 100 MILLISECONDS]\nWITH COMPLETE"
-    return Workload(f"velocity{dataset}", {"s": stream}, query)
-
-
-def _players(rng: np.random.Generator, disordered: Disordered, first: int, players: int) -> Integers:
+def players_of(rng: np.random.Generator, disordered: Disordered, first: int, players: int) -> Integers:
     """Who each tuple is about; a run is the backlog of one player's sensor."""
     player = rng.integers(first, first + players, len(disordered.ts))
     late = disordered.run != IN_ORDER

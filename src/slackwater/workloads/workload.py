@@ -6,7 +6,6 @@ against each other, and `ts` is int64 milliseconds since 1970-01-01 UTC.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +16,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from slackwater.core.errors import UsageError
-from slackwater.workloads.modes import Mode, measure
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -36,15 +34,12 @@ class Workload:
     query: str
     further: Mapping[str, str] = field(default_factory=dict)
     """Other queries that were asked of the same streams, by name."""
-    modes: tuple[Mode, ...] = ()
-    """What was published about rates and sizes, where that is what the workload is about."""
 
 
 def write(workload: Workload, folder: str | Path) -> tuple[Path, ...]:
     """Write one parquet file a stream, `query.sql` and `NAME.sql` for further queries. Returns the files.
 
-    Where a workload has modes, `statistics.json` has what was made of each beside what was published. The folder is
-    made where it is missing.
+    The folder is made where it is missing.
 
     >>> import tempfile
     >>> table = pa.table({"ts": [EPOCH_MS], "arrival": [0]})
@@ -63,11 +58,6 @@ def write(workload: Workload, folder: str | Path) -> tuple[Path, ...]:
         path = target / f"{name}.sql"
         path.write_text(text.rstrip() + "\n", encoding="utf-8")
         written.append(path)
-    if workload.modes:
-        path = target / "statistics.json"
-        found = [made.as_json() for made in measure(workload.streams, workload.modes, EPOCH_MS)]
-        path.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-        written.append(path)
     return tuple(written)
 
 
@@ -82,15 +72,19 @@ def generator(seed: int, *purpose: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=purpose))
 
 
+LONGEST_MINUTES = 7 * 24 * 60
+"""No memory holds the streams of much more."""
+
+
 def whole_milliseconds(minutes: float) -> int:
-    """A length in minutes as milliseconds; anything but a positive length is refused.
+    """A length in minutes as milliseconds; nothing, and more than a week, are refused.
 
     >>> whole_milliseconds(0.5)
     30000
     """
-    milliseconds = round(minutes * 60_000) if 0 < minutes < float("inf") else 0
+    milliseconds = round(minutes * 60_000) if 0 < minutes <= LONGEST_MINUTES else 0
     if milliseconds < 1:
-        raise UsageError(f"a workload lasts longer than 0 minutes, not {minutes:g}")
+        raise UsageError(f"a workload lasts from 1 millisecond to {LONGEST_MINUTES:,} minutes, not {minutes:g}")
     return milliseconds
 
 

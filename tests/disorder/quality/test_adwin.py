@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.quality.stats.adwin import Adwin
-from slackwater.testing.oracle_adwin import OracleAdwin
+from tests.kit.oracle_adwin import OracleAdwin
 
 
 def widths(window, values, piece=1):

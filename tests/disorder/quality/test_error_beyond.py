@@ -13,7 +13,8 @@ from slackwater.disorder.controllers import DelayObservations, Measured
 from slackwater.disorder.meters import Asked, Watched
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.planner import plan
-from slackwater.quality.error.beyond_retention import BITS, MOST_BUCKETS, OFF, WITHIN, OldWindows
+from slackwater.quality.error.answers import OFF, WITHIN
+from slackwater.quality.error.beyond_retention import BITS, MOST_BUCKETS, OldWindows
 from slackwater.quality.error.steady import SteadyError
 from slackwater.quality.registry import learning_key
 from slackwater.runtime.local.run import LocalRun

@@ -14,12 +14,12 @@ from slackwater.disorder.meters import Asked, Watched
 from slackwater.operators.aggregate.operator import WindowAggregate
 from slackwater.operators.array_checkpoint import ArrayCheckpoint
 from slackwater.operators.pipeline import Epochs
-from slackwater.quality.error.published import WARM_UP
+from slackwater.published.controllers.error import WARM_UP
 from slackwater.quality.registry import controller_for
-from slackwater.testing.drive import pipeline_of
-from slackwater.testing.examples import KINDS, WITH_TARGETS
-from slackwater.testing.laws import going_on_after_restore_equals_never_stopping, taking_turns_equals_never_stopping
-from slackwater.testing.traces import seeded_trace
+from tests.kit.drive import pipeline_of
+from tests.kit.examples import KINDS, WITH_TARGETS
+from tests.kit.laws import going_on_after_restore_equals_never_stopping, taking_turns_equals_never_stopping
+from tests.kit.traces import seeded_trace
 
 WATCHED = Watched(SECOND, 100 * MILLISECOND, (), (Asked("SUM", 2),))
 RATE = 200

@@ -107,7 +107,7 @@ def test_a_window_whose_tuples_all_come_late_needs_slack_whatever_its_sum_is():
 
 
 def test_coverage_counts_what_met_a_closed_window():
-    losses = WindowLosses(Watched(10, 10, (), (Asked("COUNT"),)), retention=100, unit=1)
+    losses = WindowLosses(Watched(10, 10, (), (Asked("COUNT"),)), bound=0.1, retention=100, unit=1)
     words = np.array([[1, 2, 14, 3, 20, 4, 5], range(7)])
     # Under slack 5 the window up to 10 is closed when the clock has reached 15: the last two are missing.
     behind = np.array([0, 0, 0, 11, 0, 16, 15])
@@ -118,7 +118,7 @@ def test_coverage_counts_what_met_a_closed_window():
 
 
 def test_what_is_kept_does_not_grow_with_the_stream():
-    losses = WindowLosses(Watched(20, 5, (KEY,), (Asked("SUM", VALUE),)), retention=100, unit=1)
+    losses = WindowLosses(Watched(20, 5, (KEY,), (Asked("SUM", VALUE),)), bound=0.1, retention=100, unit=1)
     sizes = []
     for seed in range(60):
         arrived = arrivals(np.random.default_rng(seed), 1000, 5)

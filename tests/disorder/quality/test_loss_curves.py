@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.published.controllers.recall_model import recalls
 from slackwater.quality.recall.loss_curves import LONGEST_SLACK, count_needed, losses, shape_of, slacks_of
-from slackwater.quality.recall.model import recalls
 
 HISTOGRAMS = st.lists(
     st.lists(st.integers(0, 9), min_size=1, max_size=30).filter(any), min_size=2, max_size=4

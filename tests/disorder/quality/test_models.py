@@ -5,9 +5,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from slackwater.quality.error.coverage_model import Calibration, coverages, smallest_slack
-from slackwater.quality.recall.model import instant_requirement, recalls, selectivity_ratio
-from slackwater.testing.oracle_models import coverage_by_trial, gamma_by_trial, slack_by_trial
+from slackwater.published.controllers.coverage_model import Calibration, coverages, smallest_slack
+from slackwater.published.controllers.recall_model import instant_requirement, recalls, selectivity_ratio
+from tests.kit.oracle_models import coverage_by_trial, gamma_by_trial, slack_by_trial
 
 HISTOGRAMS = st.lists(st.integers(0, 1000), min_size=1, max_size=30).filter(lambda counts: sum(counts) > 0)
 WINDOWS = st.integers(1, 400)

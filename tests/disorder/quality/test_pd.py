@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.quality.error.pd import FOR_AGGREGATES, FOR_JOINS, Gains, PdController
+from slackwater.published.controllers.pd import FOR_AGGREGATES, FOR_JOINS, Gains, PdController
 
 
 @given(measured=st.lists(st.floats(0.0, 1.0), max_size=30), wanted=st.floats(0.0, 1.0), alpha=st.floats(0.0, 1.0))

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.published.controllers.delays import DelaysAsShares
 from slackwater.quality.stats.delays import DelayHistogram
-from slackwater.quality.stats.published_delays import DelaysAsShares
-from slackwater.testing.oracle_adwin import OracleAdwin
-from slackwater.testing.traces import cuttings
+from tests.kit.oracle_adwin import OracleAdwin
+from tests.kit.traces import cuttings
 
 G = 10
 MOST = 4096

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.quality.stats.productivity import MOST_BINS, ProductivityProfiler
+from slackwater.published.controllers.productivity import MOST_BINS, ProductivityProfiler
 
 G = 10
 STEPS = st.lists(

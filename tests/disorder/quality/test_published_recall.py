@@ -8,10 +8,10 @@ from slackwater.core.options import Options
 from slackwater.core.quality import Recall
 from slackwater.core.time import MILLISECOND, MINUTE, SECOND
 from slackwater.disorder.controllers import DelayObservations, Measured
-from slackwater.quality.recall.published import ModelRecall, PdRecall
+from slackwater.published.controllers.productivity import Profile
+from slackwater.published.controllers.recall import ModelRecall, PdRecall
 from slackwater.quality.recall.steady import ControllerConfig
 from slackwater.quality.registry import controller_for
-from slackwater.quality.stats.productivity import Profile
 
 PACE = ControllerConfig(interval=SECOND, granularity=10 * MILLISECOND, basic_window=10 * MILLISECOND)
 WINDOWS = (5 * SECOND, 5 * SECOND)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.quality.stats.tree_productivity import TreeProductivity
+from slackwater.published.controllers.tree_productivity import TreeProductivity
 
 G = 10
 WINDOWS = (20, 30, 5)

@@ -24,13 +24,13 @@ from slackwater.plan.placement.sizes import numbered, sizes_of
 from slackwater.plan.placement.statistics import Statistics
 from slackwater.relations.algebra import Relation, Scan, nodes
 from slackwater.relations.census import Census
-from slackwater.testing.drive import drive, pipeline_of
-from slackwater.testing.instant_examples import PLACES, correlated, gone, two_lengths
-from slackwater.testing.oracle_instant import relation_at, value_of
-from slackwater.testing.oracle_release import tuples_of
-from slackwater.testing.random_relations import ROWS, RandomTrees
-from slackwater.testing.traces import pieces
 from tests.effort import EXAMPLES, tries
+from tests.kit.drive import drive, pipeline_of
+from tests.kit.instant_examples import PLACES, correlated, gone, two_lengths
+from tests.kit.oracle_instant import relation_at, value_of
+from tests.kit.oracle_release import tuples_of
+from tests.kit.random_relations import ROWS, RandomTrees
+from tests.kit.traces import pieces
 from tests.operators.instant.test_relations import a_trace, check, emitted
 
 

@@ -25,10 +25,10 @@ from slackwater.plan.planner import plan
 from slackwater.relations.algebra import Aggregate, AggregateCall, Join, RelationColumn, Scan
 from slackwater.runtime.local.run import LocalRun
 from slackwater.sources.replay import replay
-from slackwater.testing.drive import drive, pipeline_of, results_of
-from slackwater.testing.instant_examples import PLACES, correlated, gone, two_lengths
-from slackwater.testing.random_relations import KINDS, ROWS
-from slackwater.testing.traces import seeded_trace
+from tests.kit.drive import drive, pipeline_of, results_of
+from tests.kit.instant_examples import PLACES, correlated, gone, two_lengths
+from tests.kit.random_relations import KINDS, ROWS
+from tests.kit.traces import seeded_trace
 
 SCHEMA = Schema(
     (

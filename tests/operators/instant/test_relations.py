@@ -14,15 +14,15 @@ from slackwater.operators.instant.spec import InstantRelation
 from slackwater.operators.instant.sql import can_be_column
 from slackwater.operators.pipeline import Epochs
 from slackwater.relations.algebra import Aggregate, AggregateCall, Join, operators
-from slackwater.testing.drive import Outcome, drive, feed, pipeline_of
-from slackwater.testing.instant_examples import PLACES, window
-from slackwater.testing.laws import Store
-from slackwater.testing.oracle_instant import processed
-from slackwater.testing.oracle_release import SlackRule, oracle_epoch_release, oracle_tuple_release
-from slackwater.testing.random_relations import KINDS, ROWS, RandomTrees, reading_of, relation_column
-from slackwater.testing.traces import assemble, pieces
-from slackwater.testing.words import decode
 from tests.effort import EXAMPLES, tries
+from tests.kit.drive import Outcome, drive, feed, pipeline_of
+from tests.kit.instant_examples import PLACES, window
+from tests.kit.laws import Store
+from tests.kit.oracle_instant import processed
+from tests.kit.oracle_release import SlackRule, oracle_epoch_release, oracle_tuple_release
+from tests.kit.random_relations import KINDS, ROWS, RandomTrees, reading_of, relation_column
+from tests.kit.traces import assemble, pieces
+from tests.kit.words import decode
 
 FLOATS = (0.0, -0.0, 1.0, -2.5, 3.25, 7.5, 1.0, float("nan"))
 

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from slackwater.experiments.hybrid_calibration import PlanToRun, calibrated, plans_to_run
+from slackwater.plan.placement.calibration import PlanToRun, calibrated, plans_to_run
 from slackwater.plan.placement.costs import CONSTANTS, Costs
 from slackwater.plan.placement.fitting import errors_of, non_negative, units_of
 from slackwater.plan.placement.place import operator_costs

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from slackwater.core.schema import Kind
 from slackwater.expressions.functions import typed_call
 from slackwater.expressions.tree import Call, Column, Expr, Literal
-from slackwater.testing.evaluate import Row, evaluate
+from tests.kit.evaluate import Row, evaluate
 
 X, Y = Column(0, "x", Kind.INT), Column(0, "y", Kind.INT)
 F = Column(0, "f", Kind.FLOAT)

@@ -12,7 +12,7 @@ from slackwater.expressions.render import render
 from slackwater.expressions.tree import Call, Column, Expr, Literal
 from slackwater.plan.sharing.conjuncts import NEVER, conjuncts_of
 from slackwater.plan.sharing.normal_form import key_of, normal_form
-from slackwater.testing.evaluate import evaluate
+from tests.kit.evaluate import evaluate
 
 from .conditions import MOMENT, VALUES, B, F, T, X, Y, condition, moved, passes, rows_over
 

@@ -16,7 +16,7 @@ from slackwater.plan.sharing.conjuncts import conjuncts_of
 from slackwater.plan.sharing.global_plan import ROOT, FilterTree, Reader, filter_tree, global_plan
 from slackwater.plan.sharing.implication import implied
 from slackwater.sources.binding import bind_to_tables
-from slackwater.testing.evaluate import Row
+from tests.kit.evaluate import Row
 
 from .conditions import VALUES, F, T, X, Y, condition, passes, rows_over
 from .test_conjuncts import said
@@ -153,21 +153,6 @@ def test_a_plan_of_queries_has_a_tree_for_every_source() -> None:
     assert drawn(made["a"]) == ["a", "  v > 2.0 >pairs >self >sums", "    k <> 7 >self", "    v > 3.0 >inside"]
     assert drawn(made["b"]) == ["b", "  k IN (1, 2) >pairs"]
     assert made["a"].node_of[Reader("self", 1)] == 1
-
-
-def test_operators_of_a_tree_are_numbered_parents_first_with_readers_as_leaves() -> None:
-    """The part of Figure 5.1 below its third source: F6 for Q3, F7 for Q4 and Q5, each with a filter of its own."""
-    f6, f7 = said("=", T, "b"), said("=", T, "a")
-    tree = tree_of([f6], [f7, said(">", X, 2)], [f7, said("<", Y, 2)])
-    assert drawn(tree) == ["s", "  t = 'a'", "    x > 2 >q1", "    y < 2 >q2", "  t = 'b' >q0"]
-    parents, names = tree.operators()
-    assert names == ("s", "F1", "F2", "F3", "F4", "q1.0", "q2.0", "q0.0")
-    assert parents == (-1, 0, 1, 1, 0, 2, 3, 4)
-    subplan = pytest.importorskip("slackwater.disorder.sharing.subplan")
-    made = subplan.Subplan(parents, names)
-    assert made.fused
-    assert [made.names[leaf] for leaf in made.leaves] == ["q1.0", "q2.0", "q0.0"]
-    assert [made.names[v] for v in made.inner if made.is_branch(v)] == ["s", "F1"]
 
 
 def test_hundreds_of_queries_are_planned_quickly() -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from slackwater.core.time import SECOND
-from slackwater.experiments.plan_figure import draw_plan, placed
+from slackwater.figures.plan import draw_plan, placed
 from slackwater.language.bind import Bound, bind
 from slackwater.language.query_file import read_query_file
 from slackwater.operators.pipeline import Epochs

@@ -14,7 +14,7 @@ import numpy as np
 
 from slackwater.core.batch import Words
 from slackwater.core.state import StateUpdate
-from slackwater.disorder.meters import Watched
+from slackwater.disorder.meters import AnswerLog, Watched
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.compile import compile_filter
 from slackwater.expressions.tree import Expr
@@ -63,6 +63,9 @@ class HavingOperator(Operator):
     @property
     def watched(self) -> Watched | None:
         return self._aggregate.watched
+
+    def answers_for(self, bound: float) -> AnswerLog | None:
+        return self._aggregate.answers_for(bound)
 
     def window_contents(self, watermark: int) -> Iterator[WindowContents]:
         return self._aggregate.window_contents(watermark)

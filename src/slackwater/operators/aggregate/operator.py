@@ -14,15 +14,15 @@ from functools import cached_property
 
 import numpy as np
 
-from slackwater.core.batch import Words
-from slackwater.core.schema import Kind
+from slackwater.core.batch import Floats, Words
 from slackwater.core.state import StateUpdate, decode_json, decode_words, encode_json, encode_words, state_update
 from slackwater.core.time import BEFORE_ALL
-from slackwater.disorder.meters import Asked, Watched
+from slackwater.disorder.meters import AnswerLog, Watched
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.text_table import TextTable
 from slackwater.operators.aggregate import state as st
 from slackwater.operators.aggregate.algebra import AggregateSpec, Layout, lower
+from slackwater.operators.aggregate.answers import NEAR_COLUMNS, asked_of, log_for, summaries
 from slackwater.operators.aggregate.having import Having, HavingOperator
 from slackwater.operators.aggregate.holistic_values import values_of
 from slackwater.operators.aggregate.pane_partials import KEY, combine_all
@@ -84,8 +84,7 @@ class WindowAggregate:
     @property
     def watched(self) -> Watched:
         """What a slack controller must know to judge answers."""
-        asked = tuple(Asked(a.function, a.row, a.kind is Kind.FLOAT, a.parameter) for a in self.aggregates)
-        return Watched(self.range, self.grid.slide, self.keys, asked)
+        return Watched(self.range, self.grid.slide, self.keys, asked_of(self.aggregates))
 
     def build(self, context: BuildContext = PLAIN) -> Operator:
         """The mutable half; MIN and MAX of text look texts up in a table."""
@@ -107,6 +106,7 @@ class AggregateOperator(Operator):
         self.spec, self._texts = spec, texts
         self._key_rows = np.array(spec.keys, np.int64)
         self._persisted: dict[tuple[str, str], bytes] = {}
+        self._answers: AnswerLog | None = None
         self._begin()
 
     def _begin(self) -> None:
@@ -121,23 +121,28 @@ class AggregateOperator(Operator):
     def watched(self) -> Watched:
         return self.spec.watched
 
+    def answers_for(self, bound: float) -> AnswerLog | None:
+        self._answers = log_for(self.spec.aggregates, bound)
+        return self._answers
+
     def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
         """Take in a run; yield the windows it closes."""
         t = self._tables
         words = np.ascontiguousarray(run.words)
         new = st.Taken(words, words.view(np.float64), run.watermark_at_arrival, self._key_rows, t.value_rows)
+        noted = self._answers
+        near, bound = (0, 0.0) if noted is None else (NEAR_COLUMNS * t.quantiles, noted.bound)
         begin, status, capacity = 0, -1, 1024
         while status != CLOSED_ALL:
             # Space for all at once would be space for as many partials as there are tuples.
             stop = min(len(run), begin + AT_ONCE)
             t.reserve(stop - begin)
             most = max(capacity, int(t.scalars[st.GROUPS]) + (stop - begin if t.keys else 1))
-            state = np.empty((most, t.width + t.asked), np.int64)
-            closed = st.Closed(np.empty((most, OF_KEY + t.keys), np.int64), state, state.view(np.float64))
+            closed = st.room_for(most, OF_KEY + t.keys, t.width + t.asked, near, bound)
             begin, n, status = consume(t.now, self.spec.grid, new, begin, stop, ordered, run.watermark, closed)
             capacity = min(4 * capacity, MOST_LINES)
             if n:
-                yield self._lowered(closed.lines[:n], state[:n])
+                yield self._lowered(closed.lines[:n], closed.state[:n], closed.near[:n])
 
     def combine_panes(self, partials: Words) -> None:
         """Take in partials of tuples that met no watermark beyond them (`pane_partials`)."""
@@ -147,12 +152,15 @@ class AggregateOperator(Operator):
         keys = KEY + np.arange(len(self.spec.keys))
         combine_all(t.now, self.spec.grid, np.ascontiguousarray(partials), keys, state, state.view(np.float64))
 
-    def _lowered(self, lines: Words, state: Words) -> Output:
+    def _lowered(self, lines: Words, state: Words, near: Floats) -> Output:
         spec = self.spec
         start = lines[:, WINDOW] * spec.grid.slide
         # Views would keep whole buffers alive for as long as the results are.
         answers = iter(state[:, spec.layout.width :].T)
         lowered = [next(answers).copy() if a.holistic else lower(a, spec.layout, state) for a in spec.aggregates]
+        if self._answers is not None:
+            known = summaries(spec.aggregates, spec.layout, state, lowered, near)
+            self._answers.note(lines[:, WINDOW].copy(), lines[:, OF_KEY:].copy(), known)
         keys = [lines[:, OF_KEY + c].copy() for c in range(len(spec.keys))]
         return Output(
             start + spec.range,

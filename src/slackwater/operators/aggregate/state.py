@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from slackwater.core.batch import Floats, Words
 from slackwater.core.collections.records import FIRST_FIELD
 from slackwater.core.collections.stretches import Stretches
@@ -102,3 +104,13 @@ class Closed(NamedTuple):
     lines: Words
     state: Words
     floats: Floats
+    near: Floats
+    """What stands near each quantile (`holistic_values.note_near`); without columns where it is not asked for."""
+    bound: float
+    """The error that a quantile may have, for that."""
+
+
+def room_for(lines: int, columns: int, words: int, near: int = 0, bound: float = 0.0) -> Closed:
+    """Space for so many closed lines."""
+    state = np.empty((lines, words), np.int64)
+    return Closed(np.empty((lines, columns), np.int64), state, state.view(np.float64), np.empty((lines, near)), bound)

@@ -33,7 +33,7 @@ class GrowingTables:
         self.keys, self.width = keys, width
         self.value_rows, arguments, asked, holistic_words = holistic_of(aggregates, st.KEY + keys + width)
         self.arguments, self.asked = len(arguments), len(asked)
-        self._quantiles = int(np.sum(asked[:, NEAR_AT] != NONE))
+        self.quantiles = int(np.sum(asked[:, NEAR_AT] != NONE))
         self._counted = int(np.sum(arguments[:, DISTINCT]))
         partials = table(SMALLEST, st.OWN + 2 * width)
         partials[:, st.PANE] = st.NO_PANE
@@ -135,12 +135,12 @@ class GrowingTables:
         if self._counted:
             # What has not entered the window yet may do so before there is room for more.
             self._reserve_different((kept - int(self.scalars[st.VALUES_INSIDE]) + tuples) * self._counted)
-        if self._quantiles:
+        if self.quantiles:
             values, groups = kept + tuples, int(self.scalars[st.GROUPS]) + tuples
             # Of all ways to share values among groups, equal shares have the largest sum of roots. A stretch that does
             # not last grows up to half of its values.
-            longer = (2 * ROOTS * isqrt(values * groups) + values // 2) * self._quantiles
-            near = with_room(self.now.near, tuples * self._quantiles, longer)
+            longer = (2 * ROOTS * isqrt(values * groups) + values // 2) * self.quantiles
+            near = with_room(self.now.near, tuples * self.quantiles, longer)
             gathered = self.now.gathered if values <= len(self.now.gathered) else np.empty(2 * values, np.int64)
             self.now = self.now._replace(near=near, gathered=gathered)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from slackwater.core.batch import TS
 from slackwater.core.collections.records import NONE
 from slackwater.core.jit import in_place, inner
+from slackwater.operators.aggregate.answers import note_near
 from slackwater.operators.aggregate.holistic_values import (
     answer,
     discard,
@@ -138,6 +139,8 @@ def write_window(t: Tables, k: int, by: int, closed: Closed, n_out: int) -> int:
         write_value(t, g, closed, n_out)
         for a in range(len(t.asked)):
             closed.state[n_out, t.scalars[WIDTH] + a] = answer(t, g, a)
+        if closed.near.shape[1] > 0:
+            note_near(t, g, closed, n_out)
         n_out += 1
     return n_out
 

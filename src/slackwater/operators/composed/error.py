@@ -5,7 +5,7 @@ windows below that were closed too early. Each has a value, a window and a slack
 needs, and whether its answer was within the bound, follow as for an aggregate of raw tuples.
 
 Invariant: for COUNT, SUM and AVG nothing is modelled. Whether a window was within the bound is told by the true rows
-and by those that really reached the aggregate.
+and by those that really reached the aggregate. What no sum tells of is never said to be better than it is.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ class ComposedError(SteadyError):
         self._rows = rows
         self.watch(watched)
         losses = self._losses
-        self._tally = RowTally(losses.watch, losses.components, len(losses.ledger.totals.lines), retention, coarse)
+        self._tally = RowTally(
+            losses.watch, losses.components, len(losses.ledger.totals.lines), retention, coarse, ~self._is_modelled
+        )
 
     def meters(self, query: Measurable, automatic_retention: bool, max_behind: int) -> tuple[QualityMeter, ...]:
         return (FollowerMeter(self),)

@@ -10,11 +10,15 @@ from a window and group is the difference.
 
 from __future__ import annotations
 
+import numpy as np
+
 from slackwater.core.batch import TS, Floats, Words
 from slackwater.core.collections.records import NONE
 from slackwater.core.jit import in_place, inner
+from slackwater.quality.error.answers import DOUBTFUL, OFF, WITHIN
 from slackwater.quality.error.quantile_slack import bin_of
 from slackwater.quality.error.window_losses import (
+    AMOUNT,
     CLOCK,
     FIRST_ARGUMENT,
     TUPLES,
@@ -100,23 +104,24 @@ def note_made(w: Watch, made: Table, words: Words, floats: Floats, begin: int) -
 @in_place
 def judge_rows(
     w: Watch, totals: Table, made: Table, allowed: Floats, scratch: Floats, coarse: bool, first: int, last: int
-) -> tuple[int, int]:
-    """Of the windows between two numbers, how many have true rows and how many of these are off; `scratch` has three
-    lines. `coarse`: a row that was made stands for many true ones, so only sums can be compared."""
-    filled = off = 0
+) -> tuple[int, int, int]:
+    """Of the windows between two numbers, how many have true rows, are not within the bound, and are only doubtful;
+    `scratch` has three lines. `coarse`: a row that was made stands for many true ones, so only sums can be compared."""
+    filled = off = doubtful = 0
     for window in range(first, last + 1):
-        any_row, bad = False, False
+        any_row, worst = False, WITHIN
         for piece in range(2 * window, last_piece(w, window) + 1):
             r = first_record(totals, piece)
             any_row |= r != NONE
-            while r != NONE and not bad:
+            while r != NONE and worst < OFF:
                 group = totals.records[r, GROUP]
                 if is_first(totals, 2 * window, piece, group):
-                    bad = is_off(w, totals, made, allowed, scratch, coarse, window, group)
+                    worst = max(worst, verdict_of(w, totals, made, allowed, scratch, coarse, window, group))
                 r = totals.records[r, NEXT]
         filled += 1 if any_row else 0
-        off += 1 if bad else 0
-    return filled, off
+        off += 1 if worst > WITHIN else 0
+        doubtful += 1 if worst == DOUBTFUL else 0
+    return filled, off, doubtful
 
 
 @inner
@@ -129,18 +134,25 @@ def is_first(t: Table, first: int, piece: int, group: int) -> bool:
 
 
 @inner
-def is_off(
+def verdict_of(
     w: Watch, totals: Table, made: Table, allowed: Floats, scratch: Floats, coarse: bool, window: int, group: int
-) -> bool:
-    """Whether the answer of a window and group is further off than allowed."""
+) -> int:
+    """Whether the answer of a window and group is within what is allowed; DOUBTFUL where sums do not tell of it, for
+    which everything is allowed, and they are not all of it."""
     total, got, missing = scratch[0], scratch[1], scratch[2]
     total_of(w, totals, window, group, total)
     total_of(w, made, window, group, got)
     if not coarse and got[TUPLES] == total[TUPLES]:
-        return False
+        return WITHIN
     for c in range(len(total)):
         missing[c] = total[c] - got[c]
         is_count = c < FIRST_ARGUMENT or (c - FIRST_ARGUMENT) % 2 == 0
         if coarse and is_count:
             missing[c] = 0.0 if got[c] > 0 else total[c]
-    return is_bad(w, allowed, total, missing)
+    if is_bad(w, allowed, total, missing):
+        return OFF
+    for n in range(len(w.judged)):
+        c = w.judged[n, AMOUNT]
+        if allowed[n] == np.inf and (missing[c] != 0 or abs(missing[c + 1]) > 1e-9 * abs(total[c + 1])):
+            return DOUBTFUL
+    return WITHIN

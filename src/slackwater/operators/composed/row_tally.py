@@ -2,7 +2,7 @@
 
 Invariant: a window is counted once, when it is old; a true row that becomes known after that is beyond the retention
 horizon. Younger windows are judged anew each time one asks. A window counts as a whole: the worst of its groups
-decides.
+decides. What rows do to an answer that is no sum is not known: a window that lacks any is off, and may be good.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.core.batch import TS, Floats, Words
+from slackwater.core.batch import TS, Flags, Floats, Words
 from slackwater.core.measured import WINDOWS, MeasuredQuality
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL, SECOND
 from slackwater.disorder.ordered_batch import OrderedBatch
@@ -29,12 +29,12 @@ STEP = 2 * SECOND
 class RowTally:
     """Windows within the bound and windows off, since the beginning."""
 
-    def __init__(self, watch: Watch, components: int, lines: int, retention: int, coarse: bool) -> None:
-        self._watch, self._coarse = watch, coarse
+    def __init__(self, watch: Watch, components: int, lines: int, retention: int, coarse: bool, by_sums: Flags) -> None:
+        self._watch, self._coarse, self._by_sums = watch, coarse, by_sums
         self._reach = retention - min(retention // 4, STEP)
         self._made: Table = table(FIRST_CAPACITY, 0, lines, components)
         self._scratch = np.zeros((3, components))
-        self._windows, self._off, self._count_only = 0, 0, NO_LINE
+        self._windows, self._off, self._doubtful, self._count_only = 0, 0, 0, NO_LINE
         self._unknown = np.zeros(2, np.int64)
         """True rows of windows that were counted already, and how many windows they may have spoiled."""
         self._watermark = BEFORE_ALL
@@ -65,42 +65,46 @@ class RowTally:
         """Count the windows for good that have become old enough."""
         last = last_to_count(self._watch, ledger, self._watermark, self._reach)
         if last is not None:
-            windows, off = self._judge(ledger, allowed, last)
+            windows, off, doubtful = self._judge(ledger, allowed, last)
             self._windows, self._off = self._windows + windows, self._off + off
+            self._doubtful += doubtful
             self._count_only = max(self._count_only, last)
 
-    def _judge(self, ledger: Ledger, allowed: Floats, last: int) -> tuple[int, int]:
+    def _judge(self, ledger: Ledger, allowed: Floats, last: int) -> tuple[int, int, int]:
         """Windows that are not counted yet, up to the last, as far as they are still known."""
         first = max(self._count_only + 1, last - len(ledger.totals.lines), -(-self.known_from // self._watch.slide))
+        by_sums = np.where(self._by_sums, allowed, np.inf)
         return judge_rows(
-            self._watch, ledger.totals, self._made, allowed, self._scratch, self._coarse, first, last
+            self._watch, ledger.totals, self._made, by_sums, self._scratch, self._coarse, first, last
         )  # fmt: skip
 
     def measured(self, target: float, ledger: Ledger, allowed: Floats, unknown: int) -> MeasuredQuality:
         """All windows that have been emitted, by what is known now; so many raw tuples came too late to be counted."""
         clock = int(ledger.marks[CLOCK])
         if BEFORE_ALL in (clock, self._watermark):
-            return MeasuredQuality(WINDOWS, target)
+            return MeasuredQuality(WINDOWS, target, exact=bool(self._by_sums.all()))
         ended = self._watermark == AFTER_ALL
         last = clock // self._watch.slide if ended else self._last_ended(self._watermark)
-        windows, off = self._judge(ledger, allowed, last)
+        windows, off, doubtful = self._judge(ledger, allowed, last)
         off += self._off
         rows, unsure = self._unknown.tolist()
         each = self._watch.range // self._watch.slide + 1
         return MeasuredQuality(
             WINDOWS, target, self._windows + windows - off, off, rows + unknown, float(unsure + unknown * each),
-            provisional_from=None if ended else clock - self._reach,
+            exact=bool(self._by_sums.all()), provisional_from=None if ended else clock - self._reach,
+            doubtful=doubtful + self._doubtful,
         )  # fmt: skip
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All state."""
         counts = [self._windows, self._off, self._count_only, self._watermark, self.known_from]
         made = {f"made_{number}": chunk for number, chunk in as_chunks(self._made).items()}
-        return {"counts": np.array(counts), "unknown": self._unknown.copy()} | made
+        found = {"counts": np.array(counts), "unknown": self._unknown.copy(), "doubtful": np.array([self._doubtful])}
+        return found | made
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over what `as_arrays` gave."""
         self._windows, self._off, self._count_only, self._watermark, self.known_from = arrays["counts"].tolist()
-        self._unknown[:] = arrays["unknown"]
+        self._unknown[:], self._doubtful = arrays["unknown"], int(arrays["doubtful"][0])
         chunks = [chunk for name, chunk in arrays.items() if name.startswith("made_")]
         self._made = refilled(len(self._made.lines), FIRST_CAPACITY, self._scratch.shape[1], chunks)

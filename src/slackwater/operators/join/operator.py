@@ -13,7 +13,7 @@ References: 003 §II-A and Alg. 2; 004 Alg. 4.6; 002 §5.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,7 +46,7 @@ TIME = "\0ts"
 """The name of a member's own event time: one that no query can spell."""
 ENOUGH = 1 << 17
 """Results per output chunk; one tuple's results are never split."""
-AT_ONCE = 1 << 12
+AT_ONCE = 1 << 13
 """Tuples that are taken in before there is room for more."""
 
 
@@ -96,6 +96,15 @@ class WindowJoin:
     def in_time_only(self) -> bool:
         """Whether no late tuple enters a window."""
         return False
+
+    @property
+    def algorithm_asked_for(self) -> str | None:
+        """The name of the algorithm, where it is not the engine that joins."""
+        return None
+
+    def explain(self, aliases: Sequence[str]) -> list[str]:
+        """What EXPLAIN says of an algorithm that was asked for."""
+        return []
 
     def linkage(self, count_only: bool, in_order: bool) -> Linkage:
         """What links the streams; which of them are leaves hangs on both arguments."""

@@ -84,16 +84,6 @@ class FilterTree:
         """Where every reader hangs."""
         return {reader: node.number for node in self.nodes for reader in node.readers}
 
-    def operators(self) -> tuple[tuple[int, ...], tuple[str, ...]]:
-        """The tree with its readers as leaves: the parent of every operator (-1 for the source), and its name.
-
-        Parents come first. This is what algorithms that place slack in the tree take (`disorder/sharing`).
-        """
-        filters = [f"F{node.number}" for node in self.nodes[1:]]
-        parents = [-1 if node.parent is None else node.parent for node in self.nodes]
-        leaves = [(number, f"{reader.query}.{reader.position}") for reader, number in self.node_of.items()]
-        return (*parents, *(parent for parent, _ in leaves)), (self.source, *filters, *(name for _, name in leaves))
-
     @property
     def tests(self) -> int:
         """How many conjuncts are tested in all."""

@@ -5,7 +5,8 @@ A window that had no tuples and gets one was never emitted: that is certain. Whe
 off now depends on how many tuples it is missing and how many it had; both are known by bucket, on average.
 
 Invariant: what is estimated lies between none and all of the windows that something came for, so the truth lies within
-`unsure` of the estimate. `MOST_BUCKETS` are kept; of windows older than that only sums are left, and a tuple for them
+`unsure` of the estimate. Where an answer may hang on a single tuple (`cautious`), all of them count as off, and may be
+good (`doubtful`). `MOST_BUCKETS` are kept; of windows older than that only sums are left, and a tuple for them
 costs what others have cost.
 """
 
@@ -19,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.core.batch import Flags, Words
+from slackwater.quality.error.answers import DOUBTFUL, WITHIN
 
 # Rows of what is told of counted windows.
 VERDICT, TUPLES_THERE, GROUPS_THERE = range(3)
-EMPTY, WITHIN, OFF = range(3)
 BITS = 64
 MOST_BUCKETS = 4096
 BUCKETS_A_CHUNK = 64
@@ -42,15 +43,19 @@ class LostWindows(NamedTuple):
     """Windows that were never emitted."""
     unsure: float
     """How far from that the truth may be, in windows."""
+    doubtful: float
+    """How many more windows may be good, beyond that."""
 
 
 class OldWindows:
     """The counted windows of a query."""
 
-    def __init__(self) -> None:
+    def __init__(self, cautious: bool = False) -> None:
+        self._cautious = cautious
         self._buckets: dict[int, list[int]] = {}
-        self.filled, self.off, self.late = 0, 0, 0
-        """Windows with tuples, those of them that were off when they were counted, and tuples that came later still."""
+        self.filled, self.off, self.late, self.doubtful = 0, 0, 0, 0
+        """Windows with tuples, those of them that were off when they were counted, tuples that came later still, and
+        windows among those off that were doubtful."""
         self._oldest = -(2**62)
         """Buckets before this one are forgotten."""
         self._lost = 0
@@ -61,10 +66,11 @@ class OldWindows:
     def add(self, first: int, verdicts: Words) -> None:
         """Windows from a number on are counted."""
         last = first + verdicts.shape[1] - 1
+        self.doubtful += int((verdicts[VERDICT] == DOUBTFUL).sum())
         for number in range(first // BITS, last // BITS + 1):
             begin, end = max(first, BITS * number), min(last, BITS * number + BITS - 1)
             some = verdicts[:, begin - first : end + 1 - first]
-            filled, off = (_as_bits(some[VERDICT] >= least) << begin % BITS for least in (WITHIN, OFF))
+            filled, off = (_as_bits(some[VERDICT] >= least) << begin % BITS for least in (WITHIN, DOUBTFUL))
             bucket = self._of(number) if filled else None
             self.filled += filled.bit_count()
             self.off += off.bit_count()
@@ -101,7 +107,7 @@ class OldWindows:
 
     def _forget(self, number: int) -> None:
         self._oldest = number + 1
-        for place, cost in enumerate(_cost(self._buckets.pop(number), *self._judged_by)):
+        for place, cost in enumerate(self._cost(self._buckets.pop(number))):
             self._settled[place] += cost
 
     _judged_by = (1.0, 1.0)
@@ -113,19 +119,26 @@ class OldWindows:
         spoiled, never, fewer, more = self._settled
         for bucket in self._buckets.values():
             if bucket[TOUCHED]:
-                cost = _cost(bucket, allowed, overlap)
+                cost = self._cost(bucket)
                 spoiled, never, fewer, more = spoiled + cost[0], never + cost[1], fewer + cost[2], more + cost[3]
         if self._lost:
             met = sum(bucket[MET] for bucket in self._buckets.values())
             by_experience = min(float(self._lost), self._lost * spoiled / met if met else 0.5 * self._lost)
-            spoiled, fewer = spoiled + by_experience, fewer + self._lost
+            spoiled, fewer = spoiled + (self._lost if self._cautious else by_experience), fewer + self._lost
             more += self._lost
-        return LostWindows(spoiled, never, max(fewer - spoiled, spoiled + more) if self.late else 0)
+        if self._cautious:
+            return LostWindows(min(spoiled, self.filled - self.off), never, 0.0, spoiled + more)
+        return LostWindows(spoiled, never, max(fewer - spoiled, spoiled + more) if self.late else 0, 0.0)
+
+    def _cost(self, bucket: list[int]) -> tuple[float, int, int, int]:
+        allowed, overlap = self._judged_by
+        return _cost(bucket, 0.0 if self._cautious else allowed, overlap)
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All state, buckets by chunks of neighbours."""
         found: dict[str, npt.NDArray[Any]] = {
             "counts": np.array([self.filled, self.off, self.late, self._oldest, self._lost]),
+            "doubtful": np.array([self.doubtful]),
             "settled": np.array([*self._settled, *self._judged_by]),
         }
         chunks: dict[int, list[list[int]]] = {}
@@ -138,6 +151,7 @@ class OldWindows:
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over what `as_arrays` gave."""
         self.filled, self.off, self.late, self._oldest, self._lost = arrays["counts"].tolist()
+        self.doubtful = int(arrays["doubtful"][0])
         *self._settled, allowed, overlap = arrays["settled"].tolist()
         self._judged_by = (allowed, overlap)
         self._buckets = {}

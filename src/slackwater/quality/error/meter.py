@@ -1,6 +1,7 @@
 """How many windows of an aggregate were within the bound, by what really was missing from them.
 
-Invariant: `missing` has, by window and group, the tuples that came when the watermark had passed the end of the window.
+Invariant: `missing` has, by window and group, the tuples that came when the watermark had passed the end of the window;
+`answers` what was emitted of it, for the aggregates that sums do not tell of, and what these tuples do to that.
 A window is counted once, when it is old, or when time jumps so far that what is known of it must give way; what a
 tuple does to it that comes after that is estimated (`error_beyond`). So every window is counted that had a tuple.
 Younger ones are judged anew each time one asks. A window counts as a whole: the worst of its groups and aggregates
@@ -9,7 +10,7 @@ decides.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,15 +22,20 @@ from slackwater.core.jit import in_place
 from slackwater.core.measured import WINDOWS, MeasuredQuality
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL, SECOND
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.quality.error.beyond_retention import (
+from slackwater.quality.error.answers import (
+    DOUBTFUL,
     EMPTY,
-    GROUPS_THERE,
     OFF,
-    TUPLES_THERE,
-    VERDICT,
+    POSITION,
     WITHIN,
-    OldWindows,
+    Answered,
+    is_certain,
+    note_answers,
+    note_late,
+    verdict_of,
+    width_of,
 )
+from slackwater.quality.error.beyond_retention import GROUPS_THERE, TUPLES_THERE, VERDICT, OldWindows
 from slackwater.quality.error.window_losses import (
     CLOCK,
     NEEDED,
@@ -51,6 +57,7 @@ from slackwater.quality.stats.keyed_sums import (
     RECORDS,
     Table,
     as_chunks,
+    find,
     first_record,
     found_or_made,
     place_of,
@@ -60,15 +67,16 @@ from slackwater.quality.stats.keyed_sums import (
 )
 
 FIRST_CAPACITY = 256
+Answers = tuple[Words, Words, Floats]
+"""Emitted answers, as an `AnswerLog` has them."""
 STEP = 4 * SECOND
 """How far the clock may go between two counts without a window being lost sight of."""
 
 
 @in_place
 def note_missing(
-    w: Watch, missing: Table, words: Words, floats: Floats, late: Words, watermark_at_arrival: Words, begin: int,
-    counted_up_to: int,
-    beyond: Words,
+    w: Watch, missing: Table, a: Answered, answers: Table, words: Words, floats: Floats, late: Words,
+    watermark_at_arrival: Words, begin: int, counted_up_to: int, beyond: Words,
 ) -> int:  # fmt: skip
     """Note the tuples numbered `late`; returns how many of them were noted before the table was full.
 
@@ -91,6 +99,9 @@ def note_missing(
             r = found_or_made(missing, window, group)
             if r != NONE:
                 add(w, missing.sums, r, words, floats, i)
+                of_answer = find(answers, window, group) if place_of(answers, window) != NONE else NONE
+                if of_answer != NONE:
+                    note_late(a, answers.sums, of_answer, words, floats, i)
             else:
                 beyond[1, n] = window
             window += 1
@@ -99,9 +110,10 @@ def note_missing(
 
 @in_place
 def judged(
-    w: Watch, b: Ledger, missing: Table, allowed: Floats, total: Floats, first: int, last: int, verdicts: Words
-) -> None:
-    """Of the windows between two numbers: EMPTY, WITHIN or OFF; tuples and groups of its first slide beside.
+    w: Watch, b: Ledger, missing: Table, a: Answered, answers: Table, allowed: Floats, total: Floats, first: int,
+    last: int, verdicts: Words,
+) -> None:  # fmt: skip
+    """Of the windows between two numbers: their verdicts; tuples and groups of its first slide beside.
 
     `total` is scratch.
     """
@@ -123,9 +135,15 @@ def judged(
                 r = b.totals.records[r, NEXT]
         r = first_record(missing, window)
         while r != NONE:
-            total_of(w, b.totals, window, missing.records[r, GROUP], total)
-            if is_bad(w, allowed, total, missing.sums[r]):
-                verdicts[VERDICT, n] = OFF
+            group = missing.records[r, GROUP]
+            total_of(w, b.totals, window, group, total)
+            verdict = OFF if is_bad(w, allowed, total, missing.sums[r]) else WITHIN
+            if verdict == WITHIN and len(a.asked) > 0:
+                # An answer that was emitted before its log began is not known.
+                found = find(answers, window, group) if place_of(answers, window) != NONE else NONE
+                verdict = DOUBTFUL if found == NONE else verdict_of(a, answers.sums, found)
+            verdicts[VERDICT, n] = max(verdicts[VERDICT, n], verdict)
+            if verdict == OFF:
                 break
             r = missing.records[r, NEXT]
 
@@ -133,12 +151,19 @@ def judged(
 class WindowTally:
     """Windows within the bound and windows off, since the beginning."""
 
-    def __init__(self, watch: Watch, components: int, pieces: int) -> None:
+    def __init__(self, watch: Watch, answered: Answered, components: int, pieces: int) -> None:
         self._missing = table(FIRST_CAPACITY, 0, 1, components)
+        self._answered = answered
+        self._answers = table(FIRST_CAPACITY, 0, 1, width_of(answered))
+        self._exactly = np.ones(len(watch.judged), np.bool_)
+        """Which aggregates are judged by sums."""
+        self._exactly[answered.asked[:, POSITION]] = False
         self._total = np.zeros(components)
         self._count_only = NO_LINE
         self._watermark = BEFORE_ALL
-        self._old = OldWindows()
+        self._begun = NO_LINE
+        """Of windows up to this one not all is known, and nothing is said."""
+        self._old = OldWindows(cautious=len(answered.asked) > 0)
         self.keep(watch, pieces)
 
     def keep(self, watch: Watch, pieces: int) -> None:
@@ -147,15 +172,29 @@ class WindowTally:
         self._reach = watch.retention - min(watch.retention // 4, STEP)
         self.interval = (watch.retention - self._reach) // 2
         """How often windows should be counted."""
-        self._missing = tidied(self._missing, FIRST_CAPACITY, 0, max(64 + watch.retention // watch.slide, pieces // 2))
+        lines = max(64 + watch.retention // watch.slide, pieces // 2)
+        self._missing = tidied(self._missing, FIRST_CAPACITY, 0, lines)
+        self._answers = tidied(self._answers, FIRST_CAPACITY, 0, lines)
 
-    def is_far_ahead(self, run: OrderedBatch) -> bool:
-        """Whether late tuples of a run would take the place of others, of windows that are not counted yet."""
+    def is_far_ahead(self, run: OrderedBatch, answers: Sequence[Answers]) -> bool:
+        """Whether late tuples or answers of a run would take the place of others, of windows not counted yet."""
         newest = int(run.ts.max(where=run.late, initial=BEFORE_ALL)) // self._watch.slide
+        newest = max([newest, *(int(windows.max()) for windows, _, _ in answers)])
         return newest - len(self._missing.lines) > self._count_only
 
-    def observe_batch(self, run: OrderedBatch) -> None:
-        """Note what came too late, and how far windows have been emitted."""
+    def _note_answers(self, windows: Words, keys: Words, summaries: Floats) -> None:
+        done = 0
+        while done < len(windows):
+            done = note_answers(self._answers, windows, keys, summaries, done, self._count_only)
+            if done < len(windows):
+                lines = self._answers.lines
+                lines[lines[:, NUMBER] <= self._count_only, NUMBER] = NO_LINE
+                self._answers = tidied(self._answers, FIRST_CAPACITY, 0)
+
+    def observe_batch(self, run: OrderedBatch, answers: Sequence[Answers]) -> None:
+        """Note what was emitted, what came too late, and how far windows have been emitted."""
+        for some in answers:
+            self._note_answers(*some)
         late = np.flatnonzero(run.late)
         if len(late):
             words = np.ascontiguousarray(run.words)
@@ -163,17 +202,23 @@ class WindowTally:
             done = 0
             while done < len(late):
                 done = note_missing(
-                    self._watch, self._missing, words, words.view(np.float64), late, run.watermark_at_arrival, done,
-                    self._count_only,
-                    beyond,
+                    self._watch, self._missing, self._answered, self._answers, words, words.view(np.float64), late,
+                    run.watermark_at_arrival, done, self._count_only, beyond,
                 )  # fmt: skip
                 if done < len(late):
                     most = self._watch.range // self._watch.slide
                     self._missing = tidied(self._missing, most + FIRST_CAPACITY, 0)
+            beyond[0] = np.maximum(beyond[0], self._begun + 1)
             beyond = beyond[:, beyond[1] >= beyond[0]]
             if beyond.size:
                 self._old.touch(beyond)
         self._watermark = max(self._watermark, run.watermark)
+
+    def begin_at(self, clock: int, ledger: Ledger) -> None:
+        """Begin in the middle of a run, in which nobody has looked so far: with the windows that begin from now on."""
+        if clock != BEFORE_ALL:
+            self._begun = clock // self._watch.slide
+            self._skip(ledger, self._begun)
 
     def _last_ended(self, time: int) -> int:
         return (time - self._watch.range) // self._watch.slide
@@ -211,12 +256,16 @@ class WindowTally:
         """Windows that are not counted yet, up to the last, as far as they are still known; and the first of them."""
         first = max(self._count_only + 1, last - len(ledger.totals.lines))
         verdicts = np.zeros((3, max(0, last + 1 - first)), np.int64)
-        judged(self._watch, ledger, self._missing, allowed, self._total, first, last, verdicts)
+        by_sums = np.where(self._exactly, allowed, np.inf)
+        judged(
+            self._watch, ledger, self._missing, self._answered, self._answers, by_sums, self._total, first, last,
+            verdicts,
+        )  # fmt: skip
         return first, verdicts
 
-    def measured(self, target: float, exact: bool, ledger: Ledger, allowed: Floats) -> MeasuredQuality:
+    def measured(self, target: float, ledger: Ledger, allowed: Floats) -> MeasuredQuality:
         """All windows that have been emitted, by what is known now."""
-        clock = int(ledger.marks[CLOCK])
+        clock, exact = int(ledger.marks[CLOCK]), is_certain(self._answered)
         if BEFORE_ALL in (clock, self._watermark):
             return MeasuredQuality(WINDOWS, target, exact=exact)
         ended = self._watermark == AFTER_ALL
@@ -225,23 +274,31 @@ class WindowTally:
         )
         overlap = self._watch.range / self._watch.slide
         old = self._old.lost_windows(float(allowed.min(initial=1.0)), overlap)
-        off = int((verdicts[VERDICT] == OFF).sum()) + self._old.off
+        off = int((verdicts[VERDICT] >= DOUBTFUL).sum()) + self._old.off
+        doubtful = int((verdicts[VERDICT] == DOUBTFUL).sum()) + self._old.doubtful + old.doubtful
         filled = int((verdicts[VERDICT] != EMPTY).sum()) + self._old.filled
         return MeasuredQuality(
             of=WINDOWS, target=target, good=filled - off - old.spoiled, bad=off + old.spoiled + old.never,
-            unknown_late=self._old.late, unsure=old.unsure, exact=exact,
+            unknown_late=self._old.late, unsure=old.unsure, doubtful=doubtful, exact=exact,
             provisional_from=None if ended else clock - self._reach,
         )  # fmt: skip
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All state."""
         missing = {f"missing_{number}": chunk for number, chunk in as_chunks(self._missing).items()}
+        answers = {f"answers_{number}": chunk for number, chunk in as_chunks(self._answers).items()}
         old = {f"old_{name}": array for name, array in self._old.as_arrays().items()}
-        return {"counts": np.array([self._count_only, self._watermark])} | missing | old
+        counts = {"counts": np.array([self._count_only, self._watermark]), "begun": np.array([self._begun])}
+        return counts | missing | answers | old
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over what `as_arrays` gave, with the retention that was then."""
-        self._count_only, self._watermark = arrays["counts"].tolist()
-        chunks = [chunk for name, chunk in arrays.items() if name.startswith("missing_")]
-        self._missing = refilled(len(self._missing.lines), FIRST_CAPACITY, len(self._total), chunks)
+        (self._count_only, self._watermark), (self._begun,) = arrays["counts"].tolist(), arrays["begun"].tolist()
+        lines, width = len(self._missing.lines), width_of(self._answered)
+        missing, answers = (
+            [chunk for name, chunk in arrays.items() if name.startswith(f"{table}_")]
+            for table in ("missing", "answers")
+        )
+        self._missing = refilled(lines, FIRST_CAPACITY, len(self._total), missing)
+        self._answers = refilled(lines, FIRST_CAPACITY, width, answers)
         self._old.restore({n.removeprefix("old_"): a for n, a in arrays.items() if n.startswith("old_")})

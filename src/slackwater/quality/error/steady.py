@@ -37,7 +37,7 @@ from slackwater.core.time import BEFORE_ALL, MILLISECOND, MINUTE, SECOND
 from slackwater.core.trade_off import WINDOWS, TradeOff, trade_off_of
 from slackwater.disorder.controllers import DelayObservations, Measured
 from slackwater.disorder.meters import Watched
-from slackwater.disorder.ordered_batch import OrderedBatch
+from slackwater.quality.error.answers import EXACT
 from slackwater.quality.error.quantile_slack import edge_of, least_bin
 from slackwater.quality.error.required_slack import (
     BOUND,
@@ -89,7 +89,6 @@ BLOCK = 10 * SECOND
 PATIENCE = 3.0
 """In periods: the cap must have been too little for some two thirds of this before the target is out of reach."""
 NO_WORDS = np.zeros((1, 0), np.int64)
-EXACT = frozenset(("COUNT", "SUM", "AVG"))
 
 
 class SteadyError(WatchesWindows):
@@ -109,8 +108,8 @@ class SteadyError(WatchesWindows):
         self._unit = max(1, self._options.granularity // 10)
         kept = self._options.retention
         self._losses = WindowLosses(
-            watched, PERIOD if kept is None else kept, self._unit, self._options.max_behind if kept is None else 0,
-            self._options.max_ahead,
+            watched, self.target.bound, PERIOD if kept is None else kept, self._unit,
+            self._options.max_behind if kept is None else 0, self._options.max_ahead,
         )  # fmt: skip
         self._modelled = Thresholds(self.target, tuple(a for a in watched.aggregates if a.function not in EXACT))
         self._is_modelled = np.array([a.function not in EXACT for a in watched.aggregates], np.bool_)
@@ -197,16 +196,10 @@ class SteadyError(WatchesWindows):
             self._losses.absorb(self._pending, self.slack, self._allowed)
             self._pending = None
 
-    def observe_batch(self, run: OrderedBatch) -> None:
-        """Hear which tuples came too late."""
-        if self._losses.tally.is_far_ahead(run):
-            self._catch_up()
-        self._losses.tally.observe_batch(run)
-
     def measured(self) -> MeasuredQuality:
         """The windows so far that were within the bound."""
         self._catch_up()
-        return self._losses.measured(self.target.confidence, not self._is_modelled.any(), self._allowed)
+        return self._losses.measured(self.target.confidence, self._allowed)
 
     def adapt(self, measured: Measured) -> None:
         clock = max(measured.clocks)

@@ -9,7 +9,7 @@ seen, twice as long as the longest of them, as far as `most`, MOST_WINDOWS and M
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,13 @@ import numpy.typing as npt
 
 from slackwater.core.batch import TS, Floats, Words
 from slackwater.core.measured import MeasuredQuality
+from slackwater.core.quality import RelativeError
 from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.controllers import DelayObservations, SlackController
-from slackwater.disorder.meters import Asked, Measurable, QualityMeter, Watched
+from slackwater.disorder.meters import AnswerLog, Asked, Measurable, QualityMeter, Watched
 from slackwater.disorder.ordered_batch import OrderedBatch
-from slackwater.quality.error.meter import WindowTally
+from slackwater.quality.error.answers import answered
+from slackwater.quality.error.meter import Answers, WindowTally
 from slackwater.quality.error.window_losses import (
     CHANGED,
     DEEPEST,
@@ -49,13 +51,25 @@ FIRST_CAPACITY = 256
 class WatchesWindows(SlackController):
     """A controller that must know the windows of its query, and measures the error of their answers itself."""
 
+    target: RelativeError
+    _losses: WindowLosses
+
     @abstractmethod
     def watch(self, watched: Watched) -> None:
         """Hear which windows there are."""
 
-    @abstractmethod
-    def observe_batch(self, run: OrderedBatch) -> None:
-        """Hear which tuples came too late."""
+    def observe_batch(self, run: OrderedBatch, answers: Sequence[Answers]) -> None:
+        """Hear what was emitted, and which tuples came too late."""
+        if self._losses.tally.is_far_ahead(run, answers):
+            self._catch_up()
+        self._losses.tally.observe_batch(run, answers)
+
+    def begin_at(self, clock: int) -> None:
+        """Begin in the middle of a run, in which nobody has looked so far."""
+        self._losses.tally.begin_at(clock, self._losses.ledger)
+
+    def _catch_up(self) -> None:
+        """Note the arrivals that were put off."""
 
     @abstractmethod
     def measured(self) -> MeasuredQuality:
@@ -65,28 +79,33 @@ class WatchesWindows(SlackController):
         if query.watched is None:
             return ()
         self.watch(query.watched)
-        return (ErrorMeter(self),)
+        return (ErrorMeter(self, query.answers_for(self.target.bound)),)
 
 
 class ErrorMeter(QualityMeter):
     """The controller of a bound on the error, as a meter."""
 
-    def __init__(self, controller: WatchesWindows) -> None:
-        self._controller = controller
+    def __init__(self, controller: WatchesWindows, answers: AnswerLog | None) -> None:
+        self._controller, self._answers = controller, answers
 
     def processed(self, run: OrderedBatch, raw: OrderedBatch) -> None:
-        self._controller.observe_batch(raw)
+        self._controller.observe_batch(raw, () if self._answers is None else self._answers.take())
 
     def measured(self) -> MeasuredQuality:
         return self._controller.measured()
+
+    def begin_at(self, watermark: int, clock: int) -> None:
+        self._controller.begin_at(clock)
 
 
 class WindowLosses:
     """Totals of pieces, and what came too late for each window."""
 
-    def __init__(self, watched: Watched, retention: int, unit: int, most: int = 0, ahead: int = 0) -> None:
+    def __init__(
+        self, watched: Watched, bound: float, retention: int, unit: int, most: int = 0, ahead: int = 0
+    ) -> None:
         """Tuples up to `ahead` in front of the others must not drive windows out that are still to be filled."""
-        self.watched, self._ahead = watched, ahead
+        self.watched, self._bound, self._ahead = watched, bound, ahead
         longest = (MOST_WINDOWS - 64) * watched.slide
         ahead = min(ahead, longest // 2)
         retention, most = min(retention, longest - ahead), min(most, longest - ahead)
@@ -100,7 +119,7 @@ class WindowLosses:
         windows = 64 + (retention + ahead) // watched.slide
         pieces = min(MOST_PIECES, 64 + 2 * ((retention + ahead + watched.range) // watched.slide + 1))
         late = table(FIRST_CAPACITY, FIRST_CAPACITY, windows, self.components)
-        self.tally = WindowTally(self.watch, self.components, pieces)
+        self.tally = WindowTally(self.watch, answered(watched.aggregates, bound), self.components, pieces)
         self.ledger = Ledger(
             table(FIRST_CAPACITY, 0, pieces, self.components), late, np.zeros(len(late.lines), np.int64),
             np.zeros(len(late.lines), np.int64), np.array([BEFORE_ALL, BEFORE_ALL, 0, 0, NO_LINE]),
@@ -133,7 +152,7 @@ class WindowLosses:
         if retention <= self.watch.retention:
             return
         old = self.ledger
-        longer = WindowLosses(self.watched, retention, self.watch.unit, self.watch.most, self._ahead)
+        longer = self._of_retention(retention)
         fresh = longer.ledger
         self.watch = longer.watch
         self.ledger = Ledger(
@@ -143,6 +162,9 @@ class WindowLosses:
         )  # fmt: skip
         self._mark_changed(old.changed[: old.marks[CHANGED]])
         self.tally.keep(self.watch, len(fresh.totals.lines))
+
+    def _of_retention(self, retention: int) -> WindowLosses:
+        return WindowLosses(self.watched, self._bound, retention, self.watch.unit, self.watch.most, self._ahead)
 
     def _mark_changed(self, windows: Words) -> None:
         self.ledger.changed[: len(windows)] = windows
@@ -176,9 +198,9 @@ class WindowLosses:
         """Count the windows that are old enough, as within the bound or off."""
         self.tally.count(self.ledger, allowed)
 
-    def measured(self, target: float, exact: bool, allowed: Floats) -> MeasuredQuality:
+    def measured(self, target: float, allowed: Floats) -> MeasuredQuality:
         """How many windows were within the bound."""
-        return self.tally.measured(target, exact, self.ledger, allowed)
+        return self.tally.measured(target, self.ledger, allowed)
 
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All state, the tables by chunks of lines; what has been displaced is left out."""
@@ -191,7 +213,7 @@ class WindowLosses:
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Take over what `as_arrays` gave."""
-        longer = WindowLosses(self.watched, int(arrays["retention"][0]), self.watch.unit, self.watch.most, self._ahead)
+        longer = self._of_retention(int(arrays["retention"][0]))
         fresh, self.watch = longer.ledger, longer.watch
         self.tally.keep(self.watch, len(fresh.totals.lines))
         tables = {}

@@ -30,7 +30,6 @@ from slackwater.core.batch import Floats, Words
 from slackwater.core.collections.bisection import first_where
 from slackwater.core.jit import in_place, inner
 from slackwater.core.time import DAY
-from slackwater.quality.recall.model import trigger_weights
 
 DENSE = 32
 """So many slacks one granularity apart."""
@@ -172,3 +171,10 @@ def losses(shape: JoinShape, counts: Words, shares: Floats, integrals: Floats, o
     top = top_of(counts)
     curve_of(shape, counts, top, shares, integrals, out)
     return top
+
+
+@lru_cache
+def trigger_weights(windows: tuple[int, ...]) -> list[float]:
+    """The product of the other windows, for each stream; equal ones where all such products are 0."""
+    weights = [float(np.prod([float(w) for j, w in enumerate(windows) if j != i])) for i in range(len(windows))]
+    return weights if any(weights) else [1.0] * len(windows)

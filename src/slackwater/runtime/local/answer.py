@@ -47,8 +47,10 @@ def replay(
     count: bool = False,
     time: str = "ts",
     time_unit: str = "ms",
+    arrival_time: str | None = None,
 ) -> Answer:
-    """Run a query over recorded streams, whose rows are in arrival order.
+    """Run a query over recorded streams, whose rows are in arrival order. `arrival_time` names the column that says
+    when each row arrived, as COLUMN or COLUMN:UNIT, for windows `BY ARRIVAL` and for `idle_timeout`.
 
     A stream is a pyarrow Table or RecordBatchReader, a DataFrame of pandas or polars, a list of dicts, or the path of a
     file (parquet, CSV, JSON lines), of a folder of such files, or a pattern of names.
@@ -66,7 +68,7 @@ def replay(
     for column in left_out(bound.query, tables):
         warnings.warn(f"{column} is left out; a query cannot read it", stacklevel=2)
     physical = plan_over(bound.query, tables, time_unit, count_only=count)
-    arrivals = arrivals_of(physical, tables, time_unit)
+    arrivals = arrivals_of(physical, tables, time_unit, arrival_time)
     first = rejected_at_first(physical, arrivals)
     for sentence in (*arrivals.notes, *first):
         warnings.warn(sentence, stacklevel=2)

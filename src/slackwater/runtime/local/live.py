@@ -22,16 +22,17 @@ from slackwater.core.nested import leaves
 from slackwater.core.schema import Kind, kind_of
 from slackwater.core.state import Emission
 from slackwater.core.time import AFTER_ALL
-from slackwater.language.bound import BoundQuery, RateWindow, streams_read
+from slackwater.language.bound import BoundQuery, goes_by_arrival
 from slackwater.observe.report_view import report_html
 from slackwater.observe.run_statistics import RunStatistics
 from slackwater.operators.pipeline import Epochs, check_epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan as planned
 from slackwater.runtime.driver import Driver
+from slackwater.runtime.follow import Source
 from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.local.answer import Answer
-from slackwater.runtime.local.live_watching import LiveWatched, Parts, following
+from slackwater.runtime.local.live_watching import LiveWatched, Parts
 from slackwater.runtime.request.fresh import Fresh, lines_of
 from slackwater.runtime.request.handle import Clock, Handle
 from slackwater.runtime.request.patience import Patience
@@ -119,7 +120,7 @@ class LiveQuery(Handle[Emission]):
             side_output=BufferedSideOutput(plan, self._codebook, on_rejected=self._rejected),
         )
         self._kernel = kernel_for(plan, epochs, self._codebook)
-        self._moments = plan.options.idle_timeout is not None or _by_arrival(query)
+        self._moments = plan.options.idle_timeout is not None or goes_by_arrival(query)
         self._beats = plan.options.idle_timeout is not None and not epochs.each_tuple
         self._pushed = dict.fromkeys(self._sources, 0)
         self._unreadable = RejectionCounts(one.stream.alias for one in plan.inputs)
@@ -139,7 +140,7 @@ class LiveQuery(Handle[Emission]):
         self._answer: Answer | None = None
 
     def watch(self, name: str, publish: Publish, every: float = EVERY) -> Watcher:
-        """Have moments of this query handed over, under this name, while rows are pushed; see `slackwater.watch`,
+        """Publish the progress of this query, under this name, while rows are pushed; see `slackwater.watch`,
         `metrics` and `live_view`."""
         with self._changed:
             if self._watcher is None or self._watched is None:
@@ -155,9 +156,9 @@ class LiveQuery(Handle[Emission]):
                 self._watcher.end()
             return self._watcher
 
-    def _watchable(self) -> Any:
-        """How a page follows it."""
-        return following(self, self._plan)
+    def _source(self) -> Source:
+        """How it is followed."""
+        return Source({"query": self._plan}, watch=self.watch)
 
     def push(self, stream: str, rows: Any) -> None:
         """Rows of a stream arrive, in this order; from any thread. They are given as in `slackwater.replay`."""
@@ -332,12 +333,3 @@ class LiveQuery(Handle[Emission]):
                 results = joined([self._schema.empty_table(), *results])
                 self._answer = Answer(results, late, rejected, self.report())
             return self._answer
-
-
-def _by_arrival(query: BoundQuery) -> bool:
-    """Whether a window of the query counts by moments of arrival."""
-    return any(
-        (isinstance(stream.window, RateWindow) and stream.window.by_arrival)
-        or (stream.query is not None and _by_arrival(stream.query))
-        for stream in streams_read(query)
-    )

@@ -24,31 +24,31 @@ import pyarrow as pa
 
 from slackwater.core.batch import Batch, Words
 from slackwater.core.errors import SlackwaterError, UsageError
-from slackwater.core.quality import Quality
+from slackwater.core.quality import Quality, completed
 from slackwater.core.state import Emission, Observation
 from slackwater.core.time import BEFORE_ALL
-from slackwater.core.trade_off import TradeOff
-from slackwater.observe.delays import Buckets, DelayTally
+from slackwater.observe.delays import DelayTally
 from slackwater.observe.report import Report
+from slackwater.observe.value import QueryProgress
 from slackwater.operators.guarded_query import GuardedQuery
 from slackwater.operators.pipeline import Epochs
 from slackwater.operators.query_set.domain import Domain
 from slackwater.operators.query_set.kernel import FAILED, RUNNING, Standing
+from slackwater.plan.ordering import check_in_epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.query_set import QuerySetPlan
 from slackwater.runtime.driver import Clock
-from slackwater.runtime.local.run import BATCH
+from slackwater.runtime.local.run import BATCH, LARGE
 from slackwater.runtime.query_sets import QuerySetKernel
 from slackwater.runtime.recorded import RecordedRun, Tick, no_tick
 from slackwater.runtime.side_outputs.collectors import RecordedSideOutput
-from slackwater.runtime.watching import PartitionNamed, Publish, Watcher, named_partitions
+from slackwater.runtime.watching import Publish, Watcher, progress_of
 from slackwater.sinks.rows import RowMaker, SecondCounts
 from slackwater.sources.encode import AHEAD
-from slackwater.sources.replay import Replay
+from slackwater.sources.replay import Replay, check_arrival_times
 from slackwater.sources.shared_reading import DomainReplay, SharedReading
 
 Change = Callable[[], None]
-LARGE = 4 * BATCH
 
 
 class QueryOfSet(RecordedRun):
@@ -65,7 +65,7 @@ class QueryOfSet(RecordedRun):
         self._seconds_counted = SecondCounts()
         self._given = False
         self._delays: DelayTally | None = None
-        self._last: Observation | None = None
+        self._last: QueryProgress | None = None
         for position, one in enumerate(plan.inputs):
             columns = frozenset(column for column, _, _ in one.columns)
             reasons = owner.reading.ingested[one.stream.source].reasons_for(columns)
@@ -132,11 +132,12 @@ class QueryOfSet(RecordedRun):
         if self._delays is not None:
             self._delays.note(batch, self._owner.clocks_of(self.name))
 
-    def take_delays(self) -> Buckets:
-        """By the names that the query has for its streams."""
+    def known(self) -> QueryProgress:
+        """With delays by the names that the query has for its streams."""
+        last = self._last or progress_of(self.plan, self._kernel, self.replay.codebook)
         found = {} if self._delays is None else self._delays.take()
         streams = [one.stream for one in self.plan.inputs]
-        return {stream.alias: found[stream.source] for stream in streams if stream.source in found}
+        return replace(last, delays={one.alias: found[one.source] for one in streams if one.source in found})
 
     def set_target(self, target: Quality | str) -> None:
         """Ask for another quality, from the next arrivals on; may be called by another thread."""
@@ -144,19 +145,9 @@ class QueryOfSet(RecordedRun):
 
         self._owner.set_target(self.name, settable(self.plan, target))
 
-    def trade_off(self) -> TradeOff | None:
-        return None if self._last is not None else self._kernel.trade_off()
-
-    def idle_now(self) -> Sequence[bool]:
-        idle: list[bool] = (self._kernel.release.state.clock.idle == 1).tolist() if self._last is None else []
-        return idle
-
-    def partitions(self) -> list[PartitionNamed]:
-        return named_partitions(self.plan, self.replay.codebook, self.observe().parts)
-
     def keep_last(self) -> None:
         """The query is about to go."""
-        self._last = self._kernel.observe()
+        self._last = progress_of(self.plan, self._kernel, self.replay.codebook)
 
     @property
     def seconds(self) -> float:
@@ -164,7 +155,7 @@ class QueryOfSet(RecordedRun):
         return self._owner.seconds
 
     def observe(self) -> Observation:
-        return self._last if self._last is not None else self._kernel.observe()
+        return self._kernel.observe() if self._last is None else self._last.observed
 
 
 class LocalQueries:
@@ -185,6 +176,9 @@ class LocalQueries:
         """`sources`, `time_unit`, `arrival_time` and `places` are those of `sources.replay.replay`; `batch` says how
         many arrivals of a domain are taken in at once."""
         self.epochs, self._clock, self._batch = epochs, clock, batch
+        self._moments_known = arrival_time is not None
+        for name, one in plans.items():
+            self._check(name, one)
         self.reading = SharedReading(sources, time_unit, arrival_time, places)
         plan = QuerySetPlan.of(plans, self.reading.odd(plans.values()))
         failed = self.reading.read(plan)
@@ -305,7 +299,17 @@ class LocalQueries:
         query alone whose filter drops what came before; else its clocks begin then, too."""
         if name in self.names:
             raise UsageError(f"there is a query {name} already; every query of a set needs a name of its own")
+        self._check(name, plan)
         self._changes.append(lambda: self._add(name, plan))
+
+    def _check(self, name: str, plan: PhysicalPlan) -> None:
+        """Refuse what this run cannot give."""
+        try:
+            check_arrival_times(plan, self._moments_known)
+            if not self.epochs.each_tuple:
+                check_in_epochs(plan.options)
+        except UsageError as error:
+            raise UsageError(f"query {name}: {error}") from None
 
     def _add(self, name: str, plan: PhysicalPlan) -> None:
         furthest = {
@@ -357,7 +361,7 @@ class LocalQueries:
         self._changes.append(lambda: self._set_target(name, quality))
 
     def _set_target(self, name: str, quality: Quality) -> None:
-        self.kernel.set_target(name, quality)
+        self.kernel.set_target(name, completed(quality, self.kernel.plan.queries[name].quality))
         self.runs[name].retarget(self.kernel.plan.queries[name])
 
     def _apply_changes(self) -> None:

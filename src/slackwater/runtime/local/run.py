@@ -8,7 +8,7 @@ two batches, with everything it has emitted written and counted, and without a f
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -17,18 +17,18 @@ import pyarrow as pa
 from slackwater.core.batch import Batch
 from slackwater.core.quality import Quality
 from slackwater.core.state import Emission, Observation, StateUpdate
-from slackwater.core.trade_off import TradeOff
-from slackwater.observe.delays import Buckets, DelayTally
+from slackwater.observe.delays import DelayTally
+from slackwater.observe.value import QueryProgress
 from slackwater.operators.pipeline import Epochs
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.driver import Clock, Driver, with_results
 from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.recorded import RecordedRun, Tick, no_tick
-from slackwater.runtime.watching import PartitionNamed, Publish, Watcher, named_partitions
+from slackwater.runtime.watching import Publish, Watcher, progress_of
 from slackwater.sinks.rows import result_tables
 from slackwater.sources.replay import Replay
 
-BATCH, SMALLEST = 8192, 256
+BATCH, LARGE, SMALLEST = 8192, 32768, 256
 LOOKS = 32
 """How often a run looks at its memory at least, where it is long enough."""
 
@@ -89,7 +89,8 @@ class LocalRun(RecordedRun):
         for batch in self.replay.batches(self._batch):
             if self.interrupted:
                 return
-            self._statistics.begin(self._begin_of(batch))
+            if not self._done:
+                self._statistics.begin(self._begin_of(batch))
             self._done += len(batch)
             if self._delays is not None:
                 self._delays.note(batch, self._kernel.release.clocks)
@@ -122,7 +123,7 @@ class LocalRun(RecordedRun):
         # It knows the language, which a run does not need.
         from slackwater.runtime.targets import settable
 
-        self._asked = [settable(self.plan, target)]
+        self._asked = [settable(self.plan, target, in_force=self._asked[0] if self._asked else None)]
 
     def _retarget(self, quality: Quality) -> None:
         """Go on with a new kernel that has another target, and all that the old one knew."""
@@ -135,18 +136,9 @@ class LocalRun(RecordedRun):
         self._controller = self._kernel.release.controller
         self._statistics.retarget(self.plan)
 
-    def take_delays(self) -> Buckets:
-        return {} if self._delays is None else self._delays.take()
-
-    def trade_off(self) -> TradeOff | None:
-        return self._kernel.trade_off()
-
-    def idle_now(self) -> Sequence[bool]:
-        idle: list[bool] = (self._kernel.release.state.clock.idle == 1).tolist()
-        return idle
-
-    def partitions(self) -> list[PartitionNamed]:
-        return named_partitions(self.plan, self.replay.codebook, self._kernel.release.partition_clocks)
+    def known(self) -> QueryProgress:
+        delays = {} if self._delays is None else self._delays.take()
+        return replace(progress_of(self.plan, self._kernel, self.replay.codebook), delays=delays)
 
     def _look(self) -> None:
         """See whether the target can be met, and what stands in the windows; this is no work of the query."""
@@ -170,4 +162,4 @@ def _batch_of(replay: Replay, epochs: Epochs, learns: bool) -> int:
     which it does between two of them, their size means something, and is left as it is.
     """
     means_nothing = replay.arrival_time is None and not learns and (epochs.each_tuple or epochs.tuples or epochs.span)
-    return min(BATCH, max(SMALLEST, len(replay) // LOOKS)) if means_nothing else BATCH
+    return min(LARGE, max(SMALLEST, len(replay) // LOOKS)) if means_nothing else BATCH

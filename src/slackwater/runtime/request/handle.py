@@ -17,7 +17,6 @@ from typing import Any, Generic, Self
 
 import pyarrow as pa
 
-from slackwater.core.deprecated import WithOldNames, warn_old_name
 from slackwater.core.errors import SlackwaterError, UsageError
 from slackwater.core.time import BEFORE_ALL, MINUTE, SECOND, format_duration, parse_duration
 from slackwater.language.bound import BoundQuery, raw_streams
@@ -186,12 +185,7 @@ class Handle(ABC, Generic[Rows]):
     def steps(self) -> dict[str, int]:
         """How many steps were given, how many of them degraded, and result rows that nobody asked for in time."""
         with self._changed:
-            return WithOldNames({**self._steps, "rows_passed_over": self._fresh.passed_over})
-
-    def take_aside(self) -> pa.Table:
-        """As `take_side_outputs`, its name now."""
-        warn_old_name("take_aside", "take_side_outputs")
-        return self.take_side_outputs()
+            return {**self._steps, "rows_passed_over": self._fresh.passed_over}
 
     def take_side_outputs(self) -> pa.Table:
         """The rows that came late or were rejected since the last call: stream, reason, and the row as JSON."""

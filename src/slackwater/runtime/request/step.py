@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
-from slackwater.core.deprecated import warn_old_name
 from slackwater.core.errors import DataError
 from slackwater.sinks.folder import plain_text
 
@@ -28,12 +27,6 @@ class Step:
     """Whether the query was answered without some of its streams."""
     missing: tuple[str, ...] = ()
     """The streams it was answered without; what the rows would hold of them is null."""
-
-    @property
-    def reduced(self) -> bool:
-        """As `degraded`, its name now."""
-        warn_old_name("reduced", "degraded")
-        return self.degraded
 
 
 def moment_of(micros: int) -> datetime:

@@ -14,9 +14,10 @@ import numpy as np
 
 from slackwater.core.batch import Words
 from slackwater.core.state import StateUpdate, decode_json, encode_json, state_update
-from slackwater.disorder.meters import Watched
+from slackwater.disorder.meters import AnswerLog, Watched
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.operators.aggregate.algebra import lower
+from slackwater.operators.aggregate.answers import NOTHING_NEAR, log_for, summaries
 from slackwater.operators.aggregate.shared.fragments import BY_EPOCH, OF_KEY, WINDOW
 from slackwater.operators.aggregate.shared.store import ClosedLines, PaneReader
 from slackwater.operators.contract import Operator
@@ -32,10 +33,15 @@ class PaneReadingOperator(Operator):
 
     def __init__(self, spec: WindowAggregate, reader: PaneReader) -> None:
         self.spec, self.reader = spec, reader
+        self._answers: AnswerLog | None = None
 
     @property
     def watched(self) -> Watched:
         return self.spec.watched
+
+    def answers_for(self, bound: float) -> AnswerLog | None:
+        self._answers = log_for(self.spec.aggregates, bound)
+        return self._answers
 
     def process(self, run: OrderedBatch, ordered: bool) -> Iterator[Output]:
         delivered, self.reader.delivered = self.reader.delivered, []
@@ -46,9 +52,14 @@ class PaneReadingOperator(Operator):
         lines, reader = closed.lines, self.reader
         start = lines[:, WINDOW] * reader.slide
         values = closed.values
-        if values is None:
+        if values is None or self._answers is not None:
             assert reader.store is not None, "it reads panes"
-            values = [lower(one, reader.store.spec.layout, closed.state) for one in reader.aggregates]
+            layout = reader.store.spec.layout
+            if values is None:
+                values = [lower(one, layout, closed.state) for one in reader.aggregates]
+        if self._answers is not None:
+            known = summaries(reader.aggregates, layout, closed.state, values, NOTHING_NEAR)
+            self._answers.note(lines[:, WINDOW].copy(), lines[:, OF_KEY:].copy(), known)
         keys = [lines[:, OF_KEY + c].copy() for c in range(len(self.spec.keys))]
         end = start + reader.range
         return Output(end, (start, end, *keys, *values), by, None, len(lines), at_watermark=True)

@@ -240,8 +240,7 @@ class PaneStore:
         status, t, capacity = fr.OUT_OF_CAPACITY, self._tables, 1024
         while status != fr.CLOSED_ALL:
             most = max(capacity, int(t.scalars[st.GROUPS]) + (stop - self._taken if t.keys else 1))
-            state = np.empty((most, t.width), np.int64)
-            closed = st.Closed(np.empty((most, fr.OF_KEY + t.keys), np.int64), state, state.view(np.float64))
+            closed = st.room_for(most, fr.OF_KEY + t.keys, t.width)
             self._taken, n, status = fr.process_arrivals(
                 t.now, self._fragments, readers, self._new, arrived, self._at, self._taken, stop, self.grain, closed
             )
@@ -249,7 +248,7 @@ class PaneStore:
             for one, following in zip(self.readers, readers[:, fr.NEXT].tolist(), strict=True):
                 one.next = following
             if n:
-                yield self._by_reader(closed.lines[:n], state[:n])
+                yield self._by_reader(closed.lines[:n], closed.state[:n])
 
     def end_batch(self) -> None:
         """Nothing more comes of the batch."""

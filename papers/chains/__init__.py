@@ -1,0 +1,1 @@
+"""Chains of K-slack buffers that several queries share, as published: configurations, placements, adaptation."""

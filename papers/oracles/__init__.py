@@ -1,0 +1,1 @@
+"""Slow twins of published code, which share nothing with what they judge."""

@@ -1,0 +1,1 @@
+"""Pictures of an advice, a plan and a race; the only modules that draw."""

@@ -1,0 +1,1 @@
+"""Slow oracles, traces and laws: what tests believe a kernel by."""

@@ -1,0 +1,45 @@
+"""DISTINCT within a window, slow and obvious: every tuple looks through all rows that were emitted.
+
+Invariant: shares no code with the operator. A result is (timestamp, columns).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+
+from slackwater.core.batch import Batch
+from slackwater.operators.distinct import StreamDistinct
+from tests.kit.oracle_projection import Made
+from tests.kit.oracle_release import Released, Tuple, tuples_of
+
+
+def truth(spec: StreamDistinct, batch: Batch, absent: Collection[int] = ()) -> Counter[Made]:
+    """The true rows on these tuples, but for those that are absent."""
+    present = [e for e in tuples_of(batch) if e.passes and e.row not in absent]
+    return _distinct(spec, sorted(present, key=lambda e: e.ts))
+
+
+def processed(spec: StreamDistinct, released: Iterable[Released]) -> Counter[Made]:
+    """The rows on a release sequence: late tuples are left out.
+
+    >>> spec = StreamDistinct(range=4, columns=(1,), rows=2)
+    >>> made = processed(spec, [Released(Tuple(0, t, (t, 7)), 0, t) for t in (1, 3, 5, 6)])
+    >>> sorted(made)
+    [(1, (7,)), (6, (7,))]
+    """
+    return _distinct(spec, [step.tuple for step in released if not step.late])
+
+
+def state_bound(spec: StreamDistinct, since: Callable[[int], int], watermark: int) -> int:
+    """Rows that left at or after `watermark - range`, a tuple each at most."""
+    return since(watermark - spec.range)
+
+
+def _distinct(spec: StreamDistinct, ordered: list[Tuple]) -> Counter[Made]:
+    left: list[Made] = []
+    for e in ordered:
+        row = tuple(e.words[column] for column in spec.columns)
+        if not any(other == row and e.ts - ts <= spec.range for ts, other in left):
+            left.append((e.ts, row))
+    return Counter(left)
