@@ -88,7 +88,7 @@ WEATHER = {
 
 def folder_of_recordings() -> Path:
     """Where recordings are looked for."""
-    return Path(os.environ.get(FOLDER, Path(__file__).parents[4] / "shared" / "data"))
+    return Path(os.environ.get(FOLDER, Path(__file__).parents[3] / "shared" / "data"))
 
 
 def recorded(name: str) -> Workload:
