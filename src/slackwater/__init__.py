@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from slackwater.runtime.operating.metrics_server import MetricsServer, metrics
     from slackwater.runtime.request.step import Step
     from slackwater.runtime.spark.api import aggregate, join, sql
+    from slackwater.runtime.spark.batches import MicroBatch, SetBatch
     from slackwater.runtime.spark.kafka.sink import kafka_sink
     from slackwater.runtime.spark.kafka.source import kafka
-    from slackwater.runtime.spark.outputs import MicroBatch, Outputs
+    from slackwater.runtime.spark.outputs import Outputs
     from slackwater.runtime.spark.progress.reading import Listener, progress
-    from slackwater.runtime.spark.query_set.batches import SetBatch
-    from slackwater.runtime.spark.query_set.running import Queries, RunningQueries, queries
-    from slackwater.runtime.spark.running import RunningQuery
+    from slackwater.runtime.spark.queries import Queries, queries
+    from slackwater.runtime.spark.running import RunningQueries, RunningQuery
     from slackwater.runtime.spark.session import session
     from slackwater.runtime.spark.sinks import sink
     from slackwater.runtime.spark.start import start
@@ -61,14 +61,14 @@ _HOMES = {
     "slackwater.runtime.operating.logging_events": ("log_events",),
     "slackwater.runtime.operating.metrics_server": ("MetricsServer", "metrics"),
     "slackwater.runtime.spark.api": ("aggregate", "join", "sql"),
+    "slackwater.runtime.spark.batches": ("MicroBatch", "SetBatch"),
     "slackwater.runtime.spark.kafka.sink": ("kafka_sink",),
     "slackwater.runtime.spark.kafka.source": ("kafka",),
-    "slackwater.runtime.spark.outputs": ("MicroBatch", "Outputs"),
+    "slackwater.runtime.spark.outputs": ("Outputs",),
     "slackwater.runtime.spark.progress.reading": ("Listener", "progress"),
     "slackwater.observe.value": ("QueryProgress",),
-    "slackwater.runtime.spark.query_set.batches": ("SetBatch",),
-    "slackwater.runtime.spark.query_set.running": ("Queries", "RunningQueries", "queries"),
-    "slackwater.runtime.spark.running": ("RunningQuery",),
+    "slackwater.runtime.spark.queries": ("Queries", "queries"),
+    "slackwater.runtime.spark.running": ("RunningQueries", "RunningQuery"),
     "slackwater.runtime.spark.session": ("session",),
     "slackwater.runtime.spark.sinks": ("sink",),
     "slackwater.runtime.spark.start": ("start",),

@@ -109,7 +109,7 @@ def target(
 
 
 def _ask(checkpoint: Path, change: str, name: str, done: str, **more: Any) -> None:
-    from slackwater.runtime.spark.query_set.requests import Request, ask
+    from slackwater.runtime.spark.requests import Request, ask
 
     _log_of(checkpoint)
     ask(checkpoint, Request(change, name, **more))
@@ -118,17 +118,16 @@ def _ask(checkpoint: Path, change: str, name: str, done: str, **more: Any) -> No
 
 def _log_of(checkpoint: Path) -> list[Any]:
     """The queries as the control messages have them; refuses a folder that is no checkpoint of a set."""
-    from slackwater.runtime.spark.control import CONTROL, read_messages
-    from slackwater.runtime.spark.query_set.control import SetMessage, in_force
+    from slackwater.runtime.spark.control import CONTROL, in_force, read_messages
     from slackwater.runtime.spark.store import LocalStore
 
     folder = checkpoint / CONTROL
     if not folder.is_dir():
         raise UsageError(
-            f"{checkpoint} is not the checkpoint of a set of queries: it has no folder {CONTROL}; name the folder that"
-            " sw.queries(...).start(...) was given"
+            f"{checkpoint} is not the checkpoint of queries: it has no folder {CONTROL}; name the folder that sw.start"
+            " or sw.queries(...).start was given"
         )
-    messages = read_messages(LocalStore(str(folder)), SetMessage.of_json)
+    messages = read_messages(LocalStore(str(folder)))
     return list(in_force(messages).values())
 
 

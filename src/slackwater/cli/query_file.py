@@ -160,7 +160,7 @@ def _run_on_spark(
     """The same as one streaming query."""
     # Without Spark nothing of this can be imported.
     from slackwater.runtime.spark.job import SparkPlace
-    from slackwater.runtime.spark.query_set.recorded import recorded_set
+    from slackwater.runtime.spark.replay.query_set import recorded_set
 
     assert isinstance(runtime, SparkPlace), "there are two runtimes"
     if arrival_time is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, overload
@@ -11,25 +12,26 @@ from pyspark.sql import DataFrame, SparkSession
 from slackwater.core.errors import UsageError
 from slackwater.core.quality import Complete, Quality, clause
 from slackwater.runtime.spark import output_schema
-from slackwater.runtime.spark import query as build
 from slackwater.runtime.spark.outputs import Outputs
 from slackwater.runtime.spark.progress.warner import watch_rejections
-from slackwater.runtime.spark.query import check_session, planned_over, read_by
-from slackwater.runtime.spark.session import default_shards
+from slackwater.runtime.spark.queries import alone
+from slackwater.runtime.spark.query import planned_over, read_by
 from slackwater.runtime.targets import capped, micros
 
 Give = Literal["results", "outputs", "late", "rejected"]
+State = str | os.PathLike[str] | None
 
 
 @overload
 def sql(
     spark: SparkSession, query: str, /, *, give: Literal["outputs"], time: str = ..., time_unit: str = ...,
-    shards: int | None = ..., **streams: DataFrame,
+    shards: int | None = ..., state: State = ..., **streams: DataFrame,
 ) -> Outputs: ...  # fmt: skip
 @overload
 def sql(
     spark: SparkSession, query: str, /, *, give: Literal["results", "late", "rejected"] = ..., time: str = ...,
-    time_unit: str = ..., shards: int | None = ..., **streams: DataFrame,
+    time_unit: str = ...,
+    shards: int | None = ..., state: State = ..., **streams: DataFrame,
 ) -> DataFrame: ...  # fmt: skip
 def sql(
     spark: SparkSession,
@@ -39,6 +41,7 @@ def sql(
     time: str = "ts",
     time_unit: str = "ms",
     shards: int | None = None,
+    state: State = None,
     give: Give = "results",
     **streams: DataFrame,
 ) -> DataFrame | Outputs:
@@ -50,9 +53,12 @@ def sql(
         outputs = sw.sql(spark, "SELECT ... WITH RECALL 0.99 OVER 1 MINUTE", give="outputs", o=orders, p=payments)
         outputs.start(results="out/pairs", late="out/late", rejected="out/rejected", checkpoint="out/checkpoint")
 
+    What is started with `writeStream` keeps its state in a folder that all machines share: `state`, else the session's
+    setting `spark.slackwater.state`, else a folder beside `spark.sql.streaming.checkpointLocation`.
+
     Batch DataFrames are complete, so their answer is.
     """
-    return _over(spark, query, streams, time, time_unit, shards, give)
+    return _over(spark, query, streams, time, time_unit, shards, state, give)
 
 
 def join(
@@ -66,6 +72,7 @@ def join(
     at_most: str | None = None,
     options: Mapping[str, object] | None = None,
     shards: int | None = None,
+    state: State = None,
     time_unit: str = "ms",
     give: Give = "results",
 ) -> Any:
@@ -96,7 +103,7 @@ def join(
     )
     # Query text of ours, for our own parser: it reads names and expressions from an allow-list and runs nothing else.
     text = f"SELECT {select} FROM {sources} WHERE {where} {_waiting(capped(quality, at_most), options)}"  # noqa: S608
-    return _over(_session_of(streams), text, streams, time, time_unit, shards, give)
+    return _over(_session_of(streams), text, streams, time, time_unit, shards, state, give)
 
 
 def aggregate(
@@ -112,6 +119,7 @@ def aggregate(
     at_most: str | None = None,
     options: Mapping[str, object] | None = None,
     shards: int | None = None,
+    state: State = None,
     time_unit: str = "ms",
     give: Give = "results",
 ) -> Any:
@@ -139,7 +147,7 @@ def aggregate(
     text += f" WHERE {where}" if where else ""
     text += f" GROUP BY {keys}" if keys else ""
     text += f" {_waiting(capped(quality, at_most), options)}"
-    return _over(_session_of({"stream": stream}), text, {"s": stream}, time, time_unit, shards, give)
+    return _over(_session_of({"stream": stream}), text, {"s": stream}, time, time_unit, shards, state, give)
 
 
 def _over(
@@ -149,25 +157,25 @@ def _over(
     time: str,
     time_unit: str,
     shards: int | None,
+    state: State,
     give: Give,
 ) -> DataFrame | Outputs:
     if give not in Give.__args__:  # type: ignore[attr-defined]
         raise UsageError(f"give={give!r}; it is one of results, outputs, late, rejected")
-    _, plan = planned_over(spark, query, streams, time, time_unit, stacklevel=3)
-    streams = read_by(plan, streams)
+    _, plan = planned_over(query, streams, time, time_unit, stacklevel=3)
+    one = alone(spark, plan, query, read_by(plan, streams), time, time_unit, shards, state)
     watch_rejections(spark)
     if give == "outputs":
-        return Outputs(spark, plan, dict(streams), shards, time_unit)
-    count = shards or default_shards(spark)
-    check_session(spark, count, stacklevel=3)
-    out = build.emitted(spark, plan, streams, count, time_unit, live=True)
+        return Outputs(one)
+    program = one.by_hand(stacklevel=3)
     if give == "results":
-        return output_schema.results(out, plan)
+        return program.results()
     warnings.warn(
         f"give={give!r} is a query of its own, with micro-batches and a slack of its own; rows of the same run as the"
         ' results come with give="outputs"',
         stacklevel=3,
     )
+    out = program.emitted()
     return output_schema.late(out) if give == "late" else output_schema.rejected(out)
 
 

@@ -1,19 +1,23 @@
-"""Control messages: what is said to a running query, as a stream of its own beside its inputs.
+"""What is said to running queries: which there are, which are paused, which have failed, their targets, and the end of
+the input, as a stream of its own beside their inputs.
 
 A message is a line in a text file of a folder beside the checkpoint. Spark reads the folder as it reads any stream, so
 a message reaches every shard in one micro-batch, exactly once, also when that micro-batch runs again; and what was said
 can be read again by the next start.
 
-Invariant: messages are values with names, and are only added. The first one says which query the folder belongs to.
+Invariant: messages are only added, each is heard exactly once, and what is in force follows from them alone, in their
+order. A query is known by its name and by the number of the message that added it, so one that is dropped and added
+again under the same name begins anew. Of what a program states when it starts and what was said while it ran the last
+word counts: a query that was dropped stays dropped, one that was added stays, until a start states something else.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -22,6 +26,7 @@ from pyspark.sql import functions as fn
 from slackwater.core.errors import UsageError
 from slackwater.operators.guarded_query import STATE_VERSION
 from slackwater.runtime.spark.locations import location_of
+from slackwater.runtime.spark.members import key_of, named
 from slackwater.runtime.spark.state.checkpoint import difference
 from slackwater.runtime.spark.state.pages import FORMAT
 from slackwater.runtime.spark.store import Store, damaged, signed, store_at, verified
@@ -31,88 +36,177 @@ CONTROL = "slackwater-control"
 MESSAGE = f"a message of {CONTROL}"
 VERSION = f"{FORMAT}.{STATE_VERSION}"
 """Of the state that this version writes: that of pages, and that of what is in them."""
+BEGIN, ADD, CHANGE, DROP, PAUSE, RESUME, TARGET, FAIL, END, DONE = (
+    "begin", "add", "change", "drop", "pause", "resume", "target", "fail", "end", "done",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Control:
-    """One message; what it does not speak of stays as it is."""
+class Message:
+    """One message; which fields it has depends on its kind."""
 
+    kind: str
     number: int = 0
+    query: str | None = None
+    generation: int | None = None
+    """Of the query it is about; of an ADD the number of the message itself."""
+    text: str | None = None
     structure: str | None = None
-    """Which query this is."""
-    shards: int | None = None
     groups: int | None = None
-    """Key groups that state is kept in; None where every shard is one."""
-    run: str | None = None
-    """The name of the checkpoint, made at random; tells its micro-batches from those of any other."""
+    """Key groups: of the beginning all that there are, of an ADD those of the query."""
+    stated: bool = False
+    """Whether a program has said so at its start, by the queries that it states."""
+    sinks: Mapping[str, str] | None = None
+    """Of a query that was added while others ran: folders, by what is written there."""
     target: str | None = None
-    """The target from now on, as a clause of the language."""
-    stated: str | None = None
-    """The target in the text of the query when that was said; in a query with another one it does not count."""
-    end: bool = False
-    """The input has ended: emit everything that is held."""
-    done: bool = False
-    """Everything that was held is emitted."""
+    reason: str | None = None
+    batch: int | None = None
+    """Of a failure: the micro-batch from which on nothing is emitted."""
+    shards: int | None = None
+    run: str | None = None
+    """Of the beginning: the name of the checkpoint, made at random; tells its micro-batches from those of any other."""
+    alone: bool = False
+    """Of the beginning: whether this is one query, or a set that others may be added to."""
+    timed: int | None = None
+    """Of the beginning: when it was, in microseconds, where silence is timed by the clock on the wall."""
     version: str | None = None
-    """Of the state, as the first message has it."""
+    """Of the beginning: that of the state."""
 
     @classmethod
-    def of_json(cls, text: str) -> Control:
-        """The inverse of `as_json`."""
-        values = verified(text, MESSAGE)
-        if "kind" in values:
-            raise UsageError("this checkpoint belongs to a set of queries; use a new checkpoint folder")
-        return cls(**known_fields(values, cls))
+    def of_json(cls, text: str | bytes, file: object = MESSAGE) -> Message:
+        """The inverse of `as_json`; `file` is what to name where it is not what was written."""
+        return cls(**_known_fields(verified(text, file)))
 
     def as_json(self) -> str:
         """As one line."""
-        return signed(asdict(self))
+        return signed({name: value for name, value in asdict(self).items() if value is not None and value is not False})
+
+    @property
+    def key(self) -> str | None:
+        """The key of the query it is about."""
+        return None if self.query is None or self.generation is None else key_of(self.query, self.generation)
 
 
-def known_fields(values: dict[str, Any], message: Any) -> dict[str, Any]:
-    """The values of a message of this class; refuses those of a later version."""
-    strange = values.keys() - {one.name for one in fields(message)}
-    if strange:
+def _known_fields(values: dict[str, Any]) -> dict[str, Any]:
+    strange = values.keys() - {one.name for one in fields(Message)}
+    if strange or "kind" not in values:
         raise UsageError(
-            f"{MESSAGE} has a field {min(strange)} that this version of slackwater does not know; go on with the"
-            " version that wrote it, or use a new checkpoint folder"
+            f"{MESSAGE} has {f'a field {min(strange)}' if strange else 'no kind'}, so it is of another version of"
+            " slackwater; go on with the version that wrote it, or use a new checkpoint folder"
         )
     return values
 
 
-def combined(messages: Sequence[Control], stated: str) -> tuple[str | None, bool]:
-    """The messages of one micro-batch as one, in a query whose text states this target: the last target that was set,
-    and whether the input has ended.
+@dataclass(frozen=True)
+class Known:
+    """A query as the messages so far have it."""
 
-    >>> messages = [Control(2, target="NO WAIT", stated="COMPLETE"), Control(1, target="DELAY 1 S", stated="COMPLETE")]
-    >>> combined(messages, stated="COMPLETE"), combined(messages, stated="NO WAIT")
-    (('NO WAIT', False), (None, False))
+    name: str
+    generation: int
+    text: str
+    structure: str
+    groups: int | None
+    stated: bool
+    paused: bool = False
+    failure: str | None = None
+    failed_at: int | None = None
+    sinks: Mapping[str, str] | None = None
+    target: str | None = None
+    """What was set last while it ran."""
+    target_of: str | None = None
+    """The target in its text when that was said; with another one it does not count."""
+
+    @property
+    def key(self) -> str:
+        """See `Member.key`."""
+        return key_of(self.name, self.generation)
+
+    def target_now(self, stated: str) -> str:
+        """The target in force, where its text states this one."""
+        return self.target if self.target is not None and self.target_of == stated else stated
+
+
+@dataclass(frozen=True)
+class Stated:
+    """A query as a program states it at its start."""
+
+    text: str
+    structure: str
+    groups: int | None = None
+
+
+def in_force(messages: Iterable[Message]) -> dict[str, Known]:
+    """The queries that there are after these messages.
+
+    >>> said = [Message(ADD, 1, "a", 1, "SELECT 1", "", stated=True), Message(PAUSE, 2, "a", 1)]
+    >>> in_force(said)["a"].paused, in_force([*said, Message(DROP, 3, "a", 1)])
+    (True, {})
     """
-    ordered = sorted(messages, key=lambda message: message.number)
-    targets = [message.target for message in ordered if message.target is not None and message.stated == stated]
-    return (targets[-1] if targets else None), any(message.end for message in ordered)
+    known: dict[str, Known] = {}
+    for one in messages:
+        if one.query is None:
+            continue
+        if one.kind == ADD:
+            known[one.query] = Known(
+                one.query, one.number, one.text or "", one.structure or "", one.groups, one.stated, sinks=one.sinks
+            )
+        before = known.get(one.query)
+        if before is None or before.generation != one.generation:
+            continue
+        if one.kind == DROP:
+            del known[one.query]
+        elif one.kind == CHANGE:
+            known[one.query] = replace(before, text=one.text or "", stated=one.stated)
+        elif one.kind in (PAUSE, RESUME):
+            known[one.query] = replace(before, paused=one.kind == PAUSE)
+        elif one.kind == TARGET:
+            known[one.query] = replace(before, target=one.target, target_of=one.text)
+        elif one.kind == FAIL:
+            known[one.query] = replace(before, failure=one.reason, failed_at=one.batch)
+    return known
 
 
-class Message(Protocol):
-    """What a log holds."""
-
-    @property
-    def number(self) -> int: ...
-
-    @property
-    def version(self) -> str | None: ...
-
-    def as_json(self) -> str: ...
-
-
-AnyMessage = TypeVar("AnyMessage", bound=Message)
+def last_stated(messages: Iterable[Message]) -> dict[str, str]:
+    """Every text that some start has stated last under a name."""
+    texts: dict[str, str] = {}
+    for one in messages:
+        if one.stated and one.query is not None:
+            if one.text is None:
+                del texts[one.query]
+            else:
+                texts[one.query] = one.text
+    return texts
 
 
-class MessageLog(Generic[AnyMessage]):
-    """Messages in a folder that Spark can read."""
+def changes_of_start(messages: Sequence[Message], queries: Mapping[str, Stated]) -> list[Message]:
+    """What a start with these queries adds to what was said before; refuses a query that its state does not fit."""
+    known, stated, changes = in_force(messages), last_stated(messages), []
+    for name, one in queries.items():
+        before = known.get(name)
+        added = Message(ADD, query=name, text=one.text, structure=one.structure, groups=one.groups, stated=True)
+        if before is None:
+            # One that was dropped while the set ran stays dropped.
+            if stated.get(name) != one.text:
+                changes.append(added)
+        elif before.failure is not None and before.text != one.text:
+            changes += [Message(DROP, query=name, generation=before.generation), added]
+        else:
+            refusal = difference(before.structure, one.structure)
+            if refusal is not None:
+                raise UsageError(f"{named(name)}{refusal}")
+            if not before.stated or before.text != one.text:
+                changes.append(Message(CHANGE, query=name, generation=before.generation, text=one.text, stated=True))
+    for name, there in known.items():
+        if there.stated and name not in queries:
+            changes.append(Message(DROP, query=name, generation=there.generation, stated=True))
+    return changes
 
-    def __init__(self, spark: SparkSession, folder: str, of_json: Callable[[str], AnyMessage]) -> None:
-        self._spark, self.folder, self._of_json = spark, folder, of_json
+
+class ControlLog:
+    """The messages of one checkpoint, in a folder that Spark can read."""
+
+    def __init__(self, spark: SparkSession, folder: str) -> None:
+        self._spark, self.folder = spark, folder
         found = location_of(spark, folder)
         self._store = None if found is None else store_at(found)
         """The folder, where Python reaches it: a job of Spark to write one line costs a start a second."""
@@ -122,29 +216,70 @@ class MessageLog(Generic[AnyMessage]):
         if self.messages:
             check_version(self.messages[0].version, folder.removesuffix(f"/{CONTROL}"))
 
-    def _read(self) -> list[AnyMessage]:
+    def _read(self) -> list[Message]:
         if self._store is not None:
-            return read_messages(self._store, self._of_json)
+            return read_messages(self._store)
         try:
             lines = self._spark.read.text(self.folder).collect()
         except AnalysisException as error:
             if error.getCondition() != "PATH_NOT_FOUND":
                 raise
             return []
-        return in_order([self._of_json(line.value) for line in lines], self.folder)
+        return in_order([Message.of_json(line.value) for line in lines], self.folder)
 
     @property
     def is_new(self) -> bool:
         """Whether nothing was ever started from this checkpoint."""
         return not self.messages
 
-    def numbered(self, message: AnyMessage, number: int) -> AnyMessage:
-        """A message with its place in the log."""
-        raise NotImplementedError
+    @property
+    def beginning(self) -> Message:
+        """The first message; one that says nothing where there is none yet."""
+        return self.messages[0] if self.messages else Message(BEGIN)
 
-    def say(self, *messages: AnyMessage) -> None:
+    @property
+    def run(self) -> str:
+        """The name of the checkpoint."""
+        return self.beginning.run or ""
+
+    @property
+    def ending(self) -> bool:
+        """Whether the end of the input was said."""
+        return any(one.kind == END for one in self.messages)
+
+    @property
+    def queries(self) -> dict[str, Known]:
+        """The queries that there are now."""
+        return in_force(self.messages)
+
+    def check_kind(self, alone: bool) -> None:
+        """Refuse the checkpoint of one query for a set, that of a set for one query, and what has ended."""
+        if self.is_new:
+            return
+        if self.beginning.alone != alone:
+            other = "a single query" if self.beginning.alone else "a set of queries"
+            raise UsageError(f"this checkpoint belongs to {other}; use a new checkpoint folder")
+        if any(one.kind == DONE for one in self.messages):
+            what = "query" if alone else "set"
+            raise UsageError(f"this {what} was flushed and has ended; use a new checkpoint folder")
+
+    def opening(self, shards: int, groups: int, alone: bool, timed: int | None) -> list[Message]:
+        """What says that it begins, where it does."""
+        if not self.is_new:
+            return []
+        run = secrets.token_hex(8)
+        return [Message(BEGIN, shards=shards, groups=groups, run=run, alone=alone, timed=timed, version=VERSION)]
+
+    def numbered(self, messages: Iterable[Message]) -> list[Message]:
+        """Messages with their places in the log, if they are added now."""
+        return [
+            replace(one, number=number, generation=number if one.kind == ADD else one.generation)
+            for number, one in enumerate(messages, len(self.messages))
+        ]
+
+    def say(self, *messages: Message) -> None:
         """Add messages, all of them at once."""
-        numbered = [self.numbered(one, number) for number, one in enumerate(messages, len(self.messages))]
+        numbered = self.numbered(messages)
         lines = [one.as_json() for one in numbered]
         if self._store is not None:
             text = "".join(f"{line}\n" for line in lines)
@@ -154,34 +289,46 @@ class MessageLog(Generic[AnyMessage]):
             frame.coalesce(1).write.mode("append").text(self.folder)
         self.messages += numbered
 
-    def stream(self, labels: Sequence[int]) -> DataFrame:
-        """The messages as lines of the packed stream, one a shard."""
+    def say_end(self) -> None:
+        """Say that the input has ended."""
+        self.say(Message(END))
+
+    def say_done(self) -> None:
+        """Say that everything which was held is emitted."""
+        self.say(Message(DONE))
+
+    def stream(self, tasks: int) -> DataFrame:
+        """The messages as lines of the packed stream, one a task."""
         lines = self._spark.readStream.schema("value string").text(self.folder)
-        return lines.select(
-            fn.explode(fn.array(*(fn.lit(label) for label in labels))).alias("shard"),
-            fn.lit(None).cast("int").alias("stream"),
-            fn.lit(0).cast("long").alias("part"),
-            fn.col("value").alias("header"),
-            fn.lit(None).cast("binary").alias("block"),
-            fn.lit(None).cast("binary").alias("partials"),
-            fn.lit(None).cast("binary").alias("rejected_rows"),
-        )
+        return for_every_task(lines, tasks, readers=None, part=fn.lit(0).cast("long"), header=fn.col("value"))
 
 
-def read_messages(store: Store, of_json: Callable[[str], AnyMessage]) -> list[AnyMessage]:
+def for_every_task(frame: DataFrame, tasks: int, readers: str | None, part: Any, header: Any) -> DataFrame:
+    """Rows as lines of the packed stream that all tasks hear."""
+    nothing = fn.lit(None).cast("binary")
+    return frame.select(
+        fn.explode(fn.array(*(fn.lit(task) for task in range(tasks)))).alias("shard"),
+        fn.lit(readers).cast("string").alias("readers"),
+        part.alias("part"),
+        header.cast("string").alias("header"),
+        nothing.alias("block"),
+        nothing.alias("partials"),
+        nothing.alias("rejected_rows"),
+    )
+
+
+def read_messages(store: Store) -> list[Message]:
     """The messages in the files of a folder, in their order."""
-    found: list[AnyMessage] = []
+    found: list[Message] = []
     for name in store.names():
         lines = (store.read(name) or b"").splitlines()
         if not lines:
             raise damaged(store.path(name), "it is empty")
-        for line in lines:
-            verified(line, store.path(name))
-            found.append(of_json(line.decode()))
+        found += (Message.of_json(line, store.path(name)) for line in lines)
     return in_order(found, store.root)
 
 
-def in_order(messages: Sequence[AnyMessage], folder: str) -> list[AnyMessage]:
+def in_order(messages: Sequence[Message], folder: str) -> list[Message]:
     """Messages by their numbers, which must be all that there are."""
     found = sorted(messages, key=lambda message: message.number)
     for number, one in enumerate(found):
@@ -197,61 +344,3 @@ def check_version(found: str | None, checkpoint: str) -> None:
             f"{checkpoint} has state of version {found or 'unknown'}, and this version of slackwater reads {VERSION};"
             " go on with the version of slackwater that wrote it, or use a new checkpoint folder"
         )
-
-
-class ControlLog(MessageLog[Control]):
-    """The messages of one query."""
-
-    def __init__(self, spark: SparkSession, folder: str) -> None:
-        super().__init__(spark, folder, Control.of_json)
-
-    @property
-    def shards(self) -> int | None:
-        """How many shards the query has; None before it is known."""
-        return self.messages[0].shards if self.messages else None
-
-    @property
-    def run(self) -> str:
-        """The name of the checkpoint."""
-        return (self.messages[0].run if self.messages else None) or ""
-
-    @property
-    def ending(self) -> bool:
-        """Whether the end of the input was said."""
-        return any(message.end for message in self.messages)
-
-    @property
-    def groups(self) -> int | None:
-        """How many key groups its state is kept in; None before it is known."""
-        return self.messages[0].groups if self.messages else None
-
-    def begin(self, structure: str, shards: int, groups: int | None = None) -> None:
-        """Say which query this is; refuses a folder that belongs to another one, or to one that has ended."""
-        for message in self.messages:
-            refusal = None if message.structure is None else difference(message.structure, structure)
-            if refusal is not None:
-                raise UsageError(refusal)
-            if message.done:
-                raise UsageError("this query was flushed and has ended; use a new checkpoint folder")
-        if not self.messages:
-            run = secrets.token_hex(8)
-            self.say(Control(structure=structure, shards=shards, groups=groups, run=run, version=VERSION))
-
-    def numbered(self, message: Control, number: int) -> Control:
-        """A message with its place in the log."""
-        return replace(message, number=number)
-
-    def say_target(self, target: str, stated: str) -> None:
-        """Set a target, unless it is the one that was set last."""
-        message = Control(target=target, stated=stated)
-        targets = [one for one in self.messages if one.target is not None]
-        if not targets or replace(targets[-1], number=0) != message:
-            self.say(message)
-
-    def say_end(self) -> None:
-        """Say that the input has ended."""
-        self.say(Control(end=True))
-
-    def say_done(self) -> None:
-        """Say that everything which was held is emitted."""
-        self.say(Control(done=True))

@@ -14,11 +14,7 @@ from typing import Any
 from numba.core import registry
 from pyspark.daemon import manager
 
-import slackwater.runtime.spark.exchange.files
-import slackwater.runtime.spark.folders
-import slackwater.runtime.spark.query_set.host
-import slackwater.runtime.spark.query_set.packing
-import slackwater.runtime.spark.state.shard_task
+import slackwater.runtime.spark.exchange.packing
 import slackwater.runtime.spark.state.stage  # noqa: F401
 
 _target: Any = registry.cpu_target

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from slackwater.core.batch import Words
@@ -32,12 +32,12 @@ from slackwater.runtime.request.patience import Patience
 from slackwater.runtime.request.recent import columns_read, readable
 from slackwater.runtime.request.step import joined
 from slackwater.runtime.side_outputs.collectors import BufferedSideOutput
-from slackwater.runtime.spark.control import CONTROL, ControlLog
 from slackwater.runtime.spark.failures import as_ours, one_sentence
 from slackwater.runtime.spark.output_schema import result_schema
-from slackwater.runtime.spark.query import emitted
+from slackwater.runtime.spark.queries import Queries
 from slackwater.runtime.spark.replay.epoch_log import sorted_out
-from slackwater.runtime.spark.running import checkpoint_folder, fence_of, say_target, state_folder
+from slackwater.runtime.spark.running import RunningQuery
+from slackwater.runtime.spark.started import begun
 from slackwater.runtime.spark.types import selected
 from slackwater.sources.codebook import Codebook
 
@@ -56,7 +56,6 @@ class SparkLiveQuery(Handle[pa.Table]):
         self,
         query: BoundQuery,
         plan: PhysicalPlan,
-        shards: int,
         patience: Patience | None,
         keep: str | None,
         time_unit: str,
@@ -73,7 +72,7 @@ class SparkLiveQuery(Handle[pa.Table]):
             clock=clock,
             side_output=BufferedSideOutput(plan, Codebook()),
         )
-        self._shards = plan.partitioning.shards(shards)
+        self._shards = 0
         self._reported: dict[int, QueryProgress] = {}
         self._tapped: dict[str, int] | None = None
         self._number = -1
@@ -81,21 +80,18 @@ class SparkLiveQuery(Handle[pa.Table]):
 
     def begin(
         self,
-        spark: SparkSession,
+        query: Queries,
         streams: Mapping[str, DataFrame],
         trigger: str,
         checkpoint: str | os.PathLike[str] | None,
         tap: bool,
+        key_groups: int | None,
     ) -> None:
         """Start the query, and the taps."""
-        folder = checkpoint_folder(spark, checkpoint)
-        fence = fence_of(spark, folder)
-        with fence.held():
-            self._control = ControlLog(spark, f"{folder}/{CONTROL}")
-            state = state_folder(spark, folder)
-            out = emitted(spark, self._plan, streams, self._shards, self._unit, True, self._control, state)
-        writer = out.writeStream.foreachBatch(fence.guarding(self._take)).trigger(processingTime=trigger)
-        self._queries.append(fence.started(writer.option("checkpointLocation", folder)))
+        started = begun(query, checkpoint, take=self._take, trigger=trigger, key_groups=key_groups)
+        self._shards = len(started.members()[0].shards)
+        self._running = RunningQuery(started, flush=False, available=False)
+        self._queries.append(self._running.query)
         if tap:
             self._tapped = dict.fromkeys(self._sources, BEFORE_ALL)
             for source, names in columns_read(self._plan).items():
@@ -110,7 +106,7 @@ class SparkLiveQuery(Handle[pa.Table]):
 
     def set_target(self, target: Quality | str, at_most: str | None = None) -> None:
         """Ask for another quality from the next micro-batch on, as `RunningQuery.set_target` does."""
-        say_target(self._control, self._plan, target, at_most)
+        self._running.set_target(target, at_most)
 
     def _take(self, frame: DataFrame, number: int) -> None:
         """Called by Spark, in a thread of its own, with what a micro-batch emits."""

@@ -6,6 +6,11 @@ sentence. Secrets travel with the task, as Hadoop's settings do.
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
+import tempfile
+import warnings
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
@@ -14,8 +19,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from slackwater.core.errors import UsageError
+from slackwater.runtime.spark.state.root import StateRoot
 from slackwater.runtime.spark.store import OBJECTS, At, Location
 
+STATE = "slackwater-state"
+"""The folder of the state of shards, in a checkpoint or beside it."""
+STATE_SETTING, CHECKPOINT_SETTING = "spark.slackwater.state", "spark.sql.streaming.checkpointLocation"
 Setting = Callable[[str], str | None]
 KEYS = ("SimpleAWSCredentialsProvider", "TemporaryAWSCredentialsProvider")
 FOUND = ("DefaultAWSCredentialsProviderChain", "DefaultCredentialsProvider", "IAMInstanceCredentialsProvider")
@@ -37,6 +46,52 @@ def location_of(spark: SparkSession, folder: str) -> At | None:
     except (PySparkException, Py4JError, AttributeError):
         return None
     return located(whole.rstrip("/"), lambda name: hadoop.get(name))
+
+
+def state_folder(spark: SparkSession, checkpoint: str) -> At | None:
+    """Where the state of shards is kept in a checkpoint, as this process reaches it; None over Connect."""
+    return location_of(spark, f"{checkpoint}/{STATE}")
+
+
+def state_of_checkpoint(spark: SparkSession, checkpoint: str) -> StateRoot:
+    """Where the state of a query that we start is kept."""
+    return _root(spark, f"{checkpoint}/{STATE}", None)
+
+
+def state_root(spark: SparkSession, asked: str | os.PathLike[str] | None, within: str, stacklevel: int) -> StateRoot:
+    """Where the state of a DataFrame is kept that somebody else starts: as asked, else as a setting of the session
+    says, else beside its checkpoints, else in a temporary folder."""
+    checkpoints = spark.conf.get(CHECKPOINT_SETTING, None)
+    beside = f"{checkpoints.rstrip('/')}/{STATE}" if checkpoints else None
+    folder = (os.fspath(asked) if asked is not None else None) or spark.conf.get(STATE_SETTING, None) or beside
+    if folder is None:
+        folder = temporary_folder(
+            spark, f"name a folder that all machines share for the state: state='folder', or set {STATE_SETTING}"
+        )
+        warnings.warn(
+            f"state is kept in {folder}, and goes when this program ends; to go on after that, name a folder with"
+            f" state=..., or set {STATE_SETTING}",
+            stacklevel=stacklevel + 1,
+        )
+    return _root(spark, folder.rstrip("/"), within)
+
+
+def _root(spark: SparkSession, folder: str, within: str | None) -> StateRoot:
+    found = location_of(spark, folder)
+    if found is None:
+        # Over Connect the folder is one that the server knows.
+        return StateRoot(Location(folder) if "://" in folder else folder, within, made=False)
+    return StateRoot(found, within)
+
+
+def temporary_folder(spark: SparkSession, remedy: str) -> str:
+    """A folder that goes when this process ends; refused where other machines take part."""
+    if not (spark.conf.get("spark.master", None) or "local").startswith("local"):
+        raise UsageError(remedy)
+    folder = tempfile.mkdtemp(prefix="slackwater-")
+    # Not before the process ends: a query goes on when its handle is forgotten.
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def located(uri: str, setting: Setting) -> Location:

@@ -21,7 +21,6 @@ from slackwater.sinks.folder import plain_text
 from slackwater.sinks.rows import RowMaker, SecondCounts
 from slackwater.sources.codebook import Codebook
 
-EMITTED = "kind string, note string, block binary"
 ROWS = "rows"
 """Results; these and side outputs hold a block of rows."""
 METRICS, LATENCY = "metrics", "latency"

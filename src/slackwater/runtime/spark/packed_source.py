@@ -34,13 +34,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from slackwater.runtime.spark.exchange.files import AnyReads, Folder
+    from slackwater.runtime.spark.exchange.files import Folder
+    from slackwater.runtime.spark.exchange.packing import Reads
 
 NAME = "slackwater"
-ONLY = (
-    "a stream of format slackwater is read by queries that sw.start or sw.queries starts, without an idle_timeout and"
-    " not over Spark Connect"
-)
+ONLY = "a stream of format slackwater is read by queries that sw.start or sw.queries starts, not over Spark Connect"
 FORMATS = ("parquet", "json", "csv")
 CUTS = "cuts"
 """The folder of cuts, beside the state of shards."""
@@ -49,8 +47,6 @@ ONE, ALL = ".one", ".all"
 TOGETHER = 100
 SPLIT = 4 << 20
 """Bytes of files that are worth a task of their own."""
-PACKED = "shard int, stream int, part long, header string, block binary, partials binary, rejected_rows binary"
-"""The columns of a packed stream."""
 _serializer: Any = CloudPickleSerializer
 
 
@@ -123,8 +119,9 @@ class Slice(InputPartition):
 class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Cuts folders into micro-batches, and packs them."""
 
-    def __init__(self, reads: Sequence[AnyReads], folder: At, tasks: int) -> None:
+    def __init__(self, reads: Sequence[Reads], folder: At, tasks: int) -> None:
         self._folders = [(one.folder.path, one.folder.most_files) for one in reads]
+        self._keys = sorted({key for one in reads for key in one.keys})
         # Unpacked, and all that packs imported, only where files are read: who cuts has no use for it.
         self._shipped: list[bytes] = [_serializer().dumps(one) for one in reads]
         self._folder, self._tasks = folder, tasks
@@ -173,7 +170,7 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         """The files of the cuts between two offsets, as tasks of about the same size."""
         cuts = self._log.between(start["cut"], end["cut"])
-        before = known_before(self._folder, start["cut"])
+        before = known_before(self._folder, start["cut"], self._keys)
         found: list[InputPartition] = []
         for stream in range(len(self._folders)):
             files = [file for cut in cuts for file in cut[stream]]
@@ -188,8 +185,8 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         number = (partition.first * 1000 + partition.part) * 1000
         yield from reads.packed(partition.files, partition.part, partition.parts, number, partition.before)
 
-    def _unpacked(self, stream: int) -> AnyReads:
-        found: AnyReads = _serializer().loads(self._shipped[stream])
+    def _unpacked(self, stream: int) -> Reads:
+        found: Reads = _serializer().loads(self._shipped[stream])
         return found
 
 
@@ -250,9 +247,9 @@ def path_and_format(options: Mapping[str, str]) -> tuple[str, str]:
     return os.path.abspath(path), kind
 
 
-def folder_read_by(frame: DataFrame, schema: pa.Schema, in_files: bool) -> Folder | None:
+def folder_read_by(frame: DataFrame, schema: pa.Schema, is_known: bool) -> Folder | None:
     """The folder that a DataFrame reads as it is, if it is of our format; None for any other DataFrame. Refused where
-    state is not kept `in_files`: cuts are logged beside it."""
+    no checkpoint `is_known`: cuts are logged there."""
     try:
         plan = frame._jdf.queryExecution().analyzed()
         if plan.getClass().getSimpleName() != "StreamingRelationV2" or plan.sourceName().lower() != NAME:
@@ -260,7 +257,7 @@ def folder_read_by(frame: DataFrame, schema: pa.Schema, in_files: bool) -> Folde
         given = {str(name).lower(): str(value) for name, value in plan.extraOptions().asCaseSensitiveMap().items()}
     except (AttributeError, Py4JError, PySparkException):
         return None
-    if not in_files:
+    if not is_known:
         raise UsageError(f"{ONLY}; for others take spark.readStream.parquet(folder)")
     path, kind = path_and_format(given)
     most = given.get("maxfilespertrigger")
@@ -269,8 +266,8 @@ def folder_read_by(frame: DataFrame, schema: pa.Schema, in_files: bool) -> Folde
     return Folder(path, kind, schema, None if most is None else int(most))
 
 
-def packed_stream(spark: Any, reads: Iterable[AnyReads], folder: At, tasks: int, lines: str = PACKED) -> DataFrame:
-    """Folders as one packed stream with these columns."""
+def packed_stream(spark: Any, reads: Iterable[Reads], folder: At, tasks: int, lines: str) -> DataFrame:
+    """Folders as one packed stream with these columns; tasks are as many at most."""
     reader, label = PackedReader(tuple(reads), folder, tasks), f"{NAME}_{os.urandom(6).hex()}"
 
     class Packed(DataSource):

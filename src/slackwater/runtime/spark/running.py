@@ -1,138 +1,48 @@
-"""A started query: its progress, its end, and what may be changed while it runs.
+"""Started queries: their progress, their end, and what may be changed while they run.
 
-Invariant: a change takes effect at a micro-batch, for all shards at once, and stays in force over restarts. What may
-not be changed is refused before anything starts, in one sentence.
+Invariant: a change takes effect at a micro-batch, for all shards at once, exactly once, and stays in force over
+restarts. What may not be changed is refused before anything starts, in one sentence. Of several queries the results of
+the others are not touched by it.
 """
 
 from __future__ import annotations
 
-import atexit
-import os
-import secrets
-import shutil
-import tempfile
 import threading
+import time as wall
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, replace
+from html import escape
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
-from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from slackwater.core.errors import UsageError
 from slackwater.core.quality import Quality, clause
-from slackwater.core.time import MILLISECOND, parse_duration
+from slackwater.language.clauses import parse_quality
+from slackwater.observe.value import QueryProgress
 from slackwater.observe.views import History
-from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.follow import Source
-from slackwater.runtime.spark.control import CONTROL, ControlLog, combined
-from slackwater.runtime.spark.ending import end_when_quiet
+from slackwater.runtime.spark import requests
+from slackwater.runtime.spark.batches import Sinks, folders_of
+from slackwater.runtime.spark.control import DROP, PAUSE, RESUME, TARGET, ControlLog, Known, Message
 from slackwater.runtime.spark.failures import JvmEndedError, as_ours, one_sentence
-from slackwater.runtime.spark.fence import Fence
-from slackwater.runtime.spark.locations import location_of
-from slackwater.runtime.spark.progress.reading import polled, progress
-from slackwater.runtime.spark.session import default_shards, fitting
-from slackwater.runtime.spark.store import At, store_at
-from slackwater.runtime.targets import FAMILIES, settable
+from slackwater.runtime.spark.members import ALONE, named_texts
+from slackwater.runtime.spark.progress.reading import parsed_queries, polled, progress
+from slackwater.runtime.spark.requests import Desk, Request
+from slackwater.runtime.spark.started import Started
+from slackwater.runtime.targets import settable
 
-AVAILABLE = "available"
-STATE = "slackwater-state"
-"""The folder of the state of shards there."""
-KEY_GROUPS, FEW_KEY_GROUPS, MOST_KEY_GROUPS = 16, 4, 256
-"""Key groups where none are asked for; where the query learns from what it emits; and the most there can be."""
-Each = Callable[[DataFrame, int], None]
-
-
-def begin(
-    spark: SparkSession,
-    plan: PhysicalPlan,
-    emitted: Callable[[ControlLog, int, int, At | None], DataFrame],
-    each: Callable[[str], Each],
-    refuse: Callable[[], None],
-    *,
-    shards: int | None,
-    key_groups: int | None,
-    checkpoint: str | os.PathLike[str] | None,
-    trigger: str | None,
-    flush: bool,
-    name: str | None,
-) -> RunningQuery:
-    """Start a query: `emitted` gives its rows for numbers of shards and key groups, `each` what takes those of a
-    micro-batch, of a checkpoint with this name. `refuse` is asked first where the checkpoint is new.
-
-    Without a number of shards it has as many as it had before, or as there are cores.
-    """
-    when = trigger_of(trigger)
-    if flush and trigger != AVAILABLE:
-        raise UsageError("flush=True ends a query, so it goes with trigger='available'")
-    folder = checkpoint_folder(spark, checkpoint, name)
-    fence = fence_of(spark, folder)
-    with fence.held():
-        with one_sentence():
-            control = ControlLog(spark, f"{folder}/{CONTROL}")
-        count = shards or control.shards or default_shards(spark)
-        groups = key_groups_of(plan, key_groups, control, count)
-        with one_sentence(), fitting(spark, count):
-            if control.is_new:
-                refuse()
-            frame = emitted(control, count, groups, state_folder(spark, folder))
-            take = fence.guarding(each(control.run))
-
-    def started() -> StreamingQuery:
-        writer = frame.writeStream.foreachBatch(take).trigger(**when).option("checkpointLocation", folder)
-        if name is not None:
-            writer = writer.queryName(name)
-        with one_sentence(), fitting(spark, count):
-            query = fence.started(writer)
-        if trigger == AVAILABLE and plan.options.idle_timeout is not None:
-            end_when_quiet(query)
-        return query
-
-    return RunningQuery(started, control, plan, flush, trigger == AVAILABLE)
-
-
-def fence_of(spark: SparkSession, checkpoint: str) -> Fence:
-    """What keeps other drivers from a checkpoint; nothing does where only Spark can reach its folder."""
-    state = state_folder(spark, checkpoint)
-    return Fence(None if state is None else store_at(state))
-
-
-def key_groups_of(plan: PhysicalPlan, asked: int | None, control: ControlLog, shards: int) -> int:
-    """How many key groups the state of a query is kept in: as many as before, as asked for, or the usual number."""
-    if control.groups is not None:
-        return control.groups
-    if asked is not None and not 1 <= asked <= MOST_KEY_GROUPS:
-        raise UsageError(f"key_groups={asked}; it is a number from 1 to {MOST_KEY_GROUPS}")
-    # Each key group learns from its own tuples what late ones cost; one with few of them learns little. Where a join is
-    # cut by rows, each has copies of what others have: 16 do three times the work of one, 4 half as much again. By
-    # place it is two thirds more, and a fifth.
-    few = type(plan.quality) in FAMILIES or bool(plan.partitioning.rates)
-    usual = FEW_KEY_GROUPS if few else KEY_GROUPS
-    return asked or max(usual, shards)
-
-
-class EndOfInput(Protocol):
-    """A log of messages, as far as the end of the input is said there."""
-
-    @property
-    def ending(self) -> bool:
-        """Whether the end of the input was said."""
-
-    def say_end(self) -> None:
-        """Say that the input has ended."""
-
-    def say_done(self) -> None:
-        """Say that everything which was held is emitted."""
+PAST = 100
+"""Micro-batches of earlier starts whose progress is kept."""
 
 
 class Running:
     """What has been started as one streaming query of Spark. A `with` block stops it at its end."""
 
-    def __init__(
-        self, started: Callable[[], StreamingQuery], control: EndOfInput, flush: bool, available: bool
-    ) -> None:
-        self._started, self._control = started, control
+    def __init__(self, started: Callable[[], StreamingQuery], log: ControlLog, flush: bool, available: bool) -> None:
+        self._started, self._log = started, log
         self._available = available
         self._stopped = threading.Event()
         self._query = started()
@@ -193,14 +103,14 @@ class Running:
             self._ended(None)
             if self._stopped.is_set():
                 return
-            if not self._control.ending:
-                self._control.say_end()
+            if not self._log.ending:
+                self._log.say_end()
             self._query = self._started()
             if self._stopped.is_set():
                 self._query.stop()
             self._ended(None)
             if not self._stopped.is_set():
-                self._control.say_done()
+                self._log.say_done()
         except Exception as error:
             # Whoever waits is told.
             self._failure = error
@@ -228,19 +138,57 @@ class Running:
         return "ended" if failure is None else f"failed: {as_ours(str(failure))}"
 
 
-class RunningQuery(Running):
-    """A streaming query; `slackwater.start` makes one. A `with` block stops it at its end."""
+class _Told(Running):
+    """Queries that can be told something while they run."""
 
-    def __init__(
-        self,
-        started: Callable[[], StreamingQuery],
-        control: ControlLog,
-        plan: PhysicalPlan,
-        flush: bool,
-        available: bool,
-    ) -> None:
-        self._log, self._plan = control, plan
-        super().__init__(started, control, flush, available)
+    def __init__(self, started: Started, flush: bool, available: bool) -> None:
+        self._of = started
+        super().__init__(started.start, started.log, flush, available)
+        if started.log.here is not None and not available:
+            Desk(started.log.here.parent, self._do, self._stopped, lambda: self.is_active)
+
+    def _do(self, asked: Request) -> None:
+        """What another process asks for."""
+        if asked.change == requests.TARGET:
+            self._set_target(asked.query, asked.target or "", asked.at_most)
+        elif asked.change in (requests.PAUSE, requests.RESUME):
+            self._tell(asked.query, PAUSE if asked.change == requests.PAUSE else RESUME)
+        else:
+            raise UsageError(f"this query cannot be asked to {asked.change}; sets of queries can")
+
+    def _known(self, name: str) -> Known:
+        self._refuse_available()
+        with self._of.lock:
+            known = self._log.queries
+        if name not in known:
+            raise UsageError(f"there is no query {name}; there are {', '.join(known) or 'none'}")
+        return known[name]
+
+    def _refuse_available(self) -> None:
+        if self._available:
+            raise UsageError(
+                f"{self._of.what} over what is there now cannot be told anything; start it again without 'available'"
+            )
+
+    def _set_target(self, name: str, target: Quality | str, at_most: str | None) -> None:
+        known = self._known(name)
+        plan = self._of.stated.plan(name, known.text)
+        stated = clause(plan.quality)
+        wanted = clause(settable(plan, target, at_most, known.target_now(stated)))
+        # To say what is in force would have all shards read their state again.
+        if (wanted, stated) != (known.target, known.target_of):
+            self._tell(name, TARGET, wanted, stated)
+
+    def _tell(self, name: str, kind: str, target: str | None = None, text: str | None = None) -> None:
+        known = self._known(name)
+        if known.failure is not None:
+            raise UsageError(f"query {name} has failed: {known.failure}; drop it, and add it again")
+        with self._of.lock, one_sentence():
+            self._log.say(Message(kind, query=name, generation=known.generation, target=target, text=text))
+
+
+class RunningQuery(_Told):
+    """A streaming query; `slackwater.start` makes one. A `with` block stops it at its end."""
 
     def progress(self) -> History:
         """How it does: the latest micro-batch and the recent ones."""
@@ -253,55 +201,172 @@ class RunningQuery(Running):
         Of what the target does not state (period, confidence, cap) nothing changes. It stays in force over restarts,
         until it is set again or the query is started with another target in its text.
         """
-        if self._available:
-            raise UsageError("a query over what is there now cannot be told anything; start it again with the target")
-        say_target(self._log, self._plan, target, at_most)
+        self._set_target(ALONE, target, at_most)
+
+    def pause(self) -> None:
+        """Let it rest from the next micro-batch on: what arrives passes it by, and its state stays."""
+        self._tell(ALONE, PAUSE)
+
+    def resume(self) -> None:
+        """Go on after a rest, from the next micro-batch on."""
+        self._tell(ALONE, RESUME)
 
     def _source(self) -> Source:
         """How it is followed."""
         name = self._query.name or str(self._query.id)
         set_target = None if self._available else lambda _, target: self.set_target(target)
-        return polled(self, {name: self._plan}, set_target)
+        return polled(self, {name: self._of.stated.plans[ALONE]}, set_target)
 
     def _repr_html_(self) -> str:
         return self.progress()._repr_html_()
 
 
-def say_target(control: ControlLog, plan: PhysicalPlan, target: Quality | str, at_most: str | None = None) -> None:
-    """Tell a running query that another target than that of its text counts from now on."""
-    stated = clause(plan.quality)
-    quality = settable(plan, target, at_most, combined(control.messages, stated)[0])
-    with one_sentence():
-        control.say_target(clause(quality), stated)
+@dataclass(frozen=True)
+class Status:
+    """Where one query of a set stands."""
+
+    text: str
+    state: str
+    """`running`, `paused`, `failed`, or `ended`, as the whole set has."""
+    reason: str | None
+    """Why it has failed."""
+    target: str
+    """The quality that is asked for now."""
 
 
-def trigger_of(trigger: str | None) -> dict[str, Any]:
-    """When micro-batches begin, as Spark is told."""
-    if trigger == AVAILABLE:
-        return {"availableNow": True}
-    if trigger is None:
-        return {"processingTime": "0 seconds"}
-    try:
-        return {"processingTime": f"{parse_duration(trigger) // MILLISECOND} milliseconds"}
-    except (ValueError, TypeError) as error:
-        raise UsageError(f"trigger={trigger!r}: {error}, or write 'available'") from None
+class RunningQueries(_Told):
+    """A set of queries that runs as one streaming query. A `with` block stops it at its end."""
 
+    def __init__(self, started: Started, flush: bool, available: bool) -> None:
+        self._past: list[Any] = []
+        self._restart = threading.RLock()
+        super().__init__(started, flush, available)
 
-def state_folder(spark: SparkSession, checkpoint: str) -> At | None:
-    """Where the state of shards is kept as files of a checkpoint; None where only Spark can reach its folder."""
-    return location_of(spark, f"{checkpoint}/{STATE}")
+    @property
+    def is_active(self) -> bool:
+        """Whether it still runs."""
+        # Who changes the set has stopped it, and starts it again.
+        with self._restart:
+            return super().is_active
 
+    def _do(self, asked: Request) -> None:
+        """What another process asks for."""
+        if asked.change == requests.ADD:
+            self.add(asked.query, asked.text or "", dict(asked.sinks or {}) or None)
+        elif asked.change == requests.DROP:
+            self.drop(asked.query)
+        else:
+            super()._do(asked)
 
-def checkpoint_folder(spark: SparkSession, checkpoint: str | os.PathLike[str] | None, name: str | None = None) -> str:
-    """Where a query keeps its state: as told, else as the session's settings say, else in a temporary folder."""
-    if checkpoint is not None:
-        return os.fspath(checkpoint).rstrip("/")
-    setting = spark.conf.get("spark.sql.streaming.checkpointLocation", None)
-    if setting:
-        return f"{setting.rstrip('/')}/{name or secrets.token_hex(8)}"
-    if not (spark.conf.get("spark.master", None) or "local").startswith("local"):
-        raise UsageError("name a folder that all machines share with checkpoint=...")
-    folder = tempfile.mkdtemp(prefix="slackwater-")
-    # Not before the process ends: a query goes on when its handle is forgotten.
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    @property
+    def names(self) -> list[str]:
+        """The queries of the set, paused and failed ones among them."""
+        with self._of.lock:
+            return list(self._log.queries)
+
+    def status(self) -> dict[str, Status]:
+        """Where every query stands, by its name."""
+        with self._of.lock:
+            known = self._log.queries
+        found = {}
+        whole, _, why = self._state().partition(": ")
+        for one in known.values():
+            state = "failed" if one.failure is not None else "paused" if one.paused else whole
+            stated = clause(self._of.stated.plan(one.name, one.text).quality)
+            if whole == "failed" and one.failure is None:
+                one, state = replace(one, failure=why), "failed"
+            found[one.name] = Status(one.text, state, one.failure, str(parse_quality(one.target_now(stated))))
+        return found
+
+    def progress(self) -> dict[str, History]:
+        """How every query does: its latest micro-batch and the recent ones, by its name; `failure` says why one has
+        stopped."""
+        with self._of.lock:
+            known = self._log.queries
+        keys = {one.key: one.name for one in known.values()}
+        found: dict[str, list[QueryProgress]] = {name: [] for name in keys.values()}
+        with one_sentence():
+            recent = self._query.recentProgress
+        for reported in [*self._past, *recent]:
+            for key, one in parsed_queries(reported).items():
+                if key in keys:
+                    found[keys[key]].append(one)
+        # One that had failed before this start has no micro-batch in it.
+        failed = {
+            name: {"none_yet": f"query {name} has failed: {one.failure}"} for name, one in known.items() if one.failure
+        }
+        return {name: History(tuple(mine), **failed.get(name, {})) for name, mine in found.items()}
+
+    def add(self, name: str, text: str, sinks: Sinks | None = None) -> None:
+        """Add a query; it begins with a micro-batch that comes now, with whatever arrives from then on.
+
+        The streaming query is stopped and started again on its checkpoint for that, between two micro-batches; what
+        the other queries give is not touched. `sinks` is as for `start`. It stays over restarts; folders are known
+        again by the next start, other sinks must be given to it.
+        """
+        with self._restart, self._of.lock:
+            self._refuse_available()
+            if name in self._log.queries:
+                raise UsageError(f"there is a query {name} already; drop it first, or take another name")
+            added = self._of.adding(*named_texts({name: text}).popitem())
+            self._of.write_to(Known(name, 0, text, "", None, False), sinks, new=True)
+            self._change(replace(added, sinks=folders_of(sinks)))
+
+    def drop(self, name: str) -> None:
+        """End a query: it emits nothing more, and its state is let go of. The streaming query starts again, as for
+        `add`."""
+        with self._restart, self._of.lock:
+            self._change(Message(DROP, query=name, generation=self._known(name).generation))
+
+    def pause(self, name: str) -> None:
+        """Let a query rest from the next micro-batch on: what arrives passes it by, and its state stays."""
+        self._tell(name, PAUSE)
+
+    def resume(self, name: str) -> None:
+        """Go on with a query that rests, from the next micro-batch on."""
+        self._tell(name, RESUME)
+
+    def _repr_html_(self) -> str:
+        shown = (f"<h4>{escape(name)}</h4>{one._repr_html_()}" for name, one in self.progress().items())
+        return "".join(shown) or "<p>the set has no query</p>"
+
+    def _source(self) -> Source:
+        """How all of them are followed."""
+        with self._of.lock:
+            known = self._log.queries
+        plans = {name: self._of.stated.plan(name, one.text) for name, one in known.items()}
+        return polled(self, plans, None if self._available else self.set_target, lambda: self.names)
+
+    def set_target(self, name: str, target: Quality | str, at_most: str | None = None) -> None:
+        """Ask for another quality of one query from the next micro-batch on, as `RunningQuery.set_target` does."""
+        self._set_target(name, target, at_most)
+
+    def _change(self, message: Message) -> None:
+        """Say something that only another start can follow, and start again."""
+        if not super().is_active:
+            raise UsageError("the set does not run any more; start it again")
+        with one_sentence():
+            self._log.say(message)
+        # A micro-batch that is under way waits for the lock if a query fails in it.
+        self._of.lock.release()
+        try:
+            with one_sentence():
+                self._query.stop()
+        finally:
+            self._of.lock.acquire()
+        self._past = [*self._past, *self._query.recentProgress][-PAST:]
+        self._query = self._started()
+
+    def _ended(self, timeout: int | None) -> bool:
+        deadline = None if timeout is None else wall.monotonic() + timeout
+        while True:
+            query = self._query
+            with one_sentence():
+                if deadline is None:
+                    query.awaitTermination()
+                elif not query.awaitTermination(max(0.001, deadline - wall.monotonic())):  # type: ignore[arg-type]
+                    return False
+            # Who changes the set has stopped it, and starts it again.
+            with self._restart:
+                if query is self._query:
+                    return True

@@ -1,4 +1,4 @@
-"""A SparkSession with the settings that stateful Python operators need, and a check of anyone else's session.
+"""A SparkSession with the settings that serve our queries best, and a check of anyone else's session.
 
 Invariant: where a session is started quietly only its JVM is silenced. This process writes where it always did, and
 where Spark does not start, what it said last is part of the error.
@@ -29,11 +29,6 @@ from slackwater.runtime.spark.kafka.connector import Connector, check_connector,
 from slackwater.runtime.spark.packed_source import FileStream
 from slackwater.runtime.spark.warm_up import start_workers, warm_up
 
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-NEEDED = {
-    "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-}
 DAEMON = "slackwater.runtime.spark.daemon"
 JVM_OPTIONS = " ".join(
     (
@@ -45,12 +40,7 @@ JVM_OPTIONS = " ".join(
 """A JVM that works for us moves large blocks and plans small jobs. Blocks are too large for the regions of the usual
 collector; and to optimize all that a start calls a few thousand times costs the cores more than the start itself, so
 only what is called ten times as often as usual is optimized fully."""
-WHY = {
-    "spark.sql.streaming.stateStore.providerClass": "no other store serves stateful Python operators",
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "without it every micro-batch uploads"
-    " snapshots of all state",
-}
-NEEDED_SOON = ("slackwater.runtime.spark.query", "slackwater.runtime.spark.query_set.running")
+NEEDED_SOON = ("slackwater.runtime.spark.query", "slackwater.runtime.spark.queries")
 """What a program asks for once it has a session: the language, the planner, all operators."""
 JVM_CHOSEN = (
     "SPARK_SUBMIT_OPTS",
@@ -113,7 +103,7 @@ def session(
         # Spark's page and ports are for this machine alone, unless the environment says otherwise.
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     builder = SparkSession.builder
-    chosen = NEEDED | {
+    chosen = {
         "spark.master": master,
         "spark.app.name": app,
         "spark.sql.shuffle.partitions": str(shards),
@@ -204,23 +194,6 @@ def stderr_into(log: IO[bytes]) -> Iterator[None]:
         os.close(kept)
 
 
-@contextmanager
-def fitting(spark: SparkSession, shards: int) -> Iterator[None]:
-    """Inside, a session has what our queries need; a query that is started there keeps it. Then all is as before."""
-    wanted = NEEDED | {"spark.sql.shuffle.partitions": str(shards)}
-    before = {name: spark.conf.get(name, None) for name in wanted}
-    for name, value in wanted.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, old in before.items():
-            if old is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, old)
-
-
 def default_shards(spark: SparkSession) -> int:
     """As many shards as there are shuffle partitions, and no more than there are cores to work on them."""
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions", "200") or 200)
@@ -232,29 +205,17 @@ def default_shards(spark: SparkSession) -> int:
     return max(1, min(partitions, cores))
 
 
-def complaints(spark: SparkSession, shards: int) -> list[str]:
-    """What in a session's settings is missing or does harm, each with its remedy."""
-    found = []
-    partitions = int(spark.conf.get("spark.sql.shuffle.partitions", "200") or 200)
-    if partitions > 4 * shards:
-        found.append(
-            f"spark.sql.shuffle.partitions is {partitions} for {shards} shards; set it to {shards}: every empty"
-            " partition costs a task and a state store"
-        )
+def complaints(spark: SparkSession) -> list[str]:
+    """What in a session's settings does harm, each with its remedy."""
     if spark.conf.get("spark.python.worker.reuse", "true") == "false":
-        found.append(
+        return [
             "spark.python.worker.reuse is false; set it to true: a new worker reads the whole state of a shard in every"
             " micro-batch"
-        )
-    return found
+        ]
+    return []
 
 
-def have_rocksdb(spark: SparkSession, stacklevel: int) -> None:
-    """Give a session the one store that serves stateful Python operators; says so where it had another."""
-    for name, value in NEEDED.items():
-        if spark.conf.get(name, "") != value:
-            warnings.warn(
-                f"{name} is set to {value} on this session, for all queries that are started from now on: {WHY[name]}",
-                stacklevel=stacklevel + 1,
-            )
-            spark.conf.set(name, value)
+def check_session(spark: SparkSession, stacklevel: int) -> None:
+    """Say as warnings what does harm and cannot be set here."""
+    for complaint in complaints(spark):
+        warnings.warn(complaint, stacklevel=stacklevel + 1)

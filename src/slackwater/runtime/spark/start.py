@@ -11,14 +11,16 @@ from pyspark.sql import DataFrame, SparkSession
 from slackwater.core.errors import UsageError
 from slackwater.runtime.request.handle import Clock
 from slackwater.runtime.request.patience import Patience
+from slackwater.runtime.spark.batches import ForEach
 from slackwater.runtime.spark.failures import one_sentence
 from slackwater.runtime.spark.live import SparkLiveQuery
-from slackwater.runtime.spark.outputs import ForEach, Outputs
+from slackwater.runtime.spark.outputs import Outputs
 from slackwater.runtime.spark.progress.warner import watch_rejections
-from slackwater.runtime.spark.query import check_session, is_streaming, planned_over, read_by
-from slackwater.runtime.spark.running import AVAILABLE, RunningQuery
-from slackwater.runtime.spark.session import default_shards
+from slackwater.runtime.spark.queries import alone
+from slackwater.runtime.spark.query import is_streaming, planned_over, read_by
+from slackwater.runtime.spark.running import RunningQuery
 from slackwater.runtime.spark.sinks import Given
+from slackwater.runtime.spark.started import AVAILABLE
 
 
 def start(
@@ -66,13 +68,13 @@ def start(
     `tap`, every row that the query reads comes to the driver as well, read from its source a second time, so that steps
     can be made without a slow stream; without it, a slow stream is waited for. `patience` and `keep` are as there.
     """
-    bound, plan = planned_over(spark, query, streams, time, time_unit, stacklevel=2)
+    bound, plan = planned_over(query, streams, time, time_unit, stacklevel=2)
     streams = read_by(plan, streams)
     watch_rejections(spark)
+    one = alone(spark, plan, query, streams, time, time_unit, shards)
     sinks: dict[str, Any] = {"results": results, "late": late, "rejected": rejected, "foreach": foreach}
     if any(given is not None for given in sinks.values()):
-        outputs = Outputs(spark, plan, dict(streams), shards, time_unit)
-        return outputs.start(
+        return Outputs(one).start(
             **sinks, checkpoint=checkpoint, trigger=trigger, flush=flush, name=name, key_groups=key_groups
         )
     if flush or name is not None or trigger == AVAILABLE or not is_streaming(streams):
@@ -80,9 +82,7 @@ def start(
             "say where rows go: results='folder', late=..., rejected=... or foreach=...; without, a query over streams"
             " is asked for time steps, and flush, name and trigger='available' do not go with that"
         )
-    count = shards or default_shards(spark)
-    check_session(spark, count, stacklevel=2)
-    live = SparkLiveQuery(bound, plan, count, patience, keep, time_unit, clock)
+    live = SparkLiveQuery(bound, plan, patience, keep, time_unit, clock)
     with one_sentence():
-        live.begin(spark, streams, trigger or "0 seconds", checkpoint, tap)
+        live.begin(one, streams, trigger or "0 seconds", checkpoint, tap, key_groups)
     return live

@@ -137,12 +137,17 @@ class Store(Protocol):
         """Remove files of writers that have died, where they were written before a time of the clock."""
 
 
+def inside(folder: At, name: str) -> At:
+    """A folder inside of another one."""
+    if isinstance(folder, str):
+        return f"{folder}/{name}"
+    return Location(f"{folder.uri}/{name}", folder.settings)
+
+
 def store_at(folder: At, name: str = "") -> Store:
     """The files of a folder, or of one inside of it."""
-    below = f"/{name}" if name else ""
-    if isinstance(folder, str):
-        return LocalStore(f"{folder}{below}")
-    return RemoteStore(folder, f"{folder.uri}{below}")
+    place = inside(folder, name) if name else folder
+    return LocalStore(place) if isinstance(place, str) else RemoteStore(place)
 
 
 class LocalStore:
@@ -213,11 +218,46 @@ class LocalStore:
                 file.unlink(missing_ok=True)
 
 
+class MemoryStore:
+    """Files of this process alone, for what ends with it."""
+
+    def __init__(self, root: str = "memory") -> None:
+        self.root = root
+        self._files: dict[str, bytes] = {}
+
+    def path(self, name: str) -> str:
+        return f"{self.root}/{name}"
+
+    def read(self, name: str, size: int = -1) -> bytes | None:
+        found = self._files.get(name)
+        return found if found is None or size < 0 else found[:size]
+
+    def write(self, name: str, content: bytes, durable: bool = False) -> None:
+        self._files[name] = content
+
+    def create(self, name: str, content: bytes) -> bool:
+        return self._files.setdefault(name, content) is content
+
+    def exists(self, name: str) -> bool:
+        return name in self._files
+
+    def names(self, folder: str = "") -> list[str]:
+        below = f"{folder}/" if folder else ""
+        found = (name.removeprefix(below) for name in self._files if name.startswith(below))
+        return sorted(name for name in found if "/" not in name)
+
+    def remove(self, name: str) -> None:
+        self._files.pop(name, None)
+
+    def remove_abandoned(self, before: float) -> None:
+        """Nobody else writes here."""
+
+
 class RemoteStore:
     """Files below a folder of another file system."""
 
-    def __init__(self, location: Location, root: str) -> None:
-        self.root, self._location = root, location
+    def __init__(self, location: Location) -> None:
+        self.root = location.uri
         self._files, self._whole = file_system(location)
 
     def path(self, name: str) -> str:
@@ -305,13 +345,18 @@ def path_in(uri: str) -> str:
     return f"{parts.username or parts.netloc}{parts.path}"
 
 
-@lru_cache(maxsize=8)
 def file_system(location: Location) -> tuple[Any, bool]:
     """What reads and writes at a location, and whether a file appears there whole."""
+    parts = urlsplit(location.uri)
+    return _file_system(f"{parts.scheme}://{parts.netloc}", location.settings)
+
+
+@lru_cache(maxsize=8)
+def _file_system(uri: str, settings: tuple[tuple[str, str], ...]) -> tuple[Any, bool]:
     from pyarrow import fs
 
-    given: dict[str, Any] = dict(location.settings)
-    scheme = urlsplit(location.uri).scheme
+    given: dict[str, Any] = dict(settings)
+    scheme = urlsplit(uri).scheme
     try:
         if scheme in OBJECTS:
             kind = OBJECTS[scheme]
@@ -320,13 +365,13 @@ def file_system(location: Location) -> tuple[Any, bool]:
                 return fs.S3FileSystem(**given | {"anonymous": given.get("anonymous") == "true"}), True
             return (fs.GcsFileSystem if kind == "gs" else fs.AzureFileSystem)(**given), True
         if scheme == "hdfs":
-            parts = urlsplit(location.uri)
+            parts = urlsplit(uri)
             return fs.HadoopFileSystem(parts.hostname or "default", parts.port or 0), False
         import fsspec
 
         return fs.PyFileSystem(fs.FSSpecHandler(fsspec.filesystem(scheme, **given))), False
     except (ImportError, ValueError, OSError, AttributeError) as error:
         raise SlackwaterError(
-            f"{location.uri}: there is no way to this file system from Python ({error}); install what fsspec needs for"
+            f"{uri}: there is no way to this file system from Python ({error}); install what fsspec needs for"
             f" {scheme}, or name a checkpoint folder elsewhere"
         ) from None

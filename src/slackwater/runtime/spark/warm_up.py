@@ -16,7 +16,6 @@ from contextlib import suppress
 import pyarrow as pa
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as fn
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
@@ -61,10 +60,12 @@ def _run(job: Callable[[], object]) -> None:
 
 
 def _plan(spark: SparkSession, tasks: int) -> None:
+    from slackwater.runtime.spark.state.stage import exchanged
+
     # Spark has one more process of Python for each step of planning a source of ours.
     spark.dataSource.register(Numbers)
-    rows = spark.read.format(Numbers.name()).load().mapInArrow(as_they_are, "id long")
-    rows.repartitionById(tasks, fn.col("id").cast("int")).mapInArrow(as_they_are, "id long").collect()
+    rows = spark.read.format(Numbers.name()).load().mapInArrow(as_they_are, "shard int")
+    exchanged(rows, tasks).mapInArrow(as_they_are, "shard int").collect()
 
 
 class Numbers(DataSource):
@@ -75,7 +76,7 @@ class Numbers(DataSource):
         return "slackwater_numbers"
 
     def schema(self) -> str:
-        return "id long"
+        return "shard int"
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return OneNumber()
@@ -101,10 +102,10 @@ def load_kernels() -> None:
     from slackwater.operators.aggregate.pane_partials import partials_of
     from slackwater.plan.planner import plan
     from slackwater.runtime.spark.exchange.format import read_block
-    from slackwater.runtime.spark.exchange.writer import packed
-    from slackwater.runtime.spark.query import packings_of
-    from slackwater.runtime.spark.state.shard import Block, Shard
-    from slackwater.runtime.spark.state.shard_task import told
+    from slackwater.runtime.spark.exchange.packing import packer_of
+    from slackwater.runtime.spark.members import ALONE, KeyGroups, member
+    from slackwater.runtime.spark.state.inbox import Inbox
+    from slackwater.runtime.spark.state.shard import Shard
     from slackwater.sinks.rows import result_tables
     from slackwater.sources.binding import bind_to_tables
 
@@ -113,12 +114,12 @@ def load_kernels() -> None:
     for query in QUERIES:
         streams = {name: table for name in "ab" if f"{name} [" in query}
         physical = plan(bind_to_tables(query, streams, "ts").query)
-        packings = packings_of(physical, (0, 1), "ms")
-        shard = Shard(physical, tuple(one.text_rows for one in packings), "")
-        lines = [line for one in packings for line in packed(one, table, 0).to_pylist() if line["shard"] == 0]
-        blocks = [Block(line["stream"], 0, told(line["header"]), line["block"]) for line in lines]
+        one = member(ALONE, 0, physical, KeyGroups(2, 1), "ms")
+        shard = Shard(physical, one.text_rows, "")
+        packers = (packer_of([(one.key, one.packings)], name, "ms", apart=False, by_files=False) for name in streams)
+        blocks = Inbox([one], [packer.packed(table, 0) for packer in packers]).of(0)[one.key].blocks
         if isinstance(physical.operator, WindowAggregate):
-            partials = partials_of(physical.operator, read_block(lines[0]["block"], (), shard.codebook))
+            partials = partials_of(physical.operator, read_block(blocks[0].block or b"", (), shard.codebook))
             assert partials is not None
             shard.kernel.take_partials(partials, table.num_rows)
         for _ in result_tables(physical, shard.codebook, shard.epoch(blocks)):

@@ -1,15 +1,12 @@
-"""Reading files with Arrow, and packing their rows where they are read.
+"""Reading files with Arrow, in tables of about the same size.
 
-Invariant: every row of a file is packed once, for each of those who read the stream; a column that a file does not have
-is null, and a file that cannot be read is named.
+Invariant: a column that a file does not have is null, and a file that cannot be read is named.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
-from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.csv
@@ -17,12 +14,6 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 from slackwater.core.errors import UsageError
-from slackwater.runtime.spark.exchange.partials import Origin, PartialsHeader
-from slackwater.runtime.spark.exchange.writer import Packing, lines_of, packed, without_end
-from slackwater.runtime.spark.functions import Shipped, register_here
-from slackwater.runtime.spark.state.last_watermark import Before, note_watermark
-from slackwater.runtime.spark.store import At
-from slackwater.sources.codebook import Codebook
 
 MOST_ROWS = 1 << 19
 """Rows of a block at most."""
@@ -38,70 +29,6 @@ class Folder:
     """What is read; a column that a file does not have is null."""
     most_files: int | None
     """Of a micro-batch; None: all that are there."""
-
-
-@dataclass(frozen=True)
-class Reads:
-    """A folder, and how its rows are packed for those who read them."""
-
-    folder: Folder
-    packings: tuple[Packing, ...]
-    functions: tuple[Shipped, ...] = ()
-
-    def columns(self) -> list[str]:
-        """Those of its columns that somebody reads."""
-        names = [name for packing in self.packings for name in packing.read_from(self.folder.schema.names)]
-        return [name for name in self.folder.schema.names if name in names]
-
-    def packed(
-        self, files: Sequence[str], part: int, parts: int, number: int, before: Before
-    ) -> Iterator[pa.RecordBatch]:
-        """Headers and blocks of the k-th of n parts of files, numbered from here on."""
-        register_here(self.functions)
-        for table, rows in enumerate(rows_of(self.folder, self.columns(), files, part, parts)):
-            origin = Origin(tuple(files), part, parts, table)
-            for packing in self.packings:
-                own = rows.select(packing.read_from(rows.column_names))
-                yield packed(packing, own, number + table, before, origin)
-
-    def block_again(self, origin: Origin, stream: int, label: int) -> bytes | None:
-        """All tuples that a shard has of a table that was packed before, as a block."""
-        tables = rows_of(self.folder, self.columns(), origin.files, origin.part, origin.parts)
-        rows = next(islice(tables, origin.table, None))
-        packing = next(one for one in self.packings if one.plan.position == stream)
-        table, ended = without_end(rows.select(packing.read_from(rows.column_names)))
-        lines = lines_of(packing, table, ended, Codebook())
-        return next((line.block for line in lines if line.shard == label), None)
-
-
-@dataclass(frozen=True)
-class FoldersRead:
-    """The folders of a query, and where the checkpoint of their cuts is."""
-
-    reads: tuple[Reads, ...]
-    checkpoint: At
-
-    def block_again(self, told: PartialsHeader, stream: int, label: int) -> bytes | None:
-        """All tuples that a shard has of a table that was packed before, as a block."""
-        (reads,) = (one for one in self.reads if any(packing.plan.position == stream for packing in one.packings))
-        register_here(reads.functions)
-        return reads.block_again(told.origin, stream, label)
-
-    def note(self, now: Before) -> None:
-        """What will be known when the next cut is read."""
-        note_watermark(self.checkpoint, now)
-
-
-class AnyReads(Protocol):
-    """A folder, and how it is packed."""
-
-    @property
-    def folder(self) -> Folder: ...
-
-    def packed(
-        self, files: Sequence[str], part: int, parts: int, number: int, before: Before
-    ) -> Iterator[pa.RecordBatch]:
-        """Lines of a packed stream from the k-th of n parts of files, numbered from here on."""
 
 
 def rows_of(folder: Folder, columns: Iterable[str], files: Iterable[str], part: int, parts: int) -> Iterator[pa.Table]:

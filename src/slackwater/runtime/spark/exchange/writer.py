@@ -1,14 +1,14 @@
-"""Packing: each partition of an input becomes one block per shard, with a header that every shard hears.
+"""Lines: a table of an input becomes one block per shard, with a header that every shard hears.
 
-Invariant: every shard gets a row from every partition, if only a header, so all shards know the same stream clocks in
-the same micro-batch. Rows that can move no clock are rejected here, with their reason; rows that a filter drops
-move clocks only.
+Invariant: every task gets a header from every partition, for all of its shards, so all shards know the same stream
+clocks in the same micro-batch. Rows that can move no clock are rejected here, with their reason; rows that a filter
+drops move clocks only.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -30,10 +30,6 @@ from slackwater.runtime.side_outputs.rejections import counts_by_reason
 from slackwater.runtime.side_outputs.rows import rejected_input_table
 from slackwater.runtime.spark.exchange.format import as_bytes, write_block
 from slackwater.runtime.spark.exchange.partials import Origin, PartialsHeader, Within, guessed
-from slackwater.runtime.spark.functions import register_here, registered
-from slackwater.runtime.spark.state.last_watermark import Before
-from slackwater.runtime.spark.types import unguarded
-from slackwater.runtime.spark.workers import settle
 from slackwater.sources.codebook import Codebook
 from slackwater.sources.encode import GOOD, UNPARSABLE
 from slackwater.sources.ingest import EncodedColumns, ingest
@@ -58,15 +54,15 @@ class Packing:
     shard_slots: tuple[int, ...]
     """Rows whose words choose the shard; empty: all tuples to the first."""
     shards: tuple[int, ...]
-    """Labels of the shards, such that Spark's hash gives each its own partition."""
+    """Labels of the shards; task `label % tasks` runs one."""
     time_unit: str
     max_ahead: int
+    tasks: int
+    """How many tasks run the shards; each is told a header once."""
     granularity: int | None = None
     """How finely headers tell event times to those who learn from them; None: nobody does."""
     complete: bool = False
     """Whether all of the input is here, as in a batch: then the epoch ends with a flush."""
-    tasks: int | None = None
-    """How many tasks run the shards, in turns; each is told a header once. None: every shard is."""
     cut: Grid | Tiling | None = None
     """Where there is no key: a tuple goes to all cells of its part of a grid, or to the shards of tiles."""
     aggregate: WindowAggregate | None = None
@@ -92,48 +88,12 @@ class Packing:
         return list(dict.fromkeys([*names, *(name for name in (END, SOURCE_ROW, UNPARSED) if name in columns)]))
 
 
-def packer(packing: Packing) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function that mapInArrow runs over the partitions of one input."""
-
-    functions = registered()
-
-    def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
-        register_here(functions)
-        part = partition_number()
-        for number, batch in enumerate(gathered(batches)):
-            yield packed(packing, unguarded(pa.Table.from_batches([batch])), part * 1_000_000 + number)
-
-    return pack
-
-
-def partition_number() -> int:
-    """The partition that this task works on."""
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    return 0 if context is None else int(context.partitionId())
-
-
-def gathered(batches: Iterable[pa.RecordBatch], most: int = 1 << 19) -> Iterator[pa.RecordBatch]:
-    """Few large batches in place of many small ones."""
-    waiting: list[pa.RecordBatch] = []
-    count = 0
-    for batch in batches:
-        waiting.append(batch)
-        count += batch.num_rows
-        if count >= most:
-            yield pa.Table.from_batches(waiting).combine_chunks().to_batches()[0]
-            waiting, count = [], 0
-    if count:
-        yield pa.Table.from_batches(waiting).combine_chunks().to_batches()[0]
-
-
 class Line(NamedTuple):
-    """What one shard gets of one table: a header, and the block of the tuples that are its own."""
+    """What one shard gets of one table: the block of the tuples that are its own; the first of a task brings the header
+    for all of them."""
 
     shard: int
-    header: str
+    header: str | None
     block: bytes | None
     rejected_rows: bytes | None
     partials: bytes | None = None
@@ -162,10 +122,12 @@ def lines_of(
     ended: bool,
     codebook: Codebook,
     encoded: EncodedColumns | None = None,
-    before: Before | None = None,
+    cuts: int | None = None,
+    watermark: int | None = None,
     origin: Origin | None = None,
 ) -> list[Line]:
-    """A table as one line a shard; `encoded` has the columns that other inputs have read from the same table.
+    """A table as one line a shard; `encoded` has the columns that other inputs have read from the same table, `cuts`
+    and `watermark` say what was known before it was read.
 
     Partial results are made only of rows that can be read again, so their origin must be known.
     """
@@ -178,7 +140,7 @@ def lines_of(
         words[ROW] = table.column(SOURCE_ROW).to_numpy()
     good = taken.reasons == GOOD
     keep = good & taken.passes
-    told = _told(packing, words, keep, before, origin)
+    told = _told(packing, words, keep, watermark, origin)
     reported = _reported_by_partition(packing, *((words, keep) if good.all() else (words[:, good], keep[good])))
     header = {
         "reported": reported,
@@ -189,39 +151,39 @@ def lines_of(
         "rows": table.num_rows,
         "end": ended or packing.complete,
         "partials": told,
-        "cuts": None if before is None else before.cuts,
+        "cuts": cuts,
     }
     named = SOURCE_ROW in table.column_names
     away = None
     if (~good).any():
         away = as_bytes(rejected_input_table(packing.plan.stream.alias, table, taken.reasons, unparsed))
-    uncounted = json.dumps(header | UNCOUNTED)
     blocks = []
     for own in _split(packing, words, keep):
         tuples, partials = (own, None) if told is None else _with_partials(packing, own, told.within, codebook)
         written = write_block(tuples, packing.text_rows, codebook, without=() if named else (ROW,))
         blocks.append((written if tuples.shape[1] else None, partials))
     lines = []
+    told_tasks: set[int] = set()
     for place, label in enumerate(packing.shards):
-        # What is not a tuple of some shard is counted by the first alone.
         block, partials = blocks[packing.part_of(place)]
-        if place == 0:
-            lines.append(Line(label, json.dumps(header), block, away, partials))
-        elif packing.tasks is None or place < packing.tasks:
-            lines.append(Line(label, uncounted, block, None, partials))
+        task = label % packing.tasks
+        # Rows that no shard has leave by the first.
+        if task not in told_tasks:
+            told_tasks.add(task)
+            lines.append(Line(label, json.dumps(header), block, away if place == 0 else None, partials))
         elif block is not None or partials is not None:
-            lines.append(Line(label, "", block, None, partials))
+            lines.append(Line(label, None, block, None, partials))
     return lines
 
 
 def _told(
-    packing: Packing, words: Words, keep: Flags, before: Before | None, origin: Origin | None
+    packing: Packing, words: Words, keep: Flags, watermark: int | None, origin: Origin | None
 ) -> PartialsHeader | None:
     """Of which tuples partials are made; None: of none."""
-    if packing.aggregate is None or before is None or before.watermark is None or origin is None:
+    if packing.aggregate is None or watermark is None or origin is None:
         return None
     words = words if keep.all() else words[:, keep]
-    within = guessed(words[TS], before.watermark, packing.max_ahead)
+    within = guessed(words[TS], watermark, packing.max_ahead)
     return None if within is None or not pay(packing.aggregate, words) else PartialsHeader(within, origin)
 
 
@@ -245,27 +207,6 @@ def _split(packing: Packing, words: Words, keep: Flags) -> list[Words]:
     else:
         at, place = np.arange(words.shape[1]), np.where(keep, _shard_of(packing, words), parts)
     return columns_by_group(np.ascontiguousarray(words), at, place, parts)
-
-
-def packed(
-    packing: Packing, table: pa.Table, part: int, before: Before | None = None, origin: Origin | None = None
-) -> pa.RecordBatch:
-    """A table as one line a shard: its header, and the block of the tuples that are its own."""
-    table, ended = without_end(table)
-    lines = lines_of(packing, table, ended, Codebook(), None, before, origin)
-    shard, header, block, away, partials = zip(*lines, strict=True)
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array(shard, pa.int32()),
-            pa.array([packing.plan.position] * len(lines), pa.int32()),
-            pa.array([part] * len(lines), pa.int64()),
-            pa.array(header, pa.string()),
-            pa.array(block, pa.binary()),
-            pa.array(partials, pa.binary()),
-            pa.array(away, pa.binary()),
-        ],
-        names=["shard", "stream", "part", "header", "block", "partials", "rejected_rows"],
-    )
 
 
 def _shard_of(packing: Packing, words: Words) -> Words:

@@ -30,14 +30,14 @@ from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.follow import Source
 from slackwater.runtime.spark.failures import as_ours, one_sentence
 
-OBSERVED, OBSERVED_SET = "slackwater", "slackwater_set"
-"""How the names begin under which Spark carries what the shards report, of one query or of a set of them."""
+OBSERVED = "slackwater"
+"""How the names begin under which Spark carries what shards report."""
 _numbers = count()
 
 
-def observed_name(kind: str) -> str:
+def observed_name() -> str:
     """A name that no other DataFrame of ours has: Spark refuses two of one name in a query."""
-    return f"{kind}_{next(_numbers)}"
+    return f"{OBSERVED}_{next(_numbers)}"
 
 
 def progress(query: StreamingQuery | Any) -> History:
@@ -55,18 +55,20 @@ def progress(query: StreamingQuery | Any) -> History:
 
 
 def parsed(reported: Any) -> QueryProgress | None:
-    """The progress in what Spark reports of a micro-batch; None where it is not one of a query of ours."""
+    """The progress in what Spark reports of a micro-batch of one query of ours; None where it is not of one."""
     fields = _fields(reported)
-    found = total(shards_of(fields))
+    shards = shards_of(fields)
+    found = None if any(one.query for one in shards) else total(shards)
     return None if found is None else _of_micro_batch(found, fields.get("name") or str(fields.get("id", "")), fields)
 
 
-def parsed_set(reported: Any) -> dict[str, QueryProgress]:
+def parsed_queries(reported: Any) -> dict[str, QueryProgress]:
     """The progress of every query of a set, by its key; of those that the micro-batch had something for."""
     fields = _fields(reported)
     found: dict[str, QueryProgress] = {}
-    for one in shards_of(fields, OBSERVED_SET):
-        found[one.query] = found[one.query] + one if one.query in found else one
+    for one in shards_of(fields):
+        if one.query:
+            found[one.query] = found[one.query] + one if one.query in found else one
     # The name stands before the last dot of a key, quoted.
     return {key: _of_micro_batch(one, unquote(key.rpartition(".")[0]), fields) for key, one in found.items()}
 
@@ -76,12 +78,14 @@ def _fields(reported: Any) -> Mapping[str, Any]:
     return found
 
 
-def shards_of(reported: Any, kind: str = OBSERVED) -> list[QueryProgress]:
+def shards_of(reported: Any) -> list[QueryProgress]:
     """What every shard reported after a micro-batch, to the last DataFrame of ours in the query; others may be among
     what that one reads, and were made before it."""
     metrics = _fields(reported).get("observedMetrics", {})
     numbers = {name: name.rpartition("_") for name in metrics}
-    own = [(int(number), name) for name, (said, _, number) in numbers.items() if said == kind and number.isdecimal()]
+    own = [
+        (int(number), name) for name, (said, _, number) in numbers.items() if said == OBSERVED and number.isdecimal()
+    ]
     observed = metrics[max(own)[1]] if own else None
     if not observed:
         return []
@@ -146,7 +150,7 @@ def _is_after(number: tuple[str, int], before: tuple[str, int] | None) -> bool:
 def _all(fields: Any) -> Iterator[QueryProgress]:
     """Of all queries of a micro-batch."""
     found = parsed(fields)
-    yield from parsed_set(fields).values() if found is None else [found]
+    yield from parsed_queries(fields).values() if found is None else [found]
 
 
 def polled(

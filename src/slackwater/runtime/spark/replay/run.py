@@ -24,13 +24,14 @@ from slackwater.observe.value import QueryProgress, nothing_observed
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.quality.registry import controller_for
 from slackwater.runtime.recorded import RecordedRun, Tick, no_tick
+from slackwater.runtime.spark.emitted import Program
 from slackwater.runtime.spark.exchange.writer import SOURCE_ROW
 from slackwater.runtime.spark.failures import as_ours, one_sentence
+from slackwater.runtime.spark.locations import state_of_checkpoint
+from slackwater.runtime.spark.members import ALONE, KeyGroups, member
 from slackwater.runtime.spark.output_schema import result_schema
-from slackwater.runtime.spark.query import emitted
 from slackwater.runtime.spark.replay import epoch_log
 from slackwater.runtime.spark.replay.ordered_merge import Merged
-from slackwater.runtime.spark.running import state_folder
 from slackwater.sinks.rows import SecondCounts
 from slackwater.sources.replay import Replay
 
@@ -134,16 +135,18 @@ class SparkRun(RecordedRun):
             raise as_ours(str(failure))
 
     def _started(self) -> StreamingQuery:
-        state = state_folder(self._spark, str(self._folder / "query"))
-        out = emitted(
-            self._spark, self.plan, self._frames, self.shards, self._time_unit, state=state, tells_latency=True
-        )
+        checkpoint = str(self._folder / "query")
+        one = member(ALONE, 0, self.plan, cut := KeyGroups(self.shards, self.shards), self._time_unit)
+        timed = self.plan.inputs[0].stream.schema.time
+        root = state_of_checkpoint(self._spark, checkpoint)
+        out = Program((one,), self._frames, timed, self._time_unit, cut, root, apart=False, reports_latency=True)
         available = self._trigger == AVAILABLE
         trigger = {"availableNow": True} if available else {"processingTime": self._trigger}
         self._begun = time.perf_counter()
         return (
-            out.writeStream.foreachBatch(self._keep)
-            .option("checkpointLocation", str(self._folder / "query"))
+            out.emitted()
+            .writeStream.foreachBatch(self._keep)
+            .option("checkpointLocation", checkpoint)
             .trigger(**trigger)
             .start()
         )

@@ -30,7 +30,7 @@ from slackwater.plan.tiling import Tiling
 
 DESCRIPTION = 1
 """The version of descriptions."""
-SHARDS = "number of shards, key groups or shuffle partitions"
+SHARDS = "number of shards or key groups"
 TILES = "tiles that shards have"
 NAMESPACE, KEY = "shard", "target"
 """Where state has the targets."""
@@ -41,12 +41,12 @@ MOST_SHOWN = 40
 """Characters that are shown of a value."""
 
 
-def structure(plan: PhysicalPlan, labels: tuple[int, ...], time_unit: str, beats: bool) -> str:
-    """What the state of a query depends on, as JSON; `beats` says whether silence is timed."""
+def structure(plan: PhysicalPlan, labels: tuple[int, ...], time_unit: str, timed: bool) -> str:
+    """What the state of a query depends on, as JSON; `timed` says whether the clock on the wall tells silence."""
     # What is read from a stream comes first: with another column, the operator's tuples are others as well.
     parts: dict[str, Any] = {
         "version": DESCRIPTION,
-        "use of idle_timeout (its length may change)": beats,
+        "use of idle_timeout (its length may change)": timed,
         SHARDS: _cut(plan, labels),
     }
     parts |= {f"columns read from {one.stream.alias}": described(_shipped(one)) for one in plan.inputs}

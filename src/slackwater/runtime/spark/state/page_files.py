@@ -18,14 +18,16 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Iterator
+from hashlib import sha256
+from typing import NamedTuple
 from zlib import crc32
 
-from slackwater.core.errors import SlackwaterError
+from slackwater.core.errors import SlackwaterError, UsageError
 from slackwater.runtime.spark.state.pages import FORMAT, HOT, Mark, Number, check_format
 from slackwater.runtime.spark.store import Store, damaged
 
-_FIELDS = struct.Struct("<HxxI16sI")
-"""Format, the oldest micro-batch that counts, the name of the write, the checksum of the page."""
+_FIELDS = struct.Struct("<HxxI16s12sI")
+"""Format, the oldest micro-batch that counts, the name of the write, who wrote, the checksum of the page."""
 _CHECK = struct.Struct("<I")
 HEAD = _FIELDS.size + _CHECK.size
 """Bytes in front of the page: the fields, and their own checksum."""
@@ -35,11 +37,25 @@ ABANDONED = 600
 """Seconds after which a file under a hidden name is one of a task that has died."""
 
 
+class Writer(NamedTuple):
+    """Who writes: the run of a streaming query, and the DataFrame in it."""
+
+    run: str
+    who: str
+
+    def short(self) -> bytes:
+        """As a file has it, half of it for the run."""
+        return b"".join(sha256(one.encode()).hexdigest()[:6].encode() for one in self)
+
+
+NOBODY = Writer("", "")
+
+
 class PageFiles:
     """The files of one shard, as one micro-batch reads and writes them."""
 
-    def __init__(self, store: Store, micro_batch: int) -> None:
-        self._store, self._now = store, micro_batch
+    def __init__(self, store: Store, micro_batch: int, writer: Writer = NOBODY) -> None:
+        self._store, self._now, self._writer = store, micro_batch, writer
         self._new: dict[bool, bytes] = {}
         """The pages of this micro-batch, by whether they are hot."""
         self._oldest_before = 0
@@ -66,12 +82,18 @@ class PageFiles:
         path = self._store.path(file)
         if len(content) < HEAD:
             raise damaged(path, "it is cut off")
-        found, oldest, name, checksum = _FIELDS.unpack_from(content)
+        found, oldest, name, writer, checksum = _FIELDS.unpack_from(content)
         if crc32(content[: _FIELDS.size]) != _CHECK.unpack_from(content, _FIELDS.size)[0]:
             if 0 < found <= UNCHECKED:
                 check_format(found, path)
             raise damaged(path, "its checksum differs")
         check_format(found, path)
+        mine = self._writer.short()
+        if writer[:6] == mine[:6] and writer != mine:
+            raise UsageError(
+                f"{path} was written by another DataFrame of the same streaming query; name a folder of its own for"
+                " each with state=..."
+            )
         return oldest, name.decode(), checksum
 
     def next_epoch(self, before: Mark | None) -> int:
@@ -121,7 +143,7 @@ class PageFiles:
         # The hot one first: the other one says that the micro-batch is done.
         for hot in (True, False):
             page = self._new[hot]
-            fields = _FIELDS.pack(FORMAT, oldest, mark.name.encode(), crc32(page))
+            fields = _FIELDS.pack(FORMAT, oldest, mark.name.encode(), self._writer.short(), crc32(page))
             self._store.write(self._file(self._now, hot), fields + _CHECK.pack(crc32(fields)) + page)
         self._store.remove(self._file(self._now - 2, hot=True))
         gone = self._oldest_before - 1

@@ -30,7 +30,7 @@ import pyarrow as pa
 from slackwater.core.errors import UsageError
 from slackwater.core.state import StateUpdate
 
-FORMAT = 5
+FORMAT = 6
 LARGEST = 8 << 20
 """Bytes of a page; what one micro-batch changes may take several."""
 SPARE = 64 << 10

@@ -1,138 +1,126 @@
-"""The stage that hosts shards of the queries we start: plain tasks over Arrow, with state in files of the checkpoint.
+"""The stage that hosts shards: plain tasks over Arrow, with state in files.
 
-Invariant: a task runs all shards of its partition in every micro-batch, also one that brings nothing for them, so the
-state of every shard has a file for every micro-batch. For Spark the stage has no state: which micro-batch it is in, it
-is told with the task, and exactly once is what `page_files.py` makes of it.
+Invariant: a task runs all of its shards in every micro-batch, also one that brings nothing for them, so the state of
+every shard has a file for every micro-batch. For Spark the stage has no state: which micro-batch it is in, it is told
+with the task, and exactly once is what `page_files.py` makes of it.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import os
-import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
-from slackwater.core.errors import SlackwaterError, writing
-from slackwater.runtime.spark.exchange.writer import UNCOUNTED
 from slackwater.runtime.spark.folders import TaskFiles
-from slackwater.runtime.spark.state.page_files import PageFiles
+from slackwater.runtime.spark.state.host import Host, Hosted
+from slackwater.runtime.spark.state.inbox import Inbox
+from slackwater.runtime.spark.state.page_files import PageFiles, Writer
 from slackwater.runtime.spark.state.pages import PageStore
-from slackwater.runtime.spark.state.processor import Hosted, _serializer
-from slackwater.runtime.spark.store import At, store_at
+from slackwater.runtime.spark.state.root import StateRoot, micro_batch, run_of_task
+from slackwater.runtime.spark.store import At, MemoryStore, Store, store_at
 from slackwater.runtime.spark.workers import settle
 
-MICRO_BATCH = "streaming.sql.batchId"
-"""The property by which Spark tells a task its micro-batch."""
-TYPES = {"string": pa.string(), "binary": pa.binary()}
 WHOLE = 1 << 62
 """A page of a file may be of any size."""
+MOST_TRIED = 1 << 16
+MOST_UNPACKED = 4
+_serializer: Any = CloudPickleSerializer
 _unpacked: dict[str, Hosted] = {}
-"""The query that this worker ran last, by its digest: what is shipped is the same in every micro-batch."""
+"""The queries that this worker ran last, by their digest: what is shipped is the same in every micro-batch."""
 
 
-def staged(packed: DataFrame, hosted: Hosted, shards: Sequence[int], tasks: int, folder: At) -> DataFrame:
-    """What shards emit of a packed stream, where `tasks` of them run at the same time."""
-    known = fn.array(*(fn.lit(label) for label in shards))
-    place = fn.pmod(fn.array_position(known, fn.col("shard")).cast("int") - 1, fn.lit(tasks))
-    return packed.repartitionById(tasks, place).mapInArrow(hosting(hosted, tuple(shards), tasks, folder), hosted.emits)
+def staged(
+    packed: DataFrame, hosted: Hosted, labels: Sequence[int], tasks: int, root: StateRoot | None, emits: Any
+) -> DataFrame:
+    """What shards emit of a packed stream, where `tasks` of them run at the same time; without a root there is one
+    micro-batch only."""
+    if root is not None:
+        root.make()
+    together = exchanged(packed, tasks)
+    return together.mapInArrow(hosting(hosted, tuple(labels), tasks, root), emits)
+
+
+def exchanged(packed: DataFrame, tasks: int) -> DataFrame:
+    """The lines of every shard in the partition of its task."""
+    task = fn.pmod(fn.col("shard"), fn.lit(tasks)).cast("int")
+    if hasattr(packed, "repartitionById"):
+        return packed.repartitionById(tasks, task)
+    # Before PySpark 4.1 a partition is found by a hash.
+    names = fn.array(*(fn.lit(name) for name in names_of_partitions(tasks)))
+    return packed.repartition(tasks, fn.element_at(names, task + 1))
+
+
+def names_of_partitions(tasks: int) -> list[int]:
+    """For each of so many partitions a number that Spark's hash sends there."""
+    found: dict[int, int] = {}
+    for number in range(MOST_TRIED):
+        found.setdefault(hashed(number) % tasks, number)
+        if len(found) == tasks:
+            break
+    return [found[task] for task in range(tasks)]
+
+
+def hashed(number: int) -> int:
+    """What Spark's `hash` makes of an int: Murmur3 with the seed 42.
+
+    >>> hashed(0), hashed(1)
+    (933211791, -559580957)
+    """
+    whole = 0xFFFFFFFF
+    k = number * 0xCC9E2D51 & whole
+    k = (k << 15 | k >> 17) * 0x1B873593 & whole
+    h = 42 ^ k
+    h = (h << 13 | h >> 19) & whole
+    h = (h * 5 + 0xE6546B64 & whole) ^ 4
+    h = (h ^ h >> 16) * 0x85EBCA6B & whole
+    h = (h ^ h >> 13) * 0xC2B2AE35 & whole
+    h ^= h >> 16
+    return h - (1 << 32) if h >> 31 else h
 
 
 def hosting(
-    hosted: Hosted, shards: tuple[int, ...], tasks: int, folder: At
+    hosted: Hosted, labels: tuple[int, ...], tasks: int, root: StateRoot | None
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that mapInArrow runs over the partitions of a packed stream."""
     shipped: bytes = _serializer().dumps(hosted)
     digest = hashlib.sha256(shipped).hexdigest()
-    if isinstance(folder, str):
-        with writing(folder):
-            os.makedirs(folder, exist_ok=True)
 
     def host(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()
-        refuse_unshared(folder)
         context = TaskContext.get()
         assert context is not None
-        number = int(context.getLocalProperty(MICRO_BATCH) or 0)
-        mine = shards[context.partitionId() :: tasks]
-        yield from run_shards(unpacked(digest, shipped), mine, batches, folder, number)
+        mine = labels[context.partitionId() :: tasks]
+        folder = None if root is None else root.of_task()
+        yield from run_shards(unpacked(digest, shipped), mine, batches, folder, micro_batch() if folder else 0)
 
     return host
 
 
-def refuse_unshared(folder: At) -> None:
-    """Refuse to go on in a worker that does not have the folder which the driver has made."""
-    if isinstance(folder, str) and not os.path.isdir(folder):
-        raise SlackwaterError(
-            f"{folder} is not there on {socket.gethostname()}, where a worker of this query runs; name a checkpoint"
-            " folder that all machines share"
-        )
-
-
 def unpacked(digest: str, shipped: bytes) -> Hosted:
-    """The query, unpacked once in a worker."""
+    """The queries, unpacked once in a worker."""
     if digest not in _unpacked:
-        _unpacked.clear()
+        if len(_unpacked) >= MOST_UNPACKED:
+            _unpacked.clear()
         _unpacked[digest] = _serializer().loads(shipped)
     return _unpacked[digest]
 
 
 def run_shards(
-    hosted: Hosted, shards: Sequence[int], batches: Iterable[pa.RecordBatch], folder: At, number: int
+    hosted: Hosted, labels: Iterable[int], batches: Iterable[pa.RecordBatch], folder: At | None, number: int
 ) -> Iterator[pa.RecordBatch]:
     """One micro-batch of these shards."""
-    lines: dict[int, list[tuple[Any, ...]]] = {label: [] for label in shards}
-    for batch in batches:
-        columns = [_values(batch.column(name)) for name in hosted.takes]
-        for label, *line in zip(batch.column("shard").to_pylist(), *columns, strict=True):
-            lines[label].append(tuple(line))
-    _share_headers(lines)
-    files = TaskFiles()
-    for label, mine in lines.items():
-        store = PageStore(PageFiles(store_at(folder, str(label)), number), largest=WHOLE)
-        if not mine:
-            store.write(store.mark(), ())
-            continue
-        for emitted in hosted.host(store, files).take_in(label, mine, None):
-            yield _as_batch(hosted, emitted)
-    written = [hosted.written(*one) for one in files.close()]
-    if written:
-        yield _as_batch(hosted, written)
+    host = Host(hosted, Inbox(hosted.members, batches), TaskFiles())
 
+    def store_of(label: int) -> Store:
+        return MemoryStore() if folder is None else store_at(folder, str(label))
 
-def _share_headers(lines: dict[int, list[tuple[Any, ...]]]) -> None:
-    """A task is told a header once, with the lines of its first shard; let its other shards have them, too."""
-    first, *others = lines
-    for label in others:
-        mine = {(stream, part): (block, partials) for stream, part, _, block, _, partials in lines[label]}
-        lines[label] = []
-        for stream, part, header, *_ in lines[first]:
-            block, partials = mine.get((stream, part), (None, None))
-            lines[label].append((stream, part, header if stream is None else uncounted(header), block, None, partials))
-
-
-@lru_cache(maxsize=256)
-def uncounted(header: str) -> str:
-    """A header as all shards but the first are told it."""
-    return json.dumps(json.loads(header) | UNCOUNTED)
-
-
-def _as_batch(hosted: Hosted, lines: list[tuple[Any, ...]]) -> pa.RecordBatch:
-    names, types = zip(*(field.split() for field in hosted.emits.split(", ")), strict=True)
-    columns = zip(*lines, strict=True)
-    arrays = [pa.array(column, TYPES[kind]) for column, kind in zip(columns, types, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, names=list(names))
-
-
-def _values(column: pa.Array) -> list[Any]:
-    """The values of a column; bytes stay where they are."""
-    if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
-        return [one.as_buffer() for one in column]
-    return column.to_pylist()
+    writer = Writer(run_of_task(), hosted.name)
+    shards = (host.run(label, PageStore(PageFiles(store_of(label), number, writer), largest=WHOLE)) for label in labels)
+    yield from hosted.emitter.batches(chain(chain.from_iterable(shards), host.written()))

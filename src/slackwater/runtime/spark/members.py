@@ -1,4 +1,4 @@
-"""The queries of a set, each as its shards and its packers know it.
+"""The queries that run as one streaming query, each as its shards and its packers know it. One alone is a set of one.
 
 Invariant: what a query of a set does, it does as it would alone: with its own plan, its own shards and its own state.
 A query that needs one shard only is given one by its name, so that such queries spread over all shards.
@@ -11,16 +11,41 @@ from dataclasses import dataclass
 from urllib.parse import quote
 from zlib import crc32
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from slackwater.core.errors import QueryError, SlackwaterError, UsageError
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.spark.exchange.writer import Packing
 from slackwater.runtime.spark.query import check_plan, packings_of, planned_over
 from slackwater.runtime.spark.state.checkpoint import structure
-from slackwater.runtime.spark.state.shard_task import Hosted
 
 Texts = Mapping[str, str] | Iterable[tuple[str, str]]
+ALONE = "query"
+"""The name of a query that was not given one."""
+
+
+@dataclass(frozen=True)
+class KeyGroups:
+    """Labels of shards, and the tasks that run them: task `label % tasks` runs one."""
+
+    groups: int
+    tasks: int
+
+    @property
+    def labels(self) -> range:
+        """All that there are."""
+        return range(self.groups)
+
+    def shards_of(self, name: str, plan: PhysicalPlan, groups: int | None = None) -> tuple[int, ...]:
+        """The shards of a query: as many as asked for, the first by its name, or that one alone.
+
+        >>> KeyGroups(4, 2).labels[1:]
+        range(1, 4)
+        """
+        wanted = plan.partitioning.shards(min(groups or self.groups, self.groups))
+        first = 0 if name == ALONE else crc32(name.encode()) % self.groups
+        labels = tuple(self.labels)
+        return (labels[first:] + labels[:first])[:wanted]
 
 
 @dataclass(frozen=True)
@@ -35,7 +60,7 @@ class Member:
     """How each of its inputs is packed."""
     structure: str
     """What its state depends on."""
-    beats: bool
+    timed: bool
     """Whether the silence of its streams is timed by the clock on the wall."""
 
     @property
@@ -53,10 +78,9 @@ class Member:
         return self.packings[0].shards
 
     @property
-    def hosted(self) -> Hosted:
-        """As one shard of it is hosted."""
-        texts = tuple(packing.text_rows for packing in self.packings)
-        return Hosted(self.plan, texts, self.structure, (), shards=self.shards)
+    def text_rows(self) -> tuple[tuple[int, ...], ...]:
+        """Of each input, the rows that hold text."""
+        return tuple(packing.text_rows for packing in self.packings)
 
 
 def key_of(name: str, generation: int) -> str:
@@ -65,23 +89,31 @@ def key_of(name: str, generation: int) -> str:
 
 
 def member(
-    name: str, generation: int, plan: PhysicalPlan, labels: tuple[int, ...], time_unit: str, live: bool, complete: bool
+    name: str,
+    generation: int,
+    plan: PhysicalPlan,
+    cut: KeyGroups,
+    time_unit: str,
+    *,
+    groups: int | None = None,
+    live: bool = False,
+    complete: bool = False,
 ) -> Member:
-    """A query with its shards among those of the set."""
-    own = shards_of(name, plan, labels)
-    beats = live and not complete and plan.options.idle_timeout is not None
+    """A query with its shards: so many key groups, or all; of a `live` query silence is timed by the clock on the
+    wall, and input that is `complete` is flushed."""
+    own = cut.shards_of(name, plan, groups)
+    timed = live and not complete and plan.options.idle_timeout is not None
     try:
-        check_plan(plan, beats)
+        check_plan(plan, timed)
     except UsageError as error:
-        raise UsageError(f"query {name}: {error}") from None
-    packings = tuple(packings_of(plan, own, time_unit, complete))
-    return Member(name, generation, plan, packings, structure(plan, own, time_unit, beats), beats)
+        raise type(error)(f"{named(name)}{error}") from None
+    packings = tuple(packings_of(plan, own, time_unit, cut.tasks, complete))
+    return Member(name, generation, plan, packings, structure(plan, own, time_unit, timed), timed)
 
 
-def shards_of(name: str, plan: PhysicalPlan, labels: tuple[int, ...]) -> tuple[int, ...]:
-    """The shards of a query: all of them, the first by its name, or that one alone."""
-    first = crc32(name.encode()) % len(labels)
-    return (labels[first:] + labels[:first])[: plan.partitioning.shards(len(labels))]
+def named(name: str) -> str:
+    """How an error begins that is one of a query among others."""
+    return "" if name == ALONE else f"query {name}: "
 
 
 def named_texts(queries: Texts) -> dict[str, str]:
@@ -100,22 +132,22 @@ def named_texts(queries: Texts) -> dict[str, str]:
 
 
 def planned_members(
-    spark: SparkSession, texts: Mapping[str, str], streams: Mapping[str, DataFrame], time: str, time_unit: str
+    texts: Mapping[str, str], streams: Mapping[str, DataFrame], time: str, time_unit: str
 ) -> dict[str, PhysicalPlan]:
     """The plan of every query; the error of one names it."""
-    return dict(_planned(spark, texts, streams, time, time_unit))
+    return dict(_planned(texts, streams, time, time_unit))
 
 
 def _planned(
-    spark: SparkSession, texts: Mapping[str, str], streams: Mapping[str, DataFrame], time: str, time_unit: str
+    texts: Mapping[str, str], streams: Mapping[str, DataFrame], time: str, time_unit: str
 ) -> Iterator[tuple[str, PhysicalPlan]]:
     for name, text in texts.items():
         try:
-            yield name, planned_over(spark, text, streams, time, time_unit, stacklevel=5)[1]
+            yield name, planned_over(text, streams, time, time_unit, stacklevel=5)[1]
         except QueryError as error:
-            raise QueryError(f"query {name}: {error.message}", error.text, error.start, error.stop) from None
+            raise QueryError(f"{named(name)}{error.message}", error.text, error.start, error.stop) from None
         except SlackwaterError as error:
-            raise type(error)(f"query {name}: {error}") from None
+            raise type(error)(f"{named(name)}{error}") from None
 
 
 def columns_read(members: Sequence[Member], source: str, time: str, columns: Iterable[str]) -> list[str]:

@@ -34,16 +34,16 @@ from slackwater.core.errors import UsageError, writing
 from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.plan.physical import InputPlan, PhysicalPlan
 from slackwater.runtime.recorded import Tick, no_tick
+from slackwater.runtime.spark.emitted import Program
 from slackwater.runtime.spark.failures import as_ours, one_sentence
 from slackwater.runtime.spark.job import MANIFEST, SparkPlace, _is_new
+from slackwater.runtime.spark.locations import state_of_checkpoint
+from slackwater.runtime.spark.members import KeyGroups, Member, member
 from slackwater.runtime.spark.output_schema import METRICS
-from slackwater.runtime.spark.query import fingerprint, shard_labels
-from slackwater.runtime.spark.query_set.emitted import emitted_by_set
-from slackwater.runtime.spark.query_set.members import Member, member
+from slackwater.runtime.spark.query import fingerprint
 from slackwater.runtime.spark.replay import epoch_log
 from slackwater.runtime.spark.replay.run import AVAILABLE, PATIENCE, SparkRun
 from slackwater.runtime.spark.replay.streams import Cut, cut_by, read_streams, write_streams
-from slackwater.runtime.spark.running import state_folder
 from slackwater.runtime.spark.session import quiet_session
 from slackwater.runtime.spark.store import signed, verified
 from slackwater.sinks.folder import folder_name
@@ -147,19 +147,18 @@ class RecordedSet:
             raise as_ours(str(failure))
 
     def _started(self) -> StreamingQuery:
-        labels = shard_labels(self._spark, self._place.shards)
-        members = [member(name, 0, one, labels, self._time_unit, False, False) for name, one in self._plans.items()]
+        checkpoint, cut = str(self._folder / "query"), KeyGroups(self._place.shards, self._place.shards)
+        members = [member(name, 0, one, cut, self._time_unit) for name, one in self._plans.items()]
         timed = next(iter(self._plans.values())).inputs[0].stream.schema.time
-        state = state_folder(self._spark, str(self._folder / "query"))
-        out = emitted_by_set(
-            members, self._frames, timed, self._time_unit, labels, False, state=state, tells_latency=True
-        )
+        root = state_of_checkpoint(self._spark, checkpoint)
+        out = Program(tuple(members), self._frames, timed, self._time_unit, cut, root, reports_latency=True)
         available = self._place.trigger == AVAILABLE
         trigger = {"availableNow": True} if available else {"processingTime": self._place.trigger}
         self._begun = time.perf_counter()
         return (
-            out.writeStream.foreachBatch(lambda frame, number: self._keep(members, frame, number))
-            .option("checkpointLocation", str(self._folder / "query"))
+            out.emitted()
+            .writeStream.foreachBatch(lambda frame, number: self._keep(members, frame, number))
+            .option("checkpointLocation", checkpoint)
             .trigger(**trigger)
             .start()
         )

@@ -1,0 +1,139 @@
+"""From queries and DataFrames to one DataFrame of what they emit.
+
+Invariant: every source is read by one scan, whoever reads it; all sources that were given are read, also those that no
+query reads now, since one that is added later may. There is one exchange and one stage of shards. Nothing is started
+here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time as wall
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as fn
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from slackwater.runtime.spark.control import ControlLog, for_every_task
+from slackwater.runtime.spark.exchange.packing import NOW, PACKED, FoldersRead, Reads, packer_of, packing_rows
+from slackwater.runtime.spark.exchange.partials import aggregate_of
+from slackwater.runtime.spark.folders import Folder
+from slackwater.runtime.spark.functions import registered
+from slackwater.runtime.spark.members import KeyGroups, Member, columns_read
+from slackwater.runtime.spark.output_schema import METRICS, result_schema
+from slackwater.runtime.spark.packed_source import folder_read_by, packed_stream
+from slackwater.runtime.spark.progress.reading import observed_name
+from slackwater.runtime.spark.state.emitters import EMITTED, NOTE, ResultRows
+from slackwater.runtime.spark.state.host import Hosted, Output
+from slackwater.runtime.spark.state.root import StateRoot
+from slackwater.runtime.spark.state.stage import staged
+from slackwater.runtime.spark.types import arrow_schema, guarded, selected
+
+
+@dataclass(frozen=True)
+class Program:
+    """What runs as one streaming query, or as one batch."""
+
+    members: tuple[Member, ...]
+    frames: Mapping[str, DataFrame]
+    time: str
+    unit: str
+    cut: KeyGroups
+    root: StateRoot | None
+    """Where state is kept; None where all input is here, and state ends with it."""
+    log: ControlLog | None = None
+    timed: int | None = None
+    """When it began, in microseconds, where silence is timed by the clock on the wall."""
+    apart: bool = True
+    """Whether a query that fails fails by itself."""
+    folders: Mapping[Output, Folder] = field(default_factory=dict)
+    """Outputs that shards write themselves."""
+    emits_all: bool = True
+    """Whether the rows of those are handed on as well."""
+    reports_latency: bool = False
+    """Whether shards say how long results have waited, for a report of the whole run."""
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session of its DataFrames."""
+        return next(iter(self.frames.values())).sparkSession
+
+    def begun_at(self, moment: int) -> Program:
+        """The same, which times silence from a moment on."""
+        return replace(self, timed=moment)
+
+    def emitted(self) -> DataFrame:
+        """Everything, as lines with the key of a query and a kind, with metrics observed."""
+        packed, hosted = self._packed()
+        out = staged(packed, hosted, self.cut.labels, self.cut.tasks, self.root, EMITTED)
+        return _observed(out, fn.when(fn.col("kind") == METRICS, fn.col("note")))
+
+    def results(self) -> DataFrame:
+        """The results of its one query as rows, with metrics observed."""
+        (member,) = self.members
+        packed, hosted = self._packed()
+        schema = arrow_schema(from_arrow_schema(result_schema(member.plan)))
+        emits = from_arrow_schema(schema).add(NOTE, "string")
+        rows = replace(hosted, emitter=ResultRows(schema))
+        out = staged(packed, rows, self.cut.labels, self.cut.tasks, self.root, emits)
+        return _observed(out, fn.col(NOTE)).where(fn.col(NOTE).isNull()).drop(NOTE)
+
+    def _packed(self) -> tuple[DataFrame, Hosted]:
+        """The lines that go to shards, and what hosts these."""
+        packed: list[DataFrame] = []
+        reads: list[Reads] = []
+        packings = [(one.key, one.packings) for one in self.members]
+        # A source that is asked where it stands must know the checkpoint.
+        checkpoint = None if self.root is None or self.root.within is not None else self.root.folder
+        for source, frame in self.frames.items():
+            names = columns_read(self.members, source, self.time, frame.columns)
+            folder = folder_read_by(frame, arrow_schema(frame.schema), checkpoint is not None)
+            packer = packer_of(packings, source, self.unit, self.apart, by_files=folder is not None)
+            if folder is None:
+                packed.append(guarded(selected(frame, names)).mapInArrow(packing_rows(packer), PACKED))
+            else:
+                reads.append(Reads(source, folder, packer, tuple(names)))
+        read = None
+        if reads and checkpoint is not None:
+            packed.append(packed_stream(self.spark, reads, checkpoint, self.cut.tasks, PACKED))
+            if any(aggregate_of(one.plan) is not None for one in self.members):
+                read = FoldersRead(tuple(reads), checkpoint)
+        if self.log is not None:
+            packed.append(self.log.stream(self.cut.tasks))
+        if self.timed is not None:
+            packed.append(heartbeats(self.spark, self.cut.tasks))
+        return reduce(lambda one, other: one.unionByName(other), packed), Hosted(
+            self.members,
+            self.apart,
+            registered(),
+            dict(self.folders),
+            self.emits_all,
+            self.reports_latency,
+            read,
+            self.timed,
+        )
+
+
+def _observed(out: DataFrame, note: Column) -> DataFrame:
+    return out.observe(observed_name(), fn.collect_list(note).alias("shards"))
+
+
+def heartbeats(spark: SparkSession, tasks: int) -> DataFrame:
+    """The time of the clock on the wall, once a second, as lines of the packed stream. Its offsets are in Spark's log,
+    so a micro-batch that runs again is told the same moments."""
+    rate = spark.readStream.format("rate").option("rowsPerSecond", 1).option("numPartitions", 1).load()
+    return for_every_task(rate, tasks, readers=NOW, part=fn.unix_micros("timestamp"), header=fn.lit(None))
+
+
+def now() -> int:
+    """The time of the clock on the wall, in microseconds."""
+    return wall.time_ns() // 1000
+
+
+def name_of(members: Iterable[Member]) -> str:
+    """What the folder of their state is called in that of a streaming query which somebody else starts."""
+    kept = [(one.key, one.structure) for one in members]
+    return hashlib.sha256(repr(kept).encode()).hexdigest()[:16]

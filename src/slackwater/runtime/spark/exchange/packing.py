@@ -1,0 +1,229 @@
+"""Packing a source for all queries that read it: its rows are read once, and each of its columns is encoded once.
+
+Invariant: every query gets the lines that its own packer would have made of the same rows. Inputs that differ in
+nothing but whose they are share their lines; a line names its readers. A query whose filter or computed column fails
+gets a line that says why, in every task; the others get theirs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import pyarrow as pa
+
+from slackwater.core.errors import SlackwaterError
+from slackwater.runtime.spark.exchange.files import MOST_ROWS, Folder, rows_of
+from slackwater.runtime.spark.exchange.partials import Origin, PartialsHeader
+from slackwater.runtime.spark.exchange.writer import Line, Packing, lines_of, without_end
+from slackwater.runtime.spark.functions import Shipped, register_here, registered
+from slackwater.runtime.spark.state.last_watermark import NOTHING_KNOWN, Before, note_watermark
+from slackwater.runtime.spark.store import At
+from slackwater.runtime.spark.types import unguarded
+from slackwater.runtime.spark.workers import settle
+from slackwater.sources.codebook import Codebook
+from slackwater.sources.ingest import EncodedColumns
+
+SCHEMA = pa.schema(
+    [
+        ("shard", pa.int32()),
+        ("readers", pa.string()),
+        ("part", pa.int64()),
+        ("header", pa.string()),
+        ("block", pa.binary()),
+        ("partials", pa.binary()),
+        ("rejected_rows", pa.binary()),
+    ]
+)
+"""The columns of a packed stream. The readers are a list of (key of a query, its stream), as JSON; without them a line
+has a control message for a header."""
+PACKED = "shard int, readers string, part long, header string, block binary, partials binary, rejected_rows binary"
+"""The same, as Spark writes it."""
+NOW = "now"
+"""The readers of a line whose part is the time of the clock on the wall, in microseconds."""
+FAILED = "failed"
+"""What a header has, and nothing else, where a query has failed over these rows."""
+FAILURES = (SlackwaterError, ArithmeticError)
+"""What stops one query and not the others."""
+
+
+@dataclass(frozen=True)
+class Readers:
+    """One way in which a source is packed, and those who read it so."""
+
+    packing: Packing
+    who: tuple[tuple[str, int], ...]
+    """Keys of queries, each with the stream that this is to it."""
+
+    @property
+    def names(self) -> str:
+        """As lines have them."""
+        return json.dumps(self.who)
+
+    @property
+    def keys(self) -> list[str]:
+        """The queries."""
+        return [key for key, _ in self.who]
+
+
+@dataclass(frozen=True)
+class Packer:
+    """All ways in which a source is packed."""
+
+    readers: tuple[Readers, ...]
+    time_unit: str
+    apart: bool
+    """Whether a query that fails fails by itself."""
+    functions: tuple[Shipped, ...] = ()
+
+    @property
+    def keys(self) -> list[str]:
+        """The queries that read it."""
+        return list(dict.fromkeys(key for one in self.readers for key in one.keys))
+
+    def packed(
+        self, table: pa.Table, part: int, before: Before = NOTHING_KNOWN, origin: Origin | None = None
+    ) -> pa.RecordBatch:
+        """A table as lines for those who read it; with an origin, it can be read again."""
+        table, ended = without_end(table)
+        codebook = Codebook()
+        encoded = EncodedColumns(table, codebook, self.time_unit)
+        columns: list[list[object]] = [[] for _ in SCHEMA]
+        for one in self.readers:
+            who = one.names
+            for line in self._lines(one, table, ended, codebook, encoded, before, origin):
+                fields = (line.shard, who, part, line.header, line.block, line.partials, line.rejected_rows)
+                for column, value in zip(columns, fields, strict=True):
+                    column.append(value)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+    def _lines(
+        self,
+        one: Readers,
+        table: pa.Table,
+        ended: bool,
+        codebook: Codebook,
+        encoded: EncodedColumns,
+        before: Before,
+        origin: Origin | None,
+    ) -> Iterable[Line]:
+        packing = one.packing
+        # Rejected rows are told with the columns that the query reads.
+        own = table.select(packing.read_from(table.column_names))
+        cuts = None if origin is None else before.cuts
+        try:
+            return lines_of(packing, own, ended, codebook, encoded, cuts, before.watermark(one.keys), origin)
+        except FAILURES as error:
+            if not self.apart:
+                raise
+            header = json.dumps({FAILED: reason_of(error)})
+            first = {label % packing.tasks: label for label in reversed(packing.shards)}
+            return [Line(label, header, None, None) for label in first.values()]
+
+
+def packer_of(
+    members: Iterable[tuple[str, Sequence[Packing]]], source: str, time_unit: str, apart: bool, by_files: bool
+) -> Packer:
+    """The different ways in which queries, given by their keys, read a source. What is read from files alone may become
+    partial results."""
+    found: dict[str, Readers] = {}
+    for key, packings in members:
+        for position, packing in enumerate(packings):
+            if packing.plan.stream.source == source:
+                packing = packing if by_files else replace(packing, aggregate=None)
+                # Where there is no key, streams are cut by their positions.
+                at = 0 if packing.cut is None else position
+                alike = repr(replace(packing, plan=replace(packing.plan, position=at)))
+                before = found.get(alike, Readers(packing, ()))
+                found[alike] = replace(before, who=(*before.who, (key, position)))
+    return Packer(tuple(found.values()), time_unit, apart, registered())
+
+
+def packing_rows(packer: Packer) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that mapInArrow runs over the partitions of one source."""
+
+    def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
+        register_here(packer.functions)
+        part = partition_number()
+        for number, batch in enumerate(gathered(batches)):
+            yield packer.packed(unguarded(pa.Table.from_batches([batch])), part * 1_000_000 + number)
+
+    return pack
+
+
+def partition_number() -> int:
+    """The partition that this task works on."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return 0 if context is None else int(context.partitionId())
+
+
+def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Few large batches in place of many small ones."""
+    waiting: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        waiting.append(batch)
+        count += batch.num_rows
+        if count >= MOST_ROWS:
+            yield pa.Table.from_batches(waiting).combine_chunks().to_batches()[0]
+            waiting, count = [], 0
+    if count:
+        yield pa.Table.from_batches(waiting).combine_chunks().to_batches()[0]
+
+
+@dataclass(frozen=True)
+class Reads:
+    """A source that is a folder, and how its rows are packed for all who read them."""
+
+    source: str
+    folder: Folder
+    packer: Packer
+    columns: tuple[str, ...]
+    """Those that somebody reads."""
+
+    @property
+    def keys(self) -> list[str]:
+        """The queries that read it."""
+        return self.packer.keys
+
+    def packed(
+        self, files: Sequence[str], part: int, parts: int, number: int, before: Before
+    ) -> Iterator[pa.RecordBatch]:
+        """Lines of the k-th of n parts of files, numbered from here on."""
+        register_here(self.packer.functions)
+        for table, rows in enumerate(rows_of(self.folder, self.columns, files, part, parts)):
+            yield self.packer.packed(rows, number + table, before, Origin(tuple(files), part, parts, table))
+
+
+@dataclass(frozen=True)
+class FoldersRead:
+    """The folders that queries read, and where the checkpoint of their cuts is."""
+
+    reads: tuple[Reads, ...]
+    checkpoint: At
+
+    def block_again(self, told: PartialsHeader, packing: Packing, label: int) -> bytes | None:
+        """All tuples that a shard has of a table that was packed before, as a block."""
+        (reads,) = (one for one in self.reads if one.source == packing.plan.stream.source)
+        register_here(reads.packer.functions)
+        origin = told.origin
+        tables = rows_of(reads.folder, reads.columns, origin.files, origin.part, origin.parts)
+        rows = next(islice(tables, origin.table, None))
+        table, ended = without_end(rows.select(packing.read_from(rows.column_names)))
+        lines = lines_of(packing, table, ended, Codebook())
+        return next((line.block for line in lines if line.shard == label), None)
+
+    def note(self, key: str, cuts: int, watermark: int | None) -> None:
+        """What will be known of a query when the next cut is read."""
+        note_watermark(self.checkpoint, key, cuts, watermark)
+
+
+def reason_of(error: BaseException) -> str:
+    """Why a query has failed, as one sentence."""
+    return str(error) if isinstance(error, SlackwaterError) else f"{type(error).__name__}: {error}"

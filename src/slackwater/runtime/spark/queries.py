@@ -1,0 +1,206 @@
+"""Queries over the same streams that are not started yet, one alone among them.
+
+Invariant: every query gives what it would give alone over the same micro-batches.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from slackwater.core.errors import UsageError
+from slackwater.plan.physical import PhysicalPlan
+from slackwater.runtime.spark.batches import (
+    ForEachSet,
+    SetBatch,
+    Sinks,
+    answered,
+    batch_of,
+    failures,
+    warn_of,
+)
+from slackwater.runtime.spark.emitted import Program, name_of, now
+from slackwater.runtime.spark.locations import state_root
+from slackwater.runtime.spark.members import ALONE, KeyGroups, Member, Texts, member, named, named_texts, planned_members
+from slackwater.runtime.spark.progress.warner import Warner
+from slackwater.runtime.spark.query import is_streaming
+from slackwater.runtime.spark.running import RunningQueries
+from slackwater.runtime.spark.session import check_session, default_shards
+from slackwater.runtime.spark.started import AVAILABLE, begun, cut_of
+from slackwater.runtime.spark.state.root import StateRoot
+
+
+def queries(
+    spark: SparkSession,
+    /,
+    *,
+    streams: Mapping[str, DataFrame],
+    queries: Texts,
+    time: str = "ts",
+    time_unit: str = "ms",
+    shards: int | None = None,
+    state: str | os.PathLike[str] | None = None,
+) -> Queries:
+    """Many queries over the same streams, run as one streaming query: every stream is read once for all of them.
+
+        handle = sw.queries(
+            spark,
+            streams={"i": impressions, "c": clicks},
+            queries={
+                "clicked": "SELECT ... FROM i [...], c [...] WHERE i.ad = c.ad WITH RECALL 0.99 OVER 1 MINUTE",
+                "load": "SELECT ad, COUNT(*) AS n FROM i [RANGE 1 MINUTE] GROUP BY ad WITH ERROR 1%",
+            },
+        )
+        running = handle.start("out/checkpoint", sinks={"clicked": "out/clicked", "load": "out/load"})
+        running.progress()["load"].slack
+        running.add("seen", "SELECT ...", sinks="out/seen")
+
+    `queries` maps names to texts. Each query gives the results, late rows and counts that it would give alone. `time`,
+    `time_unit`, `shards` and `state` are as for `slackwater.sql`. If one of them cannot be bound, the error names it,
+    and nothing is started.
+    """
+    texts = named_texts(queries)
+    plans = planned_members(texts, streams, time, time_unit)
+    is_streaming(streams)
+    return Queries(spark, texts, plans, dict(streams), time, time_unit, shards, state)
+
+
+class Queries:
+    """Queries that are not started yet; `slackwater.queries` makes them."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        texts: Mapping[str, str],
+        plans: Mapping[str, PhysicalPlan],
+        frames: Mapping[str, DataFrame],
+        time: str,
+        unit: str,
+        shards: int | None,
+        state: str | os.PathLike[str] | None = None,
+        alone: bool = False,
+    ) -> None:
+        self.spark, self.texts, self.plans, self.shards = spark, texts, plans, shards
+        self._frames, self._time, self._unit, self._state = frames, time, unit, state
+        self.alone = alone
+        """Whether this is one query that was given no name."""
+
+    @property
+    def names(self) -> list[str]:
+        """The queries."""
+        return list(self.texts)
+
+    @property
+    def is_streaming(self) -> bool:
+        """False for batch input, which is complete and is answered at once by `all`."""
+        return is_streaming(self._frames)
+
+    def plan(self, name: str, text: str) -> PhysicalPlan:
+        """The plan of one more query over the same streams."""
+        if self.alone or self.texts.get(name) == text:
+            return self.plans[name]
+        return planned_members({name: text}, self._frames, self._time, self._unit)[name]
+
+    def member(self, name: str, generation: int, plan: PhysicalPlan, cut: KeyGroups, groups: int | None) -> Member:
+        """A query with its shards."""
+        return member(
+            name, generation, plan, cut, self._unit,
+            groups=groups, live=self.is_streaming, complete=not self.is_streaming,
+        )  # fmt: skip
+
+    def program(self, members: Sequence[Member], cut: KeyGroups, root: StateRoot | None) -> Program:
+        """These queries over all streams."""
+        return Program(tuple(members), self._frames, self._time, self._unit, cut, root, apart=not self.alone)
+
+    def by_hand(self, stacklevel: int) -> Program:
+        """For whoever starts it by hand: the session itself must have what is needed."""
+        check_session(self.spark, stacklevel + 1)
+        cut = cut_of(self.plans, self.shards or default_shards(self.spark), self.alone)
+        members = [self.member(name, 0, plan, cut, None) for name, plan in self.plans.items()]
+        if not self.is_streaming:
+            return self.program(members, cut, None)
+        root = state_root(self.spark, self._state, name_of(members), stacklevel + 1)
+        program = self.program(members, cut, root)
+        return program.begun_at(now()) if any(one.timed for one in members) else program
+
+    def foreach_batch(self, function: ForEachSet) -> DataStreamWriter:
+        """A writer that calls a function with every `SetBatch`; set its options, trigger and checkpoint, and start it.
+
+        Of a query that has failed there is nothing in the batch; `start` is what remembers it.
+        """
+        program = self.by_hand(stacklevel=2)
+        warner = Warner(several=True)
+
+        def each(batch: DataFrame, number: int) -> None:
+            kept = batch.persist()
+            try:
+                answers = answered(kept, program.members)
+                if not self.alone:
+                    warn_of(warner, program.members, answers)
+                function(batch_of(program.members, kept, number, answers, failures(answers)))
+            finally:
+                kept.unpersist()
+
+        return program.emitted().writeStream.foreachBatch(each)
+
+    def all(self) -> SetBatch:
+        """The outputs of batch input, which is one micro-batch; free them with `emitted.unpersist()`."""
+        if self.is_streaming:
+            raise UsageError("the input is a stream; take `start` or `foreach_batch`")
+        program = self.by_hand(stacklevel=2)
+        kept = program.emitted().persist()
+        answers = answered(kept, program.members)
+        failed = failures(answers)
+        for one in program.members:
+            if one.key in failed:
+                raise UsageError(f"{named(one.name)}{failed[one.key]}")
+        return batch_of(program.members, kept, 0, answers, failed)
+
+    def start(
+        self,
+        checkpoint: str | os.PathLike[str] | None = None,
+        *,
+        sinks: Mapping[str, Sinks] | None = None,
+        foreach: ForEachSet | None = None,
+        trigger: str | None = None,
+        flush: bool = False,
+        name: str | None = None,
+        key_groups: int | None = None,
+    ) -> RunningQueries:
+        """Start all queries as one streaming query, or go on from a checkpoint.
+
+        `sinks` says of every query where its results go: the path of a folder (parquet, every row once),
+        `slackwater.sink("kafka", ...)`, or a function of a DataFrame and the number of the micro-batch; or a mapping
+        with sinks for `results`, `late` and `rejected`. `foreach` is called with each `SetBatch` whole. `trigger`,
+        `flush` and `key_groups` are as for `slackwater.start`.
+
+        On a checkpoint that is there the last word counts: what was added, dropped or paused while the set ran stays
+        so; a query that is new among the stated ones begins now, one that was stated before and is no longer, is
+        dropped. State goes on where windows, keys and conditions are the same; else the query is refused by name.
+        """
+        if not self.is_streaming:
+            raise UsageError("the input is a batch DataFrame, which is complete; take `all`, or read it as a stream")
+        if not sinks and foreach is None:
+            raise UsageError("say where rows go: start(checkpoint, sinks={'name': 'folder'}), or foreach=...")
+        started = begun(
+            self, checkpoint,
+            sinks=sinks, foreach=foreach, trigger=trigger, flush=flush, name=name, key_groups=key_groups,
+        )  # fmt: skip
+        return RunningQueries(started, flush, trigger == AVAILABLE)
+
+
+def alone(
+    spark: SparkSession,
+    plan: PhysicalPlan,
+    text: str,
+    frames: Mapping[str, DataFrame],
+    time: str,
+    unit: str,
+    shards: int | None,
+    state: str | os.PathLike[str] | None = None,
+) -> Queries:
+    """One query as a set of one."""
+    return Queries(spark, {ALONE: text}, {ALONE: plan}, frames, time, unit, shards, state, alone=True)

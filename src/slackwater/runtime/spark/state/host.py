@@ -1,0 +1,258 @@
+"""The shards of queries in one task: what each query makes of a micro-batch, and what is written of it.
+
+Every query has a `Shard` of its own, which is given the lines that name it as their reader and nothing else. So
+results, late rows and counts of a query are those of the query alone, over the same micro-batches.
+
+Invariant: a query takes part in a micro-batch that brings rows, a message or a moment for it, and in no other. State
+has the entries of each query under its key, and is written once a micro-batch for all of them. Of several queries one
+that fails emits nothing of the micro-batch it failed in, and its state stays as it was before; the others go on. One
+that is alone fails with its streaming query. Entries of queries that are no more are dropped.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from slackwater.core.quality import clause
+from slackwater.core.state import StateUpdate
+from slackwater.observe.imbalance import ShardLoad
+from slackwater.observe.value import QueryProgress
+from slackwater.runtime.driver import with_results
+from slackwater.runtime.side_outputs.rows import LATE, REJECTED, example_of
+from slackwater.runtime.spark.control import END, FAIL, PAUSE, RESUME, TARGET
+from slackwater.runtime.spark.exchange.packing import FAILURES, FoldersRead, reason_of
+from slackwater.runtime.spark.exchange.partials import aggregate_of
+from slackwater.runtime.spark.folders import WRITTEN, Folder, TaskFiles
+from slackwater.runtime.spark.functions import Shipped, register_here
+from slackwater.runtime.spark.members import Member
+from slackwater.runtime.spark.output_schema import LATENCY, METRICS, ROWS
+from slackwater.runtime.spark.state.cached import (
+    CACHED,
+    Cached,
+    Place,
+    ShardState,
+    Status,
+    of_query,
+)
+from slackwater.runtime.spark.state.emitters import Emitted, Emitter, TaggedLines
+from slackwater.runtime.spark.state.inbox import Delivery, Inbox
+from slackwater.runtime.spark.state.pages import PageStore
+from slackwater.runtime.spark.state.root import run_of_task, task_number
+from slackwater.runtime.spark.state.shard import Shard
+from slackwater.sinks.folder import plain_text
+from slackwater.sinks.rows import result_tables
+
+Output = tuple[str, str]
+"""The key of a query, and a kind of rows."""
+
+
+@dataclass(frozen=True)
+class Hosted:
+    """Queries as they are shipped to workers."""
+
+    members: tuple[Member, ...]
+    apart: bool
+    """Whether a query that fails fails by itself; else the streaming query fails."""
+    functions: tuple[Shipped, ...] = ()
+    folders: Mapping[Output, Folder] = field(default_factory=dict)
+    """Outputs that shards write themselves."""
+    emits_all: bool = True
+    """Whether the rows of those are handed on as well."""
+    reports_latency: bool = False
+    """Whether shards say how long results have waited, for a report of the whole run."""
+    folders_read: FoldersRead | None = None
+    """What they read themselves."""
+    began: int | None = None
+    """The moment that counts before the first one has come, in microseconds; None where moments do not."""
+    emitter: Emitter = field(default_factory=TaggedLines)
+    name: str = field(default_factory=lambda: secrets.token_hex(8))
+    """Tells them from others that run in the same streaming query."""
+
+
+class Host:
+    """All shards of one task, in one micro-batch."""
+
+    def __init__(self, hosted: Hosted, inbox: Inbox, files: TaskFiles) -> None:
+        register_here(hosted.functions)
+        self._hosted, self._inbox, self._files = hosted, inbox, files
+
+    def run(self, label: int, store: PageStore) -> Iterator[Emitted]:
+        """What the queries emit in one shard; its state is written before the last of it."""
+        run, who = run_of_task(), self._hosted.name
+        state = ShardState(store, CACHED.take(run, who, label))
+        changes = state.gone(one.key for one in self._hosted.members)
+        places: dict[str, Place] = {}
+        turns: list[Turn] = []
+        deliveries = self._inbox.of(label)
+        for member in self._hosted.members:
+            if label not in member.shards:
+                continue
+            turn = Turn(self._hosted, member, label, state, deliveries.get(member.key), self._now(member))
+            if not turn.takes_part:
+                # What somebody else has written of it is read when it does.
+                if member.key in state.places and not state.missed_by(member.key):
+                    places[member.key] = state.places[member.key]
+                continue
+            yield from self._handed_on(turn.emitted())
+            changes += of_query(member.key, turn.changes)
+            places[member.key] = turn.place
+            turns.append(turn)
+        mark = store.write(state.now, changes)
+        assert store.account is not None
+        CACHED.keep(run, who, label, Cached(mark, places, store.account))
+        traffic = store.traffic()
+        for turn in turns:
+            if self._hosted.reports_latency:
+                yield Emitted(turn.key, LATENCY, json.dumps(turn.place.shard.latency.reported()))
+            # Pages have the entries of all queries.
+            own = traffic if len(self._hosted.members) == 1 else {}
+            yield Emitted(
+                turn.key, METRICS, json.dumps(turn.progress(ShardLoad(label, task_number(), **own)).as_json())
+            )
+
+    def _now(self, member: Member) -> int | None:
+        """The moment that a query is told; None where moments do not count for it."""
+        return (self._inbox.now or self._hosted.began) if member.timed else None
+
+    def _handed_on(self, emitted: Iterable[Emitted]) -> Iterator[Emitted]:
+        """What is emitted, but for rows that are written to folders here."""
+        for one in emitted:
+            folder = self._hosted.folders.get((one.query, one.kind))
+            if folder is not None and one.rows is not None:
+                self._files.add((one.query, one.kind), folder, one.rows)
+            if folder is None or self._hosted.emits_all:
+                yield one
+
+    def written(self) -> Iterator[Emitted]:
+        """What tells of the files that the task has written."""
+        for (query, kind), name in self._files.close():
+            yield Emitted(query, WRITTEN, f"{kind}/{name}")
+
+
+class Turn:
+    """One query in one micro-batch of one shard."""
+
+    def __init__(
+        self,
+        hosted: Hosted,
+        member: Member,
+        label: int,
+        state: ShardState,
+        delivery: Delivery | None,
+        now: int | None,
+    ) -> None:
+        self._hosted, self._member, self._label, self._state = hosted, member, label, state
+        self._delivery = delivery or Delivery()
+        self._before = Status()
+        self.key = member.key
+        self.takes_part = delivery is not None or now is not None
+        """Whether the micro-batch brings anything for it."""
+        if self.takes_part:
+            self._before = state.status(self.key)
+            if now is not None:
+                # Time does not go back, whatever a clock says.
+                now = max(now, self._before.now or now)
+        self._now = now
+        self.changes: list[StateUpdate] = []
+        """What is to be written, once all is emitted."""
+        self.place: Place
+        """As it is after the micro-batch."""
+
+    def emitted(self) -> Iterator[Emitted]:
+        """What it emits."""
+        member = self._member
+        after, target, end = combined(self._before, self._delivery, clause(member.plan.quality))
+        after = replace(after, now=self._now)
+        shard = self._shard(target)
+        if after.failure is None and not after.paused:
+            if self._hosted.apart:
+                try:
+                    # Nothing is handed on before it is known that nothing fails.
+                    yield from list(self._epoch(shard, end))
+                    self.changes = list(shard.snapshot_delta())
+                except FAILURES as error:
+                    # As it was before the micro-batch, by what is written.
+                    self._state.places.pop(self.key, None)
+                    shard, after = self._shard(target), replace(after, failure=reason_of(error))
+            else:
+                yield from self._epoch(shard, end)
+                self.changes = list(shard.snapshot_delta())
+        elif target is not None or (after.paused and after.failure is None):
+            # Who rests keeps its clocks right, so that it knows the time when it goes on.
+            if after.failure is None:
+                yield from self._rejected_rows()
+                shard.pass_by(self._delivery.blocks, self._now)
+            self.changes = list(shard.snapshot_delta())
+        if after != self._before:
+            self.changes.append(after.as_update())
+        self.place = Place(shard, after)
+        self._note_watermark(shard)
+
+    def _shard(self, target: str | None) -> Shard:
+        return self._state.shard(self._member, self._label, target, self._hosted.folders_read)
+
+    def _epoch(self, shard: Shard, end: bool) -> Iterator[Emitted]:
+        yield from self._rejected_rows()
+        if self._delivery.blocks or self._now is None or end:
+            emissions = shard.epoch(self._delivery.blocks, self._now, end)
+        else:
+            emissions = shard.on_processing_time(self._now)
+        for table in result_tables(shard.plan, shard.codebook, with_results(emissions)):
+            if table.num_rows:
+                yield Emitted(self.key, ROWS, rows=plain_text([table])[0])
+        for kind, table in shard.side_output.take_tables():
+            if kind == LATE:
+                shard.note_late(table)
+            yield Emitted(self.key, kind, rows=table)
+
+    def _rejected_rows(self) -> Iterator[Emitted]:
+        for block in self._delivery.blocks:
+            if block.rejected_rows is not None:
+                yield Emitted(self.key, REJECTED, rows=pa.ipc.open_stream(block.rejected_rows).read_all())
+
+    def _note_watermark(self, shard: Shard) -> None:
+        """Leave word for who reads the next files."""
+        read = self._hosted.folders_read
+        if read is None or self._label != self._member.shards[0] or aggregate_of(self._member.plan) is None:
+            return
+        cuts = [one.header["cuts"] for one in self._delivery.blocks if one.header["cuts"] is not None]
+        if cuts:
+            # With another target it may want tuples.
+            read.note(self.key, max(cuts) + 1, None if aggregate_of(shard.plan) is None else shard.kernel.watermark)
+
+    def progress(self, load: ShardLoad) -> QueryProgress:
+        """How it does after the micro-batch."""
+        blocks, inputs = self._delivery.blocks, self._member.plan.inputs
+        examples = {
+            inputs[one.stream].stream.alias: example_of(one.rejected_rows)
+            for one in blocks
+            if one.rejected_rows is not None
+        }
+        status = self.place.status
+        return replace(
+            self.place.shard.progress(load, examples),
+            query=self.key if self._hosted.apart else "",
+            paused=status.paused,
+            failure=status.failure,
+        )
+
+
+def combined(status: Status, delivery: Delivery, stated: str) -> tuple[Status, str | None, bool]:
+    """What is in force in a micro-batch, the target that was set in it, and whether the input has ended."""
+    target, end = None, False
+    for one in sorted(delivery.messages, key=lambda message: message.number):
+        if one.kind in (PAUSE, RESUME):
+            status = replace(status, paused=one.kind == PAUSE)
+        elif one.kind == TARGET and one.text == stated:
+            target = one.target
+        elif one.kind == FAIL and status.failure is None:
+            status = replace(status, failure=one.reason)
+        end = end or one.kind == END
+    if delivery.failure is not None and status.failure is None and not status.paused:
+        status = replace(status, failure=delivery.failure)
+    return status, target, end

@@ -1,0 +1,117 @@
+"""What a micro-batch brings to one task, sorted by shard and by query.
+
+Invariant: a header comes once a task, with the line of the first of its shards that a query has there; all shards of
+the query hear it, and only the query's first shard counts what it counts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from slackwater.runtime.spark.control import END, FAIL, PAUSE, RESUME, TARGET, Message
+from slackwater.runtime.spark.exchange.packing import FAILED, NOW
+from slackwater.runtime.spark.exchange.writer import UNCOUNTED
+from slackwater.runtime.spark.members import Member
+from slackwater.runtime.spark.state.shard import Block
+
+HEARD = (PAUSE, RESUME, TARGET, FAIL, END)
+"""Messages that shards hear; the others are for whoever starts queries."""
+
+
+@dataclass
+class Delivery:
+    """What one micro-batch brings for one query in one shard."""
+
+    blocks: list[Block] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
+    failure: str | None = None
+    """Why the query has failed where its rows were packed."""
+
+
+class _Header(NamedTuple):
+    counted: dict[str, Any]
+    uncounted: dict[str, Any]
+    rejected_rows: Any
+
+
+class _Tuples(NamedTuple):
+    block: Any
+    partials: Any
+
+
+NOTHING = _Tuples(None, None)
+Lot = tuple[str, int]
+"""The readers of a table that was packed, and its number."""
+
+
+class Inbox:
+    """The lines of one task; bytes stay where they are."""
+
+    def __init__(self, members: Sequence[Member], batches: Iterable[pa.RecordBatch]) -> None:
+        self._members = members
+        self._messages: list[Message] = []
+        self._headers: dict[Lot, _Header] = {}
+        self._tuples: dict[int, dict[Lot, _Tuples]] = defaultdict(dict)
+        self._readers: dict[str, dict[str, list[int]]] = {}
+        self.now: int | None = None
+        """The time of the clock on the wall, in microseconds, where it came."""
+        for batch in batches:
+            self._sort(batch)
+
+    def _sort(self, batch: pa.RecordBatch) -> None:
+        names = ("shard", "readers", "part", "header")
+        bytes_of = (_buffers(batch.column(name)) for name in ("block", "partials", "rejected_rows"))
+        columns = (batch.column(name).to_pylist() for name in names)
+        for shard, readers, part, header, block, partials, away in zip(*columns, *bytes_of, strict=True):
+            if readers is None:
+                self._messages.append(Message.of_json(header))
+            elif readers == NOW:
+                self.now = part if self.now is None else max(self.now, part)
+            else:
+                lot = (readers, part)
+                if header is not None:
+                    told = json.loads(header)
+                    self._headers[lot] = _Header(told, told | UNCOUNTED, away)
+                if block is not None or partials is not None:
+                    self._tuples[shard][lot] = _Tuples(block, partials)
+
+    def of(self, label: int) -> dict[str, Delivery]:
+        """What there is for one shard, by the keys of queries; nothing for those that have no shard there."""
+        found: dict[str, Delivery] = {}
+        mine = {one.key: label == one.shards[0] for one in self._members if label in one.shards}
+        for message in self._messages:
+            for key in mine if message.kind == END else mine.keys() & {message.key}:
+                if message.kind in HEARD:
+                    found.setdefault(key, Delivery()).messages.append(message)
+        tuples = self._tuples.get(label, {})
+        for lot, header in self._headers.items():
+            readers, part = lot
+            own = tuples.get(lot, NOTHING)
+            for key, streams in self._who(readers).items():
+                if key not in mine:
+                    continue
+                delivery = found.setdefault(key, Delivery())
+                if FAILED in header.counted:
+                    delivery.failure = header.counted[FAILED]
+                    continue
+                told, away = (header.counted, header.rejected_rows) if mine[key] else (header.uncounted, None)
+                delivery.blocks += (Block(stream, part, told, own.block, away, own.partials) for stream in streams)
+        return found
+
+    def _who(self, readers: str) -> dict[str, list[int]]:
+        if readers not in self._readers:
+            found: dict[str, list[int]] = defaultdict(list)
+            for key, stream in json.loads(readers):
+                found[key].append(stream)
+            self._readers[readers] = dict(found)
+        return self._readers[readers]
+
+
+def _buffers(column: pa.Array) -> list[Any]:
+    return [one.as_buffer() for one in column] if column.null_count < len(column) else [None] * len(column)
