@@ -32,6 +32,8 @@ from slackwater.runtime.spark.state.root import StateRoot
 from slackwater.runtime.spark.state.stage import staged
 from slackwater.runtime.spark.types import arrow_schema, guarded, selected
 
+AVAILABLE_NOW_FOR_ALL = "spark.sql.streaming.triggerAvailableNowWrapper.enabled"
+
 
 @dataclass(frozen=True)
 class Program:
@@ -124,6 +126,8 @@ def _observed(out: DataFrame, note: Column) -> DataFrame:
 def heartbeats(spark: SparkSession, tasks: int) -> DataFrame:
     """The time of the clock on the wall, once a second, as lines of the packed stream. Its offsets are in Spark's log,
     so a micro-batch that runs again is told the same moments."""
+    # Else one source that has no end would let a query over what is there now end after its first micro-batch.
+    spark.conf.set(AVAILABLE_NOW_FOR_ALL, "true")
     rate = spark.readStream.format("rate").option("rowsPerSecond", 1).option("numPartitions", 1).load()
     return for_every_task(rate, tasks, readers=NOW, part=fn.unix_micros("timestamp"), header=fn.lit(None))
 

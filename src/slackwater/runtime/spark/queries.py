@@ -24,7 +24,16 @@ from slackwater.runtime.spark.batches import (
 )
 from slackwater.runtime.spark.emitted import Program, name_of, now
 from slackwater.runtime.spark.locations import state_root
-from slackwater.runtime.spark.members import ALONE, KeyGroups, Member, Texts, member, named, named_texts, planned_members
+from slackwater.runtime.spark.members import (
+    ALONE,
+    KeyGroups,
+    Member,
+    Texts,
+    member,
+    named,
+    named_texts,
+    planned_members,
+)
 from slackwater.runtime.spark.progress.warner import Warner
 from slackwater.runtime.spark.query import is_streaming
 from slackwater.runtime.spark.running import RunningQueries

@@ -109,11 +109,10 @@ class Host:
         for turn in turns:
             if self._hosted.reports_latency:
                 yield Emitted(turn.key, LATENCY, json.dumps(turn.place.shard.latency.reported()))
-            # Pages have the entries of all queries.
-            own = traffic if len(self._hosted.members) == 1 else {}
-            yield Emitted(
-                turn.key, METRICS, json.dumps(turn.progress(ShardLoad(label, task_number(), **own)).as_json())
-            )
+            load = ShardLoad(label, task_number())
+            if len(self._hosted.members) == 1:
+                load = replace(load, state_read=traffic["state_read"], state_written=traffic["state_written"])
+            yield Emitted(turn.key, METRICS, json.dumps(turn.progress(load).as_json()))
 
     def _now(self, member: Member) -> int | None:
         """The moment that a query is told; None where moments do not count for it."""
