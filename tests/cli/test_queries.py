@@ -7,18 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.runtime.spark.control import CONTROL, Control
-from slackwater.runtime.spark.query_set import requests
-from slackwater.runtime.spark.query_set.control import ADD, BEGIN, DROP, FAIL, PAUSE, TARGET, SetMessage
+from slackwater.runtime.spark import requests
+from slackwater.runtime.spark.control import ADD, BEGIN, CONTROL, DROP, FAIL, PAUSE, TARGET, VERSION, Message
 from tests.cli.conftest import Command
 
 SAID = [
-    SetMessage(BEGIN, 0, shards=2, run="x"),
-    *(SetMessage(ADD, n, name, n, f"SELECT v\n FROM {name}", "", True) for n, name in enumerate("abcd", 1)),
-    SetMessage(PAUSE, 5, "b", 2),
-    SetMessage(FAIL, 6, "c", 3, reason="integer overflow in v * v", batch=4),
-    SetMessage(DROP, 7, "d", 4),
-    SetMessage(TARGET, 8, "a", 1, target="DELAY 1 S"),
+    Message(BEGIN, shards=2, groups=2, run="x", version=VERSION),
+    *(Message(ADD, n, name, n, f"SELECT v\n FROM {name}", "", True) for n, name in enumerate("abcd", 1)),
+    Message(PAUSE, 5, "b", 2),
+    Message(FAIL, 6, "c", 3, reason="integer overflow in v * v", batch=4),
+    Message(DROP, 7, "d", 4),
+    Message(TARGET, 8, "a", 1, target="DELAY 1 S"),
 ]
 
 
@@ -47,15 +46,20 @@ def test_a_checkpoint_says_which_queries_there_are(command: Command, checkpoint:
     assert "integer overflow" in shown
 
 
+def test_one_query_alone_is_listed_under_the_name_that_it_has(command: Command, tmp_path: Path) -> None:
+    (tmp_path / CONTROL).mkdir()
+    begun = Message(BEGIN, shards=1, groups=16, run="y", alone=True, version=VERSION)
+    said = [begun, Message(ADD, 1, "query", 1, "SELECT v FROM s", "", 16, True), Message(PAUSE, 2, "query", 1)]
+    (tmp_path / CONTROL / "0.txt").write_text("\n".join(one.as_json() for one in said) + "\n")
+    (listed,) = json.loads(command("queries", tmp_path, "list", "--json").out)["queries"]
+    assert (listed["query"], listed["state"], listed["text"]) == ("query", "paused", "SELECT v FROM s")
+
+
 def test_what_is_no_set_or_does_not_run_is_refused(
     command: Command, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nowhere = command("queries", tmp_path / "nowhere", "drop", "a")
-    assert (nowhere.code, "is not the checkpoint of a set of queries" in nowhere.err) == (2, True)
-    (tmp_path / "single" / CONTROL).mkdir(parents=True)
-    (tmp_path / "single" / CONTROL / "0.txt").write_text(Control(structure="s", shards=1).as_json())
-    single = command("queries", tmp_path / "single", "pause", "a")
-    assert (single.code, "belongs to a single query" in single.err) == (2, True)
+    assert (nowhere.code, "is not the checkpoint of queries" in nowhere.err) == (2, True)
     monkeypatch.setattr(requests.ask, "__defaults__", (0.1,))
     before = sorted((checkpoint / CONTROL).iterdir())
     for change in (["drop", "a"], ["add", "e", "SELECT v FROM a", "--out", "e"], ["target", "a", "NO WAIT"]):

@@ -1,7 +1,7 @@
 """A join and an aggregate as a process of their own, which can be killed and started again on the same folder.
 
 The join is one that we start ourselves, with its state in files; the aggregate is a DataFrame that somebody else
-starts, with its state in Spark's store.
+starts, with its state in a folder that it is given.
 
 Invariant: micro-batch i reads file i, whatever was killed when. A file source with a limit does not promise it: a kill
 between its own log and the query's would put two files into the next micro-batch. So there is no limit, and whoever
@@ -61,7 +61,8 @@ def begin(spark: SparkSession, files: Path, folder: Path, available: bool = Fals
     places = {"results": str(folder / "join" / "rows"), "checkpoint": str(folder / "join" / "checkpoint")}
     trigger = "available" if available else None
     join = sw.start(spark, QUERIES["join"], shards=SHARDS, trigger=trigger, **places, a=a, b=b)
-    aggregate = sw.sql(spark, QUERIES["aggregate"], shards=SHARDS, a=a).writeStream.format("parquet")
+    sums = sw.sql(spark, QUERIES["aggregate"], shards=SHARDS, state=folder / "aggregate" / "state", a=a)
+    aggregate = sums.writeStream.format("parquet")
     aggregate = aggregate.option("path", str(folder / "aggregate" / "rows"))
     aggregate = aggregate.option("checkpointLocation", str(folder / "aggregate" / "checkpoint"))
     return [join.query, (aggregate.trigger(availableNow=True) if available else aggregate).start()]

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 import slackwater as sw
-from slackwater.runtime.spark.query_set.running import RunningQueries
+from slackwater.runtime.spark.running import RunningQueries
 from tests.spark.supervised import QUERIES, QUICK_START, SCHEMA, SHARDS
 from tests.spark.supervisor import Supervisor
 

@@ -1,26 +1,25 @@
 """Pages: a log of changes is the same state as a table of entries, whoever reads it and however often it is cleaned.
 
-Every law is tried on both homes of pages: Spark's state store, and files of the checkpoint.
+Every law is tried on files of a disk, and on those of a process alone.
 """
 
 from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
+
 from slackwater.core.errors import SlackwaterError
 from slackwater.core.state import StateUpdate
 from slackwater.runtime.spark.state.page_files import PageFiles
 from slackwater.runtime.spark.state.pages import Account, Mark, PageStore
-from slackwater.runtime.spark.state.spark_pages import SparkPages
-from slackwater.runtime.spark.store import LocalStore
+from slackwater.runtime.spark.store import LocalStore, MemoryStore, Store
 from tests.effort import tried
-from tests.spark.in_process import Handle
 
 Table = dict[tuple[str, str], bytes]
 CHANGES = st.dictionaries(
@@ -28,60 +27,42 @@ CHANGES = st.dictionaries(
 )
 
 
-class Home(Protocol):
-    """Where the pages of one shard are."""
+class Home:
+    """The pages of one shard, as one micro-batch after the other finds them."""
+
+    def __init__(self, files: Store) -> None:
+        self._files, self._number = files, 0
 
     def store(self) -> PageStore:
         """As the next micro-batch finds it."""
+        return PageStore(PageFiles(self._files, self._number), largest=1 << 62, spare=300)
 
     def done(self) -> None:
         """The micro-batch is committed."""
-
-
-class InSpark:
-    """In Spark's state store."""
-
-    def __init__(self) -> None:
-        self._handle = Handle()
-        self._before = self._state()
-
-    def _state(self) -> tuple[dict[object, object], object]:
-        return dict(self._handle.getMapState("pages", "", "").entries), self._handle.getValueState("mark", "").get()
-
-    def store(self) -> PageStore:
-        # A task that fails leaves nothing behind.
-        self._handle.getMapState("pages", "", "").entries = dict(self._before[0])
-        self._handle.getValueState("mark", "").update(self._before[1])
-        return PageStore(SparkPages(self._handle), largest=50, spare=300)
-
-    def done(self) -> None:
-        self._before = self._state()
-
-    @property
-    def count(self) -> int:
-        return len(self._handle.getMapState("pages", "", "").entries)
-
-
-class InFiles:
-    """In files of the checkpoint."""
-
-    def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory()
-        self.path = Path(self._folder.name, "0")
-        self._number = 0
-
-    def store(self) -> PageStore:
-        return PageStore(PageFiles(LocalStore(str(self.path)), self._number), largest=1 << 62, spare=300)
-
-    def done(self) -> None:
         self._number += 1
 
     @property
     def count(self) -> int:
-        return len(list(self.path.iterdir()))
+        return len(self._files.names())
 
 
-HOMES = pytest.mark.parametrize("home", [InSpark, InFiles])
+class OnDisk(Home):
+    """In files of a checkpoint."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        self.path = Path(self._folder.name, "0")
+        super().__init__(LocalStore(str(self.path)))
+
+
+class InMemory(Home):
+    """In files of this process alone."""
+
+    def __init__(self) -> None:
+        super().__init__(MemoryStore())
+
+
+HOMES = pytest.mark.parametrize("home", [OnDisk, InMemory])
 
 
 class Worker:
@@ -176,7 +157,7 @@ def test_a_write_that_was_not_committed_is_not_taken_for_the_state(home) -> None
 
 
 def test_a_file_that_is_missing_is_named_and_nothing_is_made_up() -> None:
-    place, worker = InFiles(), Worker()
+    place, worker = OnDisk(), Worker()
     for value in (b"1", b"2", b"3"):
         worker.turn(place, {("a", value.decode()): value})
     (place.path / "0000000001.pages").unlink()
@@ -188,7 +169,7 @@ def test_a_file_that_is_missing_is_named_and_nothing_is_made_up() -> None:
 
 
 def test_what_a_task_that_was_killed_has_left_is_removed(monkeypatch) -> None:
-    place, worker = InFiles(), Worker()
+    place, worker = OnDisk(), Worker()
     worker.turn(place, {("a", "x"): b"1"})
     (place.path / ".1-0123").write_bytes(b"half a page")
     Worker().turn(place, {})

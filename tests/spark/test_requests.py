@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from slackwater.core.errors import UsageError
-from slackwater.runtime.spark.query_set import requests
-from slackwater.runtime.spark.query_set.requests import PATIENCE, REQUESTS, Desk, Request, ask
+from slackwater.runtime.spark import requests
+from slackwater.runtime.spark.requests import PATIENCE, REQUESTS, Desk, Request, ask
 
 Opened = Callable[..., Desk]
 
