@@ -16,6 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from slackwater.runtime.spark.state.shard_task import Hosted
 
 from benchmarks.inputs import LATE_SHARE, MAX_DELAY_MS
 from papers.workloads import uniform_stream
@@ -27,7 +28,6 @@ from slackwater.runtime.spark.output_schema import COLUMNS, ROWS, written_schema
 from slackwater.runtime.spark.query import packings_of
 from slackwater.runtime.spark.state import shard_task
 from slackwater.runtime.spark.state.checkpoint import structure
-from slackwater.runtime.spark.state.shard_task import Hosted
 from slackwater.runtime.spark.state.stage import run_shards
 from slackwater.sources.binding import bind_to_tables
 

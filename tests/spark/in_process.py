@@ -1,43 +1,56 @@
-"""Spark's part of a recorded run, played in this process: packed, shuffled by shard, kept as state, emitted.
+"""Spark's part of queries, played in this process: packed, exchanged, kept as state, emitted.
 
 What runs in Spark's Python workers runs here as it is: the packer, the stage that hosts shards with their state in
-files, what it emits, and the run that reads that. Only what the JVM does is played: reading files, the shuffle.
+files, what it emits, and the run that reads that. Only what the JVM does is played: reading files, the exchange, and
+which task it is.
 
 Invariant: a shard finds nothing of the last micro-batch but what was written to its state, so every case is also one
-of a worker that has never seen the shard.
+of a worker that has never seen the shard; but where a test asks for `one_worker`, it goes on with the shards it has.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from pyspark.serializers import CloudPickleSerializer
 
 from slackwater.core.errors import UsageError
 from slackwater.operators.pipeline import Epochs
-from slackwater.plan.physical import InputPlan, PhysicalPlan
+from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
 from slackwater.runtime.recorded import Tick
-from slackwater.runtime.spark.exchange.files import Folder, FoldersRead, Reads
+from slackwater.runtime.spark.control import Message
+from slackwater.runtime.spark.exchange.files import Folder
+from slackwater.runtime.spark.exchange.packing import (
+    NOW,
+    SCHEMA,
+    FoldersRead,
+    Packer,
+    Reads,
+    packer_of,
+    packing_rows,
+)
 from slackwater.runtime.spark.exchange.partials import aggregate_of
-from slackwater.runtime.spark.exchange.writer import END, SOURCE_ROW, Packing, packer
 from slackwater.runtime.spark.functions import registered
+from slackwater.runtime.spark.members import KeyGroups, Member, columns_read, member
 from slackwater.runtime.spark.output_schema import ROWS
-from slackwater.runtime.spark.query import packings_of
 from slackwater.runtime.spark.replay import epoch_log
 from slackwater.runtime.spark.replay.run import SparkRun
 from slackwater.runtime.spark.replay.streams import cut_by, write_streams
-from slackwater.runtime.spark.state.checkpoint import structure
+from slackwater.runtime.spark.state import host
+from slackwater.runtime.spark.state.cached import CachedShards
+from slackwater.runtime.spark.state.emitters import TAGGED
+from slackwater.runtime.spark.state.host import Hosted
 from slackwater.runtime.spark.state.last_watermark import known_before
-from slackwater.runtime.spark.state.shard_task import Hosted
+from slackwater.runtime.spark.state.layouts import Share
 from slackwater.runtime.spark.state.stage import run_shards
 from slackwater.runtime.spark.store import At
 from slackwater.sinks.folder import folder_name
@@ -45,58 +58,89 @@ from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.replay import Replay
 from tests.spark.streams import pieces
 
-LABELS = (3, 0, 7, 1)
-"""Of shards: as on Spark, they neither count up nor begin with the first."""
-EMITTED = pa.schema([("kind", pa.string()), ("note", pa.string()), ("block", pa.binary())])
+UNIT = "ms"
+NAME = "of shards"
+"""Of a query that is played: the labels of its shards do not begin with the first."""
+TASKS = 2
 _serializer: Any = CloudPickleSerializer
 
 
-@dataclass
-class Map:
-    """A map state of Spark, in a dictionary."""
-
-    entries: dict[Any, Any] = field(default_factory=dict)
-
-    def getValue(self, key: Any) -> Any:  # noqa: N802
-        return self.entries.get(key)
-
-    def containsKey(self, key: Any) -> bool:  # noqa: N802
-        return key in self.entries
-
-    def updateValue(self, key: Any, value: Any) -> None:  # noqa: N802
-        self.entries[key] = value
-
-    def removeKey(self, key: Any) -> None:  # noqa: N802
-        del self.entries[key]
-
-    def iterator(self) -> Iterator[Any]:
-        return iter(sorted(self.entries.items(), reverse=True))
+def one_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on a worker keeps its shards from one micro-batch to the next."""
+    monkeypatch.setattr(host, "run_of_task", lambda: "query/run")
+    monkeypatch.setattr(host, "CACHED", CachedShards())
 
 
-@dataclass
-class Value:
-    """A value state of Spark, in a field."""
-
-    value: Any = None
-
-    def get(self) -> Any:
-        return self.value
-
-    def update(self, value: Any) -> None:
-        self.value = value
+def planned(text: str, tables: Mapping[str, pa.Table], time: str = "ts") -> PhysicalPlan:
+    """A query over streams with the columns of these tables."""
+    return plan(bind_to_tables(text, tables, time).query)
 
 
-class Handle:
-    """The handle that Spark gives to a stateful operator, with the state of one key."""
+def cut_for(shards: int) -> KeyGroups:
+    """A cut in which a query with so many shards leaves a label to others, and shards share tasks."""
+    return KeyGroups(shards + 1, TASKS)
 
-    def __init__(self) -> None:
-        self._states: dict[str, Any] = {}
 
-    def getMapState(self, name: str, key: str, value: str) -> Map:  # noqa: N802
-        return self._states.setdefault(name, Map())
+def played_member(physical: PhysicalPlan, shards: int, time_unit: str = UNIT, **more: Any) -> Member:
+    """A query with so many shards of `cut_for`."""
+    return member(NAME, 0, physical, cut_for(shards), time_unit, groups=shards, **more)
 
-    def getValueState(self, name: str, value: str) -> Value:  # noqa: N802
-        return self._states.setdefault(name, Value())
+
+def hosted_alone(one: Member, **more: Any) -> Hosted:
+    """A query as it is shipped where it runs alone; workers know it by its key."""
+    return Hosted((one,), False, registered(), name=one.key, **more)
+
+
+def packer_for(members: Sequence[Member], source: str, apart: bool = False, by_files: bool = False) -> Packer:
+    """How these queries read a source."""
+    (unit,) = {packing.time_unit for one in members for packing in one.packings}
+    return packer_of([(one.key, one.packings) for one in members], source, unit, apart, by_files)
+
+
+def packed(members: Sequence[Member], tables: Mapping[str, pa.Table], apart: bool = False) -> list[pa.RecordBatch]:
+    """Lines of what arrives in one micro-batch; each source is one partition."""
+    lines: list[pa.RecordBatch] = []
+    for source, table in tables.items():
+        if table.num_rows:
+            time = next((one.plan.inputs[0].stream.schema.time for one in members), "ts")
+            own = table.select(columns_read(members, source, time, table.column_names))
+            lines += packing_rows(packer_for(members, source, apart))(own.combine_chunks().to_batches())
+    return lines
+
+
+def said(message: Message, tasks: int = TASKS) -> pa.RecordBatch:
+    """The lines of a control message."""
+    return _to_every_task(tasks, readers=None, part=0, header=message.as_json())
+
+
+def heartbeat(now: int, tasks: int = TASKS) -> pa.RecordBatch:
+    """The lines of a moment, in microseconds."""
+    return _to_every_task(tasks, readers=NOW, part=now, header=None)
+
+
+def _to_every_task(tasks: int, **fields: Any) -> pa.RecordBatch:
+    nothing = dict.fromkeys(SCHEMA.names)
+    return pa.RecordBatch.from_pylist([nothing | fields | {"shard": task} for task in range(tasks)], SCHEMA)
+
+
+def micro_batch(
+    hosted: Hosted, cut: KeyGroups, lines: Sequence[pa.RecordBatch], folder: At | None, number: int
+) -> Iterator[dict[str, Any]]:
+    """The lines that shards emit in one micro-batch, task by task."""
+    shipped = _serializer().dumps(hosted)
+    # The last one first: the exchange promises no order.
+    for task in reversed(range(cut.tasks)):
+        mine = [_of_task(batch, task, cut.tasks) for batch in reversed(lines)]
+        labels = cut.labels[task :: cut.tasks]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(host, "task_number", lambda task=task: task)
+            emitted = run_shards(_serializer().loads(shipped), labels, mine, folder, number, Share(task, cut.tasks))
+            for batch in emitted:
+                yield from batch.to_pylist()
+
+
+def _of_task(lines: pa.RecordBatch, task: int, tasks: int) -> pa.RecordBatch:
+    return lines.filter(pa.array([label % tasks == task for label in lines.column("shard").to_pylist()], pa.bool_()))
 
 
 @dataclass(frozen=True)
@@ -132,75 +176,55 @@ class ShardsRun(SparkRun):
     reads_files = False
 
     def _epochs(self, tick: Tick) -> Iterator[epoch_log.EpochLog]:
-        labels = LABELS[: self.shards]
-        packings = packings_of(self.plan, labels, self._time_unit)
-        texts = tuple(packing.text_rows for packing in packings)
-        kept = structure(self.plan, labels, self._time_unit, False)
-        state = str(self._folder / "state")
-        Path(state).mkdir(exist_ok=True)
-        reads = tuple(map(self._reads, packings)) if self.reads_files else ()
-        again = FoldersRead(reads, state) if reads and aggregate_of(self.plan) is not None else None
-        hosted = Hosted(self.plan, texts, kept, registered(), shards=labels, folders_read=again, tells_latency=True)
-        shipped = _serializer().dumps(hosted)
+        state = self._folder / "state"
+        state.mkdir(exist_ok=True)
+        one = played_member(self.plan, self.shards, self._time_unit)
+        reads = tuple(self._reads(one)) if self.reads_files else ()
+        again = FoldersRead(reads, str(state)) if reads and aggregate_of(self.plan) is not None else None
+        hosted = hosted_alone(one, reports_latency=True, folders_read=again)
         for number in range(len(self._arrivals)):
             begun = time.perf_counter()
-            lines = pa.Table.from_batches(self._played(_serializer().loads(shipped), packings, reads, number), EMITTED)
-            epoch_log.write(self._folder / "epochs", number, lines, time.perf_counter() - begun)
+            emitted = pa.Table.from_pylist(list(self._played(hosted, reads, number)), TAGGED)
+            epoch_log.write(self._folder / "epochs", number, emitted, time.perf_counter() - begun)
             yield self._noted(number)
             tick()
 
-    def _played(
-        self, hosted: Hosted, packings: Sequence[Packing], reads: Sequence[Reads], number: int
-    ) -> Iterator[pa.RecordBatch]:
+    def _played(self, hosted: Hosted, reads: Sequence[Reads], number: int) -> Iterator[dict[str, Any]]:
         """What shards emit in a micro-batch."""
         state = str(self._folder / "state")
         if reads:
-            packed = [line for one in reads for line in self._packed_by_files(one, number, state)]
+            lines = [line for one in reads for line in self._packed_by_files(one, number, state)]
         else:
-            packed = [line for packing in packings for line in self._packed(packing, number)]
-        # The last partition first: the shuffle promises no order.
-        yield from run_shards(hosted, hosted.shards, packed[::-1], state, number)
+            sources = {one.stream.source for one in self.plan.inputs}
+            tables = {one: pq.read_table(self._source(one) / f"epoch-{number:08d}.parquet") for one in sorted(sources)}
+            lines = packed(hosted.members, tables)
+        yield from micro_batch(hosted, cut_for(self.shards), lines, state, number)
 
-    def _source(self, packing: Packing) -> Path:
-        return self._folder / "streams" / folder_name(packing.plan.stream.source)
+    def _source(self, source: str) -> Path:
+        return self._folder / "streams" / folder_name(source)
 
-    def _reads(self, packing: Packing) -> Reads:
-        schema = pq.read_schema(self._source(packing) / "epoch-00000000.parquet")
-        return Reads(Folder(str(self._source(packing)), "parquet", schema, None), (packing,), registered())
+    def _reads(self, one: Member) -> Iterable[Reads]:
+        for source in sorted({packing.plan.stream.source for packing in one.packings}):
+            schema = pq.read_schema(self._source(source) / "epoch-00000000.parquet")
+            columns = columns_read([one], source, one.plan.inputs[0].stream.schema.time, schema.names)
+            folder = Folder(str(self._source(source)), "parquet", schema, None)
+            yield Reads(source, folder, packer_for([one], source, by_files=True), tuple(columns))
 
     def _packed_by_files(self, reads: Reads, number: int, state: str) -> Iterator[pa.RecordBatch]:
         file = f"{reads.folder.path}/epoch-{number:08d}.parquet"
+        before = known_before(state, number, reads.keys)
         for part in range(2):
-            yield from reads.packed((file,), part, 2, 1000 * part, known_before(state, number))
-
-    def _packed(self, packing: Packing, number: int) -> Iterator[pa.RecordBatch]:
-        table = pq.read_table(self._source(packing) / f"epoch-{number:08d}.parquet")
-        return packer(packing)(table.select(_read_by(packing.plan, table)).to_batches())
+            yield from reads.packed((file,), part, 2, 1000 * part, before)
 
 
 def play(query: str, folder: At, micro_batches: int) -> list[str]:
     """The rows of a query over one stream, in micro-batches that are each run by a worker which knows nothing."""
     tables = [piece.slice(0, 200) for piece in pieces(0, micro_batches)]
-    physical = plan(bind_to_tables(query, {"s": tables[0]}, "ts").query)
-    shards = tuple(range(physical.partitioning.shards(2)))
-    (packing,) = packings_of(physical, shards, "ms")
-    hosted = Hosted(physical, (packing.text_rows,), "the query", (), shards=shards)
+    one = played_member(planned(query, {"s": tables[0]}), 2)
+    hosted = hosted_alone(one)
     rows: list[str] = []
     for number, table in enumerate(tables):
-        lines = packer(packing)(table.select(packing.read_from(table.column_names)).to_batches())
-        for batch in run_shards(hosted, shards, list(lines), folder, number):
-            for line in batch.to_pylist():
-                if line["kind"] == ROWS:
-                    rows += map(str, pa.ipc.open_stream(line["block"]).read_all().to_pylist())
+        for line in micro_batch(hosted, cut_for(2), packed([one], {"s": table}), folder, number):
+            if line["kind"] == ROWS:
+                rows += map(str, pa.ipc.open_stream(line["block"]).read_all().to_pylist())
     return sorted(rows)
-
-
-def lines_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows of a short frame, sooner than `to_dict` gives them."""
-    columns = [frame[name].tolist() for name in frame.columns]
-    return [dict(zip(frame.columns, line, strict=True)) for line in zip(*columns, strict=True)]
-
-
-def _read_by(one: InputPlan, table: pa.Table) -> list[str]:
-    names = [one.stream.schema.time, *(name for name, _, _ in one.columns), END, SOURCE_ROW]
-    return list(dict.fromkeys(names))

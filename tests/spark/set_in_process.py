@@ -14,6 +14,14 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 from pyspark.serializers import CloudPickleSerializer
+from slackwater.runtime.spark.query_set import host
+from slackwater.runtime.spark.query_set.control import SetMessage
+from slackwater.runtime.spark.query_set.host import HostedSet
+from slackwater.runtime.spark.query_set.members import Member, columns_read, member
+from slackwater.runtime.spark.query_set.packing import PACKED, readers_of, set_packer
+from slackwater.runtime.spark.state.processor import ShardProcessor
+from slackwater.runtime.spark.state.shard_task import Hosted, current
+from slackwater.runtime.spark.state.spark_pages import SparkPages
 
 from slackwater.observe.value import QueryProgress
 from slackwater.plan.physical import PhysicalPlan
@@ -22,16 +30,8 @@ from slackwater.runtime.side_outputs.rows import LATE, REJECTED
 from slackwater.runtime.spark.exchange.writer import packer
 from slackwater.runtime.spark.functions import registered
 from slackwater.runtime.spark.output_schema import METRICS, ROWS
-from slackwater.runtime.spark.query_set import host
-from slackwater.runtime.spark.query_set.control import SetMessage
-from slackwater.runtime.spark.query_set.host import HostedSet
-from slackwater.runtime.spark.query_set.members import Member, columns_read, member
-from slackwater.runtime.spark.query_set.packing import PACKED, readers_of, set_packer
 from slackwater.runtime.spark.state.pages import PageStore
-from slackwater.runtime.spark.state.processor import ShardProcessor
 from slackwater.runtime.spark.state.shard import Block
-from slackwater.runtime.spark.state.shard_task import Hosted, current
-from slackwater.runtime.spark.state.spark_pages import SparkPages
 from slackwater.sources.binding import bind_to_tables
 from tests.spark.in_process import LABELS, Handle, lines_of
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
+from slackwater.runtime.spark.query_set.control import SetLog
 
 import slackwater as sw
 from slackwater.core.errors import UsageError
@@ -27,7 +28,6 @@ from slackwater.runtime.spark import control
 from slackwater.runtime.spark.control import ControlLog
 from slackwater.runtime.spark.exchange.writer import Packing, packer
 from slackwater.runtime.spark.query import fingerprint
-from slackwater.runtime.spark.query_set.control import SetLog
 from slackwater.runtime.spark.state.checkpoint import described, difference, structure
 from slackwater.runtime.spark.state.pages import FORMAT
 from slackwater.runtime.spark.state.shard import Block, Shard

@@ -16,6 +16,10 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 
+from slackwater.runtime.spark.query_set.control import BEGIN, SetMessage
+from slackwater.runtime.spark.query_set.requests import Request, ask
+from slackwater.runtime.spark.state.shard_task import Hosted
+
 from slackwater.cli.queries import _log_of
 from slackwater.core.errors import SlackwaterError
 from slackwater.plan.planner import plan
@@ -25,10 +29,7 @@ from slackwater.runtime.spark.job import MANIFEST, _is_new
 from slackwater.runtime.spark.output_schema import LATE, ROWS
 from slackwater.runtime.spark.packed_source import CUTS, CutLog
 from slackwater.runtime.spark.query import packings_of
-from slackwater.runtime.spark.query_set.control import BEGIN, SetMessage
-from slackwater.runtime.spark.query_set.requests import Request, ask
 from slackwater.runtime.spark.replay import epoch_log
-from slackwater.runtime.spark.state.shard_task import Hosted
 from slackwater.runtime.spark.state.stage import run_shards
 from slackwater.runtime.spark.store import LocalStore, signed
 from slackwater.sources.binding import bind_to_tables

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 
 from pyspark.sql import SparkSession
+from slackwater.runtime.spark.state.shard_task import Hosted
 
 import slackwater as sw
 from slackwater.core.values import total
@@ -29,7 +30,6 @@ from slackwater.runtime.spark.output_schema import METRICS
 from slackwater.runtime.spark.query import packings_of
 from slackwater.runtime.spark.state.checkpoint import structure
 from slackwater.runtime.spark.state.hot_keys import FEWEST, LEAST_SHARE, MOST, SAMPLE
-from slackwater.runtime.spark.state.shard_task import Hosted
 from slackwater.runtime.spark.state.stage import run_shards
 from slackwater.sources.binding import bind_to_tables
 from tests.effort import tried

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from slackwater.runtime.spark.query_set.batches import warn_of
 
 from slackwater.core.outlook import Outlook
 from slackwater.core.values import total
@@ -21,7 +22,6 @@ from slackwater.observe.waiting import Waiting
 from slackwater.plan.planner import plan
 from slackwater.runtime.spark.outputs import Told
 from slackwater.runtime.spark.progress.warner import Warner
-from slackwater.runtime.spark.query_set.batches import warn_of
 from slackwater.runtime.spark.state.shard import Shard
 from slackwater.sources.files import schema_of
 from tests.runtime.foreseeing import AGAIN, BAD, FINISHED, SAID, foresee

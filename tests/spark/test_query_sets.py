@@ -14,15 +14,6 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 
-from slackwater.core.errors import UsageError
-from slackwater.core.quality import clause
-from slackwater.operators.pipeline import Epochs
-from slackwater.plan.query_set import QuerySetPlan
-from slackwater.runtime.query_sets import QuerySetKernel
-from slackwater.runtime.side_outputs.rows import LATE, REJECTED
-from slackwater.runtime.spark.exchange.writer import packed
-from slackwater.runtime.spark.folders import TaskFiles
-from slackwater.runtime.spark.output_schema import ROWS
 from slackwater.runtime.spark.query_set import host
 from slackwater.runtime.spark.query_set.control import (
     ADD,
@@ -40,9 +31,19 @@ from slackwater.runtime.spark.query_set.control import (
 from slackwater.runtime.spark.query_set.host import HostedSet, SetHost
 from slackwater.runtime.spark.query_set.members import Member, member
 from slackwater.runtime.spark.query_set.packing import packed_set, readers_of
-from slackwater.runtime.spark.state.pages import PageStore
 from slackwater.runtime.spark.state.shard_task import Hosted
 from slackwater.runtime.spark.state.spark_pages import SparkPages
+
+from slackwater.core.errors import UsageError
+from slackwater.core.quality import clause
+from slackwater.operators.pipeline import Epochs
+from slackwater.plan.query_set import QuerySetPlan
+from slackwater.runtime.query_sets import QuerySetKernel
+from slackwater.runtime.side_outputs.rows import LATE, REJECTED
+from slackwater.runtime.spark.exchange.writer import packed
+from slackwater.runtime.spark.folders import TaskFiles
+from slackwater.runtime.spark.output_schema import ROWS
+from slackwater.runtime.spark.state.pages import PageStore
 from slackwater.sources.shared_reading import SharedReading
 from tests.effort import tried
 from tests.spark.in_process import Handle

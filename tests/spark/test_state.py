@@ -10,13 +10,14 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 
+from slackwater.runtime.spark.state.shard_task import Hosted, current
+from slackwater.runtime.spark.state.spark_pages import SparkPages
+
 from slackwater.plan.partitioning import shard_keys_of
 from slackwater.plan.planner import plan
 from slackwater.runtime.spark.exchange.writer import Packing, packed
 from slackwater.runtime.spark.state.pages import Account, Mark, PageStore
 from slackwater.runtime.spark.state.shard import Block, Shard
-from slackwater.runtime.spark.state.shard_task import Hosted, current
-from slackwater.runtime.spark.state.spark_pages import SparkPages
 from slackwater.sources.binding import bind_to_tables
 from tests.spark.in_process import Handle
 

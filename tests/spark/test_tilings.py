@@ -19,13 +19,13 @@ from hypothesis import given
 pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 
 from pyspark.sql import SparkSession
+from slackwater.runtime.spark.query_set.members import member
+from slackwater.runtime.spark.query_set.packing import readers_of
 
 import slackwater as sw
 from slackwater.plan.planner import plan
 from slackwater.plan.tiling import Tiling
 from slackwater.runtime.spark.query import packings_of
-from slackwater.runtime.spark.query_set.members import member
-from slackwater.runtime.spark.query_set.packing import readers_of
 from slackwater.runtime.spark.state.checkpoint import difference, structure
 from slackwater.sources.binding import bind_to_tables
 from tests.effort import tried

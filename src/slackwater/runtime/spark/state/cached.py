@@ -1,13 +1,14 @@
 """Shards of queries that a worker keeps from one micro-batch to the next, and how one is brought up to date.
 
-Invariant: a worker that kept a shard goes on with it; where other workers ran micro-batches in between, it reads what
-those wrote and nothing else; a worker that has never seen the shard reads all of it, and so does one that is to go on
-with another target. A shard is kept only once its micro-batch is written: one that failed half way is of no use.
+Invariant: a worker that kept the shards of a task goes on with them; where other workers ran micro-batches in between,
+it reads what those wrote and nothing else; a worker that has never seen them reads all, and so does one that is to go
+on with another target. Shards are kept only once their micro-batch is written: one that failed half way is of no use.
+A micro-batch makes the same of the same, so it does not matter which of its attempts a worker has kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -20,7 +21,8 @@ from slackwater.runtime.spark.exchange.packing import FoldersRead
 from slackwater.runtime.spark.exchange.partials import PartialsHeader
 from slackwater.runtime.spark.members import Member
 from slackwater.runtime.spark.state.checkpoint import Targets, is_target
-from slackwater.runtime.spark.state.pages import Account, Mark, PageStore
+from slackwater.runtime.spark.state.layouts import TaskLog
+from slackwater.runtime.spark.state.pages import Account, Mark
 from slackwater.runtime.spark.state.shard import Block, Shard
 
 STATUS = "status"
@@ -61,42 +63,57 @@ class Place:
     status: Status
 
 
+Key = tuple[int, str]
+"""A shard, and a query in it."""
+
+
 class Cached(NamedTuple):
-    """The queries of one shard in this worker, between two micro-batches."""
+    """All shards of one task in this worker, between two micro-batches."""
 
     mark: Mark
     """What they are up to date with."""
-    places: dict[str, Place]
+    places: dict[Key, Place]
     account: Account
 
 
-class ShardState:
-    """The entries of all queries in one shard, by the key of each query; read when they are first asked for."""
+class TaskState:
+    """The entries of all queries in the shards of one task; read when they are first asked for."""
 
-    def __init__(self, store: PageStore, cached: Cached | None) -> None:
-        self._store, self.now = store, store.mark()
-        self._all: dict[str, list[StateUpdate]] | None = None
-        missed = None
-        if cached is not None and self.now is not None:
-            store.account = cached.account
-            missed = store.between(cached.mark, self.now)
-        self.missed = None if missed is None else _by_query(missed)
+    def __init__(self, log: TaskLog, labels: Container[int], cached: Cached | None) -> None:
+        self._log, self._labels = log, labels
+        self._all: dict[Key, list[StateUpdate]] | None = None
+        self._inherited: list[StateUpdate] = []
+        missed: list[StateUpdate] | None = None
+        if cached is not None and cached.mark.epoch == log.micro_batch - 1:
+            # What this worker wrote itself is what there is, whoever wrote it as well.
+            self.now: Mark | None = cached.mark
+            log.pages.resume(cached.mark, cached.account)
+            missed = []
+        else:
+            log.look_back()
+            self.now = log.pages.mark()
+            if cached is not None and self.now is not None:
+                log.pages.account = cached.account
+                missed = log.pages.between(cached.mark, self.now)
+        self.missed = None if missed is None else _by_key(missed)
         """What other workers have written since the cached shards were; None where all must be read."""
         self.places = {} if cached is None or self.missed is None else cached.places
 
     @property
-    def all(self) -> dict[str, list[StateUpdate]]:
+    def all(self) -> dict[Key, list[StateUpdate]]:
         """Everything."""
         if self._all is None:
-            self._all = _by_query([] if self.now is None else self._store.everything())
+            self._inherited = self._log.inherited(self._labels)
+            entries = self._inherited if self.now is None else self._log.pages.everything()
+            self._all = _by_key(entries)
         return self._all
 
-    def missed_by(self, key: str) -> list[StateUpdate]:
-        """What was written of one query since it was cached."""
+    def missed_by(self, key: Key) -> list[StateUpdate]:
+        """What was written of a query in a shard since it was cached."""
         return (self.missed or {}).get(key, [])
 
-    def status(self, key: str) -> Status:
-        """Where a query stands."""
+    def status(self, key: Key) -> Status:
+        """Where a query stands in a shard."""
         place, missed = self.places.get(key), self.missed_by(key)
         if place is not None and not any(map(is_status, missed)):
             return place.status
@@ -104,12 +121,13 @@ class ShardState:
 
     def shard(self, member: Member, label: int, target: str | None, read: FoldersRead | None) -> Shard:
         """A query as the last micro-batch left it; with another target from now on, where one is given."""
-        place, missed = self.places.get(member.key), self.missed_by(member.key)
+        key = (label, member.key)
+        place, missed = self.places.get(key), self.missed_by(key)
         if place is not None and target is None and not any(map(is_target, missed)):
             if missed:
                 place.shard.restore(entry for entry in missed if not is_status(entry))
             return place.shard
-        entries = self.all.get(member.key, [])
+        entries = self.all.get(key, [])
         targets = Targets.among(entries, clause(member.plan.quality)).asked(target)
         plan = member.plan
         if targets.in_force != clause(plan.quality):
@@ -126,17 +144,26 @@ class ShardState:
             shard.restore(entry for entry in entries if not is_status(entry))
         return shard
 
-    def gone(self, members: Iterable[str]) -> list[StateUpdate]:
-        """What lets go of the entries of queries that are no more; they are looked for where all is read."""
-        if self.missed is not None:
-            return []
-        known = set(members)
-        return [
-            StateUpdate(f"{key}/{one.namespace}", one.key, None)
-            for key, mine in self.all.items()
-            if key not in known
-            for one in mine
-        ]
+    def write(self, changes: Iterable[StateUpdate], keys: Container[str]) -> tuple[Mark, Account]:
+        """Write a micro-batch: what has changed, and what lets go of queries that are no more. What other tasks had is
+        written whole."""
+        written = list(changes)
+        if self.missed is None:
+            known = {(one.namespace, one.key) for one in written}
+            gone = [(key, one) for key, mine in self.all.items() if key[1] not in keys for one in mine]
+            if self.now is not None:
+                written += (replaced(key, one, None) for key, one in gone)
+            else:
+                others = {(replaced(key, one, None).namespace, one.key) for key, one in gone} | known
+                written += (one for one in self._inherited if (one.namespace, one.key) not in others)
+        mark = self._log.pages.write(self.now, written)
+        assert self._log.pages.account is not None
+        return mark, self._log.pages.account
+
+
+def replaced(key: Key, entry: StateUpdate, value: bytes | None) -> StateUpdate:
+    """An entry of a query in a shard as all of a task have it, with another value."""
+    return StateUpdate(f"{key[0]}/{key[1]}/{entry.namespace}", entry.key, value)
 
 
 def _told_by(member: Member, label: int) -> Tells | None:
@@ -157,37 +184,32 @@ def _tuples_of(member: Member, label: int, read: FoldersRead | None) -> Callable
     return again
 
 
-def of_query(key: str, changes: Iterable[StateUpdate]) -> Iterable[StateUpdate]:
-    """Entries as all queries of a shard have them together."""
-    return (StateUpdate(f"{key}/{one.namespace}", one.key, one.value) for one in changes)
-
-
-def _by_query(entries: Iterable[StateUpdate]) -> dict[str, list[StateUpdate]]:
-    """Entries without the key of their query, by that key."""
-    found: dict[str, list[StateUpdate]] = {}
+def _by_key(entries: Iterable[StateUpdate]) -> dict[Key, list[StateUpdate]]:
+    """Entries under their own names, by shard and query."""
+    found: dict[Key, list[StateUpdate]] = {}
     for entry in entries:
-        key, _, namespace = entry.namespace.partition("/")
-        found.setdefault(key, []).append(StateUpdate(namespace, entry.key, entry.value))
+        label, query, namespace = entry.namespace.split("/", 2)
+        found.setdefault((int(label), query), []).append(StateUpdate(namespace, entry.key, entry.value))
     return found
 
 
 class CachedShards:
-    """What this worker keeps, by (run of a streaming query, who runs in it, shard)."""
+    """What this worker keeps, by (run of a streaming query, who runs in it, task)."""
 
     def __init__(self) -> None:
         self._cached: dict[tuple[str, str, int], Cached] = {}
 
-    def take(self, run: str, who: str, label: int) -> Cached | None:
-        """A shard, which is not kept until it is given back."""
-        return self._cached.pop((run, who, label), None)
+    def take(self, run: str, who: str, task: int) -> Cached | None:
+        """The shards of a task, which are not kept until they are given back."""
+        return self._cached.pop((run, who, task), None)
 
-    def keep(self, run: str, who: str, label: int, cached: Cached) -> None:
-        """Keep a shard whose micro-batch is written, and nothing of earlier runs of the same streaming query."""
+    def keep(self, run: str, who: str, task: int, cached: Cached) -> None:
+        """Keep shards whose micro-batch is written, and nothing of earlier runs of the same streaming query."""
         query = run.partition("/")[0]
         for name in [name for name in self._cached if name[0] != run and name[0].partition("/")[0] == query]:
             del self._cached[name]
         if run:
-            self._cached[run, who, label] = cached
+            self._cached[run, who, task] = cached
 
     def forget_all(self) -> None:
         """Let go of everything, as a new worker would begin."""

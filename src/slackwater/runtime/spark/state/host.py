@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -34,14 +34,15 @@ from slackwater.runtime.spark.output_schema import LATENCY, METRICS, ROWS
 from slackwater.runtime.spark.state.cached import (
     CACHED,
     Cached,
+    Key,
     Place,
-    ShardState,
     Status,
-    of_query,
+    TaskState,
+    replaced,
 )
 from slackwater.runtime.spark.state.emitters import Emitted, Emitter, TaggedLines
 from slackwater.runtime.spark.state.inbox import Delivery, Inbox
-from slackwater.runtime.spark.state.pages import PageStore
+from slackwater.runtime.spark.state.layouts import TaskLog
 from slackwater.runtime.spark.state.root import run_of_task, task_number
 from slackwater.runtime.spark.state.shard import Shard
 from slackwater.sinks.folder import plain_text
@@ -81,36 +82,38 @@ class Host:
         register_here(hosted.functions)
         self._hosted, self._inbox, self._files = hosted, inbox, files
 
-    def run(self, label: int, store: PageStore) -> Iterator[Emitted]:
-        """What the queries emit in one shard; its state is written before the last of it."""
-        run, who = run_of_task(), self._hosted.name
-        state = ShardState(store, CACHED.take(run, who, label))
-        changes = state.gone(one.key for one in self._hosted.members)
-        places: dict[str, Place] = {}
+    def run(self, labels: Sequence[int], log: TaskLog) -> Iterator[Emitted]:
+        """What the queries emit in these shards; their state is written before the last of it."""
+        run, who, task = run_of_task(), self._hosted.name, task_number() or 0
+        state = TaskState(log, frozenset(labels), CACHED.take(run, who, task))
+        changes: list[StateUpdate] = []
+        places: dict[Key, Place] = {}
         turns: list[Turn] = []
-        deliveries = self._inbox.of(label)
-        for member in self._hosted.members:
-            if label not in member.shards:
-                continue
-            turn = Turn(self._hosted, member, label, state, deliveries.get(member.key), self._now(member))
-            if not turn.takes_part:
-                # What somebody else has written of it is read when it does.
-                if member.key in state.places and not state.missed_by(member.key):
-                    places[member.key] = state.places[member.key]
-                continue
-            yield from self._handed_on(turn.emitted())
-            changes += of_query(member.key, turn.changes)
-            places[member.key] = turn.place
-            turns.append(turn)
-        mark = store.write(state.now, changes)
-        assert store.account is not None
-        CACHED.keep(run, who, label, Cached(mark, places, store.account))
-        traffic = store.traffic()
+        for label in labels:
+            deliveries = self._inbox.of(label)
+            for member in self._hosted.members:
+                key = (label, member.key)
+                if label not in member.shards:
+                    continue
+                turn = Turn(self._hosted, member, label, state, deliveries.get(member.key), self._now(member))
+                if not turn.takes_part:
+                    # What somebody else has written of it is read when it does.
+                    if key in state.places and not state.missed_by(key):
+                        places[key] = state.places[key]
+                    continue
+                yield from self._handed_on(turn.emitted())
+                changes += (replaced(key, one, one.value) for one in turn.changes)
+                places[key] = turn.place
+                turns.append(turn)
+        mark, account = state.write(changes, {one.key for one in self._hosted.members})
+        CACHED.keep(run, who, task, Cached(mark, places, account))
+        traffic = log.pages.traffic()
         for turn in turns:
             if self._hosted.reports_latency:
                 yield Emitted(turn.key, LATENCY, json.dumps(turn.place.shard.latency.reported()))
-            load = ShardLoad(label, task_number())
-            if len(self._hosted.members) == 1:
+            load = ShardLoad(turn.label, task_number())
+            if turn is turns[0] and len(self._hosted.members) == 1:
+                # A page has what all shards of a task write.
                 load = replace(load, state_read=traffic["state_read"], state_written=traffic["state_written"])
             yield Emitted(turn.key, METRICS, json.dumps(turn.progress(load).as_json()))
 
@@ -141,18 +144,18 @@ class Turn:
         hosted: Hosted,
         member: Member,
         label: int,
-        state: ShardState,
+        state: TaskState,
         delivery: Delivery | None,
         now: int | None,
     ) -> None:
-        self._hosted, self._member, self._label, self._state = hosted, member, label, state
+        self._hosted, self._member, self.label, self._state = hosted, member, label, state
         self._delivery = delivery or Delivery()
         self._before = Status()
         self.key = member.key
         self.takes_part = delivery is not None or now is not None
         """Whether the micro-batch brings anything for it."""
         if self.takes_part:
-            self._before = state.status(self.key)
+            self._before = state.status((label, self.key))
             if now is not None:
                 # Time does not go back, whatever a clock says.
                 now = max(now, self._before.now or now)
@@ -176,7 +179,7 @@ class Turn:
                     self.changes = list(shard.snapshot_delta())
                 except FAILURES as error:
                     # As it was before the micro-batch, by what is written.
-                    self._state.places.pop(self.key, None)
+                    self._state.places.pop((self.label, self.key), None)
                     shard, after = self._shard(target), replace(after, failure=reason_of(error))
             else:
                 yield from self._epoch(shard, end)
@@ -193,7 +196,7 @@ class Turn:
         self._note_watermark(shard)
 
     def _shard(self, target: str | None) -> Shard:
-        return self._state.shard(self._member, self._label, target, self._hosted.folders_read)
+        return self._state.shard(self._member, self.label, target, self._hosted.folders_read)
 
     def _epoch(self, shard: Shard, end: bool) -> Iterator[Emitted]:
         yield from self._rejected_rows()
@@ -217,7 +220,7 @@ class Turn:
     def _note_watermark(self, shard: Shard) -> None:
         """Leave word for who reads the next files."""
         read = self._hosted.folders_read
-        if read is None or self._label != self._member.shards[0] or aggregate_of(self._member.plan) is None:
+        if read is None or self.label != self._member.shards[0] or aggregate_of(self._member.plan) is None:
             return
         cuts = [one.header["cuts"] for one in self._delivery.blocks if one.header["cuts"] is not None]
         if cuts:

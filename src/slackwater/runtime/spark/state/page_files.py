@@ -1,9 +1,8 @@
-"""Pages as files of the checkpoint folder: one file a shard and micro-batch, and one of the entries that are hot.
+"""Pages as files of the checkpoint folder: one file a task and micro-batch, and one of the entries that are hot.
 
-Spark's state store costs every micro-batch a server, a socket and a commit of RocksDB for each shard. A log of pages
-needs none of that: the state after micro-batch N is that after N - 1 and one page more. Spark's own logs say which
-micro-batches are done, so no other record is needed: micro-batch N always begins with file N - 1, also when it runs
-again, and then replaces file N.
+The state after micro-batch N is that after N - 1 and one page more. Spark's own logs say which micro-batches are done,
+so no other record is needed: micro-batch N always begins with file N - 1, also when it runs again, and then replaces
+file N.
 
 Like Spark's own logs on a local disk the files outlive every process, but are not forced to the disk: to wait for that
 would cost more than all the rest.
@@ -51,23 +50,26 @@ class Writer(NamedTuple):
 NOBODY = Writer("", "")
 
 
-class PageFiles:
-    """The files of one shard, as one micro-batch reads and writes them."""
+def file_name(micro_batch: int, hot: bool = False) -> str:
+    """What the file of a micro-batch is called."""
+    return f"{micro_batch:010d}.{'hot' if hot else 'pages'}"
 
-    def __init__(self, store: Store, micro_batch: int, writer: Writer = NOBODY) -> None:
+
+class PageFiles:
+    """The files of one task, as one micro-batch reads and writes them; `is_new` says that there are none before it."""
+
+    def __init__(self, store: Store, micro_batch: int, writer: Writer = NOBODY, is_new: bool = False) -> None:
         self._store, self._now, self._writer = store, micro_batch, writer
+        self._is_new = is_new or micro_batch == 0
         self._new: dict[bool, bytes] = {}
         """The pages of this micro-batch, by whether they are hot."""
         self._oldest_before = 0
 
-    def _file(self, micro_batch: int, hot: bool = False) -> str:
-        return f"{micro_batch:010d}.{'hot' if hot else 'pages'}"
-
     def mark(self) -> Mark | None:
-        """Where the last micro-batch left the shard; None in the first one."""
-        if self._now == 0:
+        """Where the last micro-batch left the shards; None in the first one."""
+        if self._is_new:
             return None
-        file = self._file(self._now - 1)
+        file = file_name(self._now - 1)
         content = self._store.read(file, HEAD)
         if content is None:
             raise SlackwaterError(
@@ -96,6 +98,10 @@ class PageFiles:
             )
         return oldest, name.decode(), checksum
 
+    def resume(self, oldest: int) -> None:
+        """Go on where this worker wrote the last micro-batch itself, with pages from this one on."""
+        self._oldest_before = oldest
+
     def next_epoch(self, before: Mark | None) -> int:
         """Epochs are the micro-batches."""
         return self._now
@@ -109,14 +115,14 @@ class PageFiles:
             value = self.get(number)
             if value is None:
                 raise SlackwaterError(
-                    f"{self._store.path(self._file(number[0], number[1] == HOT))}, a part of the state, is not there;"
+                    f"{self._store.path(file_name(number[0], number[1] == HOT))}, a part of the state, is not there;"
                     " put it back, or use a new checkpoint folder"
                 )
             yield number, value
 
     def get(self, number: Number) -> bytes | None:
         """One page."""
-        file = self._file(number[0], number[1] == HOT)
+        file = file_name(number[0], number[1] == HOT)
         content = self._store.read(file)
         if content is None:
             return None
@@ -140,15 +146,17 @@ class PageFiles:
 
     def commit(self, mark: Mark, oldest: int) -> None:
         """Let the files of this micro-batch appear, and remove those that nobody can need any more."""
+        if self._is_new:
+            self._oldest_before = self._now
         # The hot one first: the other one says that the micro-batch is done.
         for hot in (True, False):
             page = self._new[hot]
             fields = _FIELDS.pack(FORMAT, oldest, mark.name.encode(), self._writer.short(), crc32(page))
-            self._store.write(self._file(self._now, hot), fields + _CHECK.pack(crc32(fields)) + page)
-        self._store.remove(self._file(self._now - 2, hot=True))
+            self._store.write(file_name(self._now, hot), fields + _CHECK.pack(crc32(fields)) + page)
+        self._store.remove(file_name(self._now - 2, hot=True))
         gone = self._oldest_before - 1
-        while gone >= 0 and self._store.exists(self._file(gone)):
-            self._store.remove(self._file(gone))
+        while gone >= 0 and self._store.exists(file_name(gone)):
+            self._store.remove(file_name(gone))
             gone -= 1
 
     def _tidy(self) -> None:

@@ -61,6 +61,9 @@ class Pages(Protocol):
     def mark(self) -> Mark | None:
         """Where the shard stands; None before its first epoch."""
 
+    def resume(self, oldest: int) -> None:
+        """Go on where this worker wrote the last epoch, with pages from this one on."""
+
     def next_epoch(self, before: Mark | None) -> int:
         """The epoch that is written after a mark."""
 
@@ -185,6 +188,11 @@ class PageStore:
     def mark(self) -> Mark | None:
         """Where the shard stands; None before its first epoch."""
         return self._pages.mark()
+
+    def resume(self, mark: Mark, account: Account) -> None:
+        """Go on with the account that this worker has kept since it wrote the last epoch."""
+        self.account = account
+        self._pages.resume(next(iter(account.size))[0] if account.size else mark.epoch)
 
     def everything(self) -> list[StateUpdate]:
         """All entries, for a worker that does not know the shard."""

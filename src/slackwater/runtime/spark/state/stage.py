@@ -1,7 +1,7 @@
 """The stage that hosts shards: plain tasks over Arrow, with state in files.
 
-Invariant: a task runs all of its shards in every micro-batch, also one that brings nothing for them, so the state of
-every shard has a file for every micro-batch. For Spark the stage has no state: which micro-batch it is in, it is told
+Invariant: a task runs all of its shards in every micro-batch, also one that brings nothing for them, so every task has
+a file for every micro-batch. For Spark the stage has no state: which micro-batch it is in, it is told
 with the task, and exactly once is what `page_files.py` makes of it.
 """
 
@@ -21,14 +21,12 @@ from pyspark.sql import functions as fn
 from slackwater.runtime.spark.folders import TaskFiles
 from slackwater.runtime.spark.state.host import Host, Hosted
 from slackwater.runtime.spark.state.inbox import Inbox
-from slackwater.runtime.spark.state.page_files import PageFiles, Writer
-from slackwater.runtime.spark.state.pages import PageStore
+from slackwater.runtime.spark.state.layouts import ONE_TASK, Share, TaskLog
+from slackwater.runtime.spark.state.page_files import Writer
 from slackwater.runtime.spark.state.root import StateRoot, micro_batch, run_of_task
-from slackwater.runtime.spark.store import At, MemoryStore, Store, store_at
+from slackwater.runtime.spark.store import At
 from slackwater.runtime.spark.workers import settle
 
-WHOLE = 1 << 62
-"""A page of a file may be of any size."""
 MOST_TRIED = 1 << 16
 MOST_UNPACKED = 4
 _serializer: Any = CloudPickleSerializer
@@ -96,9 +94,10 @@ def hosting(
         settle()
         context = TaskContext.get()
         assert context is not None
-        mine = labels[context.partitionId() :: tasks]
+        share = Share(context.partitionId(), tasks)
+        mine = labels[share.task :: tasks]
         folder = None if root is None else root.of_task()
-        yield from run_shards(unpacked(digest, shipped), mine, batches, folder, micro_batch() if folder else 0)
+        yield from run_shards(unpacked(digest, shipped), mine, batches, folder, micro_batch() if folder else 0, share)
 
     return host
 
@@ -113,14 +112,14 @@ def unpacked(digest: str, shipped: bytes) -> Hosted:
 
 
 def run_shards(
-    hosted: Hosted, labels: Iterable[int], batches: Iterable[pa.RecordBatch], folder: At | None, number: int
+    hosted: Hosted,
+    labels: Sequence[int],
+    batches: Iterable[pa.RecordBatch],
+    folder: At | None,
+    number: int,
+    share: Share = ONE_TASK,
 ) -> Iterator[pa.RecordBatch]:
-    """One micro-batch of these shards."""
+    """One micro-batch of these shards, all of one task."""
     host = Host(hosted, Inbox(hosted.members, batches), TaskFiles())
-
-    def store_of(label: int) -> Store:
-        return MemoryStore() if folder is None else store_at(folder, str(label))
-
-    writer = Writer(run_of_task(), hosted.name)
-    shards = (host.run(label, PageStore(PageFiles(store_of(label), number, writer), largest=WHOLE)) for label in labels)
-    yield from hosted.emitter.batches(chain(chain.from_iterable(shards), host.written()))
+    log = TaskLog(folder, share, number, Writer(run_of_task(), hosted.name))
+    yield from hosted.emitter.batches(chain(host.run(labels, log), host.written()))

@@ -1,0 +1,85 @@
+"""The state of all shards of a task as one log of pages, and how it passes on when there are more tasks, or fewer.
+
+A folder has a folder for each number of tasks that queries have run with, and there one for each task. With another
+number of tasks the first micro-batch reads the logs of all tasks before, and each task writes what its own shards have
+as the first page of a log of its own.
+
+Invariant: what counts after a micro-batch is in the folder for the number of tasks that it ran with. One that is run
+again with another number leaves two folders with the same state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from typing import NamedTuple
+
+from slackwater.core.state import StateUpdate
+from slackwater.runtime.spark.state.page_files import NOBODY, PageFiles, Writer, file_name
+from slackwater.runtime.spark.state.pages import PageStore
+from slackwater.runtime.spark.store import At, MemoryStore, Store, store_at
+
+WHOLE = 1 << 62
+"""A page of a file may be of any size."""
+
+
+class Share(NamedTuple):
+    """Which of the tasks that run at the same time this is."""
+
+    task: int
+    tasks: int
+
+    @property
+    def folder(self) -> str:
+        """Its folder among those of all tasks."""
+        return f"{self.tasks}/{self.task}"
+
+
+ONE_TASK = Share(0, 1)
+
+
+class TaskLog:
+    """The log of one task, as one micro-batch finds it; without a folder there is one micro-batch only."""
+
+    def __init__(self, folder: At | None, share: Share, micro_batch: int, writer: Writer = NOBODY) -> None:
+        self._folder, self._share, self.micro_batch, self._writer = folder, share, micro_batch, writer
+        self._before: int | None = None
+        self.pages = self._opened(is_new=False)
+
+    def _opened(self, is_new: bool) -> PageStore:
+        store: Store = MemoryStore() if self._folder is None else store_at(self._folder, self._share.folder)
+        return PageStore(PageFiles(store, self.micro_batch, self._writer, is_new), largest=WHOLE)
+
+    def look_back(self) -> None:
+        """Find out with how many tasks the last micro-batch ran."""
+        if self._folder is None or self.micro_batch == 0:
+            return
+        all_tasks, last = store_at(self._folder), file_name(self.micro_batch - 1)
+        others = [int(name) for name in all_tasks.names() if name.isdecimal() and int(name) != self._share.tasks]
+        if all_tasks.exists(f"{self._share.folder}/{last}"):
+            mine = (Share(task, self._share.tasks).folder for task in range(self._share.tasks))
+            if others and self._share.task == 0 and all(all_tasks.exists(f"{one}/{last}") for one in mine):
+                _remove(self._folder, others)
+            return
+        self._before = next((one for one in others if all_tasks.exists(f"{one}/0/{last}")), None)
+        if self._before is not None:
+            self.pages = self._opened(is_new=True)
+
+    def inherited(self, labels: Container[int]) -> list[StateUpdate]:
+        """The entries that these shards have in the logs of other tasks; their names begin with the shard."""
+        if self._before is None or self._folder is None:
+            return []
+        found: list[StateUpdate] = []
+        for task in range(self._before):
+            store = store_at(self._folder, Share(task, self._before).folder)
+            entries = PageStore(PageFiles(store, self.micro_batch, self._writer), largest=WHOLE).everything()
+            found += (one for one in entries if int(one.namespace.partition("/")[0]) in labels)
+        return found
+
+
+def _remove(folder: At, layouts: Iterable[int]) -> None:
+    """Let go of the logs of other numbers of tasks, which no micro-batch can need any more."""
+    for tasks in layouts:
+        for task in range(tasks):
+            store = store_at(folder, Share(task, tasks).folder)
+            for name in store.names():
+                store.remove(name)
