@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from slackwater.core.batch import Batch, Words
 from slackwater.core.engines import EnginesSeen
@@ -178,6 +180,37 @@ def decode_words(value: bytes) -> dict[str, Words]:
         found[name] = np.frombuffer(value, kind, length, at).copy()
         at += found[name].nbytes
     return found
+
+
+def encode_array(array: npt.NDArray[Any]) -> bytes:
+    """One array of any shape as bytes.
+
+    >>> decode_array(encode_array(np.ones((2, 3)))).shape
+    (2, 3)
+    """
+    shape = ",".join(map(str, array.shape)).encode()
+    return shape + b";" + encode_words({"array": array.ravel()})
+
+
+def decode_array(value: bytes) -> npt.NDArray[Any]:
+    """The inverse of `encode_array`."""
+    shape, _, flat = value.partition(b";")
+    return decode_words(flat)["array"].reshape([int(n) for n in shape.split(b",")])
+
+
+def in_blocks(name: str, array: npt.NDArray[Any], block: int) -> dict[str, npt.NDArray[Any]]:
+    """An array as several, so that a change in one place does not have all of it written.
+
+    >>> {name: part.tolist() for name, part in in_blocks("a", np.arange(5), 3).items()}
+    {'a.0': [0, 1, 2], 'a.1': [3, 4]}
+    """
+    return {f"{name}.{n}": array[at : at + block] for n, at in enumerate(range(0, len(array), block))}
+
+
+def out_of_blocks(name: str, array: npt.NDArray[Any], block: int, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """The inverse of `in_blocks`, into an array that is there."""
+    for n, at in enumerate(range(0, len(array), block)):
+        array[at : at + block] = arrays[f"{name}.{n}"]
 
 
 def encode_batch(batch: Batch, **extra: Words) -> bytes:

@@ -8,7 +8,7 @@ without a cost per tuple.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -19,7 +19,7 @@ from slackwater.core.outlook import Outlook
 from slackwater.core.quality import Recall
 from slackwater.core.time import AFTER_ALL, format_duration
 from slackwater.core.trade_off import TradeOff
-from slackwater.disorder.meters import LedgerTerms, Measurable, QualityMeter
+from slackwater.disorder.meters import LedgerTerms, Measurable, QualityMeter, ResultBuckets
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,10 @@ class DelayObservations:
     """How far each was behind its stream's clock when the epoch began: its delay, as the documents have it."""
     needed: Words
     """How far each was behind the slowest stream's clock then: the slack that would have kept it in time."""
+
+
+Report = Mapping[str, npt.NDArray[Any]]
+"""What the controller of one shard has observed in an epoch, for those of the other shards."""
 
 
 class SlackController(ABC):
@@ -84,6 +88,18 @@ class SlackController(ABC):
         """
         return ()
 
+    def join_shards(self, taught: bool) -> bool:
+        """From now on choose slack by what all shards of the query report, this one among them; whether it can. Called
+        once, after `meters`; `taught` says that it is shown the arrivals of all shards anyway."""
+        return False
+
+    def report(self) -> Report:
+        """What has been observed here since the last call of `hear`."""
+        return {}
+
+    def hear(self, reports: Sequence[Report]) -> None:  # noqa: B027 - most that do not learn have nothing to hear
+        """Take in what all shards have observed in the last epoch."""
+
     def outlook(self) -> Outlook | None:
         """Whether the target can be met, where slack may not grow for ever; None where there is no such limit."""
         return None
@@ -95,6 +111,10 @@ class SlackController(ABC):
 
 class Ledger(Protocol):
     """Results made and results lost, by their timestamps."""
+
+    @property
+    def buckets(self) -> ResultBuckets:
+        """Results made and lost, as they stand."""
 
     def between(self, edges: Words) -> tuple[Floats, Floats]:
         """Made and lost between each edge and the next."""

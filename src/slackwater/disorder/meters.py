@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy.typing as npt
 
@@ -51,8 +51,24 @@ class QualityMeter:
         """Begin in the middle of a run, in which nobody has looked so far; `clock` is the largest of all streams."""
 
 
+class ResultBuckets(NamedTuple):
+    """Results made and lost in a ring of buckets of event time, as a ledger has them now."""
+
+    number: Words
+    """Which bucket stands in each place of the ring."""
+    made: Floats
+    lost: Floats
+    width: int
+    """How much event time a bucket has."""
+
+
 class Ledger(QualityMeter, ABC):
     """A meter that knows results made and results lost by their timestamps."""
+
+    @property
+    @abstractmethod
+    def buckets(self) -> ResultBuckets:
+        """Results made and lost, as they stand."""
 
     @abstractmethod
     def between(self, edges: Words) -> tuple[Floats, Floats]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.core.state import StateUpdate, decode_words, encode_words, state_update
+from slackwater.core.state import StateUpdate, decode_array, encode_array, state_update
 
 Array = npt.NDArray[Any]
 
@@ -42,8 +42,7 @@ class ArrayCheckpoint:
                 continue
             self._known[name] = np.array(array)
             # The shape goes with the value: under one key there is one array, whatever its size.
-            shape = ",".join(map(str, array.shape)).encode()
-            yield state_update(self._namespace, name, shape + b";" + encode_words({"array": array.ravel()}))
+            yield state_update(self._namespace, name, encode_array(array))
 
     def restore(self, entries: Iterable[StateUpdate]) -> dict[str, Array]:
         """All arrays, with these entries applied."""
@@ -51,8 +50,7 @@ class ArrayCheckpoint:
             if entry.value is None:
                 self._known.pop(entry.key, None)
             else:
-                shape, _, value = entry.value.partition(b";")
-                self._known[entry.key] = decode_words(value)["array"].reshape([int(n) for n in shape.split(b",")])
+                self._known[entry.key] = decode_array(entry.value)
         return dict(self._known)
 
 

@@ -33,6 +33,7 @@ from slackwater.operators.union import StreamUnion
 from slackwater.plan.physical import Partitioning, PhysicalPlan
 from slackwater.plan.rate_model import Expected
 from slackwater.plan.tiling import tiled
+from slackwater.quality.registry import STEADY
 
 ShardKeys = list[tuple[int, ...]]
 NO_KEY = "no key is common to all that its operators bring together"
@@ -66,8 +67,8 @@ def _partitioning(plan: PhysicalPlan, expected: Mapping[str, Expected]) -> Parti
     # Only of a plain join each result hangs on nothing but its own members.
     if type(plan.operator) is not WindowJoin or plan.operator.streams == 1:
         return Partitioning(None, NO_KEY)
-    if isinstance(plan.quality, Recall | RelativeError):
-        return Partitioning(None, f"{NO_KEY}, and what late tuples cost is learned in one place")
+    if isinstance(plan.quality, Recall | RelativeError) and plan.options.controller not in (None, STEADY):
+        return Partitioning(None, f"{NO_KEY}, and controller = '{plan.options.controller}' learns in one place")
     rows = tuple(tuple(row for row in range(one.rows) if row != ROW) for one in plan.inputs)
     rates = _rates(plan, expected)
     return Partitioning(rows, rates=rates, axes=_axes(plan.operator, rates, plan.options.shards_by))

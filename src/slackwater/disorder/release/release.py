@@ -6,7 +6,7 @@ share one K. A `Watch` only observes and is not persisted: after a restart it st
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,7 +17,7 @@ from slackwater.core.state import NOTHING, NOTHING_IN_FORCE, InForce, StateUpdat
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL, LONGEST
 from slackwater.core.wrong_clocks import PartitionClock
 from slackwater.disorder.clocks import min_clock_now
-from slackwater.disorder.controllers import DelayObservations, Measured, SlackController
+from slackwater.disorder.controllers import DelayObservations, Measured, Report, SlackController
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release import state as st
 from slackwater.disorder.release.epoch import (
@@ -91,6 +91,7 @@ class Release:
         self._slack_log: list[tuple[int, int]] = []
         self.taught = False
         """True: the controller learns by `teach` from the whole stream, not from the tuples that come here."""
+        self._among_shards = False
         self.partition_numbers: dict[tuple[int, int], int] = {}
 
     @property
@@ -233,16 +234,34 @@ class Release:
 
     def _consult_controller(self) -> None:
         scalars = self._clock.scalars
-        max_ts, slack = int(scalars[st.MAX_TS]), int(scalars[st.SLACK])
+        slack = int(scalars[st.SLACK])
         changes = int(scalars[st.SLACK_CHANGES])
         self._slack_log += [(int(c), int(k)) for c, k in self._clock.slack_log[:, :changes].T]
         scalars[st.SLACK_CHANGES] = 0
         if self.controller.follows_largest_delay:
             self.controller.slack = slack
-        if max_ts >= self.controller.next_adaptation:
-            self.controller.adapt(Measured(self.clocks, int(scalars[st.LARGEST_DELAY]), slack))
+        if not self._among_shards:
+            self._adapt()
+
+    def _adapt(self) -> None:
+        """Have the controller choose anew, if that is due."""
+        max_ts, slack = (int(self._clock.scalars[at]) for at in (st.MAX_TS, st.SLACK))
+        if BEFORE_ALL < max_ts >= self.controller.next_adaptation:
+            self.controller.adapt(Measured(self.clocks, int(self._clock.scalars[st.LARGEST_DELAY]), slack))
             if self.controller.slack != slack:
                 self._slack_log.append((max_ts, self.controller.slack))
+
+    def join_shards(self) -> bool:
+        """Several shards have one slack: from now on it is chosen when an epoch begins, by what all of them have
+        reported of the last one (`hear`), where the controller can do that. Whether it can."""
+        self._among_shards = self.controller.join_shards(self.taught)
+        return self._among_shards
+
+    def hear(self, reports: Sequence[Report]) -> None:
+        """What all shards have observed in the last epoch: the slack of the next follows from it."""
+        if self._among_shards:
+            self.controller.hear(reports)
+            self._adapt()
 
     def _flush(self) -> OrderedBatch:
         self.state.ended = True

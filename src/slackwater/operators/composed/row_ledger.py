@@ -20,6 +20,7 @@ from slackwater.core.measured import RESULTS, MeasuredQuality
 from slackwater.core.quality import Recall
 from slackwater.core.state import NOTHING
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
+from slackwater.disorder.meters import ResultBuckets
 from slackwater.operators.composed.buckets import Buckets, RowMeter, note_made, note_true
 
 MOST_BUCKETS = 4096
@@ -77,6 +78,12 @@ class RowLedger:
         """Rows made and rows lost between one edge and the next, whole buckets; what is too old counts as nothing."""
         ledger = self._periods
         return ring.sums_between(ledger.number, edges // ledger.width, ledger.made, ledger.lost)
+
+    @property
+    def buckets(self) -> ResultBuckets:
+        """Rows made and rows lost, as they stand."""
+        periods = self._periods
+        return ResultBuckets(periods.number, periods.made, periods.lost, periods.width)
 
     def lost_to_far(self) -> None:
         """What is needed is counted by rows, so the curves are right about far ones too."""

@@ -17,9 +17,9 @@ from slackwater.core.batch import TS, Floats, Words
 from slackwater.core.collections import ring
 from slackwater.core.measured import RESULTS, MeasuredQuality
 from slackwater.core.quality import Recall
-from slackwater.core.state import NOTHING
+from slackwater.core.state import NOTHING, in_blocks, out_of_blocks
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
-from slackwater.disorder.meters import Ledger, LedgerTerms
+from slackwater.disorder.meters import Ledger, LedgerTerms, ResultBuckets
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.compile import Condition
 from slackwater.operators.join import synopsis
@@ -114,6 +114,11 @@ class JoinLedger(Ledger):
     def width(self) -> int:
         """How much event time a bucket has."""
         return self._periods.width
+
+    @property
+    def buckets(self) -> ResultBuckets:
+        periods = self._periods
+        return ResultBuckets(periods.number, periods.made, periods.lost, periods.width)
 
     @property
     def kept_since(self) -> Words:
@@ -216,7 +221,7 @@ class JoinLedger(Ledger):
             "total": self._total,
         }  # fmt: skip
         for name in ("number", "made", "lost", "expected", "most"):
-            own |= synopsis.in_blocks(name, getattr(self._periods, name), BLOCK)
+            own |= in_blocks(name, getattr(self._periods, name), BLOCK)
         own |= {f"synopsis_{name}": array for name, array in synopsis.as_arrays(self._rough.synopsis).items()}
         own |= self._retention.as_arrays()
         return own if self._meter is None else own | self._meter.as_arrays()
@@ -224,7 +229,7 @@ class JoinLedger(Ledger):
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]], same_target: bool = True) -> None:
         """Take over the ledger of another one; periods are counted anew where another share is asked for now."""
         for name in ("number", "made", "lost", "expected", "most"):
-            synopsis.out_of_blocks(name, getattr(self._periods, name), BLOCK, arrays)
+            out_of_blocks(name, getattr(self._periods, name), BLOCK, arrays)
         self._periods.beyond[:] = arrays["beyond"]
         self._rough.unknown[:], self._total[:] = arrays["unknown"], arrays["total"]
         self._rough.sums[:], self._rough.factor[:] = arrays["sums"], arrays["factor"]

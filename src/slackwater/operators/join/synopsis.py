@@ -21,6 +21,7 @@ from slackwater.core.batch import TS, Words
 from slackwater.core.collections.hash_table import mix
 from slackwater.core.jit import in_place, inner
 from slackwater.core.schema import NULL_WORD
+from slackwater.core.state import in_blocks, out_of_blocks
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
 from slackwater.operators.join.probing import Equality, classes_of
 
@@ -382,18 +383,3 @@ def restore(syn: Synopsis, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     syn.state[:] = arrays["state"]
     for name, array in (("counts", syn.counts), ("totals", syn.totals), ("since", syn.since), ("until", syn.until)):
         out_of_blocks(name, array, BLOCK, arrays)
-
-
-def in_blocks(name: str, array: npt.NDArray[Any], block: int) -> dict[str, npt.NDArray[Any]]:
-    """An array as several, so that a change in one place does not have all of it written.
-
-    >>> {name: part.tolist() for name, part in in_blocks("a", np.arange(5), 3).items()}
-    {'a.0': [0, 1, 2], 'a.1': [3, 4]}
-    """
-    return {f"{name}.{n}": array[at : at + block] for n, at in enumerate(range(0, len(array), block))}
-
-
-def out_of_blocks(name: str, array: npt.NDArray[Any], block: int, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """The inverse of `in_blocks`, into an array that is there."""
-    for n, at in enumerate(range(0, len(array), block)):
-        array[at : at + block] = arrays[f"{name}.{n}"]

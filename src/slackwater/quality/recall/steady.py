@@ -40,10 +40,11 @@ from slackwater.core.outlook import Outlook
 from slackwater.core.quality import Recall, default_cap
 from slackwater.core.time import BEFORE_ALL, DAY, format_duration
 from slackwater.core.trade_off import RESULTS, TradeOff, trade_off_of
-from slackwater.disorder.controllers import DelayObservations, KeepsLedger, Ledger, Measured
+from slackwater.disorder.controllers import DelayObservations, KeepsLedger, Ledger, Measured, Report
 from slackwater.quality.recall.loss_curves import count_needed, place_of, shape_of
 from slackwater.quality.recall.loss_history import LossHistory
 from slackwater.quality.recall.running_period import RunningPeriod
+from slackwater.quality.recall.shared_ledger import SharedLedger
 
 TOLERATED = 0.03
 """The share of past periods that a slack may have failed: less than may fail, because the next is not one of them."""
@@ -72,6 +73,8 @@ DEAD_BAND = 0.92
 NEARLY = 0.1
 """Where no slack does, one does nearly as well as the cap if it loses no more than this share of what is allowed on
 top."""
+NEEDED = "needed"
+"""In a report, tuples by the slack that they needed."""
 BINDING = 3
 """A target is unreachable where the cap was too little for most of so many periods; the latest count most."""
 
@@ -135,6 +138,10 @@ class SteadyRecall(KeepsLedger):
         """The place of the slack that the past asks for, whatever the cap."""
         self._enough = 0
         """The place of the slack that the past gets."""
+        self._shared: SharedLedger | None = None
+        """The ledger of all shards, where there are several."""
+        self._own_counts: Words | None = None
+        """Tuples of this epoch that came to this shard, where there are several and each sees its own."""
         self._choices = self._bound = 0
         self._binding = 0.0
         """The share of the last choices at which the cap was too little."""
@@ -149,7 +156,30 @@ class SteadyRecall(KeepsLedger):
         self._slack = min(slack, self.cap)
 
     def learn(self, arrived: DelayObservations) -> None:
-        count_needed(self._slacks, arrived.stream, arrived.needed, self._counts)
+        counts = self._counts if self._own_counts is None else self._own_counts
+        count_needed(self._slacks, arrived.stream, arrived.needed, counts)
+
+    def join_shards(self, taught: bool) -> bool:
+        if self.ledger is None:
+            return False
+        self.ledger = self._shared = SharedLedger(self.ledger)
+        self._own_counts = None if taught else np.zeros_like(self._counts)
+        return True
+
+    def report(self) -> Report:
+        assert self._shared is not None
+        found = dict(self._shared.report())
+        if self._own_counts is not None:
+            found[NEEDED] = _trimmed(self._own_counts).copy()
+            self._own_counts[:] = 0
+        return found
+
+    def hear(self, reports: Sequence[Report]) -> None:
+        assert self._shared is not None
+        self._shared.hear(reports)
+        for one in reports:
+            if NEEDED in one:
+                self._counts[:, : one[NEEDED].shape[1]] += one[NEEDED]
 
     def adapt(self, measured: Measured) -> None:
         largest, min_clock = max(measured.clocks), min(measured.clocks)
@@ -273,8 +303,10 @@ class SteadyRecall(KeepsLedger):
             "begins": np.array(self._begins, np.int64),
             "expected": np.array([self._expected, self._came]),
             "far": np.concatenate([self._far, self._booked]),
-            "counts": self._counts[:, : 1 + int(np.flatnonzero(self._counts.any(axis=0)).max(initial=0))],
+            "counts": _trimmed(self._counts),
         }
+        if self._shared is not None:
+            own |= {f"shared_{name}": array for name, array in self._shared.as_arrays().items()}
         own |= {f"running_{name}": array for name, array in self._running.as_arrays().items()}
         return own | {f"past_{name}": array for name, array in self._past.as_arrays().items()}
 
@@ -287,6 +319,8 @@ class SteadyRecall(KeepsLedger):
         self._far[:], self._booked[:] = np.split(arrays["far"], [4])
         self._counts[:] = 0
         self._counts[:, : arrays["counts"].shape[1]] = arrays["counts"]
+        if self._shared is not None and "shared_far" in arrays:
+            self._shared.restore(_partition(arrays, "shared_"))
         self._running.restore(_partition(arrays, "running_"))
         self._past.restore(_partition(arrays, "past_"))
 
@@ -310,6 +344,11 @@ _WORDS = (
     "_bound",
 )
 """Attributes that are whole numbers, as they are persisted."""
+
+
+def _trimmed(counts: Words) -> Words:
+    """Without the bins at the end that nothing is in."""
+    return counts[:, : 1 + int(np.flatnonzero(counts.any(axis=0)).max(initial=0))]
 
 
 def _partition(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:

@@ -139,6 +139,7 @@ class TaskState:
             targets=targets,
             tells=_told_by(member, label),
             tuples_of=_tuples_of(member, label, read),
+            among_shards=len(member.shards) > 1,
         )
         if entries:
             shard.restore(entry for entry in entries if not is_status(entry))

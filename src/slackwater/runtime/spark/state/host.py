@@ -43,8 +43,10 @@ from slackwater.runtime.spark.state.cached import (
 from slackwater.runtime.spark.state.emitters import Emitted, Emitter, TaggedLines
 from slackwater.runtime.spark.state.inbox import Delivery, Inbox
 from slackwater.runtime.spark.state.layouts import TaskLog
+from slackwater.runtime.spark.state.reports import ReportOf, Reports
 from slackwater.runtime.spark.state.root import run_of_task, task_number
 from slackwater.runtime.spark.state.shard import Shard
+from slackwater.runtime.targets import FAMILIES
 from slackwater.sinks.folder import plain_text
 from slackwater.sinks.rows import result_tables
 
@@ -86,6 +88,7 @@ class Host:
         """What the queries emit in these shards; their state is written before the last of it."""
         run, who, task = run_of_task(), self._hosted.name, task_number() or 0
         state = TaskState(log, frozenset(labels), CACHED.take(run, who, task))
+        reports = Reports(log, any(map(chooses_together, self._hosted.members)))
         changes: list[StateUpdate] = []
         places: dict[Key, Place] = {}
         turns: list[Turn] = []
@@ -100,11 +103,13 @@ class Host:
                     # What somebody else has written of it is read when it does.
                     if key in state.places and not state.missed_by(key):
                         places[key] = state.places[key]
+                    reports.pass_on(*key)
                     continue
-                yield from self._handed_on(turn.emitted())
+                yield from self._handed_on(turn.emitted(reports))
                 changes += (replaced(key, one, one.value) for one in turn.changes)
                 places[key] = turn.place
                 turns.append(turn)
+        reports.write()
         mark, account = state.write(changes, {one.key for one in self._hosted.members})
         CACHED.keep(run, who, task, Cached(mark, places, account))
         traffic = log.pages.traffic()
@@ -136,6 +141,11 @@ class Host:
             yield Emitted(query, WRITTEN, f"{kind}/{name}")
 
 
+def chooses_together(member: Member) -> bool:
+    """Whether the shards of a query may have a slack in common that they learn."""
+    return len(member.shards) > 1 and type(member.plan.quality) in FAMILIES
+
+
 class Turn:
     """One query in one micro-batch of one shard."""
 
@@ -165,12 +175,14 @@ class Turn:
         self.place: Place
         """As it is after the micro-batch."""
 
-    def emitted(self) -> Iterator[Emitted]:
-        """What it emits."""
+    def emitted(self, reports: Reports) -> Iterator[Emitted]:
+        """What it emits, once it has heard what all shards report, with what it reports itself."""
         member = self._member
         after, target, end = combined(self._before, self._delivery, clause(member.plan.quality))
         after = replace(after, now=self._now)
         shard = self._shard(target)
+        learning_key = shard.plan.learning_key
+        shard.hear(reports.heard(self.key, learning_key) if shard.shares else ())
         if after.failure is None and not after.paused:
             if self._hosted.apart:
                 try:
@@ -190,6 +202,8 @@ class Turn:
                 yield from self._rejected_rows()
                 shard.pass_by(self._delivery.blocks, self._now)
             self.changes = list(shard.snapshot_delta())
+        if after.failure is None:
+            reports.note(ReportOf(self.label, self.key, learning_key), shard.report())
         if after != self._before:
             self.changes.append(after.as_update())
         self.place = Place(shard, after)

@@ -46,8 +46,18 @@ class TaskLog:
         self.pages = self._opened(is_new=False)
 
     def _opened(self, is_new: bool) -> PageStore:
-        store: Store = MemoryStore() if self._folder is None else store_at(self._folder, self._share.folder)
-        return PageStore(PageFiles(store, self.micro_batch, self._writer, is_new), largest=WHOLE)
+        return PageStore(PageFiles(self.own_store(), self.micro_batch, self._writer, is_new), largest=WHOLE)
+
+    def own_store(self) -> Store:
+        """The files of this task."""
+        return MemoryStore() if self._folder is None else store_at(self._folder, self._share.folder)
+
+    def stores_before(self) -> list[Store]:
+        """The files of all tasks that ran the last micro-batch."""
+        if self._folder is None:
+            return []
+        tasks = self._before or self._share.tasks
+        return [store_at(self._folder, Share(task, tasks).folder) for task in range(tasks)]
 
     def look_back(self) -> None:
         """Find out with how many tasks the last micro-batch ran."""

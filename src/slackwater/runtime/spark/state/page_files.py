@@ -50,9 +50,13 @@ class Writer(NamedTuple):
 NOBODY = Writer("", "")
 
 
-def file_name(micro_batch: int, hot: bool = False) -> str:
-    """What the file of a micro-batch is called."""
-    return f"{micro_batch:010d}.{'hot' if hot else 'pages'}"
+PAGES, HOT_PAGE, REPORTS = "pages", "hot", "reports"
+"""Kinds of files: what counts for long, what every micro-batch writes again, and what shards tell each other."""
+
+
+def file_name(micro_batch: int, kind: str = PAGES) -> str:
+    """What a file of a micro-batch is called."""
+    return f"{micro_batch:010d}.{kind}"
 
 
 class PageFiles:
@@ -115,14 +119,14 @@ class PageFiles:
             value = self.get(number)
             if value is None:
                 raise SlackwaterError(
-                    f"{self._store.path(file_name(number[0], number[1] == HOT))}, a part of the state, is not there;"
+                    f"{self._store.path(file_name(number[0], HOT_PAGE if number[1] == HOT else PAGES))}, a part of the state, is not there;"
                     " put it back, or use a new checkpoint folder"
                 )
             yield number, value
 
     def get(self, number: Number) -> bytes | None:
         """One page."""
-        file = file_name(number[0], number[1] == HOT)
+        file = file_name(number[0], HOT_PAGE if number[1] == HOT else PAGES)
         content = self._store.read(file)
         if content is None:
             return None
@@ -152,8 +156,8 @@ class PageFiles:
         for hot in (True, False):
             page = self._new[hot]
             fields = _FIELDS.pack(FORMAT, oldest, mark.name.encode(), self._writer.short(), crc32(page))
-            self._store.write(file_name(self._now, hot), fields + _CHECK.pack(crc32(fields)) + page)
-        self._store.remove(file_name(self._now - 2, hot=True))
+            self._store.write(file_name(self._now, HOT_PAGE if hot else PAGES), fields + _CHECK.pack(crc32(fields)) + page)
+        self._store.remove(file_name(self._now - 2, HOT_PAGE))
         gone = self._oldest_before - 1
         while gone >= 0 and self._store.exists(file_name(gone)):
             self._store.remove(file_name(gone))
@@ -163,7 +167,7 @@ class PageFiles:
         """Remove what tasks that were killed have left."""
         for name in self._store.names():
             number, _, kind = name.partition(".")
-            oldest = {"pages": self._oldest_before, "hot": self._now - 1}.get(kind)
+            oldest = {PAGES: self._oldest_before, HOT_PAGE: self._now - 1, REPORTS: self._now - 1}.get(kind)
             if oldest is not None and int(number) < oldest:
                 self._store.remove(name)
         self._store.remove_abandoned(time.time() - ABANDONED)

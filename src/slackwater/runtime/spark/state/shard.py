@@ -6,7 +6,7 @@ when the clock that headers agreed on has reached it, or nearly; the vote about 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from slackwater.core.schema import NULL_WORD
 from slackwater.core.state import Emission, StateUpdate, decode_json, encode_json, state_update
 from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.clock_guard import UNGUARDED
+from slackwater.disorder.controllers import Report
 from slackwater.disorder.event_times import of_sampled
 from slackwater.disorder.header_guard import HeaderGuard
 from slackwater.disorder.release.state import NO_PARTITION
@@ -79,12 +80,17 @@ class Shard:
     tuples_of: Callable[[Block], bytes | None] | None = None
     """Reads again all tuples that a block was made of, those of its partials too."""
 
+    among_shards: bool = False
+    """Whether other shards of the query choose slack with this one."""
+
     def __post_init__(self) -> None:
         self.kernel: Pipeline = kernel_for(self.plan, Epochs(), self.codebook, max_ahead=UNGUARDED)
         # Delays are those of the whole stream; what a late tuple costs a join is known to its own shard.
         # Where there are several operators the rows that should reach the top are those of this shard alone.
         self.kernel.release.taught = self.plan.joins and not self.plan.nodes
         self.kernel.tells = self.tells
+        self.shares = self.among_shards and self.kernel.release.join_shards()
+        """Whether slack is chosen by what all shards report."""
         options = self.plan.options
         self._guard = HeaderGuard(
             len(self.plan.inputs), options.max_ahead, options.max_behind, self.plan.partition_slots
@@ -106,6 +112,15 @@ class Shard:
         """A tuple of each stream that came late in this micro-batch, as JSON."""
         self._counts_rows = False
         self._saved = False
+
+    def hear(self, reports: Sequence[Report]) -> None:
+        """What all shards have reported of the last micro-batch that the query took part in."""
+        if self.shares:
+            self.kernel.release.hear(reports)
+
+    def report(self) -> Report:
+        """What this one has observed since then."""
+        return self.kernel.release.controller.report() if self.shares else {}
 
     def on_processing_time(self, now: int) -> Iterator[Emission]:
         """End an epoch in which no stream spoke."""
