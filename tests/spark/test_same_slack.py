@@ -18,9 +18,9 @@ KEYED = "SELECT a.v AS av, b.v AS bv FROM a [RANGE 50 MS], b [RANGE 50 MS] WHERE
 NEAR = "SELECT a.v AS av, b.v AS bv FROM a [RANGE 50 MS], b [RANGE 50 MS] WHERE abs(a.x - b.x) < 3 WITH RECALL 0.9 OVER 2 S"
 STAR = """SELECT a.v AS av, b.v AS bv, c.v AS cv FROM a [RANGE 50 MS], b [RANGE 50 MS], c [RANGE 50 MS]
     WHERE a.key = b.key AND a.x = c.x WITH RECALL 0.9 OVER 2 S"""
-CHAIN = """SELECT d.key, d.n, c.v FROM
-    (SELECT a.key, COUNT(*) AS n FROM a [RANGE 200 MS SLIDE 100 MS] GROUP BY a.key) d [RANGE 100 MS], c [RANGE 100 MS]
-    WHERE d.key = c.key WITH RECALL 0.9 OVER 2 S"""
+CHAIN = """SELECT j.v, c.v AS cv FROM
+    (SELECT a.key, a.v FROM a [RANGE 50 MS], b [RANGE 50 MS] WHERE a.key = b.key) j [RANGE 50 MS], c [RANGE 50 MS]
+    WHERE j.key = c.key WITH RECALL 0.9 OVER 2 S"""
 SUM = "SELECT key, SUM(v) AS total FROM a [RANGE 500 MS SLIDE 100 MS] GROUP BY key WITH ERROR 5% CONFIDENCE 90%"
 MEDIAN = "SELECT key, MEDIAN(v) AS middle FROM a [RANGE 500 MS SLIDE 100 MS] GROUP BY key WITH ERROR 5% CONFIDENCE 90%"
 ABOVE = """SELECT j.key, COUNT(*) AS n FROM

@@ -93,8 +93,8 @@ class SlackController(ABC):
         once, after `meters`; `taught` says that it is shown the arrivals of all shards anyway."""
         return False
 
-    def report(self) -> Report:
-        """What has been observed here since the last call of `hear`."""
+    def report(self, measured: Measured) -> Report:
+        """What has been observed here since the last call of `hear`, now that an epoch has ended."""
         return {}
 
     def hear(self, reports: Sequence[Report]) -> None:  # noqa: B027 - most that do not learn have nothing to hear

@@ -245,17 +245,25 @@ class Release:
 
     def _adapt(self) -> None:
         """Have the controller choose anew, if that is due."""
-        max_ts, slack = (int(self._clock.scalars[at]) for at in (st.MAX_TS, st.SLACK))
+        max_ts, now = int(self._clock.scalars[st.MAX_TS]), self._measured()
         if BEFORE_ALL < max_ts >= self.controller.next_adaptation:
-            self.controller.adapt(Measured(self.clocks, int(self._clock.scalars[st.LARGEST_DELAY]), slack))
-            if self.controller.slack != slack:
+            self.controller.adapt(now)
+            if self.controller.slack != now.slack:
                 self._slack_log.append((max_ts, self.controller.slack))
+
+    def _measured(self) -> Measured:
+        scalars = self._clock.scalars
+        return Measured(self.clocks, int(scalars[st.LARGEST_DELAY]), int(scalars[st.SLACK]))
 
     def join_shards(self) -> bool:
         """Several shards have one slack: from now on it is chosen when an epoch begins, by what all of them have
         reported of the last one (`hear`), where the controller can do that. Whether it can."""
         self._among_shards = self.controller.join_shards(self.taught)
         return self._among_shards
+
+    def report(self) -> Report:
+        """What other shards are to know of the epoch that has ended."""
+        return self.controller.report(self._measured()) if self._among_shards else {}
 
     def hear(self, reports: Sequence[Report]) -> None:
         """What all shards have observed in the last epoch: the slack of the next follows from it."""

@@ -21,7 +21,7 @@ from slackwater.core.batch import Words
 from slackwater.core.measured import MeasuredQuality
 from slackwater.core.options import Options
 from slackwater.core.quality import RelativeError
-from slackwater.disorder.controllers import DelayObservations, Measured
+from slackwater.disorder.controllers import DelayObservations
 from slackwater.disorder.meters import Measurable, QualityMeter, Watched
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.operators.composed.error_rows import absorb_rows, mark_ended
@@ -78,10 +78,10 @@ class ComposedError(SteadyError):
         """The newest window that has ended, as far as was looked."""
         return int(self._required.marks[ENTERED])
 
-    def adapt(self, measured: Measured) -> None:
+    def _look(self, clock: int) -> None:
         self._tally.count(self._losses.ledger, self._allowed)
-        mark_ended(self._losses.ledger, self._entered + 1, self._losses.last_ended(max(measured.clocks)))
-        super().adapt(measured)
+        mark_ended(self._losses.ledger, self._entered + 1, self._losses.last_ended(clock))
+        super()._look(clock)
 
     def made(self, ts: Words) -> None:
         """The top has made results: nothing to note, for windows are judged by their rows."""

@@ -145,6 +145,67 @@ def slack_for_required(
     watermark = reach(b, clock, slack)
     enter(w, b, n, j, last_ended(w, clock))
     note_finding(n, clock, put_right(w, b, n, j, allowed, scratch[0], scratch[1]))
+    return chosen(w, n, j, watermark, clock, slack, cap)
+
+
+@in_place
+def slack_for_reported(
+    w: Watch,
+    b: Ledger,
+    n: RequiredSlack,
+    j: Judging,
+    filled: Words,
+    changed: Words,
+    clock: int,
+    slack: int,
+    cap: int,
+) -> int:
+    """The same by what shards have reported: the windows with tuples that have ended since the last adaptation, in
+    their order, and (window, bin) of those whose need has changed."""
+    watermark = reach(b, clock, slack)
+    enter_those(n, j, last_ended(w, clock), filled)
+    found = 0
+    for i in range(changed.shape[1]):
+        window, into = changed[0, i], changed[1, i]
+        if window > n.marks[ENTERED] - n.ring.shape[1]:
+            at = window % n.ring.shape[1]
+            # Another shard may have needed more before: what a window needs hardly ever becomes less.
+            known = n.ring[INTO, at] if n.ring[NUMBER, at] == window else 0
+            found = max(found, put_one_right(n, j, window, max(into, known)))
+    note_finding(n, clock, found)
+    return chosen(w, n, j, watermark, clock, slack, cap)
+
+
+@in_place
+def filled_windows(w: Watch, b: Ledger, n: RequiredSlack, last: int, filled: Words) -> int:
+    """The windows with tuples that have ended since the last adaptation, the newest of which is `last`; how many."""
+    first = max(n.marks[ENTERED] + 1, last - n.ring.shape[1] + 1)
+    count = 0
+    if first <= last:
+        newest = newest_piece(w, b.totals, first)
+        for window in range(first, last + 1):
+            newest = newest_with(w, b, window, newest)
+            if newest >= 2 * window:
+                filled[count] = window
+                count += 1
+    return count
+
+
+@in_place
+def changed_windows(w: Watch, b: Ledger, allowed: Floats, scratch: Floats, changed: Words) -> int:
+    """(window, bin of its need) where late tuples have come since the last call; how many."""
+    count = b.marks[CHANGED]
+    for i in range(count):
+        window = b.changed[i]
+        b.is_changed[window & (len(b.is_changed) - 1)] = 0
+        changed[0, i], changed[1, i] = window, needed_bin(w, b, window, allowed, scratch[0], scratch[1])
+    b.marks[CHANGED] = 0
+    return count
+
+
+@inner
+def chosen(w: Watch, n: RequiredSlack, j: Judging, watermark: int, clock: int, slack: int, cap: int) -> int:
+    """The slack to be, now that it is noted what windows need: those closed and settled under this slack are judged."""
     close(n, j, last_ended(w, watermark), bin_met_by(slack, w.unit))
     judge(n, j, last_ended(w, clock - 2 * slack - j.settling))
     if n.marks[ENTERED] // j.stride > n.marks[STRIDE]:
@@ -307,18 +368,44 @@ def enter(w: Watch, b: Ledger, n: RequiredSlack, j: Judging, last: int) -> None:
     newest = newest_piece(w, b.totals, first)
     for window in range(first, last + 1):
         # A window leaves when its place is wanted, whether there are tuples in between or not.
-        clear(n, j, window % size)
-        leaving = (window - j.lately) % size
-        if n.ring[NUMBER, leaving] == window - j.lately:
-            n.bins[LATELY, n.ring[INTO, leaving]] -= 1
-            n.marks[HELD_LATELY] -= 1
-        n.marks[ENTERED] = window
-        # A slide adds two pieces.
-        for piece in range(last_piece(w, window) - 1, last_piece(w, window) + 1):
-            if place_of(b.totals, piece) != NONE:
-                newest = max(newest, piece)
+        make_way(n, j, window)
+        newest = newest_with(w, b, window, newest)
         if newest >= 2 * window:
             put_in(n, j, window)
+
+
+@inner
+def enter_those(n: RequiredSlack, j: Judging, last: int, filled: Words) -> None:
+    """The windows up to `last` have ended; these of them, in their order, have tuples."""
+    at = 0
+    for window in range(max(n.marks[ENTERED] + 1, last - n.ring.shape[1] + 1), last + 1):
+        make_way(n, j, window)
+        while at < len(filled) and filled[at] < window:
+            at += 1
+        if at < len(filled) and filled[at] == window:
+            put_in(n, j, window)
+
+
+@inner
+def make_way(n: RequiredSlack, j: Judging, window: int) -> None:
+    """A window has ended: others leave the ring, or the last periods."""
+    size = n.ring.shape[1]
+    clear(n, j, window % size)
+    leaving = (window - j.lately) % size
+    if n.ring[NUMBER, leaving] == window - j.lately:
+        n.bins[LATELY, n.ring[INTO, leaving]] -= 1
+        n.marks[HELD_LATELY] -= 1
+    n.marks[ENTERED] = window
+
+
+@inner
+def newest_with(w: Watch, b: Ledger, window: int, newest: int) -> int:
+    """The newest piece with tuples up to the end of a window, by that of the window before it."""
+    # A slide adds two pieces.
+    for piece in range(last_piece(w, window) - 1, last_piece(w, window) + 1):
+        if place_of(b.totals, piece) != NONE:
+            newest = max(newest, piece)
+    return newest
 
 
 @in_place
@@ -330,20 +417,25 @@ def put_right(
     for i in range(b.marks[CHANGED]):
         window = b.changed[i]
         b.is_changed[window & (len(b.is_changed) - 1)] = 0
-        at = window % n.ring.shape[1]
-        if window <= n.marks[ENTERED] - n.ring.shape[1]:
-            continue
-        if n.ring[NUMBER, at] != window:
-            put_in(n, j, window)
-        into = needed_bin(w, b, window, allowed, total, missing)
-        if into != n.ring[INTO, at]:
-            count(n, j, at, n.ring[INTO, at], -1)
-            count(n, j, at, into, 1)
-            n.marks[HIGHEST] = max(n.marks[HIGHEST], into)
-            found = max(found, into)
-            n.ring[INTO, at] = into
-        judge_one(n, j, at)
+        if window > n.marks[ENTERED] - n.ring.shape[1]:
+            found = max(found, put_one_right(n, j, window, needed_bin(w, b, window, allowed, total, missing)))
     b.marks[CHANGED] = 0
+    return found
+
+
+@inner
+def put_one_right(n: RequiredSlack, j: Judging, window: int, into: int) -> int:
+    """What a window needs is in this bin; returns it where that is new, else 0."""
+    at, found = window % n.ring.shape[1], 0
+    if n.ring[NUMBER, at] != window:
+        put_in(n, j, window)
+    if into != n.ring[INTO, at]:
+        count(n, j, at, n.ring[INTO, at], -1)
+        count(n, j, at, into, 1)
+        n.marks[HIGHEST] = max(n.marks[HIGHEST], into)
+        found = into
+        n.ring[INTO, at] = into
+    judge_one(n, j, at)
     return found
 
 

@@ -22,7 +22,7 @@ aggregates and several groups the worst decides; a group costs memory and time l
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,7 @@ from slackwater.core.outlook import Outlook
 from slackwater.core.quality import RelativeError, default_cap
 from slackwater.core.time import BEFORE_ALL, MILLISECOND, MINUTE, SECOND
 from slackwater.core.trade_off import WINDOWS, TradeOff, trade_off_of
-from slackwater.disorder.controllers import DelayObservations, Measured
+from slackwater.disorder.controllers import DelayObservations, Measured, Report
 from slackwater.disorder.meters import Watched
 from slackwater.quality.error.answers import EXACT
 from slackwater.quality.error.quantile_slack import edge_of, least_bin
@@ -53,12 +53,16 @@ from slackwater.quality.error.required_slack import (
     WANTED,
     WEIGHTS,
     Judging,
+    changed_windows,
+    filled_windows,
     learn_and_choose,
     no_required_slack,
     required_as_arrays,
     required_slack_of,
+    slack_for_reported,
 )
 from slackwater.quality.error.threshold import Thresholds
+from slackwater.quality.error.window_losses import CHANGED
 from slackwater.quality.error.windows import MOST_WINDOWS, WatchesWindows, WindowLosses
 
 INTERVAL = SECOND
@@ -88,6 +92,8 @@ BLOCK = 10 * SECOND
 """What is forgotten at once; four ranges of a window at least, because a burst spoils more than one."""
 PATIENCE = 3.0
 """In periods: the cap must have been too little for some two thirds of this before the target is out of reach."""
+FILLED, NEEDS = "filled", "needs"
+"""In a report: windows with tuples that have ended; and (window, bin) where what one needs has changed."""
 NO_WORDS = np.zeros((1, 0), np.int64)
 
 
@@ -102,6 +108,8 @@ class SteadyError(WatchesWindows):
         self.next_adaptation = self._count_due = BEFORE_ALL
         self._pending: DelayObservations | None = None
         """Arrivals that are not noted yet: that is cheaper together with the next choice."""
+        self._heard: list[Report] | None = None
+        """What all shards have reported of the last epoch; None where there is one alone."""
 
     def watch(self, watched: Watched) -> None:
         """Hear which windows there are."""
@@ -206,7 +214,17 @@ class SteadyError(WatchesWindows):
         self.next_adaptation = clock + self._interval
         if clock == BEFORE_ALL:
             return
-        losses, required = self._losses, self._required
+        if self._heard is None:
+            self._look(clock)
+            self.slack = self._choice(clock, measured.slack)
+        else:
+            self.slack = self._choice_of_shards(clock, measured.slack)
+        if self._required.marks[SPENT] > self._judging.alarm:
+            self.next_adaptation = clock + self._alert
+
+    def _look(self, clock: int) -> None:
+        """Count windows, and find out what may be missing from one, before slack is chosen."""
+        losses = self._losses
         if clock >= self._count_due:
             self._catch_up()
             losses.count(self._allowed)
@@ -215,9 +233,41 @@ class SteadyError(WatchesWindows):
         if self._models and self._modelled.is_due(clock):
             self._catch_up()
             self._allow(clock)
-        self.slack = self._choice(clock, measured.slack)
-        if required.marks[SPENT] > self._judging.alarm:
-            self.next_adaptation = clock + self._alert
+
+    def join_shards(self, taught: bool) -> bool:
+        self._heard = []
+        return True
+
+    def report(self, measured: Measured) -> Report:
+        clock = max(measured.clocks)
+        if clock < max(self.next_adaptation, BEFORE_ALL + 1):
+            # All shards choose at the same clock; what comes before that is reported then.
+            return {}
+        self._catch_up()
+        self._look(clock)
+        losses, required = self._losses, self._required
+        filled = np.empty(required.ring.shape[1], np.int64)
+        changed = np.empty((2, losses.ledger.marks[CHANGED]), np.int64)
+        count = filled_windows(losses.watch, losses.ledger, required, losses.last_ended(clock), filled)
+        changed_windows(losses.watch, losses.ledger, self._allowed, self._scratch, changed)
+        return {FILLED: filled[:count].copy(), NEEDS: changed}
+
+    def hear(self, reports: Sequence[Report]) -> None:
+        self._heard = [one for one in reports if NEEDS in one]
+
+    def _choice_of_shards(self, clock: int, slack: int) -> int:
+        """A window is what its worst group is, in whichever shard; so it needs what it needs there."""
+        heard, self._heard = self._heard or [], []
+        filled = np.unique(np.concatenate([np.empty(0, np.int64), *(one[FILLED] for one in heard)]))
+        changed = np.concatenate([np.empty((2, 0), np.int64), *(one[NEEDS] for one in heard)], axis=1)
+        if changed.shape[1]:
+            # Of every window the largest need; windows in their order.
+            changed = changed[:, np.lexsort(changed[::-1])]
+            changed = changed[:, np.append(changed[0, 1:] != changed[0, :-1], True)]
+        return slack_for_reported(
+            self._losses.watch, self._losses.ledger, self._required, self._judging, filled,
+            np.ascontiguousarray(changed), clock, slack, self._cap,
+        )  # fmt: skip
 
     def _choice(self, clock: int, slack: int) -> int:
         losses, words, behind = self._losses, NO_WORDS, NO_WORDS[0]

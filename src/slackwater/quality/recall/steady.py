@@ -166,7 +166,7 @@ class SteadyRecall(KeepsLedger):
         self._own_counts = None if taught else np.zeros_like(self._counts)
         return True
 
-    def report(self) -> Report:
+    def report(self, measured: Measured) -> Report:
         assert self._shared is not None
         found = dict(self._shared.report())
         if self._own_counts is not None:
