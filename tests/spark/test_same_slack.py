@@ -14,8 +14,9 @@ from slackwater.runtime.spark.output_schema import METRICS, ROWS
 from slackwater.runtime.spark.state.host import Hosted
 from tests.spark.in_process import cut_for, hosted_alone, micro_batch, one_worker, packed, planned, played_member
 
-KEYED = "SELECT a.v AS av, b.v AS bv FROM a [RANGE 50 MS], b [RANGE 50 MS] WHERE a.key = b.key WITH RECALL 0.9 OVER 2 S"
-NEAR = "SELECT a.v AS av, b.v AS bv FROM a [RANGE 50 MS], b [RANGE 50 MS] WHERE abs(a.x - b.x) < 3 WITH RECALL 0.9 OVER 2 S"
+PAIRS = "SELECT a.v AS av, b.v AS bv FROM a [RANGE 50 MS], b [RANGE 50 MS] WHERE"
+KEYED = f"{PAIRS} a.key = b.key WITH RECALL 0.9 OVER 2 S"
+NEAR = f"{PAIRS} abs(a.x - b.x) < 3 WITH RECALL 0.9 OVER 2 S"
 STAR = """SELECT a.v AS av, b.v AS bv, c.v AS cv FROM a [RANGE 50 MS], b [RANGE 50 MS], c [RANGE 50 MS]
     WHERE a.key = b.key AND a.x = c.x WITH RECALL 0.9 OVER 2 S"""
 CHAIN = """SELECT j.v, c.v AS cv FROM
@@ -38,14 +39,14 @@ class Played(NamedTuple):
 
 
 def streams(seed: int, names: str = "abc") -> dict[str, pa.Table]:
-    """A tuple every 2 ms: a fifth up to 0.8 s late, one in a hundred up to 4 s; delays are others after half of them."""
+    """A tuple every 2 ms: a fifth up to 0.8 s late, 2 s after half of them; and one in a hundred up to 4 s."""
     rng = np.random.default_rng(seed)
     n = EPOCHS * LENGTH
     made = {}
     for name in names:
         kind = rng.random(n)
         long = np.where(np.arange(n) < n // 2, 800, 2000)
-        delay = np.where(kind < 0.2, rng.integers(0, long), np.where(kind > 0.99, rng.integers(0, 4000, n), 0))
+        delay = np.where(kind < 0.2, rng.integers(0, long, n), np.where(kind > 0.99, rng.integers(0, 4000, n), 0))
         ts = 1_700_000_000_000 + 2 * np.arange(n) - delay
         columns = {"ts": ts, "key": rng.integers(0, 12, n), "x": rng.integers(0, 40, n), "v": rng.integers(0, 1000, n)}
         made[name] = pa.table(columns)

@@ -40,12 +40,12 @@ class MeasuredQuality(Value):
     losses are estimated."""
     unsure: float = 0.0
     """The most that these can have cost beyond `bad`."""
-    periods: int = 0
-    """How many periods were measured."""
-    met: int = 0
+    periods: int = field(default=0, metadata=over_shards(first))
+    """How many periods were measured; of several shards, in what all of them have made and lost."""
+    met: int = field(default=0, metadata=over_shards(first))
     """How many of them met the target."""
-    latest_good: float = 0.0
-    latest_bad: float = 0.0
+    latest_good: float = field(default=0.0, metadata=over_shards(first))
+    latest_bad: float = field(default=0.0, metadata=over_shards(first))
     """As `good` and `bad`, of the latest period that is settled."""
     exact: bool = field(default=True, metadata=over_shards(first))
     """False: windows are judged by how much of them is missing, because what that does to the value is not known."""
@@ -53,11 +53,11 @@ class MeasuredQuality(Value):
     """Event time from which on late tuples may still be expected; None once nothing can come any more."""
     estimated: float = 0.0
     """What the tuples beyond the retention horizon have probably cost beyond `bad`."""
-    surely_met: int = 0
-    most_periods: int = 0
+    surely_met: int = field(default=0, metadata=over_shards(first))
+    most_periods: int = field(default=0, metadata=over_shards(first))
     """Periods that met the target even if these have cost all they can, of all that have results then."""
-    perhaps_met: int = 0
-    fewest_periods: int = 0
+    perhaps_met: int = field(default=0, metadata=over_shards(first))
+    fewest_periods: int = field(default=0, metadata=over_shards(first))
     """Periods that met it if these have cost nothing, of those that have results then."""
     retention: int | None = None
     """How far back late tuples are counted exactly now; None where nothing has been forgotten."""

@@ -10,16 +10,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy.typing as npt
 
-from slackwater.core.batch import Floats, Words
+from slackwater.core.batch import Words
 from slackwater.core.outlook import Outlook
 from slackwater.core.quality import Recall
 from slackwater.core.time import AFTER_ALL, format_duration
 from slackwater.core.trade_off import TradeOff
-from slackwater.disorder.meters import LedgerTerms, Measurable, QualityMeter, ResultBuckets
+from slackwater.disorder.meters import LedgerTerms, Measurable, QualityMeter, Report, ResultLedger
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,6 @@ class DelayObservations:
     """How far each was behind its stream's clock when the epoch began: its delay, as the documents have it."""
     needed: Words
     """How far each was behind the slowest stream's clock then: the slack that would have kept it in time."""
-
-
-Report = Mapping[str, npt.NDArray[Any]]
-"""What the controller of one shard has observed in an epoch, for those of the other shards."""
 
 
 class SlackController(ABC):
@@ -109,26 +105,11 @@ class SlackController(ABC):
         return None
 
 
-class Ledger(Protocol):
-    """Results made and results lost, by their timestamps."""
-
-    @property
-    def buckets(self) -> ResultBuckets:
-        """Results made and lost, as they stand."""
-
-    def between(self, edges: Words) -> tuple[Floats, Floats]:
-        """Made and lost between each edge and the next."""
-
-    def lost_to_far(self) -> tuple[float, float] | None:
-        """All results so far, and those of them lost to tuples that no slack allowed would have kept in time; None
-        where curves are made of results, not of tuples."""
-
-
 class KeepsLedger(SlackController):
     """A controller for a recall target: a ledger is kept beside it, whether it looks into it or not."""
 
     target: Recall
-    ledger: Ledger | None
+    ledger: ResultLedger | None
     retention: int
     interval: int
     memory: int

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy.typing as npt
 
@@ -51,32 +51,47 @@ class QualityMeter:
         """Begin in the middle of a run, in which nobody has looked so far; `clock` is the largest of all streams."""
 
 
-class ResultBuckets(NamedTuple):
-    """Results made and lost in a ring of buckets of event time, as a ledger has them now."""
-
-    number: Words
-    """Which bucket stands in each place of the ring."""
-    made: Floats
-    lost: Floats
-    width: int
-    """How much event time a bucket has."""
+Report = Mapping[str, npt.NDArray[Any]]
+"""What one shard has observed in a micro-batch, for the others."""
 
 
-class Ledger(QualityMeter, ABC):
-    """A meter that knows results made and results lost by their timestamps."""
+class ResultLedger(Protocol):
+    """Results made and results lost, by their timestamps."""
 
-    @property
-    @abstractmethod
-    def buckets(self) -> ResultBuckets:
-        """Results made and lost, as they stand."""
-
-    @abstractmethod
     def between(self, edges: Words) -> tuple[Floats, Floats]:
         """Made and lost between each edge and the next."""
 
+    def lost_to_far(self) -> tuple[float, float] | None:
+        """All results so far, and those of them lost to tuples that no slack allowed would have kept in time; None
+        where curves are made of results, not of tuples."""
+
+    def of_all_shards(self) -> LedgerOfShards:
+        """That of all shards, where this is the ledger of one."""
+
+
+class LedgerOfShards(ResultLedger, Protocol):
+    """The ledgers of all shards of a query, added up: it hears what all of them report."""
+
+    def report(self) -> Report: ...
+    def hear(self, reports: Sequence[Report]) -> None: ...
+    def as_arrays(self) -> dict[str, npt.NDArray[Any]]: ...
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None: ...
+
+
+class Ledger(QualityMeter, ABC):
+    """A ledger that is a meter."""
+
+    @abstractmethod
+    def between(self, edges: Words) -> tuple[Floats, Floats]:
+        """As `ResultLedger` has it."""
+
     @abstractmethod
     def lost_to_far(self) -> tuple[float, float] | None:
-        """All results so far, and those of them lost to tuples that no slack allowed would have kept in time."""
+        """As `ResultLedger` has it."""
+
+    @abstractmethod
+    def of_all_shards(self) -> LedgerOfShards:
+        """As `ResultLedger` has it."""
 
 
 @dataclass(frozen=True)

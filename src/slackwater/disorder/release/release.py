@@ -17,7 +17,8 @@ from slackwater.core.state import NOTHING, NOTHING_IN_FORCE, InForce, StateUpdat
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL, LONGEST
 from slackwater.core.wrong_clocks import PartitionClock
 from slackwater.disorder.clocks import min_clock_now
-from slackwater.disorder.controllers import DelayObservations, Measured, Report, SlackController
+from slackwater.disorder.controllers import DelayObservations, Measured, SlackController
+from slackwater.disorder.meters import Report
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.disorder.release import state as st
 from slackwater.disorder.release.epoch import (

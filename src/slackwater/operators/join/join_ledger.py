@@ -19,7 +19,7 @@ from slackwater.core.measured import RESULTS, MeasuredQuality
 from slackwater.core.quality import Recall
 from slackwater.core.state import NOTHING, in_blocks, out_of_blocks
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
-from slackwater.disorder.meters import Ledger, LedgerTerms, ResultBuckets
+from slackwater.disorder.meters import Ledger, LedgerTerms
 from slackwater.disorder.ordered_batch import OrderedBatch
 from slackwater.expressions.compile import Condition
 from slackwater.operators.join import synopsis
@@ -38,6 +38,7 @@ from slackwater.operators.join.ledger_loops import (
     ring_of,
     settle,
 )
+from slackwater.operators.join.ledger_of_shards import LedgerOfShards
 from slackwater.operators.join.loop import OVERFLOW
 from slackwater.operators.join.meter import RecallMeter
 from slackwater.operators.join.probing import INDEX, SCAN, Equality, ProbePlan
@@ -88,7 +89,7 @@ class JoinLedger(Ledger):
         self._store = WindowStore(len(windows), rows, plan.indexes)
         self._retention = Retention(retention, automatic, bool(np.any(plan.steps[:, :, INDEX] == SCAN)))
         self._reach = reach_of(len(windows))
-        self._periods = ring_of(buckets, width)
+        self.periods = ring_of(buckets, width)
         self._watermark = BEFORE_ALL
         self._rough = Estimating(
             synopsis.synopsis_of(equalities, windows, most), np.zeros(len(windows), np.int64), np.zeros(4),
@@ -101,9 +102,12 @@ class JoinLedger(Ledger):
         self._total = np.zeros(2)
         """Results made and lost since the beginning."""
         self._target = target
+        self._longest = int(windows.max(initial=0))
         # Without a target nobody asks which periods met it.
-        longest = int(windows.max(initial=0))
-        self._meter = RecallMeter(target.target, target.over, self._periods, longest) if target else None
+        self._meter = RecallMeter(target.target, target.over, self.periods, self._longest) if target else None
+        self._of_shards: LedgerOfShards | None = None
+        """That of all shards, where there are several."""
+        self.oldest, self.settled = AFTER_ALL, BEFORE_ALL
 
     @property
     def unknown(self) -> int:
@@ -113,12 +117,7 @@ class JoinLedger(Ledger):
     @property
     def width(self) -> int:
         """How much event time a bucket has."""
-        return self._periods.width
-
-    @property
-    def buckets(self) -> ResultBuckets:
-        periods = self._periods
-        return ResultBuckets(periods.number, periods.made, periods.lost, periods.width)
+        return self.periods.width
 
     @property
     def kept_since(self) -> Words:
@@ -133,14 +132,16 @@ class JoinLedger(Ledger):
         windows = self._store.windows
         lost_results = np.zeros(len(run))
         if self._meter is not None and len(run):
-            self._meter.begin(max(int(words[TS].min()), self._rough.begun))
+            oldest = max(int(words[TS].min()), self._rough.begun)
+            self.oldest = min(self.oldest, oldest)
+            self._meter.begin(oldest)
             self._meter.reserve(int(words[TS].max()), self.factor)
         known = np.array([self._retention.known])
         status = settle(
             self._condition.addresses[1], self._probes, Arriving(run.stream, words, run.watermark_at_arrival,
             run.emit_time),
             (run.delay > self.far[0]) & (run.delay <= self.far[1]), lost_results, windows,
-            search_space(len(self._windows), windows.words.shape[1]), self._reach, self._periods, self._rough,
+            search_space(len(self._windows), windows.words.shape[1]), self._reach, self.periods, self._rough,
             known, self._retention.while_running, self._count_all_results,
         )  # fmt: skip
         self._retention.known = int(known[0])
@@ -150,9 +151,15 @@ class JoinLedger(Ledger):
         self._watermark = max(self._watermark, run.watermark)
         if self._rough.factor[COUNTED] > FORGET:
             self._rough.factor[[COUNTED, LOST_RESULTS, OF_COUNTED]] /= 2
+        self.settled = run.max_ts if run.ended else self._settled
         if self._meter is not None:
-            self._meter.settle(run.max_ts if run.ended else self._settled)
+            self._meter.settle(self.settled)
         return lost_results
+
+    def of_all_shards(self) -> LedgerOfShards:
+        assert self._target is not None, "several shards share what is kept for a target"
+        self._of_shards = LedgerOfShards(self, self._target, self._longest)
+        return self._of_shards
 
     @property
     def _settled(self) -> int:
@@ -181,7 +188,8 @@ class JoinLedger(Ledger):
         likely = min(most, self.factor * expected)
         # Where every tuple is counted and some are not known in full, more may have been made than was found.
         bad = max(0.0, lost)
-        probe_stats, latest = self._meter.probe_stats(self.factor)
+        of = self._of_shards
+        probe_stats, latest = self._meter.probe_stats(self.factor) if of is None else of.probe_stats()
         since = None if self._watermark in (AFTER_ALL, BEFORE_ALL) else self._settled
         return MeasuredQuality(
             RESULTS, self._target.target, made, bad, self.unknown, max(0.0, lost + most - bad),
@@ -204,7 +212,7 @@ class JoinLedger(Ledger):
         self._total += (count, -count if self._count_all_results else 0)
         if self._meter is not None and len(ts):
             self._meter.reserve(int(ts.max()), self.factor)
-        note_made(self._periods, ts, NOTHING if multiplicity is None else multiplicity, self._count_all_results)
+        note_made(self.periods, ts, NOTHING if multiplicity is None else multiplicity, self._count_all_results)
 
     def put_back(self, stream: int, words: Words) -> None:
         """Note tuples again that were processed before a restart."""
@@ -216,12 +224,12 @@ class JoinLedger(Ledger):
     def as_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The ledger without the tuples, which are persisted with the windows."""
         own: dict[str, npt.NDArray[Any]] = {
-            "beyond": self._periods.beyond, "watermark": np.array([self._watermark, self._rough.begun]),
+            "beyond": self.periods.beyond, "watermark": np.array([self._watermark, self._rough.begun]),
             "unknown": self._rough.unknown, "sums": self._rough.sums, "factor": self._rough.factor,
             "total": self._total,
         }  # fmt: skip
         for name in ("number", "made", "lost", "expected", "most"):
-            own |= in_blocks(name, getattr(self._periods, name), BLOCK)
+            own |= in_blocks(name, getattr(self.periods, name), BLOCK)
         own |= {f"synopsis_{name}": array for name, array in synopsis.as_arrays(self._rough.synopsis).items()}
         own |= self._retention.as_arrays()
         return own if self._meter is None else own | self._meter.as_arrays()
@@ -229,8 +237,8 @@ class JoinLedger(Ledger):
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]], same_target: bool = True) -> None:
         """Take over the ledger of another one; periods are counted anew where another share is asked for now."""
         for name in ("number", "made", "lost", "expected", "most"):
-            out_of_blocks(name, getattr(self._periods, name), BLOCK, arrays)
-        self._periods.beyond[:] = arrays["beyond"]
+            out_of_blocks(name, getattr(self.periods, name), BLOCK, arrays)
+        self.periods.beyond[:] = arrays["beyond"]
         self._rough.unknown[:], self._total[:] = arrays["unknown"], arrays["total"]
         self._rough.sums[:], self._rough.factor[:] = arrays["sums"], arrays["factor"]
         self._watermark, begun = arrays["watermark"].tolist()
@@ -260,7 +268,7 @@ class JoinLedger(Ledger):
 
         Edges are ascending; what is too old to be in the ledger counts as nothing.
         """
-        return ring.sums_between(self._periods.number, edges // self.width, self._periods.made, self._periods.lost)
+        return ring.sums_between(self.periods.number, edges // self.width, self.periods.made, self.periods.lost)
 
 
 def ledger_on(terms: LedgerTerms, windows: Sequence[int], open_ledger: Callable[..., JoinLedger]) -> JoinLedger:

@@ -254,6 +254,15 @@ def empty(periods: Periods, at: int) -> None:
 
 
 @in_place
+def note_true(periods: Periods, ts: Words) -> None:
+    """Write true results down; each is lost until it turns out to have been made."""
+    for i in range(len(ts)):
+        at = turn_to(periods, ts[i])
+        if at >= 0:
+            periods.lost[at] += 1.0
+
+
+@in_place
 def note_made(periods: Periods, ts: Words, multiplicities: Words, counted_exactly: bool) -> None:
     """Write results down that were made; `multiplicities` is empty where each line is one. `counted_exactly`: they
     count as lost too."""

@@ -35,8 +35,8 @@ from slackwater.core.outlook import Outlook
 from slackwater.core.quality import RelativeError, default_cap
 from slackwater.core.time import BEFORE_ALL, MILLISECOND, MINUTE, SECOND
 from slackwater.core.trade_off import WINDOWS, TradeOff, trade_off_of
-from slackwater.disorder.controllers import DelayObservations, Measured, Report
-from slackwater.disorder.meters import Watched
+from slackwater.disorder.controllers import DelayObservations, Measured
+from slackwater.disorder.meters import Report, Watched
 from slackwater.quality.error.answers import EXACT
 from slackwater.quality.error.quantile_slack import edge_of, least_bin
 from slackwater.quality.error.required_slack import (

@@ -40,11 +40,11 @@ from slackwater.core.outlook import Outlook
 from slackwater.core.quality import Recall, default_cap
 from slackwater.core.time import BEFORE_ALL, DAY, format_duration
 from slackwater.core.trade_off import RESULTS, TradeOff, trade_off_of
-from slackwater.disorder.controllers import DelayObservations, KeepsLedger, Ledger, Measured, Report
+from slackwater.disorder.controllers import DelayObservations, KeepsLedger, Measured
+from slackwater.disorder.meters import LedgerOfShards, Report, ResultLedger
 from slackwater.quality.recall.loss_curves import count_needed, place_of, shape_of
 from slackwater.quality.recall.loss_history import LossHistory
 from slackwater.quality.recall.running_period import RunningPeriod
-from slackwater.quality.recall.shared_ledger import SharedLedger
 
 TOLERATED = 0.03
 """The share of past periods that a slack may have failed: less than may fail, because the next is not one of them."""
@@ -107,7 +107,7 @@ class SteadyRecall(KeepsLedger):
         self.cap = default_cap(target.over, max_behind) if target.at_most is None else target.at_most
         self.slack = min(slack, self.cap)
         self.next_adaptation = BEFORE_ALL
-        self.ledger: Ledger | None = None
+        self.ledger: ResultLedger | None = None
         self.correction = 1.0
         self.recall: float | None = None
         """Measured over the latest settled period; None before there is one."""
@@ -138,7 +138,7 @@ class SteadyRecall(KeepsLedger):
         """The place of the slack that the past asks for, whatever the cap."""
         self._enough = 0
         """The place of the slack that the past gets."""
-        self._shared: SharedLedger | None = None
+        self._shared: LedgerOfShards | None = None
         """The ledger of all shards, where there are several."""
         self._own_counts: Words | None = None
         """Tuples of this epoch that came to this shard, where there are several and each sees its own."""
@@ -162,7 +162,7 @@ class SteadyRecall(KeepsLedger):
     def join_shards(self, taught: bool) -> bool:
         if self.ledger is None:
             return False
-        self.ledger = self._shared = SharedLedger(self.ledger)
+        self.ledger = self._shared = self.ledger.of_all_shards()
         self._own_counts = None if taught else np.zeros_like(self._counts)
         return True
 

@@ -59,6 +59,10 @@ def file_name(micro_batch: int, kind: str = PAGES) -> str:
     return f"{micro_batch:010d}.{kind}"
 
 
+def _file_of(number: Number) -> str:
+    return file_name(number[0], HOT_PAGE if number[1] == HOT else PAGES)
+
+
 class PageFiles:
     """The files of one task, as one micro-batch reads and writes them; `is_new` says that there are none before it."""
 
@@ -119,14 +123,14 @@ class PageFiles:
             value = self.get(number)
             if value is None:
                 raise SlackwaterError(
-                    f"{self._store.path(file_name(number[0], HOT_PAGE if number[1] == HOT else PAGES))}, a part of the state, is not there;"
+                    f"{self._store.path(_file_of(number))}, a part of the state, is not there;"
                     " put it back, or use a new checkpoint folder"
                 )
             yield number, value
 
     def get(self, number: Number) -> bytes | None:
         """One page."""
-        file = file_name(number[0], HOT_PAGE if number[1] == HOT else PAGES)
+        file = _file_of(number)
         content = self._store.read(file)
         if content is None:
             return None
@@ -156,7 +160,9 @@ class PageFiles:
         for hot in (True, False):
             page = self._new[hot]
             fields = _FIELDS.pack(FORMAT, oldest, mark.name.encode(), self._writer.short(), crc32(page))
-            self._store.write(file_name(self._now, HOT_PAGE if hot else PAGES), fields + _CHECK.pack(crc32(fields)) + page)
+            self._store.write(
+                file_name(self._now, HOT_PAGE if hot else PAGES), fields + _CHECK.pack(crc32(fields)) + page
+            )
         self._store.remove(file_name(self._now - 2, HOT_PAGE))
         gone = self._oldest_before - 1
         while gone >= 0 and self._store.exists(file_name(gone)):

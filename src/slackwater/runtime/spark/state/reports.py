@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from slackwater.core.state import StateUpdate, decode_array, encode_array
-from slackwater.disorder.controllers import Report
+from slackwater.disorder.meters import Report
 from slackwater.runtime.spark.state.layouts import TaskLog
 from slackwater.runtime.spark.state.page_files import REPORTS, file_name
 from slackwater.runtime.spark.state.pages import Page, decoded, encoded

@@ -19,9 +19,9 @@ from slackwater.core.schema import NULL_WORD
 from slackwater.core.state import Emission, StateUpdate, decode_json, encode_json, state_update
 from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.clock_guard import UNGUARDED
-from slackwater.disorder.controllers import Report
 from slackwater.disorder.event_times import of_sampled
 from slackwater.disorder.header_guard import HeaderGuard
+from slackwater.disorder.meters import Report
 from slackwater.disorder.release.state import NO_PARTITION
 from slackwater.observe.delays import DelayTally
 from slackwater.observe.imbalance import ShardLoad
