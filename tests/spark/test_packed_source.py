@@ -17,7 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 import slackwater as sw
 from slackwater.core.errors import SlackwaterError, UsageError
-from slackwater.runtime.spark.exchange.files import Folder, Reads, part_of, read_file
+from slackwater.runtime.spark.exchange.files import Folder, part_of, read_file
+from slackwater.runtime.spark.exchange.packing import Packer, Reads
 from slackwater.runtime.spark.packed_source import CUTS, SPLIT, TOGETHER, CutLog, PackedReader, Slice, slices
 from tests.spark.conftest import write_stream
 from tests.spark.streams import counted, pieces
@@ -34,7 +35,8 @@ def put(folder: Path, name: str, time: int) -> str:
 
 
 def reader(tmp_path: Path, most: int | None = 1) -> PackedReader:
-    reads = [Reads(Folder(str(tmp_path / name), "parquet", SCHEMA, most), ()) for name in "ab"]
+    folders = {name: Folder(str(tmp_path / name), "parquet", SCHEMA, most) for name in "ab"}
+    reads = [Reads(name, folder, Packer((), "ms", False), ("ts",)) for name, folder in folders.items()]
     return PackedReader(reads, str(tmp_path / "log"), 2)
 
 
@@ -150,7 +152,8 @@ def test_any_number_of_shards_goes_on_with_a_checkpoint_and_gives_the_same_rows(
         found[name] = {kind: counted(table) for kind, table in rows.items()}
         assert running.progress().late == rows["late"].num_rows > 0
     assert found["one"] == found["many"]
-    assert len(list((tmp_path / "many" / "checkpoint" / "slackwater-state").glob("[0-9]*"))) == 16
+    assert running.progress().key_groups == 16
+    assert len(list((tmp_path / "many" / "checkpoint" / "slackwater-state" / "3").glob("[0-9]*"))) == 3
 
 
 def packed(spark: SparkSession, folder: Path, like: DataFrame) -> DataFrame:
