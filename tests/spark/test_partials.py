@@ -6,7 +6,7 @@ tuples without a time are among them in every case.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,19 +19,25 @@ from hypothesis import strategies as st
 pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 
 import slackwater as sw
+from slackwater.core.quality import clause
 from slackwater.core.time import BEFORE_ALL
 from slackwater.operators.aggregate import pane_partials
 from slackwater.plan.planner import plan
+from slackwater.runtime.spark.control import TARGET, Message
 from slackwater.runtime.spark.exchange.packing import FoldersRead
+from slackwater.runtime.spark.members import KeyGroups
+from slackwater.runtime.spark.state.host import Hosted
 from slackwater.runtime.spark.state.last_watermark import Before, known_before, note_watermark
 from slackwater.runtime.spark.state.shard import Shard
+from slackwater.runtime.spark.store import At
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.replay import replay
 from tests.effort import tried
-from tests.spark.in_process import InProcess, ShardsRun
+from tests.spark.in_process import NAME, InProcess, ShardsRun, micro_batch, planned, said
 from tests.spark.test_grids import TARGETS, of_both, streams_of, told
 
 ALL = "COUNT(*) AS n, COUNT(x) AS nx, SUM(v) AS total, AVG(v) AS mean, MIN(x) AS low, MAX(x) AS high, VAR(v) AS spread"
+SUMS = "SELECT SUM(v) AS total FROM a [RANGE 100 MS SLIDE 25 MS]"
 QUERIES = {
     "sliding": f"SELECT {ALL} FROM a [RANGE 100 MS SLIDE 25 MS]",
     "slide does not divide": f"SELECT {ALL} FROM a [RANGE 100 MS SLIDE 30 MS]",
@@ -103,12 +109,19 @@ def test_a_shard_that_wants_tuples_gets_them_and_says_so_for_the_next_cut(
     counted: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when the target was changed while the query ran, which those who pack do not know of."""
-    query = f"{QUERIES['sliding']} WITH DELAY 15 MS"
     streams, epochs = streams_of(7, "a", 400), sw.Epochs(tuples=50)
-    for place in ("shard", "host"):
-        monkeypatch.setattr(f"slackwater.runtime.spark.state.{place}.aggregate_of", lambda plan: None)
-    ran = told(ran_by_files(query, streams, epochs, 1, tmp_path / "ran"))
-    assert of_both(ran) == of_both(told(sw.replay(query, streams, epochs=epochs)))
+    stated, wanted = (f"{SUMS} WITH {target}" for target in ("DELAY 15 MS", "ERROR 0.05"))
+    text, target = (clause(planned(query, streams).quality) for query in (stated, wanted))
+    message = said(Message(TARGET, 1, NAME, 0, text=text, target=target))
+
+    def told_at_first(
+        hosted: Hosted, cut: KeyGroups, lines: Sequence[pa.RecordBatch], folder: At, number: int
+    ) -> Iterator[dict[str, Any]]:
+        return micro_batch(hosted, cut, [*lines, message] if number == 0 else lines, folder, number)
+
+    monkeypatch.setattr("tests.spark.in_process.micro_batch", told_at_first)
+    ran = told(ran_by_files(stated, streams, epochs, 1, tmp_path / "ran"))
+    assert of_both(ran) == of_both(told(sw.replay(wanted, streams, epochs=epochs)))
     # The two tasks that read the first cut.
     assert counted == {"partials": 0, "again": 2}
 
@@ -132,7 +145,7 @@ def test_a_micro_batch_that_runs_again_gives_the_same(
 
 
 def test_who_learns_from_tuples_has_no_partials(counted: dict[str, int], tmp_path: Path) -> None:
-    query = "SELECT SUM(v) AS total FROM a [RANGE 100 MS SLIDE 25 MS] WITH ERROR 0.05"
+    query = f"{SUMS} WITH ERROR 0.05"
     streams, epochs = streams_of(7, "a", 400), sw.Epochs(tuples=50)
     ran = told(ran_by_files(query, streams, epochs, 1, tmp_path / "ran"))
     assert counted == {"partials": 0, "again": 0}
