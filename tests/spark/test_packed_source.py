@@ -171,10 +171,14 @@ def test_what_cannot_be_read_or_started_says_what_to_do(spark: SparkSession, tmp
         sw.start(spark, "SELECT ts FROM s WITH NO WAIT", results=str(tmp_path / "out"), key_groups=300, s=frame)
     for options in ("", " OPTIONS (idle_timeout = '5 s')"):
         text = f"SELECT ts FROM s WITH NO WAIT{options}"
-        with pytest.raises(UsageError, match=r"sw\.start or sw\.queries starts, not over Spark Connect; for others take"):
+        with pytest.raises(
+            UsageError, match=r"sw\.start or sw\.queries starts, not over Spark Connect; for others take"
+        ):
             sw.sql(spark, text, s=frame)
         queries = sw.queries(spark, streams={"s": frame}, queries={"q": text})
-        with pytest.raises(UsageError, match=r"sw\.start or sw\.queries starts, not over Spark Connect; for others take"):
+        with pytest.raises(
+            UsageError, match=r"sw\.start or sw\.queries starts, not over Spark Connect; for others take"
+        ):
             queries.foreach_batch(print)
     with pytest.raises(StreamingQueryException, match=r"is read by queries that sw\.start or sw\.queries starts"):
         frame.writeStream.format("noop").trigger(availableNow=True).start().awaitTermination()
