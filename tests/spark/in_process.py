@@ -130,7 +130,7 @@ def micro_batch(
     shipped = _serializer().dumps(hosted)
     # The last one first: the exchange promises no order.
     for task in reversed(range(cut.tasks)):
-        mine = [_of_task(batch, task, cut.tasks) for batch in reversed(lines)]
+        mine = [lines_of_task(batch, task, cut.tasks) for batch in reversed(lines)]
         labels = cut.labels[task :: cut.tasks]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(host, "task_number", lambda task=task: task)
@@ -139,7 +139,8 @@ def micro_batch(
                 yield from batch.to_pylist()
 
 
-def _of_task(lines: pa.RecordBatch, task: int, tasks: int) -> pa.RecordBatch:
+def lines_of_task(lines: pa.RecordBatch, task: int, tasks: int) -> pa.RecordBatch:
+    """Those that the exchange brings to a task."""
     return lines.filter(pa.array([label % tasks == task for label in lines.column("shard").to_pylist()], pa.bool_()))
 
 
