@@ -49,8 +49,10 @@ from slackwater.runtime.spark.state import host
 from slackwater.runtime.spark.state.cached import CachedShards
 from slackwater.runtime.spark.state.emitters import TAGGED
 from slackwater.runtime.spark.state.host import Hosted
+from slackwater.runtime.spark.state.inbox import Inbox
 from slackwater.runtime.spark.state.last_watermark import known_before
 from slackwater.runtime.spark.state.layouts import Share
+from slackwater.runtime.spark.state.shard import Block
 from slackwater.runtime.spark.state.stage import run_shards
 from slackwater.runtime.spark.store import At
 from slackwater.sinks.folder import folder_name
@@ -229,3 +231,10 @@ def play(query: str, folder: At, micro_batches: int) -> list[str]:
             if line["kind"] == ROWS:
                 rows += map(str, pa.ipc.open_stream(line["block"]).read_all().to_pylist())
     return sorted(rows)
+
+
+def blocks_of(one: Member, tables: Mapping[str, pa.Table], label: int | None = None) -> list[Block]:
+    """What a shard of a query is given of what arrives in one micro-batch; the first shard, where none is named."""
+    mine, tasks = one.shards[0] if label is None else label, one.packings[0].tasks
+    lines = [lines_of_task(batch, mine % tasks, tasks) for batch in packed([one], tables)]
+    return Inbox([one], lines).of(mine)[one.key].blocks
