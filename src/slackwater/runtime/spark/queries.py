@@ -157,8 +157,8 @@ class Queries:
         return program.emitted().writeStream.foreachBatch(each)
 
     def all(self, stacklevel: int = 1) -> SetBatch:
-        """The outputs of batch input, which is one micro-batch; free them with `emitted.unpersist()`. `stacklevel` is as
-        for `foreach_batch`."""
+        """The outputs of batch input, which is one micro-batch; free them with `emitted.unpersist()`. `stacklevel` is
+        as for `foreach_batch`."""
         if self.is_streaming:
             raise UsageError("the input is a stream; take `start` or `foreach_batch`")
         program = self.by_hand(stacklevel + 1)
