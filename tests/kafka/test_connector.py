@@ -67,11 +67,12 @@ def test_a_message_that_could_not_be_parsed_is_rejected_with_what_is_told_of_it(
     told = json.dumps({"topic": "clicks", "partition": 2, "offset": 41, "message": "no JSON"})
     data = pa.table({"ts": pa.array([1000, None, 2000, None]), "key": pa.array(["k", None, "k", "l"])})
     plan = planned(bind_to_tables("SELECT key FROM s", {"s": data}, "ts").query)
-    (packing,) = packings_of(plan, (0,), "ms")
+    (packing,) = packings_of(plan, (0,), "ms", tasks=1)
     # The third has an event time, and some other field that does not fit.
     marked = data.append_column(UNPARSED, pa.array([None, told, told, None]))
     assert UNPARSED in packing.read_from(marked.column_names)
     (line,) = lines_of(packing, marked, False, Codebook())
+    assert line.header is not None
     header = json.loads(line.header)
     assert header["rejected"] == {"unparsable": 2, "null_time": 1}
     assert header["rows"] == 4

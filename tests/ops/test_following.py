@@ -197,6 +197,17 @@ def test_a_replay_of_moments_makes_a_view_of_every_push() -> None:
     assert view._repr_html_().count("<svg") == 2
 
 
+def test_a_query_that_has_ended_shows_what_it_gave_and_nothing_of_a_micro_batch() -> None:
+    query = live()
+    view = sw.live_view(query, every=0)
+    push(query)
+    of_a_micro_batch = ("in this micro-batch)", "bytes in windows", "rows/s")
+    assert all(shown in str(view) for shown in of_a_micro_batch)
+    results = query.close().report["results"]
+    assert f"  results    {results:,}\n" in str(view)
+    assert not any(shown in str(view) for shown in of_a_micro_batch)
+
+
 def cell(shell: Any, source: str) -> list[str]:
     """Run a cell of a notebook; the kinds of what it shows: drawings, and what is drawn anew in place."""
     from IPython.utils.capture import capture_output

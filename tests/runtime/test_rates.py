@@ -94,18 +94,18 @@ def test_intervals_by_arrival_are_refused_where_arrivals_have_no_time(runtime: R
         sw.replay(BY_ARRIVAL, slowly())
 
 
-@pytest.mark.parametrize("beats", [False, True])
-def test_on_spark_intervals_by_arrival_need_an_idle_timeout(beats: bool) -> None:
+@pytest.mark.parametrize("timed", [False, True])
+def test_on_spark_intervals_by_arrival_need_an_idle_timeout(timed: bool) -> None:
     pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
-    from slackwater.runtime.spark.query_set.members import member
+    from slackwater.runtime.spark.members import KeyGroups, member
 
-    text = BY_ARRIVAL + (" OPTIONS (idle_timeout = '5 s')" if beats else "")
+    text = BY_ARRIVAL + (" OPTIONS (idle_timeout = '5 s')" if timed else "")
     physical = plan(bind_to_tables(text, slowly(), "ts").query)
-    if beats:
-        assert member("q", 0, physical, (0,), "ms", True, False).beats
+    if timed:
+        assert member("q", 0, physical, KeyGroups(1, 1), "ms", live=True).timed
         return
     with pytest.raises(UsageError, match=r"query q: windows BY ARRIVAL .* on Spark .* idle_timeout"):
-        member("q", 0, physical, (0,), "ms", True, False)
+        member("q", 0, physical, KeyGroups(1, 1), "ms", live=True)
 
 
 def test_a_join_of_two_can_be_verified(runtime: Runtime) -> None:

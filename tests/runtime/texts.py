@@ -17,7 +17,7 @@ from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
 from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.side_outputs.rows import late_table
-from slackwater.runtime.spark.exchange.writer import Packing, packed
+from slackwater.runtime.spark.exchange.writer import Packing, lines_of
 from slackwater.runtime.spark.state.shard import Block, Shard
 from slackwater.runtime.words_held import words_held
 from slackwater.sinks.rows import RowMaker
@@ -91,7 +91,7 @@ class Sharded:
 
     def __init__(self, query: str) -> None:
         self.plan = planned(query)
-        self.packings = [Packing(one, (), (0,), "ms", self.plan.options.max_ahead) for one in self.plan.inputs]
+        self.packings = [Packing(one, (), (0,), "ms", self.plan.options.max_ahead, tasks=1) for one in self.plan.inputs]
         self.state: dict[tuple[str, str], bytes] = {}
         self.log: list[list[tuple[str, str]]] = []
         self.found = Counter[Any]()
@@ -116,9 +116,9 @@ class Sharded:
         blocks = []
         for packing in self.packings:
             table = COLUMNS.empty_table() if piece is None else piece[packing.plan.stream.source]
-            for row in packed(packing, table, 0).to_pylist():
-                header = json.loads(row["header"]) | {"end": piece is None}
-                blocks.append(Block(row["stream"], row["part"], header, row["block"]))
+            (line,) = lines_of(packing, table, piece is None, Codebook())
+            assert line.header is not None
+            blocks.append(Block(packing.plan.position, 0, json.loads(line.header), line.block))
         rows = RowMaker(self.plan, shard.codebook)
         for some in _reported(rows, self.plan, shard.codebook, shard.epoch(blocks)):
             self.found.update(some)

@@ -28,7 +28,7 @@ from slackwater.core.time import SECOND
 from slackwater.plan.grid import Grid, cheapest
 from slackwater.plan.planner import plan
 from slackwater.runtime.spark.exchange.format import read_block
-from slackwater.runtime.spark.exchange.writer import Packing, packed
+from slackwater.runtime.spark.exchange.writer import Packing, lines_of
 from slackwater.runtime.spark.query import packings_of
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.codebook import Codebook
@@ -183,7 +183,7 @@ def test_where_a_tuple_goes_hangs_on_its_words_alone() -> None:
     """A micro-batch that runs again may be cut differently into partitions, and one shard of it may have been done."""
     streams = streams_of(3, "ab", 300)
     physical = plan(bind_to_tables(QUERIES["texts"], streams, "ts").query)
-    packing = packings_of(physical, (5, 1, 2, 0), "ms")[0]
+    packing = packings_of(physical, (5, 1, 2, 0), "ms", tasks=2)[0]
     assert packing.cut == Grid((2, 2))
     table = streams["a"]
     straight = _tuples(packing, [table])
@@ -196,9 +196,9 @@ def test_where_a_tuple_goes_hangs_on_its_words_alone() -> None:
 def _tuples(packing: Packing, tables: list[pa.Table]) -> list[Counter[tuple[int, ...]]]:
     """The tuples that each shard gets."""
     found: dict[int, Counter[tuple[int, ...]]] = {label: Counter() for label in packing.shards}
-    for number, table in enumerate(tables):
-        for line in packed(packing, table, number).to_pylist():
-            if line["block"] is not None:
-                words = read_block(line["block"], packing.text_rows, Codebook())
-                found[line["shard"]].update(zip(*np.delete(words, ROW, axis=0).tolist(), strict=True))
+    for table in tables:
+        for line in lines_of(packing, table, False, Codebook()):
+            if line.block is not None:
+                words = read_block(line.block, packing.text_rows, Codebook())
+                found[line.shard].update(zip(*np.delete(words, ROW, axis=0).tolist(), strict=True))
     return list(found.values())

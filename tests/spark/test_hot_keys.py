@@ -17,27 +17,21 @@ from hypothesis import strategies as st
 pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 
 from pyspark.sql import SparkSession
-from slackwater.runtime.spark.state.shard_task import Hosted
 
 import slackwater as sw
 from slackwater.core.values import total
 from slackwater.observe.value import QueryProgress
 from slackwater.observe.views import History
-from slackwater.plan.physical import PhysicalPlan
-from slackwater.plan.planner import plan
-from slackwater.runtime.spark.exchange.writer import packed
+from slackwater.runtime.spark.members import KeyGroups, member
 from slackwater.runtime.spark.output_schema import METRICS
-from slackwater.runtime.spark.query import packings_of
-from slackwater.runtime.spark.state.checkpoint import structure
 from slackwater.runtime.spark.state.hot_keys import FEWEST, LEAST_SHARE, MOST, SAMPLE
-from slackwater.runtime.spark.state.stage import run_shards
-from slackwater.sources.binding import bind_to_tables
 from tests.effort import tried
 from tests.spark.conftest import write_stream
+from tests.spark.in_process import NAME, UNIT, hosted_alone, micro_batch, packer_for, planned
 
 SUM = "SELECT {0}, COUNT(*) AS n FROM s [RANGE 1 SECOND] GROUP BY {0} WITH NO WAIT"
 JOIN = "SELECT a.v AS av FROM a [RANGE 1 MS], b [RANGE 1 MS] WHERE a.name = b.who WITH NO WAIT"
-LABELS = (3, 0, 7, 1)
+SHARDS = 4
 
 
 def stream(names: Any, column: str = "name", **more: Any) -> pa.Table:
@@ -52,21 +46,13 @@ def skewed(n: int, hot: float, seed: int = 0) -> list[str]:
     return ["hot" if one < hot else f"k{int(one * 1e6) % 500}" for one in rng.random(n).tolist()]
 
 
-def plan_of(query: str, streams: Mapping[str, pa.Table]) -> PhysicalPlan:
-    return plan(bind_to_tables(query, dict(streams), "ts").query)
-
-
-def in_shards(
-    query: str, streams: Mapping[str, pa.Table], folder: Path, labels: tuple[int, ...] = LABELS
-) -> QueryProgress:
-    """What shards in this process tell of one micro-batch."""
-    planned = plan_of(query, streams)
-    packings = packings_of(planned, labels, "ms")
-    texts, kept = tuple(one.text_rows for one in packings), structure(planned, labels, "ms", False)
-    lines = [packed(one, streams[one.plan.stream.source], number) for number, one in enumerate(packings)]
-    emitted = run_shards(Hosted(planned, texts, kept, (), shards=labels), labels, lines, str(folder), 0)
-    told = [line for batch in emitted for line in batch.to_pylist() if line["kind"] == METRICS]
-    found = total(QueryProgress.of_json(json.loads(line["note"])) for line in told)
+def in_shards(query: str, streams: Mapping[str, pa.Table], folder: Path, shards: int = SHARDS) -> QueryProgress:
+    """What shards in this process tell of one micro-batch, each as a task of its own."""
+    cut = KeyGroups(shards, shards)
+    one = member(NAME, 0, planned(query, streams), cut, UNIT)
+    lines = [packer_for([one], source).packed(table, 0) for source, table in streams.items()]
+    emitted = micro_batch(hosted_alone(one), cut, lines, str(folder), 0)
+    found = total(QueryProgress.of_json(json.loads(line["note"])) for line in emitted if line["kind"] == METRICS)
     assert found is not None
     return found
 
@@ -81,8 +67,7 @@ def test_a_key_with_most_tuples_is_named_with_its_share_and_its_shard(tmp_path: 
     assert hot.rows == pytest.approx(names.count("hot"), rel=0.08)
     assert seen.taken == len(names)
     assert sum(seen.shares) == pytest.approx(1)
-    busiest = sorted(LABELS).index(hot.shard)
-    assert seen.shares[busiest] == max(seen.shares) > share
+    assert seen.shares[hot.shard] == max(seen.shares) > share
     assert seen.imbalance == pytest.approx(4 * max(seen.shares))
     text = str(History((seen,)))
     assert f"the busiest of 4 shards had {max(seen.shares):.0%} of the tuples" in text
@@ -100,7 +85,7 @@ def test_small_micro_batches_are_counted_exactly(
     names = list(map(str, rng.integers(0, 3, n).tolist()))
     query = "SELECT x, y, name, COUNT(*) AS n FROM s [RANGE 1 SECOND] GROUP BY x, y, name WITH NO WAIT"
     streams = {"s": stream(pa.array(names, pa.string()), x=pa.array(x, pa.int64()), y=pa.array(y))}
-    seen = in_shards(query, streams, tmp_path_factory.mktemp("state"), (0, 1))
+    seen = in_shards(query, streams, tmp_path_factory.mktemp("state"), 2)
     counts = Counter(zip(x.tolist(), y.tolist(), names, strict=True))
     told = {tuple(one.key.values()): one.rows for one in seen.hot_keys}
     assert all(counts[key] == rows for key, rows in told.items())
@@ -154,14 +139,14 @@ def test_keys_are_told_as_users_know_them(tmp_path: Path, key: str, value: Any, 
     ],
 )
 def test_a_query_without_a_key_has_no_hot_keys(tmp_path: Path, query: str) -> None:
-    seen = in_shards(query, {"s": stream(["hot"] * 500)}, tmp_path, (0,) if "COUNT" in query else LABELS)
+    seen = in_shards(query, {"s": stream(["hot"] * 500)}, tmp_path)
     assert seen.hot_keys == ()
     assert seen.taken >= 500
 
 
 def test_at_most_eight_keys_are_told(tmp_path: Path) -> None:
     names = [f"k{number % 11}" for number in range(1100)]
-    seen = in_shards(SUM.format("name"), {"s": stream(names)}, tmp_path, tuple(range(16)))
+    seen = in_shards(SUM.format("name"), {"s": stream(names)}, tmp_path, 16)
     assert len(seen.hot_keys) == MOST
     assert {one.share for one in seen.hot_keys} == {1 / 11}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from dataclasses import replace
 from datetime import timedelta
@@ -10,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from slackwater.runtime.spark.query_set.batches import warn_of
 
 from slackwater.core.outlook import Outlook
 from slackwater.core.values import total
@@ -20,7 +20,8 @@ from slackwater.observe.value import QueryProgress, StreamProgress
 from slackwater.observe.views import History
 from slackwater.observe.waiting import Waiting
 from slackwater.plan.planner import plan
-from slackwater.runtime.spark.outputs import Told
+from slackwater.runtime.spark.batches import Answer, warn_of
+from slackwater.runtime.spark.output_schema import METRICS
 from slackwater.runtime.spark.progress.warner import Warner
 from slackwater.runtime.spark.state.shard import Shard
 from slackwater.sources.files import schema_of
@@ -75,11 +76,12 @@ def test_of_a_set_the_query_is_named_that_is_warned_of(monkeypatch: pytest.Monke
     told = replace(shard(monkeypatch, BAD), streams=streams)
     member = SimpleNamespace(name="one", key="one.1", plan=SimpleNamespace(inputs=[named("a"), named("b")]))
     other = SimpleNamespace(name="other", key="other.2", plan=member.plan)
-    warner = Warner(several=True)
+    warner, answer = Warner(several=True), Answer()
+    answer.note(METRICS, json.dumps(told.as_json()))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(2):
-            warn_of(warner, [member, other], {"one.1": Told(frozenset(), [told]), "other.2": Told(frozenset(), [])})
+            warn_of(warner, [member, other], {"one.1": answer, "other.2": Answer()})
     said = [str(one.message) for one in caught]
     assert said[0] == f"query one: {SAID}"
     assert said[1].startswith("query one: ")

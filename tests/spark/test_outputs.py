@@ -87,7 +87,9 @@ def test_a_function_for_every_micro_batch_is_given_all_outputs(
         seen.append((batch.number, *counts, batch.progress))
 
     outputs = sw.sql(spark, DELAYED, give="outputs", a=streamed("a", with_nulls(a)), b=streamed("b", b))
-    writer = outputs.foreach_batch(note).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    with pytest.warns(UserWarning, match="state is kept in") as told:
+        writer = outputs.foreach_batch(note).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    assert [one.filename for one in told] == [__file__], "a warning names the line of the caller"
     writer.trigger(availableNow=True).start().awaitTermination()
     assert [number for number, *_ in seen] == [0, 1]
     assert sum(rejected for *_, rejected, _ in seen) == 2
@@ -343,9 +345,6 @@ def test_a_session_with_other_settings_serves_and_is_left_as_it_was(
     first = own.read.parquet(str(tmp_path / "sums")).agg(fn.min("window_start").cast("double")).first()
     assert first is not None
     assert abs(first[0] - START / 1000) < 0.5
-    with pytest.warns(UserWarning, match="is set to .*RocksDB"):
-        sums = sw.sql(own, SUMS, s=timed)
-    sums.writeStream.format("noop").trigger(availableNow=True).start().awaitTermination()
 
 
 @pytest.mark.parametrize(

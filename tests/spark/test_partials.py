@@ -6,7 +6,7 @@ tuples without a time are among them in every case.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,19 +19,25 @@ from hypothesis import strategies as st
 pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 
 import slackwater as sw
+from slackwater.core.quality import clause
 from slackwater.core.time import BEFORE_ALL
 from slackwater.operators.aggregate import pane_partials
 from slackwater.plan.planner import plan
-from slackwater.runtime.spark.exchange.files import Reads
+from slackwater.runtime.spark.control import TARGET, Message
+from slackwater.runtime.spark.exchange.packing import FoldersRead
+from slackwater.runtime.spark.members import KeyGroups
+from slackwater.runtime.spark.state.host import Hosted
 from slackwater.runtime.spark.state.last_watermark import Before, known_before, note_watermark
 from slackwater.runtime.spark.state.shard import Shard
+from slackwater.runtime.spark.store import At
 from slackwater.sources.binding import bind_to_tables
 from slackwater.sources.replay import replay
 from tests.effort import tried
-from tests.spark.in_process import InProcess, ShardsRun
+from tests.spark.in_process import NAME, InProcess, ShardsRun, micro_batch, planned, said
 from tests.spark.test_grids import TARGETS, of_both, streams_of, told
 
 ALL = "COUNT(*) AS n, COUNT(x) AS nx, SUM(v) AS total, AVG(v) AS mean, MIN(x) AS low, MAX(x) AS high, VAR(v) AS spread"
+SUMS = "SELECT SUM(v) AS total FROM a [RANGE 100 MS SLIDE 25 MS]"
 QUERIES = {
     "sliding": f"SELECT {ALL} FROM a [RANGE 100 MS SLIDE 25 MS]",
     "slide does not divide": f"SELECT {ALL} FROM a [RANGE 100 MS SLIDE 30 MS]",
@@ -57,21 +63,21 @@ def ran_by_files(query: str, streams: dict[str, pa.Table], epochs: sw.Epochs, sh
 def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """How often partials were taken, and how often tuples were read again; partials pay for one tuple already."""
     seen = {"partials": 0, "again": 0}
-    take, again = Shard._take_partials, Reads.block_again
+    take, again = Shard._take_partials, FoldersRead.block_again
 
     def count_taken(self: Shard, *given: Any) -> Any:
         found = take(self, *given)
         seen["partials"] += len(found)
         return found
 
-    def count_again(self: Reads, *given: Any) -> Any:
+    def count_again(self: FoldersRead, *given: Any) -> Any:
         seen["again"] += 1
         return again(self, *given)
 
     monkeypatch.setattr(pane_partials, "FEWEST_TUPLES", 1)
     monkeypatch.setattr(pane_partials, "AT_ONCE", 16)
     monkeypatch.setattr(Shard, "_take_partials", count_taken)
-    monkeypatch.setattr(Reads, "block_again", count_again)
+    monkeypatch.setattr(FoldersRead, "block_again", count_again)
     return seen
 
 
@@ -90,7 +96,7 @@ def test_partials_give_what_tuples_give(name: str, counted: dict[str, int]) -> N
         local = told(sw.replay(query, streams, epochs=epochs))
         with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
             if not hinted:
-                patch.setattr("tests.spark.in_process.known_before", lambda folder, cuts: Before(cuts, BEFORE_ALL))
+                patch.setattr("tests.spark.in_process.known_before", lambda folder, cuts, keys: Before(cuts, {}))
             ran = told(ran_by_files(query, streams, epochs, shards, Path(folder, "ran")))
         assert of_both(ran) == of_both(local)
 
@@ -103,12 +109,19 @@ def test_a_shard_that_wants_tuples_gets_them_and_says_so_for_the_next_cut(
     counted: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when the target was changed while the query ran, which those who pack do not know of."""
-    query = f"{QUERIES['sliding']} WITH DELAY 15 MS"
     streams, epochs = streams_of(7, "a", 400), sw.Epochs(tuples=50)
-    for place in ("shard", "shard_task"):
-        monkeypatch.setattr(f"slackwater.runtime.spark.state.{place}.aggregate_of", lambda plan: None)
-    ran = told(ran_by_files(query, streams, epochs, 1, tmp_path / "ran"))
-    assert of_both(ran) == of_both(told(sw.replay(query, streams, epochs=epochs)))
+    stated, wanted = (f"{SUMS} WITH {target}" for target in ("DELAY 15 MS", "ERROR 0.05"))
+    text, target = (clause(planned(query, streams).quality) for query in (stated, wanted))
+    message = said(Message(TARGET, 1, NAME, 0, text=text, target=target))
+
+    def told_at_first(
+        hosted: Hosted, cut: KeyGroups, lines: Sequence[pa.RecordBatch], folder: At, number: int
+    ) -> Iterator[dict[str, Any]]:
+        return micro_batch(hosted, cut, [*lines, message] if number == 0 else lines, folder, number)
+
+    monkeypatch.setattr("tests.spark.in_process.micro_batch", told_at_first)
+    ran = told(ran_by_files(stated, streams, epochs, 1, tmp_path / "ran"))
+    assert of_both(ran) == of_both(told(sw.replay(wanted, streams, epochs=epochs)))
     # The two tasks that read the first cut.
     assert counted == {"partials": 0, "again": 2}
 
@@ -121,7 +134,7 @@ def test_a_micro_batch_that_runs_again_gives_the_same(
     streams, epochs = streams_of(11, "a", 400), sw.Epochs(tuples=60)
     played = ShardsRun._played
 
-    def played_twice(self: ShardsRun, *given: Any) -> Iterator[pa.RecordBatch]:
+    def played_twice(self: ShardsRun, *given: Any) -> Iterator[dict[str, Any]]:
         list(played(self, *given))
         yield from played(self, *given)
 
@@ -132,7 +145,7 @@ def test_a_micro_batch_that_runs_again_gives_the_same(
 
 
 def test_who_learns_from_tuples_has_no_partials(counted: dict[str, int], tmp_path: Path) -> None:
-    query = "SELECT SUM(v) AS total FROM a [RANGE 100 MS SLIDE 25 MS] WITH ERROR 0.05"
+    query = f"{SUMS} WITH ERROR 0.05"
     streams, epochs = streams_of(7, "a", 400), sw.Epochs(tuples=50)
     ran = told(ran_by_files(query, streams, epochs, 1, tmp_path / "ran"))
     assert counted == {"partials": 0, "again": 0}
@@ -141,14 +154,28 @@ def test_who_learns_from_tuples_has_no_partials(counted: dict[str, int], tmp_pat
 
 def test_the_watermark_of_the_cut_before_is_found_again_and_no_other(tmp_path: Path) -> None:
     folder = str(tmp_path)
-    assert known_before(folder, 0) == Before(0, BEFORE_ALL)
+
+    def known(cuts: int, *keys: str) -> int | None:
+        before = known_before(folder, cuts, keys)
+        assert before.cuts == cuts
+        return before.watermark(keys)
+
+    assert known(0, "q.1") == BEFORE_ALL
     for cuts in range(1, 5):
-        note_watermark(folder, Before(cuts, 100 * cuts))
-        assert known_before(folder, cuts) == Before(cuts, 100 * cuts)
+        note_watermark(folder, "q.1", cuts, 100 * cuts)
+        assert known(cuts, "q.1") == 100 * cuts
     # A cut that is read again is told what it was told before; of others nothing is known.
-    assert known_before(folder, 3) == Before(3, 300)
-    assert known_before(folder, 2) == Before(2, BEFORE_ALL)
-    note_watermark(folder, Before(5, None))
-    assert known_before(folder, 5) == Before(5, None)
-    (tmp_path / "watermark.1.json").write_text('{"cuts"')
-    assert known_before(folder, 5) == Before(5, BEFORE_ALL)
+    assert known(3, "q.1") == 300
+    assert known(2, "q.1") == BEFORE_ALL
+    # Of queries that read the same, the one counts that is farthest behind, or wants tuples.
+    note_watermark(folder, "r.1", 3, 250)
+    assert (known(3, "q.1", "r.1"), known(3, "q.1", "r.1", "s.1")) == (250, BEFORE_ALL)
+    note_watermark(folder, "r.1", 3, None)
+    assert known(3, "q.1", "r.1") is None
+    note_watermark(folder, "q.1", 5, None)
+    assert known(5, "q.1") is None
+    note_watermark(folder, "q.1", 5, 500)
+    path = tmp_path / "hints" / "q.1.1.json"
+    for damaged in ('{"cuts"', path.read_text().replace("500", "501")):
+        path.write_text(damaged)
+        assert known(5, "q.1") == BEFORE_ALL

@@ -222,7 +222,7 @@ def test_an_interrupted_run_goes_on_from_its_checkpoint(spark: SparkSession, tmp
     assert stopped["interrupted"]
     assert 0 < stopped["tuples"] < 2 * n
     assert stopped["tuples"] == sum(stopped[part] for part in ("in_time", "late", "filtered", "rejected", "held"))
-    straight = replayed(query, streams, epochs, in_process=tmp_path / "straight")
+    straight = replayed(query, streams, epochs)
     resumed, again = (replayed(query, streams, epochs, checkpoint=tmp_path / "checkpoint") for _ in range(2))
     for ran in (resumed, again):
         assert ran.results.equals(straight.results)

@@ -17,14 +17,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 import slackwater as sw
 from slackwater.core.errors import SlackwaterError, UsageError
-from slackwater.runtime.spark import running
+from slackwater.runtime.spark import locations
 from slackwater.runtime.spark.fence import Fence
 from slackwater.runtime.spark.locations import located
 from slackwater.runtime.spark.packed_source import CutLog
 from slackwater.runtime.spark.state.last_watermark import Before, known_before, note_watermark
+from slackwater.runtime.spark.state.layouts import Share
 from slackwater.runtime.spark.store import At, Location, Store, store_at
 from tests.spark.conftest import Streamed
-from tests.spark.in_process import play
+from tests.spark.in_process import TASKS, play
 from tests.spark.object_store import s3_server
 from tests.spark.streams import pieces
 
@@ -85,8 +86,8 @@ def test_cuts_hints_and_notes_of_drivers_lie_on_any_store(folder: At) -> None:
     log.add([["x"], []])
     log.add([["y"], ["z"]])
     assert CutLog(folder).cuts == [[["x"], []], [["y"], ["z"]]]
-    note_watermark(folder, Before(2, 17))
-    assert known_before(folder, 2) == Before(2, 17)
+    note_watermark(folder, "q.1", 2, 17)
+    assert known_before(folder, 2, ["q.1"]) == Before(2, {"q.1": 17})
     first, second = Fence(store_at(folder)), Fence(store_at(folder))
     first.take()
     first.check()
@@ -115,7 +116,8 @@ def test_shards_give_the_same_on_any_store(query: str, folder: At, tmp_path: Pat
     found, truth = (play(query, at, 4) for at in (folder, str(tmp_path / "truth")))
     assert found == truth
     assert len(found) > 20
-    assert store_at(folder, "0").names() != []
+    for task in range(TASKS):
+        assert store_at(folder, Share(task, TASKS).folder).names() != []
 
 
 def test_a_store_that_does_not_answer_is_named() -> None:
@@ -175,7 +177,7 @@ def test_a_started_query_keeps_its_state_in_an_object_store_and_goes_on_from_the
     tables = pieces(0, 3)
     state = located(f"s3a://bucket/{tmp_path.name}/state", s3.get)
     with monkeypatch.context() as patch:
-        patch.setattr(running, "state_folder", lambda spark, checkpoint: state)
+        patch.setattr(locations, "location_of", lambda spark, folder: state)
         run("far", streamed("s", tables[:2]))
         # What reaches a worker again comes from the store.
         frame = streamed("s", tables[2:])
@@ -183,5 +185,5 @@ def test_a_started_query_keeps_its_state_in_an_object_store_and_goes_on_from_the
     near = run("near", frame)
     assert [row.rpartition("'batch'")[0] for row in far] == [row.rpartition("'batch'")[0] for row in near]
     assert len(far) > 100
-    assert "0000000002.hot" in store_at(state, "0").names()
-    assert not (tmp_path / "far" / "checkpoint" / running.STATE).exists()
+    assert "0000000002.hot" in store_at(state, Share(0, 2).folder).names()
+    assert not (tmp_path / "far" / "checkpoint" / locations.STATE).exists()

@@ -19,17 +19,17 @@ from hypothesis import given
 pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 
 from pyspark.sql import SparkSession
-from slackwater.runtime.spark.query_set.members import member
-from slackwater.runtime.spark.query_set.packing import readers_of
 
 import slackwater as sw
 from slackwater.plan.planner import plan
 from slackwater.plan.tiling import Tiling
+from slackwater.runtime.spark.members import KeyGroups, member
 from slackwater.runtime.spark.query import packings_of
 from slackwater.runtime.spark.state.checkpoint import difference, structure
 from slackwater.sources.binding import bind_to_tables
 from tests.effort import tried
 from tests.spark.conftest import write_stream
+from tests.spark.in_process import packer_for
 from tests.spark.streams import counted
 from tests.spark.test_grids import CASES, _tuples, check_missing, check_shards
 
@@ -98,7 +98,7 @@ def test_what_is_missing_is_explained_by_late_tuples(tmp_path: Path) -> None:
 
 
 def packings(query: str, streams: dict[str, pa.Table], shards: int = 4) -> list[Any]:
-    return packings_of(plan(bind_to_tables(query, streams, "ts").query), (5, 1, 2, 0)[:shards], "ms")
+    return packings_of(plan(bind_to_tables(query, streams, "ts").query), (5, 1, 2, 0)[:shards], "ms", tasks=2)
 
 
 def test_where_a_tuple_goes_hangs_on_its_words_alone() -> None:
@@ -121,17 +121,16 @@ def test_where_a_tuple_goes_hangs_on_its_words_alone() -> None:
 @pytest.mark.parametrize("condition", ["dist(a.x, a.y, b.x, b.y) < 5", "a.v <> b.v"])
 def test_queries_of_a_set_share_no_lines_where_a_stream_has_another_part(condition: str) -> None:
     """In one query it is the home stream, in the other it is copied; or it is cut along another side of the grid."""
-    streams, labels = streams_of(0, 20), (3, 0, 7, 1)
+    streams, labels = streams_of(0, 20), (3, 0, 2, 1)
     texts = [
         f"SELECT a.v AS av, b.v AS bv FROM {order} WHERE {condition} WITH NO WAIT"
         for order in ("a [60 MS], b [60 MS]", "b [60 MS], a [60 MS]", "a [60 MS], b [60 MS]")
     ]
     plans = [plan(bind_to_tables(text, streams, "ts").query) for text in texts]
-    members = [member(f"q{n}", n, one, labels, "ms", False, False) for n, one in enumerate(plans)]
+    members = [member(f"q{n}", n, one, KeyGroups(4, 2), "ms") for n, one in enumerate(plans)]
     # Those of one name have their shards in the same order.
     members = [replace(one, packings=tuple(replace(p, shards=labels) for p in one.packings)) for one in members]
-    readers = [[name for name, _ in who] for _, who in readers_of(members, "a")]
-    assert readers == [["q0.0", "q2.2"], ["q1.1"]]
+    assert [one.keys for one in packer_for(members, "a").readers] == [["q0.0", "q2.2"], ["q1.1"]]
 
 
 def test_a_checkpoint_that_was_cut_in_another_way_is_refused() -> None:
@@ -139,7 +138,7 @@ def test_a_checkpoint_that_was_cut_in_another_way_is_refused() -> None:
 
     def kept(condition: str, labels: tuple[int, ...], **rates: float) -> str:
         physical = plan(bind_to_tables(f"{PAIR}{condition} WITH NO WAIT", streams, "ts").query)
-        return structure(physical, labels, "ms", beats=False)
+        return structure(physical, labels, "ms", timed=False)
 
     four = (0, 1, 2, 3)
     tiles = kept("abs(a.x - b.x) < 5", four)
@@ -176,5 +175,6 @@ def test_any_number_of_tasks_goes_on_with_a_checkpoint_and_gives_the_same_rows(
         assert seen.late == rows["late"].num_rows > 0
         counts = (seen.in_time, seen.late, seen.rejected, seen.filtered, seen.held, seen.results)
         found[name] = counts, {kind: counted(table) for kind, table in rows.items()}
-        assert len(list((place / "checkpoint" / "slackwater-state").glob("[0-9]*"))) == groups
+        assert seen.key_groups == groups
+        assert len(list((place / "checkpoint" / "slackwater-state" / str(count)).glob("[0-9]*"))) == count
     assert found["one"] == found["many"]

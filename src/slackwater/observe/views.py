@@ -147,11 +147,13 @@ def lines(progress: Sequence[QueryProgress]) -> Iterator[tuple[str, str]]:
         )
         if latency.advice is not None:
             yield "", latency.advice
-    yield "results", f"{now.results:,} ({now.emitted:,} in this micro-batch)"
+    # What is of a micro-batch, or waits for the next, tells nothing once there is none.
+    yield "results", f"{now.results:,}" if now.ended else f"{now.results:,} ({now.emitted:,} in this micro-batch)"
     rejected = ", ".join(f"{count:,} {reason}" for reason, count in now.rejected.items()) or "0"
     counts = {"in time": now.in_time, "late": now.late, "filtered": now.filtered, "held": now.held}
     yield "tuples", ", ".join(f"{count:,} {name}" for name, count in counts.items()) + f", rejected: {rejected}"
-    yield "state", f"{now.state_rows:,} rows, {now.state_bytes:,} bytes in windows"
+    if not now.ended:
+        yield "state", f"{now.state_rows:,} rows, {now.state_bytes:,} bytes in windows"
     if now.engines is not None:
         yield "engines", computed_by(now.engines)
     yield from imbalance_lines(now.shares, now.hot_keys, now.taken, now.key_groups)
@@ -160,7 +162,7 @@ def lines(progress: Sequence[QueryProgress]) -> Iterator[tuple[str, str]]:
         yield f"stream {name}", f"{rows}clock {_when(stream.clock)}{', idle' if stream.idle else ''}"
     for wrong in now.wrong_clocks:
         yield "wrong clock", str(wrong)
-    if now.rows_per_second is not None:
+    if now.rows_per_second is not None and not now.ended:
         yield "speed", f"{now.rows_per_second:,.0f} rows/s, {now.seconds:.2f} s a micro-batch"
 
 

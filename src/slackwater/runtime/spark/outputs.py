@@ -35,11 +35,11 @@ class Outputs:
     def foreach_batch(self, function: ForEach) -> DataStreamWriter:
         """A writer that calls a function with every `MicroBatch`; set its options, trigger and checkpoint, and start
         it."""
-        return self._query.foreach_batch(lambda batch: function(batch[ALONE]))
+        return self._query.foreach_batch(lambda batch: function(batch[ALONE]), stacklevel=2)
 
     def all(self) -> MicroBatch:
         """The outputs of batch input, which is one micro-batch; free them with `emitted.unpersist()`."""
-        return self._query.all()[ALONE]
+        return self._query.all(stacklevel=2)[ALONE]
 
     def start(
         self,

@@ -135,12 +135,13 @@ class Queries:
         program = self.program(members, cut, root)
         return program.begun_at(now()) if any(one.timed for one in members) else program
 
-    def foreach_batch(self, function: ForEachSet) -> DataStreamWriter:
+    def foreach_batch(self, function: ForEachSet, stacklevel: int = 1) -> DataStreamWriter:
         """A writer that calls a function with every `SetBatch`; set its options, trigger and checkpoint, and start it.
 
-        Of a query that has failed there is nothing in the batch; `start` is what remembers it.
+        Of a query that has failed there is nothing in the batch; `start` is what remembers it. `stacklevel` says whose
+        line warnings name: the caller's, or with 2 that of its caller.
         """
-        program = self.by_hand(stacklevel=2)
+        program = self.by_hand(stacklevel + 1)
         warner = Warner(several=True)
 
         def each(batch: DataFrame, number: int) -> None:
@@ -155,11 +156,12 @@ class Queries:
 
         return program.emitted().writeStream.foreachBatch(each)
 
-    def all(self) -> SetBatch:
-        """The outputs of batch input, which is one micro-batch; free them with `emitted.unpersist()`."""
+    def all(self, stacklevel: int = 1) -> SetBatch:
+        """The outputs of batch input, which is one micro-batch; free them with `emitted.unpersist()`. `stacklevel` is
+        as for `foreach_batch`."""
         if self.is_streaming:
             raise UsageError("the input is a stream; take `start` or `foreach_batch`")
-        program = self.by_hand(stacklevel=2)
+        program = self.by_hand(stacklevel + 1)
         kept = program.emitted().persist()
         answers = answered(kept, program.members)
         failed = failures(answers)

@@ -348,30 +348,29 @@ def path_in(uri: str) -> str:
 def file_system(location: Location) -> tuple[Any, bool]:
     """What reads and writes at a location, and whether a file appears there whole."""
     parts = urlsplit(location.uri)
-    return _file_system(f"{parts.scheme}://{parts.netloc}", location.settings)
+    try:
+        return _file_system(parts.scheme, parts.netloc, location.settings)
+    except (ImportError, ValueError, OSError, AttributeError) as error:
+        raise SlackwaterError(
+            f"{location.uri}: there is no way to this file system from Python ({error}); install what fsspec needs for"
+            f" {parts.scheme}, or name a checkpoint folder elsewhere"
+        ) from None
 
 
 @lru_cache(maxsize=8)
-def _file_system(uri: str, settings: tuple[tuple[str, str], ...]) -> tuple[Any, bool]:
+def _file_system(scheme: str, host: str, settings: tuple[tuple[str, str], ...]) -> tuple[Any, bool]:
     from pyarrow import fs
 
     given: dict[str, Any] = dict(settings)
-    scheme = urlsplit(uri).scheme
-    try:
-        if scheme in OBJECTS:
-            kind = OBJECTS[scheme]
-            if kind == "s3":
-                given = {"allow_delayed_open": True, "background_writes": False} | given
-                return fs.S3FileSystem(**given | {"anonymous": given.get("anonymous") == "true"}), True
-            return (fs.GcsFileSystem if kind == "gs" else fs.AzureFileSystem)(**given), True
-        if scheme == "hdfs":
-            parts = urlsplit(uri)
-            return fs.HadoopFileSystem(parts.hostname or "default", parts.port or 0), False
-        import fsspec
+    if scheme in OBJECTS:
+        kind = OBJECTS[scheme]
+        if kind == "s3":
+            given = {"allow_delayed_open": True, "background_writes": False} | given
+            return fs.S3FileSystem(**given | {"anonymous": given.get("anonymous") == "true"}), True
+        return (fs.GcsFileSystem if kind == "gs" else fs.AzureFileSystem)(**given), True
+    if scheme == "hdfs":
+        parts = urlsplit(f"//{host}")
+        return fs.HadoopFileSystem(parts.hostname or "default", parts.port or 0), False
+    import fsspec
 
-        return fs.PyFileSystem(fs.FSSpecHandler(fsspec.filesystem(scheme, **given))), False
-    except (ImportError, ValueError, OSError, AttributeError) as error:
-        raise SlackwaterError(
-            f"{uri}: there is no way to this file system from Python ({error}); install what fsspec needs for"
-            f" {scheme}, or name a checkpoint folder elsewhere"
-        ) from None
+    return fs.PyFileSystem(fs.FSSpecHandler(fsspec.filesystem(scheme, **given))), False
