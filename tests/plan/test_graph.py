@@ -271,9 +271,11 @@ def test_a_plan_says_how_its_results_are_ordered_emitted_and_spread() -> None:
     other = JOIN.replace("a.k = b.k", "a.k < b.k")
     by_rows = planned(other).partitioning
     assert (by_rows.shards(8), by_rows.cut(8), by_rows.cut(1), spread.cut(8)) == (8, Grid((4, 2)), None, None)
-    learned = planned(f"{other} WITH RECALL 0.9 OVER 1 MINUTE").partitioning
-    assert (learned.shards(8), learned.keys) == (1, None)
-    assert "no key is common" in learned.why
+    learned = planned(f"{other} WITH RECALL 0.9 OVER 1 MINUTE")
+    assert learned.partitioning == planned(other).partitioning
+    published = planned(f"{JOIN} WITH RECALL 0.9 OVER 1 MINUTE OPTIONS (controller = 'pd')").partitioning
+    assert (published.shards(8), published.keys) == (1, None)
+    assert "learns in one place" in published.why
     rates = {"a": Expected(1.0, 8.0), "b": Expected(20.0, 8.0)}
     assert plan(bind(other, SCHEMAS).query, expected=rates).partitioning.cut(8) == Grid((1, 8))
     assert [one.label for node in planned(JOIN).weights for one in node.inputs] == ["a", "b"]
@@ -331,7 +333,9 @@ def test_by_what_a_join_is_cut_can_be_asked_for() -> None:
         near + by.format("tiles"): "there is place and rows",
         near.replace("abs(a.x - b.x) < 1", "a.x < b.x") + by.format("place"): "a band or a distance joins",
         JOIN + by.format("rows"): "for joins without a key that run in many shards; here it has a key",
-        near + " WITH RECALL 0.9 OVER 1 MINUTE" + by.format("rows"): "here no key is common",
+        near
+        + " WITH RECALL 0.9 OVER 1 MINUTE"
+        + by.format("rows', controller = 'pd"): "here controller = 'pd' learns in one place",
         "SELECT w FROM a" + by.format("rows"): "option shards_by is for joins",
     }.items():
         with pytest.raises(UsageError, match=why):

@@ -61,14 +61,14 @@ def _partitioning(plan: PhysicalPlan, expected: Mapping[str, Expected]) -> Parti
         why = one_shard(operator)
         if why is not None:
             return Partitioning(None, why)
+    if isinstance(plan.quality, Recall | RelativeError) and plan.options.controller not in (None, STEADY):
+        return Partitioning(None, f"controller = '{plan.options.controller}' learns in one place")
     keys = shard_keys_of(plan)
     if keys is not None:
         return Partitioning(tuple(keys))
     # Only of a plain join each result hangs on nothing but its own members.
     if type(plan.operator) is not WindowJoin or plan.operator.streams == 1:
         return Partitioning(None, NO_KEY)
-    if isinstance(plan.quality, Recall | RelativeError) and plan.options.controller not in (None, STEADY):
-        return Partitioning(None, f"{NO_KEY}, and controller = '{plan.options.controller}' learns in one place")
     rows = tuple(tuple(row for row in range(one.rows) if row != ROW) for one in plan.inputs)
     rates = _rates(plan, expected)
     return Partitioning(rows, rates=rates, axes=_axes(plan.operator, rates, plan.options.shards_by))

@@ -21,7 +21,7 @@ from slackwater.core.quality import Recall
 from slackwater.core.state import NOTHING
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
 from slackwater.operators.join.ledger_loops import note_made, note_true, ring_of
-from slackwater.operators.join.ledger_of_shards import LedgerOfShards
+from slackwater.operators.join.ledger_of_shards import LedgerOfShards, measured_periods
 from slackwater.operators.join.meter import RecallMeter
 
 MOST_BUCKETS = 4096
@@ -86,8 +86,7 @@ class RowLedger:
         """The recall of all rows so far; `unknown` tuples came too late to be counted, and each of those that were
         has cost `most` rows at most."""
         made, true = self._total.tolist()
-        of = self._of_shards
-        periods, latest = self._meter.probe_stats(self.factor) if of is None else of.probe_stats()
+        periods, latest = measured_periods(self._meter, self._of_shards, self.factor)
         since = None if self._watermark in (AFTER_ALL, BEFORE_ALL) else self._watermark - self._retention
         return MeasuredQuality(
             RESULTS, self._target.target, made, true - made, unknown, float(unknown * most), round(periods.periods),

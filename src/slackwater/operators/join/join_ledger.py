@@ -38,7 +38,7 @@ from slackwater.operators.join.ledger_loops import (
     ring_of,
     settle,
 )
-from slackwater.operators.join.ledger_of_shards import LedgerOfShards
+from slackwater.operators.join.ledger_of_shards import LedgerOfShards, measured_periods
 from slackwater.operators.join.loop import OVERFLOW
 from slackwater.operators.join.meter import RecallMeter
 from slackwater.operators.join.probing import INDEX, SCAN, Equality, ProbePlan
@@ -188,8 +188,7 @@ class JoinLedger(Ledger):
         likely = min(most, self.factor * expected)
         # Where every tuple is counted and some are not known in full, more may have been made than was found.
         bad = max(0.0, lost)
-        of = self._of_shards
-        probe_stats, latest = self._meter.probe_stats(self.factor) if of is None else of.probe_stats()
+        probe_stats, latest = measured_periods(self._meter, self._of_shards, self.factor)
         since = None if self._watermark in (AFTER_ALL, BEFORE_ALL) else self._settled
         return MeasuredQuality(
             RESULTS, self._target.target, made, bad, self.unknown, max(0.0, lost + most - bad),

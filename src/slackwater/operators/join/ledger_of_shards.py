@@ -145,3 +145,15 @@ class LedgerOfShards:
         self._meter.restore(arrays)
         if float(arrays["target"][0]) != self._target:
             self._meter.count_anew()
+
+
+def measured_periods(
+    own: RecallMeter, of_shards: LedgerOfShards | None, factor: float
+) -> tuple[ProbeStats, tuple[float, float]]:
+    """All periods that were measured, and what was made and lost in the latest one: those of all shards, as soon as
+    there are some."""
+    if of_shards is not None:
+        found = of_shards.probe_stats()
+        if found[0].periods:
+            return found
+    return own.probe_stats(factor)
