@@ -1,8 +1,9 @@
-"""What shards of a distance join cost: `python -m benchmarks.shards [--groups 1 2 4 16] [--tasks 2] [--field 100]`.
+"""What shards cost: `python -m benchmarks.shards [QUERY] [--groups 1 2 4 16] [--tasks 2] [--field 100]`.
 
-Packing and shards of T2 (`benchmarks.spark`) as tasks on Spark run them, from files to results as parquet, one after
-the other in this process, without the JVM. Told are CPU seconds: of packing, of each task; and the tuples a second that
-follow if tasks run at the same time, packing is shared among them, and nothing else costs time.
+Packing and shards of a query (T2 of `benchmarks.spark`, unless another is named) as tasks on Spark run them, from files
+to results as parquet, one after the other in this process, without the JVM. Told are CPU seconds: of packing, of each
+task; and the tuples a second that follow if tasks run at the same time, packing is shared among them, and nothing else
+costs time.
 """
 
 from __future__ import annotations
@@ -16,23 +17,35 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from slackwater.runtime.spark.state.shard_task import Hosted
+import pytest
 
 from benchmarks.inputs import LATE_SHARE, MAX_DELAY_MS
 from papers.workloads import uniform_stream
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
 from slackwater.runtime.spark.exchange import files
+from slackwater.runtime.spark.exchange.packing import Reads, packer_of
 from slackwater.runtime.spark.folders import Folder
+from slackwater.runtime.spark.members import ALONE, KeyGroups, columns_read, member
 from slackwater.runtime.spark.output_schema import COLUMNS, ROWS, written_schema
-from slackwater.runtime.spark.query import packings_of
-from slackwater.runtime.spark.state import shard_task
-from slackwater.runtime.spark.state.checkpoint import structure
+from slackwater.runtime.spark.state import host
+from slackwater.runtime.spark.state.cached import CachedShards
+from slackwater.runtime.spark.state.last_watermark import NOTHING_KNOWN
+from slackwater.runtime.spark.state.layouts import Share
 from slackwater.runtime.spark.state.stage import run_shards
 from slackwater.sources.binding import bind_to_tables
 
-QUERY = "SELECT a.v AS av, b.v AS bv FROM a [RANGE 5 SECONDS], b [RANGE 5 SECONDS] WHERE {} WITH DELAY 2 SECONDS"
+PAIRS = "SELECT a.v AS av, b.v AS bv FROM a [RANGE 5 SECONDS], b [RANGE 5 SECONDS] WHERE {} WITH "
 NEAR = "dist(a.x, a.y, b.x, b.y) < 5"
+QUERIES = {
+    "near": PAIRS + "DELAY 2 SECONDS",
+    "near-recall": PAIRS + "RECALL 0.95 OVER 1 MINUTE",
+    "sum": "SELECT SUM(v) AS total FROM a [RANGE 5 SECONDS SLIDE 1 SECOND] WITH DELAY 2 SECONDS",
+    "sum-error": "SELECT SUM(v) AS total FROM a [RANGE 5 SECONDS SLIDE 1 SECOND] WITH ERROR 1% CONFIDENCE 95%",
+    "count": "SELECT COUNT(*) AS n FROM ("
+    + PAIRS.removesuffix(" WITH ")
+    + ") j [RANGE 5 SECONDS] WITH DELAY 2 SECONDS",
+}
 RATE, FIELD_M, EACH = 330, 100.0, 3_300
 """Tuples a second of each stream, metres along each side, tuples a file."""
 
@@ -41,32 +54,35 @@ def measure(
     streams: dict[str, list[str]], physical: PhysicalPlan, groups: int, tasks: int, most: int, place: str
 ) -> tuple[float, list[float], int]:
     """CPU seconds of packing and of each task, and how many tuples reached shards; so many files make a micro-batch."""
-    labels = tuple(range(groups))
-    packings = packings_of(physical, labels, "ms", tasks=tasks)
-    reads = {one.plan.stream.alias: one for one in packings}
+    one = member(ALONE, 0, physical, KeyGroups(groups, tasks), "ms")
     schema = written_schema(physical, ROWS)
     folder = Folder(place, schema, tuple(COLUMNS.get(ROWS, schema.names)), "snappy")
-    texts = tuple(packing.text_rows for packing in packings)
-    kept = structure(physical, labels, "ms", False)
-    hosted = Hosted(physical, texts, kept, (), {ROWS: folder}, False, labels, tells_latency=False)
-    shard_task._kept.clear()
+    hosted = host.Hosted((one,), False, (), {(one.key, ROWS): folder}, emits_all=False)
     packing_s, task_s = 0.0, [0.0] * tasks
-    count = len(next(iter(streams.values())))
-    for number, begin in enumerate(range(0, count, most)):
+    cached = host.CACHED = CachedShards()
+    for number, begin in enumerate(range(0, len(next(iter(streams.values()))), most)):
         begun = time.process_time()
         lines: list[pa.RecordBatch] = []
-        for alias, names in streams.items():
-            stream = files.Folder("", "parquet", pq.read_schema(names[0]), None)
-            lines += files.Reads(stream, (reads[alias],)).packed(names[begin : begin + most], 0, 1, 0)
+        for source, names in streams.items():
+            packer = packer_of([(one.key, one.packings)], source, "ms", False, by_files=True)
+            found = pq.read_schema(names[0])
+            columns = tuple(columns_read([one], source, "ts", found.names))
+            reads = Reads(source, files.Folder("", "parquet", found, None), packer, columns)
+            lines += reads.packed(tuple(names[begin : begin + most]), 0, 1, 0, NOTHING_KNOWN)
         packing_s += time.process_time() - begun
         for task in range(tasks):
-            mine = labels[task::tasks]
-            own = [batch.filter(pc.is_in(batch["shard"], pa.array(mine, pa.int32()))) for batch in lines]
-            begun = time.process_time()
-            for _ in run_shards(hosted, mine, own, f"{place}/state", number):
-                pass
-            task_s[task] += time.process_time() - begun
-    return packing_s, task_s, sum(one.shard.counts["read"] for one in shard_task._kept.values())
+            mine = one.shards[task::tasks]
+            own = [batch.filter(pc.is_in(batch["shard"], pa.array([*mine, task], pa.int32()))) for batch in lines]
+            with pytest.MonkeyPatch.context() as patch:
+                # As in a worker, a shard is kept from one micro-batch to the next.
+                patch.setattr(host, "run_of_task", lambda: "benchmark/run")
+                patch.setattr(host, "task_number", lambda task=task: task)
+                begun = time.process_time()
+                for _ in run_shards(hosted, mine, own, f"{place}/state", number, Share(task, tasks)):
+                    pass
+                task_s[task] += time.process_time() - begun
+    shards = [place.shard for kept in cached._cached.values() for place in kept.places.values()]
+    return packing_s, task_s, sum(shard.counts["read"] for shard in shards)
 
 
 def written(folder: Path, name: str, seed: int, tuples: int, field: float) -> list[str]:
@@ -85,6 +101,7 @@ def written(folder: Path, name: str, seed: int, tuples: int, field: float) -> li
 def main() -> None:
     """Measure, all settings in turns."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("query", nargs="?", default="near", choices=QUERIES)
     parser.add_argument("--groups", type=int, nargs="+", default=[1, 2, 4, 16], help="key groups")
     parser.add_argument("--tasks", type=int, default=2)
     parser.add_argument("--tuples", type=int, default=198_000)
@@ -94,21 +111,19 @@ def main() -> None:
     parser.add_argument("--by-rows", action="store_true", help="cut by rows, and not by place")
     parser.add_argument("--runs", type=int, default=3)
     asked = parser.parse_args()
-    # As in a worker, a shard is kept from one micro-batch to the next.
-    shard_task.query_run = lambda: "benchmark/run"
+    query = QUERIES[asked.query].format(asked.near) + (" OPTIONS (shards_by = 'rows')" if asked.by_rows else "")
     with tempfile.TemporaryDirectory() as folder:
-        streams = {
-            name: written(Path(folder), name, seed, asked.tuples // 2, asked.field) for seed, name in enumerate("ab")
-        }
-        tables = {name: pq.read_table(names[0]) for name, names in streams.items()}
-        query = QUERY.format(asked.near) + (" OPTIONS (shards_by = 'rows')" if asked.by_rows else "")
+        names = "ab" if " b [" in query else "a"
+        each = asked.tuples // len(names)
+        streams = {name: written(Path(folder), name, seed, each, asked.field) for seed, name in enumerate(names)}
+        tables = {name: pq.read_table(files[0]) for name, files in streams.items()}
         physical = plan(bind_to_tables(query, tables, "ts").query)
         for run in range(asked.runs + 1):
             for groups in asked.groups:
                 gc.collect()
                 tasks = min(asked.tasks, groups)
                 with tempfile.TemporaryDirectory() as place:
-                    most = asked.size // EACH // 2
+                    most = asked.size // EACH // len(names)
                     packing, shards, given = measure(streams, physical, groups, tasks, most, place)
                 if run == 0:
                     continue

@@ -4,7 +4,8 @@ Every run has a process of its own. All sides read the same parquet files, half 
 Ours writes its results as parquet; Spark's own operators count them, Flink throws them away. `whole` is from the start
 of the query to its end, JVM and session being there; `sustained` leaves out the first third of the micro-batches (of
 Flink, which has none: what the second half of the input costs beyond a run of the first). Each side has the micro-batch
-size that suits it best, of those that are tried.
+size that suits it best, of those that are tried. `--sides files,sql,set` starts the same job in three ways, over the
+file source of Spark: by `sw.start`, by `sw.sql` and `writeStream`, and by `sw.queries` of one.
 
 Flink is its package from PyPI in an environment of its own, made when it is missing (`--flink FOLDER`, a temporary one
 unless it is named); where that cannot be made, it is left out with a word.
@@ -23,6 +24,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
@@ -40,6 +42,7 @@ from benchmarks.stream_files import (
 )
 from slackwater.plan.planner import plan
 from slackwater.runtime.spark.outputs import Outputs
+from slackwater.runtime.spark.queries import alone
 from slackwater.runtime.spark.query import planned_over
 
 WAIT = "2 seconds"
@@ -150,13 +153,13 @@ def measure(race: Race, side: str, folder: Path, tuples: int, size: int) -> Meas
     """Run one side once, in micro-batches of `size` tuples."""
     recorded = race.write(folder, tuples)
     settings = {"spark.driver.memory": "6g", "spark.sql.streaming.numRecentProgressUpdates": "500"}
-    if side != "ours":
+    if side == "native":
         # Spark's own operators work in the JVM, and have it as Spark starts it.
         settings["spark.driver.extraJavaOptions"] = ""
     spark = sw.session(f"local[{SHARDS}]", SHARDS, quiet=True, **settings)
     place = Path(tempfile.mkdtemp(dir=folder))
     try:
-        took, batches, results = (_ours if side == "ours" else _native)(race, spark, recorded, place, size)
+        took, batches, results = SIDES[side](race, spark, recorded, place, size)
     finally:
         spark.stop()
         shutil.rmtree(place, ignore_errors=True)
@@ -171,15 +174,51 @@ Run = tuple[float, list[int], int]
 
 
 def _ours(race: Race, spark: SparkSession, recorded: Recorded, place: Path, size: int) -> Run:
+    """As `sw.start` does it."""
     streams = recorded.streams(spark, size, "slackwater")
     folders = {"results": str(place / "results"), "checkpoint": str(place / "checkpoint")}
-    bound, _ = planned_over(spark, race.ours, streams, "ts", "ms", stacklevel=1)
+    bound, _ = planned_over(race.ours, streams, "ts", "ms", stacklevel=1)
     begun = time.monotonic()
-    outputs = Outputs(spark, plan(bound, count_only=race.counted), streams, SHARDS, "ms")
-    running = outputs.start(trigger="available", **folders)
+    one = alone(spark, plan(bound, count_only=race.counted), race.ours, streams, "ts", "ms", SHARDS)
+    return _run(Outputs(one).start(trigger="available", **folders), begun)
+
+
+def _of_files(race: Race, spark: SparkSession, recorded: Recorded, place: Path, size: int) -> Run:
+    """`sw.start` over the file source of Spark, which `sw.sql` must take, too."""
+    begun = time.monotonic()
+    folders = {"results": str(place / "results"), "checkpoint": str(place / "checkpoint")}
+    running: Any = sw.start(
+        spark, race.ours, trigger="available", shards=SHARDS, **folders, **recorded.streams(spark, size)
+    )
+    return _run(running, begun)
+
+
+def _set(race: Race, spark: SparkSession, recorded: Recorded, place: Path, size: int) -> Run:
+    """`sw.queries` of one, over the file source of Spark."""
+    begun = time.monotonic()
+    stated = sw.queries(spark, streams=recorded.streams(spark, size), queries={"one": race.ours}, shards=SHARDS)
+    running = stated.start(str(place / "checkpoint"), sinks={"one": str(place / "results")}, trigger="available")
+    return _run(running, begun)
+
+
+def _sql(race: Race, spark: SparkSession, recorded: Recorded, place: Path, size: int) -> Run:
+    """`sw.sql` and the writer of Spark."""
+    begun = time.monotonic()
+    rows = sw.sql(spark, race.ours, shards=SHARDS, state=place / "state", **recorded.streams(spark, size))
+    writer = rows.writeStream.format("parquet").option("checkpointLocation", str(place / "checkpoint"))
+    query = writer.option("path", str(place / "results")).trigger(availableNow=True).start()
+    query.awaitTermination()
+    took = time.monotonic() - begun
+    latest = sw.progress(query).latest
+    assert latest is not None
+    return took, _milliseconds(query.recentProgress), latest.results
+
+
+def _run(running: Any, begun: float) -> Run:
     running.wait()
     took = time.monotonic() - begun
-    latest = running.progress().latest
+    known = running.progress()
+    latest = (known["one"] if isinstance(known, dict) else known).latest
     assert latest is not None
     return took, _milliseconds(running.query.recentProgress), latest.results
 
@@ -198,6 +237,11 @@ def _native(race: Race, spark: SparkSession, recorded: Recorded, place: Path, si
     return took, _milliseconds(query.recentProgress), made
 
 
+SIDES = {"ours": _ours, "native": _native, "files": _of_files, "sql": _sql, "set": _set}
+ROADS = ("files", "sql", "set")
+"""Ways to start the same job; sustained rates should be alike."""
+
+
 def _milliseconds(progress: list[object]) -> list[int]:
     return [one["durationMs"]["triggerExecution"] for one in progress if one["numInputRows"]]  # type: ignore[index]
 
@@ -207,6 +251,9 @@ def sides_of(race: Race, quick: bool, which: list[str]) -> Iterator[tuple[str, i
     tuples = race.quick if quick else race.tuples
     if "ours" in which:
         yield from (("ours", tuples, size) for size in race.our_sizes)
+    for road in ROADS:
+        if road in which and not race.counted:
+            yield road, tuples, race.our_sizes[0]
     if "native" in which and race.native is not None:
         yield from (("native", min(tuples, race.native_tuples or tuples), size) for size in race.native_sizes)
     if "flink" in which:
@@ -218,7 +265,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spark", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of: {', '.join(race.name for race in RACES)}")
     parser.add_argument("--quick", action="store_true", help="small inputs")
-    parser.add_argument("--sides", default="ours,native,flink", help="some of ours,native,flink")
+    parser.add_argument("--sides", default="ours,native,flink", help="some of ours,native,flink,files,sql,set")
     parser.add_argument("--flink", type=Path, metavar="FOLDER", help="where the environment of Flink is, or is made")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     parser.add_argument("--one", nargs=4, metavar=("SIDE", "FOLDER", "TUPLES", "SIZE"), help=argparse.SUPPRESS)

@@ -22,9 +22,10 @@ import pyarrow as pa
 import slackwater as sw
 from slackwater.core.state import StateUpdate
 from slackwater.plan.planner import plan
-from slackwater.runtime.spark.exchange.writer import Packing, packed
+from slackwater.runtime.spark.exchange.writer import Packing, lines_of
 from slackwater.runtime.spark.state.shard import Block, Shard
 from slackwater.sources.binding import bind_to_tables
+from slackwater.sources.codebook import Codebook
 
 COLUMNS = pa.schema([("ts", pa.int64()), ("name", pa.string()), ("v", pa.int64())])
 COUNTS = "SELECT name, COUNT(*) AS n, SUM(v) AS total FROM s [RANGE 1 SECOND] GROUP BY name WITH DELAY 500 MS"
@@ -86,7 +87,7 @@ def live(million: float, query: str, streams: str, texts: int | None = None) -> 
 def sharded(million: float, texts: int | None = None) -> None:
     """A shard that is started anew every forty epochs."""
     physical = plan(bind_to_tables(COUNTS, {"s": COLUMNS.empty_table()}, "ts").query)
-    packing = Packing(physical.inputs[0], (), (0,), "ms", physical.options.max_ahead)
+    packing = Packing(physical.inputs[0], (), (0,), "ms", physical.options.max_ahead, tasks=1)
     state: dict[tuple[str, str], bytes] = {}
     shard = Shard(physical, (packing.text_rows,), "one")
     most = most_texts = 0
@@ -96,8 +97,8 @@ def sharded(million: float, texts: int | None = None) -> None:
         if number % 40 == 39:
             shard = Shard(physical, (packing.text_rows,), "one")
             shard.restore([StateUpdate(*place, value) for place, value in state.items()])
-        lines = packed(packing, rows(number, texts), 0).to_pylist()
-        blocks = [Block(row["stream"], row["part"], json.loads(row["header"]), row["block"]) for row in lines]
+        lines = lines_of(packing, rows(number, texts), False, Codebook())
+        blocks = [Block(0, part, json.loads(line.header or ""), line.block) for part, line in enumerate(lines)]
         for emission in shard.epoch(blocks):
             if len(emission.ts):
                 shard.codebook.decode(emission.columns[2])
