@@ -17,7 +17,7 @@ from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.planner import plan
 from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.side_outputs.rows import late_table
-from slackwater.runtime.spark.exchange.writer import Packing, packed
+from slackwater.runtime.spark.exchange.writer import Packing, lines_of
 from slackwater.runtime.spark.state.shard import Block, Shard
 from slackwater.runtime.words_held import words_held
 from slackwater.sinks.rows import RowMaker
@@ -91,7 +91,7 @@ class Sharded:
 
     def __init__(self, query: str) -> None:
         self.plan = planned(query)
-        self.packings = [Packing(one, (), (0,), "ms", self.plan.options.max_ahead) for one in self.plan.inputs]
+        self.packings = [Packing(one, (), (0,), "ms", self.plan.options.max_ahead, 1) for one in self.plan.inputs]
         self.state: dict[tuple[str, str], bytes] = {}
         self.log: list[list[tuple[str, str]]] = []
         self.found = Counter[Any]()
@@ -114,11 +114,10 @@ class Sharded:
             touched = dict.fromkeys(place for places in self.log[then:] for place in places)
             shard.restore([StateUpdate(*place, self.state.get(place)) for place in touched])
         blocks = []
-        for packing in self.packings:
+        for position, packing in enumerate(self.packings):
             table = COLUMNS.empty_table() if piece is None else piece[packing.plan.stream.source]
-            for row in packed(packing, table, 0).to_pylist():
-                header = json.loads(row["header"]) | {"end": piece is None}
-                blocks.append(Block(row["stream"], row["part"], header, row["block"]))
+            for line in lines_of(packing, table, piece is None, Codebook()):
+                blocks.append(Block(position, 0, json.loads(line.header or ""), line.block))
         rows = RowMaker(self.plan, shard.codebook)
         for some in _reported(rows, self.plan, shard.codebook, shard.epoch(blocks)):
             self.found.update(some)
