@@ -8,13 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from slackwater.runtime.spark.query_set.control import SetLog
 
 import slackwater as sw
 from slackwater.core.errors import UsageError
@@ -26,7 +24,7 @@ from slackwater.plan.planner import plan
 from slackwater.runtime.kernels import kernel_for
 from slackwater.runtime.spark import control
 from slackwater.runtime.spark.control import ControlLog
-from slackwater.runtime.spark.exchange.writer import Packing, packer
+from slackwater.runtime.spark.exchange.writer import Packing, lines_of
 from slackwater.runtime.spark.query import fingerprint
 from slackwater.runtime.spark.state.checkpoint import described, difference, structure
 from slackwater.runtime.spark.state.pages import FORMAT
@@ -40,7 +38,13 @@ from tests.spark.streams import pieces
 
 SUMS = "SELECT key, SUM(v) AS total FROM s [RANGE 100 MS] GROUP BY key WITH NO WAIT"
 PLAN = plan(bind_to_tables(SUMS, {"s": pieces(0, 1)[0]}, "ts").query)
-PACKING = Packing(PLAN.inputs[0], (), (0,), "ms", PLAN.options.max_ahead)
+PACKING = Packing(PLAN.inputs[0], (), (0,), "ms", PLAN.options.max_ahead, 1)
+
+
+def block_of(piece: int) -> Block:
+    """A piece of the stream, as the one shard gets it."""
+    (line,) = lines_of(PACKING, pieces(0, 2)[piece], False, Codebook())
+    return Block(0, 0, json.loads(line.header or ""), line.block, line.rejected_rows)
 
 
 @pytest.mark.xdist_group("spark")
@@ -65,10 +69,8 @@ def shard_of_sums() -> Shard:
 @pytest.fixture
 def state() -> list[StateUpdate]:
     """What a shard has in the store after a micro-batch."""
-    (packed,) = packer(PACKING)(pieces(0, 1)[0].to_batches())
-    rows = packed.select(["stream", "part", "header", "block"]).to_pylist()
     shard = shard_of_sums()
-    assert list(shard.epoch(Block(**row | {"header": json.loads(row["header"])}) for row in rows))
+    assert list(shard.epoch([block_of(0)]))
     return [entry for entry in shard.snapshot_delta() if entry.value is not None]
 
 
@@ -95,18 +97,13 @@ def test_state_of_another_version_is_refused(state: list[StateUpdate], version: 
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_rows_that_come_after_the_end_are_rejected_and_not_lost(restarted: bool) -> None:
-    def blocks(piece: int) -> list[Block]:
-        (packed,) = packer(PACKING)(pieces(0, 2)[piece].to_batches())
-        rows = packed.select(["stream", "part", "header", "block"]).to_pylist()
-        return [Block(**row | {"header": json.loads(row["header"])}) for row in rows]
-
     shard = shard_of_sums()
-    assert list(shard.epoch(blocks(0), end=True))
+    assert list(shard.epoch([block_of(0)], end=True))
     state = [entry for entry in shard.snapshot_delta() if entry.value is not None]
     if restarted:
         shard = shard_of_sums()
         shard.restore(state)
-    assert list(shard.epoch(blocks(1))) == []
+    assert list(shard.epoch([block_of(1)])) == []
     reported = shard.progress(ShardLoad())
     assert reported.streams["s"].rejected == {"after_end": 1000}
     assert reported.in_time + reported.late == 1000
@@ -115,7 +112,7 @@ def test_rows_that_come_after_the_end_are_rejected_and_not_lost(restarted: bool)
 
 
 def kept(query: str, table: pa.Table, time: str = "ts", unit: str = "ms") -> str:
-    return structure(plan(bind_to_tables(query, {"s": table}, time).query), (0,), unit, beats=False)
+    return structure(plan(bind_to_tables(query, {"s": table}, time).query), (0,), unit, timed=False)
 
 
 def test_what_gives_state_another_meaning_is_told_and_what_does_not_is_passed_over() -> None:
@@ -180,24 +177,23 @@ def test_a_new_field_with_its_default_leaves_old_checkpoints_as_they_are() -> No
 def test_what_the_state_of_any_query_depends_on_can_be_described() -> None:
     for case in CASES:
         physical = plan(bind(case.read_text(), SCHEMAS).query)
-        found = structure(physical, (0, 1), "ms", beats=False)
-        assert difference(found, structure(physical, (0, 1), "ms", beats=False)) is None
+        found = structure(physical, (0, 1), "ms", timed=False)
+        assert difference(found, structure(physical, (0, 1), "ms", timed=False)) is None
         assert " at 0x" not in found
         assert len(fingerprint(physical, (0, 1))) == 64
     for example in EXAMPLES:
         assert json.dumps(described(example.spec))
 
 
-@pytest.mark.parametrize("log", [ControlLog, SetLog])
 def test_state_of_another_version_is_refused_at_the_start_with_the_way_out(
-    log: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(control, "location_of", lambda spark, path: path)
     folder = f"{tmp_path}/{control.CONTROL}"
-    begun = log(None, folder)
-    begun.begin(*(["{}", 2] if log is ControlLog else [2, False]))
-    assert log(None, folder).shards == 2
+    begun = ControlLog(None, folder)  # type: ignore[arg-type]
+    begun.say(*begun.opening(2, 16, alone=True, timed=None))
+    assert ControlLog(None, folder).beginning.shards == 2  # type: ignore[arg-type]
     monkeypatch.setattr(control, "VERSION", "4.1")
     told = f"{tmp_path} has state of version {FORMAT}.{STATE_VERSION}, and this version of slackwater reads 4.1; go on"
     with pytest.raises(UsageError, match=f"{re.escape(told)} with the version .* or use a new checkpoint folder"):
-        log(None, folder)
+        ControlLog(None, folder)  # type: ignore[arg-type]
