@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -96,6 +98,21 @@ def test_a_shard_names_partitions_of_which_it_has_no_tuple(columns: str, names: 
     assert set(shard.progress(ShardLoad()).streams["a"].partitions) == names
     again, _ = hosted.epoch(hosted.restarted(), {"a": rows.slice(0, 1)})
     assert set(again.progress(ShardLoad()).streams["a"].partitions) == names, "a restart forgets none"
+
+
+def test_what_partitions_cost_a_shard_grows_with_their_number_and_no_faster() -> None:
+    def seconds_of(count: int) -> float:
+        columns = [np.arange(2 * count) // 10, [None] * 2 * count, [None] * 2 * count, np.arange(2 * count) % count]
+        costs = []
+        for _ in range(2):
+            hosted = Sharded("SELECT COUNT(*) AS n FROM a [1 s] WITH NO WAIT OPTIONS (clock_by = 'v')")
+            begun = process_time()
+            hosted.epoch(hosted.restarted(), {"a": pa.table(columns, schema=COLUMNS)})
+            costs.append(process_time() - begun)
+        return min(costs)
+
+    seconds_of(100)
+    assert seconds_of(16_000) < 16 * seconds_of(2_000)
 
 
 @given(some=st.lists(st.tuples(*[st.none() | st.text('a,"=\\NUL ', max_size=6)] * 2), min_size=2, max_size=2))

@@ -48,18 +48,21 @@ def block_of(piece: int) -> Block:
 
 
 @pytest.mark.xdist_group("spark")
-def test_another_query_or_number_of_shards_on_an_old_checkpoint_is_refused(
-    spark: SparkSession, streamed: Streamed, finished: Callable[..., pa.Table]
+def test_a_dataframe_goes_on_with_any_number_of_shards_and_another_query_is_refused_by_what_differs(
+    spark: SparkSession, streamed: Streamed, finished: Callable[..., pa.Table], tmp_path: Path
 ) -> None:
-    tables = pieces(0, 2)
-    before = finished(sw.sql(spark, SUMS, shards=2, s=streamed("s", tables[:1])))
-    frame = streamed("s", tables[1:])
-    with pytest.raises(StreamingQueryException, match="another number of shards"):
-        finished(sw.sql(spark, SUMS, shards=3, s=frame))
-    with pytest.raises(StreamingQueryException, match="its windows, keys or conditions differ"):
-        finished(sw.sql(spark, SUMS.replace("100 MS", "60 MS"), shards=2, s=frame))
-    after = finished(sw.sql(spark, SUMS, shards=2, s=frame))
+    def run(query: str, tables: list[pa.Table], shards: int) -> pa.Table:
+        return finished(sw.sql(spark, query, shards=shards, state=tmp_path / "state", s=streamed("s", tables)))
+
+    tables = pieces(0, 3)
+    before = run(SUMS, tables[:1], 2)
+    with pytest.raises(
+        StreamingQueryException, match=r"conditions differ \(range was 100000 and is 60000\); use a new"
+    ):
+        run(SUMS.replace("100 MS", "60 MS"), tables[1:2], 2)
+    after = run(SUMS, [], 2)
     assert after.num_rows > before.num_rows > 0, "a refusal leaves the checkpoint as it was"
+    assert run(SUMS, tables[2:], 3).num_rows > after.num_rows
 
 
 def shard_of_sums() -> Shard:

@@ -17,7 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 import slackwater as sw
 from slackwater.core.errors import SlackwaterError, UsageError
-from slackwater.runtime.spark.exchange.files import Folder, Reads, part_of, read_file
+from slackwater.runtime.spark.exchange.files import Folder, part_of, read_file
+from slackwater.runtime.spark.exchange.packing import Packer, Reads
 from slackwater.runtime.spark.packed_source import CUTS, SPLIT, TOGETHER, CutLog, PackedReader, Slice, slices
 from tests.spark.conftest import write_stream
 from tests.spark.streams import counted, pieces
@@ -34,7 +35,8 @@ def put(folder: Path, name: str, time: int) -> str:
 
 
 def reader(tmp_path: Path, most: int | None = 1) -> PackedReader:
-    reads = [Reads(Folder(str(tmp_path / name), "parquet", SCHEMA, most), ()) for name in "ab"]
+    folders = {name: Folder(str(tmp_path / name), "parquet", SCHEMA, most) for name in "ab"}
+    reads = [Reads(name, folder, Packer((), "ms", False), ()) for name, folder in folders.items()]
     return PackedReader(reads, str(tmp_path / "log"), 2)
 
 
@@ -150,7 +152,8 @@ def test_any_number_of_shards_goes_on_with_a_checkpoint_and_gives_the_same_rows(
         found[name] = {kind: counted(table) for kind, table in rows.items()}
         assert running.progress().late == rows["late"].num_rows > 0
     assert found["one"] == found["many"]
-    assert len(list((tmp_path / "many" / "checkpoint" / "slackwater-state").glob("[0-9]*"))) == 16
+    state = tmp_path / "many" / "checkpoint" / "slackwater-state"
+    assert {file.parts[-3] for file in state.glob("[0-9]*/*/*.pages")} == {"3"}, "what others had is taken over"
 
 
 def packed(spark: SparkSession, folder: Path, like: DataFrame) -> DataFrame:
@@ -166,16 +169,26 @@ def test_what_cannot_be_read_or_started_says_what_to_do(spark: SparkSession, tmp
     assert [field.simpleString() for field in frame.schema] == ["ts:bigint", "v:double"]
     with pytest.raises(UsageError, match=r"key_groups=300; it is a number from 1 to 256"):
         sw.start(spark, "SELECT ts FROM s WITH NO WAIT", results=str(tmp_path / "out"), key_groups=300, s=frame)
-    for given in ({"idle_timeout": "5 s"}, {}):
-        options = "".join(f" OPTIONS ({name} = '{value}')" for name, value in given.items())
-        text = f"SELECT ts FROM s WITH NO WAIT{options}"
-        with pytest.raises(UsageError, match=r"without an idle_timeout and not over Spark Connect; for others take"):
-            sw.start(spark, text, results=str(tmp_path / "out"), s=frame) if given else sw.sql(spark, text, s=frame)
-        queries = sw.queries(spark, streams={"s": frame}, queries={"q": text})
-        with pytest.raises(UsageError, match=r"without an idle_timeout and not over Spark Connect; for others take"):
-            queries.start(sinks={"q": str(tmp_path / "q")}) if given else queries.foreach_batch(print)
+    text = "SELECT ts FROM s WITH NO WAIT"
+    queries = sw.queries(spark, streams={"s": frame}, queries={"q": text})
+    for started in (lambda: sw.sql(spark, text, s=frame), lambda: queries.foreach_batch(print)):
+        with pytest.raises(
+            UsageError, match=r"sw\.queries starts, not over Spark Connect; for others take spark\.read"
+        ):
+            started()
     with pytest.raises(StreamingQueryException, match=r"is read by queries that sw\.start or sw\.queries starts"):
         frame.writeStream.format("noop").trigger(availableNow=True).start().awaitTermination()
     nowhere = spark.readStream.format("slackwater").schema("ts long").load(str(tmp_path / "nowhere"))
     with pytest.raises(UsageError, match=r"nowhere is no folder of this machine"):
         sw.start(spark, "SELECT ts FROM s WITH NO WAIT", results=str(tmp_path / "out"), s=nowhere)
+
+
+@pytest.mark.xdist_group("spark")
+def test_folders_are_read_by_a_query_that_times_silence(spark: SparkSession, tmp_path: Path) -> None:
+    write_stream(spark, tmp_path / "a", pieces(0, 2, 200))
+    frame = spark.readStream.format("slackwater").option("maxFilesPerTrigger", 1).load(str(tmp_path / "a"))
+    text = "SELECT key, v FROM a WITH NO WAIT OPTIONS (idle_timeout = '1 second')"
+    folders = {"results": str(tmp_path / "rows"), "checkpoint": str(tmp_path / "checkpoint")}
+    with sw.start(spark, text, trigger="available", a=frame, **folders) as query:
+        assert query.wait(120)
+    assert spark.read.parquet(str(tmp_path / "rows")).count() == query.progress().results > 100

@@ -17,11 +17,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 import slackwater as sw
 from slackwater.core.errors import SlackwaterError, UsageError
-from slackwater.runtime.spark import running
+from slackwater.runtime.spark import locations, started
 from slackwater.runtime.spark.fence import Fence
-from slackwater.runtime.spark.locations import located
+from slackwater.runtime.spark.locations import STATE, located
 from slackwater.runtime.spark.packed_source import CutLog
 from slackwater.runtime.spark.state.last_watermark import Before, known_before, note_watermark
+from slackwater.runtime.spark.state.root import StateRoot
 from slackwater.runtime.spark.store import At, Location, Store, store_at
 from tests.spark.conftest import Streamed
 from tests.spark.in_process import play
@@ -85,8 +86,8 @@ def test_cuts_hints_and_notes_of_drivers_lie_on_any_store(folder: At) -> None:
     log.add([["x"], []])
     log.add([["y"], ["z"]])
     assert CutLog(folder).cuts == [[["x"], []], [["y"], ["z"]]]
-    note_watermark(folder, Before(2, 17))
-    assert known_before(folder, 2) == Before(2, 17)
+    note_watermark(folder, "q.1", 2, 17)
+    assert known_before(folder, 2, ["q.1", "r.2"]) == Before(2, {"q.1": 17})
     first, second = Fence(store_at(folder)), Fence(store_at(folder))
     first.take()
     first.check()
@@ -115,7 +116,7 @@ def test_shards_give_the_same_on_any_store(query: str, folder: At, tmp_path: Pat
     found, truth = (play(query, at, 4) for at in (folder, str(tmp_path / "truth")))
     assert found == truth
     assert len(found) > 20
-    assert store_at(folder, "0").names() != []
+    assert store_at(folder, "2/0").names() != []
 
 
 def test_a_store_that_does_not_answer_is_named() -> None:
@@ -129,7 +130,7 @@ def test_a_store_that_does_not_answer_is_named() -> None:
 
 
 def test_what_no_file_system_of_python_knows_is_said_in_one_sentence() -> None:
-    with pytest.raises(SlackwaterError, match=r"^nowhere://a/b: there is no way to this file system from Python"):
+    with pytest.raises(SlackwaterError, match=r"^nowhere://a: there is no way to this file system from Python"):
         store_at(Location("nowhere://a/b"))
     settings = {"fs.s3a.aws.credentials.provider": "com.example.VaultProvider"}
     with pytest.raises(UsageError, match="the credentials come from VaultProvider, which only Hadoop knows; set fs"):
@@ -164,18 +165,20 @@ def test_a_started_query_keeps_its_state_in_an_object_store_and_goes_on_from_the
     spark: SparkSession, streamed: Streamed, s3: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def run(name: str, frame: DataFrame) -> list[str]:
-        started = sw.start(
+        query = sw.start(
             spark, QUERIES["a sum"], s=frame, results=str(tmp_path / name / "rows"), shards=2, key_groups=2,
             checkpoint=str(tmp_path / name / "checkpoint"), trigger="available",
         )  # fmt: skip
-        with started as query:
+        with query:
             query.wait()
         return sorted(map(str, spark.read.parquet(str(tmp_path / name / "rows")).toArrow().to_pylist()))
 
     tables = pieces(0, 3)
     state = located(f"s3a://bucket/{tmp_path.name}/state", s3.get)
     with monkeypatch.context() as patch:
-        patch.setattr(running, "state_folder", lambda spark, checkpoint: state)
+        for module in (locations, started):
+            patch.setattr(module, "state_folder", lambda spark, checkpoint: state)
+        patch.setattr(locations, "_root", lambda spark, folder, within: StateRoot(state, within))
         run("far", streamed("s", tables[:2]))
         # What reaches a worker again comes from the store.
         frame = streamed("s", tables[2:])
@@ -183,5 +186,5 @@ def test_a_started_query_keeps_its_state_in_an_object_store_and_goes_on_from_the
     near = run("near", frame)
     assert [row.rpartition("'batch'")[0] for row in far] == [row.rpartition("'batch'")[0] for row in near]
     assert len(far) > 100
-    assert "0000000002.hot" in store_at(state, "0").names()
-    assert not (tmp_path / "far" / "checkpoint" / running.STATE).exists()
+    assert "0000000002.hot" in store_at(state, "2/0").names()
+    assert not (tmp_path / "far" / "checkpoint" / STATE).exists()

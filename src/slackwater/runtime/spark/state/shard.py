@@ -45,6 +45,8 @@ from slackwater.runtime.words_held import words_held
 from slackwater.sources.codebook import NAMESPACE, Codebook
 from slackwater.sources.encode import AFTER_END, AHEAD, REASONS, SAME_HASH
 
+KEPT = ("shard", "query")
+"""Where state has what it depends on."""
 PASSED_BY, UNTOLD = "passed_by", "untold"
 """Among the counts of a query that has rested: tuples that came meanwhile, and whether clocks have moved since."""
 
@@ -305,7 +307,7 @@ class Shard:
         if self.codebook.due:
             self.codebook.sweep(words_held(self.kernel, self._guard, self.side_output.pieces))
         if not self._saved:
-            yield state_update("shard", "query", self.fingerprint.encode())
+            yield state_update(*KEPT, self.fingerprint.encode())
             if self.targets is not None:
                 yield self.targets.as_update()
             self._saved = True
