@@ -88,7 +88,7 @@ class Crowd(NamedTuple):
     """(members, LATELY): how far ahead the very last arrivals were."""
     marks: Words
     scratch: Words
-    """Room to sort in; and behind it the largest clock of all, which is asked for with every arrival."""
+    """Space to sort in; and behind it the largest clock of all, which is asked for with every arrival."""
 
 
 def crowd(members: int) -> Crowd:
