@@ -51,7 +51,8 @@ def compared(job: Job, base: Path | None) -> Compared:
         if other is None or job.name not in other.ask("names"):
             return Compared(done, [now.run() for _ in range(RUNS)], [], None)
         other.open(job.name, job.tuples)
-        return Compared(done, *measured(other.run, now.run))
+        judged, before, after = measured(other.run, now.run)
+        return Compared(done, after, before, judged)
 
 
 def lines_for(job: Job, base: Path | None, quick: bool) -> Iterator[Line]:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from benchmarks import core, trees
 from benchmarks.comparing import ALLOWED, FEWEST, MOST, interval, judge, measured
 
 
@@ -67,3 +68,43 @@ def test_either_tree_runs_first_as_often_as_the_other():
     first = order[::2]
     assert (len(base), len(now), judged.ratio) == (FEWEST, FEWEST, 1.02)
     assert first.count("base") == first.count("now")
+
+
+@pytest.mark.parametrize(("after", "code"), [(1.0, 0), (1.04, 0), (1.2, 1)])
+def test_the_benchmarks_fail_beyond_a_twentieth_of_what_the_base_takes(monkeypatch, capsys, tmp_path, after, code):
+    asked = []
+
+    class Played:
+        """A process of a tree, in which a run takes so long."""
+
+        def __init__(self, tree):
+            self._tree = tree
+
+        def ask(self, line):
+            return ["replay sum"]
+
+        def open(self, name, tuples):
+            return {"results": 1, "pairs": 0}
+
+        def run(self):
+            asked.append(self._tree)
+            return after if self._tree == core.TREE else 1.0
+
+        def close(self):
+            """Nothing runs."""
+
+    monkeypatch.setattr(core, "Side", Played)
+    monkeypatch.setattr(core, "base_tree", lambda name: tmp_path / name)
+    monkeypatch.setattr("sys.argv", ["core", "--quick", "--base", "before", "replay sum"])
+    assert core.main() == code
+    assert "before" in capsys.readouterr().out
+    assert asked.count(core.TREE) == asked.count(tmp_path / "before") == FEWEST * (1 + code), "a loss is measured twice"
+
+
+def test_the_base_is_the_last_tag_and_until_there_is_one_a_commit_of_this_history():
+    tags = trees._git("tag", "--merged").split()
+    assert (
+        (trees.base_name() in tags)
+        if tags
+        else trees._git("merge-base", "--is-ancestor", trees.base_name(), "HEAD") == ""
+    )

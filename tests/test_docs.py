@@ -112,6 +112,13 @@ def test_the_architecture_shows_the_layers_that_are_enforced() -> None:
     assert f"```text\n{layers}\n```" in page("ARCHITECTURE.md")
 
 
+def test_pages_ask_for_the_pyspark_that_the_package_needs() -> None:
+    (needed,) = re.findall(r'"pyspark>=([\d.]+)"', page("pyproject.toml"))
+    pages = [path for path in PAGES if path.name != "CHANGELOG.md"]
+    stated = {version for path in pages for version in re.findall(r"PySpark ([\d.]+\d) or newer", path.read_text())}
+    assert stated == {needed}
+
+
 def test_the_constraints_pin_names_and_versions_and_nothing_else() -> None:
     lines = page("constraints.txt").splitlines()
     assert [line for line in lines if not re.fullmatch(r"[A-Za-z0-9_.-]+==[\w.!]+", line)] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from time import process_time
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +41,53 @@ def test_a_stream_goes_by_the_smallest_clock_of_its_parts_and_never_back(arrival
             else:
                 clocks[1] = max(clocks[1], ts)
         assert list(release.clocks) == clocks
+
+
+@given(
+    arrivals=st.lists(
+        st.tuples(st.integers(0, 1), st.integers(0, 60), st.integers(0, 9), st.integers(0, 12)), min_size=1, max_size=60
+    ),
+    size=st.integers(1, 9),
+    max_behind=st.sampled_from([5, 20, 10**9]),
+)
+def test_the_slowest_part_is_that_which_is_found_by_looking_at_all(arrivals, size, max_behind):
+    """Whatever falls silent, is far behind, or is new: the trees are left out in the second release."""
+    spec = ReleaseSpec(2, 3, "epoch", idle_timeout=15, max_behind=max_behind, partition_slots=(PART, PART))
+    ranked, plain = Release(spec, FixedSlack(0)), Release(spec, FixedSlack(0))
+    plain._rank = lambda: None  # type: ignore[method-assign]
+    moments = np.cumsum([after for *_, after in arrivals])
+    for number, begin in enumerate(range(0, len(arrivals), size)):
+        some = [one[:3] for one in arrivals[begin : begin + size]]
+        batch = replace(Batch.of(some), arrival_time=moments[begin : begin + size])
+        for release in (ranked, plain):
+            list(release.drain(batch))
+            if number % 3 == 2:
+                release.on_processing_time(int(moments[begin]) + 8)
+        assert ranked.clocks == plain.clocks
+        if number == 4:
+            entries = ranked.snapshot_delta()
+            ranked = Release(spec, FixedSlack(0))
+            ranked.restore(entries)
+
+
+def seconds_of(parts: int) -> float:
+    """What a stream with so many parts costs, each of which is heard four times, in the order of time."""
+    count = 4 * parts
+    table = pa.table({"ts": np.arange(count) // 10, "part": np.arange(count) % parts})
+    query = "SELECT COUNT(*) AS n FROM s [RANGE 1 SECOND] WITH NO WAIT OPTIONS (clock_by = 'part')"
+    costs = []
+    for _ in range(2):
+        begun = process_time()
+        answer = sw.replay(query, {"s": table}, epochs=sw.Epochs(tuples=parts))
+        costs.append(process_time() - begun)
+        assert sum(answer.results["n"].to_pylist()) == count
+    return min(costs)
+
+
+def test_what_parts_cost_grows_with_their_number_and_no_faster():
+    """Eight times as many cost eight times as much, where a look at all of them for each would cost 64 times."""
+    seconds_of(100)
+    assert seconds_of(12_000) < 24 * seconds_of(1_500)
 
 
 @pytest.mark.parametrize("discipline", ["epoch", "tuple"])

@@ -202,6 +202,8 @@ CHARTS = """async (frames) => {
   const seen = [];
   for (let i = 0; i < frames; i += 1) {
     await new Promise(requestAnimationFrame);
+    // Frames are asked for before sizes are observed: what is painted is known behind it.
+    await new Promise((done) => setTimeout(done));
     for (const box of document.querySelectorAll(".chart")) {
       const canvas = box.querySelector("canvas");
       seen.push(canvas == null ? "none" : Math.abs(canvas.clientWidth - box.clientWidth) <= 1 ? "fits" : "wrong size");

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from time import process_time
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -15,6 +18,8 @@ from slackwater.expressions.textual import text_function
 from slackwater.expressions.tree import Call, Literal
 from slackwater.observe.imbalance import ShardLoad
 from slackwater.runtime.spark.api import _waiting
+from slackwater.runtime.spark.exchange.writer import lines_of
+from slackwater.sources.codebook import Codebook
 from tests.runtime.streams import Runtime
 from tests.runtime.texts import COLUMNS, Sharded
 
@@ -96,6 +101,23 @@ def test_a_shard_names_partitions_of_which_it_has_no_tuple(columns: str, names: 
     assert set(shard.progress(ShardLoad()).streams["a"].partitions) == names
     again, _ = hosted.epoch(hosted.restarted(), {"a": rows.slice(0, 1)})
     assert set(again.progress(ShardLoad()).streams["a"].partitions) == names, "a restart forgets none"
+
+
+def test_what_partitions_cost_where_they_are_packed_grows_with_their_number_and_no_faster() -> None:
+    (packing,) = Sharded("SELECT COUNT(*) AS n FROM a [1 s] OPTIONS (clock_by = 'v')").packings
+
+    def seconds_of(count: int) -> float:
+        columns = [np.arange(2 * count) // 10, [None] * 2 * count, [None] * 2 * count, np.arange(2 * count) % count]
+        table, costs = pa.table(columns, schema=COLUMNS), []
+        for _ in range(3):
+            begun = process_time()
+            (line,) = lines_of(packing, table, False, Codebook())
+            costs.append(process_time() - begun)
+        assert len(json.loads(line.header or "")["reported"]) == count
+        return min(costs)
+
+    seconds_of(100)
+    assert seconds_of(24_000) < 16 * seconds_of(3_000)
 
 
 @given(some=st.lists(st.tuples(*[st.none() | st.text('a,"=\\NUL ', max_size=6)] * 2), min_size=2, max_size=2))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from random import Random
 
 import numpy as np
@@ -12,10 +14,12 @@ from hypothesis import strategies as st
 
 import slackwater as sw
 from slackwater.core.errors import DataError, QueryError
+from slackwater.observe.imbalance import ShardLoad
 from slackwater.sources import codebook
 from slackwater.sources.codebook import Codebook
 from tests.effort import tried
-from tests.runtime.texts import COLUMNS, Sharded, in_turns, locally, pieces
+from tests.runtime.streams import Runtime
+from tests.runtime.texts import COLUMNS, Sharded, clashing, in_turns, locally, pieces
 
 QUERIES = {
     "join": "SELECT a.name, a.note, b.note AS other, 'said' AS x FROM a [2 s], b [1 s] WHERE a.name = b.name",
@@ -97,13 +101,53 @@ def test_a_codebook_in_state_is_what_one_in_memory_is(swept: None) -> None:
         assert sum(namespace == "texts" for namespace, _ in hosted.state) <= 3
 
 
-def test_two_texts_of_one_code_are_refused() -> None:
-    book = Codebook()
-    book.encode(pa.array(["one", "two"]))
-    # No two texts of one code are known, so one is made out of another.
-    book.table.entries.data[:3] = list(b"won")
-    with pytest.raises(DataError, match="the texts 'one' and 'won' have the same hash; rename one of them"):
-        book.encode(pa.array(["two", "one"]))
+@pytest.mark.parametrize("secret", [0, 5, -(2**63)])
+def test_two_texts_of_one_code_have_two_where_the_secret_is_another(secret: int) -> None:
+    one, other = clashing(secret)
+    assert one != other
+    book = Codebook(secret)
+    book.encode(pa.array([one, "two"]))
+    with pytest.raises(DataError, match=f"the texts '{re.escape(other)}' and '{one}' have the same hash; rename one"):
+        book.encode(pa.array(["two", other]))
+    elsewhere = Codebook(secret + 1)
+    assert len(set(elsewhere.encode(pa.array([one, other])).tolist())) == 2
+
+
+def of_one_code(names: Sequence[str | None], begin: int = 0) -> pa.Table:
+    """A row a second with these names."""
+    count = len(names)
+    columns = [1000 * np.arange(begin, begin + count), names, [None] * count, np.arange(count)]
+    return pa.table(columns, schema=COLUMNS)
+
+
+COUNTED = "SELECT name, COUNT(*) AS n FROM a [RANGE 100 s] GROUP BY name WITH NO WAIT"
+
+
+def test_a_row_whose_text_has_the_code_of_another_is_rejected_and_the_query_goes_on(runtime: Runtime) -> None:
+    one, other = clashing()
+    table = of_one_code([one, other, "x", None, other, one, "x"]).append_column("arrival", pa.array(np.arange(7)))
+    ran = runtime.run(COUNTED, {"a": table}, "100")
+    counts = dict(ran.rows("name", "n"))
+    # A query on Spark has a secret of its own, so they are two there.
+    assert counts == {one: 2, "x": 2, None: 1} | ({other: 2} if len(counts) == 4 else {})
+    assert ran.report["rejected"] == 7 - sum(counts.values())
+    if ran.report["rejected"]:
+        rejected = ran.rejected["a"]
+        assert rejected["reason"].to_pylist() == ["same_hash"] * 2
+
+
+def test_of_two_texts_of_one_code_a_shard_keeps_the_one_that_it_has() -> None:
+    one, other = clashing()
+    hosted = Sharded("SELECT a.name, b.name AS n FROM a [10 s], b [10 s] WHERE a.name = b.name WITH NO WAIT")
+    hosted.epoch(hosted.restarted(), {"a": of_one_code([one]), "b": of_one_code([])})
+    shard, _ = hosted.epoch(hosted.restarted(), {"a": of_one_code([]), "b": of_one_code([other, "x"], 1)})
+    assert shard.progress(ShardLoad()).streams["b"].rejected == {"same_hash": 1}
+    ((kind, rows),) = shard.side_output.take_tables()
+    assert (kind, rows["reason"].to_pylist()) == ("rejected", ["same_hash"])
+    assert one not in str(rows.to_pylist()), "what is told of it is not the other text"
+    hosted.epoch(hosted.restarted(), {"a": of_one_code([]), "b": of_one_code([one], 3)})
+    hosted.epoch(hosted.restarted(), None)
+    assert {row[:2] for row in hosted.found} == {(one, one)}
 
 
 def test_error_is_not_measured_of_texts() -> None:

@@ -86,6 +86,26 @@ def locally(query: str, parts: Sequence[Piece], sweeping: bool, each_tuple: bool
     return found
 
 
+def clashing(secret: int = 0) -> tuple[str, str]:
+    """Two texts of one code, as somebody who knows the secret makes them."""
+    whole = 2**64 - 1
+
+    def mixed(z: int) -> int:
+        z = z + 0x9E3779B97F4A7C15 & whole
+        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & whole
+        z = (z ^ z >> 27) * 0x94D049BB133111EB & whole
+        return z ^ z >> 31
+
+    first, last = (int.from_bytes(some, "little") for some in (b"of equal", b" hash, 0"))
+    begun = mixed(secret & whole ^ 16)
+    for other in range(0x4141414141414141, first):
+        end = last ^ mixed(begun ^ first) ^ mixed(begun ^ other)
+        two = other.to_bytes(8, "little") + end.to_bytes(8, "little")
+        if two.isascii() and two.decode().isprintable():
+            return "of equal hash, 0", two.decode()
+    raise AssertionError("no two texts of one code")
+
+
 class Sharded:
     """One shard's state in a dictionary, and the shards that take turns with it."""
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from slackwater.core.schema import NULL_FLOAT, NULL_WORD, Kind, kind_of
 from slackwater.core.time import MAX_TIME
 from slackwater.sources.codebook import Codebook
-from slackwater.sources.encode import REASONS, decode_column, encode_column, encode_time
+from slackwater.sources.encode import REASONS, VALUE_OUT_OF_RANGE, decode_column, encode_column, encode_time
 
 VALUES = {
     pa.int64(): st.integers(-(2**63) + 1, 2**63 - 1),
@@ -51,9 +51,9 @@ def test_a_null_and_a_nan_stay_apart() -> None:
 
 def test_a_value_no_word_can_hold_is_marked() -> None:
     _, bad = encode_column(pa.chunked_array([[0, -(2**63), None]]), Kind.INT, Codebook())
-    assert bad.tolist() == [False, True, False]
+    assert bad.tolist() == [0, VALUE_OUT_OF_RANGE, 0]
     _, bad = encode_column(pa.chunked_array([pa.array([0, 2**63, None], pa.uint64())]), Kind.INT, Codebook())
-    assert bad.tolist() == [False, True, False]
+    assert bad.tolist() == [0, VALUE_OUT_OF_RANGE, 0]
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
@@ -62,7 +62,7 @@ def test_moments_beside_the_event_time_are_never_wrapped(unit: str) -> None:
     words, bad = encode_column(column, Kind.TIME, Codebook())
     scale = {"s": 1_000_000, "ms": 1000, "us": 1, "ns": 1 / 1000}[unit]
     assert (words[0], words[2], words[3]) == (math.floor(5 * scale), NULL_WORD, math.floor(-scale))
-    assert bad.tolist() == [False, unit != "ns", False, False]
+    assert bad.tolist() == [0, VALUE_OUT_OF_RANGE * (unit != "ns"), 0, 0]
 
 
 @given(st.lists(st.none() | st.integers(-(2**63), 2**63 - 1), max_size=6), st.sampled_from(["s", "ms", "us"]))

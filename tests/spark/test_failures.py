@@ -36,11 +36,16 @@ ENDED = "Spark's JVM has ended"
 class OfJava:
     """A streaming query whose calls end in an error."""
 
-    name, id = "q", "1"
     isActive = False  # noqa: N815
 
     def __init__(self, error: BaseException | None, failure: str | None = None) -> None:
-        self._error, self._failure = error, failure
+        self._error, self._failure, self._names_asked = error, failure, 0
+
+    @property
+    def name(self) -> str:
+        """Its name, which it can tell once: when it was started, the JVM was there."""
+        self._names_asked += 1
+        return "q" if self._names_asked == 1 else str(self._called("q"))
 
     def _called(self, given: Any) -> Any:
         if self._error is not None:
@@ -98,5 +103,5 @@ def test_a_jvm_that_has_ended_is_said_to_whoever_waits_or_asks(error: Exception)
             asked()
     with pytest.raises(SlackwaterError, match=ENDED), one_sentence():
         raise error
-    assert ENDED in repr(running)
+    assert repr(running).startswith(f"<Running q, failed: {ENDED}")
     running.stop()

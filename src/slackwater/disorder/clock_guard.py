@@ -29,6 +29,7 @@ from slackwater.disorder.crowd import (
     crowd,
     grown,
     patience,
+    restored,
     tolerance_of,
 )
 from slackwater.disorder.cutting import Cutting, end_of_epoch
@@ -143,6 +144,8 @@ class ClockGuard:
                 self._reserve()
                 self._begun[0] = state["begun"]
                 self._crowd.marks[:], self._cutter.marks[:] = state["marks"], state["cutter"] or self._cutter.marks
+                restored(self._crowd)
+                restored(self._cutter)
         self._waiting.restore(entries)
         restore_rings(entries, crowd=self._crowd, cutter=self._cutter)
 

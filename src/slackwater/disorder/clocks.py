@@ -10,7 +10,7 @@ References: 004 §2.2.1 (local current time, delay, skew, slowest stream).
 from __future__ import annotations
 
 from slackwater.core.batch import TS, Words
-from slackwater.core.jit import compiled, inner
+from slackwater.core.jit import compiled, in_place, inner
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL
 from slackwater.disorder.release.state import (
     EPOCH_CLOCK,
@@ -50,6 +50,7 @@ def advance_clock(clock: Clockwork, new: Arrivals, i: int, now: int, afresh: boo
         clock.partitions[PARTITION_CLOCK, partition] = max(clock.partitions[PARTITION_CLOCK, partition], reading)
         clock.partitions[PARTITION_LAST_ARRIVAL, partition] = now
         clock.partitions[PARTITION_IDLE, partition] = 0
+        rank_partition(clock, s, partition)
         clock.clocks[s] = max(clock.clocks[s], slowest_partition(clock, s))
     else:
         note_gap(clock, s, reading)
@@ -83,8 +84,16 @@ def arrival_time_of(clock: Clockwork, new: Arrivals, i: int) -> int:
 def slowest_partition(clock: Clockwork, s: int) -> int:
     """The smallest clock among the parts of a stream that are not idle; the largest where all are.
 
-    A part that most others have left behind by more than `max_behind` has a wrong clock, and is not waited for.
+    A part that most others have left behind by more than `max_behind` has a wrong clock, and is not waited for; only
+    where one is so far behind are all looked at.
     """
+    n = clock.partitions.shape[1]
+    if n > 0 and clock.slowest.shape[1] == 2 * n:
+        slowest, latest = clock.slowest[s, 1], clock.slowest[s, 0]
+        if slowest == AFTER_ALL:
+            return latest
+        if slowest == BEFORE_ALL or latest - slowest <= clock.scalars[MAX_BEHIND]:
+            return slowest
     beyond = BEFORE_ALL
     while True:
         smallest, max_ts, active = AFTER_ALL, BEFORE_ALL, 0
@@ -106,6 +115,39 @@ def slowest_partition(clock: Clockwork, s: int) -> int:
         if 2 * left_behind <= active:
             return smallest
         beyond = smallest + 1
+
+
+@inner
+def rank_partition(clock: Clockwork, s: int, partition: int) -> None:
+    """The clock of a partition has moved, or it has become idle."""
+    n = clock.partitions.shape[1]
+    if clock.slowest.shape[1] != 2 * n:
+        return
+    reading, at = clock.partitions[PARTITION_CLOCK, partition], n + partition
+    clock.slowest[s, 0] = max(clock.slowest[s, 0], reading)
+    clock.slowest[s, at] = reading if clock.partitions[PARTITION_IDLE, partition] == 0 else AFTER_ALL
+    while at > 1:
+        at >>= 1
+        smallest = min(clock.slowest[s, 2 * at], clock.slowest[s, 2 * at + 1])
+        if clock.slowest[s, at] == smallest:
+            return
+        clock.slowest[s, at] = smallest
+
+
+@in_place
+def rank_partitions(clock: Clockwork) -> None:
+    """Make the trees of the slowest partitions, which have their size already."""
+    n = clock.partitions.shape[1]
+    clock.slowest[:] = AFTER_ALL
+    clock.slowest[:, 0] = BEFORE_ALL
+    for p in range(n):
+        s, reading = clock.partitions[PARTITION_STREAM, p], clock.partitions[PARTITION_CLOCK, p]
+        clock.slowest[s, 0] = max(clock.slowest[s, 0], reading)
+        if clock.partitions[PARTITION_IDLE, p] == 0:
+            clock.slowest[s, n + p] = reading
+    for s in range(len(clock.slowest)):
+        for at in range(n - 1, 0, -1):
+            clock.slowest[s, at] = min(clock.slowest[s, 2 * at], clock.slowest[s, 2 * at + 1])
 
 
 @inner
@@ -138,6 +180,7 @@ def mark_idle(clock: Clockwork, now: int, policy: Policy) -> None:
         if clock.partitions[PARTITION_IDLE, p] == 0 and now - clock.partitions[PARTITION_LAST_ARRIVAL, p] > timeout:
             clock.partitions[PARTITION_IDLE, p] = 1
             s = clock.partitions[PARTITION_STREAM, p]
+            rank_partition(clock, s, p)
             clock.clocks[s] = max(clock.clocks[s], slowest_partition(clock, s))
             clock.scalars[MAX_TS] = max(clock.scalars[MAX_TS], clock.clocks[s])
     for s in range(len(clock.clocks)):

@@ -69,6 +69,8 @@ SMALL = 8
 # usual step of the clock; stream time per arrival; how far behind the clock the middle arrival is.
 CLOCK, ARRIVALS, RUN, SAMPLED, STRIDE, STEP, GAP, DELAY = range(8)
 MARKS = 8
+FURTHEST = 2 * RING
+"""The place of the largest clock in `Crowd.scratch`."""
 RINGS = ("leads", "clocks", "run", "lately")
 """What is persisted beside the marks."""
 
@@ -86,6 +88,7 @@ class Crowd(NamedTuple):
     """(members, LATELY): how far ahead the very last arrivals were."""
     marks: Words
     scratch: Words
+    """Space to sort in; and behind it the largest clock of all, which is asked for with every arrival."""
 
 
 def crowd(members: int) -> Crowd:
@@ -94,7 +97,7 @@ def crowd(members: int) -> Crowd:
     marks[:, CLOCK], marks[:, STRIDE] = BEFORE_ALL, 1
     leads, clocks, run = np.zeros((3, members, RING), np.int64)
     lately = np.zeros((members, LATELY), np.int64)
-    return Crowd(leads, clocks, run, lately, marks, np.zeros(2 * RING, np.int64))
+    return Crowd(leads, clocks, run, lately, marks, np.append(np.zeros(2 * RING, np.int64), BEFORE_ALL))
 
 
 def grown(old: Crowd, members: int) -> Crowd:
@@ -102,7 +105,13 @@ def grown(old: Crowd, members: int) -> Crowd:
     new = crowd(members)
     for before, after in zip(old[:5], new[:5], strict=True):
         after[: len(before)] = before
+    restored(new)
     return new
+
+
+def restored(c: Crowd) -> None:
+    """Marks were put back: find the largest clock again."""
+    c.scratch[FURTHEST] = c.marks[:, CLOCK].max(initial=BEFORE_ALL)
 
 
 def tolerance_of(max_ahead: int) -> int:
@@ -232,7 +241,7 @@ def sample(c: Crowd, m: int, lead: int, max_ahead: int, tolerance: int) -> None:
 @inner
 def begin_anew(c: Crowd, m: int, clock: int, step: int) -> None:
     """The clock jumps, and what was usual before it says nothing any more."""
-    c.marks[m, CLOCK] = max(c.marks[m, CLOCK], clock)
+    move_clock(c, m, clock)
     c.marks[m, RUN], c.marks[m, SAMPLED], c.marks[m, STRIDE] = 0, 0, 1
     c.marks[m, STEP], c.marks[m, GAP], c.marks[m, DELAY] = step, max(1, step), 0
     for i in range(LATELY):
@@ -272,10 +281,14 @@ def agree(c: Crowd, m: int, n: int, max_ahead: int, tolerance: int) -> bool:
 @inner
 def furthest(c: Crowd) -> int:
     """The largest clock of all."""
-    largest = BEFORE_ALL
-    for m in range(len(c.marks)):
-        largest = max(largest, c.marks[m, CLOCK])
-    return largest
+    return c.scratch[FURTHEST]
+
+
+@inner
+def move_clock(c: Crowd, m: int, t: int) -> None:
+    """A clock is at least here."""
+    c.marks[m, CLOCK] = max(c.marks[m, CLOCK], t)
+    c.scratch[FURTHEST] = max(c.scratch[FURTHEST], t)
 
 
 @inner
@@ -319,7 +332,7 @@ def advance_by_tuple(c: Crowd, m: int, t: int, arrival_time: int, max_ahead: int
         return
     c.lately[m, arrivals & (LATELY - 1)] = lead
     c.marks[m, RUN] = 0
-    c.marks[m, CLOCK] = max(c.marks[m, CLOCK], t)
+    move_clock(c, m, t)
 
 
 @in_place
@@ -349,7 +362,8 @@ def weigh_arrival(c: Crowd, m: int, t: int, arrival_time: int, max_ahead: int, t
     if lead <= 0:
         c.marks[m, RUN] = 0
     elif right or at_once:
-        c.marks[m, CLOCK], c.marks[m, RUN] = t, 0
+        move_clock(c, m, t)
+        c.marks[m, RUN] = 0
         if at_once:
             learn_early_step(c, m, lead, tolerance)
     else:
@@ -379,7 +393,7 @@ def advance_through(c: Crowd, m: int, times: EventTimes, buckets: int, max_ahead
         if not known and (t - c.marks[m, CLOCK] > step or (t - clock > step and inside < usual)):
             break
         learn_early_step(c, m, t - c.marks[m, CLOCK], tolerance)
-        c.marks[m, CLOCK] = max(c.marks[m, CLOCK], t)
+        move_clock(c, m, t)
         reached = b + 1
     return reached
 

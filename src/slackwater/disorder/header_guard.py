@@ -15,7 +15,7 @@ from slackwater.core.jit import in_place
 from slackwater.core.state import StateUpdate, decode_json, encode_json, state_update
 from slackwater.core.time import BEFORE_ALL
 from slackwater.disorder.clock_guard import ADMITTED, PENDING, REJECTED, verdicts
-from slackwater.disorder.crowd import CLOCK, advance_by_histogram, crowd, grown, tolerance_of
+from slackwater.disorder.crowd import CLOCK, advance_by_histogram, crowd, grown, restored, tolerance_of
 from slackwater.disorder.event_times import EventTimes, clear, event_times, first_shift, note_buckets, oldest_within
 from slackwater.disorder.guard_state import Members, Waiting, restore_rings, save_rings
 
@@ -127,6 +127,7 @@ class HeaderGuard:
                 self._members.restore([(s, name) for s, name in state["members"]])
                 self._crowd = grown(self._crowd, len(self._members))
                 self._crowd.marks[:] = state["marks"]
+                restored(self._crowd)
         self._waiting.restore(entries)
         restore_rings(entries, crowd=self._crowd)
 

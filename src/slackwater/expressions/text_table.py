@@ -9,8 +9,8 @@ import numpy as np
 
 from slackwater.core.batch import Flags, Words
 from slackwater.expressions.texts import (
-    CLASH,
     COUNT,
+    SECRET,
     USED,
     Bytes,
     Entries,
@@ -36,11 +36,12 @@ class TextTable:
     >>> table = TextTable()
     >>> ends, data = np.array([0, 3, 6, 9]), np.frombuffer(b"btcethbtc", np.uint8)
     >>> codes, clash = table.take_in(ends, data, np.zeros(3, np.bool_))
-    >>> clash, len(table), bool(codes[0] == codes[2] != codes[1])
-    (None, 2, True)
+    >>> bool(clash.any()), len(table), bool(codes[0] == codes[2] != codes[1])
+    (False, 2, True)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, secret: int = 0) -> None:
+        self._secret = secret
         self._cell = np.zeros(5, np.int64)
         self._put(SMALLEST, 16 * SMALLEST)
 
@@ -68,21 +69,20 @@ class TextTable:
             np.zeros(size, np.uint8),
             np.zeros(3, np.int64),
         )
+        self.entries.scalars[SECRET] = self._secret
         self._cell[:] = [
             slots.ctypes.data, len(slots) - 1, self.entries.codes.ctypes.data, self.entries.ends.ctypes.data,
             self.entries.data.ctypes.data,
         ]  # fmt: skip
 
-    def take_in(self, ends: Words, data: Bytes, null: Flags) -> tuple[Words, tuple[int, int] | None]:
-        """The codes of texts that stand one behind the other in memory; or which of them has the code of which entry,
-        though it is another text."""
-        codes = np.empty(len(null), np.int64)
+    def take_in(self, ends: Words, data: Bytes, null: Flags) -> tuple[Words, Flags]:
+        """The codes of texts that stand one behind the other in memory; and which of them have the code of an entry,
+        though they are another text, and are not taken in."""
+        codes, clash = np.empty(len(null), np.int64), np.zeros(len(null), np.bool_)
         done = 0
-        while (done := take_in(self.entries, ends, data.ctypes.data, null, done, codes)) < len(codes):
-            if self.entries.scalars[CLASH] >= 0:
-                return codes, (done, int(self.entries.scalars[CLASH]))
+        while (done := take_in(self.entries, ends, data.ctypes.data, null, done, codes, clash)) < len(codes):
             self._grow(int(ends[done + 1] - ends[done]))
-        return codes, None
+        return codes, clash
 
     def _grow(self, size: int) -> None:
         old, count, used = self.entries, len(self), self.used

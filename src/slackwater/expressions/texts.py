@@ -1,10 +1,10 @@
 """Texts by their codes: the bytes of every distinct text of a query, in one stretch of memory.
 
-A code is a hash of the UTF-8 bytes, so it is the same in every process, and a text that was let go and comes again has
-the code it had. Compiled code reads the bytes by their address.
+A code is a hash of the UTF-8 bytes and of a secret, so it is the same in every process that has the secret, and a text
+that was let go and comes again has the code it had. Compiled code reads the bytes by their address.
 
 Invariant: a code stands for one text at a time. Two texts of one code are told apart by their bytes, and the second one
-is refused. Entries stand in the order in which their texts came, and what is written of one never changes; so a
+is not taken in. Entries stand in the order in which their texts came, and what is written of one never changes; so a
 dictionary of the first entries stays valid while others come. Whoever hands out an address keeps what it points to
 alive, and in its place, until the call is over.
 """
@@ -57,8 +57,8 @@ one is nearly always a code: what looks for codes among the words of a state pas
 EMPTY = 0
 """A slot without an entry; one with an entry holds its number, counted from 1."""
 
-COUNT, USED, CLASH = range(3)
-"""Entries; bytes of their texts; the entry that a refused text has its code from, or -1."""
+COUNT, USED, SECRET = range(3)
+"""Entries; bytes of their texts; what the hash begins with."""
 # What compiled code is told of a table by one address.
 AT_SLOTS, MASK, AT_CODES, AT_ENDS, AT_DATA = range(0, 40, 8)
 
@@ -97,9 +97,10 @@ def last_at(address: int, n: int) -> np.uint64:
 
 
 @inner
-def code_of(address: int, n: int) -> int:
+def code_of(address: int, n: int, secret: int) -> int:
     """The code of the n bytes at an address."""
-    h = mixed(np.uint64(n))
+    # It is mixed again with every eight bytes: who does not know it cannot make two texts clash.
+    h = mixed(np.uint64(secret) ^ np.uint64(n))
     for i in range(0, n - 8, 8):
         h = mixed(h ^ word_at(address + i))
     h = mixed(h ^ last_at(address, n))
@@ -140,22 +141,20 @@ def enter(t: Entries, code: int) -> None:
 
 
 @in_place
-def take_in(t: Entries, ends: Words, data: int, null: Flags, begin: int, codes: Words) -> int:
-    """Give texts their codes, from one on, and keep those that are new; the one it stops at, for lack of room or
-    because its code stands for another text."""
-    t.scalars[CLASH] = -1
+def take_in(t: Entries, ends: Words, data: int, null: Flags, begin: int, codes: Words, clash: Flags) -> int:
+    """Give texts their codes, from one on, keep those that are new, and mark those whose code stands for another text;
+    the one it stops at for lack of room."""
     bytes_at = t.data.ctypes.data
     for i in range(begin, len(codes)):
         if null[i]:
             codes[i] = NULL_WORD
             continue
         at, n = data + ends[i], ends[i + 1] - ends[i]
-        code = code_of(at, n)
+        code = code_of(at, n, t.scalars[SECRET])
         e = find(t, code)
         if e >= 0:
             if t.ends[e + 1] - t.ends[e] != n or not same(at, bytes_at + t.ends[e], n):
-                t.scalars[CLASH] = e
-                return i
+                clash[i] = True
         else:
             used = t.scalars[USED]
             if t.scalars[COUNT] == len(t.codes) or used + n > len(t.data):

@@ -1,9 +1,9 @@
 """Text as numbers: one code per distinct string of a query.
 
-Invariant: equal strings have equal codes in all streams, literals and processes, so text is compared as integers; that
-two different strings had one code would be an error, never an answer. Literals are kept for ever, texts of the data for
-as long as somebody holds their codes: `sweep` lets go of the others. What `snapshot_delta` has given so far, applied in
-order, is exactly the texts of the data that are kept.
+Invariant: equal strings have equal codes in all streams, literals and processes, so text is compared as integers; of
+two different strings with one code the second is not taken in: its row is rejected, or it is an error. Literals are
+kept for ever, texts of the data for as long as somebody holds their codes: `sweep` lets go of the others. What
+`snapshot_delta` has given so far, applied in order, is exactly the texts of the data that are kept.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Codebook:
     ['eth', 'btc', None]
     """
 
-    def __init__(self) -> None:
-        self.table = TextTable()
+    def __init__(self, secret: int = 0) -> None:
+        self.table = TextTable(secret)
         self._literals: dict[str, int] = {}
         self._dictionary = pa.array([], pa.string())
         self._limit, self._byte_limit = FEW, FEW_BYTES
@@ -65,19 +65,28 @@ class Codebook:
 
     def encode(self, values: pa.Array | pa.ChunkedArray) -> Words:
         """The codes of a column of strings."""
-        if isinstance(values, pa.ChunkedArray):
-            parts = [self.encode(chunk) for chunk in values.chunks]
-            return parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, np.int64), *parts])
-        if pa.types.is_dictionary(values.type):
-            codes = np.append(self.encode(values.dictionary), NULL_WORD)
-            index = pc.fill_null(values.indices.cast(pa.int64()), len(codes) - 1)
-            return np.asarray(codes[index.to_numpy(zero_copy_only=False)], np.int64)
-        ends, data, null = _buffers(values)
-        codes, clash = self.table.take_in(ends, data, null)
-        if clash is not None:
-            text, other = values[clash[0]].as_py(), self.table.text(clash[1])
-            raise DataError(f"the texts '{text}' and '{other}' have the same hash; rename one of them")
+        codes, clash = self.take_in(values)
+        if clash.any():
+            at = int(np.argmax(clash))
+            (other,) = self.decode(codes[at : at + 1]).to_pylist()
+            raise DataError(f"the texts '{values[at].as_py()}' and '{other}' have the same hash; rename one of them")
         return codes
+
+    def take_in(self, values: pa.Array | pa.ChunkedArray) -> tuple[Words, Flags]:
+        """The same, and which of the strings have the code of another one that is kept; they are not kept."""
+        if isinstance(values, pa.ChunkedArray):
+            parts = [self.take_in(chunk) for chunk in values.chunks]
+            if len(parts) == 1:
+                return parts[0]
+            none = np.zeros(0, np.int64), np.zeros(0, np.bool_)
+            codes, clash = (np.concatenate(column) for column in zip(none, *parts, strict=True))
+            return codes, clash
+        if pa.types.is_dictionary(values.type):
+            codes, clash = self.take_in(values.dictionary)
+            codes, clash = np.append(codes, NULL_WORD), np.append(clash, False)
+            index = pc.fill_null(values.indices.cast(pa.int64()), len(codes) - 1).to_numpy(zero_copy_only=False)
+            return np.asarray(codes[index], np.int64), clash[index]
+        return self.table.take_in(*_buffers(values))
 
     def decode(self, codes: Words) -> pa.Array:
         """The strings of a column of codes, as a dictionary."""

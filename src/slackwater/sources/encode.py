@@ -35,21 +35,30 @@ REASONS = (
     "ahead",
     "after_end",
     "unparsable",
+    "same_hash",
 )
 """Why a row was rejected before it could move a clock; a row carries the position of its reason, 0 for none."""
-GOOD, NULL_TIME, NAN_TIME, UNPARSABLE_TIME, TIME_OUT_OF_RANGE, VALUE_OUT_OF_RANGE, AHEAD, AFTER_END, UNPARSABLE = range(
-    len(REASONS)
-)
+GOOD, NULL_TIME, NAN_TIME, UNPARSABLE_TIME, TIME_OUT_OF_RANGE, VALUE_OUT_OF_RANGE = range(6)
+AHEAD, AFTER_END, UNPARSABLE, SAME_HASH = range(6, len(REASONS))
 
 Reasons = npt.NDArray[np.uint8]
 
 
-def encode_column(values: pa.ChunkedArray, kind: Kind, codebook: Codebook) -> tuple[Words, Flags]:
-    """The words of a column, and which rows hold a value that no word can; the words may be those of the column, and
-    are not to be changed."""
+def encode_column(values: pa.ChunkedArray, kind: Kind, codebook: Codebook) -> tuple[Words, Reasons]:
+    """The words of a column, and per row why it has none; the words may be those of the column, and are not to be
+    changed."""
     array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     if kind is Kind.TEXT:
-        return codebook.encode(array), np.zeros(len(array), np.bool_)
+        codes, clash = codebook.take_in(array)
+        if clash.any():
+            codes = np.where(clash, NULL_WORD, codes)
+        return codes, clash * np.uint8(SAME_HASH)
+    words, bad = _encode_values(array, kind)
+    return words, bad * np.uint8(VALUE_OUT_OF_RANGE)
+
+
+def _encode_values(array: pa.Array, kind: Kind) -> tuple[Words, Flags]:
+    """The words of a column that is no text, and which rows hold a value that no word can."""
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     null = _nulls(array)

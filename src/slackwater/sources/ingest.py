@@ -18,7 +18,7 @@ from slackwater.expressions.columnar import Coding
 from slackwater.expressions.computed import Taking
 from slackwater.plan.physical import InputPlan
 from slackwater.sources.codebook import Codebook
-from slackwater.sources.encode import GOOD, VALUE_OUT_OF_RANGE, Reasons, encode_column, encode_time
+from slackwater.sources.encode import GOOD, Reasons, encode_column, encode_time
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class Columns:
         """Event times, and per row why it has none."""
         return encode_time(column_at(self._table, name), self._unit)
 
-    def column(self, name: str, kind: Kind) -> tuple[Words, Flags]:
-        """The words of a column, and which rows hold a value that no word can."""
+    def column(self, name: str, kind: Kind) -> tuple[Words, Reasons]:
+        """The words of a column, and per row why it has none."""
         return encode_column(column_at(self._table, name), kind, self._codebook)
 
 
@@ -52,14 +52,14 @@ class EncodedColumns(Columns):
     def __init__(self, table: pa.Table, codebook: Codebook, time_unit: str) -> None:
         super().__init__(table, codebook, time_unit)
         self._times: dict[str, tuple[Words, Reasons]] = {}
-        self._columns: dict[tuple[str, Kind], tuple[Words, Flags]] = {}
+        self._columns: dict[tuple[str, Kind], tuple[Words, Reasons]] = {}
 
     def time(self, name: str) -> tuple[Words, Reasons]:
         if name not in self._times:
             self._times[name] = super().time(name)
         return self._times[name]
 
-    def column(self, name: str, kind: Kind) -> tuple[Words, Flags]:
+    def column(self, name: str, kind: Kind) -> tuple[Words, Reasons]:
         if (name, kind) not in self._columns:
             self._columns[name, kind] = super().column(name, kind)
         return self._columns[name, kind]
@@ -81,9 +81,9 @@ def ingest(
     reasons = unreadable.copy()
     words[ROW] = np.arange(first_row, first_row + n)
     for name, kind, row in plan.columns:
-        words[row], bad = columns.column(name, kind)
-        if bad.any():
-            reasons[bad & (reasons == GOOD)] = VALUE_OUT_OF_RANGE
+        words[row], why = columns.column(name, kind)
+        if why.any():
+            reasons = np.where(reasons == GOOD, why, reasons)
     places = {name: row for name, _, row in plan.columns} | {plan.stream.schema.time: TS}
     # A row that is rejected, or that the filter drops, must not fail a query by what is computed from it.
     taking = Taking(plan.stream.filters, plan.computed, lambda stream, column: places[column], Coding(codebook))

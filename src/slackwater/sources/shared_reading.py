@@ -26,7 +26,7 @@ from slackwater.operators.query_set.places import NO_FILTER, DomainPlan
 from slackwater.plan.physical import PhysicalPlan
 from slackwater.plan.query_set import QuerySetPlan, SourcePlan
 from slackwater.sources.codebook import Codebook
-from slackwater.sources.encode import GOOD, VALUE_OUT_OF_RANGE, Reasons, encode_column, encode_time
+from slackwater.sources.encode import GOOD, Reasons, encode_column, encode_time
 from slackwater.sources.replay import interleaved, moments
 from slackwater.sources.shared_filters import SharedFilters
 
@@ -44,17 +44,17 @@ class SharedIngested:
     """Bit f of the words of a row: it has passed filter f."""
     reasons: Reasons
     """Why a row has no event time."""
-    bad: Mapping[str, Flags]
-    """Columns in which some row holds a value that no word can, and which rows."""
+    bad: Mapping[str, Reasons]
+    """Columns in which some row has no word, and why."""
     failed: Mapping[str, DataError] = field(default_factory=dict)
     """The queries that failed by what they ask of these rows."""
 
     def reasons_for(self, columns: tuple[str, ...] | frozenset[str]) -> Reasons:
         """Why each row is rejected by whoever reads these columns."""
-        reasons = self.reasons.copy()
+        reasons = self.reasons
         for column in columns:
             if column in self.bad:
-                reasons[self.bad[column] & (reasons == GOOD)] = VALUE_OUT_OF_RANGE
+                reasons = np.where(reasons == GOOD, self.bad[column], reasons)
         return reasons
 
 
@@ -82,7 +82,7 @@ class SharedIngest:
         words = np.zeros((plan.rows + len(self._rows), n), np.int64)
         words[TS], reasons = encode_time(column_at(table, plan.time), self._time_unit)
         words[ROW] = np.arange(first_row, first_row + n)
-        bad: dict[str, Flags] = {}
+        bad: dict[str, Reasons] = {}
         for name, row in self._rows.items():
             words[row], wrong = encode_column(column_at(table, name), plan.read[name], self._codebook)
             if wrong.any():
@@ -127,11 +127,11 @@ class SharedIngest:
                         failed[name] = error
 
 
-def _usable(reasons: Reasons, bad: Mapping[str, Flags], exprs: Sequence[Expr]) -> Flags:
+def _usable(reasons: Reasons, bad: Mapping[str, Reasons], exprs: Sequence[Expr]) -> Flags:
     """The rows from which some expressions can be computed."""
     usable: Flags = reasons == GOOD
     for name in {name for expr in exprs for _, name in columns_of(expr)} & bad.keys():
-        usable &= ~bad[name]
+        usable &= bad[name] == GOOD
     return usable
 
 
@@ -154,7 +154,7 @@ class SharedReading:
         """What is odd about the order of arrival."""
 
     def odd(self, plans: Iterable[PhysicalPlan]) -> dict[str, frozenset[str]]:
-        """Per source, the columns among those read in which some row holds a value that no word can."""
+        """Per source, the columns among those read in which some row has no word."""
         found: dict[str, frozenset[str]] = {}
         for one in (one for plan in plans for one in plan.inputs):
             source = one.stream.source

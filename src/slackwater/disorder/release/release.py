@@ -16,7 +16,7 @@ from slackwater.core.batch import Batch, Flags, Words
 from slackwater.core.state import NOTHING, NOTHING_IN_FORCE, InForce, StateUpdate
 from slackwater.core.time import AFTER_ALL, BEFORE_ALL, LONGEST
 from slackwater.core.wrong_clocks import PartitionClock
-from slackwater.disorder.clocks import min_clock_now
+from slackwater.disorder.clocks import min_clock_now, rank_partitions
 from slackwater.disorder.controllers import DelayObservations, Measured, SlackController
 from slackwater.disorder.meters import Report
 from slackwater.disorder.ordered_batch import OrderedBatch
@@ -132,19 +132,28 @@ class Release:
             mine = np.flatnonzero(batch.stream == stream)
             if row != st.NO_PARTITION:
                 names, which = np.unique(batch.words[row, mine], return_inverse=True)
-                partition[mine] = np.array([self._partition(stream, name) for name in names.tolist()], np.int64)[which]
+                numbers = self.partition_numbers
+                known = [numbers.setdefault((stream, name), len(numbers)) for name in names.tolist()]
+                partition[mine] = np.array(known, np.int64)[which]
+                fresh = np.full((st.PARTITION_ROWS, len(numbers) - self._clock.partitions.shape[1]), BEFORE_ALL)
+                fresh[st.PARTITION_STREAM], fresh[st.PARTITION_IDLE] = stream, 0
+                if fresh.shape[1]:
+                    self.state.clock = self._clock._replace(partitions=np.hstack([self._clock.partitions, fresh]))
+        self._rank()
         return partition
 
-    def _partition(self, stream: int, name: int) -> int:
-        number = self.partition_numbers.setdefault((stream, name), len(self.partition_numbers))
-        if number == self._clock.partitions.shape[1]:
-            fresh = np.array([[stream], [BEFORE_ALL], [BEFORE_ALL], [0]])
-            self.state.clock = self._clock._replace(partitions=np.hstack([self._clock.partitions, fresh]))
-        return number
+    def _rank(self) -> None:
+        """Make the trees of the slowest partitions anew, where there are others than before."""
+        size = 2 * self._clock.partitions.shape[1]
+        if self._clock.slowest.shape[1] != size:
+            slowest = np.empty((len(self._clock.clocks), size), np.int64)
+            self.state.clock = self._clock._replace(slowest=slowest)
+            rank_partitions(self._clock)
 
     def on_processing_time(self, now: int) -> OrderedBatch:
         """End an epoch in which nothing arrived, at this time by the clock of arrival times."""
         out = st.output_buffer(self.held + self.spec.streams, self.spec.rows)
+        self._rank()
         n = end_silent_epoch(now, self.policy(), self._clock, self.state.buffers, out)
         return self.state.run(out, n)
 
@@ -152,7 +161,7 @@ class Release:
         """Begin with the clocks of another release of the same streams, one epoch before they were there; returns the
         moment at which they were."""
         theirs = other.state.clock
-        self.state.clock = self._clock._replace(partitions=theirs.partitions.copy())
+        self.state.clock = self._clock._replace(partitions=theirs.partitions.copy(), slowest=theirs.slowest.copy())
         for name in ("clocks", "before", "last_arrival", "idle", "timeouts", "gaps"):
             getattr(self._clock, name)[:] = getattr(theirs, name)
         for at in (st.MAX_TS, st.NOW, st.EPOCH_CLOCK, st.EPOCHS):

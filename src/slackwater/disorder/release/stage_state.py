@@ -22,6 +22,8 @@ from slackwater.disorder.release import state as st
 NAMESPACE = "release"
 CLOCK, WHOLE = "clock", "held"
 """The keys of the clocks, and of all held tuples in one entry."""
+LEFT_OUT = ("slack_log", "slowest")
+"""Of the clocks, what is not persisted: it is read at once, or made anew."""
 FIRST_CAPACITY = 1024
 
 
@@ -140,7 +142,7 @@ class StageState:
     def snapshot_delta(self, own: dict[str, Any]) -> list[StateUpdate]:
         """The clocks with the owner's own entries; and the tuples that came since the last call as a chunk of their
         own."""
-        clock = {name: array.tolist() for name, array in self.clock._asdict().items() if name != "slack_log"}
+        clock = {name: array.tolist() for name, array in self.clock._asdict().items() if name not in LEFT_OUT}
         entries = [state_update(NAMESPACE, CLOCK, encode_json(clock | own))]
         if not self._in_chunks:
             return [*entries, state_update(NAMESPACE, WHOLE, encode_words(self.columns()))]
@@ -166,7 +168,8 @@ class StageState:
             elif entry.key == CLOCK:
                 saved = decode_json(entry.value)
                 self.clock = self.clock._replace(
-                    partitions=np.zeros((st.PARTITION_ROWS, len(saved["partitions"][0])), np.int64)
+                    partitions=np.zeros((st.PARTITION_ROWS, len(saved["partitions"][0])), np.int64),
+                    slowest=np.zeros((len(self.clock.clocks), 0), np.int64),
                 )
                 for name, array in self.clock._asdict().items():
                     if name in saved:

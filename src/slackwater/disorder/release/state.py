@@ -54,6 +54,10 @@ class Clockwork(NamedTuple):
     """Columns (largest clock, K from there on)."""
     partitions: Words
     """A column per partition of a stream, if streams have partitions: see the rows below."""
+    slowest: Words
+    """A line per stream: a tree over all partitions of the smallest clock among its own that are not idle, root at 1,
+    leaves behind the middle; the largest of their clocks at 0. Not of use where it is of another size: see
+    `rank_partitions`."""
     promised_watermark: Words
     """The watermark event of each stream: nothing older will come; BEFORE_ALL if it sends none."""
 
@@ -157,6 +161,7 @@ def clockwork(streams: int, slack: int, max_behind: int = LONGEST) -> Clockwork:
         scalars,
         log,
         partitions,
+        np.zeros((streams, 0), np.int64),
         unheard.copy(),
     )
 

@@ -110,6 +110,7 @@ class CursorRelease(Release):
         self.state.clock = self._clock._replace(
             idle=self._own(theirs.idle), timeouts=self._own(theirs.timeouts), gaps=self._own(theirs.gaps),
             last_arrival=self._own(theirs.last_arrival), partitions=self._own_partitions(theirs.partitions),
+            slowest=np.zeros((len(theirs.clocks), 0), np.int64),
         )  # fmt: skip
         names = self.domain.release.partition_numbers
         self.partition_numbers = {(int(self.view.stream[s]), name): n for (s, name), n in names.items()}

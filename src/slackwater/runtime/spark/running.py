@@ -46,6 +46,8 @@ class Running:
         self._available = available
         self._stopped = threading.Event()
         self._query = started()
+        self._name = str(self._query.name or self._query.id)
+        """Asked for while Spark's JVM is there."""
         self._flushing: threading.Thread | None = None
         self._failure: BaseException | None = None
         if flush:
@@ -124,7 +126,7 @@ class Running:
         self.stop()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._query.name or self._query.id}, {self._state()}>"
+        return f"<{type(self).__name__} {self._name}, {self._state()}>"
 
     def _state(self) -> str:
         """`running`, `ended`, or that it has failed and why."""

@@ -119,7 +119,7 @@ def load_kernels() -> None:
         packers = (packer_of([(one.key, one.packings)], name, "ms", apart=False, by_files=False) for name in streams)
         blocks = Inbox([one], [packer.packed(table, 0) for packer in packers]).of(0)[one.key].blocks
         if isinstance(physical.operator, WindowAggregate):
-            partials = partials_of(physical.operator, read_block(blocks[0].block or b"", (), shard.codebook))
+            partials = partials_of(physical.operator, read_block(blocks[0].block or b"", (), shard.codebook)[0])
             assert partials is not None
             shard.kernel.take_partials(partials, table.num_rows)
         for _ in result_tables(physical, shard.codebook, shard.epoch(blocks)):

@@ -3,7 +3,8 @@
 A block crosses between JVM and Python as a whole. It is an Arrow record batch of words and, where there is text among
 them, the distinct texts of the block in front of it. Codes are the same in every process, so they travel as they are.
 
-Invariant: a block read back gives the words that were written, and the reader's codebook knows every text of theirs.
+Invariant: a block read back gives the words that were written, and the reader's codebook knows every text of theirs,
+but for those whose code it has for another text.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import io
 import numpy as np
 import pyarrow as pa
 
-from slackwater.core.batch import Words
+from slackwater.core.batch import Flags, Words
+from slackwater.core.schema import NULL_WORD
 from slackwater.sources.codebook import Codebook, read_texts, write_texts
 
 ROWS = b"rows"
@@ -24,9 +26,9 @@ def write_block(words: Words, text_rows: tuple[int, ...], codebook: Codebook, wi
 
     >>> mine, yours = Codebook(), Codebook()
     >>> words = np.stack([np.array([1, 2]), np.array([0, 1]), mine.encode(pa.array(["x", "y"]))])
-    >>> read = read_block(write_block(words, (2,), mine), (2,), yours)
-    >>> bool((read == words).all()), yours.decode(read[2]).to_pylist()
-    (True, ['x', 'y'])
+    >>> read, clash = read_block(write_block(words, (2,), mine), (2,), yours)
+    >>> bool((read == words).all()), yours.decode(read[2]).to_pylist(), bool(clash.any())
+    (True, ['x', 'y'], False)
     """
     rows = [r for r in range(len(words)) if r not in without]
     schema = pa.schema([(f"w{r}", pa.int64()) for r in rows]).with_metadata({ROWS: str(len(words)).encode()})
@@ -38,18 +40,26 @@ def write_block(words: Words, text_rows: tuple[int, ...], codebook: Codebook, wi
     return sink.getvalue().to_pybytes()
 
 
-def read_block(block: bytes, text_rows: tuple[int, ...], codebook: Codebook, number: int = 0) -> Words:
-    """The words of a block, its texts being given to a codebook; a row that was not written counts up from a number."""
+def read_block(block: bytes, text_rows: tuple[int, ...], codebook: Codebook, number: int = 0) -> tuple[Words, Flags]:
+    """The words of a block, its texts being given to a codebook; a row that was not written counts up from a number.
+    And which tuples have a text whose code stands for another one in that codebook: the text is null in them."""
     source = pa.BufferReader(block)
+    strange = np.zeros(0, np.int64)
     if text_rows:
-        codebook.encode(read_texts(source))
+        codes, taken = codebook.take_in(read_texts(source))
+        strange = codes[taken]
     table = pa.ipc.open_stream(source).read_all()
     words = np.empty((int(table.schema.metadata[ROWS]), table.num_rows), np.int64)
     for r in range(len(words)):
         name = f"w{r}"
         known = name in table.column_names
         words[r] = table.column(name).to_numpy() if known else np.arange(number, number + table.num_rows)
-    return words
+    clash = np.zeros(words.shape[1], np.bool_)
+    for r in text_rows if len(strange) else ():
+        there = np.isin(words[r], strange)
+        words[r, there] = NULL_WORD
+        clash |= there
+    return words, clash
 
 
 def as_bytes(table: pa.Table) -> bytes:

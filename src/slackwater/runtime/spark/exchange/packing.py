@@ -20,6 +20,7 @@ from slackwater.runtime.spark.exchange.partials import Origin, PartialsHeader
 from slackwater.runtime.spark.exchange.writer import Line, Packing, lines_of, without_end
 from slackwater.runtime.spark.functions import Shipped, register_here, registered
 from slackwater.runtime.spark.state.last_watermark import NOTHING_KNOWN, Before, note_watermark
+from slackwater.runtime.spark.state.root import secret_of_task
 from slackwater.runtime.spark.store import At
 from slackwater.runtime.spark.types import unguarded
 from slackwater.runtime.spark.workers import settle
@@ -88,7 +89,7 @@ class Packer:
     ) -> pa.RecordBatch:
         """A table as lines for those who read it; with an origin, it can be read again."""
         table, ended = without_end(table)
-        codebook = Codebook()
+        codebook = Codebook(secret_of_task())
         encoded = EncodedColumns(table, codebook, self.time_unit)
         columns: list[list[object]] = [[] for _ in SCHEMA]
         for one in self.readers:
@@ -216,7 +217,7 @@ class FoldersRead:
         tables = rows_of(reads.folder, reads.columns, origin.files, origin.part, origin.parts)
         rows = next(islice(tables, origin.table, None))
         table, ended = without_end(rows.select(packing.read_from(rows.column_names)))
-        lines = lines_of(packing, table, ended, Codebook())
+        lines = lines_of(packing, table, ended, Codebook(secret_of_task()))
         return next((line.block for line in lines if line.shard == label), None)
 
     def note(self, key: str, cuts: int, watermark: int | None) -> None:

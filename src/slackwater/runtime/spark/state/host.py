@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from slackwater.core.errors import UsageError
 from slackwater.core.quality import clause
 from slackwater.core.state import StateUpdate
 from slackwater.observe.imbalance import ShardLoad
@@ -40,12 +41,14 @@ from slackwater.runtime.spark.state.cached import (
     TaskState,
     replaced,
 )
+from slackwater.runtime.spark.state.checkpoint import difference
 from slackwater.runtime.spark.state.emitters import Emitted, Emitter, TaggedLines
 from slackwater.runtime.spark.state.inbox import Delivery, Inbox
 from slackwater.runtime.spark.state.layouts import TaskLog
+from slackwater.runtime.spark.state.page_files import MissingStateError
 from slackwater.runtime.spark.state.reports import ReportOf, Reports
 from slackwater.runtime.spark.state.root import run_of_task, task_number
-from slackwater.runtime.spark.state.shard import Shard
+from slackwater.runtime.spark.state.shard import KEPT, Shard
 from slackwater.runtime.targets import FAMILIES
 from slackwater.sinks.folder import plain_text
 from slackwater.sinks.rows import result_tables
@@ -87,7 +90,10 @@ class Host:
     def run(self, labels: Sequence[int], log: TaskLog) -> Iterator[Emitted]:
         """What the queries emit in these shards; their state is written before the last of it."""
         run, who, task = run_of_task(), self._hosted.name, task_number() or 0
-        state = TaskState(log, frozenset(labels), CACHED.take(run, who, task))
+        try:
+            state = TaskState(log, frozenset(labels), CACHED.take(run, who, task))
+        except MissingStateError as missing:
+            raise self._refusal(log) or missing from None
         reports = Reports(log, any(map(chooses_together, self._hosted.members)))
         changes: list[StateUpdate] = []
         places: dict[Key, Place] = {}
@@ -121,6 +127,17 @@ class Host:
                 # A page has what all shards of a task write.
                 load = replace(load, state_read=traffic["state_read"], state_written=traffic["state_written"])
             yield Emitted(turn.key, METRICS, json.dumps(turn.progress(load).as_json()))
+
+    def _refusal(self, log: TaskLog) -> UsageError | None:
+        """Why the state that is there is not that of these queries; None where there is none."""
+        structures = {one.key: one.structure for one in self._hosted.members}
+        for one in log.beside():
+            _, key, namespace = one.namespace.split("/", 2)
+            if (namespace, one.key) == KEPT and one.value is not None and key in structures:
+                refusal = difference(one.value.decode(), structures[key])
+                if refusal is not None:
+                    return UsageError(refusal)
+        return None
 
     def _now(self, member: Member) -> int | None:
         """The moment that a query is told; None where moments do not count for it."""

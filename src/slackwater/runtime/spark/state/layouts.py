@@ -10,13 +10,14 @@ again with another number leaves two folders with the same state.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from slackwater.core.state import StateUpdate
 from slackwater.runtime.spark.state.page_files import NOBODY, PageFiles, Writer, file_name
 from slackwater.runtime.spark.state.pages import PageStore
-from slackwater.runtime.spark.store import At, MemoryStore, Store, store_at
+from slackwater.runtime.spark.store import At, MemoryStore, Store, inside, store_at
 
 WHOLE = 1 << 62
 """A page of a file may be of any size."""
@@ -84,6 +85,20 @@ class TaskLog:
             entries = PageStore(PageFiles(store, self.micro_batch, self._writer), largest=WHOLE).everything()
             found += (one for one in entries if int(one.namespace.partition("/")[0]) in labels)
         return found
+
+    def beside(self) -> Iterator[StateUpdate]:
+        """The entries that other queries of the same streaming query have, in the same task after the same micro-batch:
+        the folder of a query is named by what its state depends on."""
+        if self._folder is None:
+            return
+        whole = str(self._folder)
+        above, _, mine = whole.rpartition("/")
+        queries = above if isinstance(self._folder, str) else replace(self._folder, uri=above)
+        folders = store_at(queries)
+        for name in folders.names():
+            if name != mine and folders.exists(f"{name}/{self._share.folder}/{file_name(self.micro_batch - 1)}"):
+                store = store_at(inside(queries, name), self._share.folder)
+                yield from PageStore(PageFiles(store, self.micro_batch), largest=WHOLE).everything()
 
 
 def _remove(folder: At, layouts: Iterable[int]) -> None:

@@ -36,6 +36,10 @@ ABANDONED = 600
 """Seconds after which a file under a hidden name is one of a task that has died."""
 
 
+class MissingStateError(SlackwaterError):
+    """There is no state after the last micro-batch."""
+
+
 class Writer(NamedTuple):
     """Who writes: the run of a streaming query, and the DataFrame in it."""
 
@@ -80,10 +84,9 @@ class PageFiles:
         file = file_name(self._now - 1)
         content = self._store.read(file, HEAD)
         if content is None:
-            raise SlackwaterError(
-                f"{self._store.path(file)}, the state after micro-batch {self._now - 1}, is not there; put it back, go"
-                " on with the query that it was made by, or use a new checkpoint folder; where workers run on several"
-                " machines, all must share that folder"
+            raise MissingStateError(
+                f"{self._store.path(file)}, the state after micro-batch {self._now - 1}, is not there; put it back, or"
+                " use a new checkpoint folder; where workers run on several machines, all must share that folder"
             )
         self._oldest_before, name, _ = self._head(file, content)
         return Mark(self._now - 1, name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from dataclasses import dataclass
+from hashlib import sha256
 
 from pyspark import TaskContext
 
@@ -50,6 +51,13 @@ class StateRoot:
         if query is None:
             raise SlackwaterError("Spark does not say which streaming query this is; start it with slackwater.start")
         return inside(self.folder, f"{query}/{self.within}")
+
+
+def secret_of_task() -> int:
+    """What the hash of texts begins with: made of the name of the streaming query that this task belongs to, which
+    Spark has drawn at random and keeps in the checkpoint; 0 where all input is here."""
+    query = task_property(QUERY)
+    return 0 if query is None else int.from_bytes(sha256(query.encode()).digest()[:8], "little", signed=True)
 
 
 def micro_batch() -> int:

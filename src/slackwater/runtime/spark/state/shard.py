@@ -40,11 +40,14 @@ from slackwater.runtime.spark.exchange.format import read_block
 from slackwater.runtime.spark.exchange.partials import PartialsHeader, Within, aggregate_of
 from slackwater.runtime.spark.state.checkpoint import Targets, difference, is_target
 from slackwater.runtime.spark.state.hot_keys import HotKeys
+from slackwater.runtime.spark.state.root import secret_of_task
 from slackwater.runtime.watching import progress_of
 from slackwater.runtime.words_held import words_held
 from slackwater.sources.codebook import NAMESPACE, Codebook
-from slackwater.sources.encode import AFTER_END, AHEAD, REASONS
+from slackwater.sources.encode import AFTER_END, AHEAD, REASONS, SAME_HASH
 
+KEPT = ("shard", "query")
+"""Where state has what it depends on."""
 PASSED_BY, UNTOLD = "passed_by", "untold"
 """Among the counts of a query that has rested: tuples that came meanwhile, and whether clocks have moved since."""
 
@@ -70,7 +73,7 @@ class Shard:
     plan: PhysicalPlan
     text_rows: tuple[tuple[int, ...], ...]
     fingerprint: str
-    codebook: Codebook = field(default_factory=Codebook)
+    codebook: Codebook = field(default_factory=lambda: Codebook(secret_of_task()))
     targets: Targets | None = None
     """What was asked for in the text and what is in force now, where the two may differ."""
     tells: Tells | None = None
@@ -183,7 +186,7 @@ class Shard:
             self.delays.note_counted(block.stream, clock, ts, counts)
 
     def _note_times(self, block: Block) -> None:
-        self.codebook.encode(pa.array(block.header["partitions"], pa.string()))
+        self.codebook.take_in(pa.array(block.header["partitions"], pa.string()))
         for name, (shift, buckets) in block.header["reported"]:
             self._guard.note(block.stream, name, shift, of_sampled(buckets))
 
@@ -245,12 +248,16 @@ class Shard:
     def _read(self, block: Block) -> Batch:
         assert block.block is not None
         # Tuples that have no identity of their own are numbered, so that one is known again inside of a combination.
-        words = read_block(block.block, self.text_rows[block.stream], self.codebook, self.counts["read"])
+        words, clash = read_block(block.block, self.text_rows[block.stream], self.codebook, self.counts["read"])
         self.counts["read"] += words.shape[1]
         if len(words) < self.plan.operator.rows:
             words = np.vstack([words, np.zeros((self.plan.operator.rows - len(words), words.shape[1]), np.int64)])
         n = words.shape[1]
-        return Batch(np.full(n, block.stream, np.int64), words, np.ones(n, np.bool_))
+        batch = Batch(np.full(n, block.stream, np.int64), words, np.ones(n, np.bool_))
+        if clash.any():
+            self._turn_away(batch.take(np.flatnonzero(clash)), SAME_HASH)
+            batch = batch.take(np.flatnonzero(~clash))
+        return batch
 
     def _take_partials(self, blocks: list[Block], own: list[Batch]) -> list[Words]:
         """Combine partials whose tuples are all in time and admitted; of others the tuples are added to the own."""
@@ -265,7 +272,11 @@ class Shard:
                 own.append(self._read_again(block, within))
                 continue
             rows = text_keys(aggregate, self.text_rows[block.stream])
-            taken.append(read_block(block.partials, rows, self.codebook))
+            partials, clash = read_block(block.partials, rows, self.codebook)
+            if clash.any():
+                own.append(self._read_again(block, within))
+                continue
+            taken.append(partials)
             self.kernel.take_partials(taken[-1], int(taken[-1][TUPLES].sum()))
         return taken
 
@@ -311,7 +322,7 @@ class Shard:
         if self.codebook.due:
             self.codebook.sweep(words_held(self.kernel, self._guard, self.side_output.pieces))
         if not self._saved:
-            yield state_update("shard", "query", self.fingerprint.encode())
+            yield state_update(*KEPT, self.fingerprint.encode())
             if self.targets is not None:
                 yield self.targets.as_update()
             self._saved = True
