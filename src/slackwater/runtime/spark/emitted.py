@@ -31,6 +31,7 @@ from slackwater.runtime.spark.state.host import Hosted, Output
 from slackwater.runtime.spark.state.root import StateRoot
 from slackwater.runtime.spark.state.stage import staged
 from slackwater.runtime.spark.types import arrow_schema, guarded, selected
+from slackwater.runtime.spark.versions import map_in_arrow
 
 AVAILABLE_NOW_FOR_ALL = "spark.sql.streaming.triggerAvailableNowWrapper.enabled"
 
@@ -95,7 +96,7 @@ class Program:
             folder = folder_read_by(frame, arrow_schema(frame.schema), checkpoint is not None)
             packer = packer_of(packings, source, self.unit, self.apart, by_files=folder is not None)
             if folder is None:
-                packed.append(guarded(selected(frame, names)).mapInArrow(packing_rows(packer), PACKED))
+                packed.append(map_in_arrow(guarded(selected(frame, names)), packing_rows(packer), PACKED))
             else:
                 reads.append(Reads(source, folder, packer, tuple(names)))
         read = None

@@ -27,6 +27,7 @@ from slackwater.core.errors import SlackwaterError, UsageError
 from slackwater.runtime.spark.failures import one_sentence
 from slackwater.runtime.spark.kafka.connector import Connector, check_connector, connector_settings, not_fetched
 from slackwater.runtime.spark.packed_source import FileStream
+from slackwater.runtime.spark.versions import check_version, register
 from slackwater.runtime.spark.warm_up import start_workers, warm_up
 
 DAEMON = "slackwater.runtime.spark.daemon"
@@ -97,6 +98,7 @@ def session(
     """
     if not java_is_there():
         raise UsageError(JAVA)
+    check_version()
     # Workers must be this interpreter: another one would not find this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master.startswith("local"):
@@ -130,8 +132,7 @@ def session(
             except PySparkException as error:
                 refusal = not_fetched(kafka, _text(errors)) if kafka and errors else None
                 raise refusal or error from None
-            made.sparkContext.setLogLevel("ERROR")
-            made.dataSource.register(FileStream)
+            register(made, FileStream)
         if kafka:
             check_connector(made)
         if not running:
