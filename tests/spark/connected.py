@@ -19,8 +19,6 @@ def main(folder: str) -> None:
     from pyspark.sql import SparkSession
 
     settings = {
-        "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state"
-        ".RocksDBStateStoreProvider",
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",
     }

@@ -11,7 +11,7 @@ import pytest
 
 import slackwater as sw
 from slackwater.runtime.spark.progress.reading import shards_of
-from slackwater.runtime.spark.session import complaints, have_rocksdb
+from slackwater.runtime.spark.session import check_session, complaints
 from tests.spark.streams import START, counted, pieces
 
 # One worker: a session for each would fight for the same cores.
@@ -85,17 +85,13 @@ def test_a_query_over_the_results_of_another_gives_its_rows_and_its_own_progress
     assert not counted(found, "total", "window_end") - counted(wanted, "total", "window_end")
 
 
-def test_a_session_without_a_state_store_for_python_is_given_one_with_a_word(spark):
-    assert complaints(spark, 2) == []
-    name = "spark.sql.streaming.stateStore.providerClass"
-    kept = spark.conf.get(name)
-    spark.conf.set(name, "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider")
-    try:
-        with pytest.warns(UserWarning, match="RocksDB"):
-            have_rocksdb(spark, 1)
-        assert spark.conf.get(name) == kept
-    finally:
-        spark.conf.set(name, kept)
+def test_a_session_whose_workers_are_new_in_every_task_is_warned_of(spark):
+    assert complaints(spark) == []
+    name = "spark.python.worker.reuse"
+    own = spark.newSession()
+    own.conf.set(name, "false")
+    with pytest.warns(UserWarning, match="worker.reuse is false; set it to true"):
+        check_session(own, 1)
 
 
 def test_the_first_block_of_the_guide_runs(spark, tmp_path):

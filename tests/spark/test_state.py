@@ -1,4 +1,4 @@
-"""What a shard reads from the state store and writes to it: as much as an epoch's data, whatever came before."""
+"""What a shard reads from its log of pages and writes to it: as much as an epoch's data, whatever came before."""
 
 from __future__ import annotations
 

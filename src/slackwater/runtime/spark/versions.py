@@ -41,13 +41,26 @@ if TYPE_CHECKING or HAS_DATA_SOURCES:
     from pyspark.sql.datasource import DataSourceStreamReader as DataSourceStreamReader
     from pyspark.sql.datasource import InputPartition as InputPartition
 else:
-    DataSource = DataSourceReader = DataSourceStreamReader = InputPartition = object
+
+    class DataSource:
+        """What PySpark before 4.0 does not have; nothing is made of it there."""
+
+    class DataSourceReader(DataSource):
+        """The same."""
+
+    class DataSourceStreamReader(DataSource):
+        """The same."""
+
+    class InputPartition(DataSource):
+        """The same."""
+
+
 if TYPE_CHECKING or HAS_READ_LIMITS:
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow as SupportsTriggerAvailableNow
 else:
 
     class SupportsTriggerAvailableNow:
-        """Before PySpark 4.2 a source reads all there is at once."""
+        """What PySpark before 4.2 does not have: a source reads all there is at once."""
 
 
 def check_version() -> None:
