@@ -13,14 +13,18 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import slackwater as sw
 from slackwater.core.errors import SlackwaterError, UsageError
+from slackwater.testing.broker import UnavailableError, fetched
 
 PATIENCE = 600.0
 """Seconds that a query has to give its first rows; the first one compiles its kernels."""
+SERVER = "org.apache.spark:spark-connect_2.12:3.5.5"
+"""That of Spark Connect for PySpark 3.5; a newer one is not in every repository."""
 PAIRS = """
     SELECT a.device, a.value AS inside, b.value AS outside
     FROM a [RANGE 1 SECOND], b [RANGE 1 SECOND]
@@ -154,7 +158,12 @@ class Newcomer:
             (folder / name / "0.json").write_text("\n".join(map(json.dumps, rows)) + "\n")
         program = Path(__file__).parents[1] / "spark" / "connected.py"
         command = [sys.executable, str(program), str(folder)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        environment = dict(os.environ)
+        if version("pyspark").startswith("3."):
+            # There the server is no part of the package.
+            [jar] = fetched("connect", (SERVER,)).iterdir()
+            environment["PYSPARK_SUBMIT_ARGS"] = f"--jars {jar} pyspark-shell"
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, env=environment)
         if done.returncode:
             raise RuntimeError(done.stderr.strip()[-2000:])
         reported = json.loads(done.stdout.strip().splitlines()[-1])
@@ -198,6 +207,8 @@ def tried(feature: Callable[[Newcomer], str], newcomer: Newcomer) -> dict[str, A
         outcome, said = "runs", feature(newcomer)
     except UsageError as error:
         outcome, said = "refused", str(error)
+    except UnavailableError as error:
+        outcome, said = "not tried", str(error)
     except (SlackwaterError, Exception) as error:
         traceback.print_exc()
         outcome, said = "fails", f"{type(error).__name__}: {error}"

@@ -72,7 +72,7 @@ class Program:
         """Everything, as lines with the key of a query and a kind, with metrics observed."""
         packed, hosted = self._packed()
         out = staged(packed, hosted, self.cut.labels, self.cut.tasks, self.root, EMITTED)
-        return _observed(out, fn.when(fn.col("kind") == METRICS, fn.col("note")))
+        return self._observed(out, fn.when(fn.col("kind") == METRICS, fn.col("note")))
 
     def results(self) -> DataFrame:
         """The results of its one query as rows, with metrics observed."""
@@ -82,7 +82,11 @@ class Program:
         emits = from_arrow_schema(schema).add(NOTE, "string")
         rows = replace(hosted, emitter=ResultRows(schema))
         out = staged(packed, rows, self.cut.labels, self.cut.tasks, self.root, emits)
-        return _observed(out, fn.col(NOTE)).where(fn.col(NOTE).isNull()).drop(NOTE)
+        return self._observed(out, fn.col(NOTE)).where(fn.col(NOTE).isNull()).drop(NOTE)
+
+    def _observed(self, out: DataFrame, note: Column) -> DataFrame:
+        # A batch has no progress to look at, and over Connect PySpark 3.5 cannot carry lists.
+        return out if self.root is None else out.observe(observed_name(), fn.collect_list(note).alias("shards"))
 
     def _packed(self) -> tuple[DataFrame, Hosted]:
         """The lines that go to shards, and what hosts these."""
@@ -118,10 +122,6 @@ class Program:
             read,
             self.timed,
         )
-
-
-def _observed(out: DataFrame, note: Column) -> DataFrame:
-    return out.observe(observed_name(), fn.collect_list(note).alias("shards"))
 
 
 def heartbeats(spark: SparkSession, tasks: int) -> DataFrame:
