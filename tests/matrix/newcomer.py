@@ -113,12 +113,21 @@ class Newcomer:
         """`sw.queries`, with one more that is added while they run."""
         texts = {"pairs": PAIRS, "load": LOAD}
         handle = sw.queries(self.spark, streams={"a": self.delayed(0.2), "b": self.delayed(0.5)}, queries=texts)
-        sinks = {name: str(self.folder / f"set {name}") for name in texts}
+        # What is not a folder of parquet is written by Spark, in threads.
+        sinks: dict[str, Any] = {
+            "pairs": {
+                "results": str(self.folder / "set pairs"),
+                "late": sw.sink("json", str(self.folder / "set late")),
+            },
+            "load": str(self.folder / "set load"),
+        }
         running = handle.start(str(self.folder / "set"), sinks=sinks)
         until(running, lambda: set(texts) <= {name for name, one in running.progress().items() if emitted(one)})
         running.add("more", LOAD.replace("COUNT(*)", "SUM(reading)"), sinks=str(self.folder / "set more"))
         until(running, lambda: emitted(running.progress().get("more")))
+        until(running, lambda: running.progress()["pairs"].latest.late)
         running.stop()
+        assert self.spark.read.json(str(self.folder / "set late")).count()
         return ", ".join(f"{name} {self.read(f'set {name}').count()} rows" for name in ("load", "pairs", "more"))
 
     def time_steps(self) -> str:

@@ -146,7 +146,7 @@ def condition_of(error: PySparkException) -> str | None:
 
 def in_thread(spark: SparkSession, function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that another thread calls, whose jobs belong to the query of this one."""
-    return inheritable_thread_target(spark if VERSION >= (4, 0) else function)(function)
+    return inheritable_thread_target(spark)(function) if VERSION >= (4, 0) else inheritable_thread_target(function)
 
 
 def in_partition_of(frame: DataFrame, partitions: int, partition: Column) -> DataFrame:
