@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import runpy
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -36,11 +37,11 @@ def test_a_join_gives_what_the_local_runtime_gives_epoch_by_epoch(spark, streame
     assert json.loads(late.column("row")[0].as_py())["key"].startswith("k")
 
 
-def test_a_restart_goes_on_where_the_query_stopped(spark, streamed, finished):
+def test_a_restart_goes_on_where_the_query_stopped(spark, streamed, finished, tmp_path):
     a, b = pieces(0, 3), pieces(1, 3)
     query = JOIN.format("100 MS")
-    finished(sw.sql(spark, query, a=streamed("a", a[:2]), b=streamed("b", b[:2])))
-    resumed = finished(sw.sql(spark, query, a=streamed("a", a[2:]), b=streamed("b", b[2:])))
+    finished(sw.sql(spark, query, state=tmp_path / "state", a=streamed("a", a[:2]), b=streamed("b", b[:2])))
+    resumed = finished(sw.sql(spark, query, state=tmp_path / "state", a=streamed("a", a[2:]), b=streamed("b", b[2:])))
     local = sw.replay(query, {"a": pa.concat_tables(a), "b": pa.concat_tables(b)}, epochs=sw.Epochs(tuples=2000))
     watermark = max(resumed.column("_ts").to_pylist())
     released = [ts <= watermark for ts in local.results.column("_ts").to_pylist()]
@@ -87,9 +88,8 @@ def test_a_query_over_the_results_of_another_gives_its_rows_and_its_own_progress
 
 def test_a_session_whose_workers_are_new_in_every_task_is_warned_of(spark):
     assert complaints(spark) == []
-    name = "spark.python.worker.reuse"
-    own = spark.newSession()
-    own.conf.set(name, "false")
+    # No session that runs can be given this.
+    own = SimpleNamespace(conf={"spark.python.worker.reuse": "false"})
     with pytest.warns(UserWarning, match="worker.reuse is false; set it to true"):
         check_session(own, 1)
 
