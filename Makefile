@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-papers check bench format clean
+.PHONY: help setup demo test test-long test-papers test-matrix check bench format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,7 +32,7 @@ demo: $(STAMP) ## Play the demonstration
 	@$(BIN)/slackwater demo
 
 # Tests start some hundred processes; each would compile what it imports anew.
-test test-long test-papers: export PYTHONDONTWRITEBYTECODE :=
+test test-long test-papers test-matrix: export PYTHONDONTWRITEBYTECODE :=
 
 test: $(STAMP) ## Run all tests, doctests and documented examples
 	@$(BIN)/python -m tests.kit.warm
@@ -44,6 +44,9 @@ test-long: $(STAMP) ## The same on twelve times as many traces, and on Spark wha
 
 test-papers: $(STAMP) ## Run the tests of papers/: experiments, datasets, published baselines
 	@$(BIN)/python -m pytest -n 3 papers
+
+test-matrix: $(STAMP) ## Run what a newcomer does first on PySpark 3.5 to 4.3, each in an environment of its own
+	@$(BIN)/python -m tests.matrix
 
 check: $(STAMP) ## Check format, lint, types and the import contract
 	@$(BIN)/ruff format --check .
@@ -61,5 +64,5 @@ format: $(STAMP) ## Put the code into its format
 	@$(BIN)/ruff format .
 
 clean: ## Remove the environment, caches and build output
-	@rm -rf $(VENV) build dist src/*.egg-info papers/*.egg-info papers/build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) .venv-matrix build dist src/*.egg-info papers/*.egg-info papers/build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find src papers tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

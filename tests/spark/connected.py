@@ -19,8 +19,6 @@ def main(folder: str) -> None:
     from pyspark.sql import SparkSession
 
     settings = {
-        "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state"
-        ".RocksDBStateStoreProvider",
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",
     }
@@ -35,10 +33,10 @@ def main(folder: str) -> None:
     writer = pairs.writeStream.format("parquet").option("path", f"{folder}/pairs")
     query = writer.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True).start()
     query.awaitTermination()
-    plain = spark.read.parquet(f"{folder}/pairs").count()
+    plain = int(spark.read.parquet(f"{folder}/pairs").count())
     counts = sw.progress(query).latest
     batch = sw.sql(spark, text, shards=2, **{name: spark.read.schema(schema).json(f"{folder}/{name}") for name in "ab"})
-    reported = {"plain": plain, "results": counts and counts.results, "batch": batch.count()}
+    reported = {"plain": plain, "results": counts and counts.results, "batch": int(batch.count())}
     sys.stdout.write(json.dumps(reported) + "\n")
     spark.stop()
 

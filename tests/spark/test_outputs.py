@@ -327,9 +327,6 @@ def test_a_session_with_other_settings_serves_and_is_left_as_it_was(
     spark: SparkSession, streamed: Streamed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = spark.newSession()
-    provider = "spark.sql.streaming.stateStore.providerClass"
-    hdfs = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
-    own.conf.set(provider, hdfs)
     own.conf.set("spark.sql.shuffle.partitions", "5")
     own.conf.set("spark.sql.session.timeZone", "America/New_York")
     streamed("s", pieces(0, 2))
@@ -340,7 +337,6 @@ def test_a_session_with_other_settings_serves_and_is_left_as_it_was(
         query = sw.start(own, SUMS, trigger="available", flush=True, results=str(tmp_path / "sums"), s=timed)
         assert isinstance(query, sw.RunningQuery)
         query.wait()
-    assert own.conf.get(provider) == hdfs
     assert own.conf.get("spark.sql.shuffle.partitions") == "5"
     first = own.read.parquet(str(tmp_path / "sums")).agg(fn.min("window_start").cast("double")).first()
     assert first is not None

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import runpy
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 
 import slackwater as sw
 from slackwater.runtime.spark.progress.reading import shards_of
+from slackwater.runtime.spark.session import check_session, complaints
 from tests.spark.streams import START, counted, pieces
 
 # One worker: a session for each would fight for the same cores.
@@ -83,6 +85,14 @@ def test_a_query_over_the_results_of_another_gives_its_rows_and_its_own_progress
     found = spark.read.parquet(rows).toArrow()
     assert 0 < found.num_rows <= wanted.num_rows
     assert not counted(found, "total", "window_end") - counted(wanted, "total", "window_end")
+
+
+def test_a_session_whose_workers_are_new_in_every_task_is_warned_of(spark):
+    assert complaints(spark) == []
+    # No session that runs can be given this.
+    own = SimpleNamespace(conf={"spark.python.worker.reuse": "false"})
+    with pytest.warns(UserWarning, match="worker.reuse is false; set it to true"):
+        check_session(own, 1)
 
 
 def test_the_first_block_of_the_guide_runs(spark, tmp_path):

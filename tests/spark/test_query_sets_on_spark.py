@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import slackwater as sw
 from slackwater.cli.app import app
 from slackwater.core.errors import QueryError, UsageError
-from slackwater.runtime.spark.state.stage import hashed, names_of_partitions
+from slackwater.runtime.spark.versions import hashed, names_of_partitions
 from tests.spark.conftest import Streamed
 from tests.spark.streams import counted, pieces
 

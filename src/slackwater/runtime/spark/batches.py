@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
@@ -29,6 +28,7 @@ from slackwater.runtime.spark.output_schema import METRICS
 from slackwater.runtime.spark.progress.warner import Warner
 from slackwater.runtime.spark.sinks import Called, Given, Writer, writer_of
 from slackwater.runtime.spark.state.host import Output
+from slackwater.runtime.spark.versions import in_thread
 
 Sinks = Given | Mapping[str, Given]
 """Where the results of a query go; or a mapping that says it of `results`, `late` and `rejected`."""
@@ -213,7 +213,7 @@ def write(spark: SparkSession, batch: SetBatch, writers: Mapping[str, Writers], 
     jobs = [task for task in tasks if not isinstance(task[0], Called)]
     with ThreadPoolExecutor(WRITING_AT_ONCE) as pool:
         # Jobs of other threads belong to the same query only if they are told so.
-        begun = [pool.submit(inheritable_thread_target(spark)(one.write), frame, batch.number) for one, frame in jobs]
+        begun = [pool.submit(in_thread(spark, one.write), frame, batch.number) for one, frame in jobs]
         for one, frame in called:
             one.write(frame, batch.number)
         for job in begun:

@@ -30,6 +30,7 @@ from slackwater.runtime.spark.members import key_of, named
 from slackwater.runtime.spark.state.checkpoint import difference
 from slackwater.runtime.spark.state.pages import FORMAT
 from slackwater.runtime.spark.store import Store, damaged, signed, store_at, verified
+from slackwater.runtime.spark.versions import condition_of
 
 CONTROL = "slackwater-control"
 """The folder of control messages inside of the checkpoint."""
@@ -222,7 +223,7 @@ class ControlLog:
         try:
             lines = self._spark.read.text(self.folder).collect()
         except AnalysisException as error:
-            if error.getCondition() != "PATH_NOT_FOUND":
+            if condition_of(error) != "PATH_NOT_FOUND":
                 raise
             return []
         return in_order([Message.of_json(line.value) for line in lines], self.folder)

@@ -31,6 +31,7 @@ from slackwater.runtime.spark.state.host import Hosted, Output
 from slackwater.runtime.spark.state.root import StateRoot
 from slackwater.runtime.spark.state.stage import staged
 from slackwater.runtime.spark.types import arrow_schema, guarded, selected
+from slackwater.runtime.spark.versions import map_in_arrow
 
 AVAILABLE_NOW_FOR_ALL = "spark.sql.streaming.triggerAvailableNowWrapper.enabled"
 
@@ -71,7 +72,7 @@ class Program:
         """Everything, as lines with the key of a query and a kind, with metrics observed."""
         packed, hosted = self._packed()
         out = staged(packed, hosted, self.cut.labels, self.cut.tasks, self.root, EMITTED)
-        return _observed(out, fn.when(fn.col("kind") == METRICS, fn.col("note")))
+        return self._observed(out, fn.when(fn.col("kind") == METRICS, fn.col("note")))
 
     def results(self) -> DataFrame:
         """The results of its one query as rows, with metrics observed."""
@@ -81,7 +82,11 @@ class Program:
         emits = from_arrow_schema(schema).add(NOTE, "string")
         rows = replace(hosted, emitter=ResultRows(schema))
         out = staged(packed, rows, self.cut.labels, self.cut.tasks, self.root, emits)
-        return _observed(out, fn.col(NOTE)).where(fn.col(NOTE).isNull()).drop(NOTE)
+        return self._observed(out, fn.col(NOTE)).where(fn.col(NOTE).isNull()).drop(NOTE)
+
+    def _observed(self, out: DataFrame, note: Column) -> DataFrame:
+        # A batch has no progress to look at, and over Connect PySpark 3.5 cannot carry lists.
+        return out if self.root is None else out.observe(observed_name(), fn.collect_list(note).alias("shards"))
 
     def _packed(self) -> tuple[DataFrame, Hosted]:
         """The lines that go to shards, and what hosts these."""
@@ -95,7 +100,7 @@ class Program:
             folder = folder_read_by(frame, arrow_schema(frame.schema), checkpoint is not None)
             packer = packer_of(packings, source, self.unit, self.apart, by_files=folder is not None)
             if folder is None:
-                packed.append(guarded(selected(frame, names)).mapInArrow(packing_rows(packer), PACKED))
+                packed.append(map_in_arrow(guarded(selected(frame, names)), packing_rows(packer), PACKED))
             else:
                 reads.append(Reads(source, folder, packer, tuple(names)))
         read = None
@@ -117,10 +122,6 @@ class Program:
             read,
             self.timed,
         )
-
-
-def _observed(out: DataFrame, note: Column) -> DataFrame:
-    return out.observe(observed_name(), fn.collect_list(note).alias("shards"))
 
 
 def heartbeats(spark: SparkSession, tasks: int) -> DataFrame:

@@ -39,6 +39,7 @@ from slackwater.runtime.spark.replay.epoch_log import sorted_out
 from slackwater.runtime.spark.running import RunningQuery
 from slackwater.runtime.spark.started import begun
 from slackwater.runtime.spark.types import selected
+from slackwater.runtime.spark.versions import as_table
 from slackwater.sources.codebook import Codebook
 
 COUNTS = ("in_time", "late", "filtered", "held", "results")
@@ -110,7 +111,7 @@ class SparkLiveQuery(Handle[pa.Table]):
 
     def _take(self, frame: DataFrame, number: int) -> None:
         """Called by Spark, in a thread of its own, with what a micro-batch emits."""
-        out = sorted_out(frame.toArrow(), 0.0)
+        out = sorted_out(as_table(frame), 0.0)
         with self._changed:
             # A micro-batch may run again.
             if number <= self._number:
@@ -142,7 +143,7 @@ class SparkLiveQuery(Handle[pa.Table]):
 
     def _tap_of(self, source: str) -> Callable[[DataFrame, int], None]:
         def take(frame: DataFrame, _: int) -> None:
-            chunk = readable(self._plan, source, frame.toArrow(), self._unit, self._now())
+            chunk = readable(self._plan, source, as_table(frame), self._unit, self._now())
             with self._changed:
                 assert self._tapped is not None
                 if len(chunk.ts):

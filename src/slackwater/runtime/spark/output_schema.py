@@ -17,6 +17,7 @@ from slackwater.plan.physical import PhysicalPlan
 from slackwater.runtime.side_outputs.rows import LATE, REJECTED
 from slackwater.runtime.side_outputs.rows import SCHEMA as SIDE_OUTPUT_SCHEMA
 from slackwater.runtime.spark.types import arrow_schema
+from slackwater.runtime.spark.versions import map_in_arrow
 from slackwater.sinks.folder import plain_text
 from slackwater.sinks.rows import RowMaker, SecondCounts
 from slackwater.sources.codebook import Codebook
@@ -47,7 +48,7 @@ def unpacker() -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 def results(out: DataFrame, plan: PhysicalPlan) -> DataFrame:
     """The rows of the SELECT list."""
     schema = from_arrow_schema(result_schema(plan))
-    return out.where(fn.col("kind") == ROWS).select("block").mapInArrow(unpacker(), schema)
+    return map_in_arrow(out.where(fn.col("kind") == ROWS).select("block"), unpacker(), schema)
 
 
 def late(out: DataFrame) -> DataFrame:
@@ -62,7 +63,7 @@ def rejected(out: DataFrame) -> DataFrame:
 
 def _side_output(out: DataFrame, kind: str) -> DataFrame:
     blocks = out.where(fn.col("kind") == kind).select("block")
-    rows = blocks.mapInArrow(unpacker(), from_arrow_schema(SIDE_OUTPUT_SCHEMA))
+    rows = map_in_arrow(blocks, unpacker(), from_arrow_schema(SIDE_OUTPUT_SCHEMA))
     return rows.select(*(fn.col(name).alias(given) for name, given in COLUMNS[kind].items()))
 
 

@@ -21,12 +21,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.serializers import CloudPickleSerializer
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from slackwater.core.errors import SlackwaterError, UsageError
 from slackwater.runtime.spark.state.last_watermark import NOTHING_KNOWN, Before, known_before
 from slackwater.runtime.spark.store import At, damaged, signed, store_at, verified
+from slackwater.runtime.spark.versions import (
+    HAS_READ_LIMITS,
+    DataSource,
+    DataSourceStreamReader,
+    InputPartition,
+    SupportsTriggerAvailableNow,
+    needs,
+)
 from slackwater.runtime.spark.workers import settle
 
 if TYPE_CHECKING:
@@ -148,14 +154,15 @@ class PackedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """From now on only what is there counts."""
         self._last = [{file for _, file in files_in(path)} for path, _ in self._folders]
 
-    def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:  # noqa: N802
-        """One cut more than the last micro-batch had, if there are files for one."""
-        cut = start["cut"]
+    def latestOffset(self, start: dict[str, int] | None = None, limit: Any = None) -> dict[str, int]:  # noqa: N802
+        """One cut more than the last micro-batch had, if there are files for one. Where Spark does not say which that
+        was, one more than there are."""
+        cut = len(self._log.cuts) if start is None else start["cut"]
         if self._log.between(cut, cut + (cut < len(self._log.cuts))):
             return {"cut": cut + 1}
         found = [self._new_files(position) for position in range(len(self._folders))]
         if not any(found):
-            return start
+            return {"cut": cut}
         self._log.add(found)
         for seen, files in zip(self._seen, found, strict=True):
             seen.update(files)
@@ -261,6 +268,12 @@ def folder_read_by(frame: DataFrame, schema: pa.Schema, is_known: bool) -> Folde
         raise UsageError(f"{ONLY}; for others take spark.readStream.parquet(folder)")
     path, kind = path_and_format(given)
     most = given.get("maxfilespertrigger")
+    if most is not None and not HAS_READ_LIMITS:
+        raise needs(
+            f"format('{NAME}') with maxFilesPerTrigger",
+            (4, 2),
+            "leave maxFilesPerTrigger out, and every micro-batch reads all files there are",
+        )
     from slackwater.runtime.spark.exchange.files import Folder
 
     return Folder(path, kind, schema, None if most is None else int(most))

@@ -27,9 +27,22 @@ from slackwater.core.errors import SlackwaterError, UsageError
 from slackwater.runtime.spark.failures import one_sentence
 from slackwater.runtime.spark.kafka.connector import Connector, check_connector, connector_settings, not_fetched
 from slackwater.runtime.spark.packed_source import FileStream
+from slackwater.runtime.spark.versions import check_version, register
 from slackwater.runtime.spark.warm_up import start_workers, warm_up
 
 DAEMON = "slackwater.runtime.spark.daemon"
+SETTINGS = {
+    # What `show` prints is then what progress says; queries read event times in UTC in any session.
+    "spark.sql.session.timeZone": "UTC",
+    # The log is for what went wrong. Spark draws its bars for any program that was not submitted.
+    "spark.log.level": "ERROR",
+    "spark.ui.showConsoleProgress": "false",
+    # Small batches are put together again before they are packed.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    # A worker that imports all it needs by itself takes seconds.
+    "spark.python.daemon.module": DAEMON,
+}
+"""What makes a session better; none of it is needed for a right answer."""
 JVM_OPTIONS = " ".join(
     (
         "-XX:+UseParallelGC",
@@ -97,6 +110,7 @@ def session(
     """
     if not java_is_there():
         raise UsageError(JAVA)
+    check_version()
     # Workers must be this interpreter: another one would not find this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master.startswith("local"):
@@ -106,14 +120,10 @@ def session(
     chosen = {
         "spark.master": master,
         "spark.app.name": app,
+        # As many shards as this where nobody says how many; Spark's own operators behind ours run in as many tasks.
         "spark.sql.shuffle.partitions": str(shards),
-        "spark.sql.session.timeZone": "UTC",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-        "spark.python.daemon.module": DAEMON,
     }
-    chosen |= jvm_settings(os.environ) | settings | connector_settings(kafka, settings)
+    chosen |= SETTINGS | jvm_settings(os.environ) | settings | connector_settings(kafka, settings)
     for name, value in chosen.items():
         builder = builder.config(name, value)
     running = SparkSession.getActiveSession() is not None
@@ -130,8 +140,7 @@ def session(
             except PySparkException as error:
                 refusal = not_fetched(kafka, _text(errors)) if kafka and errors else None
                 raise refusal or error from None
-            made.sparkContext.setLogLevel("ERROR")
-            made.dataSource.register(FileStream)
+            register(made, FileStream)
         if kafka:
             check_connector(made)
         if not running:

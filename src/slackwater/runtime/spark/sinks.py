@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from slackwater.core.errors import UsageError
 from slackwater.runtime.spark.kafka.sink import KafkaSink
+from slackwater.runtime.spark.versions import condition_of
 
 FOLDERS = ("parquet", "json", "csv", "orc")
 BATCH = "batch"
@@ -99,7 +100,7 @@ def _has_batches(spark: SparkSession, folder: str) -> bool:
     try:
         spark.read.format("binaryFile").load(f"{folder}/{BATCH}=*").select("path").limit(1).collect()
     except AnalysisException as error:
-        if error.getCondition() == "PATH_NOT_FOUND":
+        if condition_of(error) == "PATH_NOT_FOUND":
             return False
         raise
     return True

@@ -10,11 +10,11 @@ import pyarrow as pa
 from pyspark.errors import PySparkTypeError, UnsupportedOperationException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
-from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import CharType, DataType, DecimalType, StructType, VarcharType
 
 from slackwater.core.nested import leaves
 from slackwater.core.schema import kind_of
+from slackwater.runtime.spark.versions import arrow_type_of
 
 _GUARDED = {ord("."): "\ue000", ord("`"): "\ue001"}
 _UNGUARDED = {0xE000: ".", 0xE001: "`"}
@@ -35,7 +35,7 @@ def arrow_type(spark: DataType) -> pa.DataType:
     if isinstance(spark, DecimalType):
         return pa.decimal128(spark.precision, spark.scale)
     try:
-        arrow = to_arrow_type(spark, timezone="UTC")
+        arrow = arrow_type_of(spark)
     # Intervals of the calendar, for one, have no type in Arrow.
     except (PySparkTypeError, UnsupportedOperationException):
         return _unreadable(spark)

@@ -21,6 +21,7 @@ from slackwater.core.batch import Words
 from slackwater.core.errors import DataError, UsageError
 from slackwater.core.time import SECOND
 from slackwater.runtime.spark.query import empty_table
+from slackwater.runtime.spark.versions import as_table
 
 OFTEN = 0.2
 """Seconds between two looks at whether a stream has failed."""
@@ -39,7 +40,7 @@ def watched(streams: Mapping[str, Any], micros: int | None) -> tuple[dict[str, p
     if len(live) not in (0, len(streams)):
         raise UsageError(f"{live[0]} is a streaming DataFrame, and others are not; give one sort")
     if not live:
-        return {name: frame.toArrow() for name, frame in streams.items()}, {}
+        return {name: as_table(frame) for name, frame in streams.items()}, {}
     rows = Rows(streams)
     with tempfile.TemporaryDirectory(prefix="slackwater-watch-", ignore_cleanup_errors=True) as folder:
         queries = [
@@ -79,7 +80,7 @@ class Rows:
         """What takes the micro-batches of one stream."""
 
         def take(frame: DataFrame, _: int) -> None:
-            table = frame.toArrow()
+            table = as_table(frame)
             with self._one_at_a_time:
                 self._parts[name].append(table)
                 self._places[name].append(np.arange(self.count, self.count + table.num_rows))

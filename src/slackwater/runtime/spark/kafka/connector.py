@@ -15,8 +15,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from slackwater.core.errors import UsageError
+from slackwater.runtime.spark.versions import SCALA
 
-ARTIFACT = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+ARTIFACT = f"org.apache.spark:spark-sql-kafka-0-10_{SCALA}"
 PROVIDER = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 Connector = bool | str | os.PathLike[str]
 """True: the connector of this version of Spark, from Maven; a version; or a folder of jars."""
@@ -25,8 +26,9 @@ Connector = bool | str | os.PathLike[str]
 def connector_settings(kafka: Connector, settings: Mapping[str, str]) -> dict[str, str]:
     """The settings that bring the connector to a session, beside jars and packages that it has already.
 
-    >>> connector_settings("4.1.0", {"spark.jars.packages": "a:b:1"})
-    {'spark.jars.packages': 'a:b:1,org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.0'}
+    >>> found = connector_settings("4.1.0", {"spark.jars.packages": "a:b:1"})["spark.jars.packages"]
+    >>> found == f"a:b:1,{ARTIFACT}:4.1.0"
+    True
     """
     if kafka is False:
         return {}

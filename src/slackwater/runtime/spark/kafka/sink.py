@@ -15,6 +15,7 @@ from pyspark.sql.types import BinaryType, StructField
 
 from slackwater.core.errors import UsageError
 from slackwater.runtime.spark.kafka.transactions import Transactions, check_topic, client
+from slackwater.runtime.spark.versions import as_table
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class KafkaSink:
         value = everything if self.value is None else fn.expr(self.value)
         key = fn.lit(None) if self.key is None else fn.expr(self.key)
         given = frame.select(key.alias("key"), value.alias("value"))
-        rows = given.select(*(_as_bytes(given.schema[name]) for name in given.columns)).toArrow()
+        rows = as_table(given.select(*(_as_bytes(given.schema[name]) for name in given.columns)))
         if not self._opened:
             self._opened.append(Transactions(self.servers, self.topic, self.run, self.options))
         self._opened[0].write(rows.column("key").to_pylist(), rows.column("value").to_pylist(), number)

@@ -46,6 +46,7 @@ from slackwater.runtime.spark.replay.run import AVAILABLE, PATIENCE, SparkRun
 from slackwater.runtime.spark.replay.streams import Cut, cut_by, read_streams, write_streams
 from slackwater.runtime.spark.session import quiet_session
 from slackwater.runtime.spark.store import signed, verified
+from slackwater.runtime.spark.versions import as_table
 from slackwater.sinks.folder import folder_name
 from slackwater.sources.replay import Replay, replay
 
@@ -165,7 +166,7 @@ class RecordedSet:
 
     def _keep(self, members: list[Member], frame: DataFrame, number: int) -> None:
         """Called by Spark, in a thread of its own, with what a micro-batch emits."""
-        lines = frame.toArrow()
+        lines = as_table(frame)
         now = time.perf_counter()
         with writing(self._folder):
             for one in members:

@@ -32,6 +32,7 @@ from slackwater.runtime.spark.members import ALONE, KeyGroups, member
 from slackwater.runtime.spark.output_schema import result_schema
 from slackwater.runtime.spark.replay import epoch_log
 from slackwater.runtime.spark.replay.ordered_merge import Merged
+from slackwater.runtime.spark.versions import as_table
 from slackwater.sinks.rows import SecondCounts
 from slackwater.sources.replay import Replay
 
@@ -153,7 +154,7 @@ class SparkRun(RecordedRun):
 
     def _keep(self, frame: DataFrame, number: int) -> None:
         """Called by Spark, in a thread of its own, with what a micro-batch emits."""
-        lines = frame.toArrow()
+        lines = as_table(frame)
         now = time.perf_counter()
         epoch_log.write(self._folder / "epochs", number, lines, now - self._begun)
         self._begun = now

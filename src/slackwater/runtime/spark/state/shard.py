@@ -318,7 +318,7 @@ class Shard:
         )
 
     def snapshot_delta(self) -> Iterator[StateUpdate]:
-        """What to write to the state store after an epoch, whose results have been decoded."""
+        """What to write to the log of pages after an epoch, whose results have been decoded."""
         if self.codebook.due:
             self.codebook.sweep(words_held(self.kernel, self._guard, self.side_output.pieces))
         if not self._saved:

@@ -25,9 +25,9 @@ from slackwater.runtime.spark.state.layouts import ONE_TASK, Share, TaskLog
 from slackwater.runtime.spark.state.page_files import Writer
 from slackwater.runtime.spark.state.root import StateRoot, micro_batch, run_of_task
 from slackwater.runtime.spark.store import At
+from slackwater.runtime.spark.versions import in_partition_of, map_in_arrow
 from slackwater.runtime.spark.workers import settle
 
-MOST_TRIED = 1 << 16
 MOST_UNPACKED = 4
 _serializer: Any = CloudPickleSerializer
 _unpacked: dict[str, Hosted] = {}
@@ -42,45 +42,12 @@ def staged(
     if root is not None:
         root.make()
     together = exchanged(packed, tasks)
-    return together.mapInArrow(hosting(hosted, tuple(labels), tasks, root), emits)
+    return map_in_arrow(together, hosting(hosted, tuple(labels), tasks, root), emits)
 
 
 def exchanged(packed: DataFrame, tasks: int) -> DataFrame:
     """The lines of every shard in the partition of its task."""
-    task = fn.pmod(fn.col("shard"), fn.lit(tasks)).cast("int")
-    if hasattr(packed, "repartitionById"):
-        return packed.repartitionById(tasks, task)
-    # Before PySpark 4.1 a partition is found by a hash.
-    names = fn.array(*(fn.lit(name) for name in names_of_partitions(tasks)))
-    return packed.repartition(tasks, fn.element_at(names, task + 1))
-
-
-def names_of_partitions(tasks: int) -> list[int]:
-    """For each of so many partitions a number that Spark's hash sends there."""
-    found: dict[int, int] = {}
-    for number in range(MOST_TRIED):
-        found.setdefault(hashed(number) % tasks, number)
-        if len(found) == tasks:
-            break
-    return [found[task] for task in range(tasks)]
-
-
-def hashed(number: int) -> int:
-    """What Spark's `hash` makes of an int: Murmur3 with the seed 42.
-
-    >>> hashed(0), hashed(1)
-    (933211791, -559580957)
-    """
-    whole = 0xFFFFFFFF
-    k = number * 0xCC9E2D51 & whole
-    k = (k << 15 | k >> 17) * 0x1B873593 & whole
-    h = 42 ^ k
-    h = (h << 13 | h >> 19) & whole
-    h = (h * 5 + 0xE6546B64 & whole) ^ 4
-    h = (h ^ h >> 16) * 0x85EBCA6B & whole
-    h = (h ^ h >> 13) * 0xC2B2AE35 & whole
-    h ^= h >> 16
-    return h - (1 << 32) if h >> 31 else h
+    return in_partition_of(packed, tasks, fn.pmod(fn.col("shard"), fn.lit(tasks)).cast("int"))
 
 
 def hosting(
