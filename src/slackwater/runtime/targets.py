@@ -109,11 +109,9 @@ def settable(
     quality = completed(asked, now or plan.quality, plan.quality)
     family = FAMILIES.get(type(quality))
     if family is not None and type(quality) is not type(plan.quality):
-        # A join that is cut by rows has the same slack in all shards, so nothing that it learned.
-        where = "a new checkpoint, in one shard" if plan.partitioning.rates else "the same checkpoint"
         raise UsageError(
             f"the query was started WITH {plan.quality} and has not learned what {family} needs; stop it, and start it"
-            f" again WITH {quality} on {where}"
+            f" again WITH {quality} on the same checkpoint"
         )
     # What does not go with the options of the query is refused here, and not in every shard.
     controller_for(quality, plan.options, plan.windows)

@@ -142,9 +142,9 @@ def cut_of(
 
 def key_groups_of(plan: PhysicalPlan, asked: int | None, shards: int, queries: int = 1) -> int:
     """How many key groups the state of a query is kept in, that runs with so many others."""
-    # Each key group learns from its own tuples what late ones cost; one with few of them learns little. Where a join is
-    # cut by rows, each has copies of what others have: 16 do three times the work of one, 4 half as much again. By
-    # place it is two thirds more, and a fifth.
+    # With a target the controller works in each key group, on what all of them report. Where a join is cut by rows, each
+    # has copies of what others have: 16 do three times the work of one, 4 half as much again. By place it is two thirds
+    # more, and a fifth.
     few = type(plan.quality) in FAMILIES or bool(plan.partitioning.rates)
     usual = FEW_KEY_GROUPS if few else KEY_GROUPS
     # Many queries keep all tasks busy with fewer.
