@@ -23,9 +23,9 @@ from slackwater.runtime.spark.locations import located
 from slackwater.runtime.spark.packed_source import CutLog
 from slackwater.runtime.spark.state.last_watermark import Before, known_before, note_watermark
 from slackwater.runtime.spark.store import At, Location, Store, store_at
+from tests.kit.object_store import s3_server
 from tests.spark.conftest import Streamed
 from tests.spark.in_process import play
-from tests.spark.object_store import s3_server
 from tests.spark.streams import pieces
 
 QUERIES = {
