@@ -77,11 +77,13 @@ class Standalone:
         """The executors on a host."""
         return [pid for pid, command in self._hosts[host].members().items() if EXECUTOR in command]
 
+    def warm_host(self) -> str:
+        """A host that has Python workers."""
+        return next(host for host in self._hosts if self._python(host))
+
     def freeze(self, host: str) -> None:
         """Let the Python workers of a host stand still: a task that needs them does not end."""
-        found = self._python(host)
-        assert found, f"no Python worker on {host}"
-        for pid in found:
+        for pid in self._python(host):
             kill_now(pid, signal.SIGSTOP)
 
     def thaw(self, host: str) -> None:

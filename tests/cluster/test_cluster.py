@@ -17,7 +17,7 @@ from tests.cluster.attempts import copied, repeated, retried
 from tests.cluster.cases import CASES, Rows, due, plain, rows_in, truth
 from tests.cluster.conftest import FILES, TABLES, Alone, Begin
 from tests.cluster.run import Run
-from tests.cluster.standalone import HOSTS, Standalone
+from tests.cluster.standalone import Standalone
 from tests.effort import more
 
 pytestmark = [
@@ -34,7 +34,6 @@ SPECULATION = {
 }
 """One of two tasks that takes a second longer than the other one, or any that takes so long alone, is copied."""
 FEW = 5
-HERE, THERE = HOSTS
 INSTEAD = "test_a_join_an_aggregate_and_a_set_outlive_an_executor_a_host_and_a_driver: all three in one application"
 
 
@@ -42,18 +41,19 @@ def rows_of(run: Run, case: str) -> dict[str, Rows]:
     return {name: rows_in(run.of(case, "rows", name)) for name in CASES[case]}
 
 
-def stop_at(cluster: Standalone, run: Run, case: str) -> None:
-    """Let a micro-batch of a case wait for a host that stands still."""
+def stop_at(cluster: Standalone, run: Run, case: str) -> str:
+    """Let a micro-batch of a case wait for a host that stands still; which one."""
     run.until_idle()
-    cluster.freeze(HERE)
+    host = cluster.warm_host()
+    cluster.freeze(host)
     run.feed(case)
-    run.until_stuck(case, HERE)
+    run.until_stuck(case, host)
+    return host
 
 
 def lose_an_executor(cluster: Standalone, run: Run, case: str) -> None:
     """A micro-batch waits for a host, and the executor there dies."""
-    stop_at(cluster, run, case)
-    cluster.kill_executor(HERE)
+    cluster.kill_executor(stop_at(cluster, run, case))
     run.commit()
     run.until_noted(case, lambda found: retried(found) != [])
 
@@ -61,20 +61,20 @@ def lose_an_executor(cluster: Standalone, run: Run, case: str) -> None:
 def lose_a_host(cluster: Standalone, run: Run, case: str) -> None:
     """A micro-batch waits for a host, and all that is there goes; later another machine has its address."""
     before = len(retried(run.attempts(case)))
-    stop_at(cluster, run, case)
-    cluster.kill_host(HERE)
+    host = stop_at(cluster, run, case)
+    cluster.kill_host(host)
     run.commit()
     run.until_noted(case, lambda found: len(retried(found)) > before)
-    cluster.begin(HERE)
-    cluster.wait_for(HERE)
+    cluster.begin(host)
+    cluster.wait_for(host)
 
 
 def lose_the_driver(cluster: Standalone, run: Run, case: str) -> None:
     """A micro-batch is under way, and the driver dies; another one runs it again."""
     number = run.fed[case]
-    stop_at(cluster, run, case)
+    host = stop_at(cluster, run, case)
     run.kill()
-    cluster.thaw(HERE)
+    cluster.thaw(host)
     run.start()
     run.commit()
     run.until_noted(case, lambda found: (run.query(case), number) in repeated(found))
@@ -82,10 +82,12 @@ def lose_the_driver(cluster: Standalone, run: Run, case: str) -> None:
 
 def wait_for_a_host(cluster: Standalone, run: Run, case: str) -> None:
     """A host stands still for two micro-batches, whose tasks are copied to the other one; then it goes on."""
-    cluster.freeze(HERE)
+    run.until_idle()
+    host = cluster.warm_host()
+    cluster.freeze(host)
     run.feed_and_commit(case)
     run.feed_and_commit(case)
-    cluster.thaw(HERE)
+    cluster.thaw(host)
     run.feed_and_commit(case)
     run.until_noted(case, lambda found: copied(found) != [])
 
