@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import threading
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -55,8 +58,8 @@ def spark_settings(server: Mapping[str, str]) -> dict[str, str]:
 
 
 @contextmanager
-def s3_server(bucket: str = "bucket", asked: list[Asked] | None = None) -> Iterator[dict[str, str]]:
-    """A server with one empty bucket; the settings by which Hadoop reaches it. Requests are noted in `asked`."""
+def s3_server(bucket: str = "bucket", log: Path | None = None) -> Iterator[dict[str, str]]:
+    """A server with one empty bucket; the settings by which Hadoop reaches it. Requests are noted in a log."""
     moto = pytest.importorskip("moto.server", reason="moto[server] is the object store of this test")
     waitress = pytest.importorskip("waitress")
     from waitress.channel import HTTPChannel
@@ -76,10 +79,12 @@ def s3_server(bucket: str = "bucket", asked: list[Asked] | None = None) -> Itera
         app = moto.DomainDispatcherApplication(moto.create_backend_app)
 
         def noted(environ: dict[str, Any], respond: Any) -> Any:
-            if asked is not None:
+            if log is not None:
                 path = f"{environ['PATH_INFO']}?{environ['QUERY_STRING']}"
                 sent = int(environ.get("HTTP_X_AMZ_DECODED_CONTENT_LENGTH") or environ.get("CONTENT_LENGTH") or 0)
-                asked.append(Asked(environ["REQUEST_METHOD"], path, environ.get("HTTP_USER_AGENT", ""), sent))
+                one = Asked(environ["REQUEST_METHOD"], path, environ.get("HTTP_USER_AGENT", ""), sent)
+                with log.open("a") as file:
+                    file.write(json.dumps(one) + "\n")
             return app(environ, respond)
 
         server = waitress.create_server(noted, host="127.0.0.1", port=0, threads=8)
@@ -94,3 +99,25 @@ def s3_server(bucket: str = "bucket", asked: list[Asked] | None = None) -> Itera
             "fs.s3a.path.style.access": "true",
         }
         server.close()
+
+
+@contextmanager
+def s3_process(log: Path) -> Iterator[dict[str, str]]:
+    """The same in a process of its own, which takes no time of this one."""
+    command = [sys.executable, "-m", "tests.kit.object_store", str(log)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield json.loads(process.stdout.readline())
+        process.communicate()
+
+
+def requests_in(log: Path) -> list[Asked]:
+    """The requests that a server has noted."""
+    return [Asked(*json.loads(line)) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+if __name__ == "__main__":
+    with s3_server(log=Path(sys.argv[1])) as made:
+        sys.stdout.write(json.dumps(made) + "\n")
+        sys.stdout.flush()
+        sys.stdin.read()
