@@ -16,8 +16,8 @@ import pytest
 
 from slackwater.testing.broker import UnavailableError, fetched
 
-SDK = {"3.5.0": "2.35.4"}
-"""The client of S3 that a version of Hadoop was made with."""
+SDK = {"3.5.0": ("2.35.4", "1.3.1")}
+"""The client of S3 that a version of Hadoop was made with, and the reader of streams."""
 MODULES = ("s3", "s3-transfer-manager", "sts", "apache-client")
 """Those parts of the client that `hadoop-aws` uses here; all of them are 600 MB."""
 
@@ -43,11 +43,15 @@ def s3a_jars() -> list[Path]:
     if hadoop not in SDK:
         pytest.skip(f"which client of S3 goes with Hadoop {hadoop} is not known here")
     try:
-        connector = fetched("s3a", (f"org.apache.hadoop:hadoop-aws:{hadoop}",))
-        client = fetched("s3", [f"software.amazon.awssdk:{one}:{SDK[hadoop]}" for one in MODULES], transitive=True)
+        sdk, streams = SDK[hadoop]
+        reader = f"software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:{streams}"
+        connector = fetched("s3a", (f"org.apache.hadoop:hadoop-aws:{hadoop}", reader))
+        client = fetched("s3", [f"software.amazon.awssdk:{one}:{sdk}" for one in MODULES], transitive=True)
     except UnavailableError as error:
         pytest.skip(f"no way for Spark to S3: {error}")
-    return sorted((*connector.glob("*.jar"), *client.glob("*.jar")))
+    # What Spark has, in its own version, it keeps.
+    jars = (jar for folder in (connector, client) for jar in folder.glob("*.jar"))
+    return sorted(jar for jar in jars if not jar.name.startswith(("netty-", "slf4j-", "commons-")))
 
 
 def spark_settings(server: Mapping[str, str]) -> dict[str, str]:
