@@ -7,6 +7,7 @@ has.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ SETTINGS = {
     "spark.eventLog.compress": "false",
     "spark.eventLog.rolling.enabled": "false",
 }
+QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 
 
 @dataclass(frozen=True)
@@ -44,17 +46,11 @@ class Attempt:
 def attempts(logs: Path) -> list[Attempt]:
     """All attempts of all applications that have written to a folder, in the order in which they began."""
     found: list[Attempt] = []
-    for log in sorted(logs.glob("*"), key=lambda one: one.stat().st_ctime_ns):
-        if log.name.startswith("."):
-            continue
+    for log in logs_in(logs):
         properties: dict[int, dict[str, str]] = {}
         begun: dict[int, dict[str, Any]] = {}
         ended: dict[int, str] = {}
-        for line in log.read_text(errors="replace").splitlines():
-            try:
-                event = json.loads(line)
-            except ValueError:
-                continue
+        for event in events(log):
             if event["Event"] == "SparkListenerStageSubmitted":
                 properties[event["Stage Info"]["Stage ID"]] = event.get("Properties") or {}
             elif event["Event"] == "SparkListenerTaskStart":
@@ -63,12 +59,12 @@ def attempts(logs: Path) -> list[Attempt]:
                 ended[event["Task Info"]["Task ID"]] = event["Task End Reason"]["Reason"]
         for number, event in begun.items():
             said, info = properties.get(event["Stage ID"], {}), event["Task Info"]
-            if "sql.streaming.queryId" in said:
+            if QUERY in said:
                 found.append(
                     Attempt(
                         log.name.partition(".")[0],
-                        said["sql.streaming.queryId"],
-                        int(said["streaming.sql.batchId"]),
+                        said[QUERY],
+                        int(said[BATCH]),
                         (event["Stage ID"], event["Stage Attempt ID"]),
                         info.get("Partition ID", info["Index"]),
                         info["Attempt"],
@@ -103,9 +99,28 @@ def copied(found: list[Attempt]) -> list[tuple[Attempt, Attempt]]:
     ]  # fmt: skip
 
 
-def repeated(found: list[Attempt]) -> set[tuple[str, int]]:
-    """Micro-batches that one driver has begun and another one has run again, by query and number."""
+def repeated(logs: Path) -> set[tuple[str, int]]:
+    """Micro-batches that one driver has begun and another one has run again, by query and number. Of a driver that was
+    killed the log has the jobs that began, but not always their tasks."""
     by_driver: dict[tuple[str, int], set[str]] = {}
-    for one in found:
-        by_driver.setdefault((one.query, one.batch), set()).add(one.application)
+    for log in logs_in(logs):
+        for event in events(log):
+            said = event.get("Properties") or {}
+            if event["Event"] == "SparkListenerJobStart" and QUERY in said:
+                by_driver.setdefault((said[QUERY], int(said[BATCH])), set()).add(log.name)
     return {which for which, drivers in by_driver.items() if len(drivers) > 1}
+
+
+def logs_in(folder: Path) -> list[Path]:
+    """The logs of applications, in the order in which they ended."""
+    found = (one for one in folder.glob("*") if not one.name.startswith("."))
+    return sorted(found, key=lambda one: one.stat().st_ctime_ns)
+
+
+def events(log: Path) -> Iterator[dict[str, Any]]:
+    """What a log says, as far as it was written."""
+    for line in log.read_text(errors="replace").splitlines():
+        try:
+            yield json.loads(line)
+        except ValueError:
+            continue

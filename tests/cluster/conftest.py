@@ -64,7 +64,7 @@ def driver(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Begin]:
 
     def start(
         master: str, *cases: str, files: int = FILES, on_s3: bool = False, format: str = "parquet",
-        submit: Path | None = None, **settings: str,
+        submit: bool = False, **settings: str,
     ) -> Run:  # fmt: skip
         base = tmp_path / "base"
         place, given = str(base), settings

@@ -14,10 +14,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from slackwater.runtime.spark.store import At, inside, store_at
-from tests.cluster.attempts import SETTINGS, Attempt, attempts
+from tests.cluster.attempts import SETTINGS, Attempt, attempts, repeated
 from tests.cluster.cases import publish
 from tests.cluster.job import Job
-from tests.kit.processes import QUICK_JVM, ROOT, Process, python
+from tests.kit.processes import QUICK_JVM, ROOT, Process, python, spark_home
 
 LASTING = 0.8
 """Seconds after which a task that runs on a host which stands still is one that waits for its Python worker."""
@@ -28,9 +28,10 @@ SPREAD = {"spark.locality.wait": "0s", "spark.shuffle.reduceLocality.enabled": "
 class Run:
     """One application over fixed files, however many drivers it takes."""
 
-    def __init__(self, folder: Path, job: Job, base: At, tables: list[pa.Table], submit: Path | None = None) -> None:
+    def __init__(self, folder: Path, job: Job, base: At, tables: list[pa.Table], submit: bool = False) -> None:
         self.folder, self._base, self._tables, self._submit = folder, base, tables, submit
         (folder / "events").mkdir(parents=True)
+        self._home = spark_home(folder / "spark")
         log = {"spark.eventLog.dir": (folder / "events").as_uri(), **SETTINGS}
         job = Job(**{**vars(job), "settings": log | SPREAD | job.settings})
         job.write(folder)
@@ -50,14 +51,14 @@ class Run:
     def start(self) -> None:
         """Start a driver, which goes on where the last one was."""
         (self.folder / "running.json").unlink(missing_ok=True)
-        given = {"JDK_JAVA_OPTIONS": QUICK_JVM, "SPARK_LOCAL_IP": "127.0.0.1"}
+        given = {"JDK_JAVA_OPTIONS": QUICK_JVM, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(self._home)}
         command = python("-m", "tests.cluster.job", str(self.folder))
-        if self._submit is not None:
+        if self._submit:
             given["PYSPARK_PYTHON"] = python()[0]
             given["PYTHONPATH"] = os.pathsep.join((os.environ.get("PYTHONPATH", ""), str(ROOT)))
             script = ROOT / "tests" / "cluster" / "job.py"
             master = ("--master", Job.read(self.folder).master)
-            command = [str(self._submit / "bin" / "spark-submit"), *master, str(script), str(self.folder)]
+            command = [str(self._home / "bin" / "spark-submit"), *master, str(script), str(self.folder)]
         self._driver = Process(command, self.folder / "log", given)
 
     @property
@@ -159,6 +160,10 @@ class Run:
         """The attempts of the tasks of a case."""
         query = self.query(case)
         return [one for one in attempts(self.folder / "events") if one.query == query]
+
+    def was_repeated(self, case: str, number: int) -> bool:
+        """Whether two drivers have begun a micro-batch of a case."""
+        return (self.query(case), number) in repeated(self.folder / "events")
 
     def until_noted(self, case: str, what: Callable[[list[Attempt]], bool]) -> None:
         """Wait until Spark has written down something about the attempts of a case; it does so a little later."""

@@ -13,11 +13,11 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the Spark runtime needs pyspark")
 
-from tests.cluster.attempts import copied, repeated, retried
+from tests.cluster.attempts import copied, retried
 from tests.cluster.cases import CASES, Rows, due, plain, rows_in, truth
 from tests.cluster.conftest import FILES, TABLES, Alone, Begin
 from tests.cluster.run import Run
-from tests.cluster.standalone import Standalone
+from tests.cluster.standalone import HOSTS, Standalone
 from tests.effort import more
 
 pytestmark = [
@@ -77,7 +77,7 @@ def lose_the_driver(cluster: Standalone, run: Run, case: str) -> None:
     cluster.thaw(host)
     run.start()
     run.commit()
-    run.until_noted(case, lambda found: (run.query(case), number) in repeated(found))
+    run.driver.until(lambda: run.was_repeated(case, number), limit=30)
 
 
 def wait_for_a_host(cluster: Standalone, run: Run, case: str) -> None:
@@ -143,3 +143,38 @@ def test_a_case_outlives(case: str, disturbed: str, cluster: Standalone, driver:
     run.feed_rest()
     run.kill()
     assert rows_of(run, case) == alone(case, FILES)
+
+
+@pytest.mark.long("tests/spark/test_stores.py: input, state and results in an object store, in one process")
+@pytest.mark.parametrize("format", ["parquet", "slackwater"])
+def test_all_in_an_object_store_outlives_an_executor_a_host_and_a_driver(
+    format: str, cluster: Standalone, driver: Begin, alone: Alone
+) -> None:
+    run = driver(cluster.url, *CASES, files=FEW, on_s3=True, format=format)
+    run.commit()
+    lose_an_executor(cluster, run, "join")
+    lose_a_host(cluster, run, "aggregate")
+    lose_the_driver(cluster, run, "set")
+    run.feed_rest()
+    run.kill()
+    for case in CASES:
+        assert rows_of(run, case) == alone(case, FEW)
+
+
+@pytest.mark.long("test_a_join_an_aggregate_and_a_set_...: the same driver, as a process of Python")
+def test_a_script_that_is_submitted_gives_the_same(cluster: Standalone, driver: Begin, alone: Alone) -> None:
+    run = driver(cluster.url, *CASES, files=FEW, submit=True)
+    run.feed_rest()
+    run.stop()
+    for case in CASES:
+        assert rows_of(run, case) == alone(case, FEW)
+        assert {one.host for one in run.attempts(case)} <= {*HOSTS}
+
+
+@pytest.mark.long("test_a_join_an_aggregate_and_a_set_...: executors that a Worker starts")
+def test_executors_of_a_local_cluster_give_the_same(driver: Begin, alone: Alone) -> None:
+    run = driver("local-cluster[2,1,1024]", *CASES, files=FEW)
+    run.feed_rest()
+    run.stop()
+    for case in CASES:
+        assert rows_of(run, case) == alone(case, FEW)

@@ -66,10 +66,10 @@ def s3_server(bucket: str = "bucket", log: Path | None = None) -> Iterator[dict[
     """A server with one empty bucket; the settings by which Hadoop reaches it. Requests are noted in a log."""
     moto = pytest.importorskip("moto.server", reason="moto[server] is the object store of this test")
     waitress = pytest.importorskip("waitress")
-    from waitress.channel import HTTPChannel
-    from waitress.parser import HTTPRequestParser
+    from waitress.channel import HTTPChannel  # type: ignore[import-untyped]
+    from waitress.parser import HTTPRequestParser  # type: ignore[import-untyped]
 
-    class Parser(HTTPRequestParser):
+    class Parser(HTTPRequestParser):  # type: ignore[misc]
         """A request that has no body is not asked to go on: waitress would wait for one for ever."""
 
         _expects = False
