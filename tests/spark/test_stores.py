@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 import slackwater as sw
 from slackwater.core.errors import SlackwaterError, UsageError
-from slackwater.runtime.spark import started
+from slackwater.runtime.spark import fence, started
 from slackwater.runtime.spark.exchange.files import read_file
 from slackwater.runtime.spark.fence import Fence
 from slackwater.runtime.spark.folders import Folder, TaskFiles, publish, tidy, withdraw
@@ -113,6 +113,22 @@ def test_a_note_that_replaces_another_of_its_number_stops_the_first(folder: At) 
     mine.write("owners/0000000001.json", note)
     mine.remove("owners/0000000002.json")
     with pytest.raises(SlackwaterError, match="so this one stops"):
+        first.check()
+
+
+def test_a_driver_that_runs_for_a_while_reads_no_note_again_and_still_finds_another_one(
+    folder: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fence, "SOON", -1.0)
+    store = store_at(folder)
+    first, second = Fence(store), Fence(store_at(folder))
+    first.take()
+    first.check()
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "read", None)
+        first.check()
+    second.take()
+    with pytest.raises(SlackwaterError, match="only one driver may run on a checkpoint"):
         first.check()
 
 
