@@ -64,7 +64,7 @@ def told(name: str, spans: dict[str, list[dict[str, int]]]) -> str:
 def traffic(asked: list[Asked], batches: int, tuples: int) -> Iterator[str]:
     """What a micro-batch asks of the store."""
     counted = Counter((*kind_of(one), one.method) for one in asked)
-    for (who, what), methods in sorted({(who, what): 0 for who, what, _ in counted}.items()):
+    for who, what in sorted({(who, what) for who, what, _ in counted}):
         mine = {method: n / batches for (w, k, method), n in sorted(counted.items()) if (w, k) == (who, what)}
         yield f"    {who:7} {what:18} " + ", ".join(f"{method} {n:.1f}" for method, n in mine.items())
     written = [one for one in asked if one.method == "PUT"]
@@ -79,11 +79,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--batches", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--conf", nargs="*", default=[], help="settings of Spark, as name=value")
     parser.add_argument("--queries", nargs="+", default=list(QUERIES))
     parser.add_argument("--formats", nargs="+", default=["parquet", "slackwater"])
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, s3_process(Path(folder, "log")) as server:
-        settings = {"spark.ui.enabled": "false"} | spark_settings(server)
+        settings = {"spark.ui.enabled": "false"} | spark_settings(server) | dict(one.split("=") for one in asked.conf)
         spark = sw.session("local[2]", 2, quiet=True, **settings)
         bases = {"local": f"{folder}/base", "s3": "s3a://bucket/base"}
         Path(folder, "base", "input").mkdir(parents=True)
