@@ -164,6 +164,7 @@ def test_all_in_an_object_store_outlives_an_executor_a_host_and_a_driver(
 @pytest.mark.long("test_a_join_an_aggregate_and_a_set_...: the same driver, as a process of Python")
 def test_a_script_that_is_submitted_gives_the_same(cluster: Standalone, driver: Begin, alone: Alone) -> None:
     run = driver(cluster.url, *CASES, files=FEW, submit=True)
+    run.commit()
     run.feed_rest()
     run.stop()
     for case in CASES:
@@ -174,6 +175,7 @@ def test_a_script_that_is_submitted_gives_the_same(cluster: Standalone, driver: 
 @pytest.mark.long("test_a_join_an_aggregate_and_a_set_...: executors that a Worker starts")
 def test_executors_of_a_local_cluster_give_the_same(driver: Begin, alone: Alone) -> None:
     run = driver("local-cluster[2,1,1024]", *CASES, files=FEW)
+    run.commit()
     run.feed_rest()
     run.stop()
     for case in CASES:
